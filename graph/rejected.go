@@ -106,7 +106,7 @@ func (n *Node) missingDependency(unavailable map[*Value]bool, unknown []string) 
 	for _, symbol := range unknown {
 		for name, attr := range n.givenAttrs() {
 			if attrDependsOn(attr, symbol) {
-				return &AttrError{name, fmt.Errorf("attribute %q: the size %symbol is not known: "+
+				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+
 					"only an input that cannot be read determines it", name, symbol)}
 			}
 		}

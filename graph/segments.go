@@ -253,11 +253,11 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 		if n == nil {
 			continue
 		}
-		dependsOnLost := false
+		isLost := false
 		for i := range n.dependencyCount() {
-			dependsOnLost = dependsOnLost || unavailable[n.dependency(i)]
+			isLost = isLost || unavailable[n.dependency(i)]
 		}
-		if !dependsOnLost {
+		if !isLost {
 			remaining.Nodes = append(remaining.Nodes, n)
 			continue
 		}
@@ -318,48 +318,48 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 // graphs for them. The key contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the
 // elements of Awaits, and the sizes of symbols.
 func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
-	var b []byte
+	var key []byte
 	for _, v := range s.In {
 		t := known[v]
 		if t == nil {
-			b = append(b, 0xff)
+			key = append(key, 0xff)
 			continue
 		}
-		b = appendShape(b, t)
+		key = appendShape(key, t)
 		for _, n := range t.Strides {
-			b = binary.AppendVarint(b, int64(n))
+			key = binary.AppendVarint(key, int64(n))
 		}
 		if s.readsOffsets {
-			b = binary.AppendVarint(b, int64(t.Offset))
+			key = binary.AppendVarint(key, int64(t.Offset))
 		}
 	}
 	for _, v := range s.Awaits {
 		if t := known[v]; t != nil {
-			b = appendShape(b, t)
+			key = appendShape(key, t)
 			if t.Numel() <= maxAttrElements { // At rejects any larger tensor
-				rows := t.CopyTo(tensor.New(t.DType, t.Shape...))
-				b = append(b, rows.Storage().Bytes()[:rows.Bytes()]...)
+				rowMajor := t.CopyTo(tensor.New(t.DType, t.Shape...))
+				key = append(key, rowMajor.Storage().Bytes()[:rowMajor.Bytes()]...)
 			}
 		}
 	}
 	if s.graph == nil {
-		return string(b)
+		return string(key)
 	}
 	for _, v := range s.graph.Inputs {
 		if t := known[v]; t != nil && v.Dims != nil {
-			b = appendShape(b, t)
+			key = appendShape(key, t)
 		}
 	}
-	return string(b)
+	return string(key)
 }
 
 // appendShape appends the dtype and the shape of a tensor to a key.
-func appendShape(b []byte, t *tensor.Tensor) []byte {
-	b = append(b, byte(t.DType), byte(len(t.Shape)))
+func appendShape(key []byte, t *tensor.Tensor) []byte {
+	key = append(key, byte(t.DType), byte(len(t.Shape)))
 	for _, n := range t.Shape {
-		b = binary.AppendVarint(b, int64(n))
+		key = binary.AppendVarint(key, int64(n))
 	}
-	return b
+	return key
 }
 
 // sizesBoundBy returns the sizes of symbols: from the shapes of the known inputs or, for symbols that do not occur in
@@ -378,60 +378,60 @@ func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int
 // the values that are attributes.
 func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
-	s := New(g.Name, g.lookup)
-	s.sizes, s.assumed, s.warnings, s.folded, s.ctx = bound, g.assumed, g.warnings, g.folded, ctx
+	built := New(g.Name, g.lookup)
+	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = bound, g.assumed, g.warnings, g.folded, ctx
 	// Nodes keep their numbers. Nodes that passes add get higher numbers.
-	s.nodeCount, s.rejected = g.nodeCount, map[int32]error{}
+	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}
 	if g.places != nil {
-		s.places = nodePlaces{g.places}
+		built.places = nodePlaces{g.places}
 	}
 	copies := map[*Value]*Value{}
 	importValue := func(v *Value) (*Value, error) {
-		if w := copies[v]; w != nil {
-			return w, nil
+		if imported := copies[v]; imported != nil {
+			return imported, nil
 		}
-		var w *Value
+		var imported *Value
 		if v.Const != nil {
-			w = s.Constant(v.Name, v.Const)
+			imported = built.Constant(v.Name, v.Const)
 		} else {
-			m, err := meta(v)
+			inputMeta, err := meta(v)
 			if err != nil {
 				return nil, err
 			}
-			w = s.InputMeta(v.Name, m)
+			imported = built.InputMeta(v.Name, inputMeta)
 		}
 		if v.Node == nil {
-			w.Pin = v.Pin
+			imported.Pin = v.Pin
 		}
-		copies[v] = w
-		return w, nil
+		copies[v] = imported
+		return imported, nil
 	}
 	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
 	for _, n := range seg.Nodes {
-		m, err := s.copyOf(n, data, importValue)
+		copied, err := built.copyOf(n, data, importValue)
 		if err != nil {
 			return nil, g.Fail(n, err)
 		}
 		for i, v := range n.Out {
-			w := &Value{Name: v.Name, Node: m, Index: i, graph: s}
-			m.Out = append(m.Out, w)
-			s.assignNumber(w)
-			copies[v], s.nameIndex().values[v.Name] = w, w
+			result := &Value{Name: v.Name, Node: copied, Index: i, graph: built}
+			copied.Out = append(copied.Out, result)
+			built.assignNumber(result)
+			copies[v], built.nameIndex().values[v.Name] = result, result
 		}
-		s.nameIndex().addNode(m)
-		s.Nodes = append(s.Nodes, m)
+		built.nameIndex().addNode(copied)
+		built.Nodes = append(built.Nodes, copied)
 	}
 	for _, v := range seg.Out {
-		w, err := importValue(v)
+		output, err := importValue(v)
 		if err != nil {
 			return nil, err
 		}
-		s.Output(v.Name, w)
+		built.Output(v.Name, output)
 	}
-	if err := s.Err(); err != nil {
+	if err := built.Err(); err != nil {
 		return nil, err
 	}
-	return s, s.inlineAndInfer()
+	return built, built.inlineAndInfer()
 }
 
 // copyOf returns a copy of node n for g, the graph of a segment. The copy has no outputs yet. importValue returns the
@@ -439,25 +439,25 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 // here, because inference reports them.
 func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, importValue func(*Value) (*Value,
 	error)) (*Node, error) {
-	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
-	for i := range m.In {
-		if v := m.In[i].Value; v != nil {
-			w, err := importValue(v)
+	copied := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
+	for i := range copied.In {
+		if v := copied.In[i].Value; v != nil {
+			operand, err := importValue(v)
 			if err != nil {
 				return nil, err
 			}
-			m.In[i].Value = w
+			copied.In[i].Value = operand
 		}
 	}
 	given, ok, err := n.attrs.withData(data)
 	switch {
 	case err != nil:
-		g.rejected[m.number] = err
+		g.rejected[copied.number] = err
 	case !ok:
 		return nil, errors.New("the value of an attribute is not known")
 	default:
-		m.attrs = attributesOf(given)
-		m.Attrs, _ = n.Op.Schema.Decode(given, g.sizes)
+		copied.attrs = attributesOf(given)
+		copied.Attrs, _ = n.Op.Schema.Decode(given, g.sizes)
 	}
-	return m, nil
+	return copied, nil
 }

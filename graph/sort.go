@@ -102,9 +102,9 @@ func (g *Graph) cycles() error {
 	}
 	_, err := topo.SortStabilized(d, nil)
 	if components, ok := err.(topo.Unorderable); ok {
-		for _, c := range components {
+		for _, component := range components {
 			if len(errs) < maxErrors {
-				path := d.cycle(c)
+				path := d.cycle(component)
 				nodes := make([]*Node, len(path))
 				for i, id := range path {
 					nodes[i] = g.Nodes[id]

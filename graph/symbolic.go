@@ -29,7 +29,7 @@ type Symbolic struct {
 	// IncompleteReason is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
 	IncompleteReason error
 
-	bound             map[string]bool // open symbols that guards restrict to one size
+	fixed             map[string]bool // open symbols that guards restrict to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
 	inferringForked   bool            // set while SymbolicForked infers its classes: record adds no guards
 
@@ -72,22 +72,22 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 
 // symbolic returns a copy of the graph with open symbols, before inference.
 func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
-	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{}}
+	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), fixed: map[string]bool{}}
 	hints, err := g.SizesBySymbol(hints)
 	if err != nil {
 		return nil, err
 	}
-	c := s.Graph
-	c.sizes, c.symbolicState = map[string]sym.Int{}, s
+	copied := s.Graph
+	copied.sizes, copied.symbolicState = map[string]sym.Int{}, s
 	for _, name := range sorted.Keys(g.Symbols) {
 		size, err := s.symbol(g, name, hints)
 		if err != nil {
 			return nil, err
 		}
-		c.sizes[name] = size
+		copied.sizes[name] = size
 	}
-	for _, n := range c.Nodes {
-		if n.attrs.dependOn(c.sizes) {
+	for _, n := range copied.Nodes {
+		if n.attrs.dependOn(copied.sizes) {
 			s.symbolicAttrNodes = append(s.symbolicAttrNodes, n)
 		}
 	}
@@ -161,11 +161,11 @@ func isLegalSymbol(name string) bool {
 
 // Binding returns sizes of the graph's symbols by their names in Env.
 func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
-	b := make(sym.Binding, len(sizes))
-	for name, n := range sizes {
-		b[s.Name(name)] = n
+	binding := make(sym.Binding, len(sizes))
+	for name, size := range sizes {
+		binding[s.Name(name)] = size
 	}
-	return b
+	return binding
 }
 
 // Holds reports whether all guards hold at the given sizes of the graph's symbols.
@@ -261,7 +261,7 @@ func (s *Symbolic) record(origin Guard) {
 	// new guard if several guards fix the symbol together.
 	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]
-		if _, isNumber := size.Known(); isNumber || s.bound[name] {
+		if _, isNumber := size.Known(); isNumber || s.fixed[name] {
 			continue
 		}
 		cond := size.Eq(sym.Of(size.Hint()))
@@ -271,7 +271,7 @@ func (s *Symbolic) record(origin Guard) {
 				i = len(s.Guards) - first - 1
 			}
 			s.Guards[first+i].Binds = append(s.Guards[first+i].Binds, name)
-			s.bound[name] = true
+			s.fixed[name] = true
 		}
 	}
 }
@@ -281,10 +281,10 @@ const maxCases = 16
 
 // SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. If the bounds of symbols do not decide a
 // branch, inference follows both paths. A size, stride or offset that differs between classes is a [sym.Where]. Guards
-// exclude two kinds of sizes. Inference rejects the first kind; [Guard.Refusal] has the reason. For the second kind, a
-// value has another rank, dtype or alias than for the hints, or its shape depends on data only in one of the two
-// classes. The graph is inferred only for the class of the hints, and [Symbolic.IncompleteReason] has the reason, if
-// there are more classes, or if control flow depends on sizes.
+// exclude the classes that inference rejects. They also exclude the classes in which a value differs from the class of
+// the hints in rank, dtype, alias or [Value.Dynamic]. [Guard.Refusal] has the reason. If there are more than 16
+// classes, or if control flow depends on sizes, the graph is inferred only for the class of the hints, and
+// [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).mustInline); i >= 0 {
 		s, err := g.Symbolic(hints)
@@ -312,7 +312,8 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	return s, nil
 }
 
-// classResult is the result of inference for one class of sizes. values are in the order of [Graph.Values].
+// classResult is the result of inference for one class of sizes, a [sym.Case]. values are in the order of
+// [Graph.Values].
 type classResult struct {
 	values []classValue
 	err    error // the reason why inference rejects the class; nil if inference succeeds
@@ -328,7 +329,7 @@ type classValue struct {
 }
 
 // inferCase infers the graph for one class of sizes: sym.Fork calls it for each combination of branches.
-func (s *Symbolic) inferCase() (c classResult, err error) {
+func (s *Symbolic) inferCase() (result classResult, err error) {
 	s.decodeLater()
 	if err := s.setInputs(); err != nil {
 		return classResult{err: err}, nil
@@ -336,10 +337,10 @@ func (s *Symbolic) inferCase() (c classResult, err error) {
 	var state inference
 	var current *Node
 	defer func() {
-		if p := recover(); p == any(sym.ErrNumber) && current != nil {
-			c = classResult{err: s.Graph.Fail(current, sym.ErrNumber), node: current}
-		} else if p != nil {
-			panic(p)
+		if panicked := recover(); panicked == any(sym.ErrNumber) && current != nil {
+			result = classResult{err: s.Graph.Fail(current, sym.ErrNumber), node: current}
+		} else if panicked != nil {
+			panic(panicked)
 		}
 	}()
 	for _, current = range s.Graph.Nodes {
@@ -347,14 +348,16 @@ func (s *Symbolic) inferCase() (c classResult, err error) {
 			return classResult{err: s.Graph.Fail(current, err), node: current}, nil
 		}
 	}
-	s.Graph.Values(func(v *Value) { c.values = append(c.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic}) })
-	return c, nil
+	s.Graph.Values(func(v *Value) {
+		result.values = append(result.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic})
+	})
+	return result, nil
 }
 
 // sameUpToLayout returns an error if the values of two classes differ in more than sizes, strides and offsets.
-func (c *classResult) sameUpToLayout(o *classResult) error {
+func (c *classResult) sameUpToLayout(other *classResult) error {
 	for i := range c.values {
-		a, b := &c.values[i], &o.values[i]
+		a, b := &c.values[i], &other.values[i]
 		switch {
 		case a.dynamic != b.dynamic || a.typ.DType != b.typ.DType || a.alias != b.alias:
 			return errors.New("a value has another dtype or alias there")
@@ -386,9 +389,9 @@ func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 	}
 	i := 0
 	s.Graph.Values(func(v *Value) {
-		f := &first.values[i]
-		v.Type, v.Meta, v.Alias, v.Dynamic = f.typ, f.meta, f.alias, f.dynamic
-		if !f.dynamic {
+		atHints := &first.values[i]
+		v.Type, v.Meta, v.Alias, v.Dynamic = atHints.typ, atHints.meta, atHints.alias, atHints.dynamic
+		if !atHints.dynamic {
 			v.Type = mergedType(accepted, i)
 		}
 		i++

@@ -20,9 +20,9 @@ import (
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
 	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), inferringForked: true, unbacked: u}
-	c := u.symbolic.Graph
-	c.symbolicState = u.symbolic
-	for _, n := range c.Nodes {
+	copied := u.symbolic.Graph
+	copied.symbolicState = u.symbolic
+	for _, n := range copied.Nodes {
 		if len(n.Out) > 0 && n.Out[0].Dynamic {
 			u.infer(n)
 		}
@@ -46,15 +46,15 @@ func (u *unbacked) infer(n *Node) {
 }
 
 // inferCase infers a node for one class of sizes: sym.Fork calls it for each combination of branches.
-func (u *unbacked) inferCase(n *Node) (c classResult, err error) {
+func (u *unbacked) inferCase(n *Node) (result classResult, err error) {
 	u.nextSymbol = u.usedSymbols
-	if c.err = n.infer(&inference{}); c.err != nil {
-		return c, nil
+	if result.err = n.infer(&inference{}); result.err != nil {
+		return result, nil
 	}
 	for _, v := range n.Out {
-		c.values = append(c.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic})
+		result.values = append(result.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic})
 	}
-	return c, nil
+	return result, nil
 }
 
 // merge sets the types of a node's results from all cases that inference accepts. It returns false if there are no such
@@ -69,24 +69,24 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 	}
 	first := cases[0].Value.values
 	for i, v := range n.Out {
-		f := &first[i]
-		v.Alias = f.alias
+		atHints := &first[i]
+		v.Alias = atHints.alias
 		for _, c := range cases {
-			o := &c.Value.values[i]
-			if o.dynamic || o.typ.DType != f.typ.DType || len(o.typ.Shape) != len(f.typ.Shape) {
+			other := &c.Value.values[i]
+			if other.dynamic || other.typ.DType != atHints.typ.DType || len(other.typ.Shape) != len(atHints.typ.Shape) {
 				return false
 			}
-			if o.alias != f.alias {
+			if other.alias != atHints.alias { // a view only for some sizes
 				v.Alias = nil
 			}
 		}
 		ordered := sym.Differing(cases, func(first, other classResult) bool {
 			return first.values[i].typ.SameForm(other.values[i].typ) || sameType(first.values[i].typ, other.values[i].typ)
 		})
-		// ordered has the first case and the cases with other types. mergedType uses the type of the last case for all sizes
-		// of no other case, so the first case goes to the end.
+		// ordered has the first case and the cases with other types. The first case goes to the end, because mergedType
+		// uses the type of the last case for all sizes that belong to no other case.
 		ordered = append(ordered[1:], ordered[0])
-		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), f.meta, false
+		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), atHints.meta, false
 	}
 	u.usedSymbols = u.nextSymbol
 	return true
@@ -113,22 +113,23 @@ func (u *unbacked) setDynamicResults(n *Node) {
 
 // setStaticResults replaces Dynamic results by results with types over symbols. If the layout or the rank of one result
 // is unknown, it changes no result.
-func (u *unbacked) setStaticResults(res []Result) ([]Result, error) {
-	if slices.ContainsFunc(res, func(r Result) bool { return r.Dynamic && (r.TypeFor == nil || r.Sizes == nil) }) {
-		return res, nil
+func (u *unbacked) setStaticResults(results []Result) ([]Result, error) {
+	hasUnknownLayout := func(r Result) bool { return r.Dynamic && (r.TypeFor == nil || r.Sizes == nil) }
+	if slices.ContainsFunc(results, hasUnknownLayout) {
+		return results, nil
 	}
-	res = slices.Clone(res)
-	for i, r := range res {
-		if !r.Dynamic {
+	results = slices.Clone(results)
+	for i, result := range results {
+		if !result.Dynamic {
 			continue
 		}
-		t, err := r.TypeFor(u.shape(r.Sizes))
+		t, err := result.TypeFor(u.shape(result.Sizes))
 		if err != nil {
 			return nil, err
 		}
-		res[i] = Result{Type: t, Alias: Fresh}
+		results[i] = Result{Type: t, Alias: Fresh}
 	}
-	return res, nil
+	return results, nil
 }
 
 // shape returns a shape with a new symbol for each size that depends on data (-1).

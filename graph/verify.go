@@ -60,7 +60,7 @@ func Verify(g *Graph, props Props) error {
 	v := &verifier{graph: g, visibleValues: make(map[*Value]bool, g.valueCount), valueNames: map[string]bool{},
 		nodeNames: map[string]bool{}}
 	v.checkInputs()
-	if props&Sorted == 0 {
+	if props&Sorted == 0 { // nodes may use outputs of later nodes
 		for _, n := range g.Nodes {
 			v.markComputed(n)
 		}
@@ -105,45 +105,45 @@ func (v *verifier) markComputed(n *Node) {
 	if n == nil {
 		return
 	}
-	for _, o := range n.Out {
-		v.visibleValues[o] = true
+	for _, output := range n.Out {
+		v.visibleValues[output] = true
 	}
 }
 
 func (v *verifier) checkInputs() {
 	for i, list := range [][]*Value{v.graph.Inputs, v.graph.Constants} {
-		for _, x := range list {
-			v.checkValue(nil, x)
-			v.visibleValues[x] = true
+		for _, value := range list {
+			v.checkValue(nil, value)
+			v.visibleValues[value] = true
 			switch {
-			case x == nil:
-			case x.Node != nil || x.Alias != nil || x.Within != nil:
-				v.fail(nil, "value %q is an input or a constant, but has a producer or shares storage", x.Name)
-			case (i == 1) != (x.Const != nil): // list 1 has the constants
-				v.fail(nil, "value %q is in the wrong list: constants have data, inputs have none", x.Name)
-			case x.Const != nil && !x.Const.SameLayout(x.Meta):
-				v.fail(nil, "constant %q: its meta is %v, its data %v", x.Name, x.Meta, x.Const.Meta)
+			case value == nil:
+			case value.Node != nil || value.Alias != nil || value.Within != nil:
+				v.fail(nil, "value %q is an input or a constant, but has a producer or shares storage", value.Name)
+			case (i == 1) != (value.Const != nil): // list 1 has the constants
+				v.fail(nil, "value %q is in the wrong list: constants have data, inputs have none", value.Name)
+			case value.Const != nil && !value.Const.SameLayout(value.Meta):
+				v.fail(nil, "constant %q: its meta is %v, its data %v", value.Name, value.Meta, value.Const.Meta)
 			}
 		}
 	}
 }
 
 // checkValue checks the properties that every value must have.
-func (v *verifier) checkValue(n *Node, x *Value) {
+func (v *verifier) checkValue(n *Node, value *Value) {
 	switch {
-	case x == nil:
+	case value == nil:
 		v.fail(n, "a value is nil")
 		return
-	case v.valueNames[x.Name]:
-		v.fail(n, "two values are named %q", x.Name)
-	case v.graph.nameIndex().values[x.Name] != x:
-		v.fail(n, "a look-up of the name %q does not return the value", x.Name)
-	case x.graph != v.graph:
-		v.fail(n, "value %q is of another graph", x.Name)
+	case v.valueNames[value.Name]:
+		v.fail(n, "two values are named %q", value.Name)
+	case v.graph.nameIndex().values[value.Name] != value:
+		v.fail(n, "a look-up of the name %q does not return the value", value.Name)
+	case value.graph != v.graph:
+		v.fail(n, "value %q is of another graph", value.Name)
 	}
-	v.valueNames[x.Name] = true
-	if err := x.Meta.Check(); err != nil {
-		v.fail(n, "value %q: %v", x.Name, err)
+	v.valueNames[value.Name] = true
+	if err := value.Meta.Check(); err != nil {
+		v.fail(n, "value %q: %v", value.Name, err)
 	}
 }
 
@@ -166,17 +166,17 @@ func (v *verifier) checkNode(n *Node, props Props) {
 	v.nodeNames[n.Name] = true
 	before := len(v.errs)
 	v.checkOperands(n)
-	for i, o := range n.Out {
-		v.checkValue(n, o)
-		if o != nil && (o.Node != n || o.Index != i) {
+	for i, output := range n.Out {
+		v.checkValue(n, output)
+		if output != nil && (output.Node != n || output.Index != i) {
 			v.fail(n, "output %d has another producer", i)
 		}
 	}
 	if len(v.errs) > before {
 		return
 	}
-	for _, o := range n.Out {
-		if err := cmp.Or(o.checkAlias(), o.checkWithin()); err != nil {
+	for _, output := range n.Out {
+		if err := cmp.Or(output.checkAlias(), output.checkWithin()); err != nil {
 			v.fail(n, "%v", err)
 		}
 	}
@@ -231,44 +231,44 @@ func (v *Value) checkAlias() error {
 // checkTyped returns an error if the outputs differ from the inferred results: see checkResult.
 func (n *Node) checkTyped() error {
 	call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
-	res, err := n.Op.Infer(call)
+	results, err := n.Op.Infer(call)
 	switch {
 	case err != nil:
 		return err
-	case slices.ContainsFunc(res, func(r Result) bool { return r.Alias >= len(n.In) }):
+	case slices.ContainsFunc(results, func(inferred Result) bool { return inferred.Alias >= len(n.In) }):
 		return errors.New("a result shares the storage of an operand that does not exist")
-	case len(res) != len(n.Out):
-		return fmt.Errorf("infers %d outputs, has %d", len(res), len(n.Out))
+	case len(results) != len(n.Out):
+		return fmt.Errorf("infers %d outputs, has %d", len(results), len(n.Out))
 	}
-	for i, r := range res {
-		if err := n.checkResult(n.Out[i], r); err != nil {
+	for i, inferred := range results {
+		if err := n.checkResult(n.Out[i], inferred); err != nil {
 			return fmt.Errorf("value %q: %w", n.Out[i].Name, err)
 		}
 	}
 	return nil
 }
 
-// checkResult returns an error if output x differs from the inferred result r in a way that is not permitted.
-func (n *Node) checkResult(x *Value, r Result) error {
+// checkResult returns an error if an output differs from its inferred result in a way that is not permitted.
+func (n *Node) checkResult(value *Value, inferred Result) error {
 	var alias *Value
-	meta := r.Meta()
-	if r.Alias >= 0 {
-		alias = n.In[r.Alias].Value
+	meta := inferred.Meta()
+	if inferred.Alias >= 0 {
+		alias = n.In[inferred.Alias].Value
 	}
 	layoutIsFree := n.LayoutIsFree(n.Walk)
 	switch {
-	case x.Meta.DType != meta.DType || !slices.Equal(x.Meta.Shape, meta.Shape):
-		return fmt.Errorf("it is %v, inferred is %v", x.Meta, meta)
-	case x.Meta.SameLayout(meta) && (x.Meta.Offset == meta.Offset || x.Within != nil) && x.Alias == alias:
+	case value.Meta.DType != meta.DType || !slices.Equal(value.Meta.Shape, meta.Shape):
+		return fmt.Errorf("it is %v, inferred is %v", value.Meta, meta)
+	case value.Meta.SameLayout(meta) && (value.Meta.Offset == meta.Offset || value.Within != nil) && value.Alias == alias:
 		return nil
-	case x.Within != nil: // checkWithin and checkWrites check the layout
+	case value.Within != nil: // checkWithin and checkWrites check the layout
 		return nil
-	case x.Alias != nil && x.Alias == alias && x.Meta.Offset == meta.Offset && x.Meta.SameAddresses(meta):
+	case value.Alias != nil && value.Alias == alias && value.Meta.Offset == meta.Offset && value.Meta.SameAddresses(meta):
 		return nil // a view may have any strides in dimensions of size 1
-	case x.Alias != nil || !layoutIsFree:
-		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), meta, aliasText(alias))
-	case x.Meta.Offset != 0 || !x.Meta.IsNonOverlappingAndDense():
-		return fmt.Errorf("its layout was chosen by a pass and must be dense, but %v is not", x.Meta)
+	case value.Alias != nil || !layoutIsFree:
+		return fmt.Errorf("it is %v%s, inferred is %v%s", value.Meta, aliasText(value.Alias), meta, aliasText(alias))
+	case value.Meta.Offset != 0 || !value.Meta.IsNonOverlappingAndDense():
+		return fmt.Errorf("its layout was chosen by a pass and must be dense, but %v is not", value.Meta)
 	}
 	return nil
 }
@@ -312,9 +312,9 @@ func (n *Node) RecheckProps(moved func(v *Value) bool) error {
 // returns true are checked.
 func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, x := range n.Out {
-		if !n.Pin.Holds(x.Meta) {
-			fail("value %q, %v, is pinned to %v", x.Name, x.Meta, n.Pin)
+	for _, value := range n.Out {
+		if !n.Pin.Holds(value.Meta) {
+			fail("value %q, %v, is pinned to %v", value.Name, value.Meta, n.Pin)
 		}
 	}
 	if err := n.CheckPlaces(); err != nil {
@@ -323,6 +323,7 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	if len(n.Op.Impls) == 0 || len(n.Out) == 0 || n.Out[0].Alias != nil {
 		return errs
 	}
+	// Implementations on devices are not in Op.Impls.
 	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, func(impl Impl) bool {
 		return n.Impl != nil && impl.Name == n.Impl.Name
 	}) {
@@ -348,38 +349,38 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 			fail("implementation %s cannot read the layout of operand %d: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
 		}
 	}
-	for i, x := range n.Out {
+	for i, value := range n.Out {
 		var order tensor.Order
 		if i < len(n.Walk.Out) {
 			order = n.Walk.Out[i]
 		}
 		if err := n.checkWrites(call, i, order); err != nil {
-			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, x.Name, x.Meta)
+			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, value.Name, value.Meta)
 		}
 	}
 	return errs
 }
 
-// checkWrites returns an error if the node's implementation does not write the layout of result i. o is the order of
-// the result in the walk. The text of the error names the layout that the implementation writes: "dense" or "in order
-// ...".
-func (n *Node) checkWrites(call *Call, i int, o tensor.Order) error {
-	x := n.Out[i]
-	dense := x.Meta.IsNonOverlappingAndDense()
+// checkWrites returns an error if the node's implementation does not write the layout of result i. required is the
+// order of the result in the walk. The text of the error names the layout that the implementation writes: "dense" or
+// "in order ...".
+func (n *Node) checkWrites(call *Call, i int, required tensor.Order) error {
+	value := n.Out[i]
+	dense := value.Meta.IsNonOverlappingAndDense()
 	switch {
-	case x.Meta.Numel() == 0:
+	case value.Meta.Numel() == 0:
 		return nil
-	case x.Within != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
+	case value.Within != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
 		return errors.New("dense")
-	case o == "":
+	case required == "":
 		return nil
 	}
-	meta := x.Meta
-	if order, _ := tensor.OrderOf(meta); x.Within != nil && !dense {
-		meta = meta.WithStrides(order.Strides(meta.Shape)) // the same order without gaps
+	meta := value.Meta
+	if actual, _ := tensor.OrderOf(meta); value.Within != nil && !dense {
+		meta = meta.WithStrides(actual.Strides(meta.Shape)) // the same order without gaps
 	}
-	if !o.Holds(meta) {
-		return fmt.Errorf("in order %v", o)
+	if !required.Holds(meta) {
+		return fmt.Errorf("in order %v", required)
 	}
 	return nil
 }

@@ -31,19 +31,19 @@ type dataReader struct {
 // is a pair of numbers; if all elements are real, each may be one number. Infinities and NaN are written as strings:
 // "NaN", "Infinity", "-Infinity". If parseData fails, the int is the offset of the mistake in the file.
 func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, error) {
-	var first error
+	var firstErr error
 	firstAt := base
 	fail := func(offset int, err error) {
-		if first == nil {
-			first, firstAt = err, base+offset
+		if firstErr == nil {
+			firstErr, firstAt = err, base+offset
 		}
 	}
 	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: meta}
 	if _, err := r.readList(0); err != nil {
 		fail(0, err)
 	}
-	if first != nil {
-		return nil, firstAt, first
+	if firstErr != nil {
+		return nil, firstAt, firstErr
 	}
 	t, err := r.tensor()
 	return t, base, err
@@ -112,7 +112,7 @@ func (r *dataReader) float(token jsontext.Token) (float64, error) {
 		if x, ok := numerals.AnySpecial(token.String()); ok {
 			return x, nil
 		}
-	case '0':
+	case '0': // a number
 		bits := 64
 		if dtype := r.meta.DType; dtype != tensor.Float64 && dtype != tensor.Complex128 {
 			// Parsing for float64 first would round twice.
@@ -141,7 +141,7 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 		return 1, nil
 	case 'f':
 		return 0, nil
-	case '0':
+	case '0': // a number
 	case '"':
 		if _, ok := numerals.AnySpecial(token.String()); ok {
 			return 0, fmt.Errorf("data: %q does not fit %v", token.String(), r.meta.DType)
@@ -153,8 +153,8 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 	dtype, text := r.meta.DType, token.String()
 	outOfRange := fmt.Errorf("data: %s does not fit %v", text, dtype)
 	if dtype == tensor.Uint64 {
-		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
-			return int64(u), nil
+		if unsigned, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return int64(unsigned), nil
 		}
 	}
 	i, err := strconv.ParseInt(text, 10, 64)

@@ -65,20 +65,20 @@ func (c *constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
 
 // findInArchive finds an array of an .npz archive. It opens each archive once.
 func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, error) {
-	a := c.archives[path]
-	if a == nil {
+	archive := c.archives[path]
+	if archive == nil {
 		f, err := c.folder.Open(path)
 		if err != nil {
 			return tensor.Meta{}, nil, err
 		}
 		c.opened = append(c.opened, f)
-		if a, err = npz.NewArchive(path, f, f.Size); err != nil {
+		if archive, err = npz.NewArchive(path, f, f.Size); err != nil {
 			return tensor.Meta{}, nil, err
 		}
-		c.archives[path] = a
+		c.archives[path] = archive
 	}
-	meta, err := a.Meta(key)
-	return meta, func() (*tensor.Tensor, error) { return a.ReadAs(key, meta) }, err
+	meta, err := archive.Meta(key)
+	return meta, func() (*tensor.Tensor, error) { return archive.ReadAs(key, meta) }, err
 }
 
 // findInSafetensors finds a tensor of a .safetensors file. It opens each file once.
@@ -96,7 +96,7 @@ func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst
 		c.tensors[path] = f
 	}
 	meta, ok := f.Meta(key)
-	if !ok {
+	if !ok { // the error of Tensor lists the keys
 		_, err := f.Tensor(key)
 		return meta, nil, err
 	}

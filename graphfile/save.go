@@ -48,9 +48,9 @@ func Save(w io.Writer, g *graph.Graph) error {
 // same file. Otherwise SaveFile writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	s := &saver{graph: g, dir: filepath.Dir(path), dirDiffers: true}
-	for _, o := range opts {
-		if o != nil {
-			o(s)
+	for _, option := range opts {
+		if option != nil {
+			option(s)
 		}
 	}
 	if s.sideFile != "" && (s.inSideFile == nil || s.write == nil) {
@@ -59,7 +59,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	if s.sideFile != "" && !filepath.IsLocal(filepath.FromSlash(s.sideFile)) {
 		return fmt.Errorf("file %q is outside the folder of the graph file", s.sideFile)
 	}
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder", path) // checked before the side file is replaced
 	}
 	f, err := os.CreateTemp(s.dir, filepath.Base(path)+".*")
@@ -97,12 +97,14 @@ type saver struct {
 	dir        string // the folder of the new file
 	dirDiffers bool   // whether dir may differ from the folder of the constants' files (SaveFile)
 
-	sideFile       string
-	inSideFile     func(*graph.Value) bool
-	write          func(path string, names []string, data []*tensor.Tensor) error
-	names          []string
-	data           []*tensor.Tensor
-	wouldOverwrite bool // constants were read from the file that would become the side file
+	// The parameters of SideFile. inSideFile is selects.
+	sideFile   string
+	inSideFile func(*graph.Value) bool
+	write      func(path string, names []string, data []*tensor.Tensor) error
+
+	names          []string         // the keys of the tensors for the side file
+	data           []*tensor.Tensor // the tensors for the side file
+	wouldOverwrite bool             // constants were read from the file that would become the side file
 }
 
 // save writes the graph to w, section by section.
@@ -177,12 +179,12 @@ func section[T any](s *saver, out *bufio.Writer, key string, list []T, writeMemb
 // boundsText returns the JSON of a symbol's bounds and hint.
 func boundsText(b graph.Bounds) string {
 	var list []string
-	for _, m := range []struct {
-		key string
-		n   int
+	for _, bound := range []struct {
+		key  string
+		size int
 	}{{"min", b.Min}, {"max", b.Max}} {
-		if m.n > 0 {
-			list = append(list, fmt.Sprintf("%q: %d", m.key, m.n))
+		if bound.size > 0 { // 0 is the default of both
+			list = append(list, fmt.Sprintf("%q: %d", bound.key, bound.size))
 		}
 	}
 	if b.Hint != nil {
@@ -212,11 +214,11 @@ func (s *saver) layout(v *graph.Value) {
 	offset := graph.Dim{Size: v.Meta.Offset}
 	switch {
 	case v.Dims != nil:
-		d := v.Declared()
-		offset = d.Offset
-		if d.Strides != nil {
+		declared := v.Declared()
+		offset = declared.Offset
+		if declared.Strides != nil {
 			s.buf.WriteString(", \"strides\": ")
-			s.dims(d.Strides)
+			s.dims(declared.Strides)
 		} else if layout.SetsLayout() {
 			s.pin(layout)
 		}
@@ -331,8 +333,8 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 }
 
 // pathLeadsToFile reports whether a constant's file path, relative to the new folder, refers to the file from which the
-// constant was read. It returns false for an empty path, and true for any other path if the folder is the same. It sets
-// s.wouldOverwrite if the side file is that file.
+// constant was read. It returns false for an empty path, and true for any other path if the folder cannot differ. It
+// sets s.wouldOverwrite if the side file is the file from which the constant was read.
 func (s *saver) pathLeadsToFile(path string) bool {
 	if path == "" || !s.dirDiffers {
 		return path != ""

@@ -83,20 +83,20 @@ func ref(name string) object              { return object{"$ref": "#/$defs/" + n
 func anyOf(alternatives ...object) object { return object{"anyOf": alternatives} }
 func arrayOf(item object) object          { return object{"type": "array", "items": item} }
 
-func withDoc(s object, doc string) object {
+func withDoc(schema object, doc string) object {
 	if doc != "" {
-		s["description"] = doc
+		schema["description"] = doc
 	}
-	return s
+	return schema
 }
 
 // closedObject describes an object without other members.
 func closedObject(members object, required ...string) object {
-	o := object{"type": "object", "properties": members, "additionalProperties": false}
+	schema := object{"type": "object", "properties": members, "additionalProperties": false}
 	if len(required) > 0 {
-		o["required"] = required
+		schema["required"] = required
 	}
-	return o
+	return schema
 }
 
 func dtypeNames() []string {
@@ -127,25 +127,25 @@ var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_fo
 var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 
 func inputSchema() object {
-	m := tensorMembers()
-	m["shape"] = arrayOf(ref("dim"))
-	s := closedObject(m, "name", "dtype", "shape")
-	s["not"] = conflictingLayouts
-	return s
+	members := tensorMembers()
+	members["shape"] = arrayOf(ref("dim"))
+	schema := closedObject(members, "name", "dtype", "shape")
+	schema["not"] = conflictingLayouts
+	return schema
 }
 
 func constantSchema() object {
-	m := tensorMembers()
-	m["shape"] = arrayOf(object{"type": "integer", "minimum": 0})
-	m["data"] = withDoc(ref("data"), "elements in row-major order, nested or flat")
-	m["file"] = object{"type": "string", "minLength": 1, "pattern": `\.(npy|npz|safetensors|NPY|NPZ|SAFETENSORS)$`,
+	members := tensorMembers()
+	members["shape"] = arrayOf(object{"type": "integer", "minimum": 0})
+	members["data"] = withDoc(ref("data"), "elements in row-major order, nested or flat")
+	members["file"] = object{"type": "string", "minLength": 1, "pattern": `\.(npy|npz|safetensors|NPY|NPZ|SAFETENSORS)$`,
 		"description": "a file in the folder of the graph file"}
-	m["key"] = object{"type": "string", "description": "name of the array in the file"}
-	s := closedObject(m, "name", "dtype", "shape")
-	s["not"] = conflictingLayouts
-	s["oneOf"] = []object{{"required": []string{"data"}}, {"required": []string{"file"}}}
-	s["dependentRequired"] = object{"key": []string{"file"}}
-	return s
+	members["key"] = object{"type": "string", "description": "name of the array in the file"}
+	schema := closedObject(members, "name", "dtype", "shape")
+	schema["not"] = conflictingLayouts
+	schema["oneOf"] = []object{{"required": []string{"data"}}, {"required": []string{"file"}}}
+	schema["dependentRequired"] = object{"key": []string{"file"}}
+	return schema
 }
 
 func outputSchema() object {
@@ -165,7 +165,7 @@ func nodeSchema(ops []*graph.Op) object {
 		opMatches := object{"required": []string{"op"}, "properties": object{"op": object{"const": op.Name}}}
 		cases = append(cases, object{"if": opMatches, "then": ref("op." + op.Name)})
 	}
-	s := closedObject(object{
+	schema := closedObject(object{
 		"name":          withDoc(ref("name"), "the name of the node, and of its value if outputs is absent"),
 		"op":            object{"enum": names, "enumDescriptions": docs},
 		"inputs":        object{"type": "array"},
@@ -176,11 +176,11 @@ func nodeSchema(ops []*graph.Op) object {
 		"impl":          withDoc(object{"type": "string", "minLength": 1}, "the implementation that must compute it"),
 		"device":        withDoc(object{"type": "string", "minLength": 1}, "the device that must compute it, such as cpu"),
 	}, "name", "op")
-	s["not"] = formatAndOrder
+	schema["not"] = formatAndOrder
 	if len(cases) > 0 {
-		s["allOf"] = cases
+		schema["allOf"] = cases
 	}
-	return s
+	return schema
 }
 
 func firstLine(s string) string {
@@ -249,7 +249,7 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 		if p.Optional || name == "" {
 			continue
 		}
-		for i, c := range combinations {
+		for i, c := range combinations { // one more combination has the attribute, and combination i has the input
 			combinations = append(combinations, combination{c.minInputs, append(slices.Clone(c.attrs), name)})
 			combinations[i].minInputs++
 		}
@@ -257,7 +257,7 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 	if len(combinations) == 1 {
 		return nil
 	}
-	var all []object
+	var alternatives []object
 	for _, c := range combinations {
 		members, required := object{}, []string{}
 		if c.minInputs > 0 {
@@ -272,9 +272,9 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 		if len(required) > 0 {
 			alternative["required"] = required
 		}
-		all = append(all, alternative)
+		alternatives = append(alternatives, alternative)
 	}
-	return all
+	return alternatives
 }
 
 // inputsSchema describes the list of operands, and returns its minimum length. The list may end with extra nulls, which
@@ -294,14 +294,14 @@ func inputsSchema(op *graph.Op) (object, int) {
 			minInputs++
 		}
 	}
-	s := object{"type": "array", "items": restSchema}
+	schema := object{"type": "array", "items": restSchema}
 	if positions != nil {
-		s["prefixItems"] = positions
+		schema["prefixItems"] = positions
 	}
 	if minInputs > 0 {
-		s["minItems"] = minInputs
+		schema["minItems"] = minInputs
 	}
-	return s, minInputs
+	return schema, minInputs
 }
 
 // operandSchema describes one operand: the name of a value or, where permitted, null or a number.
@@ -310,14 +310,14 @@ func operandSchema(p graph.Param) object {
 	if p.Optional {
 		types = append(types, "null")
 	}
-	doc := p.Name
 	if !p.Number {
-		return object{"type": types, "description": doc}
+		return object{"type": types, "description": p.Name}
 	}
 	types = append(types, "number", "boolean")
 	numberForm := closedObject(object{"number": ref("scalar")}, "number")
 	return withDoc(anyOf(object{"type": types}, numberForm),
-		doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value has that name")
+		p.Name+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value has that "+
+			"name")
 }
 
 // attrSchema describes an attribute.
@@ -393,7 +393,7 @@ func typeSchema(f graph.Field, name string) object {
 	if f.OneOf != nil {
 		return object{"enum": f.OneOf}
 	}
-	return object{"type": "string"}
+	return object{"type": "string"} // a string or a condition
 }
 
 // complexTextSchema is a complex number in Python's notation.

@@ -48,7 +48,7 @@ func sourceOf(g *graph.Graph) *source {
 
 // position converts an offset to line and column.
 func (s *source) position(offset int) graph.Place {
-	i := sort.SearchInts(s.lines, offset+1) - 1
+	i := sort.SearchInts(s.lines, offset+1) - 1 // the last line that starts at or before offset
 	return graph.Place{File: s.name, Line: i + 1, Col: offset - s.lines[i] + 1}
 }
 
@@ -68,11 +68,11 @@ type places struct {
 	outputs map[string]int
 }
 
-// attrsPlace has the places of the attributes of one node. offset is the offset of the attributes in the file.
-// attrOffsets has the offset of each attribute relative to the former; nodes with equal attributes share this map.
+// attrsPlace has the places of the attributes of one node.
 type attrsPlace struct {
-	node, offset int
-	attrOffsets  map[string]int
+	node        int            // number of the node
+	offset      int            // of the attributes in the file
+	attrOffsets map[string]int // of each attribute, relative to offset; nodes with equal attributes share this map
 }
 
 // setValue records the offset of an input or a constant.

@@ -111,11 +111,11 @@ func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) 
 }
 
 func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
-	f, r, err := a.open(name)
+	entry, content, err := a.open(name)
 	var t *tensor.Tensor
 	if err == nil {
-		defer r.Close()
-		t, err = readNPY(r, int64(f.UncompressedSize64), int64(f.CompressedSize64), want)
+		defer content.Close()
+		t, err = readNPY(content, int64(entry.UncompressedSize64), int64(entry.CompressedSize64), want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, rewordError(err))
@@ -126,11 +126,11 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 // Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header. The sizes in the
 // header must match the size of the entry in the archive's directory. The errors name file and entry.
 func (a *Archive) Meta(name string) (tensor.Meta, error) {
-	f, r, err := a.open(name)
+	entry, content, err := a.open(name)
 	var meta tensor.Meta
 	if err == nil {
-		defer r.Close()
-		meta, _, err = readMeta(r, int64(f.UncompressedSize64))
+		defer content.Close()
+		meta, _, err = readMeta(content, int64(entry.UncompressedSize64))
 	}
 	if err != nil {
 		return meta, fmt.Errorf("%s: entry %q: %w", a.path, name, rewordError(err))
@@ -140,32 +140,32 @@ func (a *Archive) Meta(name string) (tensor.Meta, error) {
 
 // open checks the sizes of an entry in the directory, and opens the entry for reading.
 func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
-	f := a.entries[name]
-	if f == nil {
+	entry := a.entries[name]
+	if entry == nil {
 		return nil, nil, errors.New("no such entry: " + files.KeysMessage(a.names))
 	}
 	const encrypted = 1
-	if f.Flags&encrypted != 0 {
+	if entry.Flags&encrypted != 0 {
 		return nil, nil, errors.New("encrypted")
 	}
-	compressed := f.CompressedSize64
-	if f.Method == zip.Store && f.UncompressedSize64 != compressed || f.UncompressedSize64/maxRatio > compressed {
-		return nil, nil, fmt.Errorf("claims %d bytes of data in %d compressed bytes", f.UncompressedSize64, compressed)
+	uncompressed, compressed := entry.UncompressedSize64, entry.CompressedSize64
+	if entry.Method == zip.Store && uncompressed != compressed || uncompressed/maxRatio > compressed {
+		return nil, nil, fmt.Errorf("claims %d bytes of data in %d compressed bytes", uncompressed, compressed)
 	}
-	r, err := f.Open()
-	return f, r, rewordError(err)
+	content, err := entry.Open()
+	return entry, content, rewordError(err)
 }
 
 // notArchiveError returns an error that names the kind of a file that is not a zip archive.
 func notArchiveError(r io.ReaderAt, size int64, err error) error {
 	var start [8]byte
 	n, _ := r.ReadAt(start[:], 0)
-	switch b := string(start[:n]); {
+	switch text := string(start[:n]); {
 	case size == 0:
 		return errors.New("the file is empty")
-	case strings.HasPrefix(b, magic):
+	case strings.HasPrefix(text, magic):
 		return errors.New("this is a single .npy array, not an .npz archive")
-	case strings.HasPrefix(b, "PK\x03\x04"):
+	case strings.HasPrefix(text, "PK\x03\x04"):
 		return errors.New("the .npz archive is truncated or damaged: its directory is missing")
 	case errors.Is(err, zip.ErrFormat):
 		return errors.New("not an .npz archive")
@@ -175,11 +175,11 @@ func notArchiveError(r io.ReaderAt, size int64, err error) error {
 
 // rewordError rewords errors of the zip and flate packages.
 func rewordError(err error) error {
-	var bad flate.CorruptInputError
+	var corrupt flate.CorruptInputError
 	switch {
 	case errors.Is(err, zip.ErrChecksum):
 		return errors.New("the data are damaged: their checksum differs from the archive's")
-	case errors.Is(err, zip.ErrFormat), errors.As(err, &bad):
+	case errors.Is(err, zip.ErrFormat), errors.As(err, &corrupt):
 		return errors.New("the archive is damaged")
 	case errors.Is(err, zip.ErrAlgorithm):
 		return errors.New("unsupported compression method: want stored or deflated")
@@ -210,14 +210,14 @@ func (a *Archive) Close() error {
 
 // ReadFile reads all arrays of the .npz file at path, by key.
 func ReadFile(path string) (map[string]*tensor.Tensor, error) {
-	a, err := Open(path)
+	archive, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer a.Close()
-	out := make(map[string]*tensor.Tensor, len(a.names))
-	for _, n := range a.names {
-		if out[n], err = a.Read(n); err != nil {
+	defer archive.Close()
+	out := make(map[string]*tensor.Tensor, len(archive.names))
+	for _, name := range archive.names {
+		if out[name], err = archive.Read(name); err != nil {
 			return nil, err
 		}
 	}
@@ -236,8 +236,8 @@ type Entry struct {
 // EntriesOf returns the arrays of a map sorted by name.
 func EntriesOf(m map[string]*tensor.Tensor) []Entry {
 	out := make([]Entry, 0, len(m))
-	for n, t := range m {
-		out = append(out, Entry{Name: n, Tensor: t})
+	for name, t := range m {
+		out = append(out, Entry{Name: name, Tensor: t})
 	}
 	sorted.Func(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return out

@@ -33,9 +33,9 @@ var characterCodes = map[byte]tensor.DType{'S': tensor.Uint8, 'U': tensor.Uint32
 
 // codeOf returns the type code of a dtype.
 func codeOf(dtype tensor.DType) string {
-	for c, t := range typeCodes {
-		if t == dtype {
-			return c
+	for code, coded := range typeCodes {
+		if coded == dtype {
+			return code
 		}
 	}
 	return "u2" // the bits of bfloat16, the only dtype without a code
@@ -58,15 +58,15 @@ func (h header) meta() (tensor.Meta, error) {
 	if h.width > 0 {
 		shape = append(slices.Clone(shape), h.width)
 	}
-	m := tensor.New(h.dtype, shape...)
+	meta := tensor.New(h.dtype, shape...)
 	if h.isColumnMajor {
 		step := max(h.width, 1)
 		for d, s := range h.shape {
-			m.Strides[d] = step
+			meta.Strides[d] = step
 			step *= max(s, 1)
 		}
 	}
-	return m, m.Check()
+	return meta, meta.Check()
 }
 
 // parseHeader parses the Python dictionary of an .npy header. Like numpy, it requires that each of the three keys
@@ -221,13 +221,13 @@ func (p *parser) size() int {
 	for n < len(p.remaining) && p.remaining[n] >= '0' && p.remaining[n] <= '9' {
 		n++
 	}
-	v, err := strconv.Atoi(p.remaining[:n])
+	size, err := strconv.Atoi(p.remaining[:n])
 	if err != nil {
 		p.fail("want a size before %.20q", p.remaining)
 		return 0
 	}
 	p.remaining = strings.TrimPrefix(p.remaining[n:], "L")
-	return v
+	return size
 }
 
 // encodeHeader returns magic, version and header text of a row-major array, whose type code is code. itemBytes is the
@@ -253,8 +253,8 @@ func encodeHeader(code string, itemBytes int, shape []int) []byte {
 	}
 	b.WriteString("), }")
 	// Version 1 stores the length in two bytes, enough for maxRank sizes. A newline ends the text.
-	const preambleBytes = 10 // magic, version and length
-	blankCount := 63 - (preambleBytes+b.Len())%64
+	const preambleBytes = 10                      // magic, version and length
+	blankCount := 63 - (preambleBytes+b.Len())%64 // 63: the newline is one byte
 	text := b.String() + strings.Repeat(" ", blankCount) + "\n"
 	out := append([]byte(magic), 1, 0, byte(len(text)), byte(len(text)>>8))
 	return append(out, text...)

@@ -37,15 +37,15 @@ func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, NPYMet
 
 // openNPY calls read with a file and its size. The errors name the file.
 func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, error) {
-	var none T
+	var zero T
 	f, info, err := files.OpenRegular(path)
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	defer f.Close()
 	t, err := read(f, info.Size())
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", path, err)
+		return zero, fmt.Errorf("%s: %w", path, err)
 	}
 	return t, nil
 }
@@ -66,9 +66,9 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 		return tensor.Meta{}, h, err
 	}
 	meta, err := h.meta()
-	if need := int64(meta.Bytes()); err == nil && size >= 0 && need != size-start {
+	if dataBytes := int64(meta.Bytes()); err == nil && size >= 0 && dataBytes != size-start {
 		err = fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(meta.Shape), meta.DType,
-			need, size-start)
+			dataBytes, size-start)
 	}
 	return meta, h, err
 }
@@ -106,7 +106,7 @@ func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tenso
 
 // readHeader reads and parses all bytes before the data. start is the number of these bytes.
 func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
-	var fixed [12]byte
+	var fixed [12]byte // magic (6 bytes), version (2 bytes), length of the text (2 or 4 bytes)
 	if err := readAll(r, fixed[:8]); err != nil {
 		return h, 0, err
 	}
@@ -116,10 +116,10 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 		}
 		return h, 0, errors.New("not an .npy array: wrong magic")
 	}
-	width := 4
+	lengthBytes := 4
 	switch fixed[6] {
 	case 1:
-		width = 2
+		lengthBytes = 2
 	case 2, 3:
 	default:
 		return h, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
@@ -127,15 +127,16 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 	if fixed[7] != 0 {
 		return h, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
 	}
-	if err := readAll(r, fixed[8:8+width]); err != nil {
+	if err := readAll(r, fixed[8:8+lengthBytes]); err != nil {
 		return h, 0, err
 	}
-	n := int64(binary.LittleEndian.Uint32(fixed[8:])) // in version 1 the length has two bytes, and the other two are 0
-	start = 8 + int64(width) + n
-	if n > maxHeader || size >= 0 && start > size {
-		return h, 0, fmt.Errorf("header claims %d bytes", n)
+	// In version 1 the length has two bytes, and the other two are 0.
+	textBytes := int64(binary.LittleEndian.Uint32(fixed[8:]))
+	start = 8 + int64(lengthBytes) + textBytes
+	if textBytes > maxHeader || size >= 0 && start > size {
+		return h, 0, fmt.Errorf("header claims %d bytes", textBytes)
 	}
-	text := make([]byte, n)
+	text := make([]byte, textBytes)
 	if err := readAll(r, text); err != nil {
 		return h, 0, err
 	}
@@ -156,23 +157,23 @@ func readAll(r io.Reader, b []byte) error {
 const initialAlloc = 1 << 20
 
 // readStorage reads `need` bytes into storage. The size of the storage never exceeds the greatest of three numbers:
-// known, initialAlloc, and twice the number of bytes that have arrived.
+// known, initialAlloc, and twice the number of bytes that arrived arrived.
 func readStorage(r io.Reader, need int, known int64) (*tensor.Storage, error) {
-	first := max(initialAlloc, min(known, math.MaxInt))
-	s := tensor.NewStorage(int(min(int64(need), first)))
-	have := 0
+	initialBytes := max(initialAlloc, min(known, math.MaxInt))
+	s := tensor.NewStorage(int(min(int64(need), initialBytes)))
+	arrived := 0
 	for {
-		n, err := io.ReadFull(r, s.Bytes()[have:])
-		have += n
+		n, err := io.ReadFull(r, s.Bytes()[arrived:])
+		arrived += n
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return nil, fmt.Errorf("truncated: %d of %d bytes of data", have, need)
+			return nil, fmt.Errorf("truncated: %d of %d bytes of data", arrived, need)
 		case err != nil:
 			return nil, err
-		case have == need:
+		case arrived == need:
 			return s, nil
 		}
-		larger := tensor.NewStorage(min(need, 2*have))
+		larger := tensor.NewStorage(min(need, 2*arrived))
 		copy(larger.Bytes(), s.Bytes())
 		s = larger
 	}
@@ -230,24 +231,24 @@ func writeData(w io.Writer, t *tensor.Tensor) error {
 		return nil
 	}
 	if t.IsContiguous() || t.Bytes() <= writeBlock {
-		c := t.Contiguous()
-		start := c.Offset * c.DType.Size()
-		_, err := w.Write(c.Storage().Bytes()[start : start+c.Bytes()])
+		contiguous := t.Contiguous()
+		start := contiguous.Offset * contiguous.DType.Size()
+		_, err := w.Write(contiguous.Storage().Bytes()[start : start+contiguous.Bytes()])
 		return err
 	}
-	n := t.Shape[0]
-	rows := max(1, writeBlock/(t.Bytes()/n))
-	for i := 0; i < n; i += rows {
-		part := t.Meta
-		part.Shape = slices.Clone(t.Shape)
-		part.Shape[0] = min(rows, n-i)
-		part.Offset += i * t.Strides[0]
-		if rows == 1 {
-			part.Shape, part.Strides = part.Shape[1:], part.Strides[1:]
+	size := t.Shape[0]
+	blockSize := max(1, writeBlock/(t.Bytes()/size)) // of a block along dimension 0
+	for i := 0; i < size; i += blockSize {
+		meta := t.Meta
+		meta.Shape = slices.Clone(t.Shape)
+		meta.Shape[0] = min(blockSize, size-i)
+		meta.Offset += i * t.Strides[0]
+		if blockSize == 1 { // the block may still be large: divide it along the next dimension
+			meta.Shape, meta.Strides = meta.Shape[1:], meta.Strides[1:]
 		}
-		p, err := t.View(part)
+		block, err := t.View(meta)
 		if err == nil {
-			err = writeData(w, p)
+			err = writeData(w, block)
 		}
 		if err != nil {
 			return err

@@ -7,8 +7,8 @@
 // [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic
 // sizes. [LoadSome] skips nodes that cannot be converted.
 //
-// Each ONNX operator becomes one or more ops of the catalogue. [SupportedOperators] lists the operators. They include
-// operators of ONNX Runtime's domain com.microsoft and of the domain ai.onnx.ml. A [Converter] imports a custom
+// Each ONNX operator becomes one or more ops of the catalogue. [SupportedOperators] lists the operators, including
+// those of ONNX Runtime's domain com.microsoft and of the domain ai.onnx.ml. A [Converter] imports a custom
 // operator of any domain ([Options.Operators]). [As] converts an operator to one op, which may be a custom op
 // ([Options.Lookup]):
 //
@@ -16,8 +16,8 @@
 //
 // Each weight is read into its own memory, not mapped from the file. Nodes that depend only on constants and known
 // sizes, such as shape computations, are evaluated during the import. Some parameters, such as a shape or axes, are
-// operands of the ONNX operator but attributes of the op. A constant operand becomes the value of the attribute. For a
-// computed operand, the attribute is a reference to the value, a graph.Ref.
+// operands of the ONNX operator but attributes of the op. If such an operand is constant, its elements become the
+// attribute. If it is computed, the attribute is a reference to the value, a graph.Ref.
 //
 // Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
 // An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for all sizes

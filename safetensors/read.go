@@ -29,6 +29,8 @@ import (
 )
 
 const (
+	// lengthBytes is the size of the first field of a file, the length of the header as uint64.
+	lengthBytes = 8
 	// maxHeader is the limit of the format on the size of a header in bytes.
 	maxHeader = 100_000_000
 	// maxRank is the greatest rank that PyTorch allows.
@@ -110,32 +112,32 @@ func (f *File) open(size int64) error {
 	if bigEndian {
 		return errors.New("safetensors files are little-endian, and this machine is not")
 	}
-	if size < 8 {
+	if size < lengthBytes {
 		return errTruncated
 	}
-	beginning, err := f.read(0, int(min(size, 64)))
+	beginning, err := f.read(0, int(min(size, 64))) // files.Kind recognizes other formats by these bytes
 	if err != nil {
 		return err
 	}
-	n, follow := binary.LittleEndian.Uint64(beginning), size-8
-	if n > maxHeader || n > uint64(follow) {
+	headerBytes, following := binary.LittleEndian.Uint64(beginning), size-lengthBytes
+	if headerBytes > maxHeader || headerBytes > uint64(following) {
 		if kind := files.Kind(beginning); kind != "" {
 			return errors.New("not a safetensors file: " + kind)
 		}
 		return fmt.Errorf("header claims %d bytes, %d follow: the file is truncated, or not in the safetensors format",
-			n, follow)
+			headerBytes, following)
 	}
-	if n == 0 || beginning[8] != '{' {
+	if headerBytes == 0 || beginning[lengthBytes] != '{' {
 		return errors.New("header does not start with '{'")
 	}
-	header, err := f.read(8, int(n))
+	header, err := f.read(lengthBytes, int(headerBytes))
 	if err != nil {
 		return err
 	}
 	if err := f.parseHeader(header); err != nil {
 		return err
 	}
-	f.start = 8 + int64(n)
+	f.start = lengthBytes + int64(headerBytes)
 	return f.placeTensors(size - f.start)
 }
 
@@ -181,21 +183,21 @@ func (f *File) parseHeader(text []byte) error {
 
 // rewordError rewords JSON errors: it removes the names of Go's types.
 func rewordError(err error) error {
-	var syntax *jsontext.SyntacticError
-	var wrong *json.SemanticError
+	var syntactic *jsontext.SyntacticError
+	var semantic *json.SemanticError
 	switch {
-	case errors.As(err, &syntax):
+	case errors.As(err, &syntactic):
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fmt.Errorf("duplicate key %q", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
+			return fmt.Errorf("duplicate key %q", strings.TrimPrefix(string(syntactic.JSONPointer), "/"))
 		}
-		return fmt.Errorf("invalid JSON at byte %d: the file is damaged", syntax.ByteOffset)
-	case errors.As(err, &wrong):
-		key := strings.TrimPrefix(string(wrong.JSONPointer), "/")
+		return fmt.Errorf("invalid JSON at byte %d: the file is damaged", syntactic.ByteOffset)
+	case errors.As(err, &semantic):
+		key := strings.TrimPrefix(string(semantic.JSONPointer), "/")
 		switch {
 		case errors.Is(err, json.ErrUnknownName):
 			return fmt.Errorf("unknown key %q: want dtype, shape and data_offsets", key)
-		case len(wrong.JSONValue) > 0 && len(wrong.JSONValue) < 40:
-			return fmt.Errorf("%q has the wrong type: %s", key, wrong.JSONValue)
+		case len(semantic.JSONValue) > 0 && len(semantic.JSONValue) < 40:
+			return fmt.Errorf("%q has the wrong type: %s", key, semantic.JSONValue)
 		case key != "":
 			return fmt.Errorf("%q has the wrong type", key)
 		}
@@ -204,6 +206,7 @@ func rewordError(err error) error {
 	return err
 }
 
+// parseEntry parses the header's description of one tensor. Its data_offsets must span the bytes of the shape.
 func parseEntry(v jsontext.Value) (parsed entry, err error) {
 	var raw struct {
 		DType   string  `json:"dtype"`

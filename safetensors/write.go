@@ -57,9 +57,9 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 		if e.Tensor.Numel() == 0 {
 			continue
 		}
-		c := e.Tensor.Contiguous()
-		start := c.Offset * c.DType.Size()
-		if _, err := w.Write(c.Storage().Bytes()[start : start+c.Bytes()]); err != nil {
+		contiguous := e.Tensor.Contiguous()
+		start := contiguous.Offset * contiguous.DType.Size()
+		if _, err := w.Write(contiguous.Storage().Bytes()[start : start+contiguous.Bytes()]); err != nil {
 			return fmt.Errorf("tensor %q: %w", e.Name, err)
 		}
 	}
@@ -71,10 +71,10 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	if bigEndian {
 		return nil, errors.New("safetensors files are little-endian, and this machine is not")
 	}
-	header := bytes.NewBuffer(make([]byte, 8))
+	header := bytes.NewBuffer(make([]byte, lengthBytes)) // the length is written at the end
 	header.WriteByte('{')
-	member := func(name string, v any) error {
-		if header.Len() > 9 {
+	addMember := func(name string, v any) error {
+		if header.Len() > lengthBytes+len("{") {
 			header.WriteByte(',')
 		}
 		key, err := json.Marshal(name)
@@ -91,7 +91,7 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 		return nil
 	}
 	if len(metadata) > 0 {
-		if err := member(metadataKey, metadata); err != nil {
+		if err := addMember(metadataKey, metadata); err != nil {
 			return nil, fmt.Errorf("%s: %w", metadataKey, err)
 		}
 	}
@@ -108,28 +108,29 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 			return nil, fmt.Errorf("tensor %q: %d dimensions: at most %d are supported", e.Name, len(e.Tensor.Shape), maxRank)
 		}
 		seen[e.Name] = true
-		d := headerEntry{code, e.Tensor.Shape, [2]int{offset, offset + e.Tensor.Bytes()}}
-		if err := member(e.Name, d); err != nil {
+		description := headerEntry{code, e.Tensor.Shape, [2]int{offset, offset + e.Tensor.Bytes()}}
+		if err := addMember(e.Name, description); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 		}
-		offset = d.Offsets[1]
+		offset = description.Offsets[1]
 	}
 	header.WriteByte('}')
 	for header.Len()%8 != 0 {
 		header.WriteByte(' ')
 	}
-	if header.Len()-8 > maxHeader {
-		return nil, fmt.Errorf("header takes %d bytes: more than %d", header.Len()-8, maxHeader)
+	headerBytes := header.Len() - lengthBytes
+	if headerBytes > maxHeader {
+		return nil, fmt.Errorf("header takes %d bytes: more than %d", headerBytes, maxHeader)
 	}
-	binary.LittleEndian.PutUint64(header.Bytes(), uint64(header.Len()-8))
+	binary.LittleEndian.PutUint64(header.Bytes(), uint64(headerBytes))
 	return header.Bytes(), nil
 }
 
 // codeOf returns the format's name of a dtype, or "" if it has none.
 func codeOf(dtype tensor.DType) string {
-	for c, t := range dtypes {
-		if t == dtype {
-			return c
+	for name, dtypeOfName := range dtypes {
+		if dtypeOfName == dtype {
+			return name
 		}
 	}
 	return ""
@@ -148,8 +149,8 @@ func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 
 // writeFile writes a temporary file and renames it to path. Pipes and devices are written in place.
 func writeFile(path string, write func(w io.Writer) error) error {
-	st, err := os.Stat(path)
-	if err == nil && !st.Mode().IsRegular() {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err

@@ -211,7 +211,7 @@ func (p *Proof) follow(n *graph.Node) error {
 		if list := p.placesAfterReshape(n); len(list) > 0 {
 			p.places[n.Out[0]] = list[0]
 			if len(list) > 1 {
-				p.choices = append(p.choices, choice{0, list[1:]})
+				p.choices = append(p.choices, choice{places: list[1:]}) // followAll sets the node
 			}
 			return nil
 		}
@@ -280,10 +280,10 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, block
 	return repeated, blocks, blocks > 0
 }
 
-// placesAfterReshape returns the possible places of the rows of a value in a new shape. At each place, one dimension
-// contains all rows. The places differ in the dimensions with which the rows are merged. Places with fewer slices of a
-// row come first, then places with fewer blocks, then places near the present dimension. If there are places where the
-// rows are not merged with other dimensions, all other places are omitted.
+// placesAfterReshape returns the possible places of the rows of a value after the reshape n. At each place, one
+// dimension contains all rows. The places differ in the other dimensions that this dimension contains as well. Places
+// with fewer slices of a row come first, then places with fewer blocks, then places near the present dimension. If a
+// dimension contains the rows alone, only such places are returned.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	from, to, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
@@ -304,9 +304,9 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.blocks, to.Shape[b.dim]/b.blocks), cmp.Compare(a.blocks, b.blocks),
 			cmp.Compare(distance(a.dim, place.dim), distance(b.dim, place.dim)))
 	})
-	unmerged := func(q rowPlace) bool { return q.blocks == 1 && to.Shape[q.dim] == p.Rows }
+	unmerged := func(candidate rowPlace) bool { return candidate.blocks == 1 && to.Shape[candidate.dim] == p.Rows }
 	if len(list) > 0 && unmerged(list[0]) {
-		list = slices.DeleteFunc(list, func(q rowPlace) bool { return !unmerged(q) })
+		list = slices.DeleteFunc(list, func(candidate rowPlace) bool { return !unmerged(candidate) })
 	}
 	return list
 }
@@ -398,9 +398,9 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []i
 				continue
 			}
 			// If operand i had rows, the loop would fit: only this operand prevents it.
-			q := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
-			q.places[a.Value] = rowPlace{loop.In[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
-			if _, _, ok := q.fits(n, &loop); ok {
+			assumed := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
+			assumed.places[a.Value] = rowPlace{loop.In[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
+			if _, _, ok := assumed.fits(n, &loop); ok {
 				return fmt.Errorf("dimension %d of its operand %q, which does not depend on the rows, would have a slice for "+
 					"each row of %s", loop.In[i], a.Value.Name, rows)
 			}

@@ -33,8 +33,8 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	}
 	repeatedConstants := map[repeatedConstant]*graph.Value{}
 	for i, n := range p.graph.Nodes {
-		m := g.Nodes[i]
-		for k, a := range m.In {
+		resized := g.Nodes[i]
+		for k, a := range resized.In {
 			place, ok := p.repeatedOperands[operand{n, k}]
 			if !ok {
 				continue
@@ -43,16 +43,16 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 			if repeatedConstants[key] == nil {
 				t, err := withRows(a.Value.Const, place, p.Rows, rows)
 				if err != nil {
-					return nil, g.Fail(m, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
+					return nil, g.Fail(resized, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
 				}
 				repeatedConstants[key] = g.Constant(g.Fresh(a.Value.Name+".rows"), t)
 			}
-			m.In[k].Value = repeatedConstants[key]
+			resized.In[k].Value = repeatedConstants[key]
 		}
 		if dim := p.Dim(n.Out[0]); n.Op.Sizes != "" && dim >= 0 && hasAttr(n, n.Op.Sizes) {
 			shape := slices.Clone(n.Out[0].Meta.Shape)
 			shape[dim] = p.scaled(shape[dim], rows)
-			m.SetAttr(n.Op.Sizes, shape)
+			resized.SetAttr(n.Op.Sizes, shape)
 		}
 	}
 	if err := errors.Join(g.Err(), g.Infer()); err != nil {
@@ -103,13 +103,13 @@ func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 	rowSlices := size / rows / p.blocks
 	same := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
-		// y is the element of the first row of the same block at the same position within the row.
+		// Compare with the element of the first row of the same block at the same position within the row.
 		slice := index[dim]
-		x := t.At(index...)
+		element := t.At(index...)
 		index[dim] = slice/(rowSlices*rows)*(rowSlices*rows) + slice%rowSlices
-		y := t.At(index...)
+		ofFirstRow := t.At(index...)
 		index[dim] = slice
-		same = fmt.Sprint(x) == fmt.Sprint(y)
+		same = fmt.Sprint(element) == fmt.Sprint(ofFirstRow)
 		return same
 	})
 	return same

@@ -113,14 +113,14 @@ func quote(lines ...string) string {
 
 // operandLabel returns the name of an operand; empty if the node has only one.
 func operandLabel(n *graph.Node, i int) string {
-	ps := n.Op.Params
+	params := n.Op.Params
 	switch {
-	case len(n.In) < 2 || len(ps) == 0:
+	case len(n.In) < 2 || len(params) == 0:
 		return ""
-	case i < len(ps) && !ps[i].Variadic:
-		return ps[i].Name
+	case i < len(params) && !params[i].Variadic:
+		return params[i].Name
 	}
-	return fmt.Sprintf("%s[%d]", ps[len(ps)-1].Name, i-len(ps)+1)
+	return fmt.Sprintf("%s[%d]", params[len(params)-1].Name, i-len(params)+1)
 }
 
 // labelOf returns the lines of a node's box.

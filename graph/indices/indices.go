@@ -125,7 +125,7 @@ func (s *search) addNode(n *graph.Node) {
 	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.Refs()) > 0 {
 		return
 	}
-	var from *outcome
+	var from *outcome // of an operand; all operands with an outcome must have the same mapping
 	operands := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
 		switch {
@@ -169,11 +169,11 @@ func (s *search) apply(n *graph.Node, from *outcome, in []*tensor.Tensor) {
 		}
 		call.In = append(call.In, a)
 	}
-	res, err := n.Op.Infer(call)
-	if err != nil || len(res) != 1 || res[0].Dynamic {
+	results, err := n.Op.Infer(call)
+	if err != nil || len(results) != 1 || results[0].Dynamic {
 		return
 	}
-	call.Out = []tensor.Meta{res[0].Meta()}
+	call.Out = []tensor.Meta{results[0].Meta()}
 	out := evaluateReference(n.Op, call, in)
 	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape,
 		[]int{len(s.candidates)}) {

@@ -50,30 +50,30 @@ func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
 // emitN is [Node.Emit] with the number of results, for an op whose schema does not determine it.
 func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*Value {
 	args := make([]any, len(operands))
-	for i, o := range operands {
-		x, ok := o.(*Value)
+	for i, operand := range operands {
+		x, ok := operand.(*Value)
 		switch {
 		case !ok:
-			args[i] = o
-		case x == nil:
+			args[i] = operand
+		case x == nil: // an omitted operand: args[i] is nil
 		default:
 			if args[i] = n.asNumber(name, i, x, operands); args[i] == nil {
 				args[i] = n.value(x)
 			}
 		}
 	}
-	vals := n.graph.ApplyN(name, count, attrs, args...)
+	values := n.graph.ApplyN(name, count, attrs, args...)
 	if err := n.graph.Err(); err != nil {
 		n.Failf("%w", err)
 	}
-	out := make([]*Value, len(vals))
-	for i, v := range vals {
+	out := make([]*Value, len(values))
+	for i, v := range values {
 		out[i] = &Value{graphValue: v}
 	}
-	if slices.ContainsFunc(vals, func(v *graph.Value) bool { return v.Dynamic }) {
-		n.outline(out, vals[0].Node.Op, attrs, operands)
+	if slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) {
+		n.outline(out, values[0].Node.Op, attrs, operands)
 	}
-	n.inferShapes(vals, attrs)
+	n.inferShapes(values, attrs)
 	return out
 }
 
@@ -81,16 +81,16 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 // nil if the op does not accept a number, or if the number could change the dtype or rank of the result. The number
 // changes neither if another operand has the same dtype as x and at least its rank.
 func (n *Node) asNumber(op string, i int, x *Value, operands []any) any {
-	o := n.opts.Lookup(op)
+	definition := n.opts.Lookup(op)
 	dtype := x.DType()
-	if o == nil || x.data == nil || x.graphValue != nil || x.data.Numel() != 1 || i >= len(o.Params) ||
-		!o.Params[i].Number || dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
+	if definition == nil || x.data == nil || x.graphValue != nil || x.data.Numel() != 1 || i >= len(definition.Params) ||
+		!definition.Params[i].Number || dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
 		return nil
 	}
-	for k, other := range operands {
-		y, ok := other.(*Value)
-		if k == i || !ok || y == nil || y.data != nil || y.DType() != dtype || y.IsDynamic() ||
-			y.Meta().Rank() < x.data.Rank() {
+	for k, operand := range operands {
+		other, ok := operand.(*Value)
+		if k == i || !ok || other == nil || other.data != nil || other.DType() != dtype || other.IsDynamic() ||
+			other.Meta().Rank() < x.data.Rank() {
 			continue
 		}
 		number, _ := scalarOf(x.data) // x has one element
@@ -121,11 +121,11 @@ func (n *Node) foldConstants(op *graph.Op, attrs graph.Attrs, operands []any) []
 			size += t.Numel()
 		}
 	}
-	call, res := n.inferCall(op, attrs, args)
-	if res == nil {
+	call, results := n.inferCall(op, attrs, args)
+	if results == nil {
 		return nil
 	}
-	return n.compute(op, call, in[:len(call.In)], res, size)
+	return n.compute(op, call, in[:len(call.In)], results, size)
 }
 
 // inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
@@ -148,11 +148,11 @@ func (n *Node) inferCall(op *graph.Op, attrs graph.Attrs, args []graph.Arg) (*gr
 		return nil, nil
 	}
 	call := &graph.Call{In: args, Attrs: decoded}
-	res, err := op.Infer(call)
+	results, err := op.Infer(call)
 	if err != nil {
 		n.Failf("%s: %w", op.Name, err)
 	}
-	return call, res
+	return call, results
 }
 
 // minOperands returns the minimum number of operands of an op.
@@ -199,7 +199,7 @@ func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 		if inferred.Alias >= 0 && operands[inferred.Alias].DType == inferred.Meta().DType {
 			view, err := operands[inferred.Alias].View(inferred.Meta())
 			if err != nil || view.Numel() > max(FoldLimit, operands[inferred.Alias].Numel()) {
-				return nil
+				return nil // the view repeats elements too often
 			}
 			out[i] = Constant(view)
 			views++
@@ -219,11 +219,11 @@ func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 	if n.evaluated += cost; n.evaluated > maxWork {
 		return nil
 	}
-	ts, err := op.Ref(call, operands)
+	computed, err := op.Ref(call, operands)
 	if err != nil {
 		n.Failf("%s: %w", op.Name, err)
 	}
-	for i, result := range ts {
+	for i, result := range computed {
 		out[i] = Constant(result)
 	}
 	return out

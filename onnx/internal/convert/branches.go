@@ -42,17 +42,17 @@ func ifOp(n *Node) []*Value {
 		return n.convertInline(elseProto)
 	}
 	thenBranch, elseBranch := n.branch(thenProto, n.hints), n.branch(elseProto, n.hints)
-	taken, hasCondition := sizeCondition(cond)
+	takesThen, hasCondition := sizeCondition(cond)
 	if hasCondition {
-		n.retryBranch(thenBranch, thenProto, taken, false)
-		n.retryBranch(elseBranch, elseProto, taken.Not(), false)
+		n.retryBranch(thenBranch, thenProto, takesThen, branchOnly)
+		n.retryBranch(elseBranch, elseProto, takesThen.Not(), branchOnly)
 	}
 	if n.continuationDiffers(thenBranch, elseBranch) {
 		thenBranch.convertContinuation(n)
 		elseBranch.convertContinuation(n)
 		if hasCondition {
-			n.retryBranch(thenBranch, thenProto, taken, true)
-			n.retryBranch(elseBranch, elseProto, taken.Not(), true)
+			n.retryBranch(thenBranch, thenProto, takesThen, withContinuation)
+			n.retryBranch(elseBranch, elseProto, takesThen.Not(), withContinuation)
 		}
 		n.finalOutputs = n.ifNode(cond, thenBranch, elseBranch)
 		return nil
@@ -63,10 +63,17 @@ func ifOp(n *Node) []*Value {
 // maxRetries bounds the number of sizes at which the conversion of a branch is retried.
 const maxRetries = 32
 
-// retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes for which the
-// condition `taken` holds. If withContinuation is true, the branch includes the continuation. If all conversions fail,
-// the error remains.
-func (n *Node) retryBranch(b *branch, proto *pb.GraphProto, taken sym.Bool, withContinuation bool) {
+// branchPart says how much retryBranch converts: only the branch, or also the continuation as a part of the branch.
+type branchPart bool
+
+const (
+	branchOnly       branchPart = false
+	withContinuation branchPart = true
+)
+
+// retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes, for which the
+// condition `taken` holds, so that the branch is taken. If all conversions fail, the error remains.
+func (n *Node) retryBranch(b *branch, proto *pb.GraphProto, taken sym.Bool, part branchPart) {
 	if b.err == nil {
 		return
 	}
@@ -74,7 +81,7 @@ func (n *Node) retryBranch(b *branch, proto *pb.GraphProto, taken sym.Bool, with
 	for _, hints := range n.sizesWhere(taken) {
 		n.nodeCount = count
 		other := n.branch(proto, hints)
-		if withContinuation {
+		if part == withContinuation {
 			other.convertContinuation(n)
 		}
 		if other.err == nil {
@@ -95,7 +102,7 @@ func (n *Node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 	for _, h := range Hints {
 		sizes = append(sizes, h.First)
 	}
-	for _, size := range append(sizes, 0) {
+	for _, size := range append(sizes, 0) { // 0 is the last resort: it makes tensors empty
 		binding := map[string]int{}
 		for name := range n.hints {
 			binding[name] = size
@@ -171,13 +178,13 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 		}
 		if thenBranch.out[i].kind == sequenceKind && elseBranch.out[i].kind == sequenceKind &&
 			(thenBranch.out[i].packed != nil || elseBranch.out[i].packed != nil) {
-			continue
+			continue // sequencesOf makes packed sequences of both
 		}
 		if thenBranch.out[i].kind != tensorKind || elseBranch.out[i].kind != tensorKind {
 			return true
 		}
-		o := thenBranch.outline(i).Join(elseBranch.outline(i))
-		if o.Sizes == nil || !o.DType.Valid() {
+		joined := thenBranch.outline(i).Join(elseBranch.outline(i))
+		if joined.Sizes == nil || !joined.DType.Valid() {
 			return true
 		}
 	}
@@ -187,27 +194,27 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 // convertContinuation converts the continuation of the node as a part of the branch. The outputs of the outermost graph
 // become the results of the branch.
 func (b *branch) convertContinuation(n *Node) {
-	for next := n.continuation; next != nil; next = next.frame.continuation {
-		done := false
+	for rest := n.continuation; rest != nil; rest = rest.frame.continuation {
+		done := false // whether convertNodes failed or converted everything up to the outputs of the outermost graph
 		b.convertPart(n, func() error {
-			inner := &scope{importer: b.importer, outerScope: next.scope, values: map[string]*Value{}}
-			for i, name := range next.resultNames {
+			inner := &scope{importer: b.importer, outerScope: rest.scope, values: map[string]*Value{}}
+			for i, name := range rest.resultNames {
 				if name != "" && i < len(b.out) {
 					inner.values[name] = b.out[i]
 				}
 			}
-			f := *next.frame
-			f.depth++
-			f.skipErrors = false
-			final, err := b.importer.convertNodes(next.graph, next.next, inner, &f)
+			restFrame := *rest.frame
+			restFrame.depth++
+			restFrame.skipErrors = false
+			final, err := b.importer.convertNodes(rest.graph, rest.next, inner, &restFrame)
 			if b.out = final; final != nil || err != nil {
 				done = true
 				return err
 			}
-			for _, o := range next.graph.Output {
-				x := inner.lookup(o.Name)
+			for _, output := range rest.graph.Output {
+				x := inner.lookup(output.Name)
 				if x == nil {
-					return fmt.Errorf("output %q is not made by any node", o.Name)
+					return fmt.Errorf("output %q is not made by any node", output.Name)
 				}
 				b.out = append(b.out, x)
 			}
@@ -239,10 +246,10 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	}
 	attrs := graph.Attrs{"then_branch": thenBranch.importer.graph, "else_branch": elseBranch.importer.graph}
 	operands := n.operandsOf(thenBranch.importer.captured, elseBranch.importer.captured)
-	takesFirst, dependsOnSizes := n.sizeOnlyCondition(cond)
+	takesThen, dependsOnSizes := n.sizeOnlyCondition(cond)
 	var out []*Value
 	if dependsOnSizes {
-		attrs["condition"] = takesFirst.String()
+		attrs["condition"] = takesThen.String()
 		out = n.emitN("if_sizes", len(thenBranch.importer.graph.Outputs), attrs, operands...)
 	} else {
 		out = n.emitN("if", len(thenBranch.importer.graph.Outputs), attrs, append([]any{cond}, operands...)...)
@@ -258,7 +265,7 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 		}
 		result.isText = n.ifText(thenBranch, elseBranch, i)
 		if dependsOnSizes && result.outline.Sizes != nil {
-			n.shapes[result.graphValue] = n.ifShape(takesFirst, thenBranch, elseBranch, i)
+			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
 		}
 	}
 	return asSequences(out, sequences)
@@ -277,17 +284,18 @@ func (n *Node) ifText(thenBranch, elseBranch *branch, i int) bool {
 
 // ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. A branch that raises an
 // error has no shape.
-func (n *Node) ifShape(takesFirst sym.Bool, thenBranch, elseBranch *branch, i int) []sym.Int {
+func (n *Node) ifShape(takesThen sym.Bool, thenBranch, elseBranch *branch, i int) []sym.Int {
 	switch {
 	case thenBranch.err != nil:
 		return elseBranch.importer.TrySymShape(elseBranch.out[i])
 	case elseBranch.err != nil:
 		return thenBranch.importer.TrySymShape(thenBranch.out[i])
 	}
-	yes, no := thenBranch.importer.TrySymShape(thenBranch.out[i]), elseBranch.importer.TrySymShape(elseBranch.out[i])
-	shape := make([]sym.Int, len(yes))
+	thenShape := thenBranch.importer.TrySymShape(thenBranch.out[i])
+	elseShape := elseBranch.importer.TrySymShape(elseBranch.out[i])
+	shape := make([]sym.Int, len(thenShape))
 	for k := range shape {
-		shape[k] = sym.Where(takesFirst, yes[k], no[k])
+		shape[k] = sym.Where(takesThen, thenShape[k], elseShape[k])
 	}
 	return shape
 }

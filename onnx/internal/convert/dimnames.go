@@ -30,13 +30,13 @@ func (m *Model) Symbol(name string) string {
 }
 
 // bounds returns the bounds of a new symbol, with the symbol's spelling in the model.
-func (m *Model) bounds(symbol string) (b graph.Bounds) {
+func (m *Model) bounds(symbol string) (bounds graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {
-			b.NameInFile = spelled
+			bounds.NameInFile = spelled
 		}
 	}
-	return b
+	return bounds
 }
 
 // Sizes returns a new map from symbols to sizes. The keys of `given` are symbols or dim_params: see [Model.Symbol]. It
@@ -100,20 +100,20 @@ func hasLetter(text string) bool { return strings.ContainsFunc(text, unicode.IsL
 
 // isSymbol reports whether a text is a valid symbol name.
 func isSymbol(text string) bool {
-	_, err := sym.NewEnv().Symbol(text, 0, 1, 0)
+	_, err := sym.NewEnv().Symbol(text, 0, 1, 0) // with arbitrary bounds and hint
 	return err == nil
 }
 
 // isArithmetic reports whether a dim_param is an expression over symbols. Words that are joined only by minus signs,
 // such as "batch-size", are one name, unless each word is one of the given identifiers.
 func isArithmetic(text string, identifiers map[string]bool) bool {
-	env, all := sym.NewEnv(), true
+	env, allIdentifiers := sym.NewEnv(), true
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
-		all = all && identifiers[name]
-		s, err := env.Symbol(name, 0, math.MaxInt, 2)
+		allIdentifiers = allIdentifiers && identifiers[name]
+		s, err := env.Symbol(name, 0, math.MaxInt, 2) // 2: any hint
 		return s, err == nil
 	})
-	if err != nil || all {
+	if err != nil || allIdentifiers {
 		return err == nil
 	}
 	return slices.ContainsFunc(strings.Split(text, "-"), func(word string) bool { return !isSymbol(word) })

@@ -18,7 +18,7 @@ import (
 const (
 	maxDepth = 64      // nesting depth of graphs and functions
 	maxNodes = 1 << 18 // converted nodes; the nodes of a function count at each call
-	maxWork  = 1 << 25 // elements evaluated during the import
+	maxWork  = 1 << 25 // elements and arithmetic operations of the ops evaluated during the import
 )
 
 // importer converts one graph of a model to a graph.Graph: the main graph, or the body of a loop or branch.
@@ -37,7 +37,7 @@ type importer struct {
 
 	referenced map[*graph.Value]*Value // the values to which attributes refer
 	nodeCount  int                     // number of converted nodes, including the nodes of nested graphs
-	evaluated  float64                 // number of elements evaluated during the import
+	evaluated  float64                 // work of the ops evaluated so far: see maxWork
 
 	// For conversions that skip mistakes: see skipped.go.
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
@@ -105,8 +105,8 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
 	}
-	known := &Value{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
-	im.captures[v] = known // replaced below if an input is added
+	inner := &Value{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
+	im.captures[v] = inner // replaced below if an input is added
 	switch {
 	case v.packed != nil:
 		data, err := im.capture(v.packed.data)
@@ -117,20 +117,20 @@ func (im *importer) capture(v *Value) (*Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		known.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
+		inner.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
 			outer: v.packed.outer}
 	case v.kind == sequenceKind || v.kind == mapKind:
-		known.memberDType = v.memberDType
-		for _, m := range v.members {
-			captured, err := im.capture(m)
+		inner.memberDType = v.memberDType
+		for _, member := range v.members {
+			captured, err := im.capture(member)
 			if err != nil {
 				return nil, err
 			}
-			known.members = append(known.members, captured)
+			inner.members = append(inner.members, captured)
 		}
 	case v.elements != nil:
-		known.elements = v.elements
-		known.addToGraph = func() *Value {
+		inner.elements = v.elements
+		inner.addToGraph = func() *Value {
 			captured, err := im.addCaptured(&Value{graphValue: im.outer.materialise(v)})
 			if err != nil {
 				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
@@ -139,22 +139,22 @@ func (im *importer) capture(v *Value) (*Value, error) {
 		}
 	case v.data == nil && v.graphValue != nil:
 		var err error
-		if known, err = im.addCaptured(v); err != nil {
+		if inner, err = im.addCaptured(v); err != nil {
 			return nil, err
 		}
-		known.isText = v.isText
-		im.captures[v] = known
+		inner.isText = v.isText
+		im.captures[v] = inner
 	}
-	return known, nil
+	return inner, nil
 }
 
 // addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
 func (im *importer) addCaptured(v *Value) (*Value, error) {
-	c, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.TrySymShape(v))
+	input, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.TrySymShape(v))
 	if err == nil {
 		im.captured = append(im.captured, v)
 	}
-	return c, err
+	return input, err
 }
 
 // convert converts the main graph.
@@ -295,7 +295,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true
 	input := &Value{name: declared.Name, graphValue: v, isText: isText}
-	if v.Dims != nil && len(im.symbols.Inputs()) > 0 { // not for a signature
+	if v.Dims != nil && len(im.symbols.Inputs()) > 0 { // Model.Signature binds no symbols
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
 		}

@@ -88,8 +88,8 @@ func (n *Node) passesCondition(proto *pb.GraphProto) bool {
 }
 
 // unroll converts each iteration of a loop to nodes. It returns nil if the number of iterations is unknown or large. A
-// loop that carries a sequence may exceed the frame's budget, but not maxNodes. It also returns nil for a loop without
-// iterations that stacks values, whose sizes the body gives.
+// loop that carries a sequence may exceed the frame's budget, but not maxNodes. unroll also returns nil for a loop
+// without iterations that stacks values, because only a conversion of the body gives the sizes of these values.
 func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value) []*Value {
 	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(proto) {
 		return nil
@@ -98,9 +98,9 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 	if cond != nil && n.Number(cond).Int() == 0 {
 		count = 0
 	}
-	nodes := int64(max(len(proto.Node), 1))
-	sequences := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
-	if count > int64(n.frame.unrollBudget)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
+	bodyNodes := int64(max(len(proto.Node), 1))
+	hasSequence := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
+	if count > int64(n.frame.unrollBudget)/bodyNodes && !hasSequence || count > maxNodes/bodyNodes || count < 1 {
 		if count < 1 && len(proto.Output) == 1+len(carried) {
 			return slices.Clone(carried)
 		}
@@ -170,6 +170,7 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 		}
 	}
 	for count := n.nodeCount; ; n.nodeCount = count {
+		// The first two inputs are the iteration and the condition. Only their types matter. All others are carried.
 		start := []*Value{Constant(tensor.Zeros(tensor.Int64)), Constant(tensor.Zeros(tensor.Bool))}
 		body, err := n.trySubgraph(proto, append(start, carried...), func(i int) bool { return i >= 2 })
 		if err == nil {
@@ -231,9 +232,9 @@ func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value
 			out = append(out, list[i])
 			continue
 		}
-		i++
-		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: list[i-1],
-			shapes: list[i].WithSizes(tensor.Int64, -1, max(packed.rank, 0))}).val())
+		data, shapes := list[i], list[i+1].WithSizes(tensor.Int64, -1, max(packed.rank, 0))
+		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: data, shapes: shapes}).val())
+		i++ // the sequence is two values of the list
 	}
 	return out
 }
@@ -259,8 +260,8 @@ func (im *importer) addSequence(name string, n *Node, p *packedSequence) (*Value
 // inputs in the first iteration.
 func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error) {
 	defer Recover(&err)
-	for i, x := range operands[2:] {
-		index := 1 + i
+	for i, x := range operands[2:] { // the carried values
+		index := 1 + i // in the results, which begin with the condition
 		switch {
 		case index >= len(nested.out) || (x == nil || x.packed == nil) && nested.out[index].kind != sequenceKind:
 			continue

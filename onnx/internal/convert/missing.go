@@ -23,8 +23,8 @@ func (m *Model) MissingOperators(t *Table) []MissingOperator {
 	found := map[Operator][]string{}
 	m.collectMissing(m.file.Proto.Graph.Node, t, found, map[*pb.FunctionProto]bool{}, 0)
 	var list []MissingOperator
-	for key, nodes := range found {
-		list = append(list, MissingOperator{key, nodes, t.Nearest(key)})
+	for operator, nodes := range found {
+		list = append(list, MissingOperator{operator, nodes, t.Nearest(operator)})
 	}
 	sorted.Func(list, func(a, b MissingOperator) int {
 		return strings.Compare(a.Operator.String(), b.Operator.String())
@@ -39,14 +39,14 @@ func (m *Model) collectMissing(nodes []*pb.NodeProto, t *Table, found map[Operat
 		return // the conversion reports the mistake
 	}
 	for _, n := range nodes {
-		key := Operator{CanonicalDomain(n.Domain), n.OpType}
+		operator := Operator{CanonicalDomain(n.Domain), n.OpType}
 		if f := m.function(n, t); f != nil {
 			if !seen[f] {
 				seen[f] = true
 				m.collectMissing(f.Node, t, found, seen, depth+1)
 			}
-		} else if t.Converters[key] == nil {
-			found[key] = append(found[key], nameOf(n))
+		} else if t.Converters[operator] == nil {
+			found[operator] = append(found[operator], nameOf(n))
 		}
 		for _, a := range n.Attribute {
 			for _, g := range append(slices.Clone(a.Graphs), a.G) {

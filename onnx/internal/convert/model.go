@@ -70,15 +70,15 @@ func CanonicalDomain(d string) string {
 
 // opsetsOf returns the operator-set version of each domain.
 func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
-	sets := map[string]int{}
-	for _, i := range imports {
-		d := CanonicalDomain(i.Domain)
-		if d == "" && (i.Version < 1 || i.Version > maxOpset) {
-			return nil, fmt.Errorf("operator set %d is not supported: want 1 to %d", i.Version, maxOpset)
+	versions := map[string]int{}
+	for _, imported := range imports {
+		domain := CanonicalDomain(imported.Domain)
+		if domain == "" && (imported.Version < 1 || imported.Version > maxOpset) {
+			return nil, fmt.Errorf("operator set %d is not supported: want 1 to %d", imported.Version, maxOpset)
 		}
-		sets[d] = int(i.Version)
+		versions[domain] = int(imported.Version)
 	}
-	return sets, nil
+	return versions, nil
 }
 
 // Signature returns a graph with the model's inputs and no nodes. It omits inputs of unknown rank and unsupported
@@ -90,11 +90,11 @@ func (m *Model) Signature() *graph.Graph {
 	for _, proto := range m.file.Proto.Graph.Initializer {
 		weights[proto.Name] = true
 	}
-	for _, in := range m.file.Proto.Graph.Input {
-		if weights[in.Name] || in.TensorType() != nil && in.TensorType().Shape == nil {
+	for _, input := range m.file.Proto.Graph.Input {
+		if weights[input.Name] || input.TensorType() != nil && input.TensorType().Shape == nil {
 			continue
 		}
-		_, _ = im.addModelInput(in)
+		_, _ = im.addModelInput(input)
 		_ = im.graph.TakeErr()
 	}
 	return im.graph
@@ -107,7 +107,7 @@ type Conversion struct {
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 
-// Convert converts the model. It tries several sets of example sizes of the symbols ([Hints]) until a conversion
+// Convert converts the model. It tries several opsets of example sizes of the symbols ([Hints]) until a conversion
 // succeeds. If mistakes are skipped, it returns the conversion with the fewest mistakes.
 func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	defer tensor.CatchMemory(&err)
@@ -117,12 +117,12 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	if o.Dims, err = m.Sizes(o.Dims); err != nil {
 		return nil, err
 	}
-	sets, err := opsetsOf(m.file.Proto.OpsetImport)
+	opsets, err := opsetsOf(m.file.Proto.OpsetImport)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := sets[""]; !ok {
-		sets[""] = 1 // models older than operator sets
+	if _, ok := opsets[""]; !ok {
+		opsets[""] = 1 // models older than operator opsets
 	}
 	if !o.SkipErrors {
 		if err := m.checkSupported(o.Table); err != nil {
@@ -130,19 +130,19 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		}
 	}
 	var best *Conversion
-	var first error
-	for _, h := range Hints {
+	var firstErr error
+	for _, hints := range Hints {
 		interrupt.Check(o.Context)
 		attempt := m.importer(o)
-		if err := attempt.bindHints(h.First, h.Step); err != nil {
+		if err := attempt.bindHints(hints.First, hints.Step); err != nil {
 			return nil, err
 		}
 		symbols := len(attempt.graph.Symbols)
-		result, err := attempt.convertAtHints(&frame{opsets: sets, unrollBudget: maxUnrolled,
+		result, err := attempt.convertAtHints(&frame{opsets: opsets, unrollBudget: maxUnrolled,
 			skipErrors: o.SkipErrors})
 		switch {
-		case err != nil && first == nil:
-			first = err
+		case err != nil && firstErr == nil:
+			firstErr = err
 		case err == nil && (best == nil || result.errorCount < best.errorCount):
 			best = result
 		}
@@ -152,14 +152,14 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	}
 	switch {
 	case best == nil:
-		return nil, first
+		return nil, firstErr
 	case interrupt.Err(o.Context) != nil:
 		return nil, interrupt.Err(o.Context)
 	case o.SkipErrors:
 		defer best.Graph.SetContext(context.Background())
 		return best, rebindSome(best.Graph, best.Graph.Bound())
 	}
-	defer best.Graph.SetContext(context.Background())
+	defer best.Graph.SetContext(context.Background()) // the graph may be used after the context of the import has ended
 	return best, rebind(best.Graph, best.Graph.Bound())
 }
 

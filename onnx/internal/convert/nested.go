@@ -162,7 +162,7 @@ func (im *importer) addOperandInput(name string, n *Node, x *Value, varies bool)
 	shape := slices.Clone(n.TrySymShape(x))
 	if varies {
 		for i := range shape {
-			shape[i] = im.symbols.NewUnknown(0)
+			shape[i] = im.symbols.NewUnknown(0) // at least 0
 		}
 	}
 	return im.addInput(name, x, shape)
@@ -207,7 +207,7 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	case shape == nil:
 		return nil, errors.New("its number of dimensions depends on data")
 	}
-	dims, open := make([]graph.Dim, len(shape)), false
+	dims, hasSymbols := make([]graph.Dim, len(shape)), false
 	for i, size := range shape {
 		n, known := size.Known()
 		switch {
@@ -219,10 +219,10 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 		default:
 			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
 		}
-		open = true
+		hasSymbols = true
 	}
 	input := &Value{name: name, isText: x.isText}
-	if input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); open {
+	if input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); hasSymbols {
 		im.shapes[input.graphValue] = shape
 		im.addSymbolInputs(input, dims)
 	}
@@ -230,7 +230,7 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	case x.IsDynamic():
 		input.graphValue.Dynamic = true // the sizes are known only when the graph runs
 		input.outline = graph.Outline{DType: dtype, Sizes: symbolic.KnownOrMinusOne(shape)}
-	case open:
+	case hasSymbols:
 		sizes, err := im.atHints(shape, x.Meta().Shape)
 		if err != nil {
 			return nil, err
@@ -272,8 +272,8 @@ func (im *importer) symbolInput(symbol string) (*Value, error) {
 // operandsOf joins lists of operands.
 func (n *Node) operandsOf(lists ...[]*Value) []any {
 	var out []any
-	for _, l := range lists {
-		for _, v := range l {
+	for _, list := range lists {
+		for _, v := range list {
 			out = append(out, v)
 		}
 	}

@@ -87,9 +87,9 @@ func (im *importer) setName(x *Value, name string) {
 	x.graphValue.Named(im.graph.Fresh(name))
 }
 
-// operands sets the fields In, attrs and unavailable. An optional without a value is an omitted operand, except for
+// readProto sets the fields In, attrs and unavailable. An optional without a value is an omitted operand, except for
 // OptionalHasElement.
-func (n *Node) operands() error {
+func (n *Node) readProto() error {
 	for _, name := range n.proto.Input {
 		var operand *Value
 		if name != "" {
@@ -119,20 +119,21 @@ func (n *Node) operands() error {
 	return nil
 }
 
-// attrName returns the name that node p gives to attribute a of the enclosing function.
-func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
-	for _, b := range p.Attribute {
-		if b.RefAttrName == a.Name {
-			return b.Name
+// attrName returns the name of the attribute of node p that refers to ofFunction, an attribute of the enclosing
+// function.
+func attrName(p *pb.NodeProto, ofFunction *pb.AttributeProto) string {
+	for _, own := range p.Attribute {
+		if own.RefAttrName == ofFunction.Name {
+			return own.Name
 		}
 	}
-	return a.Name
+	return ofFunction.Name
 }
 
 // convert calls the converter of the node's operator.
 func (n *Node) convert(domain string) (out []*Value, err error) {
 	defer Recover(&err)
-	if err := n.operands(); err != nil {
+	if err := n.readProto(); err != nil {
 		return nil, err
 	}
 	if f := n.model.function(n.proto, n.opts.Table); f != nil {
@@ -166,17 +167,17 @@ func Recover(err *error) {
 // call converts the body of a function in place of the node. The attributes of the node replace the function's
 // defaults. The body sees only the function's inputs.
 func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
-	sets, err := opsetsOf(f.OpsetImport)
+	opsets, err := opsetsOf(f.OpsetImport)
 	if err != nil {
 		return nil, err
 	}
-	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
+	bodyFrame := &frame{opsets: opsets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
 		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
 	for _, attribute := range f.AttributeProto {
-		inner.attrs[attribute.Name] = attribute
+		bodyFrame.attrs[attribute.Name] = attribute
 	}
 	for name, attribute := range n.attrs {
-		inner.attrs[name] = &pb.AttributeProto{Name: name, Type: attribute.Type, F: attribute.F,
+		bodyFrame.attrs[name] = &pb.AttributeProto{Name: name, Type: attribute.Type, F: attribute.F,
 			I: attribute.I, S: attribute.S, T: attribute.T, G: attribute.G,
 			Floats: attribute.Floats, Ints: attribute.Ints, Strings: attribute.Strings, Graphs: attribute.Graphs}
 	}
@@ -184,7 +185,7 @@ func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 	for i, name := range f.Input {
 		if i < len(n.In) && n.In[i] != nil {
 			bodyScope.values[name] = n.In[i]
-		} else {
+		} else { // a node of the body that reads it has an omitted operand
 			bodyScope.values[name] = &Value{kind: emptyOptionalKind}
 		}
 	}
@@ -192,7 +193,7 @@ func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 	for _, o := range f.Output {
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
 	}
-	if n.finalOutputs, err = n.convertNodes(body, 0, bodyScope, inner); err != nil {
+	if n.finalOutputs, err = n.convertNodes(body, 0, bodyScope, bodyFrame); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
 	out := make([]*Value, len(f.Output))
