@@ -1754,7 +1754,8 @@ const (
 
 // DepthToSpaceAttrs are the optional attributes of [DepthToSpace].
 type DepthToSpaceAttrs struct {
-	// part of the channel index that is the position in a block: the first (DCR) or the last (CRD) (default DCR)
+	// order of the parts of a channel index: the position in a block and then the channel of the result (DCR), or
+	// the reverse (CRD) (default DCR)
 	Mode DepthToSpaceModeWord `attr:"mode"`
 }
 
@@ -1990,8 +1991,8 @@ type DropoutAttrs struct {
 
 // Dropout is the op dropout.
 //
-// Returns self. If `train` is set, it sets each element to 0 with probability `p` and divides the other elements
-// by 1 - p.
+// Returns self if `train` is not set. Otherwise it sets each element to 0 with probability `p` and divides the
+// other elements by 1 - p.
 func Dropout(input *graph.Value, attrs ...DropoutAttrs) *graph.Value {
 	return node("dropout", 1, nonzeroAttrs(attrs), input)[0]
 }

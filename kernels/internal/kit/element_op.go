@@ -8,17 +8,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementOp defines an op whose elements depend only on the attributes and on the position of the element, such as
-// arange. infer returns the type of the result. formula returns a function that computes element i of the result in
-// row-major order.
+// ElementOp defines an op whose elements depend only on the attributes, the sizes of operands, and the position of the
+// element, such as rand. infer returns the type of the result. formula returns the function that computes element i of
+// the result, in row-major order.
 func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error),
-	formula func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+	formula func(c *graph.Call) func(i int) tensor.Scalar) *graph.Op {
 	return ElementOpWith(graph.SchemaOf[A](), o, infer, formula)
 }
 
 // ElementOpWith is ElementOp with a schema of the attributes instead of their struct.
 func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (tensor.Type, error),
-	formula func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+	formula func(c *graph.Call) func(i int) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
 	op.WritesAnyOrder = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -30,24 +30,24 @@ func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (
 		n, strides := m.Numel(), ByteStrides(m)
 		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-				offset, rest := 0, i
+				offset, rest := 0, i // offset in bytes
 				for d := m.Rank() - 1; d >= 0; d-- {
 					offset += rest % m.Shape[d] * strides[d]
 					rest /= m.Shape[d]
 				}
-				element(i, nil).Store(m.DType, unsafe.Add(mem.Ptrs[0], offset))
+				element(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], offset))
 			}
 			return nil
 		}}}}, nil
 	}
-	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	op.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, err := infer(c)
 		if err != nil {
 			return nil, err
 		}
 		element, out := formula(c), tensor.Zeros(t.DType, KnownSizes(t.Shape)...)
 		for i := range out.Numel() {
-			out.SetFlat(i, element(i, in))
+			out.SetFlat(i, element(i))
 		}
 		return []*tensor.Tensor{out}, nil
 	}

@@ -113,6 +113,6 @@ var Numel = kit.ElementOp[kit.None](graph.Op{Semantics: graph.Semantics{
 	Name: "numel", Doc: "Returns the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
 }}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
-	func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
-		return func(int, []*tensor.Tensor) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
+	func(c *graph.Call) func(int) tensor.Scalar {
+		return func(int) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
 	})

@@ -34,14 +34,15 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 })
 
 // inferArange infers the type of the result. The number of elements is (end - start)/step, rounded up. As in
-// at::arange_out, the numbers are first truncated to integers if the dtype is int64, and not for other dtypes.
+// at::arange_out, the three numbers are truncated to integers before this division only if the dtype is int64. The
+// elements of every integer dtype are computed from the truncated numbers.
 func inferArange(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[arangeAttrs](call)
 	if t, ok, err := attrs.symbolicType(); ok {
 		return call.One(t), err
 	}
-	first, last := kit.SpecializedNumber(attrs.Start), kit.SpecializedNumber(attrs.End)
-	for _, s := range []tensor.Scalar{first, last, attrs.Step} {
+	startNumber, endNumber := kit.SpecializedNumber(attrs.Start), kit.SpecializedNumber(attrs.End)
+	for _, s := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
 		if s.DType().IsComplex() {
 			return nil, errors.New("value cannot be converted to type double without overflow")
 		}
@@ -50,15 +51,15 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 	if dtype == tensor.Bool || dtype.IsComplex() {
 		return nil, kit.NotImplemented("arange", dtype)
 	}
-	start, end, step := first.Float(), last.Float(), attrs.Step.Float()
+	start, end, step := startNumber.Float(), endNumber.Float(), attrs.Step.Float()
 	size := math.Ceil((end - start) / step)
 	if dtype.IsIntegral(false) {
-		for _, s := range []tensor.Scalar{first, last, attrs.Step} {
+		for _, s := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
 			if err := kit.NumberFits(s, tensor.Int64); err != nil {
 				return nil, err
 			}
 		}
-		start, end, step = float64(first.Int()), float64(last.Int()), float64(attrs.Step.Int())
+		start, end, step = float64(startNumber.Int()), float64(endNumber.Int()), float64(attrs.Step.Int())
 		if dtype == tensor.Int64 {
 			size = math.Ceil((end - start) / step)
 		}
@@ -70,12 +71,15 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("unsupported range: %v -> %v", start, end)
 	case step > 0 && end < start || step < 0 && end > start:
 		return nil, errors.New("upper bound and larger bound inconsistent with step sign")
-	case !(size >= 0 && size <= math.MaxInt64/2):
+	case !(size >= 0 && size <= maxArangeSize):
 		return nil, errors.New("invalid size, possible overflow?")
 	}
 	t, err := kit.FreshType(dtype, sym.Ints(int(size)))
 	return call.One(t), err
 }
+
+// maxArangeSize is far below the greatest int, so that the conversion of a float64 up to it does not overflow.
+const maxArangeSize = math.MaxInt64 / 2
 
 // symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers. If not,
 // ok is false. The number of elements is computed with integers, which gives the same result as float64 below
@@ -86,6 +90,7 @@ func (a *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 	dtype, step := a.dtype(), a.Step
 	_, startKnown := start.Known()
 	_, endKnown := end.Known()
+	// bool and complex are left to inferArange, which rejects them.
 	if startKnown && endKnown || !startIsSize || !endIsSize || !step.DType().IsIntegral(false) || step.Int() == 0 ||
 		dtype == tensor.Bool || dtype.IsComplex() || !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
 		return result, false, nil
@@ -97,23 +102,23 @@ func (a *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 	if kit.IsNegative(span) {
 		return result, true, errors.New("upper bound and larger bound inconsistent with step sign")
 	}
-	n := sym.Of(int(stepSize))
-	// span/n, rounded up
-	result, err = kit.FreshType(dtype, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
+	divisor := sym.Of(int(stepSize))
+	// span/divisor, rounded up
+	result, err = kit.FreshType(dtype, []sym.Int{span.Add(divisor).Sub(sym.Of(1)).Div(divisor)})
 	return result, true, err
 }
 
-// isExact reports whether s is so small that sums and differences of several such numbers fit an int and are exact
-// in float64.
+// isExact reports whether s is unknown, or so small that sums and differences of several such numbers fit an int and
+// are exact in float64.
 func isExact(s sym.Int) bool {
 	n, known := s.Known()
 	return !known || n >= -tensor.MaxBytes && n <= tensor.MaxBytes
 }
 
-// sizeOf returns n as a size. It returns false if n is a number that is not an integer.
+// sizeOf returns n as a size, or false if n is a number whose dtype is not an integer dtype.
 func sizeOf(n graph.NumberOrSize) (sym.Int, bool) {
 	switch d := n.Number.DType(); {
-	case d == tensor.Invalid:
+	case d == tensor.Invalid: // n is a size, not a number
 		return n.Size, true
 	case d.IsIntegral(false):
 		return sym.Of(int(n.Number.Int())), true
@@ -142,5 +147,6 @@ func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
 	}
 	start, step := kit.NumberForHints(a.Start).Float(), a.Step.Float()
+	// The conversion of the product prevents a fused multiply-add.
 	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(float64(i)*step)) }
 }

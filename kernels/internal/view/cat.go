@@ -14,10 +14,12 @@ type catAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension along which to concatenate"`
 }
 
-// joinOp describes an op that concatenates its operands along a dimension.
+// joinOp describes an op that concatenates its operands along a dimension. In this file, the types of the operands are
+// the parts, and the type of the result is the whole.
 type joinOp struct {
-	rank int // operands of a lower rank are first viewed as values of this rank
-	// dim returns the dimension of concatenation. t is the type of the first operand after the view.
+	rank int // operands of a lower rank are first viewed as values of this rank; 0 if the op has no such view
+	// dim returns the dimension of concatenation. It may be negative and counts from the end then. t is the type of the
+	// first operand after the view.
 	dim func(c *graph.Call, t tensor.Type) int
 }
 
@@ -38,17 +40,18 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 // example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts calls partTypes with a list from the pool, and then calls use, unless it is nil, with the resulting list.
-func (j joinOp) withParts(c *graph.Call, use func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
+// withParts calls partTypes with a list from the pool. Unless visit is nil, it passes the resulting list to visit,
+// which must not keep it. It returns the type of the result and the dimension of concatenation.
+func (j joinOp) withParts(c *graph.Call, visit func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.partTypes((*list)[:0], c)
 	if err != nil {
 		return whole, 0, err
 	}
-	if use != nil {
-		use(parts)
+	if visit != nil {
+		visit(parts)
 	}
-	clear(parts)
+	clear(parts) // the pool must not keep symbols alive
 	*list = parts
 	partLists.Put(list)
 	return whole, dim, nil
@@ -59,8 +62,8 @@ func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// partTypes appends the types of the operands to a list, after they are viewed in the op's rank. It returns the list,
-// the type of the result and the dimension of concatenation.
+// partTypes appends the types of the operands, viewed with at least j.rank dimensions, to a list. It returns the list,
+// the type of the result and the dimension of concatenation as a non-negative number.
 func (j joinOp) partTypes(list []tensor.Type, c *graph.Call) (parts []tensor.Type, whole tensor.Type, dim int,
 	err error) {
 	parts = kit.OperandTypes(list, c)
@@ -73,28 +76,30 @@ func (j joinOp) partTypes(list []tensor.Type, c *graph.Call) (parts []tensor.Typ
 	return parts, whole, dim, err
 }
 
-// concatDim returns the dimension of concatenation, or false if an operand does not have the rank of the result.
+// concatDim returns the dimension of concatenation. It returns false if the view gives an operand another rank, or if
+// inference fails.
 func (j joinOp) concatDim(c *graph.Call) (int, bool) {
-	same := true
+	sameRanks := true
 	_, dim, err := j.withParts(c, func(parts []tensor.Type) {
 		for i := range parts {
-			same = same && parts[i].Rank() == c.Type(i).Rank()
+			sameRanks = sameRanks && parts[i].Rank() == c.Type(i).Rank()
 		}
 	})
-	if err != nil || !same {
+	if err != nil || !sameRanks {
 		return 0, false
 	}
 	return dim, true
 }
 
-// joinedPart is an operand that is copied to a part of the output.
-type joinedPart struct {
-	operand    int
-	from, part tensor.Meta // the operand in the op's rank, and the part
+// partCopy is a copy of an operand to its part of the output.
+type partCopy struct {
+	operand  int         // index of the operand
+	src, dst tensor.Meta // the operand, viewed with at least joinOp.rank dimensions, and the part of the output
 }
 
-// parts returns the operands that are not yet stored in their parts of the output.
-func (j joinOp) parts(call *graph.Call) (list []joinedPart, err error) {
+// partCopies returns the copies that the kernel makes. Operands that are already stored in their parts of the output
+// and legacy empty operands ([isLegacyEmpty]) need no copy.
+func (j joinOp) partCopies(call *graph.Call) (list []partCopy, err error) {
 	parts, whole, dim, err := j.partTypes(nil, call)
 	if err != nil || kit.IsEmpty(whole) {
 		return nil, err
@@ -104,14 +109,14 @@ func (j joinOp) parts(call *graph.Call) (list []joinedPart, err error) {
 		if isLegacyEmpty(&t) {
 			continue
 		}
-		p := kit.KnownMeta(t)
-		part, err := call.Out[0].Narrow(dim, offset, p.Shape[dim])
+		src := kit.KnownMeta(t)
+		dst, err := call.Out[0].Narrow(dim, offset, src.Shape[dim])
 		if err != nil {
 			return nil, err
 		}
-		offset += p.Shape[dim]
+		offset += src.Shape[dim]
 		if !call.IsInPlace(i) { // else another node has written the operand into the output
-			list = append(list, joinedPart{operand: i, from: p, part: part})
+			list = append(list, partCopy{operand: i, src: src, dst: dst})
 		}
 	}
 	return list, nil
@@ -119,24 +124,25 @@ func (j joinOp) parts(call *graph.Call) (list []joinedPart, err error) {
 
 // compile returns a kernel that copies operands to their parts of the output.
 func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
-	parts, err := j.parts(call)
-	if err != nil || len(parts) == 0 {
+	list, err := j.partCopies(call)
+	if err != nil || len(list) == 0 {
 		return &graph.Kernel{}, err
 	}
 	var jobs []copies.Job
-	for _, p := range parts {
-		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, 0).View(p.part),
-			Src: kit.InBuffer(call, p.operand).View(p.from)})
+	for _, p := range list {
+		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, 0).View(p.dst),
+			Src: kit.InBuffer(call, p.operand).View(p.src)})
 	}
 	return copies.Kernel(jobs...), nil
 }
 
 // forms implements [graph.Impl.Forms].
 func (j joinOp) forms(call *graph.Call) (list []graph.Form, err error) {
-	parts, err := j.parts(call)
-	for _, p := range parts {
-		f, err := copies.Form(graph.FormOperand{Meta: p.part, Offset: p.part.Offset - call.Out[0].Offset},
-			graph.FormOperand{Index: 1 + p.operand, Meta: p.from})
+	partCopies, err := j.partCopies(call)
+	for _, p := range partCopies {
+		// Index counts the result, which is 0, and then the operands.
+		f, err := copies.Form(graph.FormOperand{Index: 0, Meta: p.dst, Offset: p.dst.Offset - call.Out[0].Offset},
+			graph.FormOperand{Index: 1 + p.operand, Meta: p.src})
 		if err != nil {
 			return nil, err
 		}
@@ -163,10 +169,9 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 			return nil, err
 		}
 		kit.EachIndex(p.Shape, func(index []int) {
-			v := t.At(index...)
-			to := slices.Clone(index)
-			to[dim] += offset
-			out.Set(v, to...)
+			outIndex := slices.Clone(index)
+			outIndex[dim] += offset
+			out.Set(t.At(index...), outIndex...)
 		})
 		offset += p.Shape[dim]
 	}

@@ -9,40 +9,37 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inlineParts is the greatest number of operands for which inference allocates no list of types.
-const inlineParts = 4
-
-// concatType returns the type of the concatenation of parts, and the dimension as a non-negative number
-// (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and memory format,
-// because early versions of PyTorch had no other empty values.
+// concatType returns the type of the concatenation of values whose types are parts, and the dimension dim as a
+// non-negative number (TORCH_PRECOMPUTE_META_FUNC(cat)). Legacy empty values ([isLegacyEmpty]) contribute only their
+// dtype and memory format.
 func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
-	var p tensor.Promotion
-	valid := -1
+	var promotion tensor.Promotion
+	first := -1 // index of the first part that is not legacy empty
 	for i := range parts {
 		t := &parts[i]
 		if len(t.Shape) == 0 {
 			return *t, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
 		}
-		if valid < 0 && !isLegacyEmpty(t) {
-			valid = i
+		if first < 0 && !isLegacyEmpty(t) {
+			first = i
 		}
-		p.Add(t.DType, len(t.Shape))
+		promotion.Add(t.DType, len(t.Shape))
 	}
-	dtype, err := p.Result()
-	if err != nil || valid < 0 {
+	dtype, err := promotion.Result()
+	if err != nil || first < 0 { // if all parts are legacy empty, so is the result
 		return tensor.NewType(dtype, sym.Int{}), 0, err
 	}
-	if dim, err = tensor.WrapDim(dim, parts[valid].Rank()); err != nil {
+	if dim, err = tensor.WrapDim(dim, parts[first].Rank()); err != nil {
 		return tensor.Type{}, 0, err
 	}
-	shape := slices.Clone(parts[valid].Shape)
+	shape := slices.Clone(parts[first].Shape)
 	shape[dim] = sym.Int{}
 	for i := range parts {
 		t := &parts[i]
 		if isLegacyEmpty(t) {
 			continue
 		}
-		if err := checkJoinShape(parts[valid].Shape, t.Shape, dim, i); err != nil {
+		if err := checkJoinShape(parts[first].Shape, t.Shape, dim, i); err != nil {
 			return *t, 0, err
 		}
 		sum := shape[dim].Add(t.Shape[dim])
@@ -58,7 +55,8 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	return out, dim, err
 }
 
-// isLegacyEmpty reports whether t is an empty one-dimensional value.
+// isLegacyEmpty reports whether t is an empty one-dimensional value. Early versions of PyTorch had no other empty
+// values, so that cat accepts them beside values of any shape.
 func isLegacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
 
 // checkJoinShape returns an error if shape, the shape of an operand, differs from the first shape in another dimension
@@ -79,9 +77,9 @@ func checkJoinShape(first, shape []sym.Int, dim, operand int) error {
 // joinFormat returns the memory format that the strides of all parts suggest, or contiguous if they differ
 // (cat_compute_output_memory_format).
 func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
-	f := parts[0].SuggestMemoryFormat(false)
+	f := suggestedFormat(parts[0])
 	for i := range parts[1:] {
-		if t := &parts[1+i]; t.SuggestMemoryFormat(false) != f {
+		if suggestedFormat(parts[1+i]) != f {
 			return tensor.Contiguous
 		}
 	}

@@ -53,8 +53,10 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 
+// inferContiguous infers the result: self if it has the memory format, else new memory in this format.
 func inferContiguous(call *graph.Call) ([]graph.Result, error) {
 	t, f := call.Type(0), kit.Attrs[contiguousAttrs](call).MemoryFormat
+	// As in PyTorch, a contiguous self is returned before the format preserve is rejected.
 	if f == tensor.Preserve && t.IsContiguous() || f != tensor.Preserve && t.Is(f) {
 		return call.Shared(t, 0), nil
 	}

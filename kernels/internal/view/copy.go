@@ -49,7 +49,8 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 	},
 })
 
-// copyLoops returns the loops over the dimensions of self, to which src is broadcast.
+// copyLoops returns the loops over the dimensions of self, to which src is broadcast. Every iteration has its own slice
+// of self (operand 0), but all iterations may read the same slice of src (operand 1).
 func copyLoops(c *graph.Call) []graph.Parallel {
 	loops := graph.BroadcastLoops(c)
 	for i := range loops {
@@ -72,6 +73,7 @@ func inferCopy(call *graph.Call) ([]graph.Result, error) {
 		if src, err = src.Expand(self.Shape); err != nil {
 			return nil, err
 		}
+		// clone
 		if src, err = kit.LikeType(src, tensor.Preserve); err != nil {
 			return nil, err
 		}

@@ -21,24 +21,15 @@ func zeroNumber(*graph.Call) graph.NumberOrSize {
 // EmptyLike is torch.empty_like.
 var EmptyLike = constantLike("empty_like", "Creates a value with the shape, dtype and layout of self. "+zeroedDoc, 0)
 
-type newEmptyAttrs struct {
-	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
-}
-
 // NewEmpty is Tensor.new_empty.
-var NewEmpty = fillOp(graph.SchemaOf[newEmptyAttrs](), graph.Op{Semantics: graph.Semantics{
+var NewEmpty = fillOp(graph.SchemaOf[newAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "new_empty",
 	Doc:      "Creates a row-major value of the dtype of self. " + zeroedDoc,
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
 }}, func(c *graph.Call) (tensor.Type, error) {
-	a := kit.Attrs[newEmptyAttrs](c)
-	d := a.DType
-	if d == tensor.Invalid {
-		d = c.Type(0).DType
-	}
-	return kit.FreshType(d, a.Size)
+	a := kit.Attrs[newAttrs](c)
+	return newType(c, a.Size, a.DType)
 }, zeroNumber)
 
 type emptyStridedAttrs struct {
@@ -54,20 +45,21 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantic
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[emptyStridedAttrs](c)
-	d := a.DType
-	if d == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
-		d = tensor.Float32
+	dtype := a.DType
+	if dtype == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
+		dtype = tensor.Float32
 	}
-	return stridedType(d, a.Size, a.Stride)
+	return stridedType(dtype, a.Size, a.Stride)
 }, zeroNumber)
 
-// stridedType returns the type of the result of empty_strided, or PyTorch's error.
-func stridedType(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
+// stridedType returns the type of the result of empty_strided, or PyTorch's error if the numbers of sizes and strides
+// differ, if a size or stride is negative, or if the value needs too much memory.
+func stridedType(dtype tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
 	if len(size) != len(stride) {
 		return tensor.Type{}, fmt.Errorf("dimensionality of sizes (%d) must match dimensionality of strides (%d)",
 			len(size), len(stride))
 	}
-	t, err := kit.FreshType(d, size)
+	t, err := kit.FreshType(dtype, size)
 	if err != nil {
 		return t, err
 	}

@@ -29,6 +29,7 @@ var Eye = kit.Define[eyeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileEye},
 })
 
+// inferEye infers the type of the result: n rows and m columns, row-major.
 func inferEye(call *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[eyeAttrs](call)
 	size := []sym.Int{a.N, a.N}
@@ -40,11 +41,11 @@ func inferEye(call *graph.Call) ([]graph.Result, error) {
 			return nil, fmt.Errorf("%s must be greater or equal to 0, got %v", name, size[i])
 		}
 	}
-	d := a.DType
-	if d == tensor.Invalid {
-		d = tensor.Float32
+	dtype := a.DType
+	if dtype == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
+		dtype = tensor.Float32
 	}
-	t, err := kit.FreshType(d, size)
+	t, err := kit.FreshType(dtype, size)
 	return call.One(t), err
 }
 
@@ -54,13 +55,15 @@ func compileEye(c *graph.Call) (*graph.Kernel, error) {
 	if out.Meta.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	zeros, w := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
-	m, err := out.Meta.Diagonal(0, 0, 1)
+	zeros, workerScratch := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
+	diagonal, err := out.Meta.Diagonal(0, 0, 1) // offset 0, dimensions 0 and 1
 	if err != nil {
 		return nil, err
 	}
-	ones, _ := copies.Phase(copies.Job{Dst: out.View(m), Fill: tensor.IntScalar(1).Tensor(out.Meta.DType)})
-	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, WorkerScratch: w}, nil
+	one := tensor.IntScalar(1).Tensor(out.Meta.DType)
+	ones, onesScratch := copies.Phase(copies.Job{Dst: out.View(diagonal), Fill: one})
+	return &graph.Kernel{Phases: []graph.Phase{zeros, ones},
+		WorkerScratch: max(workerScratch, onesScratch)}, nil
 }
 
 func refEye(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -21,7 +21,7 @@ func fillOp(attrs *graph.Schema, op graph.Op, resultType func(c *graph.Call) (te
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		m, number := c.Out[0], kit.NumberForHints(value(c))
-		if extent := m.Extent() - m.Offset; m.Numel() > extent { // if elements overlap, write the memory once
+		if extent := m.Extent() - m.Offset; m.Numel() > extent { // elements overlap: write each address once
 			m = tensor.New(m.DType, extent)
 		}
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, m), Fill: number.Tensor(m.DType)}), nil

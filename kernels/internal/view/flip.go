@@ -45,23 +45,24 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 	},
 })
 
-// flipDims returns the dimensions as non-negative numbers.
+// flipDims returns the dimensions to reverse as non-negative numbers. The list is nil for a value of rank 0, for which
+// PyTorch accepts the dimensions 0 and -1.
 func flipDims(call *graph.Call) ([]int, error) {
-	var out []int
+	var dims []int
 	for _, d := range kit.Attrs[flipAttrs](call).Dims {
 		d, err := tensor.WrapDim(d, call.Type(0).Rank())
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(out, d) {
+		if slices.Contains(dims, d) {
 			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
 		}
-		out = append(out, d)
+		dims = append(dims, d)
 	}
 	if call.Type(0).Rank() == 0 {
 		return nil, nil
 	}
-	return out, nil
+	return dims, nil
 }
 
 func refFlip(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -70,13 +71,13 @@ func refFlip(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	out := tensor.Zeros(in[0].DType, in[0].Shape...)
-	at := make([]int, out.Rank())
+	inIndex := make([]int, out.Rank())
 	kit.EachIndex(out.Shape, func(index []int) {
-		copy(at, index)
+		copy(inIndex, index)
 		for _, d := range dims {
-			at[d] = out.Shape[d] - 1 - index[d]
+			inIndex[d] = out.Shape[d] - 1 - index[d]
 		}
-		out.Set(in[0].At(at...), index...)
+		out.Set(in[0].At(inIndex...), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -20,25 +20,26 @@ var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semanti
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[fullAttrs](c)
-	d := a.DType
-	if d == tensor.Invalid {
-		d = tensor.Int64 // for an expression of sizes
+	dtype := a.DType
+	if dtype == tensor.Invalid {
+		dtype = tensor.Int64 // for an expression of sizes
 		if a.FillValue.Number.IsSet() {
-			d = numberDType(a.FillValue.Number)
+			dtype = numberDType(a.FillValue.Number)
 		}
 	}
-	return kit.FreshType(d, a.Size)
+	return kit.FreshType(dtype, a.Size)
 }, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullAttrs](c).FillValue })
 
 // numberDType returns the default dtype for a plain number: bool, int64, float32 or complex64.
 func numberDType(s tensor.Scalar) tensor.DType {
-	var p tensor.Promotion
-	p.AddNumber(s)
-	d, _ := p.Result() // promotion of a single operand never fails
-	return d
+	var promotion tensor.Promotion
+	promotion.AddNumber(s)
+	dtype, _ := promotion.Result() // promotion of a single operand never fails
+	return dtype
 }
 
-type newAttrs struct {
+// constantAttrs are the attributes of zeros and ones.
+type constantAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
@@ -51,13 +52,13 @@ var (
 
 // constantOp defines an op that creates a value filled with v.
 func constantOp(name, doc string, v int64) *graph.Op {
-	return fillOp(graph.SchemaOf[newAttrs](), graph.Op{Semantics: graph.Semantics{
+	return fillOp(graph.SchemaOf[constantAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}},
 	}},
 		func(c *graph.Call) (tensor.Type, error) {
-			a := kit.Attrs[newAttrs](c)
-			if a.DType == tensor.Invalid { // null
+			a := kit.Attrs[constantAttrs](c)
+			if a.DType == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
 				return kit.FreshType(tensor.Float32, a.Size)
 			}
 			return kit.FreshType(a.DType, a.Size)

@@ -42,6 +42,7 @@ func (a *linspaceAttrs) dtype() tensor.DType {
 	return tensor.Float32
 }
 
+// inferLinspace infers the type of the result, or returns PyTorch's error.
 func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[linspaceAttrs](call)
 	dtype := attrs.dtype()
@@ -56,7 +57,7 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 	}
 	for i, s := range []tensor.Scalar{attrs.Start, attrs.End} {
 		if attrs.Steps.Le(sym.Of(i)).Holds() {
-			break // PyTorch does not check numbers that are not used
+			break // the number is not used, and PyTorch does not check it
 		}
 		if err := kit.NumberFits(s, dtype); err != nil {
 			return nil, err
@@ -68,7 +69,8 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 
 // linspaceAt returns the function that computes element i of the result in the precision of the result. The first half
 // of the elements is computed from start and the second half from end, so that the last number is exactly end
-// (linspace_kernel). Products and sums are fused as in PyTorch's builds, which affects truncation in integer dtypes.
+// (linspace_kernel). A product and its sum are a fused multiply-add, as in PyTorch's
+// builds; in integer dtypes this affects the truncated result.
 //
 // For integers the function follows PyTorch's scalar code. For eight or more elements, PyTorch uses vectors: it
 // truncates the first element of a vector and computes the other elements from the truncated number. Therefore its

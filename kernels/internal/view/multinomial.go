@@ -51,17 +51,17 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 			shape[last] = kit.KnownSize(attrs.NumSamples)
 			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
 			for r := range rows {
-				w := make([]float64, x.Shape[last])
-				at := func(i int) []int { return append([]int{r}[:last], i) }
-				for i := range w {
-					w[i] = x.At(at(i)...).Float()
+				weights := make([]float64, x.Shape[last])
+				indexOf := func(i int) []int { return append([]int{r}[:last], i) } // of element i of row r; last is 0 or 1
+				for i := range weights {
+					weights[i] = x.At(indexOf(i)...).Float()
 				}
-				tree := make(weightTree, 2*leavesOf(len(w)))
-				err := tree.build(context.Background(), w)
+				tree := make(weightTree, 2*leavesOf(len(weights)))
+				err := tree.build(context.Background(), weights)
 				for k := 0; k < shape[last] && err == nil; k++ {
 					var i int
 					if i, err = attrs.draw(tree, r, k); err == nil {
-						out.Set(tensor.IntScalar(int64(i)), at(k)...)
+						out.Set(tensor.IntScalar(int64(i)), indexOf(k)...)
 					}
 				}
 				if err != nil {
@@ -88,10 +88,11 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 // draw take logarithmic time.
 type weightTree []float64
 
-// leavesOf returns the number of leaves of a tree for n weights.
+// leavesOf returns the number of leaves of a tree for n weights: n rounded up to a power of two, at least 1.
 func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
-// build sets the weights to w and computes the sums. w may be the tree's own leaves.
+// build sets the weights to w and computes the sums. w may be the tree's own leaves. It fails if a weight is negative,
+// infinite or NaN, and panics as [interrupt.Check] does.
 func (tree weightTree) build(ctx context.Context, w []float64) error {
 	leaves := len(tree) / 2
 	for i, v := range w {
@@ -136,22 +137,23 @@ func (tree weightTree) clearWeight(index int) {
 	}
 }
 
-// draw returns the index that draw k of a row selects. Without replacement, it clears the weight of the index.
+// draw returns the index that draw k of a row selects. If draws are without replacement, it clears the weight of the
+// index.
 func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
-	sum := t[1]
+	sum := t[1] // the root
 	if !(sum > 0) {
 		return 0, errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
 	}
-	u := uniform(philox(uint64(row*kit.KnownSize(a.NumSamples)+k), uint64(a.Seed)), tensor.Float64) * sum
-	at := t.find(u)
+	resultIndex := row*kit.KnownSize(a.NumSamples) + k // in row-major order
+	index := t.find(uniform(philox(uint64(resultIndex), uint64(a.Seed)), tensor.Float64) * sum)
 	if !a.Replacement {
-		t.clearWeight(at)
+		t.clearWeight(index)
 	}
-	return at, nil
+	return index, nil
 }
 
-// drawBlock is the number of draws of a row per chunk.
-const drawBlock = 1 << 16
+// blockDraws is the maximum number of draws of a row that one chunk makes.
+const blockDraws = 1 << 16
 
 // drawsPerCheck is the number of draws between two checks of the context.
 const drawsPerCheck = 1 << 12
@@ -160,7 +162,7 @@ const drawsPerCheck = 1 << 12
 type multinomial struct {
 	*multinomialAttrs
 	lines      *kit.LineSet       // rows of the operand and of the result
-	read       tensor.ConvertFunc // converts weights to float64
+	toFloat64  tensor.ConvertFunc // converts weights to float64
 	weights    int                // number of weights of a row
 	weightStep int                // stride of weights, in bytes
 	draws      int                // number of draws of a row
@@ -168,23 +170,28 @@ type multinomial struct {
 	treeBytes  int                // bytes of the weightTree of a row
 }
 
+// float64Bytes is the size of an element of a [weightTree].
+const float64Bytes = 8
+
+// newMultinomial returns the call c of the op multinomial.
 func newMultinomial(c *graph.Call) *multinomial {
 	m, out := c.Meta(0), c.Out[0]
 	last := m.Rank() - 1
 	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c), lines: kit.NewLineSet(m.Shape, last, m, out),
-		read: tensor.Converter(tensor.Float64, m.DType), weights: m.Shape[last], weightStep: kit.StepAt(m, last),
-		draws: out.Shape[last], outStep: kit.StepAt(out, last), treeBytes: 16 * leavesOf(m.Shape[last])}
+		toFloat64: tensor.Converter(tensor.Float64, m.DType), weights: m.Shape[last], weightStep: kit.StepAt(m, last),
+		draws: out.Shape[last], outStep: kit.StepAt(out, last), treeBytes: 2 * leavesOf(m.Shape[last]) * float64Bytes}
 }
 
-// kernel returns the kernel of the call. If a row has at most drawBlock draws, a chunk makes all draws of a row.
-// Otherwise the draws of a row are divided into several chunks or, without replacement, into several phases, because
-// each draw then depends on previous draws.
+// kernel returns the kernel of the call. If a row has at most blockDraws draws, a chunk builds the tree of a row and
+// makes all its draws. Otherwise, a first phase builds the trees of all rows in the memory of the run, and the draws of
+// a row are divided into blocks. If draws are with replacement, the blocks are the chunks of one phase. If not, each
+// draw depends on the previous draws, and each block is a phase.
 func (p *multinomial) kernel() *graph.Kernel {
-	rows, blocks := p.lines.Count, kit.DivUp(p.draws, drawBlock)
+	rows, blocks := p.lines.Count, kit.DivUp(p.draws, blockDraws)
 	if blocks == 1 {
 		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem,
 			row int) error {
-			t := weightTree(kit.SliceOf[float64](m.WorkerScratch, 0, p.treeBytes/8))
+			t := weightTree(kit.SliceOf[float64](m.WorkerScratch, 0, p.treeBytes/float64Bytes))
 			if err := p.load(m, t, row); err != nil {
 				return err
 			}
@@ -192,7 +199,7 @@ func (p *multinomial) kernel() *graph.Kernel {
 		}}}}
 	}
 	tree := func(m *graph.Mem, row int) weightTree {
-		return weightTree(kit.SliceOf[float64](m.Scratch, row*p.treeBytes, p.treeBytes/8))
+		return weightTree(kit.SliceOf[float64](m.Scratch, row*p.treeBytes, p.treeBytes/float64Bytes))
 	}
 	load := func(m *graph.Mem, row int) error { return p.load(m, tree(m, row), row) }
 	kernel := &graph.Kernel{Scratch: rows * p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
@@ -212,20 +219,20 @@ func (p *multinomial) kernel() *graph.Kernel {
 
 // load builds the tree t of a row from the operand's elements.
 func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
-	w := t[len(t)/2:][:p.weights]
+	weights := t[len(t)/2:][:p.weights] // the leaves
 	if p.weights > 0 {
 		from := unsafe.Add(m.Ptrs[1], p.lines.Offsets(row)[0])
 		kit.Blocks(m.Context, p.weights, func(begin, end int) {
-			p.read(unsafe.Pointer(&w[begin]), unsafe.Add(from, begin*p.weightStep), 8, p.weightStep, end-begin)
+			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(from, begin*p.weightStep), 8, p.weightStep, end-begin)
 		})
 	}
-	return t.build(m.Context, w)
+	return t.build(m.Context, weights)
 }
 
-// runBlock makes the draws of one block of a row.
+// runBlock makes the draws of one block of a row and writes them to the result.
 func (p *multinomial) runBlock(m *graph.Mem, t weightTree, row, block int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.Offsets(row)[1])
-	for k := block * drawBlock; k < min((block+1)*drawBlock, p.draws); k++ {
+	for k := block * blockDraws; k < min((block+1)*blockDraws, p.draws); k++ {
 		if k%drawsPerCheck == 0 {
 			m.CheckContext()
 		}

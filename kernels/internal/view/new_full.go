@@ -1,15 +1,14 @@
 package view
 
 import (
-	"slices"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type sizeAttrs struct {
+// newAttrs are the attributes of new_zeros, new_ones and new_empty.
+type newAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
 }
@@ -34,20 +33,21 @@ var (
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[newFullAttrs](c).FillValue })
 )
 
-// newType returns the type of a new value, by default with the dtype of self.
-func newType(c *graph.Call, size []sym.Int, d tensor.DType) (tensor.Type, error) {
-	if d == tensor.Invalid {
-		d = c.Type(0).DType
+// newType returns the row-major type of a new value. If dtype is omitted (Invalid), it has the dtype of self.
+func newType(c *graph.Call, size []sym.Int, dtype tensor.DType) (tensor.Type, error) {
+	if dtype == tensor.Invalid {
+		dtype = c.Type(0).DType
 	}
-	return kit.FreshType(d, slices.Clone(size))
+	return kit.FreshType(dtype, size)
 }
 
+// newConstantOp defines an op that creates a value with the dtype of self and fills it with v.
 func newConstantOp(name, doc string, v int64) *graph.Op {
-	return fillOp(graph.SchemaOf[sizeAttrs](), graph.Op{Semantics: graph.Semantics{
+	return fillOp(graph.SchemaOf[newAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2}}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		a := kit.Attrs[sizeAttrs](c)
+		a := kit.Attrs[newAttrs](c)
 		return newType(c, a.Size, a.DType)
 	}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
 }

@@ -12,6 +12,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+type padAttrs struct {
+	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
+	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
+	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
+}
+
+// value returns the fill value.
+func (a *padAttrs) value() tensor.Scalar {
+	if a.Value.IsSet() {
+		return a.Value
+	}
+	return tensor.IntScalar(0)
+}
+
 // Pad is aten::pad.
 var Pad = kit.Define[padAttrs](graph.Op{
 	Semantics: graph.Semantics{
@@ -65,8 +79,8 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 	},
 })
 
-// inferPad infers the type of the result. Like at::pad, it first chooses the rules for the mode and the number of
-// dimensions.
+// inferPad infers the type of the result. Like at::pad, it applies the rules of constant_pad_nd to mode constant, and
+// limits the number of dimensions in the other modes.
 func inferPad(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[padAttrs](call), call.Type(0)
 	switch {
@@ -81,7 +95,8 @@ func inferPad(call *graph.Call) ([]graph.Result, error) {
 	case attrs.value().Complex() != 0:
 		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", attrs.Mode)
 	}
-	if n, lead := len(attrs.Pad)/2, self.Rank()-len(attrs.Pad)/2; n < 1 || n > 3 || lead < 1 || lead > 2 {
+	padded := len(attrs.Pad) / 2
+	if others := self.Rank() - padded; padded < 1 || padded > 3 || others < 1 || others > 2 {
 		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
 	}
 	shape, err := borderShape(attrs, self)
@@ -122,23 +137,32 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 				"which is invalid. Check dimension %d of your input.", self.Shape[d], before, after, d)
 		}
 	}
-	out, err := kit.FreshTypeInFormat(self.DType, shape, self.SuggestMemoryFormat(false))
+	out, err := kit.FreshTypeInFormat(self.DType, shape, suggestedFormat(self))
 	if err == nil {
 		err = kit.NumberFits(value, self.DType)
 	}
 	return call.One(out), err
 }
 
-// padsBefore returns, for each dimension, the number of elements that are added before the first index.
-func padsBefore(pad []sym.Int, rank int) []int {
-	list, numbers := make([]int, rank), kit.KnownSizes(pad)
-	for d := range list {
-		list[d], _ = padCounts(numbers, rank, d)
+// padCounts returns the number of elements that pad adds at the beginning of dimension d, and at its end. Negative
+// numbers remove elements. rank is the rank of the value.
+func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
+	if i := 2 * (rank - 1 - d); i < len(pad) { // pad lists the last dimension first
+		return pad[i], pad[i+1]
 	}
-	return list
+	return before, after
 }
 
-// exceedsSizes reports whether a number exceeds every possible size of a dimension.
+// padsBefore returns, for each dimension, the number of elements that are added before the operand's first element.
+func padsBefore(pad []sym.Int, rank int) []int {
+	counts, numbers := make([]int, rank), kit.KnownSizes(pad)
+	for d := range counts {
+		counts[d], _ = padCounts(numbers, rank, d)
+	}
+	return counts
+}
+
+// exceedsSizes reports whether a number is known and exceeds every possible size of a dimension.
 func exceedsSizes(s sym.Int) bool {
 	n, known := s.Known()
 	return known && n > tensor.MaxBytes
@@ -146,10 +170,10 @@ func exceedsSizes(s sym.Int) bool {
 
 // croppedPart returns the part of t that remains after negative padding, and whether any padding is positive.
 func croppedPart(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
-	n := t.Rank()
+	rank := t.Rank()
 	inner = t
-	for d := n - len(pad)/2; d < n; d++ {
-		before, after := padCounts(pad, n, d)
+	for d := rank - len(pad)/2; d < rank; d++ {
+		before, after := padCounts(pad, rank, d)
 		grows = grows || kit.SizeAtLeast(before, 1) || kit.SizeAtLeast(after, 1)
 		if kit.IsNegative(before) {
 			if inner, err = inner.Narrow(d, before.Neg(), inner.Shape[d].Add(before)); err != nil {
@@ -165,6 +189,7 @@ func croppedPart(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, e
 	return inner, grows, nil
 }
 
+// compilePad returns a kernel for the mode: copies and fills for mode constant, else a copy by spans.
 func compilePad(call *graph.Call) (*graph.Kernel, error) {
 	a := kit.Attrs[padAttrs](call)
 	if a.Mode == "constant" {
@@ -173,16 +198,17 @@ func compilePad(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	spans, pad, in := copies.IdentitySpans(call.Out[0].Shape), kit.KnownSizes(a.Pad), call.Meta(0).Shape
-	for d := len(in) - len(pad)/2; d < len(in); d++ {
-		before, after := padCounts(pad, len(in), d)
-		spans[d] = BorderSpans(a.Mode, in[d], before, after)
+	spans, pad, inShape := copies.IdentitySpans(call.Out[0].Shape), kit.KnownSizes(a.Pad), call.Meta(0).Shape
+	for d := len(inShape) - len(pad)/2; d < len(inShape); d++ {
+		before, after := padCounts(pad, len(inShape), d)
+		spans[d] = BorderSpans(a.Mode, inShape[d], before, after)
 	}
 	return copies.SpanKernel(kit.OutBuffer(call, 0), kit.InBuffer(call, 0), spans)
 }
 
-// compileConstantPad returns a kernel that copies the inner part and fills the border. The border is divided into two
-// slabs per dimension that do not overlap.
+// compileConstantPad returns a kernel that copies the inner part of the operand and fills the border. For each
+// dimension, the border has two slabs: before and after the inner part. No element is in two slabs, because the slabs
+// of a dimension exclude the slabs of the previous dimensions.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -200,8 +226,8 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 		before, _ := padCounts(pad, remaining.Rank(), d)
 		before = min(max(before, 0), remaining.Shape[d])
 		end := min(before+inner.Shape[d], remaining.Shape[d])
-		for _, slab := range [2][2]int{{0, before}, {end, remaining.Shape[d] - end}} {
-			m, err := remaining.Narrow(d, slab[0], slab[1])
+		for _, slab := range [2]struct{ start, length int }{{0, before}, {end, remaining.Shape[d] - end}} {
+			m, err := remaining.Narrow(d, slab.start, slab.length)
 			if err != nil {
 				return nil, err
 			}
@@ -230,23 +256,23 @@ func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.Tensor {
-	n := in.Rank()
+	rank := in.Rank()
 	shape := slices.Clone(in.Shape)
 	for d := range shape {
-		b, a := padCounts(pad, n, d)
-		shape[d] += b + a
+		before, after := padCounts(pad, rank, d)
+		shape[d] += before + after
 	}
 	out := tensor.Zeros(in.DType, shape...)
-	at := make([]int, n)
+	inIndex := make([]int, rank)
 	kit.EachIndex(shape, func(index []int) {
 		inside := true
-		for d := range at {
-			b, _ := padCounts(pad, n, d)
-			at[d] = index[d] - b
-			inside = inside && at[d] >= 0 && at[d] < in.Shape[d]
+		for d := range inIndex {
+			before, _ := padCounts(pad, rank, d)
+			inIndex[d] = index[d] - before
+			inside = inside && inIndex[d] >= 0 && inIndex[d] < in.Shape[d]
 		}
 		if inside {
-			out.Set(in.At(at...), index...)
+			out.Set(in.At(inIndex...), index...)
 		} else {
 			out.Set(value, index...)
 		}
@@ -261,11 +287,12 @@ func constantPadLoops(c *graph.Call) []graph.Parallel {
 	return unpaddedLoops(c, kit.Attrs[constantPadAttrs](c).Pad)
 }
 
+// unpaddedLoops returns the loops over the dimensions with padding 0 at both ends.
 func unpaddedLoops(c *graph.Call, pad []sym.Int) []graph.Parallel {
 	var dims []int
 	for i, n := range kit.KnownSizes(pad) {
 		if n != 0 {
-			dims = append(dims, -1-i/2)
+			dims = append(dims, -1-i/2) // pad lists the last dimension first
 		}
 	}
 	return kit.LoopsExceptDims(dims...)(c)

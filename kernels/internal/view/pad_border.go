@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the padding modes reflect, replicate and circular. It checks the calls and computes the indices of the
-// elements that padding reads.
+// This file has the padding modes reflect, replicate and circular. It checks the calls and computes, for each index of
+// the result, the index of the operand's element that is copied there.
 
 // borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
 // (reflection_pad, replication_pad, _pad_circular).
@@ -29,12 +29,12 @@ func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
 	if err := checkBatch(attrs.Mode, self, n); err != nil {
 		return nil, err
 	}
-	for k := 0; k < n && attrs.Mode == "reflect"; k++ {
+	for k := 0; k < n && attrs.Mode == "reflect"; k++ { // from the last dimension, as in attrs.Pad
 		d := rank - 1 - k
 		if before, after := attrs.Pad[2*k], attrs.Pad[2*k+1]; before.Ge(self.Shape[d]).Holds() ||
 			after.Ge(self.Shape[d]).Holds() {
 			input := tensor.Sizes(self.Shape)
-			if n == 2 {
+			if n == 2 { // reflection_pad2d prints the rank instead of the sizes
 				input = fmt.Sprint(rank)
 			}
 			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
@@ -51,8 +51,8 @@ func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// clampedSize clamps a number to the range of valid sizes, from -tensor.MaxBytes to tensor.MaxBytes, so that sums do
-// not wrap.
+// clampedSize clamps a known number to the range from -tensor.MaxBytes to tensor.MaxBytes, so that sums do not wrap.
+// Larger numbers are no valid sizes in any case.
 func clampedSize(s sym.Int) sym.Int {
 	if n, known := s.Known(); known {
 		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))
@@ -71,26 +71,24 @@ func borderKernel(mode string, n int) string {
 	return fmt.Sprintf("reflection_pad%dd", n)
 }
 
-// sizesByName formats sizes as "D: 1 H: 2 W: 3".
+// sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are H and W, and one is W.
 func sizesByName(size []sym.Int) string {
 	s := ""
 	for i, n := range size {
 		s += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
 	}
-	return s[1:]
+	return s[1:] // without the leading space
 }
 
 // checkBatch returns PyTorch's error if a dimension other than the batch is empty. n is the number of padded
-// dimensions.
+// dimensions. There is a batch, dimension 0, if the value has n+2 dimensions. Mode reflect ignores dimension 0 even if
+// there is no batch.
 func checkBatch(mode string, self tensor.Type, n int) error {
-	dims := self.Shape
-	if self.Rank() == n+2 || mode == "reflect" && n == 1 {
-		dims = dims[1:]
+	nonEmpty := self.Shape
+	if self.Rank() == n+2 || mode == "reflect" {
+		nonEmpty = nonEmpty[1:]
 	}
-	if mode == "reflect" && n > 1 && self.Rank() == n+1 {
-		dims = dims[1:] // reflection_pad2d ignores dimension 0
-	}
-	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return kit.SizeIs(s, 0) }) {
+	if !slices.ContainsFunc(nonEmpty, func(s sym.Int) bool { return kit.SizeIs(s, 0) }) {
 		return nil
 	}
 	if mode == "reflect" && n < 3 {
@@ -113,7 +111,8 @@ func sizesText(shape []sym.Int) string {
 	return s
 }
 
-// checkCircular returns PyTorch's error for the padding of mode circular from shape in to shape out.
+// checkCircular returns PyTorch's error if pad cannot pad shape in to shape out in mode circular, else nil. PyTorch
+// pads all dimensions but the first two.
 func checkCircular(pad, in, out []sym.Int) error {
 	if want := 2 * (len(in) - 2); len(pad) != want {
 		return fmt.Errorf("Invalid padding size, expected %d but got %d", want, len(pad))
@@ -131,55 +130,57 @@ func checkCircular(pad, in, out []sym.Int) error {
 	return nil
 }
 
-// BorderSpans returns the spans ([copies.Span]) that fill a padded dimension: the table of [BorderTable] as ranges of
-// equidistant indices. The operand has n elements along this dimension. In modes replicate and reflect, there are at
-// most three spans: before the operand's elements, these elements, and after them.
+// BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. They read the same indices as the table
+// of [BorderTable]. The operand has n elements along this dimension. In modes replicate and reflect, there are at most
+// three spans: one before the operand's elements, one for these elements, and one after them.
 func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 	size := n + before + after
-	add := func(at, end, from, step int) {
-		if at < end {
-			list = append(list, copies.Span{OutStart: at, Count: end - at, InStart: from, InStep: step})
+	add := func(outStart, outEnd, inStart, inStep int) { // outEnd is exclusive
+		if outStart < outEnd {
+			list = append(list, copies.Span{OutStart: outStart, Count: outEnd - outStart, InStart: inStart, InStep: inStep})
 		}
 	}
 	if mode == "circular" {
 		return circularSpans(n, before, after)
 	}
-	// The operand's elements are at the output indices first to last-1.
+	// The operand's elements are at the output indices first to end-1.
 	first := min(max(before, 0), size)
-	last := min(max(before+n, first), size)
+	end := min(max(before+n, first), size)
 	if mode == "replicate" {
 		add(0, first, 0, 0)
-		add(first, last, first-before, 1)
-		add(last, size, n-1, 0)
+		add(first, end, first-before, 1)
+		add(end, size, n-1, 0)
 		return list
 	}
 	// Output index o is index o-before of the operand; -k is mirrored to k, and n-1+k to n-1-k.
 	add(0, first, before, -1)
-	add(first, last, first-before, 1)
-	add(last, size, 2*(n-1)-(last-before), -1)
+	add(first, end, first-before, 1)
+	add(end, size, 2*(n-1)-(end-before), -1)
 	return list
 }
 
 // circularSpans is BorderSpans for mode circular. [BorderTable] describes the rule.
 func circularSpans(n, before, after int) (list []copies.Span) {
-	addSpans := func(at, count, from int) { // consecutive indices modulo n
+	addSpans := func(outStart, count, inStart int) { // consecutive indices of the operand modulo n
 		for count > 0 {
-			from = (from%n + n) % n
-			s := copies.Span{OutStart: at, Count: min(count, n-from), InStart: from, InStep: 1}
+			inStart = (inStart%n + n) % n
+			s := copies.Span{OutStart: outStart, Count: min(count, n-inStart), InStart: inStart, InStep: 1}
 			list = append(list, s)
-			at, count, from = at+s.Count, count-s.Count, from+s.Count
+			outStart, count, inStart = outStart+s.Count, count-s.Count, inStart+s.Count
 		}
 	}
-	first, last := max(before, 0), n+before+min(after, 0)
-	middle := last - first
-	addSpans(0, first, min(after, 0)-before)
-	addSpans(first, middle, first-before)
-	if middle == 0 {
-		addSpans(last, max(after, 0), last-before)
+	// The part of the operand that remains after negative padding is at the output indices first to end-1. Output index
+	// o reads index o-before of the operand there.
+	first, end := max(before, 0), n+before+min(after, 0)
+	remaining := end - first
+	addSpans(0, first, min(after, 0)-before) // what output indices end-before to end-1 read
+	addSpans(first, remaining, first-before)
+	if remaining == 0 {
+		addSpans(end, max(after, 0), end-before)
 		return list
 	}
-	for at := 0; at < after; at += middle {
-		addSpans(last+at, min(middle, after-at), first-before)
+	for padded := 0; padded < after; padded += remaining { // repeat the part
+		addSpans(end+padded, min(remaining, after-padded), first-before)
 	}
 	return list
 }
@@ -198,56 +199,33 @@ func borderTables(a *padAttrs, shape []int) [][]int {
 // BorderTable returns, for each index of a padded dimension, the index of the operand that is copied to it. n is the
 // size of the dimension in the operand.
 func BorderTable(mode string, n, before, after int) []int {
-	t := make([]int, n+before+after)
-	for i := range t {
-		at := i - before
+	table := make([]int, n+before+after)
+	for i := range table {
+		source := i - before
 		switch {
 		case mode == "circular":
-			at = (at%n + n) % n
+			source = (source%n + n) % n
 		case mode == "replicate":
-			at = min(max(at, 0), n-1)
-		case mode == "reflect" && at < 0:
-			at = -at
-		case mode == "reflect" && at >= n:
-			at = 2*(n-1) - at
+			source = min(max(source, 0), n-1)
+		case mode == "reflect" && source < 0:
+			source = -source
+		case mode == "reflect" && source >= n:
+			source = 2*(n-1) - source
 		}
-		t[i] = at
+		table[i] = source
 	}
-	if mode != "circular" || len(t) == 0 {
-		return t
+	if mode != "circular" || len(table) == 0 {
+		return table
 	}
-	// The padding is copied from the result itself. If padding is negative on one side, the padding on the other side
-	// repeats the remaining part of the operand. If this part is shorter than the padding, PyTorch copies uninitialized
-	// memory; this implementation repeats the part again.
-	first, last := max(before, 0), len(t)-max(after, 0)
+	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the padding
+	// on the other side repeats the remaining part of the operand. If this part is shorter than the padding, PyTorch
+	// copies uninitialized memory; this implementation repeats the part again.
+	first, end := max(before, 0), len(table)-max(after, 0) // the result without the padding
 	for i := range first {
-		t[i] = t[last-before+i]
+		table[i] = table[end-before+i]
 	}
-	for i := last; i < len(t); i++ {
-		t[i] = t[first+i-last]
+	for i := end; i < len(table); i++ {
+		table[i] = table[first+i-end]
 	}
-	return t
-}
-
-type padAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
-	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
-	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
-}
-
-// value returns the fill value.
-func (a *padAttrs) value() tensor.Scalar {
-	if a.Value.IsSet() {
-		return a.Value
-	}
-	return tensor.IntScalar(0)
-}
-
-// padCounts returns the number of elements that pad adds at the beginning of dimension d, and at its end. rank is the
-// rank of the value.
-func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
-	if at := 2 * (rank - 1 - d); at < len(pad) {
-		return pad[at], pad[at+1]
-	}
-	return before, after
+	return table
 }

@@ -12,7 +12,8 @@ import (
 // permuteOp defines a view that only reorders dimensions. viewType maps the operand's type to the view's type.
 func permuteOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 	op.Permutes = func(c *graph.Call) []int {
-		// The operand gets stride d in dimension d, so the strides of the view are the permutation.
+		// viewType gets an operand with stride d in dimension d. The stride of a dimension of the view is then the
+		// operand's dimension from which it comes, so the strides of the view are the permutation.
 		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
 		for d := range m.Strides {
 			m.Strides[d] = d
@@ -130,7 +131,8 @@ var (
 	MatrixH = matrixTransposeOp("matrix_H", "Transposes a real matrix.", checkAdjoint)
 )
 
-// matrixTransposeOp defines an op that swaps the last two dimensions.
+// matrixTransposeOp defines an op that swaps the last two dimensions. A value of rank 0 is returned unchanged. check
+// returns an error for an operand that the op does not accept.
 func matrixTransposeOp(name, doc string, check func(name string, t tensor.Type) error) *graph.Op {
 	return permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Examples: kit.OneExample(kit.F32(2, 3), nil),
@@ -142,6 +144,7 @@ func matrixTransposeOp(name, doc string, check func(name string, t tensor.Type) 
 	})
 }
 
+// checkMatrices rejects vectors.
 func checkMatrices(name string, t tensor.Type) error {
 	if t.Rank() == 1 {
 		return fmt.Errorf("tensor.%s is only supported on matrices or batches of matrices. Got 1-D tensor.", name)
@@ -149,15 +152,19 @@ func checkMatrices(name string, t tensor.Type) error {
 	return nil
 }
 
-// checkAdjoint rejects complex values: PyTorch returns a view that is conjugated when it is read.
+// checkAdjoint rejects complex values, because PyTorch's result is a view whose elements are conjugated when they are
+// read. It also rejects vectors and, for matrix_H, batches of matrices.
 func checkAdjoint(name string, t tensor.Type) error {
 	switch {
 	case t.DType.IsComplex():
 		return fmt.Errorf("%s does not support complex values, because the result cannot be a view; use conj_physical of "+
 			"the transposed value instead", name)
 	case name == "matrix_H" && t.Rank() != 0 && t.Rank() != 2:
-		return fmt.Errorf("tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", t.Rank(),
-			[...]string{"", " For batches of matrices, consider using tensor.mH"}[min(1, t.Rank()/3)])
+		hint := ""
+		if t.Rank() > 2 {
+			hint = " For batches of matrices, consider using tensor.mH"
+		}
+		return fmt.Errorf("tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", t.Rank(), hint)
 	}
 	return checkMatrices(name, t)
 }

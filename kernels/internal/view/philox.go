@@ -11,20 +11,20 @@ import (
 // work.
 func philox(counter, key uint64) [4]uint32 {
 	// The multipliers of the words and the increments of the key are those of the paper.
-	c := [4]uint32{uint32(counter), uint32(counter >> 32)}
+	c := [4]uint32{uint32(counter), uint32(counter >> 32)} // the upper half of the 128-bit counter is 0
 	k0, k1 := uint32(key), uint32(key>>32)
 	for range 10 {
-		h0, l0 := bits.Mul32(0xD2511F53, c[0])
-		h1, l1 := bits.Mul32(0xCD9E8D57, c[2])
-		c = [4]uint32{h1 ^ c[1] ^ k0, l1, h0 ^ c[3] ^ k1, l0}
+		high0, low0 := bits.Mul32(0xD2511F53, c[0])
+		high1, low1 := bits.Mul32(0xCD9E8D57, c[2])
+		c = [4]uint32{high1 ^ c[1] ^ k0, low1, high0 ^ c[3] ^ k1, low0}
 		k0 += 0x9E3779B9
 		k1 += 0xBB67AE85
 	}
 	return c
 }
 
-// uniform converts random words to a number in [0, 1) with the precision of dtype d: as many of their upper bits as a
-// mantissa of d has, the leading 1 included, times the distance of two such numbers.
+// uniform converts random words to a number in [0, 1) with the precision of dtype d. It returns k * 2^-p, where p is
+// the number of bits of a mantissa of d, the leading 1 included, and the integer k is the upper p bits of the words.
 func uniform(w [4]uint32, d tensor.DType) float64 {
 	switch d {
 	case tensor.Float64:

@@ -47,7 +47,8 @@ type seedAttrs struct {
 	Seed int `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
-// The ops Rand to Randint create random numbers. Each op has its own seed, while PyTorch's ops share a generator.
+// Rand, Randn, RandLike, RandnLike and Randint create random numbers. Each node has its own seed, while PyTorch's ops
+// share a generator.
 var (
 	Rand  = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniform)
 	Randn = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.",
@@ -67,18 +68,19 @@ var (
 				a.Low, a.High)
 		}
 		return kit.FreshType(a.DType, a.Size)
-	}, func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar {
+	}, func(c *graph.Call) func(i int) tensor.Scalar {
 		a := kit.Attrs[randintAttrs](c)
-		return func(i int, _ []*tensor.Tensor) tensor.Scalar {
+		return func(i int) tensor.Scalar {
 			w := philox(uint64(i), uint64(a.Seed))
-			// floor(word * (High-Low) / 2^64) for a random word of 64 bits
-			high, _ := bits.Mul64(uint64(w[0])<<32|uint64(w[1]), uint64(a.High)-uint64(a.Low))
-			return tensor.IntScalar(int64(a.Low) + int64(high))
+			// aboveLow = floor(word * (High-Low) / 2^64) for a random word of 64 bits
+			aboveLow, _ := bits.Mul64(uint64(w[0])<<32|uint64(w[1]), uint64(a.High)-uint64(a.Low))
+			return tensor.IntScalar(int64(a.Low) + int64(aboveLow))
 		}
 	})
 )
 
-// randOp defines an op that creates random floats. draw converts the words of an element to its value.
+// randOp defines an op that creates random floats. draw converts the random words of an element ([philox]) to its value
+// in dtype d.
 func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
 	return kit.ElementOp[randAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
@@ -87,9 +89,9 @@ func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *g
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[randAttrs](c)
 			return randType(a.DType, a.Size)
-		}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+		}, func(c *graph.Call) func(int) tensor.Scalar {
 			a := kit.Attrs[randAttrs](c)
-			return func(i int, _ []*tensor.Tensor) tensor.Scalar {
+			return func(i int) tensor.Scalar {
 				return tensor.FloatScalar(draw(philox(uint64(i), uint64(a.Seed)), a.DType))
 			}
 		})
@@ -108,15 +110,15 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3), nil),
 	}},
 		func(c *graph.Call) (tensor.Type, error) { return randType(dtype(c), c.Type(0).Shape) },
-		func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+		func(c *graph.Call) func(int) tensor.Scalar {
 			seed, d := uint64(kit.Attrs[randLikeAttrs](c).Seed), dtype(c)
-			return func(i int, _ []*tensor.Tensor) tensor.Scalar {
+			return func(i int) tensor.Scalar {
 				return tensor.FloatScalar(draw(philox(uint64(i), seed), d))
 			}
 		})
 }
 
-// randType returns the type of new random floats.
+// randType returns the row-major type of new random floats, or PyTorch's error if d is not a float dtype.
 func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	if !d.IsFloat() {
 		return tensor.Type{}, kit.NotImplementedBy("check_uniform_bounds", d)
@@ -138,16 +140,16 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 			}
 			return c.One(t.RowMajor()), nil
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, first error) {
+		Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, firstErr error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
 			i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
 			kit.EachIndex(out.Shape, func(at []int) {
 				x, err := bernoulliAt(i, seed, in[0].At(at...).Float())
 				out.Set(tensor.FloatScalar(x), at...)
-				first = cmp.Or(first, err)
+				firstErr = cmp.Or(firstErr, err)
 				i++
 			})
-			return []*tensor.Tensor{out}, first
+			return []*tensor.Tensor{out}, firstErr
 		},
 		Examples: kit.OneExample(kit.F32(0, 3), nil),
 	},
@@ -160,7 +162,8 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 	},
 })
 
-// bernoulliAt returns element i of the result of bernoulli for the probability p.
+// bernoulliAt returns element i of the result of bernoulli, in row-major order, for the probability p. It fails if p is
+// not in [0, 1].
 func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 	switch {
 	case !(p >= 0 && p <= 1):
@@ -175,25 +178,26 @@ func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 // x of operand 0.
 func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph.Kernel {
 	const grain = machine.CallGrain
+	const noStep = 0 // a conversion of one element does not use the distance between elements
 	m, out := c.Meta(0), c.Out[0]
 	n := out.Numel()
 	outStrides, inStrides := kit.ByteStrides(out), kit.ByteStrides(m)
-	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(out.DType, tensor.Float64)
+	toFloat64, fromFloat64 := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(out.DType, tensor.Float64)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
 		for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-			to, from, rest := 0, 0, i
+			outOffset, inOffset, rest := 0, 0, i // offsets in bytes
 			for d := out.Rank() - 1; d >= 0; d-- {
 				k := rest % out.Shape[d]
 				rest /= out.Shape[d]
-				to, from = to+k*outStrides[d], from+k*inStrides[d]
+				outOffset, inOffset = outOffset+k*outStrides[d], inOffset+k*inStrides[d]
 			}
 			var x float64
-			read(unsafe.Pointer(&x), unsafe.Add(mem.Ptrs[1], from), 0, 0, 1)
+			toFloat64(unsafe.Pointer(&x), unsafe.Add(mem.Ptrs[1], inOffset), noStep, noStep, 1)
 			y, err := f(i, x)
 			if err != nil {
 				return err
 			}
-			write(unsafe.Add(mem.Ptrs[0], to), unsafe.Pointer(&y), 0, 0, 1)
+			fromFloat64(unsafe.Add(mem.Ptrs[0], outOffset), unsafe.Pointer(&y), noStep, noStep, 1)
 		}
 		return nil
 	}}}}
@@ -209,8 +213,8 @@ type dropoutAttrs struct {
 var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dropout",
-		Doc: "Returns self. If `train` is set, it sets each element to 0 with probability `p` and divides the other " +
-			"elements by 1 - p.",
+		Doc: "Returns self if `train` is not set. Otherwise it sets each element to 0 with probability `p` and divides " +
+			"the other elements by 1 - p.",
 		Params: []graph.Param{kit.Input}, Kind: graph.View,
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			a, t := kit.Attrs[dropoutAttrs](call), call.Type(0)
@@ -246,7 +250,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[dropoutAttrs](c)
 			if !a.Train {
-				return copies.CompileCopy(c) // the result is pinned to another layout
+				return copies.CompileCopy(c) // compiled only if the result is pinned to another layout
 			}
 			return drawKernel(c, func(i int, x float64) (float64, error) { return a.element(i, x), nil }), nil
 		},

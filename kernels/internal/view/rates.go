@@ -8,12 +8,14 @@ import (
 )
 
 // Rates lists the rates of copies. A rate is the time of one unit of work. Package calibrate runs the calls of a rate
-// to measure it.
+// to measure it. The shapes are chosen so that most of a call's time is spent on that unit.
 func Rates() []graph.Rate {
+	// transposed copies a channels-last image to row-major order.
 	transposed := func(d tensor.DType, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
 			In: []tensor.Meta{channelsLastMeta(d, shape...)}}
 	}
+	// permuted copies a view with permuted dimensions to row-major order.
 	permuted := func(shape []int, order ...int) graph.RateCall {
 		m, err := kit.F32(shape...).Permute(order)
 		if err != nil {
@@ -21,9 +23,9 @@ func Rates() []graph.Rate {
 		}
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{m}}
 	}
-	sliced := kit.F32(256, 60)
+	sliced := kit.F32(256, 60) // contiguous rows with gaps between them
 	sliced.Strides = []int{64, 1}
-	stepped := kit.F32(64, 256)
+	stepped := kit.F32(64, 256) // every second element of each row
 	stepped.Strides = []int{512, 2}
 	calls := map[string][]graph.RateCall{
 		copies.RateRow: {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{sliced}},

@@ -51,13 +51,13 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 					return nil, err
 				}
 				out := tensor.Zeros(in[0].DType, kit.KnownSizes(res[0].Type.Shape)...)
-				lead := out.Rank() - in[0].Rank()
-				at := make([]int, in[0].Rank())
+				leading := out.Rank() - in[0].Rank()
+				inIndex := make([]int, in[0].Rank())
 				kit.EachIndex(out.Shape, func(index []int) {
-					for d := range at {
-						at[d] = index[lead+d] % in[0].Shape[d]
+					for d := range inIndex {
+						inIndex[d] = index[leading+d] % in[0].Shape[d]
 					}
-					out.Set(in[0].At(at...), index...)
+					out.Set(in[0].At(inIndex...), index...)
 				})
 				return []*tensor.Tensor{out}, nil
 			},
@@ -73,34 +73,34 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 // inferRepeat infers the type of t repeated along its dimensions. If there are more repeats than dimensions, the result
 // has additional leading dimensions.
 func inferRepeat(call *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
-	lead := len(repeats) - t.Rank()
-	if lead < 0 {
+	leading := len(repeats) - t.Rank() // number of additional dimensions
+	if leading < 0 {
 		return nil, errors.New("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
 	}
 	shape := slices.Clone(repeats)
 	for d, s := range t.Shape {
-		if kit.RepeatTooLarge(s, repeats[lead+d]) {
+		if kit.RepeatTooLarge(s, repeats[leading+d]) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		shape[lead+d] = repeats[lead+d].Mul(s)
+		shape[leading+d] = repeats[leading+d].Mul(s)
 	}
 	out, err := kit.FreshType(t.DType, shape)
 	return call.One(out), err
 }
 
 // compileRepeat returns a kernel that is one copy. Each dimension of the output is viewed as two dimensions,
-// repetitions and size. The operand is expanded along the repetitions.
+// [number of repetitions, size in the operand]. The operand gets the same shape, with stride 0 along the repetitions.
 func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	if dst.Meta.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	lead := len(repeats) - src.Meta.Rank()
+	leading := len(repeats) - src.Meta.Rank()
 	var out, in tensor.Meta
 	for d, r := range repeats {
 		size, stride := 1, 0
-		if d >= lead {
-			size, stride = src.Meta.Shape[d-lead], src.Meta.Strides[d-lead]
+		if d >= leading {
+			size, stride = src.Meta.Shape[d-leading], src.Meta.Strides[d-leading]
 		}
 		out.Shape = append(out.Shape, r, size)
 		out.Strides = append(out.Strides, size*dst.Meta.Strides[d], dst.Meta.Strides[d])
@@ -112,7 +112,8 @@ func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst, Src: src}), nil
 }
 
-// repeatLoops returns the loops over the dimensions that are not repeated.
+// repeatLoops returns the loops over the dimensions that are not repeated, or none if there are additional leading
+// dimensions. [graph.DimsExcept] omits repeated dimensions, because the operand has another size there.
 func repeatLoops(c *graph.Call) []graph.Parallel {
 	if c.Meta(0).Rank() != c.Out[0].Rank() {
 		return nil

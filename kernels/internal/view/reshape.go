@@ -13,8 +13,8 @@ import (
 )
 
 // shapeOp defines an op that changes the shape of its operand. The result is a view if the strides allow it, else a
-// row-major copy. shape returns the new shape, which may contain a -1, or nil if the result is self. An op with another
-// rule sets op.Infer.
+// row-major copy. shape returns the new shape, which may contain a -1, or nil if the result is self. If op.Infer is
+// set, it replaces this rule, and shape is not called.
 func shapeOp(attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
 	if op.Params == nil {
 		op.Params = []graph.Param{kit.Self}
@@ -103,7 +103,7 @@ var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{Semantics: graph.
 		return shape, err
 	}
 	if len(shape) == t.Rank() {
-		return nil, nil // a single dimension: self with its strides
+		return nil, nil // start_dim is end_dim: the result is self, with its strides
 	}
 	return shape, nil
 })

@@ -40,14 +40,14 @@ func inferRoll(call *graph.Call) ([]graph.Result, error) {
 	switch {
 	case len(attrs.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
-	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1 && self.Rank() == 1 && kit.IsEmpty(self):
+	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1 && self.Rank() == 1 && kit.IsEmpty(self): // a clone in PyTorch
 		return call.One(rule.PreserveType(self)), nil
 	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1:
 		return call.One(self.RowMajor()), nil
 	case len(attrs.Dims) != len(attrs.Shifts):
 		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(attrs.Shifts), len(attrs.Dims))
 	}
-	self = self.WithStrides(self.Strides) // at offset 0
+	self = self.WithStrides(self.Strides) // without self's storage offset
 	for i, d := range attrs.Dims {
 		if kit.IsEmpty(self) {
 			self = rule.PreserveType(self)
@@ -87,33 +87,37 @@ func rollDim(dim, rank int) (int, error) {
 	return d, err
 }
 
-// rollStart returns the index of the operand that becomes index 0 if a dimension of n elements is shifted.
+// rollStart returns the index of the operand that becomes index 0 if a dimension of n elements is shifted: -shift
+// modulo n.
 func rollStart(n sym.Int, shift int) sym.Int { return n.Sub(sym.Of(shift).Mod(n)).Mod(n) }
 
 // rollStarts returns, for each dimension of the shape, the index of the operand that becomes index 0.
 func rollStarts(shape, shifts, dims []int) ([]int, error) {
-	out := make([]int, len(shape))
-	for i, dim := range dims {
+	starts := make([]int, len(shape))
+	for i, dim := range dims { // a dimension may occur several times
 		d, err := rollDim(dim, len(shape))
 		if err != nil {
 			return nil, err
 		}
-		out[d] = (out[d] + kit.KnownSize(rollStart(sym.Of(shape[d]), shifts[i]))) % shape[d]
+		starts[d] = (starts[d] + kit.KnownSize(rollStart(sym.Of(shape[d]), shifts[i]))) % shape[d]
 	}
-	return out, nil
+	return starts, nil
 }
 
-// rollSpans returns, for each dimension of the result, the spans of the operand ([copies.Span]).
+// rollSpans returns, for each dimension of the result, the spans of the operand ([copies.Span]). Index starts[d] of the
+// operand becomes index 0 of the result.
 func rollSpans(shape, starts []int) [][]copies.Span {
 	spans := copies.IdentitySpans(shape)
-	for d, s := range starts {
-		if s > 0 {
-			spans[d] = []copies.Span{{Count: shape[d] - s, InStart: s, InStep: 1}, {OutStart: shape[d] - s, Count: s, InStep: 1}}
+	for d, start := range starts {
+		if start > 0 {
+			spans[d] = []copies.Span{{Count: shape[d] - start, InStart: start, InStep: 1},
+				{OutStart: shape[d] - start, Count: start, InStep: 1}}
 		}
 	}
 	return spans
 }
 
+// compileRoll returns the kernel. If the op has no dims, row-major values are viewed as vectors.
 func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	attrs, dst, src := kit.Attrs[rollAttrs](c), kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	n := src.Meta.Numel()
@@ -147,17 +151,17 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 		return nil, err
 	}
 	size := dtype.Size()
-	start := starts[0]
-	// Two adjacent copies of the operand contain the shifted value as one contiguous range.
+	// Two adjacent row-major copies of the operand contain the shifted value as one contiguous range of n elements, which
+	// starts at element starts[0].
 	var jobs []copies.Job
 	for k := range 2 {
 		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(dtype, src.Meta.Shape...)), Src: src})
 	}
-	in, inWorker := copies.Phase(jobs...)
-	shifted := kit.ScratchBuffer(start*size, tensor.New(dtype, dst.Meta.Shape...))
-	out, outWorker := copies.Phase(copies.Job{Dst: dst, Src: shifted})
-	return &graph.Kernel{Phases: []graph.Phase{in, out}, WorkerScratch: max(inWorker, outWorker),
-		Scratch: 2 * n * size}, nil
+	copyTwice, copyTwiceScratch := copies.Phase(jobs...)
+	shifted := kit.ScratchBuffer(starts[0]*size, tensor.New(dtype, dst.Meta.Shape...))
+	copyOut, copyOutScratch := copies.Phase(copies.Job{Dst: dst, Src: shifted})
+	return &graph.Kernel{Phases: []graph.Phase{copyTwice, copyOut},
+		WorkerScratch: max(copyTwiceScratch, copyOutScratch), Scratch: 2 * n * size}, nil
 }
 
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -172,18 +176,18 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 	}
 	out := tensor.Zeros(t.DType, shape...)
-	to := make([]int, len(shape))
+	outIndex := make([]int, len(shape))
 	kit.EachIndex(shape, func(index []int) {
-		copy(to, index)
+		copy(outIndex, index)
 		for i, d := range dims {
 			d, err := tensor.WrapDim(d, len(shape))
 			if err != nil {
 				panic("view: roll's reference got a dimension that inference rejects")
 			}
 			n := shape[d]
-			to[d] = ((to[d]+attrs.Shifts[i]%n)%n + n) % n
+			outIndex[d] = ((outIndex[d]+attrs.Shifts[i]%n)%n + n) % n
 		}
-		out.Set(t.At(index...), to...)
+		out.Set(t.At(index...), outIndex...)
 	})
 	out, err := out.View(tensor.New(t.DType, in[0].Shape...))
 	return []*tensor.Tensor{out}, err

@@ -9,15 +9,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sequenceKernel returns the kernel of an op with a one-dimensional result. The function element computes element i.
+// sequenceKernel returns the kernel of an op with a one-dimensional result. The function element computes element i of
+// the result.
 func sequenceKernel(c *graph.Call, element func(i int) tensor.Scalar) (*graph.Kernel, error) {
 	const grain = machine.CallGrain
 	m := c.Out[0]
 	n := m.Numel()
 	return &graph.Kernel{Phases: []graph.Phase{{
-		Chunks: (n + grain - 1) / grain,
+		Chunks: kit.DivUp(n, grain),
 		Run: func(mem *graph.Mem, chunk int) error {
-			step := m.Strides[0] * m.DType.Size()
+			step := m.Strides[0] * m.DType.Size() // in bytes
 			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
 				element(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*step))
 			}
@@ -36,8 +37,9 @@ func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
 			return nil, err
 		}
 		out := tensor.Zeros(res[0].Type.DType, kit.KnownSizes(res[0].Type.Shape)...)
+		elementOfCall := element(c)
 		for i := range out.Numel() {
-			out.Set(element(c)(i), i)
+			out.Set(elementOfCall(i), i)
 		}
 		return []*tensor.Tensor{out}, nil
 	}

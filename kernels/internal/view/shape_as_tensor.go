@@ -27,10 +27,7 @@ var ShapeAsTensor = kit.Define[kit.None](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			shape, step := c.Meta(0).Shape, 0
-			if len(shape) > 0 {
-				step = 8 * c.Out[0].Strides[0]
-			}
+			shape, step := c.Meta(0).Shape, kit.StepAt(c.Out[0], 0)
 			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 				for i, s := range shape {
 					*(*int64)(unsafe.Add(m.Ptrs[0], i*step)) = int64(s)

@@ -25,7 +25,7 @@ type pixelUnshuffleAttrs struct {
 
 type depthToSpaceAttrs struct {
 	BlockSize int    `attr:"block_size" doc:"side of the blocks"`
-	Mode      string `attr:"mode" default:"DCR" oneof:"DCR|CRD" doc:"part of the channel index that is the position in a block: the first (DCR) or the last (CRD)"`
+	Mode      string `attr:"mode" default:"DCR" oneof:"DCR|CRD" doc:"order of the parts of a channel index: the position in a block and then the channel of the result (DCR), or the reverse (CRD)"`
 }
 
 type spaceToDepthAttrs struct {
@@ -42,8 +42,8 @@ type shuffle struct {
 	split []sym.Int // sizes of the dimensions after the split
 	perm  []int     // order of the split dimensions in the copy
 	shape []sym.Int // shape of the result
-	// copiesSelf: the result is a copy of self with the same strides, as in PyTorch's pixel_unshuffle and
-	// channel_shuffle if self is empty.
+	// copiesSelf is set if the result is a copy of self with the same strides. In PyTorch, pixel_unshuffle and
+	// channel_shuffle return such a copy if self is empty.
 	copiesSelf bool
 }
 
@@ -98,7 +98,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 					return call.One(rule.PreserveType(call.Type(0))), nil
 				}
 				t := call.Type(0)
-				out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))
+				out, err := tensor.NewTypeFormat(t.DType, s.shape, suggestedFormat(t))
 				return call.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -122,20 +122,21 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 				if err != nil {
 					return nil, err
 				}
-				if split, err = split.Permute(s.perm); err != nil {
-					return nil, err
-				}
-				target, err := dst.Meta.View(split.Shape)
+				permuted, err := split.Permute(s.perm)
 				if err != nil {
 					return nil, err
 				}
-				return copies.Kernel(copies.Job{Dst: dst.View(target), Src: src.View(split)}), nil
+				target, err := dst.Meta.View(permuted.Shape) // the result before its dimensions are merged
+				if err != nil {
+					return nil, err
+				}
+				return copies.Kernel(copies.Job{Dst: dst.View(target), Src: src.View(permuted)}), nil
 			},
 		},
 	})
 }
 
-// reference shuffles t index by index.
+// reference shuffles self index by index.
 func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if s.copiesSelf {
 		return []*tensor.Tensor{tensor.Zeros(self.DType, self.Shape...)}, nil
@@ -147,28 +148,28 @@ func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := input.Meta.Permute(s.perm)
+	permuted, err := input.Meta.Permute(s.perm)
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(self.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(at []int) {
-		from := make([]int, len(at))
+	out := tensor.Zeros(self.DType, permuted.Shape...)
+	kit.EachIndex(permuted.Shape, func(outIndex []int) {
+		inIndex := make([]int, len(outIndex))
 		for k, d := range s.perm {
-			from[d] = at[k]
+			inIndex[d] = outIndex[k]
 		}
-		out.Set(input.At(from...), at...)
+		out.Set(input.At(inIndex...), outIndex...)
 	})
-	y, err := out.View(tensor.New(self.DType, kit.KnownSizes(s.shape)...))
-	return []*tensor.Tensor{y}, err
+	merged, err := out.View(tensor.New(self.DType, kit.KnownSizes(s.shape)...))
+	return []*tensor.Tensor{merged}, err
 }
 
 // maxSide bounds the sides of blocks, so that their squares do not overflow.
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
 // toBlocks returns the shuffle that converts factor*factor channels to a block of factor by factor pixels. A channel
-// index combines the position in the block with the channel of the result. If blocksFirst is set, the position varies
-// slowest. If not, it varies fastest. op is the name in errors.
+// index combines the position in the block with the channel c of the result. It is position*C + c if blocksFirst is
+// set, where C is the number of channels of the result, else c*factor*factor + position. op is the name in errors.
 func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {

@@ -29,9 +29,12 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
-// inferStack infers the type of the result as at::stack does. If the new dimension precedes dimension d, the operands
-// are concatenated along d, and the result is viewed in the new shape. If the new dimension is the last one, the
-// operands are unsqueezed and concatenated.
+// inlineParts is the greatest number of operands for which inference allocates no list of types.
+const inlineParts = 4
+
+// inferStack infers the type of the result as at::stack does, which determines its memory format. If the new dimension
+// precedes dimension d of the operands, the operands are concatenated along d, and the result is viewed in the new
+// shape. If the new dimension is the last one, each operand gets this dimension with size 1, and they are concatenated.
 func inferStack(call *graph.Call) ([]graph.Result, error) {
 	var buf [inlineParts]tensor.Type
 	parts := kit.OperandTypes(buf[:0], call)
@@ -90,8 +93,8 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(m.DType, m.Shape...)
 	kit.EachIndex(m.Shape, func(index []int) {
-		at := slices.Delete(slices.Clone(index), dim, dim+1)
-		out.Set(in[index[dim]].At(at...), index...)
+		inIndex := slices.Delete(slices.Clone(index), dim, dim+1)
+		out.Set(in[index[dim]].At(inIndex...), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -105,11 +108,11 @@ func stackLoops(call *graph.Call) []graph.Parallel {
 	}
 	loops := make([]graph.Parallel, rank)
 	for d := range rank {
-		out := d
+		outDim := d
 		if d >= newDim[0] {
-			out++
+			outDim++
 		}
-		loops[d] = kit.LoopOver(call, 0, d, out)
+		loops[d] = kit.LoopOver(call, 0, d, outDim)
 		for i := range call.In {
 			loops[d].In[i] = d
 		}

@@ -96,7 +96,8 @@ var (
 		func(tensor.Type) int { return 2 })
 )
 
-// splitAlongOp defines a split along a fixed dimension of values of a least rank.
+// splitAlongOp defines a split along the dimension that dimOf returns for the operand's type. rank is the least rank
+// that the op accepts.
 func splitAlongOp(name, doc string, rank int, dimOf func(t tensor.Type) int) *graph.Op {
 	return multiViewOp(graph.SchemaOf[splitAlongAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
@@ -119,7 +120,7 @@ func splitAlongOp(name, doc string, rank int, dimOf func(t tensor.Type) int) *gr
 
 // splitAt splits a dimension into sections, or at indices.
 func splitAt(t tensor.Type, dim int, sections *int, indices []int) ([]tensor.Type, error) {
-	var starts []sym.Int
+	var starts []sym.Int // the first index of each part
 	switch {
 	case (sections == nil) == (indices == nil):
 		return nil, fmt.Errorf("tensor_split: either sections or indices must be given")
@@ -130,10 +131,11 @@ func splitAt(t tensor.Type, dim int, sections *int, indices []int) ([]tensor.Typ
 		if *sections > maxViews {
 			return nil, fmt.Errorf("split into %d parts: at most %d are supported", *sections, maxViews)
 		}
+		// The first largerParts parts have size+1 indices, and the others have size.
 		size := t.Shape[dim].Div(sym.Of(*sections))
-		larger := t.Shape[dim].Mod(sym.Of(*sections))
+		largerParts := t.Shape[dim].Mod(sym.Of(*sections))
 		for i := range *sections {
-			starts = append(starts, size.Mul(sym.Of(i)).Add(larger.Min(sym.Of(i))))
+			starts = append(starts, size.Mul(sym.Of(i)).Add(largerParts.Min(sym.Of(i))))
 		}
 	default:
 		starts = append(sym.Ints(0), sym.Ints(indices...)...)

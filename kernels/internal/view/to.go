@@ -38,7 +38,7 @@ var To = kit.Define[toAttrs](graph.Op{
 		Expression: func(c *graph.Call) (*expr.Code, error) {
 			res, err := inferTo(c)
 			if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
-				return nil, err
+				return nil, err // no expression if `other` gives the dtype, or if no element is converted
 			}
 			return kit.Conversion(c.Type(0).DType, res[0].Type.DType)
 		},
@@ -65,7 +65,7 @@ func inferTo(call *graph.Call) ([]graph.Result, error) {
 // its strides suggest. The op contiguous, in contrast, checks the strides themselves.
 func convertedResult(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat,
 	alwaysCopy bool) ([]graph.Result, error) {
-	if t.DType == d && !alwaysCopy && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
+	if t.DType == d && !alwaysCopy && (f == tensor.Preserve || suggestedFormat(t) == f) {
 		return c.Shared(t, 0), nil
 	}
 	t, err := kit.LikeType(t, f)

@@ -40,7 +40,7 @@ func clampedColumn(row, diagonal, offset, cols int) int {
 }
 
 // triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0. keep
-// returns the range [from, to) of the columns that a row keeps.
+// returns the range [from, to) of the columns that a row keeps. cols is the number of columns.
 func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from,
 	to int)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
@@ -84,13 +84,14 @@ func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (
 		return &graph.Kernel{}
 	}
 	n, size := dst.Rank(), dst.DType.Size()
-	cols := dst.Shape[n-1]
+	cols := dst.Shape[n-1] // the rows are the elements of all other dimensions
 	rows := dst.Numel() / cols
 	rowsPerChunk := max(1, machine.MoveGrain/cols)
-	mover := kit.Mover(dst.DType, src.DType)
+	moveBlock := kit.Mover(dst.DType, src.DType)
+	// move copies n elements. Steps are distances between elements in bytes.
 	move := func(m *graph.Mem, to, from unsafe.Pointer, dstStep, srcStep, n int) {
 		kit.Blocks(m.Context, n, func(begin, end int) {
-			mover(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
+			moveBlock(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
 		})
 	}
 	dstStep, srcStep := dst.Strides[n-1]*size, src.Strides[n-1]*size
@@ -98,7 +99,7 @@ func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
 			for r := chunk * rowsPerChunk; r < min(rows, (chunk+1)*rowsPerChunk); r++ {
-				row := r % dst.Shape[n-2]
+				row := r % dst.Shape[n-2] // in the matrix
 				dstOffset, srcOffset, rest := row*dst.Strides[n-2], row*src.Strides[n-2], r/dst.Shape[n-2]
 				for k := n - 3; k >= 0; k-- {
 					i := rest % dst.Shape[k]
@@ -107,7 +108,7 @@ func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (
 				}
 				to, from := unsafe.Add(mem.Ptrs[0], dstOffset*size), unsafe.Add(mem.Ptrs[1], srcOffset*size)
 				first, end := keep(call, row, cols)
-				if first > 0 {
+				if first > 0 { // step 0 reads the same zero again
 					move(mem, to, zero, dstStep, 0, first)
 				}
 				if end > first {

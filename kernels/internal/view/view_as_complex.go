@@ -76,26 +76,27 @@ func asReal(t tensor.Type) tensor.Type {
 	return out
 }
 
-// asComplex returns the type of the view of view_as_complex.
+// asComplex returns the type of the view of view_as_complex, or PyTorch's error if the last dimension does not hold
+// adjacent pairs.
 func asComplex(self tensor.Type) (tensor.Type, error) {
-	n, two := self.Rank()-1, sym.Of(2)
+	last, two := self.Rank()-1, sym.Of(2)
 	if self.DType != tensor.Float32 && self.DType != tensor.Float64 {
 		return self, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of "+
 			"scalar type: %s", self.DType.TorchName())
 	}
 	switch {
-	case n < 0:
+	case last < 0:
 		return self, errors.New("Input tensor must have one or more dimensions")
-	case !kit.SizeIs(self.Shape[n], 2):
+	case !kit.SizeIs(self.Shape[last], 2):
 		return self, errors.New("Tensor must have a last dimension of size 2")
-	case !kit.SizeIs(self.Strides[n], 1):
+	case !kit.SizeIs(self.Strides[last], 1):
 		return self, errors.New("Tensor must have a last dimension with stride 1")
 	case !kit.SizeIs(self.Offset.Mod(two), 0):
 		return self, errors.New("Tensor must have a storage_offset divisible by 2")
 	}
-	out := tensor.Type{DType: self.DType.ToComplex(), Shape: self.Shape[:n], Strides: make([]sym.Int, n),
+	out := tensor.Type{DType: self.DType.ToComplex(), Shape: self.Shape[:last], Strides: make([]sym.Int, last),
 		Offset: self.Offset.Div(two)}
-	for d, s := range self.Strides[:n] {
+	for d, s := range self.Strides[:last] {
 		if !kit.SizeIs(s.Mod(two), 0) {
 			return self, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
 		}
@@ -147,6 +148,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 	Facts: graph.Facts{Parallel: graph.BroadcastLoops, WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
+			// The result is viewed as real numbers. Operand i is copied to index i of the last dimension of this view.
 			out := kit.KnownMeta(asReal(call.Out[0].Type()))
 			if out.Numel() == 0 {
 				return &graph.Kernel{}, nil
@@ -158,11 +160,12 @@ var Complex = kit.Define[kit.None](graph.Op{
 					return nil, err
 				}
 				src := kit.InBuffer(call, i)
-				e, err := src.Meta.Expand(part.Shape)
+				expanded, err := src.Meta.Expand(part.Shape)
 				if err != nil {
 					return nil, err
 				}
-				jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part), Src: src.View(e)})
+				jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part),
+					Src: src.View(expanded)})
 			}
 			return copies.Kernel(jobs...), nil
 		},

@@ -32,11 +32,11 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		shown, err := viewType(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
+		viewed, err := viewType(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
 		if err != nil {
 			return nil, err
 		}
-		m, _ := shown.Meta()
+		m, _ := viewed.Meta()
 		t, err := in[0].View(m)
 		return []*tensor.Tensor{t}, err
 	}
@@ -89,9 +89,16 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 	return kit.DefineWith(attrs, op)
 }
 
-// maxViews is the greatest number of results of unbind. Without this bound, an operand with stride 0, which may have
-// any size, could exhaust the memory.
+// maxViews is the greatest number of results of unbind, and of splits into a number of sections. Without this bound, an
+// operand with stride 0, which may have any size, could exhaust the memory.
 const maxViews = 1 << 20
+
+// suggestedFormat returns the memory format that the order of t's strides suggests. The strides need not be those of a
+// dense value.
+func suggestedFormat(t tensor.Type) tensor.MemoryFormat {
+	const exactMatch = false
+	return t.SuggestMemoryFormat(exactMatch)
+}
 
 // withRankAtLeast returns the view of an operand that has at least the given rank, which is at most 3 (at::atleast_1d,
 // at::atleast_2d, at::atleast_3d).
@@ -101,9 +108,10 @@ func withRankAtLeast(t tensor.Type, rank int) (tensor.Type, error) {
 		return t, nil
 	case t.Rank() == 0:
 		return t.View(slices.Repeat(sym.Ints(1), rank))
-	case t.Rank() == 2:
+	case t.Rank() == 2: // rank is 3
 		return t.Unsqueeze(-1)
 	}
+	// A vector of n elements becomes [1, n] or [1, n, 1].
 	row, err := t.Unsqueeze(0)
 	if err != nil || rank == 2 {
 		return row, err

@@ -42,8 +42,8 @@ var (
 		})
 )
 
-// windowOp defines a window function. Its elements are w[0] - w[1]*cos(x) + w[2]*cos(2*x) for x from 0 to 2*pi. spec
-// returns the attributes and w.
+// windowOp defines a window function. Its element i is w[0] - w[1]*cos(x) + w[2]*cos(2*x) with x = 2*pi*i/period. spec
+// returns the attributes of a call and the coefficients w.
 func windowOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (a *windowAttrs, w [3]float64)) *graph.Op {
 	op := graph.Op{Semantics: graph.Semantics{
@@ -61,18 +61,19 @@ func windowOp(attrs *graph.Schema, name, doc string,
 				a.WindowLength)
 		}
 		return kit.FreshType(a.DType, []sym.Int{a.WindowLength})
-	}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+	}, func(c *graph.Call) func(int) tensor.Scalar {
 		a, w := spec(c)
 		length := kit.KnownSize(a.WindowLength)
 		period := length
-		if !a.Periodic {
+		if !a.Periodic { // the last element is at x = 2*pi
 			period--
 		}
-		return func(i int, _ []*tensor.Tensor) tensor.Scalar {
-			if length == 1 {
+		return func(i int) tensor.Scalar {
+			if length == 1 { // as in PyTorch, whatever w is
 				return tensor.FloatScalar(1)
 			}
 			x := 2 * math.Pi * float64(i) / float64(period)
+			// The conversions of the products prevent fused multiply-adds.
 			return tensor.FloatScalar(w[0] - float64(w[1]*math.Cos(x)) + float64(w[2]*math.Cos(2*x)))
 		}
 	})
@@ -103,28 +104,29 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 			"and frequencies greater than -700")
 	}
 	return kit.FreshType(a.DType, []sym.Int{a.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), a.NumMelBins})
-}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+}, func(c *graph.Call) func(int) tensor.Scalar {
 	a := kit.Attrs[melAttrs](c)
 	bins, length := kit.KnownSize(a.NumMelBins), kit.KnownSize(a.DftLength)
 	mel := func(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
 	lowest, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
-	// A band is a triangle over three consecutive edges, which are equidistant in mel. edge returns the row of edge k.
+	// A band is a triangle over three consecutive edges, which are equidistant in mel. edge returns the row of edge k, by
+	// ONNX's formula.
 	edge := func(k int) int {
 		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+lowest)/2595) - 1)
 		return int(math.Floor(float64(length+1) * hertz / float64(a.SampleRate)))
 	}
-	return func(i int, _ []*tensor.Tensor) tensor.Scalar {
+	return func(i int) tensor.Scalar {
 		row, band := i/bins, i%bins
 		lower, center, higher := edge(band), edge(band+1), edge(band+2)
-		v := 0.0
+		weight := 0.0
 		switch {
 		case row >= center && row < higher:
-			v = float64(higher-row) / float64(higher-center)
+			weight = float64(higher-row) / float64(higher-center)
 		case lower == center && row == center: // a triangle without a rising side
-			v = 1
+			weight = 1
 		case row >= lower && row <= center && lower != center:
-			v = float64(row-lower) / float64(center-lower)
+			weight = float64(row-lower) / float64(center-lower)
 		}
-		return tensor.FloatScalar(v)
+		return tensor.FloatScalar(weight)
 	}
 })
