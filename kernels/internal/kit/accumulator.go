@@ -25,7 +25,7 @@ func (s *Accumulator) Mul(a, b tensor.Scalar) {
 	}
 }
 
-// AddProductAt adds the product of element i of a and element k of b.
+// AddProductAt adds the product of element i of a and element k of b. Both operands are converted for the same dtype.
 func (s *Accumulator) AddProductAt(a *ProductOperand, i int, b *ProductOperand, k int) {
 	switch {
 	case a.floats != nil:
@@ -45,24 +45,25 @@ type ProductOperand struct {
 	complexes []complex128
 }
 
-// ProductOperandOf converts the elements of an operand for an [Accumulator] of dtype d.
+// ProductOperandOf converts the elements of t for an [Accumulator] whose DType is d.
 func ProductOperandOf(d tensor.DType, t *tensor.Tensor) *ProductOperand {
-	f := &ProductOperand{Meta: tensor.New(t.DType, t.Shape...)}
+	converted := &ProductOperand{Meta: tensor.New(t.DType, t.Shape...)}
 	switch {
 	case d.IsComplex():
-		f.complexes = sliceOf[complex128](t)
+		converted.complexes = sliceOf[complex128](t)
 	case d.IsFloat():
-		f.floats = sliceOf[float64](t)
+		converted.floats = sliceOf[float64](t)
 	default:
-		f.ints = sliceOf[int64](t)
+		converted.ints = sliceOf[int64](t)
 	}
-	return f
+	return converted
 }
 
+// sliceOf returns the elements of t in row-major order, converted to T.
 func sliceOf[T tensor.Element](t *tensor.Tensor) []T {
 	list, err := tensor.ToSlice[T](t.CopyTo(tensor.New(tensor.DTypeOf[T](), t.Shape...)))
 	if err != nil {
-		panic(err)
+		panic(err) // the copy has dtype T, so this is a defect
 	}
 	return list
 }

@@ -12,7 +12,8 @@ import (
 type Buffer struct {
 	// Meta describes the elements. Meta.Offset does not locate the first element: the field offset does.
 	Meta tensor.Meta
-	// Data has the elements if they are known when the kernel is compiled, else nil.
+	// Data has the elements if they are known when the kernel is compiled, else nil. A buffer with Data may also be in
+	// the memory of a run: then it is a constant operand.
 	Data *tensor.Tensor
 	// Packed is set if the operand is in the packed form that the implementation requested. Meta then describes the
 	// unpacked operand.
@@ -77,7 +78,8 @@ func (b *Buffer) IsData() bool { return b.memory == inKernel }
 // IsPtr reports whether the buffer starts at Mem.Ptrs[i].
 func (b *Buffer) IsPtr(i int) bool { return b.memory == inPtrs && b.ptrIndex == i && b.offset == 0 }
 
-// Address returns the address of the first element in a run, or nil if the operand is omitted or has no memory.
+// Address returns the address of the first element in a run. It is nil if the operand is omitted, if its pointer in
+// Mem.Ptrs is nil, or if the run has no scratch memory at this offset, because the value has no elements.
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	switch b.memory {
 	case inPtrs:
@@ -102,13 +104,13 @@ func (b Buffer) View(m tensor.Meta) Buffer {
 	if b.Data == nil {
 		return b.Shifted(shift*m.DType.Size(), m)
 	}
-	part := m
-	part.Offset = b.Data.Offset + shift
-	t := tensor.Must(tensor.Over(part, b.Data.Storage()))
+	dataMeta := m
+	dataMeta.Offset = b.Data.Offset + shift
+	data := tensor.Must(tensor.Over(dataMeta, b.Data.Storage()))
 	if !b.IsData() {
 		b = b.Shifted(shift*m.DType.Size(), m)
 	}
-	b.Meta, b.Data = m, t
+	b.Meta, b.Data = m, data
 	return b
 }
 

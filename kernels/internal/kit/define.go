@@ -1,6 +1,5 @@
 // Package kit has code that several packages of ops share: definitions of ops and operands, PyTorch's error messages,
-// types of results, references, and access to elements and lines (the elements along one dimension) in memory. Each
-// file has one subject.
+// types of results, references, and access to elements and lines (the elements along one dimension) in memory.
 package kit
 
 import (
@@ -32,7 +31,8 @@ var NoAttrs = graph.SchemaOf[None]()
 // Attrs returns the decoded attributes of a call of an op defined with A.
 func Attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }
 
-// HaveOneElement reports whether each of the given operands of a call has exactly one element.
+// HaveOneElement reports whether each of the operands with the given indices has exactly one element. It may add a
+// guard (sizes.go).
 func HaveOneElement(c *graph.Call, operands ...int) bool {
 	all := sym.Truth(true)
 	for _, i := range operands {

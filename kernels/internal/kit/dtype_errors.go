@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CppName returns the C++ type of an element, as in some messages of PyTorch.
+// CppName returns the C++ type of an element as the compiler spells it, which some messages of PyTorch contain. Other
+// messages have the names in source code ([NumberFits]).
 func CppName(dtype tensor.DType) string {
 	switch dtype {
 	case tensor.Bool:

@@ -5,7 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulators returns a fold like f that has the accumulators as results and omits f's final computation.
+// Accumulators returns a fold whose results are the accumulators of f. It omits the computation that f makes from the
+// accumulators at the end.
 func Accumulators[A tensor.Element](f *iter.Fold) *iter.Fold {
 	return iter.WithResult(f, func(dst, a []A) { copy(dst, a) })
 }

@@ -22,7 +22,7 @@ func StepAt(m tensor.Meta, dim int) int {
 // dimensions. The shapes of the values are equal except in the dimension of the lines.
 type LineSet struct {
 	shape   []int   // the shape of the values without the dimension of the lines
-	Strides [][]int // for each value, its strides in bytes in the dimensions of shape
+	Strides [][]int // for each value, its stride in bytes in each dimension of shape
 	Count   int     // the number of lines
 }
 
@@ -37,22 +37,22 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 		}
 	}
 	for _, m := range metas {
-		steps := ByteStrides(m)
-		if len(steps) > 0 {
-			steps = slices.Delete(steps, dim, dim+1)
+		strides := ByteStrides(m)
+		if len(strides) > 0 { // a 0-dim value has one line of one element
+			strides = slices.Delete(strides, dim, dim+1)
 		}
-		lines.Strides = append(lines.Strides, steps)
+		lines.Strides = append(lines.Strides, strides)
 	}
 	return lines
 }
 
-// Offsets returns the offset of line i in each value, in bytes.
+// Offsets returns, for each value, the distance in bytes from its first element to the first element of line i.
 func (l *LineSet) Offsets(i int) (offsets [4]int) {
 	for d := len(l.shape) - 1; d >= 0; d-- {
 		k := i % l.shape[d]
 		i /= l.shape[d]
-		for s := range l.Strides {
-			offsets[s] += k * l.Strides[s][d]
+		for v := range l.Strides {
+			offsets[v] += k * l.Strides[v][d]
 		}
 	}
 	return offsets

@@ -14,7 +14,7 @@ func ElementsOf[T any](p unsafe.Pointer, n int) []T {
 	return unsafe.Slice((*T)(p), n)
 }
 
-// PlaneOf returns plane i, of n elements, of a row-major value at address p.
+// PlaneOf returns elements [i*n, (i+1)*n) of a row-major value at address p.
 func PlaneOf[T any](p unsafe.Pointer, i, n int) []T {
 	return unsafe.Slice((*T)(AddressOf[T](p, i*n)), n)
 }
@@ -57,7 +57,7 @@ func CopyElement(dst, src unsafe.Pointer, size int) {
 		*(*uint32)(dst) = *(*uint32)(src)
 	case 8:
 		*(*uint64)(dst) = *(*uint64)(src)
-	default:
+	default: // 16
 		*(*[2]uint64)(dst) = *(*[2]uint64)(src)
 	}
 }

@@ -28,8 +28,8 @@ func Mover(dst, src tensor.DType) strided.Row { return ElemOf(dst, src).Row }
 
 // conversion is machine code that converts contiguous rows.
 type conversion struct {
-	loop     *loops.Loop
-	dst, src int // bytes of an element of the result and of the operand
+	loop             *loops.Loop
+	dstSize, srcSize int // bytes of an element of the result and of the operand
 }
 
 // conversions caches the conversions of the process by pair of dtypes. The cache is unbounded, because there are few
@@ -69,7 +69,8 @@ func ConversionListing(dst, src tensor.DType) (expr.Listing, bool) {
 // conversion of tens of elements in Go.
 const longRow = 64
 
-// conversionCall has the arguments of a call of a conversion. Later calls reuse its memory.
+// conversionCall has the arguments of a call of a conversion. Later calls reuse its memory. Lists have the result
+// first, then the operand.
 type conversionCall struct {
 	state   loops.State
 	ptrs    [2]unsafe.Pointer
@@ -81,14 +82,15 @@ var conversionCalls = sync.Pool{New: func() any { return new(conversionCall) }}
 // rowLoop returns a row loop that calls machine code for long contiguous rows, and goLoop for all other rows.
 func (c *conversion) rowLoop(goLoop strided.Row) strided.Row {
 	return func(dst, src unsafe.Pointer, dstStep, srcStep, n int) {
-		if dstStep != c.dst || srcStep != c.src || n < longRow {
+		if dstStep != c.dstSize || srcStep != c.srcSize || n < longRow {
 			goLoop(dst, src, dstStep, srcStep, n)
 			return
 		}
 		call := conversionCalls.Get().(*conversionCall)
 		call.ptrs = [2]unsafe.Pointer{dst, src}
-		c.loop.Run(&call.state, call.ptrs[:], call.strides[:], n, 1)
-		call.ptrs = [2]unsafe.Pointer{}
+		const rows = 1 // strides, which separate rows, are not used
+		c.loop.Run(&call.state, call.ptrs[:], call.strides[:], n, rows)
+		call.ptrs = [2]unsafe.Pointer{} // the pool must not keep buffers alive
 		call.state.Release()
 		conversionCalls.Put(call)
 	}

@@ -11,8 +11,8 @@ import (
 
 // This file checks whether plain numbers fit the dtype to which PyTorch converts them.
 
-// cTypes are the C++ names of dtypes in PyTorch's messages about numbers that overflow.
-var cTypes = map[tensor.DType]string{
+// sourceNames are the names of C++ types, as in PyTorch's source code, in messages about numbers that overflow.
+var sourceNames = map[tensor.DType]string{
 	tensor.Bool: "bool", tensor.Uint8: "uint8_t", tensor.Int8: "int8_t", tensor.Int16: "int16_t", tensor.Int32: "int",
 	tensor.Int64: "int64_t", tensor.Uint16: "uint16_t", tensor.Uint32: "uint32_t", tensor.Uint64: "uint64_t",
 	tensor.Float16: "at::Half", tensor.BFloat16: "at::BFloat16", tensor.Float32: "float", tensor.Float64: "double",
@@ -42,12 +42,13 @@ func NumberFits(number tensor.Scalar, dtype tensor.DType) error {
 		parts = append(parts, imag(number.Complex()))
 	}
 	limit, bounded := limits[dtype.ToReal()]
+	// Negative floats do not wrap.
 	if !dtype.IsSigned() && !number.DType().IsIntegral(true) {
 		limit[0] = 0
 	}
 	for _, part := range parts {
 		switch {
-		case !bounded:
+		case !bounded: // every number fits
 		case math.IsNaN(part) || math.IsInf(part, 0):
 			outOfRange = outOfRange || dtype.IsIntegral(false)
 		default:
@@ -55,7 +56,7 @@ func NumberFits(number tensor.Scalar, dtype tensor.DType) error {
 		}
 	}
 	if outOfRange {
-		return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[dtype])
+		return fmt.Errorf("value cannot be converted to type %s without overflow", sourceNames[dtype])
 	}
 	return nil
 }
@@ -72,5 +73,5 @@ func NumberOrSizeFits(n graph.NumberOrSize, dtype tensor.DType) error {
 	if n.Size.Ge(sym.Of(int(limit[0]))).Holds() && n.Size.Le(sym.Of(int(limit[1]))).Holds() {
 		return nil
 	}
-	return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[dtype])
+	return fmt.Errorf("value cannot be converted to type %s without overflow", sourceNames[dtype])
 }

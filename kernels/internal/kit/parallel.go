@@ -9,8 +9,8 @@ import (
 type parallel = func(c *graph.Call) []graph.Parallel
 
 // LoopsExcept returns the parallel loops ([graph.Parallel]) over all dimensions except the dimensions that an op
-// combines. Negative dimensions count from the end. The loops divide operands that have the rank of the result. Other
-// operands are read as a whole.
+// combines. combined returns these dimensions of a call in a new list; negative dimensions count from the end. The
+// loops divide operands that have the rank of the result. Other operands are read as a whole.
 func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()
@@ -28,8 +28,9 @@ func LoopsExceptDims(dims ...int) parallel {
 	return LoopsExcept(func(*graph.Call) []int { return append([]int(nil), dims...) })
 }
 
-// LoopsExceptLast is [LoopsExcept] for the last dimensions, at most three, which windows or interpolation combine.
-func LoopsExceptLast(dims int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(dims, 3)]...) }
+// LoopsExceptLast is [LoopsExcept] for the last n dimensions, which windows or interpolation combine. n above 3 is
+// read as 3.
+func LoopsExceptLast(n int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(n, 3)]...) }
 
 // BatchLoop returns the parallel loop over the batch, which is dimension 0 of the results and of the given operands.
 // There is a batch only if operand 0 has the given rank.

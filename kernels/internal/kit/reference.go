@@ -22,6 +22,7 @@ func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*gr
 
 func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarFunc, call *graph.Call,
 	in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
+	// The functions of integer divisions panic with ErrZeroDivision, because a ScalarFunc returns no error.
 	defer func() {
 		switch r := recover(); r {
 		case nil:
@@ -39,7 +40,7 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 	if err != nil {
 		return nil, err
 	}
-	outputs := iterator.NumOutputs()
+	outputs := iterator.NumOutputs() // the iterator lists the outputs before the operands
 	shape := iterator.Shape()
 	if tensor.Numel(shape) == 0 { // copies of the operands in a wider dtype might be too large
 		return []*tensor.Tensor{tensor.Zeros(iterator.Meta(0).DType, shape...)}, nil
@@ -49,29 +50,29 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 		if t == nil {
 			continue
 		}
-		i := len(expanded)
-		t = t.CopyTo(tensor.New(iterator.Meta(outputs+i).DType, t.Shape...))
-		if d := iterator.Cast(outputs + i); d != tensor.Invalid {
+		i := outputs + len(expanded)
+		t = t.CopyTo(tensor.New(iterator.Meta(i).DType, t.Shape...))
+		if d := iterator.Cast(i); d != tensor.Invalid { // a conversion before the conversion to the loop's dtype
 			t = t.CopyTo(tensor.New(d, t.Shape...))
 		}
-		m, err := t.CopyTo(tensor.New(iterator.DType(outputs+i), t.Shape...)).Expanded(shape)
+		operand, err := t.CopyTo(tensor.New(iterator.DType(i), t.Shape...)).Expanded(shape)
 		if err != nil {
 			return nil, err
 		}
-		expanded = append(expanded, m)
+		expanded = append(expanded, operand)
 	}
 	out := tensor.Zeros(iterator.Meta(0).DType, shape...)
 	value := scalar(call)
 	x := make([]tensor.Scalar, len(expanded))
+	loopDType := iterator.DType(0)
+	if len(expanded) > 0 {
+		loopDType = iterator.DType(outputs) // of the first operand
+	}
 	EachIndex(shape, func(index []int) {
 		for i, t := range expanded {
 			x[i] = t.At(index...)
 		}
-		d := iterator.DType(0)
-		if len(expanded) > 0 {
-			d = iterator.DType(outputs)
-		}
-		out.Set(value(d, x), index...)
+		out.Set(value(loopDType, x), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

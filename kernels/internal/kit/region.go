@@ -17,5 +17,5 @@ func (r *Region) Take(n int) unsafe.Pointer {
 	return p
 }
 
-// Ints allocates n integers, which are not initialized.
+// Ints allocates n integers of at most 8 bytes, which are not initialized.
 func (r *Region) Ints(n int) []int { return unsafe.Slice((*int)(r.Take(n*8)), n) }

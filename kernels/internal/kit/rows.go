@@ -27,28 +27,28 @@ func GatherOps(d tensor.DType) RowOps {
 	}
 }
 
-// GatherLoops has the gather loops by element size in bytes. A loop copies the element at table + offsets[i] to plain +
-// i*step.
+// GatherLoops has the gather loops, indexed by element size in bytes. A loop copies the element at table + offsets[i]
+// to plain + i*step.
 var GatherLoops = [17]func(plain, table unsafe.Pointer, step int, offsets []int){
 	1: gatherElements[uint8], 2: gatherElements[uint16], 4: gatherElements[uint32], 8: gatherElements[uint64],
 	16: gatherElements[[2]uint64]}
 
 func gatherElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int,
 	offsets []int) {
-	for i, at := range offsets {
-		*(*T)(unsafe.Add(plain, i*step)) = *(*T)(unsafe.Add(table, at))
+	for i, offset := range offsets {
+		*(*T)(unsafe.Add(plain, i*step)) = *(*T)(unsafe.Add(table, offset))
 	}
 }
 
-// ScatterLoops has the scatter loops by element size in bytes. A loop copies the element at plain + i*step to table +
-// offsets[i].
+// ScatterLoops has the scatter loops, indexed by element size in bytes. A loop copies the element at plain + i*step to
+// table + offsets[i].
 var ScatterLoops = [17]func(plain, table unsafe.Pointer, step int, offsets []int){
 	1: scatterElements[uint8], 2: scatterElements[uint16], 4: scatterElements[uint32], 8: scatterElements[uint64],
 	16: scatterElements[[2]uint64]}
 
 func scatterElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int,
 	offsets []int) {
-	for i, at := range offsets {
-		*(*T)(unsafe.Add(table, at)) = *(*T)(unsafe.Add(plain, i*step))
+	for i, offset := range offsets {
+		*(*T)(unsafe.Add(table, offset)) = *(*T)(unsafe.Add(plain, i*step))
 	}
 }

@@ -5,9 +5,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// AddScatteredAccess adds the cost of results that are not written consecutively: in such a result, the innermost
-// dimension of the iteration order does not have the least stride. In work, the bytes of such results count as strided
-// instead of dense accesses. The walk gives the layouts of the results.
+// AddScatteredAccess adds the cost of results that are not written consecutively by a loop that iterates in the given
+// order: the innermost dimension of the loop does not have the least stride of such a result. In work, it counts the
+// bytes of these results as strided accesses instead of dense ones. The walk gives the layouts of the results. Results
+// of another rank than the order are not changed; an empty order changes none.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
 	for i, m := range c.Out {
 		if laidOut := walk.ResultLayout(i, m); order != "" && order.Rank() == m.Rank() &&

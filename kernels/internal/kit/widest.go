@@ -2,7 +2,8 @@ package kit
 
 import "github.com/graphrun/graphrun/tensor"
 
-// WidestNumber are the types in which references compute. Integers wrap when they are converted to a narrower dtype.
+// WidestNumber lists the types in which references compute, the widest of each kind. An integer wraps when it is
+// converted to a narrower dtype.
 type WidestNumber interface{ float64 | complex128 | int64 }
 
 // ScalarAs converts a number to T.

@@ -56,7 +56,7 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 }
 
 // isLegacyEmpty reports whether t is an empty one-dimensional value. Early versions of PyTorch had no other empty
-// values, so that cat accepts them beside values of any shape.
+// values, so that cat accepts them together with values of any shape.
 func isLegacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
 
 // checkJoinShape returns an error if shape, the shape of an operand, differs from the first shape in another dimension

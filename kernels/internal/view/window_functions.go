@@ -69,7 +69,7 @@ func windowOp(attrs *graph.Schema, name, doc string,
 			period--
 		}
 		return func(i int) tensor.Scalar {
-			if length == 1 { // as in PyTorch, whatever w is
+			if length == 1 { // as in PyTorch, for any coefficients
 				return tensor.FloatScalar(1)
 			}
 			x := 2 * math.Pi * float64(i) / float64(period)
