@@ -6,25 +6,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CompileInDType returns a kernel that computes a call in the given dtype. compile returns the kernel for operands and
-// results of this dtype. The first phase of the kernel converts operands of other dtypes into scratch memory. The last
-// phase converts the results, which are therefore rounded once. Packed operands already have this dtype. The copy of a
-// dense operand has the layout of the operand.
+// CompileInDType returns a kernel that computes a call in the given dtype. compile returns the kernel of a call whose
+// operands and results have this dtype. The first phase of the returned kernel converts operands of other dtypes into
+// scratch memory. The last phase converts the results, which are therefore rounded once. Packed operands already have
+// this dtype. The converted copy of a dense operand has the operand's layout.
 //
 // CompileInDType is for kernels that use each element many times. The copies are cheap compared to such kernels.
 func CompileInDType(call *graph.Call, dtype tensor.DType,
 	compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
-	in := InDType(call, dtype)
-	if in == call {
+	converted := InDType(call, dtype)
+	if converted == call {
 		return compile(call)
 	}
 	builder := NewKernelBuilder(call)
-	var buffers []kit.Buffer
-	var jobs []Job
+	var buffers []kit.Buffer // the results and operands of the compiled kernel
+	var jobs []Job           // conversions of operands
 	for i, m := range call.Out {
 		b := kit.OutBuffer(call, i)
 		if m.DType != dtype {
-			b = builder.scratch(in.Out[i])
+			b = builder.scratch(converted.Out[i])
 			builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(call, i), Src: b})
 		}
 		buffers = append(buffers, b)
@@ -32,13 +32,13 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 	for i, a := range call.In {
 		b := kit.InBuffer(call, i)
 		if a.Kind == graph.TensorArg && !b.Packed && b.Meta.DType != dtype {
-			to := builder.scratch(in.Meta(i))
-			jobs = append(jobs, Job{Dst: to, Src: b})
-			b = to
+			copied := builder.scratch(converted.Meta(i))
+			jobs = append(jobs, Job{Dst: copied, Src: b})
+			b = copied
 		}
 		buffers = append(buffers, b)
 	}
-	k, err := compile(in)
+	k, err := compile(converted)
 	if err != nil || len(jobs)+len(builder.resultCopies) == 0 {
 		return k, err
 	}
@@ -49,7 +49,8 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 	return builder.Kernel()
 }
 
-// InDType returns the call with all dtypes replaced by d, or the call itself if all dtypes are d already.
+// InDType returns a copy of the call in which all dtypes are d, or the call itself if all dtypes are d already. A value
+// that gets another dtype is dense in the copy.
 func InDType(call *graph.Call, d tensor.DType) *graph.Call {
 	if isInDType(call, d) {
 		return call
@@ -60,9 +61,9 @@ func InDType(call *graph.Call, d tensor.DType) *graph.Call {
 		}
 		return DenseAs(m, d)
 	}
-	in := &graph.Call{Attrs: call.Attrs, Impl: call.Impl, Walk: call.Walk, Epilogue: call.Epilogue}
+	result := &graph.Call{Attrs: call.Attrs, Impl: call.Impl, Walk: call.Walk, Epilogue: call.Epilogue}
 	for _, m := range call.Out {
-		in.Out = append(in.Out, convert(m))
+		result.Out = append(result.Out, convert(m))
 	}
 	for _, a := range call.In {
 		// Values of dtype d are not copied: when the constant of a value is dropped later, a copy would keep it alive.
@@ -79,9 +80,9 @@ func InDType(call *graph.Call, d tensor.DType) *graph.Call {
 			}
 			a.Value = &v
 		}
-		in.In = append(in.In, a)
+		result.In = append(result.In, a)
 	}
-	return in
+	return result
 }
 
 // isInDType reports whether the results and the operands of a call have dtype d. For a packed operand, it checks the

@@ -13,24 +13,26 @@ func CompileCopy(c *graph.Call) (*graph.Kernel, error) {
 	return Kernel(Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)}), nil
 }
 
-// Form returns the form of a copy between values of the same shape. It converts if dtypes differ.
-func Form(to, from graph.FormOperand) (graph.Form, error) {
-	code, err := kit.Conversion(from.Meta.DType, to.Meta.DType)
-	return &graph.Elements{Code: code, Operands: []graph.FormOperand{to, from}}, err
+// Form returns the form (the description for GPU kernels) of a copy of src to dst, which have the same shape. It
+// converts elements if the dtypes differ.
+func Form(dst, src graph.FormOperand) (graph.Form, error) {
+	code, err := kit.Conversion(src.Meta.DType, dst.Meta.DType)
+	return &graph.Elements{Code: code, Operands: []graph.FormOperand{dst, src}}, err
 }
 
-// forms returns the form of a copy of operand 0 to the result, in row-major order if the shapes differ. It returns none
-// if the shapes differ and the result has no view of the operand's shape.
+// forms returns the form of a copy of operand 0 to the result. If the shapes differ, elements are copied in row-major
+// order of both shapes; there is then no form if the strides of the result do not allow a view in the operand's shape.
 func forms(c *graph.Call) ([]graph.Form, error) {
-	to, from := graph.FormOperand{Meta: c.Out[0]}, graph.FormOperand{Index: len(c.Out), Meta: c.Meta(0)}
-	if !slices.Equal(to.Meta.Shape, from.Meta.Shape) {
-		view, err := to.Meta.View(from.Meta.Shape)
+	// Index counts the results and then the operands.
+	dst, src := graph.FormOperand{Meta: c.Out[0]}, graph.FormOperand{Index: len(c.Out), Meta: c.Meta(0)}
+	if !slices.Equal(dst.Meta.Shape, src.Meta.Shape) {
+		view, err := dst.Meta.View(src.Meta.Shape)
 		if err != nil {
 			return nil, nil
 		}
-		to.Meta = view
+		dst.Meta = view
 	}
-	f, err := Form(to, from)
+	f, err := Form(dst, src)
 	return []graph.Form{f}, err
 }
 

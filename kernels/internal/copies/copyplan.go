@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Job is a copy of Src to Dst. Both have the same shape and do not overlap. Elements are converted if the dtypes
+// Job is a copy of Src to Dst. Src and Dst have the same shape and do not overlap. Elements are converted if the dtypes
 // differ.
 type Job struct {
 	Dst, Src kit.Buffer
@@ -32,7 +32,8 @@ type copyPlan struct {
 	dst, src kit.Buffer
 }
 
-// plan chooses the method and the order of the copy. It returns nil if there are no elements to copy.
+// plan chooses the loops of the copy and the order of dimensions ([strided.New]). It returns nil if there are no
+// elements to copy.
 func (j Job) plan() *copyPlan {
 	if j.Dst.Meta.Numel() == 0 {
 		return nil
@@ -55,15 +56,16 @@ func (j Job) plan() *copyPlan {
 	return plan
 }
 
-// run copies tiles [from, to).
-func (p *copyPlan) run(m *graph.Mem, from, to int) {
-	p.Run(p.dst.Address(m), p.src.Address(m), m.WorkerScratch, from, to)
+// run copies tiles [begin, end).
+func (p *copyPlan) run(m *graph.Mem, begin, end int) {
+	p.Run(p.dst.Address(m), p.src.Address(m), m.WorkerScratch, begin, end)
 }
 
 // Phase returns the jobs as one phase, and the bytes of worker memory that the phase needs. Destinations must not
-// overlap. A chunk copies tiles of one job or of several small jobs, in total about as many elements as
-// strided.Copy.Grain recommends.
-func Phase(jobs ...Job) (phase graph.Phase, worker int) {
+// overlap. If every job has at least as many tiles as there are chunks, each chunk copies an equal part of every job.
+// Otherwise a chunk copies consecutive tiles of one job or of several small jobs. A chunk copies about as many elements
+// as strided.Copy.Grain recommends, and more if there would be more than maxCopyChunks chunks.
+func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 	var plans []*copyPlan
 	total, grain := 0, 0
 	for _, j := range jobs {
@@ -71,32 +73,32 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		if p == nil {
 			continue
 		}
-		worker = max(worker, p.ScratchBytes())
-		total += p.Tiles() * p.Len()
+		workerBytes = max(workerBytes, p.ScratchBytes())
+		total += p.Tiles() * p.Len() // elements
 		if g := p.Grain(); grain == 0 || g < grain {
 			grain = g
 		}
 		plans = append(plans, p)
 	}
-	cut := machine.DivideUnits(total, 1, max(grain, total/maxCopyChunks))
-	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < cut.Chunks }) {
-		return equalPartsPhase(plans, cut.Chunks), worker
+	division := machine.DivideUnits(total, 1, max(grain, total/maxCopyChunks))
+	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < division.Chunks }) {
+		return equalPartsPhase(plans, division.Chunks), workerBytes
 	}
-	cuts := cutCopies(plans, cut)
+	cuts := cutCopies(plans, division)
 	return graph.Phase{Chunks: len(cuts) - 1, Run: func(mem *graph.Mem, chunk int) error {
 		from, to := cuts[chunk], cuts[chunk+1]
 		for i := from.plan; i <= to.plan; i++ {
-			first, last := 0, plans[i].Tiles()
+			begin, end := 0, plans[i].Tiles()
 			if i == from.plan {
-				first = from.tile
+				begin = from.tile
 			}
 			if i == to.plan {
-				last = to.tile
+				end = to.tile
 			}
-			plans[i].run(mem, first, last)
+			plans[i].run(mem, begin, end)
 		}
 		return nil
-	}}, worker
+	}}, workerBytes
 }
 
 // equalPartsPhase returns a phase in which each chunk copies an equal part of every plan. If the step that wrote an
@@ -119,7 +121,8 @@ func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 	}}
 }
 
-// tilePosition identifies a tile by the index of its plan and its index in the plan.
+// tilePosition identifies a tile by the index of its plan and its index in the plan. The index in the plan may be the
+// number of tiles, which is the end of the plan.
 type tilePosition struct{ plan, tile int }
 
 // maxCopyChunks bounds the number of chunks of a phase. Huge copies have larger chunks.
@@ -130,8 +133,8 @@ const maxCopyChunks = 1 << 14
 // the start of its elements.
 func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	cuts := []tilePosition{{}}
-	before := 0 // elements of the previous plans
-	_, end := division.ChunkRange(0)
+	before := 0                      // elements of the previous plans
+	_, end := division.ChunkRange(0) // the element after the current chunk, counted over all plans
 	for i, p := range plans {
 		tileElements := p.Len()
 		for tile := 0; tile < p.Tiles(); {
@@ -150,8 +153,8 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 
 // Kernel returns a kernel of jobs whose destinations do not overlap.
 func Kernel(jobs ...Job) *graph.Kernel {
-	phase, worker := Phase(jobs...)
-	return &graph.Kernel{Phases: []graph.Phase{phase}, WorkerScratch: worker, Code: func() (list []expr.Listing) {
+	phase, workerBytes := Phase(jobs...)
+	return &graph.Kernel{Phases: []graph.Phase{phase}, WorkerScratch: workerBytes, Code: func() (list []expr.Listing) {
 		for _, j := range jobs {
 			if code, ok := kit.ConversionListing(j.Dst.Meta.DType, j.Src.Meta.DType); ok && j.Fill == nil {
 				list = append(list, code)
@@ -161,9 +164,9 @@ func Kernel(jobs ...Job) *graph.Kernel {
 	}}
 }
 
-// RowMajorKernel returns a kernel that copies src to dst in row-major order of their shapes, which may differ. If
-// possible, the kernel is a single copy through a view of src or dst in the shape of the other buffer. Otherwise the
-// kernel copies src to scratch memory and from there to dst.
+// RowMajorKernel returns a kernel that copies src to dst in row-major order of their shapes, which may differ. If src
+// has a view in the shape of dst, or dst a view in the shape of src, the kernel is a single copy. Otherwise the kernel
+// copies src to scratch memory and from there to dst.
 func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.View(m)})
@@ -171,14 +174,15 @@ func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := dst.Meta.View(src.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst.View(m), Src: src})
 	}
-	mid := kit.ScratchBuffer(0, tensor.New(src.Meta.DType, src.Meta.Shape...))
-	in, w0 := Phase(Job{Dst: mid, Src: src})
-	mid.Meta = tensor.New(src.Meta.DType, dst.Meta.Shape...)
-	out, w1 := Phase(Job{Dst: dst, Src: mid})
-	return &graph.Kernel{Phases: []graph.Phase{in, out}, WorkerScratch: max(w0, w1), Scratch: mid.Meta.Bytes()}
+	intermediate := kit.ScratchBuffer(0, tensor.New(src.Meta.DType, src.Meta.Shape...))
+	copyIn, inBytes := Phase(Job{Dst: intermediate, Src: src})
+	intermediate.Meta = tensor.New(src.Meta.DType, dst.Meta.Shape...) // the same row-major elements in the other shape
+	copyOut, outBytes := Phase(Job{Dst: dst, Src: intermediate})
+	return &graph.Kernel{Phases: []graph.Phase{copyIn, copyOut}, WorkerScratch: max(inBytes, outBytes),
+		Scratch: intermediate.Meta.Bytes()}
 }
 
-// Reversed returns the job with src reversed in the given distinct dimensions.
+// Reversed returns the job, except that Src is read in reverse along the given dimensions, which must be distinct.
 func (j Job) Reversed(dims ...int) Job {
 	j.reversedDims = slices.Clone(j.reversedDims)
 	for _, d := range dims {

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// KernelBuilder builds a kernel from parts that run one after another. There are three kinds of parts: copies into the
-// layout and dtype that loops need, the kernel of another op, and phases of the op itself. Intermediate values are in
-// scratch memory.
+// KernelBuilder builds a kernel from parts that run one after another. A part is a phase of copies into the layout and
+// dtype that loops need, the kernel of another op, or phases of the op itself. Intermediate values are in scratch
+// memory of the run.
 //
 // Ops use a KernelBuilder instead of Decompose if the nodes of a decomposition would access memory more often, or would
 // round intermediate values to their dtype.
@@ -22,10 +22,10 @@ type KernelBuilder struct {
 	partScratch  int // maximum bytes of scratch memory that a part uses besides intermediate values
 	workerBytes  int // maximum bytes of worker memory that a phase uses
 	phases       []graph.Phase
-	resultCopies []Job // copies of results from scratch memory to the outputs, the last phase
+	resultCopies []Job // the jobs of the last phase: results are copied from scratch memory to the outputs
 	listings     []func() []expr.Listing
-	err          error
-	inner        kit.InnerKernels
+	err          error            // the first error; parts after it are not added
+	inner        kit.InnerKernels // runs the parts
 }
 
 // NewKernelBuilder starts the kernel of a call.
@@ -111,7 +111,7 @@ func (builder *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
 	return builder.Result(i, d)
 }
 
-// NoScratch is the argument of [KernelBuilder.AddPhases] for phases without such memory.
+// NoScratch is the argument scratch or worker of [KernelBuilder.AddPhases] for phases that use no such memory.
 const NoScratch = 0
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
@@ -130,7 +130,7 @@ func (builder *KernelBuilder) AddListings(code func() []expr.Listing) {
 	builder.listings = append(builder.listings, code)
 }
 
-// AddCall adds the kernel of another op. Operands without a meta are omitted operands.
+// AddCall adds the kernel of another op, with attributes a. A zero Buffer in ins stands for an omitted operand.
 func (builder *KernelBuilder) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	attrs, err := op.Schema.Decode(a, nil)
 	if builder.err == nil {
@@ -152,14 +152,14 @@ func (builder *KernelBuilder) addKernel(name string, compile func(c *graph.Call)
 		return
 	}
 	call := &graph.Call{Attrs: attrs}
-	for _, o := range outs {
-		call.Out = append(call.Out, o.Meta)
+	for _, out := range outs {
+		call.Out = append(call.Out, out.Meta)
 	}
 	buffers := append(append([]kit.Buffer(nil), outs...), ins...)
-	for _, s := range ins {
+	for _, in := range ins {
 		arg := graph.Arg{}
-		if s.IsGiven() {
-			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: s.Meta, Const: s.Data}}
+		if in.IsGiven() {
+			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: in.Meta, Const: in.Data}}
 		}
 		call.In = append(call.In, arg)
 	}
@@ -207,9 +207,9 @@ func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
 // ChunkedPhase returns a phase that divides units of work into chunks. f computes units [begin, end). A unit costs as
 // much as copying the given number of elements.
 func ChunkedPhase(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
-	cut := machine.DivideUnits(units, elements, machine.MoveGrain)
-	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		begin, end := cut.ChunkRange(chunk)
+	division := machine.DivideUnits(units, elements, machine.MoveGrain)
+	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		begin, end := division.ChunkRange(chunk)
 		return f(m, begin, end)
 	}}
 }

@@ -12,20 +12,20 @@ import (
 // OutStart + i of the output reads index InStart + i*InStep. InStep is 1, -1 or 0.
 type Span struct{ OutStart, Count, InStart, InStep int }
 
-// SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of dst. Each combination of
-// spans is one job: a copy, a reversed copy or a broadcast.
+// SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of dst without overlap. Each
+// combination of one span per dimension is a job.
 func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	jobs := []Job{{Dst: dst, Src: src}}
 	for d := range spans {
 		var next []Job
 		for _, j := range jobs {
 			for _, s := range spans[d] {
-				part := j
-				var err error
-				if part.Dst.Meta, err = j.Dst.Meta.Narrow(d, s.OutStart, s.Count); err != nil {
+				dstMeta, err := j.Dst.Meta.Narrow(d, s.OutStart, s.Count)
+				if err != nil {
 					return nil, err
 				}
-				part.Dst = j.Dst.View(part.Dst.Meta)
+				part := j
+				part.Dst = j.Dst.View(dstMeta)
 				if part.Src, err = spanView(j.Src, d, s); err != nil {
 					return nil, err
 				}
@@ -65,7 +65,8 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	return out
 }
 
-// spanView returns a view of the part of a buffer that a span reads along dimension d, in ascending order.
+// spanView returns a view of the part of a buffer that a span reads along dimension d. The view has ascending indices
+// even if InStep is -1; if InStep is 0, its stride is 0.
 func spanView(s kit.Buffer, d int, span Span) (kit.Buffer, error) {
 	lowest, n := span.InStart, span.Count
 	switch span.InStep {

@@ -25,7 +25,7 @@ const (
 	RateTranspose16 = "copy.turn16"
 )
 
-// Rates lists the rates of copies. A rate is the time of one unit of work.
+// Rates lists the name of each rate of copies and its unit. A rate is the time of one unit of work.
 var Rates = [][2]string{
 	{RateRow, "a row of elements that are contiguous on both sides"},
 	{RateStep, "an element that is read or written with a stride"},
@@ -44,16 +44,15 @@ var Rates = [][2]string{
 // elements of 4 bytes.
 var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: RateTranspose8, 16: RateTranspose16}
 
-// AddCopyCost adds the cost of a copy from one layout to another: the bytes read and written, and the number of rows,
-// transposed tiles or strided elements.
-func AddCopyCost(work *graph.Work, from, to tensor.Meta) {
-	elem := kit.ElemOf(to.DType, from.DType)
+// AddCopyCost adds the cost of a copy from the layout and dtype src to dst, which have the same shape: the bytes read
+// and written, and the number of rows, transposed tiles or strided elements.
+func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
+	elem := kit.ElemOf(dst.DType, src.DType)
 	axes := make([]strided.Axis, 0, 8)
-	for d, elements := range to.Shape {
-		axes = append(axes, strided.Axis{N: elements, Dst: to.Strides[d] * elem.DstSize,
-			Src: from.Strides[d] * elem.SrcSize})
+	for d, n := range dst.Shape {
+		axes = append(axes, strided.Axis{N: n, Dst: dst.Strides[d] * elem.DstSize, Src: src.Strides[d] * elem.SrcSize})
 	}
-	elements := float64(to.Numel())
+	elements := float64(dst.Numel())
 	if elements == 0 {
 		return
 	}
@@ -71,7 +70,7 @@ func AddCopyCost(work *graph.Work, from, to tensor.Meta) {
 		addTransposeCost(work, plan.Transposition(), elements)
 	default:
 		work.Bytes[graph.Copied] += bytes
-		if from.DType != to.DType && from.SameLayout(to) {
+		if src.DType != dst.DType && src.SameLayout(dst) {
 			work.Do(RateConvert, elements)
 		} else {
 			work.Do(RateStep, elements)
@@ -107,7 +106,9 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			if i > 0 {
 				return w, true
 			}
-			var counted graph.Work // in Work, which assumes that the operand has the layout of the result
+			// The cost that the function Work has counted, assuming that the operand has the layout of the result, is
+			// subtracted.
+			var counted graph.Work
 			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&counted, out.WithDType(m.DType), out)
 			addRowMajorCopyCost(&w, m, out)
@@ -115,22 +116,21 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		}}
 }
 
-// anyStrides implements Writes for copies, which write any strides.
+// anyStrides implements [graph.Impl.Writes] for copies, which write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
-// addRowMajorCopyCost adds the cost of the copies of [RowMajorKernel], whose source and destination may have different
-// shapes.
-func addRowMajorCopyCost(w *graph.Work, m, to tensor.Meta) {
-	if view, err := m.View(to.Shape); err == nil {
-		AddCopyCost(w, view, to)
+// addRowMajorCopyCost adds the cost of the copies of [RowMajorKernel]. The shapes of src and dst may differ.
+func addRowMajorCopyCost(w *graph.Work, src, dst tensor.Meta) {
+	if view, err := src.View(dst.Shape); err == nil {
+		AddCopyCost(w, view, dst)
 		return
 	}
-	if view, err := to.View(m.Shape); err == nil {
-		AddCopyCost(w, m, view)
+	if view, err := dst.View(src.Shape); err == nil {
+		AddCopyCost(w, src, view)
 		return
 	}
-	AddCopyCost(w, m, tensor.New(m.DType, m.Shape...))
-	AddCopyCost(w, tensor.New(m.DType, to.Shape...), to)
+	AddCopyCost(w, src, tensor.New(src.DType, src.Shape...))
+	AddCopyCost(w, tensor.New(src.DType, dst.Shape...), dst)
 }
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. An operand
@@ -143,25 +143,26 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if m.Numel() > 0 && !c.IsInPlace(i) {
-				w.Steps = 1 / float64(len(c.In))
+				w.Steps = 1 / float64(len(c.In)) // all operands together cost one step
 				AddCopyCost(&w, m, resultPart(m, walk.ResultLayout(0, c.Out[0])))
 			}
 			return w, true
 		}}
 }
 
-// resultPart returns the part of the result that holds an operand. It returns operands of another rank, which have no
-// elements, in their own layout.
-func resultPart(m, to tensor.Meta) tensor.Meta {
-	if m.Rank() != to.Rank() {
-		return m.WithDType(to.DType)
+// resultPart returns the part of the result that holds the operand m. The part has the shape of m and the strides of
+// the result. If the ranks differ, because the op views m in a higher rank, the part is taken to have the layout of m.
+func resultPart(m, result tensor.Meta) tensor.Meta {
+	if m.Rank() != result.Rank() {
+		return m.WithDType(result.DType)
 	}
-	return tensor.Meta{DType: to.DType, Shape: m.Shape, Strides: to.Strides}
+	return tensor.Meta{DType: result.DType, Shape: m.Shape, Strides: result.Strides}
 }
 
-// inResultOrder returns the meta of an operand whose dimensions have the same order in memory as those of the result.
-func inResultOrder(m, to tensor.Meta) tensor.Meta {
-	if o, dense := tensor.OrderOf(to); dense && m.Rank() == to.Rank() {
+// inResultOrder returns the dense meta with the shape of m whose dimensions have the same order in memory as those of
+// the result. If the result is not dense or has another rank, the returned meta is row-major.
+func inResultOrder(m, result tensor.Meta) tensor.Meta {
+	if o, dense := tensor.OrderOf(result); dense && m.Rank() == result.Rank() {
 		return m.WithStrides(o.Strides(m.Shape))
 	}
 	return tensor.New(m.DType, m.Shape...)
@@ -170,44 +171,47 @@ func inResultOrder(m, to tensor.Meta) tensor.Meta {
 // BorderImpl returns the implementation of an op that surrounds its operand by a border. before returns, for each
 // dimension, the width of the border before the operand.
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
-	// inner returns the part of the result `to` that holds the operand m, less what negative widths cut off.
-	inner := func(c *graph.Call, m, to tensor.Meta) tensor.Meta {
-		m = m.WithStrides(slices.Clone(to.Strides))
+	// innerPart returns the part of the result that holds the operand m. Negative widths cut elements off; its sizes are
+	// then at most those of the result.
+	innerPart := func(m, result tensor.Meta) tensor.Meta {
+		m = m.WithStrides(slices.Clone(result.Strides))
 		m.Shape = slices.Clone(m.Shape)
 		for d := range m.Shape {
-			m.Shape[d] = min(m.Shape[d], to.Shape[d])
+			m.Shape[d] = min(m.Shape[d], result.Shape[d])
 		}
 		return m
 	}
 	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			work, to := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
-			place := inner(c, c.Meta(0), to)
-			AddCopyCost(&work, inResultOrder(place, to), place)
-			unfilled := to // the result without the slabs of the border that are already counted
-			unfilled.Shape = slices.Clone(to.Shape)
-			for d, b := range before(c) {
-				b = min(max(b, 0), unfilled.Shape[d])
-				after := max(0, unfilled.Shape[d]-b-place.Shape[d])
-				for _, n := range [...]int{b, after} {
-					slab := unfilled
-					slab.Shape = slices.Clone(unfilled.Shape)
+			work, result := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
+			inner := innerPart(c.Meta(0), result)
+			AddCopyCost(&work, inResultOrder(inner, result), inner)
+			remaining := result // the result without the slabs of the border that are already counted
+			remaining.Shape = slices.Clone(result.Shape)
+			for d, width := range before(c) {
+				width = min(max(width, 0), remaining.Shape[d])
+				after := max(0, remaining.Shape[d]-width-inner.Shape[d])
+				for _, n := range [...]int{width, after} {
+					slab := remaining
+					slab.Shape = slices.Clone(remaining.Shape)
 					slab.Shape[d] = n
 					addFillCost(&work, slab)
 				}
-				unfilled.Shape[d] -= b + after
+				remaining.Shape[d] -= width + after
 			}
 			return work
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-			var counted graph.Work // in Work, which assumes that the operand has the order of the result
-			to := walk.ResultLayout(0, c.Out[0])
-			place := inner(c, m, to)
-			AddCopyCost(&counted, inResultOrder(place, to), place)
+			// The cost that the function Work has counted, assuming that the operand is dense in the order of the result,
+			// is subtracted.
+			var counted graph.Work
+			result := walk.ResultLayout(0, c.Out[0])
+			inner := innerPart(m, result)
+			AddCopyCost(&counted, inResultOrder(inner, result), inner)
 			source := m
-			source.Shape = place.Shape
-			AddCopyCost(&w, source, place)
+			source.Shape = inner.Shape
+			AddCopyCost(&w, source, inner)
 			return w.Minus(counted), true
 		}}
 }
@@ -215,7 +219,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 // addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which
 // are runs of contiguous elements.
 func addFillCost(work *graph.Work, m tensor.Meta) {
-	n, run := m.Numel(), 1
+	n, run := m.Numel(), 1 // run is the number of contiguous elements
 	if n == 0 {
 		return
 	}

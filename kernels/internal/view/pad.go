@@ -12,20 +12,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type padAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
-	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
-	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
-}
-
-// value returns the fill value.
-func (a *padAttrs) value() tensor.Scalar {
-	if a.Value.IsSet() {
-		return a.Value
-	}
-	return tensor.IntScalar(0)
-}
-
 // Pad is aten::pad.
 var Pad = kit.Define[padAttrs](graph.Op{
 	Semantics: graph.Semantics{
@@ -142,15 +128,6 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 		err = kit.NumberFits(value, self.DType)
 	}
 	return call.One(out), err
-}
-
-// padCounts returns the number of elements that pad adds at the beginning of dimension d, and at its end. Negative
-// numbers remove elements. rank is the rank of the value.
-func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
-	if i := 2 * (rank - 1 - d); i < len(pad) { // pad lists the last dimension first
-		return pad[i], pad[i+1]
-	}
-	return before, after
 }
 
 // padsBefore returns, for each dimension, the number of elements that are added before the operand's first element.

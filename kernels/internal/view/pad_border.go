@@ -11,8 +11,31 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the padding modes reflect, replicate and circular. It checks the calls and computes, for each index of
-// the result, the index of the operand's element that is copied there.
+// This file has the attributes of pad and the padding modes reflect, replicate and circular. It checks the calls and
+// computes, for each index of the result, the index of the operand's element that is copied there.
+
+type padAttrs struct {
+	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
+	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
+	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
+}
+
+// value returns the fill value.
+func (a *padAttrs) value() tensor.Scalar {
+	if a.Value.IsSet() {
+		return a.Value
+	}
+	return tensor.IntScalar(0)
+}
+
+// padCounts returns the number of elements that pad adds at the beginning of dimension d, and at its end. Negative
+// numbers remove elements. rank is the rank of the value.
+func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
+	if i := 2 * (rank - 1 - d); i < len(pad) { // pad lists the last dimension first
+		return pad[i], pad[i+1]
+	}
+	return before, after
+}
 
 // borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
 // (reflection_pad, replication_pad, _pad_circular).
