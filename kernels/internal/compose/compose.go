@@ -1,9 +1,9 @@
 // Package compose helps ops to decompose into nodes of other ops. [graph.Lowerings] explains decompositions.
 //
-// An op that is nothing but a sequence of ops is stated once by [Define]: inference, reference and decomposition follow
-// from the sequence. An op with kernels of its own, for which a decomposition is an alternative, adds nodes with a
-// [Builder]. The package also has ops that only occur in decompositions: the elements of losses (loss_elements.go), and
-// a cast that keeps strides (cast_with_strides.go).
+// An op that is nothing but a sequence of ops is defined by [Define]: inference, reference and decomposition are
+// derived from the sequence. An op that has its own inference and reference decomposes with a [Builder]. The package
+// also has ops that only occur in decompositions: the elements of losses (loss_elements.go), and a cast that keeps
+// strides (cast_with_strides.go).
 package compose
 
 import (
@@ -14,17 +14,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Builder builds the decomposition of a call node by node. After the first error it adds no more nodes.
+// Builder builds the decomposition of a call node by node. After the first error it adds no more nodes;
+// [Builder.Result] returns the error.
 type Builder struct {
 	Call *graph.Call
-	into *graph.Parts
+	into *graph.Parts // collects the nodes
 	err  error
 }
 
 // NewBuilder starts the decomposition of a call.
 func NewBuilder(into *graph.Parts, c *graph.Call) *Builder { return &Builder{Call: c, into: into} }
 
-// AddMany adds a node with n results and returns the results.
+// AddMany adds a node with n results and returns them as operands for other nodes. a has the attributes. After an error
+// the operands are zero.
 func (p *Builder) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, n)
 	if p.err != nil {
@@ -61,9 +63,10 @@ func (p *Builder) Convert(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// BroadcastAlong returns a view of the vector x that broadcasts to values of the given rank. In the view, the elements
-// are along dimension dim, and the other dimensions have size 1. If x has no dimensions, it becomes a vector unless
-// rank is 0, because type promotion treats operands without dimensions differently.
+// BroadcastAlong returns a view of x, which has at most one dimension, that broadcasts to values of the given rank
+// along dimension dim. The view has the elements in its first dimension, followed by rank-1-dim dimensions of size 1.
+// If x has one element, the view has shape [1], or [] if rank is 0. A 0-dim x becomes a vector, because type promotion
+// treats 0-dim operands differently.
 func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x

@@ -56,8 +56,9 @@ type HuberAttrs struct {
 	Delta float64 `attr:"delta" doc:"difference at which the loss becomes linear"`
 }
 
-// lossElements defines the loss of each element of self for the element of target. text is its formula, and f its
-// reference function.
+// lossElements defines the loss of each element x of self for the element y of target. text is its formula, and f its
+// reference function. torchKernel is PyTorch's name of the kernel, for errors. config returns the configuration of the
+// iteration. attrs returns the numbers that the formula names.
 func lossElements[A any](name, torchKernel, text string, config func(out, x, y rule.Operand) rule.Config,
 	attrs func(*A) map[string]tensor.Scalar, f func(x, y float64, a *A) float64) *graph.Op {
 	element := kit.Formula(text, "x", "y")

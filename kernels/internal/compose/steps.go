@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Steps applies the sequence of ops that defines a composite op. The function that [Define] gets is called for
-// inference, for the reference, and for the decomposition. Each op that it applies is then inferred, evaluated, or
-// added as a node. The first error ends the sequence.
+// Steps applies the ops of the sequence that defines a composite op. [Define] calls the function results with a Steps
+// whose apply depends on the purpose: it infers an op, evaluates its reference, or adds a node. The first error ends
+// the sequence.
 type Steps struct {
 	Call  *graph.Call
-	apply func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error)
+	apply func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) // a has the attributes
 }
 
 // stepError is the panic that ends a sequence.
@@ -33,8 +33,8 @@ func (s *Steps) run(results func(s *Steps) []graph.Arg) (out []graph.Arg, err er
 	return results(s), nil
 }
 
-// Define defines an op by the sequence of ops that computes its results. A result that is a view of an operand shares
-// its storage. A result must not be an operand itself.
+// Define defines an op by the sequence of ops that computes its results. results applies the sequence and returns its
+// results. A result that is a view of an operand shares the operand's storage. A result must not be an operand itself.
 func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		shared := sharing{}
@@ -58,7 +58,7 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 		return res, err
 	}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		data := map[*graph.Value]*tensor.Tensor{}
+		data := map[*graph.Value]*tensor.Tensor{} // the elements of operands and intermediate values
 		for i, a := range c.In {
 			if a.Kind == graph.TensorArg {
 				data[a.Value] = in[i]
@@ -93,7 +93,7 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 	return kit.Define[A](op)
 }
 
-// stepCall returns the call of a step.
+// stepCall returns the call of an op with attributes a and operands in, and its inferred results.
 func stepCall(op *graph.Op, a graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result, error) {
 	attrs, err := op.Schema.Decode(a, nil)
 	if err != nil {
@@ -104,10 +104,10 @@ func stepCall(op *graph.Op, a graph.Attrs, in []graph.Arg) (*graph.Call, []graph
 	return c, res, err
 }
 
-// sharing maps a value to the index of the operand whose storage it shares.
+// sharing maps a value to the index of the composite op's operand whose storage it shares.
 type sharing map[*graph.Value]int
 
-// infer infers the results of a step.
+// infer infers the results of an op, and records which of them share storage with an operand of the composite op.
 func (shared sharing) infer(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 	_, res, err := stepCall(op, a, in)
 	out := make([]graph.Arg, len(res))
@@ -151,7 +151,7 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.At
 		c.Out = append(c.Out, r.Meta())
 	}
 	results := make([]*tensor.Tensor, len(res))
-	if res[0].Alias < 0 {
+	if res[0].Alias < 0 { // views are made from their metas below
 		if results, err = op.Ref(c, tensors); err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func (s *Steps) Apply(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
 	return s.ApplyMany(op, a, in...)[0]
 }
 
-// ApplyMany applies an op with several results.
+// ApplyMany applies an op and returns all its results.
 func (s *Steps) ApplyMany(op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
 	out, err := s.apply(op, a, in)
 	s.Check(err)

@@ -8,8 +8,9 @@ import (
 
 // WidenToFloat32 rewrites an op on 16-bit floats as conversions of the operands to float32, the same op in float32, and
 // a conversion of the result. The bits of the result do not change, because the op computes in float32 and rounds once.
-// The rewrite allows conversions of constants to be folded, and other conversions to be fused with adjacent nodes.
-func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+// The rewrite allows conversions of constants to be folded, and other conversions to be fused with adjacent nodes. For
+// other dtypes the rewrite is empty, and the node stays.
+func WidenToFloat32(into *graph.Parts, c *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite, err error) {
 	dtype := c.Out[0].DType
 	widened := dtype.OpMath()
 	if dtype != tensor.Float16 && dtype != tensor.BFloat16 || into.Whole() == nil {
@@ -19,7 +20,7 @@ func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.RewriteContext) (r
 	in := make([]graph.Arg, len(c.In))
 	for i, x := range c.In {
 		if in[i] = x; x.Kind == graph.TensorArg {
-			in[i] = p.reuseConversion(widened, x, a)
+			in[i] = p.reuseConversion(widened, x, context)
 		}
 	}
 	if p.err != nil {
@@ -36,9 +37,9 @@ func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.RewriteContext) (r
 
 // reuseConversion converts x to dtype d. If another `to` node has already converted x to d in the same layout,
 // reuseConversion returns the result of that node.
-func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, a graph.RewriteContext) graph.Arg {
-	if a.ComputedFrom != nil {
-		for _, v := range a.ComputedFrom(x.Value) {
+func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, context graph.RewriteContext) graph.Arg {
+	if context.ComputedFrom != nil {
+		for _, v := range context.ComputedFrom(x.Value) {
 			if v.Node.Op == view.To && v.Type.DType == d && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
 				return graph.Of(v)
 			}

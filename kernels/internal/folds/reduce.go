@@ -1,9 +1,9 @@
 // Package folds defines ops that reduce dimensions of one operand ([Define]), for reductions and poolings.
 //
 // A [Spec] describes a call: the reduced dimensions, the dtypes, and the [Computation] of a result as an expression
-// over a row. A row is the set of elements along the reduced dimensions that give one result. A loop in Go (iter.Fold)
-// replaces the expression if the interpreter of expressions would take longer, or if there is no expression. The
-// package comment of reduce has measurements.
+// over a row. A row has the elements along the reduced dimensions that one result is computed from. A loop in Go
+// (iter.Fold) replaces the expression if the interpreter of expressions would take longer, or if there is no
+// expression. The package comment of reduce has measurements.
 package folds
 
 import (
@@ -35,7 +35,8 @@ type Computation struct {
 	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
 	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
-	// UseFoldForUnsuitedRows: Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
+	// UseFoldForUnsuitedRows is set if Fold is also used for shapes that are unsuitable for row programs
+	// ([graph.Rows.Unsuited]).
 	UseFoldForUnsuitedRows bool
 	// Ref computes the results of one row. The values of the row have dtype Cast and are in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
@@ -76,7 +77,7 @@ func Define(attrs *graph.Schema, op graph.Op, spec func(c *graph.Call) (Spec, er
 	return kit.DefineWith(attrs, op)
 }
 
-// Compile returns the kernel for the layouts of the call.
+// Compile returns the kernel for the layouts of the call: of the expression over rows, or else of the Fold.
 func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(c.Out[0].Shape) == 0 {
 		return &graph.Kernel{}, nil
@@ -84,20 +85,21 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if k, err := s.compileRows(c); k != nil || err != nil {
 		return k, err
 	}
-	r, err := newReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Computation().Fold())
+	reducer, err := newReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Computation().Fold())
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: r.Scratch(), WorkerScratch: r.WorkerScratch()}
-	for phase := range r.Phases() {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
-			return r.Run(phase, chunk, m.Ptrs, m.Scratch, m.WorkerScratch)
+	k := &graph.Kernel{Scratch: reducer.Scratch(), WorkerScratch: reducer.WorkerScratch()}
+	for phase := range reducer.Phases() {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: reducer.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
+			return reducer.Run(phase, chunk, m.Ptrs, m.Scratch, m.WorkerScratch)
 		}})
 	}
 	return k, nil
 }
 
-// compileRows returns the kernel of the expression over rows, or nil if Fold must be used.
+// compileRows returns the kernel of the expression over rows. It returns nil if Fold must be used: if there is no
+// expression, if the operand is empty, or if the rows are unsuitable and UseFoldForUnsuitedRows is set.
 func (s *Spec) compileRows(call *graph.Call) (*graph.Kernel, error) {
 	rows, err := s.rows(call)
 	computation := s.Computation()
@@ -112,7 +114,8 @@ func (s *Spec) compileRows(call *graph.Call) (*graph.Kernel, error) {
 	return fusion.CompileRows(rows, call)
 }
 
-// newReducer prepares the reduction of an operand into outs. Elements are first converted to dtype cast.
+// newReducer prepares the reduction of an operand with meta m into outs by the fold f. Elements are first converted to
+// dtype cast.
 func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
 	f *iter.Fold) (*iter.Reducer, error) {
 	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
@@ -145,7 +148,7 @@ func Count(shape []int, mask []bool) int {
 	return n
 }
 
-// SymbolicCount returns [Count] for sizes that may be symbolic.
+// SymbolicCount is [Count] for sizes that may be symbolic.
 func SymbolicCount(shape []sym.Int, mask []bool) sym.Int {
 	n := sym.Of(1)
 	for d, s := range shape {
@@ -156,7 +159,7 @@ func SymbolicCount(shape []sym.Int, mask []bool) sym.Int {
 	return n
 }
 
-// infer returns row-major results for any layout of the operand.
+// infer returns the types of the results, which are row-major for any layout of the operand.
 func (s *Spec) infer(call *graph.Call) []graph.Result {
 	out := call.Type(0).Reduced(s.Mask, s.Keepdim)
 	out.DType = s.Outs[0]
@@ -171,7 +174,7 @@ func (s *Spec) infer(call *graph.Call) []graph.Result {
 	return call.All(types...)
 }
 
-// Reference computes the results index by index.
+// Reference computes the results from self, index by index.
 func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
 	if self.Numel() > 0 { // the sizes of an empty tensor may be too large for the wider dtype
 		self = self.CopyTo(tensor.New(s.Cast, self.Shape...))
@@ -192,9 +195,9 @@ func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
 	x := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), self.Numel()))
 	kit.EachIndex(shape, func(index []int) {
 		x = x[:0]
-		kit.EachIndex(rowShape, func(r []int) {
-			for d := range element {
-				element[d] = index[d] + r[d]
+		kit.EachIndex(rowShape, func(rowIndex []int) {
+			for d := range element { // one of the two terms is 0
+				element[d] = index[d] + rowIndex[d]
 			}
 			x = append(x, self.At(element...))
 		})

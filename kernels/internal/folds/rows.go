@@ -14,39 +14,37 @@ func Real(v expr.Value) Number { return Number{v, expr.None} }
 
 // Operand loads operand i and converts it to dtype cast and, if cast is a 16-bit float, then to float32.
 func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
-	part := Real(builder.Load(i))
+	x := Real(builder.Load(i))
 	if d := builder.Operand(i); d.IsComplex() {
-		part.Im = builder.LoadImag(i)
+		x.Im = builder.LoadImag(i)
 	}
 	switch {
-	// A complex number is true if a part is not 0; another real dtype drops the imaginary part; a real number gets one
-	// of 0.
-	case !cast.IsComplex() && part.Im != expr.None && cast == tensor.Bool:
-		part = Real(builder.Do(expr.Or, builder.Convert(cast, part.Re), builder.Convert(cast, part.Im)))
+	case cast == tensor.Bool && x.Im != expr.None: // a complex number is true if a part is not 0
+		x = Real(builder.Do(expr.Or, builder.Convert(cast, x.Re), builder.Convert(cast, x.Im)))
 	case !cast.IsComplex():
-		part.Im = expr.None
-	case part.Im == expr.None:
-		part.Im = builder.Const(cast.ToReal(), 0)
+		x.Im = expr.None
+	case x.Im == expr.None: // a real number that becomes complex
+		x.Im = builder.Const(cast.ToReal(), 0)
 	}
-	part.Re = builder.Convert(cast.ToReal(), part.Re)
-	if part.Im != expr.None {
-		part.Im = builder.Convert(cast.ToReal(), part.Im)
+	x.Re = builder.Convert(cast.ToReal(), x.Re)
+	if x.Im != expr.None {
+		x.Im = builder.Convert(cast.ToReal(), x.Im)
 	}
 	if cast.IsReducedFloat() {
-		part.Re = builder.Convert(tensor.Float32, part.Re)
+		x.Re = builder.Convert(tensor.Float32, x.Re)
 	}
-	return part
+	return x
 }
 
-// Result converts a number to d, the dtype of a result.
-func Result(b *expr.Builder, p Number, d tensor.DType) expr.Output {
-	o := expr.Output{DType: d, Re: b.Convert(d.ToReal(), p.Re), Im: expr.None}
+// Result converts x to d, the dtype of a result. A real x has the imaginary part 0 if d is complex.
+func Result(b *expr.Builder, x Number, d tensor.DType) expr.Output {
+	out := expr.Output{DType: d, Re: b.Convert(d.ToReal(), x.Re), Im: expr.None}
 	if d.IsComplex() {
-		if o.Im = b.Const(d.ToReal(), 0); p.Im != expr.None {
-			o.Im = b.Convert(d.ToReal(), p.Im)
+		if out.Im = b.Const(d.ToReal(), 0); x.Im != expr.None {
+			out.Im = b.Convert(d.ToReal(), x.Im)
 		}
 	}
-	return o
+	return out
 }
 
 // rows returns the expression of the call, or nil if the op has none.
@@ -56,13 +54,13 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 		return nil, nil
 	}
 	b := expr.NewBuilder(c.Meta(0).DType)
-	parts := row(b, Operand(b, 0, s.Cast))
-	if parts == nil {
+	results := row(b, Operand(b, 0, s.Cast))
+	if results == nil {
 		return nil, nil
 	}
 	var outs []expr.Output
-	for i, p := range parts {
-		outs = append(outs, Result(b, p, s.Outs[i]))
+	for i, x := range results {
+		outs = append(outs, Result(b, x, s.Outs[i]))
 	}
 	code, err := b.Build(outs...)
 	if err != nil {
@@ -74,7 +72,8 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 // InFloat64 converts a number to float64, the dtype in which sums and products of floats are computed.
 func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tensor.Float64, v) }
 
-// Total returns the sum of a value over the row. The sum of no elements, and of negative zeros, is 0.
+// Total returns the sum of a value over the row. The sum of no elements, and the sum of negative zeros, is +0, because
+// +0 is added to the sum of floats.
 func Total(b *expr.Builder, v expr.Value) expr.Value {
 	if d := b.DType(v); d.IsFloat() {
 		return b.Do(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))
@@ -96,7 +95,7 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms 
 				return v
 			}
 			s := Total(builder, InFloat64(builder, v))
-			if divisor == 1 {
+			if divisor == 1 { // a sum, not a mean
 				return s
 			}
 			return builder.Do(expr.Div, s, builder.Const(tensor.Float64, divisor))
@@ -106,8 +105,8 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms 
 }
 
 // maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as
-// [expr.Lanes] partial sums of 256 terms each, so that the error of its sum is a few roundings. A loop in float32
-// processes twice as many elements at a time as a loop in float64.
+// [expr.Lanes] partial sums of 256 exponentials each, so that the error of its sum is a few roundings. A loop in
+// float32 processes twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.Lanes
 
 // Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-maximum) for each element x,
@@ -116,10 +115,11 @@ const maxFloat32Sum = 256 * expr.Lanes
 func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, maximum expr.Value) {
 	maximum = b.Reduce(expr.Max, x)
 	e = b.Do(expr.Exp, b.Do(expr.Sub, x, maximum))
-	if sum = e; n > maxFloat32Sum {
-		sum = InFloat64(b, e)
+	summand := e
+	if n > maxFloat32Sum {
+		summand = InFloat64(b, e)
 	}
-	return e, b.Reduce(expr.Add, sum), maximum
+	return e, b.Reduce(expr.Add, summand), maximum
 }
 
 // Softmax returns the softmax of a row of n numbers x, and the maximum of the row.

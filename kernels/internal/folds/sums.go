@@ -21,32 +21,32 @@ func SumDType(d, requested tensor.DType) tensor.DType {
 // refSum returns a function that sums values, and divides sums of floats and complex numbers by divisor.
 func refSum(dtype tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
-		var i int64
-		var z complex128
+		var intSum int64
+		var sum complex128 // of floats, too
 		for _, v := range x {
-			i += v.Int()
-			z += v.Complex()
+			intSum += v.Int()
+			sum += v.Complex()
 		}
 		switch {
 		case dtype.IsIntegral(true):
-			return []tensor.Scalar{tensor.IntScalar(i)}
+			return []tensor.Scalar{tensor.IntScalar(intSum)}
 		case dtype.IsComplex():
-			return []tensor.Scalar{tensor.ComplexScalar(complex(real(z)/divisor, imag(z)/divisor))}
+			return []tensor.Scalar{tensor.ComplexScalar(complex(real(sum)/divisor, imag(sum)/divisor))}
 		}
-		return []tensor.Scalar{tensor.FloatScalar(real(z) / divisor)}
+		return []tensor.Scalar{tensor.FloatScalar(real(sum) / divisor)}
 	}
 }
 
 // Summing returns the computation that sums elements of dtype d. Sums of floats and complex numbers are divided by
 // divisor.
 func Summing(d tensor.DType, divisor float64) Computation {
-	return Computation{Fold: func() *iter.Fold { return sum(d, divisor) }, Row: sumExpression(d, divisor),
+	return Computation{Fold: func() *iter.Fold { return sumFold(d, divisor) }, Row: sumExpression(d, divisor),
 		Ref: refSum(d, divisor)}
 }
 
-// sum returns a fold that sums elements of dtype d and divides sums of floats and complex
-// numbers by divisor.
-func sum(d tensor.DType, divisor float64) *iter.Fold {
+// sumFold returns a fold that sums elements of dtype d and divides sums of floats and complex numbers by divisor.
+// Floats are summed in float64, and integers in int64, where sums wrap.
+func sumFold(d tensor.DType, divisor float64) *iter.Fold {
 	if d == tensor.Bool { // PyTorch computes torch.any if the result is a bool
 		return AnyOrAll(true)
 	}

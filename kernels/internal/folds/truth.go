@@ -30,7 +30,8 @@ func bytesOf(x []bool) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// anyColumns and allColumns fold the bools of a row into one accumulator for each column, eight at a time.
+// anyColumns and allColumns combine a[i] with x[i] for each index i of a, by or and by and, eight bytes at a time. x
+// has bools as bytes or, when partial results are merged, accumulators.
 func anyColumns(a, x []uint8) {
 	x = x[:len(a)]
 	for ; len(a) >= 8 && len(x) >= 8; a, x = a[8:], x[8:] {

@@ -7,12 +7,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// newAttrs are the attributes of new_zeros, new_ones and new_empty.
-type newAttrs struct {
-	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
-}
-
 type newFullAttrs struct {
 	Size      []sym.Int          `attr:"size" doc:"sizes of the result"`
 	FillValue graph.NumberOrSize `attr:"fill_value" doc:"the number, or an expression of sizes"`
@@ -32,14 +26,6 @@ var (
 		return newType(c, a.Size, a.DType)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[newFullAttrs](c).FillValue })
 )
-
-// newType returns the row-major type of a new value. If dtype is omitted (Invalid), it has the dtype of self.
-func newType(c *graph.Call, size []sym.Int, dtype tensor.DType) (tensor.Type, error) {
-	if dtype == tensor.Invalid {
-		dtype = c.Type(0).DType
-	}
-	return kit.FreshType(dtype, size)
-}
 
 // newConstantOp defines an op that creates a value with the dtype of self and fills it with v.
 func newConstantOp(name, doc string, v int64) *graph.Op {
