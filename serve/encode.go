@@ -31,7 +31,7 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text 
 		t := out[wanted.port.name]
 		data, err := wanted.port.encode(t, wanted.binary)
 		if err != nil {
-			return nil, nil, fmt.Errorf("output %q: %wanted", wanted.port.name, err)
+			return nil, nil, fmt.Errorf("output %q: %w", wanted.port.name, err)
 		}
 		text = appendString(append(text, `{"name":`...), wanted.port.name)
 		text = append(text, `,"shape":[`...)

@@ -83,7 +83,7 @@ func dtypeNames() []string {
 	return names
 }
 
-// hasAll reports whether the set has wanted of the dtypes.
+// hasAll reports whether the set has all wanted dtypes.
 func (s dtypeSet) hasAll(wanted []tensor.DType) bool {
 	for _, dtype := range wanted {
 		if !s[dtype] {

@@ -79,11 +79,11 @@ func Infer(ctx context.Context, g *graph.Graph) error {
 // RejectDynamic returns an error if shapes of the graph depend on data. The message names the first node with such a
 // shape, and ends with the given consequence.
 func RejectDynamic(g *graph.Graph, consequence string) error {
-	known := program.NewPreRunFacts(g)
-	if known == nil {
+	facts := program.NewPreRunFacts(g)
+	if facts == nil { // no shape depends on data
 		return nil
 	}
-	if n := known.FirstShapeNode(); n != nil {
+	if n := facts.FirstShapeNode(); n != nil {
 		return g.Fail(n, fmt.Errorf("shapes depend on data, beginning with the shape of its result: %s", consequence))
 	}
 	return fmt.Errorf("shapes depend on data: %s", consequence)

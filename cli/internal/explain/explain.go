@@ -198,10 +198,10 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 	if doc.Explanation, err = inspect.Explain(compiled, explained.Name); err != nil {
 		return nil, err
 	}
-	known := program.NewPreRunFacts(g)
-	valueDoc := infer.ValueDocOf(explained, known)
+	facts := program.NewPreRunFacts(g)
+	valueDoc := infer.ValueDocOf(explained, facts)
 	if doc.Value = &valueDoc; valueDoc.Dynamic {
-		infer.SetSymbolicType(&valueDoc, known.Unbacked(), explained)
+		infer.SetSymbolicType(&valueDoc, facts.Unbacked(), explained)
 	}
 	return doc, doc.describeSymbolically(g, explained)
 }

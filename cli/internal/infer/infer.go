@@ -220,13 +220,13 @@ type ValueDoc struct {
 	Segment    *int                `json:"segment,omitzero" doc:"The index of the first segment that computes the value; absent if no segment computes it."`
 }
 
-// ValueDocOf describes a value of an inferred graph. known has the facts about values whose shapes depend on data.
-func ValueDocOf(v *graph.Value, known *program.PreRunFacts) ValueDoc {
-	d := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: known.Sizes(v), Dynamic: v.Dynamic}
-	if t := known.DType(v); t.Valid() {
+// ValueDocOf describes a value of an inferred graph. facts are those about values whose shapes depend on data.
+func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
+	d := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: facts.Sizes(v), Dynamic: v.Dynamic}
+	if t := facts.DType(v); t.Valid() {
 		d.DType = document.TextOrNull(t.String())
 	}
-	if i, ok := known.Segment(v); ok {
+	if i, ok := facts.Segment(v); ok {
 		d.Segment = &i
 	}
 	if v.Dynamic {
@@ -243,16 +243,16 @@ func ValueDocOf(v *graph.Value, known *program.PreRunFacts) ValueDoc {
 // rejected nodes and constants. If g is nil, the document has no values.
 func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {
-		known := program.NewPreRunFacts(g)
+		facts := program.NewPreRunFacts(g)
 		var d ValueDoc
 		more := true
 		eachInferred(g, errs, func(v *graph.Value) {
 			if more {
-				switch d = ValueDocOf(v, known); {
+				switch d = ValueDocOf(v, facts); {
 				case s != nil:
 					SetSymbolicType(&d, s, v)
 				case v.Dynamic:
-					SetSymbolicType(&d, known.Unbacked(), v)
+					SetSymbolicType(&d, facts.Unbacked(), v)
 				}
 				more = yield(&d)
 			}

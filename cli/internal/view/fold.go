@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// item is a node of the tree of groups: a box of the picture (a leaf), or a group of items. A folded group is drawn
-// as one box. The boxes of a group are consecutive in groupBuilder.order, which is topological. Therefore no path
-// leaves a
+// item is a node of the tree of groups: a box of the picture (a leaf), or a group of items. A folded group is drawn as
+// one box. The boxes of a group are consecutive in groupBuilder.order, which is topological. Therefore no path leaves a
 // folded group and returns to it.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group

@@ -200,15 +200,15 @@ func drawingOf(l *level) pageDrawing {
 
 // explainer computes the output of graphrun explain for the values of a graph.
 type explainer struct {
-	graph   *graph.Graph
-	program *graphrun.Program // nil for a graph as written
-	known   *program.PreRunFacts
-	named   map[string][]*graph.Value // the results of each node, and inputs and constants, by name
+	graph       *graph.Graph
+	program     *graphrun.Program         // nil for a graph as written
+	preRunFacts *program.PreRunFacts      // the facts about values whose shapes depend on data
+	named       map[string][]*graph.Value // the results of each node, and inputs and constants, by name
 }
 
 // newExplainer returns an explainer of a graph, and of its program p if p is not nil.
 func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
-	e := &explainer{graph: g, program: p, known: program.NewPreRunFacts(g), named: map[string][]*graph.Value{}}
+	e := &explainer{graph: g, program: p, preRunFacts: program.NewPreRunFacts(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
 		e.named[v.Name] = []*graph.Value{v}
 	}
@@ -222,7 +222,7 @@ func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 // nil for a node that a pass inserted.
 func (e *explainer) texts(name string) (list []string) {
 	for _, v := range e.named[name] {
-		doc := infer.ValueDocOf(v, e.known)
+		doc := infer.ValueDocOf(v, e.preRunFacts)
 		var b strings.Builder
 		if e.program == nil {
 			layout, err := inspect.ExplainLayout(e.graph, v.Name)

@@ -30,8 +30,8 @@ func shortenName(name string, before, after, width int) string {
 	runes := []rune(name)
 	length := len(runes)
 	from, upTo := before, max(length-after, before+1)
-	// The characters from to upTo-1 differ. A wide character breaks the equality of columns and characters; then,
-	// and if the differing characters are near an end, the middle is removed.
+	// The characters from to upTo-1 differ. If they are near an end, or if some characters take another number of columns
+	// than one, the middle is removed.
 	half := (width - 1) / 2
 	if term.Width(name) <= width || term.Width(name) != length || from < half || upTo > length-half {
 		return term.CutMiddle(name, width)

@@ -138,9 +138,8 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 }
 
 // connect adds the lines and ports of a group to its level l. Values between the same items share a line, unless all
-// these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or
-// read. lineOf
-// maps a value to the index of its line in l.lines. The other parameters have the same meaning as in level.
+// these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or read.
+// lineOf maps a value to the index of its line in l.lines. The other parameters have the same meaning as in level.
 func (s *scene) connect(it *item, l *level, values []int,
 	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
 	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}

@@ -25,9 +25,8 @@ const (
 	barHeight   = 6.0 // height of the bar of a time, with the space above the bar
 )
 
-// layoutColors are the colors of layouts. If a picture has more layouts than colors, colors are repeated with
-// other dash patterns.
-// Readers with red-green blindness can distinguish consecutive colors.
+// layoutColors are the colors of layouts. If a picture has more layouts than colors, colors are repeated with other
+// dash patterns. Readers with red-green blindness can distinguish consecutive colors.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
 // usualLayouts have the same colors in all pictures: the first of layoutColors. Other layouts get the next colors in
