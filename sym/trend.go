@@ -101,7 +101,7 @@ func (s *trends) function(a *atom) (sign int, ok bool) {
 		case first == 0 && next == 0:
 		case a.kind == kindMod || a.kind == kindUnexpandedProduct || arg.lo < 1 || next != 0 && a.args[0].lo < 0:
 			return 0, false
-		default: // a quotient of x >= 0 by y >= 1 increases with x and decreases with y
+		default: // x//y with y >= 1 increases with x and, if x >= 0, decreases with y
 			first, ok = combineTrends(first, -next)
 		}
 	}

@@ -41,6 +41,7 @@ func TryReadFiles(s beam.Scope, pattern string) (elements, failures beam.PCollec
 	return readScope(s, pattern, true)
 }
 
+// readScope adds the transforms of [ReadFiles] or, if try is set, of [TryReadFiles].
 func readScope(s beam.Scope, pattern string, try bool) (elements, failures beam.PCollection) {
 	s = s.Scope("inference.ReadFiles")
 	filesystem.ValidateScheme(pattern)
@@ -153,6 +154,7 @@ func writeFile(ctx context.Context, file string, data []byte) (err error) {
 	return err
 }
 
+// writeTo writes data to a file of a file system.
 func writeTo(ctx context.Context, files filesystem.Interface, file string, data []byte) error {
 	w, err := files.OpenWrite(ctx, file)
 	if err != nil {

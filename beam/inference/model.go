@@ -54,6 +54,7 @@ type Options struct {
 	MaxRows int
 }
 
+// complete replaces zero options by their defaults, and returns an error for invalid options.
 func (o *Options) complete() error {
 	if o.Batching == "" {
 		o.Batching = BatchExact
@@ -83,8 +84,8 @@ type model struct {
 	slots   chan struct{}  // has an element for each active run
 }
 
-// loading is an entry of models: a model that is loaded, or that is being loaded.
-type loading struct {
+// modelEntry is an entry of models: a model that is loaded, or that is being loaded.
+type modelEntry struct {
 	users int // instances of the transform that use it
 	once  sync.Once
 	model *model
@@ -93,7 +94,7 @@ type loading struct {
 
 var (
 	modelsLock sync.Mutex
-	models     = map[string]*loading{} // by the JSON of Options
+	models     = map[string]*modelEntry{} // by the JSON of Options
 )
 
 // acquire returns the model of a key, and loads it if no instance uses it. release must be called after success.
@@ -101,7 +102,7 @@ func acquire(ctx context.Context, key string, o Options) (*model, error) {
 	modelsLock.Lock()
 	entry := models[key]
 	if entry == nil {
-		entry = &loading{}
+		entry = &modelEntry{}
 		models[key] = entry
 	}
 	entry.users++
@@ -109,17 +110,17 @@ func acquire(ctx context.Context, key string, o Options) (*model, error) {
 	// The model outlives the bundle that loads it.
 	entry.once.Do(func() { entry.model, entry.err = load(context.WithoutCancel(ctx), o) })
 	if entry.err != nil {
-		releaseLoading(key, entry)
+		releaseEntry(key, entry)
 	}
 	return entry.model, entry.err
 }
 
 // release ends the use of the model of a key. The last user drops it.
-func release(key string) { releaseLoading(key, nil) }
+func release(key string) { releaseEntry(key, nil) }
 
-// releaseLoading ends one use of an entry, or of the present entry of key if entry is nil. It drops an entry without
+// releaseEntry ends one use of an entry, or of the present entry of key if entry is nil. It drops an entry without
 // users, and an entry that failed, so that the next acquire loads the model again.
-func releaseLoading(key string, entry *loading) {
+func releaseEntry(key string, entry *modelEntry) {
 	modelsLock.Lock()
 	defer modelsLock.Unlock()
 	if entry == nil {

@@ -55,6 +55,7 @@ func TryRun(s beam.Scope, o Options, elements beam.PCollection) (results, failur
 	return runScope(s, o, elements, true)
 }
 
+// runScope adds the transform of [Run] or, if try is set, of [TryRun].
 func runScope(s beam.Scope, o Options, elements beam.PCollection, try bool) (results, failures beam.PCollection) {
 	if err := o.complete(); err != nil {
 		panic(fmt.Errorf("inference: %w", err))
@@ -74,7 +75,7 @@ type runFn struct {
 	Options Options
 	Try     bool
 
-	key          string
+	key          string // the JSON of Options: the key of the model
 	model        *model
 	pending      []pendingElement
 	pendingRows  int
@@ -115,6 +116,7 @@ func (f *runFn) StartBundle(_ context.Context, _ func(beam.EventTime, Element), 
 	f.clear()
 }
 
+// clear drops the pending elements.
 func (f *runFn) clear() {
 	f.pending, f.pendingRows, f.pendingBytes = nil, 0, 0
 }
@@ -125,10 +127,10 @@ func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, t beam.EventT
 	emit func(beam.EventTime, Element), fail func(beam.EventTime, Failure)) error {
 	in, err := f.model.inputs(e)
 	if err != nil {
-		return f.failed(ctx, e.Name, t, err, fail)
+		return f.handleError(ctx, e.Name, t, err, fail)
 	}
 	p := pendingElement{e.Name, t, f.model.axis.NewRun(in)}
-	if _, global := w.(window.GlobalWindow); !global || p.run.Rows == 0 {
+	if _, global := w.(window.GlobalWindow); !global || p.run.Rows == 0 { // 0 rows: the run cannot be joined
 		return f.runBatch(ctx, []pendingElement{p}, emit, fail)
 	}
 	f.pending = append(f.pending, p)
@@ -191,7 +193,7 @@ func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitE
 		}
 		return nil
 	case err != nil:
-		return f.failed(ctx, batch[0].name, batch[0].time, err, fail)
+		return f.handleError(ctx, batch[0].name, batch[0].time, err, fail)
 	}
 	batchesRun.Inc(ctx, 1)
 	elementsRun.Inc(ctx, int64(len(batch)))
@@ -203,9 +205,9 @@ func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitE
 	return nil
 }
 
-// failed handles the error of an element. TryRun emits a Failure; Run returns the error, and so does TryRun if the
+// handleError handles the error of an element. TryRun emits a Failure; Run returns the error, and so does TryRun if the
 // error does not concern the element alone.
-func (f *runFn) failed(ctx context.Context, name string, t beam.EventTime, err error, fail emitFailure) error {
+func (f *runFn) handleError(ctx context.Context, name string, t beam.EventTime, err error, fail emitFailure) error {
 	elementsFailed.Inc(ctx, 1)
 	var memory *tensor.MemoryError
 	var need *graphrun.MemoryError

@@ -35,21 +35,21 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	text, times, err := decode(context.Background(), p, g.Inputs, *positions, *tokens)
+	generated, times, err := decode(context.Background(), p, g.Inputs, *positions, *tokens)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("tokens:", text[max(0, len(text)-8):])
+	fmt.Println("tokens:", generated[max(0, len(generated)-8):])
 	slices.Sort(times)
 	fmt.Printf("%.1f tokens/s (median), %.1f (fastest)\n", 1/times[len(times)/2].Seconds(), 1/times[0].Seconds())
 }
 
 // decode generates tokens at the last positions of the caches, and returns the tokens and the times of their runs. The
 // earlier positions of the caches are zeros.
-func decode(ctx context.Context, p *graphrun.Program, inputs []*graph.Value, positions, tokens int) (text []int64,
+func decode(ctx context.Context, p *graphrun.Program, inputs []*graph.Value, positions, tokens int) (generated []int64,
 	times []time.Duration, err error) {
-	token, earlier := tensor.Zeros(tensor.Int64, 1, 1), tensor.Zeros(tensor.Int32, 1)
-	in := map[string]*tensor.Tensor{"tokens": token, "seqlens_k": earlier}
+	token, earlierCount := tensor.Zeros(tensor.Int64, 1, 1), tensor.Zeros(tensor.Int32, 1)
+	in := map[string]*tensor.Tensor{"tokens": token, "seqlens_k": earlierCount}
 	out := map[string]*tensor.Tensor{"next": tensor.Zeros(tensor.Int64, 1, 1)}
 	for _, v := range inputs {
 		if name, isCache := strings.CutPrefix(v.Name, "past_"); isCache {
@@ -58,15 +58,15 @@ func decode(ctx context.Context, p *graphrun.Program, inputs []*graph.Value, pos
 		}
 	}
 	for i := range tokens {
-		earlier.Set(tensor.IntScalar(int64(positions-tokens+i)), 0)
-		from := time.Now()
+		earlierCount.Set(tensor.IntScalar(int64(positions-tokens+i)), 0)
+		start := time.Now()
 		if err := p.RunInto(ctx, in, out); err != nil {
 			return nil, nil, err
 		}
-		times = append(times, time.Since(from))
+		times = append(times, time.Since(start))
 		next := out["next"].At(0, 0)
 		token.Set(next, 0, 0)
-		text = append(text, next.Int())
+		generated = append(generated, next.Int())
 	}
-	return text, times, nil
+	return generated, times, nil
 }

@@ -103,9 +103,9 @@ func compare(g *graph.Graph) error {
 		return err
 	}
 	plan := p.Report()
-	for _, done := range plan.Passes {
-		if done.Pass == cse.Name {
-			fmt.Printf("pass %s (%s): %s\n", done.Pass, done.Doc, done.Did)
+	for _, entry := range plan.Passes {
+		if entry.Pass == cse.Name {
+			fmt.Printf("pass %s (%s): %s\n", entry.Pass, entry.Doc, entry.Did)
 		}
 	}
 	fmt.Println("outputs not checked after every pass:", len(plan.Unchecked))
@@ -114,7 +114,7 @@ func compare(g *graph.Graph) error {
 	if err != nil {
 		return err
 	}
-	defined, err := graph.Evaluate(g, in)
+	references, err := graph.Evaluate(g, in)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func compare(g *graph.Graph) error {
 		if err != nil {
 			return err
 		}
-		want, err := tensor.ToSlice[float32](defined[name])
+		want, err := tensor.ToSlice[float32](references[name])
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ const domain = "com.example"
 // export writes an ONNX file as an exporter would. The network downsamples a photo and applies a block of ConvNeXt,
 // whose norm is a custom operator. Two heads follow, each with its own pooling of the same image.
 func export(path string) error {
-	const c, wide, classes = 16, 64, 10
+	const channels, wideChannels, classes = 16, 64, 10
 	g := &pb.GraphProto{Name: "convnext_block",
 		Input:  []*pb.ValueInfoProto{info("photo", 1, 3, 64, 64)},
 		Output: []*pb.ValueInfoProto{info("class"), info("score")},
@@ -30,18 +30,18 @@ func export(path string) error {
 		g.Node = append(g.Node, n)
 	}
 	node("AveragePool", "small", append(ints("kernel_shape", 4, 4), ints("strides", 4, 4)...), "photo")
-	node("Conv", "stem", ints("pads", 1, 1, 1, 1), "small", weight("w0", c, 3, 3, 3))
-	node("Conv", "depthwise", append(ints("pads", 3, 3, 3, 3), group(c)), "stem", weight("w1", c, 1, 7, 7))
+	node("Conv", "stem", ints("pads", 1, 1, 1, 1), "small", weight("w0", channels, 3, 3, 3))
+	node("Conv", "depthwise", append(ints("pads", 3, 3, 3, 3), group(channels)), "stem", weight("w1", channels, 1, 7, 7))
 	epsilon := &pb.AttributeProto{Name: "epsilon", Type: pb.AttributeFloat, F: 1e-5}
 	node("ChannelNorm", "norm", []*pb.AttributeProto{epsilon}, "depthwise")
-	node("Conv", "widen", nil, "norm", weight("w2", wide, c, 1, 1))
+	node("Conv", "widen", nil, "norm", weight("w2", wideChannels, channels, 1, 1))
 	node("Relu", "act", nil, "widen")
-	node("Conv", "narrow", nil, "act", weight("w3", c, wide, 1, 1))
+	node("Conv", "narrow", nil, "act", weight("w3", channels, wideChannels, 1, 1))
 	node("Add", "joined", nil, "narrow", "stem")
 	for _, head := range []string{"class", "score"} {
 		node("GlobalAveragePool", head+"_pool", nil, "joined")
 		node("Flatten", head+"_flat", nil, head+"_pool")
-		node("Gemm", head, nil, head+"_flat", weight("w_"+head, c, classes))
+		node("Gemm", head, nil, head+"_flat", weight("w_"+head, channels, classes))
 	}
 	data := pb.Marshal(&pb.ModelProto{IrVersion: 8, Graph: g,
 		OpsetImport: []*pb.OperatorSetIDProto{{Version: 17}, {Domain: domain, Version: 1}}})
@@ -60,10 +60,12 @@ func info(name string, dims ...int64) *pb.ValueInfoProto {
 	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{TensorType: t}}
 }
 
+// ints returns a list with one attribute of integers.
 func ints(name string, v ...int64) []*pb.AttributeProto {
 	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInts, Ints: v}}
 }
 
+// group returns the attribute group of a convolution.
 func group(n int64) *pb.AttributeProto {
 	return &pb.AttributeProto{Name: "group", Type: pb.AttributeInt, I: n}
 }

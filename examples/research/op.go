@@ -105,17 +105,17 @@ func normReference(x *tensor.Tensor, eps float64) *tensor.Tensor {
 	y := tensor.Zeros(x.DType, x.Shape...)
 	n := float64(x.Shape[1])
 	for i := range x.Numel() / max(x.Shape[1], 1) {
-		h, w := x.Shape[2], x.Shape[3]
-		b, r, p := i/(h*w), i/w%h, i%w
+		height, width := x.Shape[2], x.Shape[3]
+		image, row, column := i/(height*width), i/width%height, i%width
 		var sum, squares float64
 		for c := range x.Shape[1] {
-			v := x.At(b, c, r, p).Float()
+			v := x.At(image, c, row, column).Float()
 			sum, squares = sum+v, squares+v*v
 		}
 		mean := sum / n
 		for c := range x.Shape[1] {
-			v := (x.At(b, c, r, p).Float() - mean) / math.Sqrt(squares/n-mean*mean+eps)
-			y.Set(tensor.FloatScalar(v), b, c, r, p)
+			v := (x.At(image, c, row, column).Float() - mean) / math.Sqrt(squares/n-mean*mean+eps)
+			y.Set(tensor.FloatScalar(v), image, c, row, column)
 		}
 	}
 	return y

@@ -80,6 +80,7 @@ func begin(p *layout.Problem, channelsLast bool) *orders {
 	return o
 }
 
+// descend improves the orders of all values until none changes.
 func (o *orders) descend() {
 	for better := true; better; {
 		better = false
@@ -100,7 +101,7 @@ func (o *orders) improve(v *graph.Value) bool {
 	best, least := previous, o.cost(nodes, inputs)
 	for _, order := range o.problem.Orders(v) {
 		o.order[v] = order
-		if cost := o.cost(nodes, inputs); cost < least*0.999 {
+		if cost := o.cost(nodes, inputs); cost < least*0.999 { // rounding errors are no improvement
 			best, least = order, cost
 		}
 	}
@@ -165,8 +166,8 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 	return least
 }
 
-// readCost returns the cost of reading an operand in its layout. If the implementation cannot read this layout, the
-// cost includes a copy.
+// readCost returns the cost of reading operand k, which is a, in its layout. If the implementation cannot read this
+// layout, the cost includes a copy.
 func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
 	meta := a.Meta()
 	work, ok := impl.Read(call, walk, k, meta)

@@ -103,7 +103,8 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. Plans with
 // equal decisions compute the same bits for each row, so planAt returns one of these plans for all of them, and callers
-// compare pointers. Beyond maxPlans kept plans, a plan equals no other, which only prevents joining.
+// compare pointers. If maxPlans plans are kept, a new plan is not kept, and equals no other. This only prevents
+// joining.
 func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows

@@ -156,8 +156,8 @@ func (c *Cache) ContentKey(storage *tensor.Storage) Key {
 	return k
 }
 
-// Share returns a storage with the same contents that is mapped from an entry. It returns s itself if there is none
-// and none can be written.
+// Share returns a storage with the same contents that is mapped from an entry. It returns storage itself if there is no
+// entry and none can be written.
 func (c *Cache) Share(storage *tensor.Storage) *tensor.Storage {
 	k := c.ContentKey(storage)
 	if shared := c.Find(k); shared != nil {

@@ -60,11 +60,11 @@ func checkEntry(r io.Reader, size int64, k Key) error {
 	}
 	sum, buffer := uint32(0), make([]byte, min(size, bufferSize))
 	for left := size - headerSize; left > 0; {
-		part := buffer[:min(left, int64(len(buffer)))]
-		if _, err := io.ReadFull(r, part); err != nil {
+		block := buffer[:min(left, int64(len(buffer)))]
+		if _, err := io.ReadFull(r, block); err != nil {
 			return errDamaged
 		}
-		sum, left = crc32.Update(sum, castagnoli, part), left-int64(len(part))
+		sum, left = crc32.Update(sum, castagnoli, block), left-int64(len(block))
 	}
 	if sum != binary.LittleEndian.Uint32(header[56:]) {
 		return errDamaged
@@ -117,8 +117,8 @@ func (c *Cache) write(k Key, data []byte) (err error) {
 	if err == nil {
 		err = file.Sync()
 	}
-	if closing := file.Close(); err == nil {
-		err = closing
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
 	}
 	if err == nil {
 		err = os.Rename(file.Name(), c.path(k))

@@ -82,12 +82,12 @@ func caches(fsys fs.FS) []string {
 	list := []string{}
 	dirs, _ := fs.Glob(fsys, "sys/devices/system/cpu/cpu0/cache/index*") // the pattern is valid
 	for _, dir := range dirs {
-		read := func(name string) string {
+		property := func(name string) string {
 			b, _ := fs.ReadFile(fsys, path.Join(dir, name)) // an absent file is an unknown property
 			return strings.TrimSpace(string(b))
 		}
-		if size := read("size"); size != "" {
-			list = append(list, fmt.Sprintf("L%s %s %siB", read("level"), strings.ToLower(read("type")), size))
+		if size := property("size"); size != "" {
+			list = append(list, fmt.Sprintf("L%s %s %siB", property("level"), strings.ToLower(property("type")), size))
 		}
 	}
 	return list

@@ -16,7 +16,8 @@ func Attrs(h hash.Hash, n *graph.Node) bool {
 	return n.Attrs == nil || writeValue(h, reflect.ValueOf(n.Attrs))
 }
 
-// writeValue writes a value with its type. Values have the same bytes only if they are identical.
+// writeValue writes a value with its type. Values have the same bytes only if they are identical. It returns false for
+// a value that only its address identifies.
 func writeValue(h hash.Hash, v reflect.Value) bool {
 	if !v.IsValid() {
 		fmt.Fprint(h, "nil;")
@@ -55,7 +56,7 @@ func writeValue(h hash.Hash, v reflect.Value) bool {
 	return true
 }
 
-// writeParts writes the elements of a list or the fields of a struct.
+// writeParts is writeValue for a list or a struct: it writes the elements or the fields.
 func writeParts(h hash.Hash, v reflect.Value) bool {
 	count, part := 0, v.Index
 	switch v.Kind() {

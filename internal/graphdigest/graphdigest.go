@@ -19,8 +19,8 @@ import (
 // hashBlock is the number of bytes that are hashed between two checks of the context.
 const hashBlock = 1 << 20
 
-// Write writes a graph to a hash. data writes the data of a constant, also of graphs that are attributes. A
-// graph with an op or an attribute that a graph file cannot express is an error.
+// Write writes a graph to a hash. data writes the data of a constant. It is also called for the constants of graphs
+// that are attributes. A graph with an op or an attribute that a graph file cannot express is an error.
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
 	bare := *g
 	bare.Constants = nil // the file format may name files instead of data
@@ -83,7 +83,7 @@ func Data(ctx context.Context, h hash.Hash) func(*graph.Value) error {
 
 // Pins calls add for each pin of a graph, with the name of the value, node or output, and the text of the pin.
 func Pins(g *graph.Graph, add func(name, pin string)) {
-	list := func(name string, p graph.Pin) {
+	addPin := func(name string, p graph.Pin) {
 		if p.SetsLayout() {
 			add(name, graph.Pin{Format: p.Format, Order: p.Order}.String())
 		}
@@ -95,14 +95,14 @@ func Pins(g *graph.Graph, add func(name, pin string)) {
 		}
 	}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
-		list(v.Name, v.Pin)
+		addPin(v.Name, v.Pin)
 	}
 	for _, n := range g.Nodes {
-		list(n.Name, n.Pin)
+		addPin(n.Name, n.Pin)
 	}
 	for _, output := range g.Outputs {
 		if g.Value(output.Name) == nil { // otherwise the file has the pin, and the name means the value elsewhere
-			list(output.Name, output.Pin)
+			addPin(output.Name, output.Pin)
 		}
 	}
 }

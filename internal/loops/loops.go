@@ -117,22 +117,22 @@ func (l *Loop) ElementNS() float64 {
 	if l.code == nil {
 		return 0
 	}
-	const perNS = 12 // instructions; estimated for arm64
-	lanes, work := 16, 0
+	const perNS = 12     // instructions; estimated for arm64
+	lanes, work := 16, 0 // work is in instructions
 	switch {
 	case machine.Host().Has(machine.NEON):
 		lanes = 4
 	case !machine.Host().Has(machine.Vector512):
 		lanes = 8
 	}
-	wide := false
+	has64Bits := false
 	for _, inst := range l.loop.Code.Insts {
-		wide = wide || inst.DType.Size() == 8
+		has64Bits = has64Bits || inst.DType.Size() == 8
 		if work++; !inst.Op.Primitive() {
 			work += functionWork
 		}
 	}
-	if wide {
+	if has64Bits {
 		lanes /= 2
 	}
 	return float64(max(1, work)) / float64(lanes*perNS)
@@ -223,19 +223,19 @@ func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, r
 // runPieces runs rows that are too long for one call, in several calls per row. If the code cannot be mapped into
 // memory, runPieces does nothing and returns false.
 func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
-	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
+	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer // outputs and operands, and folds
 	for {
-		piece := append(buf[:0], ptrs...)
+		piecePtrs := append(buf[:0], ptrs...)
 		for begin := 0; ; {
 			n := min(l.maxElementsPerCall, rowLen-begin)
-			if err := l.code.Run(s.args, piece, strides, n, 1); err != nil {
+			if err := l.code.Run(s.args, piecePtrs, strides, n, 1); err != nil {
 				return false
 			}
 			if begin += n; begin == rowLen {
 				break
 			}
 			interrupt.Check(s.Context)
-			advance(piece[:len(l.elementStrides)], l.elementStrides, n)
+			advance(piecePtrs[:len(l.elementStrides)], l.elementStrides, n)
 		}
 		if rowCount--; rowCount == 0 {
 			return true
@@ -268,11 +268,11 @@ func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, ro
 		}
 	}
 	// The interpreter takes one address of accumulators for all rows of a call, so each call runs one row.
-	foldsAt := len(ptrs) - l.foldCount
+	firstFold := len(ptrs) - l.foldCount
 	accs := s.accs[:l.foldCount]
 	for {
-		copy(accs, ptrs[foldsAt:])
-		l.interpretedRow(s, ptrs[:foldsAt], strides[:foldsAt], accs, rowLen)
+		copy(accs, ptrs[firstFold:])
+		l.interpretedRow(s, ptrs[:firstFold], strides[:firstFold], accs, rowLen)
 		if rowCount--; rowCount == 0 {
 			break
 		}
@@ -288,8 +288,8 @@ func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, ac
 		return
 	}
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
-	for piece := append(buf[:0], ptrs...); ; advance(piece, l.elementStrides, callElements) {
-		l.runner.Run(nil, piece, strides, accs, min(callElements, rowLen), 1)
+	for piecePtrs := append(buf[:0], ptrs...); ; advance(piecePtrs, l.elementStrides, callElements) {
+		l.runner.Run(nil, piecePtrs, strides, accs, min(callElements, rowLen), 1)
 		if rowLen -= callElements; rowLen <= 0 {
 			return
 		}

@@ -77,7 +77,8 @@ func signed(bits int) func(dst, text []byte) error {
 	}
 }
 
-// float returns a setter of floating-point numbers. Numbers beyond the range of the dtype are rejected.
+// float returns a setter of floating-point numbers, which are parsed as float32 or float64, by bits, and stored by put.
+// Numbers beyond the range of this float type are rejected, and texts such as NaN that do not begin with a digit or -.
 func float(bits int, put func(dst []byte, x float64)) func(dst, text []byte) error {
 	return func(dst, text []byte) error {
 		x, err := strconv.ParseFloat(string(text), bits)

@@ -92,9 +92,9 @@ func Scalar(v any) (tensor.Scalar, bool) {
 		if len(x) != 2 {
 			return tensor.Scalar{}, false
 		}
-		re, ok := Float(x[0])
-		im, ok2 := Float(x[1])
-		return tensor.ComplexScalar(complex(re, im)), ok && ok2
+		re, reOK := Float(x[0])
+		im, imOK := Float(x[1])
+		return tensor.ComplexScalar(complex(re, im)), reOK && imOK
 	}
 	return tensor.ScalarOf(v)
 }

@@ -61,7 +61,7 @@ func decode(data []byte, m Message, depth int) error {
 }
 
 // coder encodes the fields of a message, or decodes one of them. A field with another wire type than the message
-// declares is skipped, as protobuf skips unknown fields.
+// declares is skipped, as protobuf skips unknown fields. The methods take the number n of a field, and its address to.
 type coder struct {
 	encodes bool
 	out     []byte // the encoded fields
@@ -181,13 +181,13 @@ type format[T any] struct {
 // A negative int32 is encoded with the sign extended to 64 bits, as protobuf requires.
 var (
 	int32Format = format[int32]{protowire.VarintType, func(v int32) uint64 { return uint64(v) },
-		func(w uint64) int32 { return int32(w) }}
+		func(word uint64) int32 { return int32(word) }}
 	int64Format = format[int64]{protowire.VarintType, func(v int64) uint64 { return uint64(v) },
-		func(w uint64) int64 { return int64(w) }}
+		func(word uint64) int64 { return int64(word) }}
 	uint64Format = format[uint64]{protowire.VarintType, func(v uint64) uint64 { return v },
-		func(w uint64) uint64 { return w }}
+		func(word uint64) uint64 { return word }}
 	float32Format = format[float32]{protowire.Fixed32Type, func(v float32) uint64 { return uint64(math.Float32bits(v)) },
-		func(w uint64) float32 { return math.Float32frombits(uint32(w)) }}
+		func(word uint64) float32 { return math.Float32frombits(uint32(word)) }}
 	float64Format = format[float64]{protowire.Fixed64Type, math.Float64bits, math.Float64frombits}
 )
 
@@ -207,11 +207,11 @@ func optionalNumber[T any](c *coder, n protowire.Number, f format[T], to **T) bo
 	if !c.reads(n, f.kind) {
 		return false
 	}
-	w, _ := consumeWord(c.value, f.kind)
+	word, _ := consumeWord(c.value, f.kind)
 	if *to == nil {
 		*to = new(T)
 	}
-	**to = f.decode(w)
+	**to = f.decode(word)
 	return true
 }
 
@@ -250,12 +250,12 @@ func appendWord(out []byte, kind protowire.Type, word uint64) []byte {
 	return protowire.AppendVarint(out, word)
 }
 
-// consumeWord returns a number and its size, which is negative if data does not begin with a number.
+// consumeWord returns a number and its size in bytes, which is negative if data does not begin with a number.
 func consumeWord(data []byte, kind protowire.Type) (uint64, int) {
 	switch kind {
 	case protowire.Fixed32Type:
-		w, n := protowire.ConsumeFixed32(data)
-		return uint64(w), n
+		word, size := protowire.ConsumeFixed32(data)
+		return uint64(word), size
 	case protowire.Fixed64Type:
 		return protowire.ConsumeFixed64(data)
 	}

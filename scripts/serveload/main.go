@@ -150,8 +150,9 @@ func measure(url string, bodies [][]byte, headerLength int, want [][]byte, clien
 	elapsed := time.Since(start)
 	slices.Sort(times)
 	if r.Requests = len(times); r.Requests > 0 {
-		at := func(share float64) float64 { return times[int(share*float64(len(times)-1))].Seconds() * 1e3 }
-		r.RowsPerSecond, r.P50, r.P99, r.Longest = float64(len(times))/elapsed.Seconds(), at(0.5), at(0.99), at(1)
+		quantile := func(share float64) float64 { return times[int(share*float64(len(times)-1))].Seconds() * 1e3 }
+		r.RowsPerSecond, r.P50, r.P99, r.Longest = float64(len(times))/elapsed.Seconds(), quantile(0.5),
+			quantile(0.99), quantile(1)
 	}
 	return r
 }

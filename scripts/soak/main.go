@@ -30,8 +30,8 @@ type tensors = map[string]*tensor.Tensor
 type subject struct {
 	name    string
 	program *graphrun.Program
-	in      []tensors
-	want    []map[string]uint64
+	in      []tensors           // by size
+	want    []map[string]uint64 // by size: the hash of each result
 }
 
 var seed = maphash.MakeSeed()
@@ -119,6 +119,7 @@ type retainedOutput struct {
 	sum   uint64 // their hash
 }
 
+// run runs random programs with random inputs. It returns the first error.
 func (w *worker) run(ctx context.Context, all []*subject) error {
 	for ctx.Err() == nil {
 		s, use := all[w.rng.IntN(len(all))], w.rng.IntN(len(resultUses))
@@ -131,7 +132,7 @@ func (w *worker) run(ctx context.Context, all []*subject) error {
 	return nil
 }
 
-// runOnce runs a program, and checks and uses its results.
+// runOnce runs a program with input k, and checks its results. use is an index of resultUses.
 func (w *worker) runOnce(ctx context.Context, s *subject, k, use int) error {
 	out, err := s.program.Run(ctx, s.in[k])
 	if err != nil {
@@ -235,23 +236,23 @@ func checkGrowth(rss []int) error {
 }
 
 func soak() error {
-	span := flag.Duration("for", time.Minute, "how long to run")
+	duration := flag.Duration("for", time.Minute, "how long to run")
 	every := flag.Duration("every", 0, "how often to print; 0: a sixtieth of the time")
 	goroutines := flag.Int("goroutines", 4, "number of goroutines that run programs")
 	threads := flag.Int("threads", 2, "threads of a run")
-	seed := flag.Uint64("seed", 1, "seed for the order of runs")
+	orderSeed := flag.Uint64("seed", 1, "seed for the order of runs")
 	flag.Parse()
-	if *span <= 0 || *goroutines <= 0 || *threads <= 0 || *every < 0 {
+	if *duration <= 0 || *goroutines <= 0 || *threads <= 0 || *every < 0 {
 		return fmt.Errorf("-for, -goroutines and -threads must be positive, and -every not negative")
 	}
 	if *every == 0 {
-		*every = max(*span/60, time.Second/10)
+		*every = max(*duration/60, time.Second/10)
 	}
 	all, err := subjects(context.Background(), *threads)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), *span, nil)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), *duration, nil)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -259,7 +260,7 @@ func soak() error {
 	var wait sync.WaitGroup
 	for i := range *goroutines {
 		wait.Go(func() {
-			w := &worker{rng: rand.New(rand.NewPCG(*seed, uint64(i))), runs: runs}
+			w := &worker{rng: rand.New(rand.NewPCG(*orderSeed, uint64(i))), runs: runs}
 			if err := w.run(ctx, all); err != nil {
 				fail(err)
 			}

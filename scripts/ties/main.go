@@ -27,7 +27,7 @@ import (
 // stopped ends planning when the plans are compared.
 var stopped = errors.New("the plans are compared")
 
-// plan is what the rule decides.
+// plan has the figures of a chosen plan.
 type plan struct {
 	ps     int64 // the cost in picoseconds
 	copies int   // inserted copies

@@ -56,12 +56,13 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 		// In Go, a shift by 64 gives 0.
 		w[k] = TwoOverPi[bit/64+uint(k)]<<(bit%64) | TwoOverPi[bit/64+uint(k)+1]>>(64-bit%64)
 	}
+	// The product in quarter turns is top, mid, l2. Its first two bits are the integer part modulo 4.
 	h2, l2 := bits.Mul64(w[2], m)
 	h1, l1 := bits.Mul64(w[1], m)
 	mid, carry := bits.Add64(l1, h2, 0)
 	top := w[0]*m + h1 + carry
 	q = int(top >> 62)
-	hi, lo := top<<2|mid>>62, mid<<2|l2>>62
+	hi, lo := top<<2|mid>>62, mid<<2|l2>>62 // the fraction
 	sign := 1.0
 	if hi >= 1<<63 { // nearer to the next quarter turn
 		var borrow uint64
@@ -73,6 +74,7 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 	// Every angle is at least 2^-62 quarter turns from a multiple of a quarter turn.
 	z := uint(bits.LeadingZeros64(hi))
 	hi, lo = hi<<z|lo>>(64-z), lo<<z
+	// f has the first 53 significant bits of the fraction, and g the other bits.
 	unit := math.Ldexp(sign, -int(z)-64)
 	f, g := float64(hi>>11<<11)*unit, float64(float64(hi<<53>>53)*unit)+float64(float64(lo)*unit*0x1p-64)
 	r = f * PiOver2[0]
@@ -122,7 +124,7 @@ func quadrantOf(q int, r, low float64) float64 {
 	return y
 }
 
-// SinCos returns the sine and the cosine.
+// SinCos returns the sine and the cosine of x.
 func SinCos(x float64) (sin, cos float64) {
 	q, r, low := reduceAngle(x)
 	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
@@ -134,6 +136,7 @@ func SinCos(x float64) (sin, cos float64) {
 	return math.Float64frombits(u ^ turn<<62&signBit), math.Float64frombits(v ^ (turn+1)<<62&signBit)
 }
 
+// signBit is the sign bit of a float64.
 const signBit = 1 << 63
 
 // tan is sin/cos, or -cos/sin. Like the inverse functions below, it selects by conditional moves of bits, because a
@@ -220,12 +223,15 @@ var eighths = [8]eighth{
 	{0, 1, math.Pi / 2, halfPiRest}, {},
 }
 
+// tanSixteenth is the tangent of a sixteenth of a turn.
 const tanSixteenth = math.Sqrt2 - 1
 
 // arctan returns the angle of (x, y) for y >= 0: the sum of the angle of the nearest eighth and the angle of (x, y)
 // rotated back by that eighth. It selects the nearest eighth without a branch, because such a branch would be
 // unpredictable.
 func arctan(y, x float64) float64 {
+	// k+m+n is an index in eighths. k is 4 if x is negative. m is 1 if the angle to the x axis exceeds a sixteenth of a
+	// turn, and n if it exceeds three sixteenths.
 	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
 	a := math.Abs(x)
 	if y > a*tanSixteenth {

@@ -85,35 +85,36 @@ func erfcTail(a float64) float64 {
 	return (q + lost/d) * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 
-// inverse is a rational function over/under. Its variable is the distance from one end of an interval.
-type inverse struct{ over, under [8]float64 }
+// rational is a rational function. The constant coefficients come first.
+type rational struct{ numerator, denominator [8]float64 }
 
 // For |x| <= 3/4, Erfinv is x * inverseMiddle(9/16 - x^2). For greater |x|, let s = sqrt(-log(1-|x|)). Erfinv is then
 // inverseNear(s - 1.175) for s < 2.75, and inverseFar(s - 2.75) otherwise, with the sign of x. The relative errors are
 // below 2^-53.
 var (
-	inverseMiddle = inverse{over: [8]float64{1.0845597967968248, 7.160921199707379, 18.039487150473597,
+	inverseMiddle = rational{numerator: [8]float64{1.0845597967968248, 7.160921199707379, 18.039487150473597,
 		21.727106021614006, 12.832151510619875, 3.408658782601145, 0.31730417194039606, 0.004629517836199464},
-		under: [8]float64{1, 7.121354241112377, 19.70783200731746, 26.78300806716227, 18.607684554381887,
+		denominator: [8]float64{1, 7.121354241112377, 19.70783200731746, 26.78300806716227, 18.607684554381887,
 			6.247619308964538, 0.8535064285470091, 0.030108495873496597}}
-	inverseNear = inverse{over: [8]float64{0.8109834824333282, 3.0136707809141834, 4.690242649256962,
+	inverseNear = rational{numerator: [8]float64{0.8109834824333282, 3.0136707809141834, 4.690242649256962,
 		3.935682578084236, 1.8920872541615683, 0.5049083040532555, 0.06566718467335704, 0.003023136494884774},
-		under: [8]float64{1, 2.4697309508025342, 2.6177361444624343, 1.4637060077497044, 0.438415192578641,
+		denominator: [8]float64{1, 2.4697309508025342, 2.6177361444624343, 1.4637060077497044, 0.438415192578641,
 			0.062165436701459506, 0.0030221856081606878, 1.561887469535752e-08}}
-	inverseFar = inverse{over: [8]float64{2.453983256287524, 5.3411725702207296, 4.675909621802425, 2.129400865369979,
+	inverseFar = rational{numerator: [8]float64{2.453983256287524, 5.3411725702207296, 4.675909621802425, 2.129400865369979,
 		0.5398604428161864, 0.07491685936197641, 0.0051257798429259985, 0.00012739805065419753},
-		under: [8]float64{1, 1.750913704292424, 1.162384760581555, 0.37698021029078504, 0.06209454604688779,
+		denominator: [8]float64{1, 1.750913704292424, 1.162384760581555, 0.37698021029078504, 0.06209454604688779,
 			0.004776619224453628, 0.00012738596626895806, 1.0422241086293693e-10}}
 )
 
-func (q *inverse) at(t float64) float64 {
-	a, b, z := &q.over, &q.under, t*t
+// at returns the value of the function at t.
+func (function *rational) at(t float64) float64 {
+	a, b, z := &function.numerator, &function.denominator, t*t
 	w := z * z
-	over := (a[4] + float64(t*a[5])) + float64(z*(a[6]+float64(t*a[7])))
-	over = ((a[0] + float64(t*a[1])) + float64(z*(a[2]+float64(t*a[3])))) + float64(w*over)
-	under := (b[4] + float64(t*b[5])) + float64(z*(b[6]+float64(t*b[7])))
-	under = ((b[0] + float64(t*b[1])) + float64(z*(b[2]+float64(t*b[3])))) + float64(w*under)
-	return over / under
+	numerator := (a[4] + float64(t*a[5])) + float64(z*(a[6]+float64(t*a[7])))
+	numerator = ((a[0] + float64(t*a[1])) + float64(z*(a[2]+float64(t*a[3])))) + float64(w*numerator)
+	denominator := (b[4] + float64(t*b[5])) + float64(z*(b[6]+float64(t*b[7])))
+	denominator = ((b[0] + float64(t*b[1])) + float64(z*(b[2]+float64(t*b[3])))) + float64(w*denominator)
+	return numerator / denominator
 }
 
 // Erfinv returns the inverse of the error function.

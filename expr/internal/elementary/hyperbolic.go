@@ -8,8 +8,8 @@ const overflowThreshold = 709
 // For x above negligibleExp, exp(-2x) is negligible: it is less than half an ulp of 1.
 const negligibleExp = 22
 
-// halfSquare is e^2 / 2.
-const halfSquare = math.E * math.E / 2
+// halfESquared is e^2 / 2.
+const halfESquared = math.E * math.E / 2
 
 // sinhPoly is (sinh(x)-x)/x^3 in x^2 for |x| <= 1, exact to 2^-66.
 var sinhPoly = [...]float64{0.16666666666666666, 0.008333333333333333, 0.00019841269841269773, 2.755731922404034e-06,
@@ -32,7 +32,7 @@ func sinh(x float64) float64 {
 	case a <= overflowThreshold:
 		return math.Copysign(0.5*Exp(a), x)
 	default:
-		return math.Copysign(Exp(a-2)*halfSquare, x)
+		return math.Copysign(Exp(a-2)*halfESquared, x)
 	}
 }
 
@@ -44,7 +44,7 @@ func cosh(x float64) float64 {
 	case a <= overflowThreshold:
 		return 0.5 * Exp(a)
 	default:
-		return Exp(a-2) * halfSquare
+		return Exp(a-2) * halfESquared
 	}
 }
 

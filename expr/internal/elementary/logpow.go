@@ -27,8 +27,8 @@ func mantissaOf(x float64) (n, m float64) {
 	return float64(int64(i)>>52) - shift, math.Float64frombits(i&(1<<52-1) + origin)
 }
 
-// logTerms returns f, f^2/2 and log(m) - (f - f^2/2), where m = 1+f is from 2/3 to 4/3.
-func logTerms(m float64) (f, half, rest float64) {
+// logTerms returns f, f^2/2 and rest = log(m) - (f - f^2/2), where m = 1+f is from 2/3 to 4/3.
+func logTerms(m float64) (f, halfSquare, rest float64) {
 	f = m - 1
 	s := f / (2 + f)
 	z := s * s
@@ -37,15 +37,15 @@ func logTerms(m float64) (f, half, rest float64) {
 	even := c[0] + float64(u*(c[2]+float64(u*(c[4]+float64(u*c[6])))))
 	odd := c[1] + float64(u*(c[3]+float64(u*(c[5]+float64(u*c[7])))))
 	p := float64(z * ((2.0/3 + float64(u*odd)) + float64(z*even)))
-	half = float64(0.5 * f * f)
-	return f, half, s * (half + p)
+	halfSquare = float64(0.5 * f * f)
+	return f, halfSquare, s * (halfSquare + p)
 }
 
 // logParts returns log(m) as a sum of two numbers. The first number has 21 bits.
 func logParts(m float64) (hi, lo float64) {
-	f, half, rest := logTerms(m)
-	hi = math.Float64frombits(math.Float64bits(f-half) &^ (1<<32 - 1))
-	return hi, ((f - hi) - half) + rest
+	f, halfSquare, rest := logTerms(m)
+	hi = math.Float64frombits(math.Float64bits(f-halfSquare) &^ (1<<32 - 1))
+	return hi, ((f - hi) - halfSquare) + rest
 }
 
 // log(2), log2(e) and log10(2) as sums of two parts. The first parts have few bits, so that their products with the
@@ -75,8 +75,8 @@ func Log(x float64) float64 {
 	even := c[0] + float64(u*(c[2]+float64(u*(c[4]+float64(u*c[6])))))
 	odd := c[1] + float64(u*(c[3]+float64(u*(c[5]+float64(u*c[7])))))
 	p := float64(z * ((2.0/3 + float64(u*odd)) + float64(z*even)))
-	half := float64(0.5 * f * f)
-	return float64(n*ln2First) - ((half - (float64(s*(half+p)) + float64(n*ln2Rest))) - f)
+	halfSquare := float64(0.5 * f * f)
+	return float64(n*ln2First) - ((halfSquare - (float64(s*(halfSquare+p)) + float64(n*ln2Rest))) - f)
 }
 
 // log1p is Log(u) + lost/u with u = 1+x, rounded, and its rounding error lost.
@@ -104,8 +104,8 @@ func log1p(x float64) float64 {
 	even := c[0] + float64(w*(c[2]+float64(w*(c[4]+float64(w*c[6])))))
 	odd := c[1] + float64(w*(c[3]+float64(w*(c[5]+float64(w*c[7])))))
 	p := float64(z * ((2.0/3 + float64(w*odd)) + float64(z*even)))
-	half := float64(0.5 * f * f)
-	return float64(n*ln2First) - ((half - (float64(s*(half+p)) + (float64(n*ln2Rest) + lost/u))) - f)
+	halfSquare := float64(0.5 * f * f)
+	return float64(n*ln2First) - ((halfSquare - (float64(s*(halfSquare+p)) + (float64(n*ln2Rest) + lost/u))) - f)
 }
 
 // log2 is n + log(m)*log2(e). Both factors are sums of two numbers.
@@ -121,14 +121,15 @@ func log2(x float64) float64 {
 	return sum + (rest + ((n - sum) + first))
 }
 
+// log10 is n*log10(2) + log(m)*log10(e), with log(m) as a sum of two numbers.
 func log10(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
 		return logSpecial(x)
 	}
 	n, m := mantissaOf(x)
-	f, half, rest := logTerms(m)
-	hi := f - half
-	low := float64(((f-hi)-half+rest)*math.Log10E) + float64(n*log10Rest)
+	f, halfSquare, rest := logTerms(m)
+	hi := f - halfSquare
+	low := float64(((f-hi)-halfSquare+rest)*math.Log10E) + float64(n*log10Rest)
 	return float64(n*log10Two) + (float64(hi*math.Log10E) + low)
 }
 
@@ -147,7 +148,7 @@ func Pow(x, y float64) float64 {
 	if math.Floor(y) != y {
 		return math.NaN()
 	}
-	if half := y * 0.5; math.Floor(half) != half {
+	if half := y * 0.5; math.Floor(half) != half { // y is odd
 		return -power(a, y)
 	}
 	return power(a, y)
@@ -183,10 +184,11 @@ func powerOfSum(t, rest float64) (p, low float64, k int64) {
 	return p, (1 - p) + v, int64(math.Float64bits(shifted)) - int64(math.Float64bits(0x1.8p52))
 }
 
+// powerOf2 returns 2^k, a normal number.
 func powerOf2(k int64) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
 
 // log2Sum returns log2(a) of a positive finite a as a sum of two numbers, exact to 2^-63. The formula is that of
-// log2Sum in package expand.
+// log2Sum in package expand. The suffix l marks the low part of a sum of two numbers: s + sl.
 func log2Sum(a float64) (hi, lo float64) {
 	n, m := mantissaOf(a)
 	f, d := m-1, m+1
@@ -212,7 +214,7 @@ func log2Sum(a float64) (hi, lo float64) {
 	return hi, ((n - hi) + k) + kl
 }
 
-// product multiplies two sums of two numbers.
+// product returns (a+al) * (b+bl) as a sum of two numbers. The product al*bl is omitted.
 func product(a, al, b, bl float64) (hi, lo float64) {
 	hi = float64(a * b)
 	return hi, math.FMA(a, bl, math.FMA(al, b, math.FMA(a, b, -hi)))
