@@ -34,7 +34,8 @@ type fact struct {
 	mod, rem int // mod is at least 1
 }
 
-// change is an entry of the trail: an expression, atom or condition, and the fact that it had before.
+// change is an entry of the trail: an expression with the fact that it had before, an atom that got a replacement, or a
+// condition that became a fact.
 type change struct {
 	expr *expr
 	fact *fact

@@ -164,7 +164,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 			panic(panicked)
 		}
 	}()
-	defer func() {
+	defer func() { // runs first, while env has the guards of the run
 		result.If = Truth(true)
 		for _, g := range env.guards[start.guards:] {
 			result.If = result.If.And(g)
