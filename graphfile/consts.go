@@ -248,11 +248,11 @@ func (l *loader) readConstant(offset int) error {
 
 // constData returns the data of a constant. If it fails, the int is the offset of the mistake in the file.
 func (l *loader) constData(decl *valueDecl) (*tensor.Tensor, int, error) {
-	dt, err := tensor.ParseDType(decl.dtype)
+	dtype, err := tensor.ParseDType(decl.dtype)
 	if err != nil {
 		return nil, decl.dtypeOffset, err
 	}
-	decl.graphDecl.DType = dt
+	decl.graphDecl.DType = dtype
 	declared, err := decl.graphDecl.Type(nil)
 	if err != nil {
 		return nil, decl.offset, err
@@ -321,14 +321,14 @@ func (l *loader) readConst(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, e
 	if err != nil {
 		return nil, withFileName(err, path, decl.file)
 	}
-	// numpy has no bfloat16: its bits are in a uint16 array.
-	bits := found.DType == tensor.Uint16 && meta.DType == tensor.BFloat16
-	if found.DType != meta.DType && !bits || !slices.Equal(found.Shape, meta.Shape) {
+	// numpy has no bfloat16: the file has the bits as a uint16 array.
+	isBFloat16 := found.DType == tensor.Uint16 && meta.DType == tensor.BFloat16
+	if found.DType != meta.DType && !isBFloat16 || !slices.Equal(found.Shape, meta.Shape) {
 		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),
 			meta.DType, tensor.ListString(meta.Shape))
 	}
 	t, err := read()
-	if err != nil || !bits {
+	if err != nil || !isBFloat16 {
 		return t, withFileName(err, path, decl.file)
 	}
 	return t.View(t.Meta.WithDType(tensor.BFloat16))

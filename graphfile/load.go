@@ -103,9 +103,9 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	l := newLoader(newSource(o.Name, folder, data), lookup, data)
 	l.ctx, l.openConst, l.unavailable = o.Context, o.Open, unavailable
 	if l.openConst == nil && o.Dir != "" {
-		c := newConstFiles(folder)
-		defer c.close()
-		l.openConst = c.open
+		openFiles := newConstFiles(folder)
+		defer openFiles.close()
+		l.openConst = openFiles.open
 	}
 	l.parse()
 	if len(l.errs) > 0 {
@@ -144,17 +144,17 @@ func rootErrors(g *graph.Graph, refused map[*graph.Node]*graph.Error) graph.Erro
 // several times; a graph of a million nodes has a hundred megabytes.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	size := 0
-	switch x := r.(type) {
+	switch source := r.(type) {
 	case interface{ Len() int }:
-		size = x.Len()
+		size = source.Len()
 	case *io.SectionReader:
-		size = int(min(x.Size(), maxPresize))
+		size = int(min(source.Size(), maxPresize))
 	case *os.File:
-		if st, err := x.Stat(); err == nil && st.Mode().IsRegular() {
-			size = int(min(st.Size(), maxPresize))
+		if info, err := source.Stat(); err == nil && info.Mode().IsRegular() {
+			size = int(min(info.Size(), maxPresize))
 		}
 	}
-	data := make([]byte, 0, size+512)
+	data := make([]byte, 0, size+512) // the last Read, which returns io.EOF, needs a buffer with free space
 	for {
 		interrupt.Check(ctx)
 		n, err := r.Read(data[len(data):min(len(data)+maxRead, cap(data))])

@@ -53,18 +53,19 @@ type loader struct {
 
 // rawOutput is an output as read.
 type rawOutput struct {
-	value  string
-	out    graph.Output
+	value  string       // the name of the value
+	out    graph.Output // without the value
 	offset int
 }
 
 // newLoader returns a loader. It estimates the number of nodes in data, so that lists of nodes need not grow.
 func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
-	n := bytes.Count(data, []byte(`"op"`))
-	p := &places{source: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
-	d := graph.NewDraft(lookup, n, p)
-	return &loader{draft: d, graph: d.Graph(), places: p, source: src, lookup: lookup, data: data,
-		rawNodes: make([]rawNode, 0, n), attrsCache: map[attrsKey]*decodedAttrs{}, declaredSymbols: map[string]bool{}}
+	nodes := bytes.Count(data, []byte(`"op"`))
+	places := &places{source: src, nodes: make([]int, 0, nodes), outputs: map[string]int{}}
+	draft := graph.NewDraft(lookup, nodes, places)
+	return &loader{draft: draft, graph: draft.Graph(), places: places, source: src, lookup: lookup, data: data,
+		rawNodes: make([]rawNode, 0, nodes), attrsCache: map[attrsKey]*decodedAttrs{},
+		declaredSymbols: map[string]bool{}}
 }
 
 // parse reads, resolves and sorts the graph in l.data.
@@ -101,16 +102,16 @@ func (l *loader) addError(e *graph.Error) {
 // mistake, from the JSON library.
 func (l *loader) syntaxError(err error) {
 	offset, msg := l.scan.offset(), err.Error()
-	var se *jsontext.SyntacticError
-	if errors.As(err, &se) {
-		offset, msg = l.base+int(se.ByteOffset), "invalid JSON: "+se.Err.Error()
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		offset, msg = l.base+int(syntactic.ByteOffset), "invalid JSON: "+syntactic.Err.Error()
 	}
 	place := func(offset int) string { // offset is an offset in data
 		p := l.source.position(l.base + offset)
 		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
 	}
-	if m := diagnose(l.data, place); m != nil {
-		offset, msg = l.base+m.offset, m.text
+	if mistake := diagnose(l.data, place); mistake != nil {
+		offset, msg = l.base+mistake.offset, mistake.text
 	}
 	if len(l.errs) == maxErrors {
 		l.errs = l.errs[:maxErrors-1]
@@ -169,20 +170,20 @@ func (l *loader) unknownKey(key string, offset int, want string) error {
 
 func (l *loader) readSymbols() error {
 	return l.scan.object(func(name string, offset int) error {
-		var b graph.Bounds
+		var bounds graph.Bounds
 		hintAt := -1
 		err := l.scan.object(func(key string, offset int) error {
 			switch key {
 			case "min":
-				return l.scan.integerTo(&b.Min)
+				return l.scan.integerTo(&bounds.Min)
 			case "max":
-				return l.scan.integerTo(&b.Max)
+				return l.scan.integerTo(&bounds.Max)
 			case "hint":
 				firstErr := len(l.errs)
 				var hint int
 				err := l.scan.integerTo(&hint)
 				if len(l.errs) == firstErr { // otherwise an error says that the hint is not an integer
-					b.Hint, hintAt = &hint, offset
+					bounds.Hint, hintAt = &hint, offset
 				}
 				return err
 			}
@@ -191,14 +192,14 @@ func (l *loader) readSymbols() error {
 		switch {
 		case name == "":
 			l.failAt(offset, "a symbol needs a name")
-		case b.Min < 0 || b.Max != 0 && b.Max < b.Min:
-			l.failAt(offset, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max)
-		case err == nil && b.Hint != nil && (*b.Hint < b.Min || b.Max > 0 && *b.Hint > b.Max):
-			l.failAt(hintAt, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *b.Hint, b.Min,
-				maxText(b))
+		case bounds.Min < 0 || bounds.Max != 0 && bounds.Max < bounds.Min:
+			l.failAt(offset, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, bounds.Min, bounds.Max)
+		case err == nil && bounds.Hint != nil && (*bounds.Hint < bounds.Min || bounds.Max > 0 && *bounds.Hint > bounds.Max):
+			l.failAt(hintAt, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *bounds.Hint, bounds.Min,
+				maxText(bounds))
 		}
 		l.addSymbol(name)
-		l.graph.Symbols[name], l.declaredSymbols[name] = b, true
+		l.graph.Symbols[name], l.declaredSymbols[name] = bounds, true
 		return err
 	})
 }

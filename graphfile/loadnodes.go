@@ -201,11 +201,11 @@ func (l *loader) readOperand(offset int) (graph.Arg, error) {
 // numberObject reads an operand of the form {"number": ...}. This form is for numbers without a literal in JSON: "NaN",
 // "Infinity", "-Infinity", or a complex number as a pair.
 func numberObject(v any) (tensor.Scalar, bool) {
-	m, ok := v.(map[string]any)
-	if !ok || len(m) != 1 {
+	object, ok := v.(map[string]any)
+	if !ok || len(object) != 1 {
 		return tensor.Scalar{}, false
 	}
-	return numerals.Scalar(m["number"])
+	return numerals.Scalar(object["number"])
 }
 
 // declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErr:].
@@ -288,12 +288,12 @@ func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 		l.draft.Complete(raw.node, op, raw.operands, nil)
 		return
 	}
-	a := l.decode(op, raw.attrs, raw.attrsOffset)
-	l.places.attrs = append(l.places.attrs, attrsPlace{raw.node.Number(), raw.attrsOffset, a.places})
-	if a.err != nil {
-		l.reject(raw, raw.attrsOffset+a.errOffset, a.err)
+	decoded := l.decode(op, raw.attrs, raw.attrsOffset)
+	l.places.attrs = append(l.places.attrs, attrsPlace{raw.node.Number(), raw.attrsOffset, decoded.places})
+	if decoded.err != nil {
+		l.reject(raw, raw.attrsOffset+decoded.errOffset, decoded.err)
 	}
-	l.draft.Complete(raw.node, op, raw.operands, a.attrs)
+	l.draft.Complete(raw.node, op, raw.operands, decoded.attrs)
 }
 
 // reject reports a mistake in a node. For ParseSome it records the mistake with the node; for other functions the
@@ -343,19 +343,19 @@ func (l *loader) addRefusals() {
 	}
 }
 
-// decode parses and decodes attributes. Equal attributes are decoded once. Symbolic sizes are decoded when the graph is
-// bound.
+// decode parses and decodes the attributes in raw, which begin at the given offset of the file. Equal attributes are
+// decoded once. Symbolic sizes are decoded when the graph is bound.
 func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
-	if a, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
-		return a
+	if decoded, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
+		return decoded
 	}
-	a := &decodedAttrs{places: map[string]int{}}
-	l.attrsCache[attrsKey{op, string(raw)}] = a
-	s := newScanner(raw, func(errAt int, err error) { a.err, a.errOffset = err, errAt-offset })
+	decoded := &decodedAttrs{places: map[string]int{}}
+	l.attrsCache[attrsKey{op, string(raw)}] = decoded
+	s := newScanner(raw, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
 	s.base = offset
 	attrs := graph.Attrs{}
-	if err := l.readAttrs(op.Schema, s, attrs, a.places); err != nil {
-		a.err, a.errOffset = err, s.offset()-offset
+	if err := l.readAttrs(op.Schema, s, attrs, decoded.places); err != nil {
+		decoded.err, decoded.errOffset = err, s.offset()-offset
 	}
 	for attr, v := range attrs {
 		name, ok := nameInRef(v)
@@ -363,16 +363,16 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 			continue
 		}
 		value := l.graph.Value(name)
-		if value == nil && a.err == nil {
-			a.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
-			a.errOffset = a.places[attr]
+		if value == nil && decoded.err == nil {
+			decoded.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
+			decoded.errOffset = decoded.places[attr]
 		}
 		attrs[attr] = graph.Ref{Value: value}
 	}
-	if a.err == nil {
-		a.attrs = l.draft.Attributes(op, attrs)
+	if decoded.err == nil {
+		decoded.attrs = l.draft.Attributes(op, attrs)
 	}
-	return a
+	return decoded
 }
 
 // readAttrs reads the attributes of an object into given, and their offsets relative to s.base into places.
@@ -395,10 +395,10 @@ func (l *loader) readAttrs(schema *graph.Schema, s *scanner, given graph.Attrs, 
 
 // nameInRef returns the name in {"value": name}. An attribute of this form refers to a value of the graph.
 func nameInRef(v any) (string, bool) {
-	m, ok := v.(map[string]any)
-	if !ok || len(m) != 1 {
+	object, ok := v.(map[string]any)
+	if !ok || len(object) != 1 {
 		return "", false
 	}
-	name, ok := m["value"].(string)
+	name, ok := object["value"].(string)
 	return name, ok
 }

@@ -27,11 +27,11 @@ func floatText(x float64, bits int) string {
 	if name := numerals.SpecialText(x); name != "" {
 		return `"` + name + `"`
 	}
-	t := strconv.FormatFloat(x, 'g', -1, bits)
-	if !strings.ContainsAny(t, ".e") {
-		t += ".0"
+	text := strconv.FormatFloat(x, 'g', -1, bits)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
 	}
-	return t
+	return text
 }
 
 // scalarText returns the JSON of a plain number. A complex one is a pair.
@@ -98,20 +98,20 @@ func (s *saver) attr(v any) error {
 		s.buf.WriteString(scalarText(x))
 		return nil
 	}
-	r := reflect.ValueOf(v)
-	switch r.Kind() {
+	reflected := reflect.ValueOf(v)
+	switch reflected.Kind() {
 	case reflect.Pointer:
-		if r.IsNil() {
+		if reflected.IsNil() {
 			return s.attr(nil)
 		}
-		return s.attr(r.Elem().Interface())
+		return s.attr(reflected.Elem().Interface())
 	case reflect.Slice:
 		s.buf.WriteByte('[')
-		for i := range r.Len() {
+		for i := range reflected.Len() {
 			if i > 0 {
 				s.buf.WriteString(", ")
 			}
-			if err := s.attr(r.Index(i).Interface()); err != nil {
+			if err := s.attr(reflected.Index(i).Interface()); err != nil {
 				return err
 			}
 		}
@@ -125,6 +125,7 @@ func (s *saver) attr(v any) error {
 // exactly.
 func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	element := elementText(t)
+	// walk writes the elements along dimension dim and all later dimensions. distance is that of the first of them.
 	var walk func(dim, distance int)
 	walk = func(dim, distance int) {
 		if dim == t.Rank() {
@@ -158,7 +159,7 @@ func elementText(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 	case t.DType.IsFloat():
 		dtype = tensor.Float64
 	}
-	convert := tensor.Converter(dtype, t.DType)
+	convert := tensor.Converter(dtype, t.DType) // converts 1 element below, so that its strides are 0
 	return func(b *bytes.Buffer, distance int) {
 		p := unsafe.Add(base, distance*size)
 		switch {

@@ -41,18 +41,18 @@ const packedOpset = 18
 
 // ONNXOp applies an ONNX operator to operands, as a part of the conversion of n.
 func (n *Node) ONNXOp(op string, attrs []*pb.AttributeProto, operands ...*Value) *Value {
-	f := *n.frame
-	f.opsets, f.continuation, f.skipErrors = map[string]int{"": packedOpset}, nil, false
-	inner := &Node{importer: n.importer, scope: n.scope, frame: &f, Opset: packedOpset, In: operands,
+	innerFrame := *n.frame
+	innerFrame.opsets, innerFrame.continuation, innerFrame.skipErrors = map[string]int{"": packedOpset}, nil, false
+	inner := &Node{importer: n.importer, scope: n.scope, frame: &innerFrame, Opset: packedOpset, In: operands,
 		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
 	for _, a := range attrs {
 		inner.attrs[a.Name] = a
 	}
-	c := n.opts.Table.Converters[Operator{"", op}]
-	if c == nil {
+	convertOperator := n.opts.Table.Converters[Operator{"", op}]
+	if convertOperator == nil {
 		n.Failf("the operator %s, which sequences need, is not supported", op)
 	}
-	return c(inner)[0]
+	return convertOperator(inner)[0]
 }
 
 // IntAttribute returns a list with one integer attribute, for [Node.ONNXOp].
@@ -172,7 +172,7 @@ func (n *Node) scalarOperand(i int) *Value {
 }
 
 // splitMembers divides the members into three ranges: the members before a position, the next width members, and the
-// later members. It returns the shapes and the elements of each range. width is 0 or 1.
+// later members. Of each range it returns the shapes (index 0) and the elements (index 1). width is 0 or 1.
 func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (before, middle, after [2]*Value) {
 	next := position
 	if width > 0 {
@@ -188,6 +188,7 @@ func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (befo
 		middle = [2]*Value{shapes[1], n.rowRange(p.data, start, end)}
 	}
 	before = [2]*Value{shapes[0], n.rowRange(p.data, IntVector(0), start)}
+	// Unlike the number of members, the number of elements may exceed toEnd.
 	after = [2]*Value{shapes[2].WithSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, IntVector(math.MaxInt))}
 	return before, middle, after
 }

@@ -25,24 +25,24 @@ func scan(n *Node) []*Value {
 		n.Failf("a batch of %d is not supported: want 1 to %d", batch, maxUnrolled)
 	}
 	var lists [][]any
-	for index := range batch {
-		part := make([]*Value, len(operands))
+	for row := range batch {
+		operandsOfRow := make([]*Value, len(operands))
 		for i, v := range operands {
 			if v == nil {
 				n.Failf("operands are missing")
 			}
-			part[i] = n.Op("select", graph.Attrs{"dim": 0, "index": index}, v)
+			operandsOfRow[i] = n.Op("select", graph.Attrs{"dim": 0, "index": row}, v)
 		}
-		for i, o := range n.scanOnce(part) {
-			if index == 0 {
+		for i, result := range n.scanOnce(operandsOfRow) {
+			if row == 0 {
 				lists = append(lists, nil)
 			}
-			lists[i] = append(lists[i], o)
+			lists[i] = append(lists[i], result)
 		}
 	}
 	out := make([]*Value, len(lists))
-	for i, l := range lists {
-		out[i] = n.Op("stack", graph.Attrs{"dim": 0}, l...)
+	for i, list := range lists {
+		out[i] = n.Op("stack", graph.Attrs{"dim": 0}, list...)
 	}
 	return out
 }
@@ -101,8 +101,8 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 	}
 	body := n.subgraph(proto, slicesAt(0), func(int) bool { return false })
 	attrs := graph.Attrs{"body": body.importer.graph, "states": states, "num_scan_inputs": scanned,
-		"scan_input_axes":       inAxes,
-		"scan_input_directions": inBackward, "scan_output_axes": outAxes, "scan_output_directions": outBackward}
+		"scan_input_axes": inAxes, "scan_input_directions": inBackward,
+		"scan_output_axes": outAxes, "scan_output_directions": outBackward}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
 	for i, o := range out {
 		if o.outline = body.outline(i); i >= states {
@@ -157,13 +157,14 @@ func (n *Node) ScanRows(state *Value, rows []*Value,
 		return []*Value{state, n.Op("stack", graph.Attrs{"dim": 1}, results...)}
 	}
 	nested := n.nestedGraph("step")
-	f := *n.frame
-	f.depth++
+	bodyFrame := *n.frame
+	bodyFrame.depth++
 	inner := &Node{importer: nested.importer, scope: &scope{importer: nested.importer, outerScope: n.scope,
-		values: map[string]*Value{}}, frame: &f, proto: n.proto, attrs: n.attrs}
+		values: map[string]*Value{}}, frame: &bodyFrame, proto: n.proto, attrs: n.attrs}
 	var operands []*Value
 	for i, x := range append([]*Value{state}, rowsAt(0)...) {
-		v, err := nested.importer.addOperandInput(string(rune('a'+i)), n, x, false)
+		const varies = false // the shape is the same in all iterations
+		v, err := nested.importer.addOperandInput(string(rune('a'+i)), n, x, varies)
 		if err != nil {
 			n.Failf("%w", err)
 		}

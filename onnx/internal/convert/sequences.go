@@ -120,7 +120,7 @@ func splitToSequence(n *Node) []*Value {
 		n.Failf("a value without dimensions cannot be split")
 	}
 	var sizes []int
-	drop := false
+	dropsAxis := false
 	switch parts := n.OperandOrNil(1); {
 	case parts == nil:
 		if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
@@ -128,7 +128,7 @@ func splitToSequence(n *Node) []*Value {
 		}
 		length := n.knownSize(x, axis)
 		sizes = slices.Repeat([]int{1}, length)
-		drop = !n.Flag("keepdims", true)
+		dropsAxis = !n.Flag("keepdims", true)
 	case parts.data != nil && parts.data.Rank() == 0:
 		size, length := n.ConstantInts(1)[0], n.knownSize(x, axis)
 		if size < 1 || length/size > maxUnrolled {
@@ -143,7 +143,7 @@ func splitToSequence(n *Node) []*Value {
 		sizes = n.ConstantInts(1)
 	}
 	list := n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
-	if drop {
+	if dropsAxis {
 		for i := range list {
 			list[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, list[i])
 		}
@@ -177,8 +177,8 @@ func optional(n *Node) []*Value {
 }
 
 func optionalHasElement(n *Node) []*Value {
-	has := n.HasOperand(0) && n.In[0].kind != emptyOptionalKind
-	return one(Constant(tensor.Must(tensor.FromSlice([]bool{has}))))
+	hasElement := n.HasOperand(0) && n.In[0].kind != emptyOptionalKind
+	return one(Constant(tensor.Must(tensor.FromSlice([]bool{hasElement}))))
 }
 
 func optionalGetElement(n *Node) []*Value {
@@ -190,8 +190,8 @@ func optionalGetElement(n *Node) []*Value {
 
 // SplitComputed splits x into parts of computed sizes.
 func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
-	if c := n.LengthOf(sizes); c >= 0 && c != parts {
-		n.Failf("%d sizes do not suit %d outputs", c, parts)
+	if count := n.LengthOf(sizes); count >= 0 && count != parts {
+		n.Failf("%d sizes do not suit %d outputs", count, parts)
 	}
 	sizes = n.Cast(sizes, tensor.Int64)
 	// start of a part = sum of the sizes up to the part - its size
@@ -221,13 +221,13 @@ func sequenceMap(n *Node) []*Value {
 				operands[k] = operand.members[i]
 			}
 		}
-		for k, o := range n.convertIteration(proto, operands, 1) {
-			lists[k] = append(lists[k], o)
+		for k, result := range n.convertIteration(proto, operands, 1) {
+			lists[k] = append(lists[k], result)
 		}
 	}
 	out := make([]*Value, len(lists))
-	for k, l := range lists {
-		out[k] = sequence(l)
+	for k, list := range lists {
+		out[k] = sequence(list)
 	}
 	return out
 }

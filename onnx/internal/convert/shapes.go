@@ -42,9 +42,9 @@ func (im *importer) bindHints(first, step int) error {
 				if _, ok := im.hints[symbol]; ok {
 					continue
 				}
-				n := first + len(im.hints)*step
-				im.graph.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), n
-				if err := im.symbols.AddInput(symbol, n); err != nil {
+				hint := first + len(im.hints)*step
+				im.graph.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), hint
+				if err := im.symbols.AddInput(symbol, hint); err != nil {
 					return fmt.Errorf("input %q: %w", declared.Name, err)
 				}
 			}
@@ -116,11 +116,11 @@ func (n *Node) TrySizes(x *Value) (sizes []int, ok bool) {
 
 // LengthOf returns the number of elements of x, or -1 if the number is unknown.
 func (n *Node) LengthOf(x *Value) int {
-	s, ok := n.TrySizes(x)
-	if !ok || slices.Contains(s, -1) {
+	sizes, ok := n.TrySizes(x)
+	if !ok || slices.Contains(sizes, -1) {
 		return -1
 	}
-	return tensor.Numel(s)
+	return tensor.Numel(sizes)
 }
 
 // Element returns one element of a vector as a 0-dim value.
@@ -171,9 +171,9 @@ func (n *Node) ShapeVector(x *Value) *Value {
 }
 
 // inferShapes records the symbolic shapes of a node's results.
-func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
-	node := vals[0].Node
-	if node == nil || vals[0].Dynamic {
+func (im *importer) inferShapes(values []*graph.Value, attrs graph.Attrs) {
+	node := values[0].Node
+	if node == nil || values[0].Dynamic {
 		return
 	}
 	types := make([]tensor.Type, len(node.In))
@@ -188,9 +188,9 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	if !isSymbolic {
 		return
 	}
-	for i, shape := range im.symbols.ResultShapes(node, types, vals) {
-		if !slices.Equal(symbolic.KnownOrMinusOne(shape), vals[i].Meta.Shape) {
-			im.shapes[vals[i]] = shape
+	for i, shape := range im.symbols.ResultShapes(node, types, values) {
+		if !slices.Equal(symbolic.KnownOrMinusOne(shape), values[i].Meta.Shape) {
+			im.shapes[values[i]] = shape
 		}
 	}
 }
@@ -198,23 +198,24 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 // outline records the outlines of an op's results whose shapes depend on data. The outline of a value has its dtype and
 // known sizes.
 func (n *Node) outline(out []*Value, op *graph.Op, attrs graph.Attrs, operands []any) {
-	found := n.outlines(op, attrs, operands)
+	outlines := n.outlines(op, attrs, operands)
 	for i, x := range out {
-		if len(found) == len(out) {
-			x.outline = found[i]
+		if len(outlines) == len(out) {
+			x.outline = outlines[i]
 		} else {
 			x.outline.DType = n.fallbackDType(attrs, operands)
 		}
 	}
 }
 
+// outlines infers the outlines of an op's results. It returns nil if the op rejects the operands.
 func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph.Outline {
 	args := make([]graph.OutlinedArg, len(operands))
 	for i, operand := range operands {
 		x, ok := operand.(*Value)
 		switch {
-		case !ok && operand == nil || ok && x == nil:
-		case !ok:
+		case !ok && operand == nil || ok && x == nil: // an omitted operand
+		case !ok: // a number
 			args[i].Arg, _, _ = inferenceArg(operand)
 		default:
 			args[i] = n.outlined(x)
@@ -259,10 +260,10 @@ func (n *Node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 		return nil, nil, false
 	}
 	elements = make([]any, tensor.Numel(shape))
-	if e := n.elementsOf(x, false); e != nil && e.DType == tensor.Int64 {
-		for i, x := range e.Integers() {
-			if k, known := x.Known(); known {
-				elements[i] = int64(k)
+	if symbolicElements := n.elementsOf(x, false); symbolicElements != nil && symbolicElements.DType == tensor.Int64 {
+		for i, integer := range symbolicElements.Integers() {
+			if number, known := integer.Known(); known {
+				elements[i] = int64(number)
 			}
 		}
 	}

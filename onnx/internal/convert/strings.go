@@ -30,14 +30,15 @@ func (n *Node) MarkStrings(x *Value, isText bool) *Value {
 }
 
 // convertTexts calls the converter of a node that has operands of strings.
-func (n *Node) convertTexts(c Converter, key Operator) []*Value {
-	moves, ok := n.opts.Table.Strings[key.String()]
+func (n *Node) convertTexts(convertOperator Converter, operator Operator) []*Value {
+	// marksResults: whether results of int64 are strings. Otherwise the converter has marked them.
+	marksResults, ok := n.opts.Table.Strings[operator.String()]
 	if !ok {
 		n.Failf("strings are not supported as operands")
 	}
-	out := c(n)
+	out := convertOperator(n)
 	for _, x := range out {
-		if moves && x != nil && x.kind == tensorKind && x.DType() == tensor.Int64 {
+		if marksResults && x != nil && x.kind == tensorKind && x.DType() == tensor.Int64 {
 			x.isText = true
 		}
 	}
@@ -51,20 +52,20 @@ func (n *Node) hasTexts() bool {
 
 // labelTexts adds the strings of the model to the labels of inputs and outputs.
 func (im *importer) labelTexts() {
-	for name, l := range im.graph.Labels {
-		if l.Strings != nil {
-			l.Strings = slices.Clip(im.model.file.Strings())
-			im.graph.Labels[name] = l
+	for name, labels := range im.graph.Labels {
+		if labels.Strings != nil {
+			labels.Strings = slices.Clip(im.model.file.Strings())
+			im.graph.Labels[name] = labels
 		}
 	}
 }
 
 // label records that an input or output is a tensor of strings, or that its rows are maps.
-func (im *importer) label(name string, l graph.Labels) {
+func (im *importer) label(name string, labels graph.Labels) {
 	if im.graph.Labels == nil {
 		im.graph.Labels = map[string]graph.Labels{}
 	}
-	im.graph.Labels[name] = l
+	im.graph.Labels[name] = labels
 }
 
 // addMapInput adds an input that is a map as two inputs: the keys and the values, vectors of the same unknown size.
@@ -72,8 +73,9 @@ func (im *importer) addMapInput(declared *pb.ValueInfoProto, mapType *pb.MapType
 	part := func(suffix string, kind int32) (*Value, error) {
 		size := fmt.Sprintf("%s_size", declared.Name)
 		dim := &pb.Dimension{DimParam: size}
-		p := &pb.TypeProto{TensorType: &pb.TensorType{ElemType: kind, Shape: &pb.TensorShapeProto{Dim: []*pb.Dimension{dim}}}}
-		return im.addModelInput(&pb.ValueInfoProto{Name: declared.Name + suffix, Type: p})
+		shape := &pb.TensorShapeProto{Dim: []*pb.Dimension{dim}}
+		vectorType := &pb.TypeProto{TensorType: &pb.TensorType{ElemType: kind, Shape: shape}}
+		return im.addModelInput(&pb.ValueInfoProto{Name: declared.Name + suffix, Type: vectorType})
 	}
 	if mapType.ValueType == nil || mapType.ValueType.TensorType == nil {
 		return nil, fmt.Errorf("a map without a type of its values is not supported")

@@ -46,16 +46,16 @@ func (n *Node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []
 			args[i] = graph.Arg{Kind: graph.NumberArg, Number: s}
 		}
 	}
-	var res []graph.Result
-	if computed.call, res = n.inferCall(op, attrs, args); res == nil {
+	var results []graph.Result
+	if computed.call, results = n.inferCall(op, attrs, args); results == nil {
 		return nil
 	}
-	for _, r := range res {
+	for _, r := range results {
 		if r.Dynamic || r.Meta().Numel() > symbolic.MaxElements {
 			return nil
 		}
 	}
-	computed.out = slices.Clone(res)
+	computed.out = slices.Clone(results)
 	if computed.isSelection() {
 		return computed.results(computed.evalSelection())
 	}
@@ -63,18 +63,18 @@ func (n *Node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []
 }
 
 // isComputed reports whether an operand has symbolic elements.
-func isComputed(a any) bool {
-	x, ok := a.(*Value)
+func isComputed(operand any) bool {
+	x, ok := operand.(*Value)
 	return ok && x != nil && x.elements != nil
 }
 
 // operandElements returns the elements of operand a with index i, or nil if the elements are unknown. Indices must be
 // constant. Elements may depend on data if the op only selects elements.
-func (n *Node) operandElements(op *graph.Op, i int, a any) *symbolic.Tensor {
-	x, ok := a.(*Value)
+func (n *Node) operandElements(op *graph.Op, i int, operand any) *symbolic.Tensor {
+	x, ok := operand.(*Value)
 	switch {
 	case !ok:
-		s, number := tensor.ScalarOf(a)
+		s, number := tensor.ScalarOf(operand)
 		if !number {
 			return nil
 		}

@@ -30,17 +30,17 @@ type Table struct {
 // ErrNoConverter is wrapped by the error of a node whose operator has no converter.
 var ErrNoConverter = errors.New("the operator is not supported")
 
-// Nearest suggests an operator for a key without a converter. It returns "" if no operator is similar. An operator of
-// this name in another domain is preferred to a similar name of the same domain.
-func (t *Table) Nearest(key Operator) string {
-	for _, other := range t.Domains {
-		if k := (Operator{other, key.Name}); other != key.Domain && t.Converters[k] != nil {
-			return k.String()
+// Nearest suggests an operator with a converter in place of `missing`, which has none. It returns "" if no operator is
+// similar. An operator of this name in another domain is preferred to a similar name of the same domain.
+func (t *Table) Nearest(missing Operator) string {
+	for _, domain := range t.Domains {
+		if other := (Operator{domain, missing.Name}); domain != missing.Domain && t.Converters[other] != nil {
+			return other.String()
 		}
 	}
-	return suggest.Nearest(key.Name, func(yield func(string) bool) {
-		for k := range t.Converters {
-			if k.Domain == key.Domain && !yield(k.Name) {
+	return suggest.Nearest(missing.Name, func(yield func(string) bool) {
+		for other := range t.Converters {
+			if other.Domain == missing.Domain && !yield(other.Name) {
 				return
 			}
 		}

@@ -194,15 +194,16 @@ func dropout(n *node) []*value {
 	training := convert.Constant(tensor.BoolScalar(n.Opset < 7 && n.HasAttr("is_test") &&
 		!n.Flag("is_test", true)).Tensor(tensor.Bool))
 	if n.Opset >= 12 {
-		if r := n.OperandOrNil(1); r != nil {
-			ratio = r
+		if ratioOperand := n.OperandOrNil(1); ratioOperand != nil {
+			ratio = ratioOperand
 		}
-		if t := n.OperandOrNil(2); t != nil {
-			training = t
+		if trainingOperand := n.OperandOrNil(2); trainingOperand != nil {
+			training = trainingOperand
 		}
 	}
-	off := training.Data() != nil && n.Number(training).Int() == 0 || ratio.Data() != nil && n.Number(ratio).Float() == 0
-	if off {
+	isIdentity := training.Data() != nil && n.Number(training).Int() == 0 ||
+		ratio.Data() != nil && n.Number(ratio).Float() == 0
+	if isIdentity {
 		out := []*value{x}
 		if n.IsOutputUsed(1) {
 			out = append(out, n.Op("ones_like", graph.Attrs{"dtype": maskType}, x))
@@ -211,8 +212,8 @@ func dropout(n *node) []*value {
 	}
 	dtype := x.DType()
 	// If training is known only when the graph runs, all elements are kept without it.
-	draw := n.Emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": seed(n)}, x)[0]
-	keep := n.Op("logical_or", nil, n.Op("ge", nil, draw, n.Cast(ratio, tensor.Float32)),
+	random := n.Emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": seed(n)}, x)[0]
+	keep := n.Op("logical_or", nil, n.Op("ge", nil, random, n.Cast(ratio, tensor.Float32)),
 		n.Op("logical_not", nil, training))
 	factor := n.Op("reciprocal", nil, n.Op("rsub", nil, n.Cast(ratio, dtype), 1.0)) // 1/(1-ratio)
 	y := n.Op("mul", nil, n.Op("mul", nil, x, n.Cast(keep, dtype)), factor)

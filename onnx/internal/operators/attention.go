@@ -26,8 +26,8 @@ func attention(n *node) []*value {
 	scores := a.scores(n.HasAttr("scale"))
 	intermediate, mode := []*value{scores, nil, nil, nil}, n.Int("qk_matmul_output_mode", 0)
 	// softcap(x) = c * tanh(x/c)
-	if c := n.Float("softcap", 0); c > 0 {
-		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, c)), c)
+	if softcap := n.Float("softcap", 0); softcap > 0 {
+		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
 	}
 	intermediate[1] = scores
 	scores = a.masked(scores)
@@ -61,7 +61,7 @@ func joinHeads(n *node, x *value) *value {
 func attentionOperands(n *node) *attentionNode {
 	a := &attentionNode{node: n, flat: n.Rank(n.Operand(0)) == 3}
 	heads := []int{n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0), n.Int("kv_num_heads", 0)}
-	for i, dst := range []**value{&a.q, &a.k, &a.v} {
+	for i, target := range []**value{&a.q, &a.k, &a.v} {
 		x := n.Operand(i)
 		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != a.flat {
 			n.Failf("operand %d has %d dimensions: want 3 or 4 dimensions in each of operands 0 to 2", i, rank)
@@ -70,7 +70,7 @@ func attentionOperands(n *node) *attentionNode {
 			x = splitHeads(n, x, heads[i])
 			x = n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
 		}
-		*dst = x
+		*target = x
 	}
 	if n.OperandOrNil(4) == nil && n.OperandOrNil(5) == nil {
 		return a
@@ -140,7 +140,8 @@ func (a *attentionNode) masked(scores *value) *value {
 		if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
 			after[rank-1] = keys.Sub(size)
 		}
-		if before := make([]sym.Int, rank); isBool {
+		before := make([]sym.Int, rank) // no padding
+		if isBool {
 			keepWhere(padded(a.node, mask, before, after, false))
 		} else {
 			scores = a.Op("add", nil, scores, padded(a.node, mask, before, after, negInf))

@@ -48,21 +48,21 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 		n.Failf("past_present_share_buffer and past_sequence_length are not supported")
 	}
 	a := &attentionNode{node: n, past: sym.Int{}}
-	third, end := n.SymShape(x)[2].Div(sym.Of(3)), sym.Int{}
+	equalSize, end := n.SymShape(x)[2].Div(sym.Of(3)), sym.Int{}
 	for i, target := range []**value{&a.q, &a.k, &a.v} {
 		start := end
-		if end = start.Add(third); sizes != nil {
+		if end = start.Add(equalSize); sizes != nil {
 			end = start.Add(sym.Of(sizes[i]))
 		}
 		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(start), "end": n.SizeAttr(end)}
 		*target = a.headsFirst(n.Op("slice", attrs, x))
 	}
 	out := []*value{nil, nil}
-	if p := n.OperandOrNil(past); p != nil { // [2, batch, heads, positions, elements]: keys, values
-		if n.Rank(p) != 5 {
-			n.Failf("operand %d (past) has %d dimensions, want 5", past, n.Rank(p))
+	if earlier := n.OperandOrNil(past); earlier != nil { // [2, batch, heads, positions, elements]: keys, values
+		if n.Rank(earlier) != 5 {
+			n.Failf("operand %d (past) has %d dimensions, want 5", past, n.Rank(earlier))
 		}
-		part := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, p) }
+		part := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, earlier) }
 		a.append(part(0), part(1))
 	}
 	if n.IsOutputUsed(1) {
@@ -93,6 +93,7 @@ func multiHeadAttention(n *node) []*value {
 // [batch, positions, heads*elements].
 func (a *attentionNode) unpack() {
 	q, k, v := a.Operand(0), a.OperandOrNil(1), a.OperandOrNil(2)
+	// selected returns operand i of several that are packed in dimension 3, with the heads first.
 	selected := func(x *value, i int) *value {
 		return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2},
 			a.Op("select", graph.Attrs{"dim": 3, "index": i}, x))
@@ -154,6 +155,7 @@ func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	}
 	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
 	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) {
+		// last[i] is the last key to which query i attends.
 		last := a.Op("add", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries)), a.SizeOperand(a.past))
 		hidden := a.Op("gt", nil, a.IndexVector(keys), last)
 		scores = a.Op("masked_fill", nil, scores, hidden, math.Inf(-1))

@@ -28,11 +28,11 @@ func batchNormalization(n *node) []*value {
 }
 
 // convertLike converts a parameter to the operand's dtype.
-func convertLike(n *node, p, x *value) *value {
-	if p == nil {
+func convertLike(n *node, param, x *value) *value {
+	if param == nil {
 		return nil
 	}
-	return n.Cast(p, x.DType())
+	return n.Cast(param, x.DType())
 }
 
 // batchTraining normalizes by the statistics of the batch, and updates the running statistics.
@@ -46,13 +46,13 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 	y := n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, convertLike(n, weight, x),
 		convertLike(n, bias, x))
 	out := []*value{y}
-	keep := n.Float("momentum", 0.9)
+	momentum := n.Float("momentum", 0.9)
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
 	// running = running*momentum + batch*(1-momentum); var_mean returns the variance first.
-	for i, old := range []*value{mean, variance} {
-		dtype := old.DType()
-		update := n.Op("mul", nil, n.Cast(stats[1-i], dtype), 1-keep)
-		out = append(out, n.Op("add", nil, n.Op("mul", nil, old, keep), update))
+	for i, running := range []*value{mean, variance} {
+		dtype := running.DType()
+		update := n.Op("mul", nil, n.Cast(stats[1-i], dtype), 1-momentum)
+		out = append(out, n.Op("add", nil, n.Op("mul", nil, running, momentum), update))
 	}
 	return out
 }
@@ -106,9 +106,9 @@ func normalizedFrom(n *node, x *value, axis int, eps float64) graph.Attrs {
 	return graph.Attrs{"normalized_shape": n.VectorAttr(last), "eps": eps}
 }
 
-// hasSizesFrom reports whether parameter p is nil or has the sizes of x from axis on.
-func hasSizesFrom(n *node, p, x *value, axis int) bool {
-	return p == nil || slices.EqualFunc(n.SymShape(p), n.SymShape(x)[axis:],
+// hasSizesFrom reports whether param is nil or has the sizes of x from axis on.
+func hasSizesFrom(n *node, param, x *value, axis int) bool {
+	return param == nil || slices.EqualFunc(n.SymShape(param), n.SymShape(x)[axis:],
 		func(a, b sym.Int) bool { return a.Same(b) })
 }
 
@@ -197,8 +197,8 @@ func meanVarianceNormalization(n *node) []*value {
 	if n.Opset < 9 && !n.Flag("normalize_variance", true) {
 		return one(centred)
 	}
-	spread := n.Op("sqrt", nil, n.Op("var", graph.Attrs{"dim": axes, "correction": 0, "keepdim": true}, x))
-	return one(n.Op("div", nil, centred, n.Op("add", nil, spread, 1e-9)))
+	deviation := n.Op("sqrt", nil, n.Op("var", graph.Attrs{"dim": axes, "correction": 0, "keepdim": true}, x))
+	return one(n.Op("div", nil, centred, n.Op("add", nil, deviation, 1e-9)))
 }
 
 // nllLoss converts NegativeLogLikelihoodLoss.
@@ -208,8 +208,8 @@ func nllLoss(n *node) []*value {
 
 // crossEntropyLoss converts SoftmaxCrossEntropyLoss. The second output is the logarithm of the softmax.
 func crossEntropyLoss(n *node) []*value {
-	logs := n.Op("log_softmax", graph.Attrs{"dim": 1}, n.Operand(0))
-	return []*value{nllOf(n, logs, n.Operand(1), n.OperandOrNil(2)), logs}
+	logProbabilities := n.Op("log_softmax", graph.Attrs{"dim": 1}, n.Operand(0))
+	return []*value{nllOf(n, logProbabilities, n.Operand(1), n.OperandOrNil(2)), logProbabilities}
 }
 
 // nllOf returns the negative log-likelihood loss: -x[class] * weight[class], reduced by the attribute reduction. x has
@@ -218,24 +218,25 @@ func crossEntropyLoss(n *node) []*value {
 func nllOf(n *node, x, target, weight *value) *value {
 	ignored := n.HasAttr("ignore_index")
 	target = n.Cast(target, tensor.Int64)
-	var keep *value
+	var isCounted *value
 	dtype := x.DType()
 	if ignored {
-		keep = n.Op("ne", nil, target, n.Int("ignore_index", 0))
+		isCounted = n.Op("ne", nil, target, n.Int("ignore_index", 0))
 		// An ignored target need not be a class: select class 0 in its place.
-		target = n.Op("where", nil, keep, target, n.Op("zeros_like", nil, target))
+		target = n.Op("where", nil, isCounted, target, n.Op("zeros_like", nil, target))
 	}
 	rank := n.Rank(x)
-	picked := n.Op("gather", graph.Attrs{"dim": 1}, x, n.Op("unsqueeze", graph.Attrs{"dim": 1}, target).WithRank(rank))
-	loss := n.Op("neg", nil, n.Op("squeeze", graph.Attrs{"dim": 1}, picked).WithRank(rank-1))
+	classIndex := n.Op("unsqueeze", graph.Attrs{"dim": 1}, target).WithRank(rank)
+	logProbability := n.Op("gather", graph.Attrs{"dim": 1}, x, classIndex)
+	loss := n.Op("neg", nil, n.Op("squeeze", graph.Attrs{"dim": 1}, logProbability).WithRank(rank-1))
 	var classWeight *value
 	if weight != nil {
 		classWeight = n.Op("index", nil, n.Cast(weight, dtype), target).WithRank(rank - 1)
 		if ignored {
-			classWeight = n.Op("mul", nil, classWeight, n.Cast(keep, dtype))
+			classWeight = n.Op("mul", nil, classWeight, n.Cast(isCounted, dtype))
 		}
 	} else if ignored {
-		classWeight = n.Cast(keep, dtype)
+		classWeight = n.Cast(isCounted, dtype)
 	}
 	if classWeight != nil {
 		loss = n.Op("mul", nil, loss, classWeight)

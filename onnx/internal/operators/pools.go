@@ -61,14 +61,14 @@ func maxPool(n *node) []*value {
 	if !dtype.IsFloat() {
 		x = n.Cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
-	attrs, padded := g.poolAttrs(kernel), inputSizes
+	attrs, paddedSizes := g.poolAttrs(kernel), inputSizes
 	if attrs == nil {
 		after := g.paddingAfter(inputSizes)
 		x = padSpatial(n, x, g.padBefore, after, extremeNumber(tensor.Float32, false))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
-		padded = make([]sym.Int, len(inputSizes))
+		paddedSizes = make([]sym.Int, len(inputSizes))
 		for i := range inputSizes {
-			padded[i] = inputSizes[i].Add(g.padBefore[i]).Add(after[i])
+			paddedSizes[i] = inputSizes[i].Add(g.padBefore[i]).Add(after[i])
 		}
 	}
 	attrs["dilation"] = g.dilation
@@ -78,7 +78,7 @@ func maxPool(n *node) []*value {
 	}
 	out := n.Ops(op+"_with_indices", attrs, x)
 	if attrs["padding"] == nil {
-		out[1] = unpaddedPositions(n, out[1], padded, inputSizes, g)
+		out[1] = unpaddedPositions(n, out[1], paddedSizes, inputSizes, g)
 	}
 	out[1] = tensorPositions(n, out[1], inputSizes)
 	return []*value{n.Cast(out[0], dtype), out[1]}
@@ -138,20 +138,20 @@ func averagePool(n *node) []*value { return one(averagePoolOf(n, n.Operand(0))) 
 // the dilation, the result is the quotient of [windowSums].
 func averagePoolOf(n *node, x *value) *value {
 	inputSizes, kernel, g := poolOf(n, x)
-	include := n.Flag("count_include_pad", false)
+	includePadding := n.Flag("count_include_pad", false)
 	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
 	if attrs := g.poolAttrs(kernel); attrs != nil && !dilated {
-		attrs["count_include_pad"] = include
+		attrs["count_include_pad"] = includePadding
 		return n.Op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
-	sum, count := windowSums(n, x, inputSizes, g, include)
+	sum, count := windowSums(n, x, inputSizes, g, includePadding)
 	return n.Op("div", nil, sum, count)
 }
 
 // windowSums returns the sum of each window and the number of its elements. It computes both by a convolution with
-// ones. If include is true, the number includes explicit padding, but not the padding that rounding up adds. Otherwise
-// it excludes all padding.
-func windowSums(n *node, x *value, inputSizes []sym.Int, g geometry, include bool) (sum, count *value) {
+// ones. If includePadding is true, the number includes explicit padding, but not the padding that rounding up adds.
+// Otherwise it excludes all padding.
+func windowSums(n *node, x *value, inputSizes []sym.Int, g geometry, includePadding bool) (sum, count *value) {
 	after, shape, dtype := g.paddingAfter(inputSizes), n.SymShape(x), x.DType()
 	channels, known := shape[1].Known()
 	if !known { // each channel becomes an image with one channel
@@ -161,23 +161,23 @@ func windowSums(n *node, x *value, inputSizes []sym.Int, g geometry, include boo
 		size := n.SizesAttr(append([]sym.Int{size0, size1}, spatial...)...)
 		return n.Op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": dtype})
 	}
-	one := sym.Of(1)
+	symOne := sym.Of(1)
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(inputSizes))
-	sum = n.Op(op, attrs, padSpatial(n, x, g.padBefore, after, 0), ones(sym.Of(channels), one, g.kernel))
+	sum = n.Op(op, attrs, padSpatial(n, x, g.padBefore, after, 0), ones(sym.Of(channels), symOne, g.kernel))
 	if !known {
 		sum = n.ReshapeSym(sum, append([]sym.Int{shape[0], shape[1]}, n.SymShape(sum)[2:]...)...)
 	}
-	// Counted elements are ones, padded with zeros. With include, the explicit padding is among the ones.
-	counted, before, rest := slices.Clone(inputSizes), slices.Clone(g.padBefore), slices.Clone(after)
-	if include {
+	// Counted elements are ones, padded with zeros. With includePadding, the explicit padding is among the ones.
+	counted, beforeCounted, afterCounted := slices.Clone(inputSizes), slices.Clone(g.padBefore), slices.Clone(after)
+	if includePadding {
 		for i := range inputSizes {
 			counted[i] = inputSizes[i].Add(g.padBefore[i]).Add(g.padAfter[i])
-			before[i], rest[i] = sym.Int{}, after[i].Sub(g.padAfter[i])
+			beforeCounted[i], afterCounted[i] = sym.Int{}, after[i].Sub(g.padAfter[i])
 		}
 	}
 	count = n.Op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation},
-		padSpatial(n, ones(one, one, counted), before, rest, 0), ones(one, one, g.kernel))
+		padSpatial(n, ones(symOne, symOne, counted), beforeCounted, afterCounted, 0), ones(symOne, symOne, g.kernel))
 	return sum, count
 }
 
@@ -209,25 +209,26 @@ func maxUnpool(n *node) []*value {
 			n.Failf("the result would have the shape %s", tensor.Sizes(sizes))
 		}
 	}
-	unpooled := n.ReshapeSym(unpooled(n, x, index, sizes), sizes...)
+	unpooled := n.ReshapeSym(unpooledVector(n, x, index, sizes), sizes...)
 	outputShape := n.OperandOrNil(2)
 	if outputShape == nil {
 		return one(unpooled)
 	}
-	if want := n.Integers(outputShape); len(want) == len(sizes) {
+	if wanted := n.Integers(outputShape); len(wanted) == len(sizes) {
+		growth := make([]sym.Int, len(sizes))
 		for i := range sizes {
-			want[i] = want[i].Sub(sizes[i])
+			growth[i] = wanted[i].Sub(sizes[i])
 		}
-		return one(padded(n, unpooled, make([]sym.Int, len(sizes)), want, 0))
-	} else if want != nil {
-		n.Failf("output_shape has %d numbers, want %d", len(want), len(sizes))
+		return one(padded(n, unpooled, make([]sym.Int, len(sizes)), growth, 0))
+	} else if wanted != nil {
+		n.Failf("output_shape has %d numbers, want %d", len(wanted), len(sizes))
 	}
 	return one(unpoolInto(n, unpooled, outputShape))
 }
 
-// unpooled returns the elements of a tensor of the given sizes as a vector: the elements of x at the positions in
+// unpooledVector returns the elements of a tensor of the given sizes as a vector: the elements of x at the positions in
 // index, and 0 elsewhere.
-func unpooled(n *node, x, index *value, sizes []sym.Int) *value {
+func unpooledVector(n *node, x, index *value, sizes []sym.Int) *value {
 	zeros := n.Op("full", graph.Attrs{"size": n.SizesAttr(symbolic.Product(sizes)), "fill_value": 0, "dtype": x.DType()})
 	return n.Op("scatter", graph.Attrs{"dim": 0}, zeros, n.Reshape(index, -1), n.Reshape(x, -1))
 }
@@ -272,33 +273,34 @@ func globalLpPool(n *node) []*value {
 // row [image, x1, y1, x2, y2] of operand 1.
 func maxRoiPool(n *node) []*value {
 	x, rois := n.Operand(0), n.Operand(1)
-	size, _ := n.Ints("pooled_shape")
-	sizes := n.SymShape(x)
+	cellCounts, _ := n.Ints("pooled_shape")
+	shape := n.SymShape(x)
 	if rois.Data() == nil {
 		n.Failf("only regions that are known before the graph runs are supported")
 	}
-	if len(size) != 2 || len(sizes) != 4 || rois.Data().Rank() != 2 || rois.Data().Shape[1] != 5 {
+	if len(cellCounts) != 2 || len(shape) != 4 || rois.Data().Rank() != 2 || rois.Data().Shape[1] != 5 {
 		n.Failf("want two numbers in pooled_shape, an operand of 4 dimensions, and regions of shape [n, 5]")
 	}
 	scale := n.Float("spatial_scale", 1)
-	var list []any
-	for r := range rois.Data().Shape[0] {
-		corner := func(i int) int { return roundHalf(rois.Data().At(r, i).Float() * scale) }
-		batch := int(rois.Data().At(r, 0).Int())
-		if images, known := sizes[0].Known(); batch < 0 || known && batch >= images {
-			n.Failf("region %d belongs to image %d, but there are %v images", r, batch, sizes[0])
+	var regions []any
+	for region := range rois.Data().Shape[0] {
+		corner := func(i int) int { return roundHalf(rois.Data().At(region, i).Float() * scale) }
+		batch := int(rois.Data().At(region, 0).Int())
+		if images, known := shape[0].Known(); batch < 0 || known && batch >= images {
+			n.Failf("region %d belongs to image %d, but there are %v images", region, batch, shape[0])
 		}
-		list = append(list, roiCells(n, n.Op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
-			[2]int{corner(2), corner(1)}, [2]int{corner(4), corner(3)}, size, n.KnownNumbers("the sizes of images", sizes[2:])))
+		regions = append(regions, roiCells(n, n.Op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
+			[2]int{corner(2), corner(1)}, [2]int{corner(4), corner(3)}, cellCounts,
+			n.KnownNumbers("the sizes of images", shape[2:])))
 	}
-	if len(list) == 0 {
-		return one(n.Op("full", graph.Attrs{"size": n.SizesAttr(sym.Int{}, sizes[1], sym.Of(size[0]), sym.Of(size[1])),
-			"fill_value": 0, "dtype": x.DType()}))
+	if len(regions) == 0 {
+		size := n.SizesAttr(sym.Int{}, shape[1], sym.Of(cellCounts[0]), sym.Of(cellCounts[1]))
+		return one(n.Op("full", graph.Attrs{"size": size, "fill_value": 0, "dtype": x.DType()}))
 	}
-	return one(n.Op("cat", nil, list...))
+	return one(n.Op("cat", nil, regions...))
 }
 
-// roundHalf truncates f + 0.5: the nearest integer if f is not below -0.5, and half up.
+// roundHalf returns f + 0.5, truncated toward 0. If f >= -0.5, this is the nearest integer, and halves are rounded up.
 func roundHalf(f float64) int { return int(float64(f) + 0.5) }
 
 // roiCells divides the region of image x between the corners `from` and `end` (row and column, inclusive) into h by w

@@ -53,8 +53,8 @@ func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
 }
 
 // linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
-// ops do not support the operands: a shape depends on data, the dtype of the scale is no float or is float64, or the
-// dtype of x or of the zero point is not a quantized one (for x, also a float except float64).
+// ops do not support the operands. They require shapes that do not depend on data, a scale of a float dtype except
+// float64, a zero point of a quantized dtype, and x of a quantized dtype or of a float dtype except float64.
 func linearAttrs(n *node, x, scale, zero *value) (graph.Attrs, bool) {
 	isFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
 	if x.IsDynamic() || scale.IsDynamic() || zero != nil && (zero.IsDynamic() || !isQuantized(zero.DType())) ||
@@ -215,9 +215,8 @@ func qlinearConv(n *node) []*value {
 	x, weight := n.Operand(0), n.Operand(3)
 	if r := n.Rank(x); r >= 3 && r <= 5 {
 		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
-			return one(n.Op("qlinear_conv", attrs, x, n.Operand(1), n.Operand(2), weight, n.Operand(4),
-				n.Operand(5), n.Operand(6),
-				n.Operand(7), n.OperandOrNil(8)))
+			return one(n.Op("qlinear_conv", attrs, x, n.Operand(1), n.Operand(2), weight, n.Operand(4), n.Operand(5),
+				n.Operand(6), n.Operand(7), n.OperandOrNil(8)))
 		}
 	}
 	var bias *value

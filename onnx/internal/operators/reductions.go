@@ -17,8 +17,8 @@ type reduction struct {
 }
 
 // reductionOf returns the parameters of a Reduce operator on x. The axes are an attribute before operator set
-// operandSince, and operand 1 since then. No axes, or an empty list, mean all dimensions; with the attribute
-// noop_with_empty_axes, they mean that no dimension is reduced, and pointwiseOnly is true.
+// operandSince, and operand 1 since then. If the axes are missing or empty, all dimensions are reduced. With the
+// attribute noop_with_empty_axes, no dimension is reduced in this case, and pointwiseOnly is true.
 func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnly bool) {
 	r.keepDims = n.Flag("keepdims", true)
 	list, hasAxes := n.Ints("axes")
@@ -27,7 +27,7 @@ func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnl
 		axes := n.OperandOrNil(1)
 		isEmpty := axes != nil && n.IsStatic(axes) && axes.Meta().Numel() == 0
 		switch {
-		case axes == nil || axes.Data() == nil && isEmpty:
+		case axes == nil || axes.Data() == nil && isEmpty: // hasAxes remains false
 		case axes.Data() == nil && n.IsStatic(axes): // computed axes of known number
 			r.axes, r.rank = n.VectorAttr(axes), n.Rank(x)
 			if !r.keepDims {
@@ -61,11 +61,11 @@ func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnl
 
 // attrs returns the attributes keepdim and dim of a reducing op.
 func (r reduction) attrs() graph.Attrs {
-	a := graph.Attrs{"keepdim": r.keepDims}
+	attrs := graph.Attrs{"keepdim": r.keepDims}
 	if r.axes != nil {
-		a["dim"] = r.axes
+		attrs["dim"] = r.axes
 	}
-	return a
+	return attrs
 }
 
 // reduce returns the converter of a Reduce operator. kind names the reduction, as in [reduceBy]. The axes are an
@@ -137,7 +137,7 @@ func reduceOp(n *node, op string, x *value, r reduction) *value {
 		if n.IsStatic(x) && x.Meta().Numel() == 0 {
 			return emptyExtremum(n, op, x, r)
 		}
-		if dtype.IsBareUnsigned() {
+		if dtype.IsBareUnsigned() { // the op does not support it: compare as int64, in the same order
 			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
 			if dtype == tensor.Uint64 {
 				y = n.Op("bitwise_xor", nil, y, int64(math.MinInt64)) // undoes orderedInt64
@@ -294,7 +294,7 @@ func topK(n *node) []*value {
 	}
 	out := n.Ops("topk", attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
 	if x.DType() == tensor.Uint64 {
-		out[0] = n.Op("bitwise_xor", nil, out[0], int64(math.MinInt64))
+		out[0] = n.Op("bitwise_xor", nil, out[0], int64(math.MinInt64)) // undoes orderedInt64
 	}
 	out[0] = n.Cast(out[0], x.DType())
 	return out

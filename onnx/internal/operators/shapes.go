@@ -150,11 +150,11 @@ func split(n *node) []*value {
 	axis := n.Int("axis", 0)
 	sizes, hasSizes := n.Ints("split")
 	if n.Opset >= 13 && n.HasOperand(1) {
-		if p := n.Operand(1); p.Data() == nil {
-			if list := n.Expressions(p); len(list) == n.Outputs() { // sizes that follow from symbols
+		if sizesOperand := n.Operand(1); sizesOperand.Data() == nil {
+			if list := n.Expressions(sizesOperand); len(list) == n.Outputs() { // sizes that follow from symbols
 				return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
 			}
-			return n.SplitComputed(x, p, axis, n.Outputs())
+			return n.SplitComputed(x, sizesOperand, axis, n.Outputs())
 		}
 		sizes, hasSizes = n.ConstantInts(1), true
 	}
@@ -209,14 +209,14 @@ func slice(n *node) []*value {
 	x := n.Operand(0)
 	var starts, ends, axes, steps *value
 	if n.Opset < 10 {
-		read := func(name string) *value {
+		attribute := func(name string) *value {
 			list, ok := n.Ints(name)
 			if !ok {
 				return nil
 			}
 			return convert.IntVector(list...)
 		}
-		starts, ends, axes = read("starts"), read("ends"), read("axes")
+		starts, ends, axes = attribute("starts"), attribute("ends"), attribute("axes")
 	} else {
 		starts, ends, axes, steps = n.Operand(1), n.Operand(2), n.OperandOrNil(3), n.OperandOrNil(4)
 	}
@@ -224,11 +224,11 @@ func slice(n *node) []*value {
 		n.Failf("starts or ends are missing")
 	}
 	count := -1 // the number of sliced axes, known from any of the vectors
-	for _, p := range []*value{starts, ends, axes, steps} {
-		if p == nil {
+	for _, vector := range []*value{starts, ends, axes, steps} {
+		if vector == nil {
 			continue
 		}
-		length := n.LengthOf(p)
+		length := n.LengthOf(vector)
 		if length >= 0 && count >= 0 && length != count {
 			n.Failf("starts, ends, axes and steps differ in length")
 		}
@@ -272,7 +272,7 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	axis = n.Axis(axis, n.Rank(x))
 	size := n.Shape(x)[axis]
 	startIndex, endIndex := int(n.Number(start).Int()), int(n.Number(end).Int())
-	clampIndex := func(i int) int { // from -1, before the first element
+	clampIndex := func(i int) int { // to [-1, size-1]; -1 is before the first element
 		if i < 0 {
 			i += size
 		}
@@ -327,25 +327,25 @@ func gatherND(n *node) []*value {
 func scatterElements(n *node) []*value {
 	x, index, src := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64), n.Operand(2)
 	attrs := graph.Attrs{"dim": n.Int("axis", 0)}
-	reduceOp, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
+	reduction, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
 		"min": "amin"}[n.Text("reduction", "none")]
 	if !ok {
 		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
 	}
-	if reduceOp == "" {
+	if reduction == "" {
 		return one(n.Op("scatter", attrs, x, index, src))
 	}
-	attrs["reduce"] = reduceOp
+	attrs["reduce"] = reduction
 	return one(n.Op("scatter_reduce", attrs, x, index, src))
 }
 
 func scatterND(n *node) []*value {
-	reduceOp, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax",
+	reduction, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax",
 		"min": "amin"}[n.Text("reduction", "none")]
 	if !ok {
 		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
 	}
-	return one(n.Op("scatter_nd", graph.Attrs{"reduce": reduceOp}, n.Operand(0), n.Cast(n.Operand(1), tensor.Int64),
+	return one(n.Op("scatter_nd", graph.Attrs{"reduce": reduction}, n.Operand(0), n.Cast(n.Operand(1), tensor.Int64),
 		n.Operand(2)))
 }
 

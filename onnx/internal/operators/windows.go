@@ -34,7 +34,7 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 		n.Failf("a window of %d dimensions does not suit %d spatial dimensions", len(kernel), rank)
 	}
 	checkSteps(n, kernel, g.stride, g.dilation)
-	switch auto := n.Text("auto_pad", "NOTSET"); auto {
+	switch autoPad := n.Text("auto_pad", "NOTSET"); autoPad {
 	case "NOTSET", "":
 		pads := sym.Ints(checkedPads(n, rank)...)
 		g.padBefore, g.padAfter = pads[:rank], pads[rank:]
@@ -48,12 +48,12 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 			// SAME_UPPER puts the odd element after the dimension, SAME_LOWER before it.
 			half := total.Div(sym.Of(2))
 			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
-			if auto == "SAME_LOWER" {
+			if autoPad == "SAME_LOWER" {
 				g.padBefore[i], g.padAfter[i] = g.padAfter[i], g.padBefore[i]
 			}
 		}
 	default:
-		n.Failf("auto_pad %q is not supported", auto)
+		n.Failf("auto_pad %q is not supported", autoPad)
 	}
 	return g
 }
@@ -165,13 +165,13 @@ func convTranspose(n *node) []*value {
 	rank := len(inputSizes)
 	g := geometry{kernel: weightSizes(n, weight, rank), stride: n.PerDim("strides", rank, 1),
 		dilation: n.PerDim("dilations", rank, 1)}
-	auto := n.Text("auto_pad", "NOTSET")
-	output, hasOutputShape := n.Ints("output_shape")
-	if len(output) == rank+2 {
-		output = output[2:] // the batch and the channels may be given too
+	autoPad := n.Text("auto_pad", "NOTSET")
+	outputSizes, hasOutputShape := n.Ints("output_shape")
+	if len(outputSizes) == rank+2 {
+		outputSizes = outputSizes[2:] // the batch and the channels may be given too
 	}
-	if hasOutputShape && len(output) != rank {
-		n.Failf("output_shape has %d numbers, want %d", len(output), rank)
+	if hasOutputShape && len(outputSizes) != rank {
+		n.Failf("output_shape has %d numbers, want %d", len(outputSizes), rank)
 	}
 	outputPadding := n.PerDim("output_padding", rank, 0)
 	checkSteps(n, g.kernel, g.stride, g.dilation)
@@ -181,16 +181,16 @@ func convTranspose(n *node) []*value {
 		stride := sym.Of(g.stride[i])
 		out := inputSizes[i].Mul(stride) // the size for SAME_UPPER and SAME_LOWER
 		if hasOutputShape {
-			out = sym.Of(output[i])
-		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
-			break // the attribute pads holds
+			out = sym.Of(outputSizes[i])
+		} else if autoPad != "SAME_UPPER" && autoPad != "SAME_LOWER" {
+			break // the attribute pads, which is read above, applies to all dimensions
 		}
 		// total padding = (in-1)*stride + output_padding + extent - out. A negative total extends the result; Div rounds
 		// half of it down in this case too.
 		total := stride.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(outputPadding[i])).Add(g.windowExtent(i)).Sub(out)
 		half := total.Div(sym.Of(2))
 		g.padBefore[i], g.padAfter[i] = total.Sub(half), half
-		if auto == "SAME_UPPER" {
+		if autoPad == "SAME_UPPER" {
 			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
 		}
 	}
@@ -269,14 +269,14 @@ func col2Im(n *node) []*value {
 		n.Failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), blockCount,
 			blockElements)
 	}
-	index := grid.imageIndices()
+	indices := grid.imageIndices()
 	channels := sizes[1].Div(sym.Of(blockElements))
-	flat := n.ReshapeSym(x, sizes[0], channels, sym.Of(blockElements*blockCount))
-	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes[0], channels, sym.Of(len(index)))},
-		convert.IntVector(index...))
+	elements := n.ReshapeSym(x, sizes[0], channels, sym.Of(blockElements*blockCount))
+	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes[0], channels, sym.Of(len(indices)))},
+		convert.IntVector(indices...))
 	paddedShape := n.SizesAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.padded)))
 	zeros := n.Op("full", graph.Attrs{"size": paddedShape, "fill_value": 0, "dtype": x.DType()})
-	sums := n.Op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, flat)
+	sums := n.Op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, elements)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range image {
 		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()

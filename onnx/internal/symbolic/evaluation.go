@@ -66,13 +66,13 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 	case expr.Scan:
 		return e.foldRow(inst, k+1)
 	case expr.Select:
-		if q, ok := e.division(v, k); ok {
-			return q
+		if quotient, ok := e.division(v, k); ok {
+			return quotient
 		}
 	}
 	args := make([]Element, 0, 3)
-	for _, u := range inst.Uses() {
-		args = append(args, e.at(u, k))
+	for _, use := range inst.Uses() {
+		args = append(args, e.at(use, k))
 	}
 	if e.failed || len(args) == 0 {
 		return e.fail()
@@ -87,11 +87,11 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 // constant returns a constant of the expression. Imm has its bits, the lowest byte first.
 func (e *evaluation) constant(inst expr.Inst) Element {
 	t := tensor.Zeros(inst.DType)
-	for b := range t.Storage().Bytes() {
-		t.Storage().Bytes()[b] = byte(inst.Imm >> (8 * b))
+	for byteIndex := range t.Storage().Bytes() {
+		t.Storage().Bytes()[byteIndex] = byte(inst.Imm >> (8 * byteIndex))
 	}
-	if c := FromData(t); c != nil && (inst.DType.IsIntegral(true) || inst.DType.IsFloat()) {
-		return c.Elements[0]
+	if symbolicConstant := FromData(t); symbolicConstant != nil && (inst.DType.IsIntegral(true) || inst.DType.IsFloat()) {
+		return symbolicConstant.Elements[0]
 	}
 	return e.fail()
 }
@@ -107,32 +107,33 @@ func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
 		}
 		return Element{Numerator: sym.Of(n), Condition: sym.Truth(n != 0), denominator: 1} // for any dtype
 	}
-	x := e.at(inst.A, 0)
+	folded := e.at(inst.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
-		x = e.apply(op, inst.DType, x, e.at(inst.A, k))
+		folded = e.apply(op, inst.DType, folded, e.at(inst.A, k))
 	}
-	return x
+	return folded
 }
 
 // apply applies an operation to elements. dtype is the dtype of the last element.
-func (e *evaluation) apply(op expr.Op, dtype tensor.DType, x ...Element) Element {
+func (e *evaluation) apply(op expr.Op, dtype tensor.DType, args ...Element) Element {
 	switch {
 	case e.failed:
 		return Element{}
 	case op == expr.Select:
-		return e.choose(dtype, x[0].Condition, x[1], x[2])
+		return e.choose(dtype, args[0].Condition, args[1], args[2])
 	case dtype == tensor.Bool:
-		return e.logic(op, x)
+		return e.logic(op, args)
 	case dtype == tensor.Int64 || dtype == tensor.Int32:
-		return e.integer(op, x)
+		return e.integer(op, args)
 	case dtype.IsFloat():
-		return e.floatOp(op, dtype, x)
+		return e.floatOp(op, dtype, args)
 	}
 	return e.fail()
 }
 
-func (e *evaluation) logic(op expr.Op, x []Element) Element {
-	a, b := x[0].Condition, x[len(x)-1].Condition
+// logic applies an operation to one or two bools. An operation with one operand uses only a.
+func (e *evaluation) logic(op expr.Op, args []Element) Element {
+	a, b := args[0].Condition, args[len(args)-1].Condition
 	differ := a.And(b.Not()).Or(a.Not().And(b))
 	switch op {
 	case expr.And:
@@ -149,8 +150,9 @@ func (e *evaluation) logic(op expr.Op, x []Element) Element {
 	return e.fail()
 }
 
-func (e *evaluation) integer(op expr.Op, x []Element) Element {
-	a, b := x[0].Numerator, x[len(x)-1].Numerator
+// integer applies an operation to one or two integers. An operation with one operand uses only a.
+func (e *evaluation) integer(op expr.Op, args []Element) Element {
+	a, b := args[0].Numerator, args[len(args)-1].Numerator
 	switch op {
 	case expr.Add:
 		return Element{Numerator: a.Add(b)}
@@ -159,8 +161,8 @@ func (e *evaluation) integer(op expr.Op, x []Element) Element {
 	case expr.Mul:
 		return Element{Numerator: a.Mul(b)}
 	case expr.Div:
-		if q, ok := truncated(a, b); ok {
-			return Element{Numerator: q}
+		if quotient, ok := truncated(a, b); ok {
+			return Element{Numerator: quotient}
 		}
 	case expr.Neg:
 		return Element{Numerator: a.Neg()}
@@ -265,8 +267,8 @@ func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool
 		return false
 	}
 	uses := inst.Uses()
-	for k, u := range want.Uses() {
-		if !matches(pattern, c, u, uses[k], operands) {
+	for k, patternUse := range want.Uses() {
+		if !matches(pattern, c, patternUse, uses[k], operands) {
 			return false
 		}
 	}

@@ -26,7 +26,7 @@ func exactBits(dtype tensor.DType) int {
 	return 0
 }
 
-// exactInt is the condition that dtype d represents an integer exactly.
+// exactInt is the condition that dtype represents the integer size exactly.
 type exactInt struct {
 	size  sym.Int
 	dtype tensor.DType
@@ -72,7 +72,7 @@ const maxDenominator = 1 << 20
 // numerator, because a denominator that is a power of 2 only affects the exponent. This condition is added to the
 // conditions of the operands.
 func (e *evaluation) floatOp(op expr.Op, dtype tensor.DType, x []Element) Element {
-	a, b := x[0], x[len(x)-1]
+	a, b := x[0], x[len(x)-1] // an operation with one operand uses only a
 	switch op {
 	case expr.Floor, expr.Ceil, expr.Trunc:
 		return e.round(op, a)
