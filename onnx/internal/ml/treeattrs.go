@@ -120,13 +120,12 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 
 // child returns a child of node i, and marks it in isChild.
 func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
-	key := nodeKey{l.keys[i].tree, id}
-	k, ok := l.index[key]
+	childIndex, ok := l.index[nodeKey{l.keys[i].tree, id}]
 	if !ok {
 		l.n.Failf("%v has the child %d, which does not exist", l.keys[i], id)
 	}
-	isChild[k] = true
-	return l.refs[k]
+	isChild[childIndex] = true
+	return l.refs[childIndex]
 }
 
 // addWeights adds the weights of the attributes with a prefix, "class" or "target". idName is the attribute with the

@@ -69,7 +69,7 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 	flat.features, flat.thresholds = make([]int32, flat.count), make([]float64, flat.count)
 	flat.children, flat.missing, flat.offsets = make([]int32, 2*flat.count), make([]int32, flat.count),
 		make([]int32, flat.count+1)
-	hasMissing := false
+	nanDiffers := false // whether some NaN continues at another node than a false comparison
 	for _, ref := range order {
 		if ref < 0 {
 			flat.addLeaf(ref, targets)
@@ -82,7 +82,7 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 		flat.addBranch(ref)
 	}
 	for i, next := range flat.missing {
-		hasMissing = hasMissing || next != flat.children[2*i]
+		nanDiffers = nanDiffers || next != flat.children[2*i]
 	}
 	// addLeaf has set the ends of the leaves' weights. The weights of branches are empty: they end where they start.
 	for i := range flat.count {
@@ -101,7 +101,7 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 	out := []any{vector(roots, len(roots)), vector(flat.features, flat.count), floats(flat.thresholds),
 		vector(flat.children, flat.count, 2), vector(flat.offsets, flat.count+1),
 		vector(flat.targets, len(flat.targets)), floats(flat.weights)}
-	if hasMissing {
+	if nanDiffers {
 		out = append(out, vector(flat.missing, flat.count))
 	}
 	return out

@@ -63,8 +63,8 @@ func (f *File) readRange(location string, offset, length int) (*tensor.Storage, 
 	if f.storage != nil && length >= minStorage {
 		return readStorage(f.ctx, f.storage, file, offset, length)
 	}
-	s := tensor.NewStorage(length)
-	return s, readPieces(f.ctx, file, pieces(nil, s.Bytes(), offset))
+	storage := tensor.NewStorage(length)
+	return storage, readPieces(f.ctx, file, pieces(nil, storage.Bytes(), offset))
 }
 
 // folderPath returns the path of a file in the model's folder.

@@ -62,11 +62,11 @@ func (f *File) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor,
 func (f *File) bytesOf(proto *pb.TensorProto, size int) ([]byte, error) {
 	switch {
 	case proto.DataLocation == pb.External:
-		s, err := f.external(proto, size)
+		storage, err := f.external(proto, size)
 		if err != nil {
 			return nil, err
 		}
-		return s.Bytes(), nil
+		return storage.Bytes(), nil
 	case f.raw[proto].Len() > 0:
 		return f.raw[proto].Bytes(), nil
 	case len(proto.RawData) > 0:
@@ -83,11 +83,11 @@ func (f *File) bytesOf(proto *pb.TensorProto, size int) ([]byte, error) {
 func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error) {
 	data := make([]byte, tensor.Numel(shape))
 	for i := range data {
-		b := raw[i/2] >> (4 * (i % 2)) & 15
+		number := raw[i/2] >> (4 * (i % 2)) & 15
 		if kind == pb.Int4 {
-			b = byte(int8(b<<4) >> 4)
+			number = byte(int8(number<<4) >> 4) // extends the sign
 		}
-		data[i] = b
+		data[i] = number
 	}
 	dtype := tensor.Uint8
 	if kind == pb.Int4 {

@@ -16,16 +16,16 @@ type stringList struct {
 
 // StringCode returns the code of a string: its index in the list of all strings of the model. It adds the string to the
 // list if necessary.
-func (f *File) StringCode(s string) int {
-	if known, ok := f.strings.codes[s]; ok {
-		return known
+func (f *File) StringCode(text string) int {
+	if code, ok := f.strings.codes[text]; ok {
+		return code
 	}
 	if f.strings.codes == nil {
 		f.strings.codes = map[string]int{}
 	}
-	known := len(f.strings.list)
-	f.strings.codes[s], f.strings.list = known, append(f.strings.list, s)
-	return known
+	code := len(f.strings.list)
+	f.strings.codes[text], f.strings.list = code, append(f.strings.list, text)
+	return code
 }
 
 // Strings returns the list of all strings of the model that were read. The caller must not change it.

@@ -45,11 +45,12 @@ func (f *File) Tensor(proto *pb.TensorProto) (*tensor.Tensor, error) {
 	return decoded, nil
 }
 
+// decode decodes a tensor. Strings become codes of dtype int64. For element types without a dtype, see decodeNarrow.
 func (f *File) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
 	narrow := IsNarrow(pb.DataType(proto.DataType))
 	dtype, err := DTypeOf(proto.DataType)
 	isText := pb.DataType(proto.DataType) == pb.String
-	if narrow {
+	if narrow { // for the checks of the size: decodeNarrow returns elements of at most this size
 		dtype, err = tensor.Float16, nil
 	}
 	if isText {
@@ -163,6 +164,7 @@ func fromFields(meta tensor.Meta, proto *pb.TensorProto) (*tensor.Tensor, error)
 	case tensor.Float16:
 		return fill(meta, proto.Int32Data, 1, func(v []int32) tensor.Half { return tensor.Half(v[0]) })
 	}
+	// The only other dtype is bfloat16.
 	return fill(meta, proto.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
