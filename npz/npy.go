@@ -157,7 +157,7 @@ func readAll(r io.Reader, b []byte) error {
 const initialAlloc = 1 << 20
 
 // readStorage reads `need` bytes into storage. The size of the storage never exceeds the greatest of three numbers:
-// known, initialAlloc, and twice the number of bytes that arrived arrived.
+// known, initialAlloc, and twice the number of bytes that have arrived.
 func readStorage(r io.Reader, need int, known int64) (*tensor.Storage, error) {
 	initialBytes := max(initialAlloc, min(known, math.MaxInt))
 	s := tensor.NewStorage(int(min(int64(need), initialBytes)))

@@ -107,7 +107,7 @@ type Conversion struct {
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 
-// Convert converts the model. It tries several opsets of example sizes of the symbols ([Hints]) until a conversion
+// Convert converts the model. It tries several sets of example sizes of the symbols ([Hints]) until a conversion
 // succeeds. If mistakes are skipped, it returns the conversion with the fewest mistakes.
 func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	defer tensor.CatchMemory(&err)
@@ -122,7 +122,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		return nil, err
 	}
 	if _, ok := opsets[""]; !ok {
-		opsets[""] = 1 // models older than operator opsets
+		opsets[""] = 1 // models older than operator sets
 	}
 	if !o.SkipErrors {
 		if err := m.checkSupported(o.Table); err != nil {
