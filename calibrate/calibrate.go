@@ -18,6 +18,8 @@ type Options struct {
 	CallTime time.Duration
 	// MaxBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MaxBytes int
+	// Device, if set, is measured, too. The profile then has its rates by the name of its driver.
+	Device graph.Device
 	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
 	// number of all measurements, and the name of the measured kernel or access.
 	Progress func(done, total int, what string)
@@ -31,7 +33,8 @@ type Result struct {
 
 // Point is the measured and the predicted time of a call.
 type Point struct {
-	Of          string  // the inner kernel, or the kind of memory access, that the call measures
+	// Of is the inner kernel, the kind of memory access, or the kind of work on a device, that the call measures.
+	Of          string
 	Unit        string  // the unit of work of the fitted price
 	Bytes       float64 // the size of the memory that the call accesses
 	NS          float64 // the median of the measured times of a run, in nanoseconds
@@ -92,16 +95,21 @@ func (p *probe) name() string {
 
 // measurer measures probes and fits the rates of a profile.
 type measurer struct {
-	options    Options
-	profile    *machine.Profile
-	rates      []graph.Rate
-	probes     []*probe
-	warmStepPS float64 // time of an empty step with warm caches, in picoseconds
+	options      Options
+	profile      *machine.Profile
+	rates        []graph.Rate
+	probes       []*probe
+	warmStepPS   float64 // time of an empty step with warm caches, in picoseconds
+	devicePoints []Point // calls on the device
 }
 
 // run measures the cost of a step and all probes, round by round.
 func (m *measurer) run(ctx context.Context) error {
 	total := m.options.Rounds * (len(m.probes) + 1)
+	hostTotal := total
+	if m.options.Device != nil {
+		total += deviceRates
+	}
 	for round := range m.options.Rounds {
 		done := round * (len(m.probes) + 1)
 		m.options.Progress(done, total, "a step")
@@ -122,10 +130,18 @@ func (m *measurer) run(ctx context.Context) error {
 			}
 		}
 	}
+	if device := m.options.Device; device != nil {
+		rates, points, err := measureDevice(ctx, device, &m.options,
+			func(done int, what string) { m.options.Progress(hostTotal+done, total, what) })
+		if err != nil {
+			return err
+		}
+		m.profile, m.devicePoints = m.profile.WithDevice(device.Name(), rates), points
+	}
 	return ctx.Err()
 }
 
-// result returns the profile, with the measured and the predicted time of each probe.
+// result returns the profile, with the measured and the predicted time of each probe and of the calls on a device.
 func (m *measurer) result() *Result {
 	result := &Result{Profile: m.profile}
 	for _, p := range m.probes {
@@ -136,5 +152,6 @@ func (m *measurer) result() *Result {
 		}
 		result.Points = append(result.Points, point)
 	}
+	result.Points = append(result.Points, m.devicePoints...)
 	return result
 }

@@ -8,4 +8,7 @@
 // the conditions of a network: other steps have evicted its constants and code from the private caches, and have just
 // written its operands. The prices are fitted to the median times of the calls. The fit minimizes the squared relative
 // errors of the predicted times by coordinate descent: it changes one price at a time.
+//
+// The prices of a device ([Options.Device]) are those of its own kernels. Each is fitted to the largest of a few calls:
+// its time minus the time of its steps and of the wait for the device.
 package calibrate

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,12 +21,15 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 type calibrateFlags struct {
 	out      string
 	json     bool
+	device   string
 	rounds   int
 	callTime time.Duration // for how long each call is measured in a round
 }
@@ -40,7 +45,7 @@ type calibrateReport struct {
 
 // calibratePoint is a measured call.
 type calibratePoint struct {
-	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call."`
+	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call; of a device, the kind of work."`
 	Unit      string  `json:"unit" doc:"The unit of work: the profile has the time of one unit."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses."`
 	NS        float64 `json:"ns" doc:"The median of the measured times, in nanoseconds."`
@@ -61,7 +66,8 @@ runs; run no other program meanwhile.
 The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
 instruction set. "graphrun plan" shows the profile in use. --out writes the profile to another file, for
---costs.`,
+--costs. --device measures a device, too: its memory, its operations, transfers, steps and waits. Its prices are stored
+in the same profile, and only this device uses them. The profile keeps the prices of other devices that its file had.`,
 		Example: `  graphrun calibrate
   graphrun calibrate --out server.json
   graphrun plan model.onnx --costs server.json`,
@@ -80,6 +86,8 @@ instruction set. "graphrun plan" shows the profile in use. --out writes the prof
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 3, "measure everything `N` times")
 	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure each call for `TIME` in each round")
+	command.DeviceFlag(cmd, &f.device)
+	cmd.Flags().Lookup("device").Usage = "measure the device `NAME`, too: " + strings.Join(devices.Names(), ", ")
 	_ = cmd.MarkFlagFilename("out", "json")
 	return cmd
 }
@@ -92,12 +100,16 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err := outfile.CheckWritable("--out", f.out); err != nil {
 		return err
 	}
+	device, err := devices.Open(f.device)
+	if err != nil {
+		return exit.UsageErrorf("--device %s: %w", f.device, err)
+	}
 	job := progress.Begin(cmd, "calibrate")
 	defer job.End() // if Do panics
 	start := time.Now()
 	var r *calibrate.Result
-	err := job.Do(progress.Running, func() (err error) {
-		r, err = calibrate.Run(job.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime,
+	err = job.Do(progress.Running, func() (err error) {
+		r, err = calibrate.Run(job.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime, Device: device,
 			MaxBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { job.Report(done, total) }})
 		return err
 	})
@@ -108,6 +120,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err != nil {
 		return err
 	}
+	keepDevices(f.out, r.Profile)
 	doc := &calibrateReport{Digest: r.Profile.Digest(), TookS: time.Since(start).Seconds(), Profile: r.Profile}
 	for _, p := range r.Points {
 		doc.Points = append(doc.Points, calibratePoint{p.Of, p.Unit, p.Bytes, p.NS, p.PredictedNS})
@@ -122,6 +135,22 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 		doc.write(out, term.Output(cmd))
 	}
 	return out.Flush()
+}
+
+// keepDevices adds the devices of the profile that storeProfile will replace, except those that p has.
+func keepDevices(path string, p *machine.Profile) {
+	if path == "" {
+		path, _ = machine.ProfilePath() // on an error, storeProfile reports it
+	}
+	stored, err := machine.ReadProfile(path)
+	if err != nil { // there is no profile to keep
+		return
+	}
+	if stored.Devices == nil {
+		return
+	}
+	maps.Copy(stored.Devices, p.Devices)
+	p.Devices = stored.Devices
 }
 
 // storeProfile writes a profile to path, or to the cache folder if path is empty, and returns the path of the file. If
@@ -182,6 +211,26 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 			rate = fmt.Sprintf("%.3g", 1e3/ps)
 		}
 		return []any{name, fmt.Sprintf("%.4g ns", ps/1e3), rate, units[name]}
+	})
+	writeDevices(w, show, profile)
+}
+
+// writeDevices prints the rates of the devices of a profile.
+func writeDevices(w *bufio.Writer, show term.Display, p *machine.Profile) {
+	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UncutCol("step"),
+		term.UncutCol("wait"), term.UncutCol("memory"), term.UncutCol("operations/ns"), term.UncutCol("upload"),
+		term.UncutCol("download")}
+	perNS := func(ps float64, unit string) string {
+		if ps > 0 {
+			return fmt.Sprintf("%.3g%s", 1e3/ps, unit)
+		}
+		return "-"
+	}
+	term.WriteList(w, show, "Devices", sorted.Keys(p.Devices), columns, func(driver string) []any {
+		r := p.Devices[driver]
+		return []any{driver, r.Device, format.Nanoseconds(r.StepPS / 1e3), format.Nanoseconds(r.WaitPS / 1e3),
+			perNS(r.BytePS, " GB/s"), perNS(r.OperationPS, ""), perNS(r.UploadPS, " GB/s"),
+			perNS(r.DownloadPS, " GB/s")}
 	})
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,5 +109,37 @@ func TestCalibrate(t *testing.T) {
 	}
 	if doc.File != out || p.Digest() != doc.Digest || p.Measured == "" || p.StepPS <= 0 {
 		t.Errorf("%s, digests %s and %s", doc.File, p.Digest(), doc.Digest)
+	}
+}
+
+// TestCalibrateDevice rejects unknown devices, and keeps the prices of other devices.
+func TestCalibrateDevice(t *testing.T) {
+	r := call(t, "calibrate", "--device", "abacus", "--out", filepath.Join(t.TempDir(), "p.json"))
+	if r.code != exit.CodeUsage || !strings.Contains(r.errors, `--device abacus: there is no device "abacus"`) {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	stored := machine.DefaultProfile().WithDevice("a", machine.DeviceRates{Device: "old", StepPS: 1}).
+		WithDevice("b", machine.DeviceRates{Device: "kept", StepPS: 2})
+	text, err := stored.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := machine.DeviceRates{Device: "new", StepPS: 3}
+	path := write(t, "costs.json", string(text))
+	for _, p := range []*machine.Profile{machine.DefaultProfile(), machine.DefaultProfile().WithDevice("a", fresh)} {
+		want := maps.Clone(stored.Devices)
+		maps.Copy(want, p.Devices)
+		if keepDevices(path, p); !maps.Equal(p.Devices, want) {
+			t.Errorf("%v, want %v", p.Devices, want)
+		}
+	}
+	plain := machine.DefaultProfile().WithDevice("a", fresh)
+	if text, err = machine.DefaultProfile().JSON(); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []string{write(t, "plain.json", string(text)), filepath.Join(t.TempDir(), "none.json")} {
+		if keepDevices(other, plain); len(plain.Devices) != 1 || plain.Devices["a"] != fresh {
+			t.Errorf("%s: %v", other, plain.Devices)
+		}
 	}
 }

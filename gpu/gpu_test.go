@@ -6,8 +6,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/calibrate"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/gpu"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
@@ -79,7 +82,7 @@ func TestGraph(t *testing.T) {
 		if _, err := devices.Open(name); err != nil || slices.Contains([]string{graph.HostDevice, "auto"}, name) {
 			continue
 		}
-		costs := machine.DefaultProfile().WithDevice(name, machine.DeviceRates{Device: "free"})
+		costs := machine.DefaultProfile().WithDevice(name, machine.DeviceRates{})
 		got, placed := run(graphrun.Options{Device: name, Costs: costs, Check: true})
 		if placed < 4 {
 			t.Errorf("%s: only %d nodes run on the device", name, placed)
@@ -88,6 +91,41 @@ func TestGraph(t *testing.T) {
 			if math.Abs(want[i]-got[i]) > 1e-5 {
 				t.Fatalf("%s: element %d is %g, want %g", name, i, got[i], want[i])
 			}
+		}
+	}
+}
+
+// TestCalibrate measures the first device of each driver. The device then has the measured prices.
+func TestCalibrate(t *testing.T) {
+	g := graphrun.New("relu")
+	g.Output("y", op.Relu(g.Input("x", tensor.Float32, 4)))
+	if err := g.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range devices.Names() {
+		device, err := devices.Open(name)
+		if err != nil || device == nil || name == "auto" {
+			continue
+		}
+		result, err := calibrate.Run(context.Background(), calibrate.Options{Rounds: 1, CallTime: time.Microsecond,
+			MaxBytes: 1 << 20, Device: device})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rates := result.Profile.Devices[name]
+		if rates.Device != device.Rates().Device || !(rates.StepPS+rates.WaitPS > 0) || !(rates.BytePS > 0) {
+			t.Errorf("%s: %+v", name, rates)
+		}
+		p, err := graphrun.Compile(g, graphrun.Options{Device: name, Costs: result.Profile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, err := experiment.Certify(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used := certificate.Profile.Devices[name]; used != rates {
+			t.Errorf("%s: %+v, want %+v", name, used, rates)
 		}
 	}
 }

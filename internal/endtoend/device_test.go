@@ -27,7 +27,7 @@ func init() {
 
 // freeDevice returns prices for which the device computes all that it can.
 func freeDevice() *machine.Profile {
-	return machine.DefaultProfile().WithDevice("software", machine.DeviceRates{Device: "free"})
+	return machine.DefaultProfile().WithDevice("software", machine.DeviceRates{})
 }
 
 // placed returns the names of the nodes of a program on the device, and of the transfers.
@@ -155,4 +155,25 @@ func TestDeviceMemory(t *testing.T) {
 // generated returns a tensor of random numbers.
 func generated(m tensor.Meta) *tensor.Tensor {
 	return normal(rand.New(rand.NewPCG(1, uint64(m.Numel()))), m)
+}
+
+// TestDeviceRates: a device has the prices of a profile if they are its own, or those of any device of the driver.
+func TestDeviceRates(t *testing.T) {
+	g := graphrun.New("rates")
+	g.Output("y", op.Relu(g.Input("x", tensor.Float32, 4)))
+	require.NoError(t, g.Err())
+	estimated := backend.New(software.Open()).Rates()
+	for name, used := range map[string]bool{"": true, "interpreter": true, "another": false} {
+		rates := machine.DeviceRates{Device: name, StepPS: 7}
+		p, err := graphrun.Compile(g, graphrun.Options{Device: "software",
+			Costs: machine.DefaultProfile().WithDevice("software", rates)})
+		require.NoError(t, err)
+		want := estimated
+		if used {
+			want = rates
+		}
+		certificate, err := experiment.Certify(p)
+		require.NoError(t, err)
+		assert.Equal(t, want, certificate.Profile.Devices["software"], name)
+	}
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 // DeviceRates holds the prices of work on a device, in picoseconds.
 type DeviceRates struct {
-	Device      string  `json:"device" doc:"The name of the device."`
+	Device      string  `json:"device" doc:"The name of the device; other devices do not use the prices. Empty for any device of the driver."`
 	Measured    string  `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted for estimates."`
 	StepPS      float64 `json:"step_ps" doc:"The cost of a step in a batch of steps, in picoseconds."`
 	WaitPS      float64 `json:"wait_ps" doc:"The cost of waiting for the device, in picoseconds."`

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/devices"
 )
 
-// openDevice returns the device that the options name, with the prices of the options. It returns nil for the host.
+// openDevice returns the device that the options name. The prices of the options replace its prices, unless they were
+// measured on another device. It returns nil for the host.
 func (o *Options) openDevice() (graph.Device, error) {
 	device, err := devices.Open(o.Device)
 	if err != nil || device == nil {
@@ -18,7 +19,8 @@ func (o *Options) openDevice() (graph.Device, error) {
 			device.Describe(), why)
 	}
 	if o.Costs != nil {
-		if rates, ok := o.Costs.Devices[device.Name()]; ok {
+		rates, ok := o.Costs.Devices[device.Name()]
+		if ok && (rates.Device == "" || rates.Device == device.Rates().Device) {
 			device = device.WithRates(rates)
 		}
 	}

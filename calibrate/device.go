@@ -1,0 +1,296 @@
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// deviceMeasurer measures the rates of a device with its own kernels.
+type deviceMeasurer struct {
+	ctx     context.Context
+	device  graph.Device
+	queue   graph.Queue
+	options *Options
+	rates   machine.DeviceRates
+	points  []Point
+}
+
+// deviceRates is the number of measured rates of a device. The first measurement gives two of them.
+const deviceRates = 5
+
+// measureDevice returns the rates of a device, and the calls that determine them. report is called before each
+// measurement.
+func measureDevice(ctx context.Context, device graph.Device, options *Options, report func(done int, what string)) (
+	machine.DeviceRates, []Point, error) {
+	m := &deviceMeasurer{ctx: ctx, device: device, queue: device.NewQueue(), options: options,
+		rates: machine.DeviceRates{Device: device.Rates().Device, Measured: time.Now().UTC().Format(time.RFC3339)}}
+	for i, measurement := range [deviceRates]struct {
+		what string
+		run  func() error
+	}{
+		{"device.step", m.measureStep},
+		{machine.DeviceUpload, m.measureUpload},
+		{machine.DeviceDownload, m.measureDownload},
+		{"device.byte", m.measureByte},
+		{machine.DeviceOperation, m.measureOperation},
+	} {
+		report(i, measurement.what)
+		if err := measurement.run(); err != nil {
+			return m.rates, nil, fmt.Errorf("%s: %s: %w", device.Describe(), measurement.what, err)
+		}
+	}
+	return m.rates, m.points, nil
+}
+
+// time returns the median time of a run in nanoseconds. A run adds one call to the queue count times, and then waits
+// for the device.
+func (m *deviceMeasurer) time(count int, call func() error) (float64, error) {
+	var runTimes []float64
+	limit := m.options.CallTime * time.Duration(m.options.Rounds)
+	for begin := time.Now(); len(runTimes) <= minRuns || time.Since(begin) < limit; {
+		if err := m.ctx.Err(); err != nil {
+			return 0, err
+		}
+		start := time.Now()
+		for range count {
+			if err := call(); err != nil {
+				return 0, err
+			}
+		}
+		if err := m.queue.Wait(); err != nil {
+			return 0, err
+		}
+		runTimes = append(runTimes, float64(time.Since(start)))
+	}
+	return median(runTimes[1:]), nil // the first run touches memory for the first time
+}
+
+// measureStep measures a step and a wait: the time of a run is linear in its steps.
+func (m *deviceMeasurer) measureStep() error {
+	const many = 64
+	small := tensor.New(tensor.Float32, 32)
+	step, err := m.kernel("relu", small)
+	if err != nil {
+		return err
+	}
+	defer step.free()
+	one, err := m.time(1, step.call)
+	if err != nil {
+		return err
+	}
+	all, err := m.time(many, step.call)
+	if err != nil {
+		return err
+	}
+	m.rates.StepPS = 1e3 * max(all-one, 0) / (many - 1)
+	m.rates.WaitPS = max(1e3*one-m.rates.StepPS, 0)
+	m.points = append(m.points, Point{Of: machine.DeviceWait, Unit: "wait", Bytes: step.bytes, NS: one,
+		PredictedNS: (m.rates.StepPS + m.rates.WaitPS) / 1e3}, Point{Of: "device.step", Unit: "step", Bytes: step.bytes,
+		NS: all, PredictedNS: (many*m.rates.StepPS + m.rates.WaitPS) / 1e3})
+	return nil
+}
+
+// measureUpload measures the copy of a byte to the device.
+func (m *deviceMeasurer) measureUpload() error {
+	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, calls: 1}
+	return m.fit(machine.DeviceUpload, "byte", &m.rates.UploadPS, sizes, func(bytes int) (*deviceCall, error) {
+		memory, err := m.device.Alloc(bytes)
+		if err != nil {
+			return nil, err
+		}
+		from := make([]byte, bytes)
+		return &deviceCall{units: float64(bytes), bytes: float64(bytes), free: memory.Free,
+			call: func() error { return m.queue.Upload(graph.DeviceAddress{Memory: memory}, from) }}, nil
+	})
+}
+
+// measureDownload measures the copy of a byte from the device.
+func (m *deviceMeasurer) measureDownload() error {
+	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, calls: 1}
+	return m.fit(machine.DeviceDownload, "byte", &m.rates.DownloadPS, sizes, func(bytes int) (*deviceCall, error) {
+		meta := tensor.New(tensor.Float32, bytes/4)
+		kernel, err := m.device.Download().Lower(&graph.Call{In: []graph.Arg{operandOf(meta)}, Out: []tensor.Meta{meta}})
+		if err != nil {
+			return nil, err
+		}
+		memory, err := m.device.Alloc(bytes)
+		if err != nil {
+			return nil, err
+		}
+		to := make([]byte, bytes)
+		mem := &graph.Mem{Queue: m.queue, Ptrs: []unsafe.Pointer{unsafe.Pointer(&to[0]), nil},
+			Addresses: []graph.DeviceAddress{{}, {Memory: memory}}}
+		return &deviceCall{units: float64(bytes), bytes: float64(bytes), free: memory.Free,
+			call: func() error { return runKernel(kernel, mem) }}, nil
+	})
+}
+
+// measureByte measures the memory access of a pointwise kernel.
+func (m *deviceMeasurer) measureByte() error {
+	sizes := deviceSizes{first: 1 << 10, factor: 4, last: m.options.MaxBytes / 12, calls: 256}
+	return m.fit("device.byte", "byte", &m.rates.BytePS, sizes, func(size int) (*deviceCall, error) {
+		meta := tensor.New(tensor.Float32, size)
+		call, err := m.kernel("add", meta, meta)
+		if err == nil {
+			call.units = call.bytes
+		}
+		return call, err
+	})
+}
+
+// measureOperation measures an operation of a product of matrices.
+func (m *deviceMeasurer) measureOperation() error {
+	const unit = "multiply-add"
+	sizes := deviceSizes{first: 16, factor: 2, last: 2048, calls: 256}
+	return m.fit(machine.DeviceOperation, unit, &m.rates.OperationPS, sizes, func(size int) (*deviceCall, error) {
+		meta := tensor.New(tensor.Float32, size, size)
+		call, err := m.kernel("matmul", meta, meta)
+		if err == nil {
+			call.units = call.operations
+		}
+		return call, err
+	})
+}
+
+// deviceSizes are the sizes of the calls that determine a rate: first, first*factor and so on up to last, but at least
+// first. A run has at most the given number of calls.
+type deviceSizes struct{ first, factor, last, calls int }
+
+// fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps and the wait. It
+// measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest call
+// determines the rate.
+func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes,
+	prepare func(size int) (*deviceCall, error)) error {
+	point := Point{Of: what, Unit: unit}
+	measure := func(size int) (more bool, err error) {
+		call, err := prepare(size)
+		if err != nil {
+			return false, err
+		}
+		defer call.free()
+		for count := 1; ; count *= 4 {
+			ns, err := m.time(count, call.call)
+			if err != nil {
+				return false, err
+			}
+			if count*4 > sizes.calls || ns >= float64(m.options.CallTime) {
+				overheadPS := float64(count)*m.rates.StepPS + m.rates.WaitPS
+				overheadPS = min(overheadPS, 1e3*ns/2) // the wait of the largest call may have been shorter
+				*rate = (1e3*ns - overheadPS) / (float64(count) * call.units)
+				point.Bytes, point.NS = call.bytes, ns
+				point.PredictedNS = (overheadPS + float64(count)*call.units**rate) / 1e3
+				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > 1e3*ns/4, nil
+			}
+		}
+	}
+	for size, more := sizes.first, true; more; size *= sizes.factor {
+		var err error
+		if more, err = measure(size); err != nil {
+			return err
+		}
+		more = more && size*sizes.factor <= sizes.last
+	}
+	m.points = append(m.points, point)
+	return nil
+}
+
+// deviceCall is a call that a queue can repeat.
+type deviceCall struct {
+	call              func() error // adds the call to the queue
+	free              func()
+	bytes, operations float64 // that the call accesses, and computes
+	units             float64 // units of work of the rate that the call measures
+}
+
+// kernel prepares a call of an op on row-major operands on the device.
+func (m *deviceMeasurer) kernel(name string, operands ...tensor.Meta) (*deviceCall, error) {
+	b := graph.New("calibrate", kernels.Lookup)
+	var in []any
+	for i, meta := range operands {
+		in = append(in, b.InputMeta(fmt.Sprint("x", i), meta))
+	}
+	values := b.Apply(name, nil, in...)
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	node := values[0].Node
+	impl, call := m.device.Impl(node.Op), node.Call()
+	kernel, err := impl.Lower(call)
+	if err != nil {
+		return nil, err
+	}
+	work := impl.Work(call, call.InOrder(tensor.RowMajorOrder(call.Out[0].Rank())))
+	prepared := &deviceCall{bytes: work.TotalBytes()}
+	for _, part := range work.Parts {
+		if part.Kernel == machine.DeviceOperation {
+			prepared.operations += part.Units
+		}
+	}
+	if prepared.bytes <= 0 || prepared.operations <= 0 {
+		return nil, errors.New("the device has no kernel for " + name)
+	}
+	return prepared, m.allocate(prepared, kernel, call.Out[0], operands)
+}
+
+// allocate allocates the operands of a call, fills them with random numbers, and sets the fields call and free.
+func (m *deviceMeasurer) allocate(to *deviceCall, kernel *graph.Kernel, out tensor.Meta, in []tensor.Meta) error {
+	mem := &graph.Mem{Queue: m.queue, Place: tensor.Device, Ptrs: make([]unsafe.Pointer, 1+len(in))}
+	to.call = func() error { return runKernel(kernel, mem) }
+	to.free = func() {
+		for _, address := range mem.Addresses {
+			address.Memory.Free()
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i, bytes := range append([]int{out.Bytes()}, append(bytesOf(in), kernel.Scratch)...) {
+		memory, err := m.device.Alloc(bytes)
+		if err != nil {
+			to.free()
+			return err
+		}
+		address := graph.DeviceAddress{Memory: memory}
+		mem.Addresses = append(mem.Addresses, address)
+		if i == 0 || i > len(in) {
+			continue
+		}
+		if err := m.queue.Upload(address, randomTensor(in[i-1], rng, 1).Storage().Bytes()); err != nil {
+			to.free()
+			return err
+		}
+	}
+	return nil
+}
+
+// bytesOf returns the sizes of tensors.
+func bytesOf(list []tensor.Meta) (bytes []int) {
+	for _, meta := range list {
+		bytes = append(bytes, meta.Bytes())
+	}
+	return bytes
+}
+
+// operandOf returns an operand with a layout.
+func operandOf(meta tensor.Meta) graph.Arg {
+	return graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
+}
+
+// runKernel runs all chunks of a kernel.
+func runKernel(kernel *graph.Kernel, mem *graph.Mem) error {
+	for _, phase := range kernel.Phases {
+		for chunk := range phase.Chunks {
+			if err := phase.Run(mem, chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
