@@ -31,7 +31,7 @@ var Abs = kit.Define[kit.None](graph.Op{
 			case !d.IsSigned():
 				return x[0]
 			}
-			return tensor.IntScalar(max(x[0].Int(), -x[0].Int()))
+			return tensor.IntScalar(max(x[0].Int(), -x[0].Int())) // the least integer wraps to itself
 		})),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExComplex)},
 	},

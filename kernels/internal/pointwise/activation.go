@@ -22,9 +22,10 @@ var (
 		func(z complex128) complex128 { return z / (1 + cmplx.Exp(-z)) }, kit.ExUnary, kit.Example(nil, kit.ExComplex))
 )
 
-// Activations with no or few attributes.
+// Mish, Softplus, Hardswish and Hardsigmoid are activations on floats.
 var (
-	// With g = exp(x), h = g/2 and n = g + g*h, tanh(softplus(x)) is n / (n + 1). This equals g - g*(n - h)/(n + 1).
+	// With g = exp(x), h = g/2 and n = g + g*h, tanh(softplus(x)) is n / (n + 1). This equals g - g*(n - h)/(n + 1), which
+	// is accurate for small g. Above 20 the hyperbolic tangent rounds to 1, and x is clamped so that exp(x) is finite.
 	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Supports "+
 		"floats only.", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; "+
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", machine.FunctionGrain,

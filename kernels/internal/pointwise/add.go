@@ -121,12 +121,13 @@ var (
 	addBodies = mergeTables(bodiesOf(formula("x + y", "x", "y"), signedInts, unsignedInts, floats, complexes),
 		bodiesOf(formula("x | y", "x", "y"), bools))
 	subBodies    = bodiesOf(formula("x - y", "x", "y"), signedInts, unsignedInts, floats, complexes)
-	axpy         = formula("x + alpha * y", "x", "y")
+	scaledSum    = formula("x + alpha * y", "x", "y")
 	firstOperand = formula("x", "x", "y")
 )
 
 // addBody returns the Body function of add or sub. sign is 1 for add and -1 for sub. If alpha is 1, plain has the
-// kernels. Otherwise the kernel multiplies by sign*alpha.
+// kernels. Otherwise the kernel multiplies the second operand by sign*alpha. For bools, which only add supports, any
+// alpha except 0 is like 1, and 0 selects the first operand.
 func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[addAttrs](c).Alpha
@@ -135,7 +136,7 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kerne
 		case err != nil || alpha.Complex() == 1:
 			return body, err
 		case it.DType(1) != tensor.Bool:
-			return kernelWith(axpy, it, numbers{"alpha": timesSign(alpha, sign)}), nil
+			return kernelWith(scaledSum, it, numbers{"alpha": timesSign(alpha, sign)}), nil
 		case alpha.Complex() == 0:
 			return kernelWith(firstOperand, it, nil), nil
 		}
@@ -144,14 +145,14 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kerne
 }
 
 // timesSign returns sign times a plain number. The product has the kind of the number: integer, float or complex.
-func timesSign(s tensor.Scalar, sign int64) tensor.Scalar {
-	switch d := s.DType(); {
+func timesSign(number tensor.Scalar, sign int64) tensor.Scalar {
+	switch d := number.DType(); {
 	case d.IsComplex():
-		return tensor.ComplexScalar(kit.MulComplex(complex(float64(sign), 0), s.Complex()))
+		return tensor.ComplexScalar(kit.MulComplex(complex(float64(sign), 0), number.Complex()))
 	case d.IsFloat():
-		return tensor.FloatScalar(float64(sign) * s.Float())
+		return tensor.FloatScalar(float64(sign) * number.Float())
 	}
-	return tensor.IntScalar(sign * s.Int())
+	return tensor.IntScalar(sign * number.Int())
 }
 
 // addRef returns the reference of add (sign 1) or sub (sign -1).
@@ -166,7 +167,7 @@ func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 				return x[0] + kit.MulComplex(factor, x[1])
 			})
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			if d == tensor.Bool {
+			if d == tensor.Bool { // only add supports bools
 				return tensor.BoolScalar(x[0].Int() != 0 || x[1].Int() != 0 && alpha.Int() != 0)
 			}
 			return numbers(d, x)

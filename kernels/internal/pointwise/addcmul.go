@@ -14,6 +14,7 @@ type valueAttrs struct {
 	Value tensor.Scalar `attr:"value" default:"1" doc:"factor of the product or quotient"`
 }
 
+// addcParams are the operands of addcmul and addcdiv.
 var addcParams = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
@@ -55,6 +56,7 @@ var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
 	},
 	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix))
 
+// addcdivCheck rejects two integer tensors, as PyTorch does.
 func addcdivCheck(c *graph.Call) error {
 	if c.Type(1).DType.IsIntegral(true) && c.Type(2).DType.IsIntegral(true) {
 		return errors.New("Integer division with addcdiv is no longer supported, and in a future  release addcdiv will " +

@@ -18,6 +18,8 @@ var (
 	I1e = bessel("special_i1e", "i1e", 1, true)
 )
 
+// bessel defines a modified Bessel function. scaled is set for a factor of exp(-|x|). kernel is PyTorch's name of the
+// kernel, for errors.
 func bessel(name, kernel string, order int, scaled bool) *graph.Op {
 	doc := fmt.Sprintf("Returns the modified Bessel function of the first kind and order %d of each element", order)
 	if scaled {
@@ -45,8 +47,8 @@ func besselText(order int, scaled bool) string {
 	return text + "type_as(r, x)"
 }
 
-// chebyshevSeries returns statements that set a name to the sum of a Chebyshev series at an expression. The
-// coefficients are in descending order.
+// chebyshevSeries returns statements that set the variable name to the sum of a Chebyshev series. at is the expression
+// of twice the argument. The coefficients are in descending order of degree.
 func chebyshevSeries(name, at string, coefficients []float64) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%st = %s; ", name, at)
@@ -60,7 +62,7 @@ func chebyshevSeries(name, at string, coefficients []float64) string {
 	return text.String()
 }
 
-// besselReference sums the power series, or the asymptotic series of large arguments.
+// besselReference is the reference function. It sums the power series, or above 30 the asymptotic series.
 func besselReference(order int, scaled bool, x float64) float64 {
 	a, sign := math.Abs(x), 1.0
 	if order == 1 && x < 0 {

@@ -21,6 +21,7 @@ var (
 		func(a, b int64) int64 { return a ^ b })
 )
 
+// bitwiseOp defines an op by the formula text and the reference function f.
 func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: bodyByDType(name, bodiesOf(formula(text), bools, integers))},
@@ -54,11 +55,14 @@ var (
 		func(a, b int64) int64 { return a >> b }, func(a, b uint64) uint64 { return a >> b })
 )
 
-func shiftOp(name, torchKernel, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
+// shiftOp defines a shift of a by b bits. The references are signed and, for uint64, unsigned.
+func shiftOp(name, torchKernel, doc, text string, signed func(a, b int64) int64,
+	unsigned func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: namedBody(torchKernel, bodiesOf(formula(text), integers))},
-		kit.ForAnyCall(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
+		kit.ForAnyCall(kit.Unsigned(func(x []uint64) uint64 { return unsigned(x[0], x[1]&63) },
 			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-				return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))
+				mask := int64(max(32, 8*d.Size()) - 1) // 31, or 63 for int64
+				return tensor.IntScalar(signed(x[0].Int(), x[1].Int()&mask))
 			})), kit.ExIntegers)
 }

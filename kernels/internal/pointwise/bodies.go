@@ -80,7 +80,7 @@ func ternary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
 }
 
-// unaryTo returns the config of a unary op that computes in its operand's dtype and returns dtype d.
+// unaryTo returns the config of a unary op that computes in its operand's dtype and has a result of dtype d.
 func unaryTo(d tensor.DType) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		out := outs[0]
@@ -91,8 +91,8 @@ func unaryTo(d tensor.DType) config {
 	}
 }
 
-// config is a function that returns the configuration of the iteration over the elements of a call. outs are the
-// outputs.
+// config is a function that returns the configuration of the iteration over the elements of a call. outs has the
+// outputs; inference passes undefined ones.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
 // withCheck returns the config f, except that calls for which check fails are rejected.

@@ -34,15 +34,16 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 	if node == nil || node.Op == nil {
 		return lower, upper, false
 	}
-	bound := func(k clampBounds) {
-		if ok = !k.hasLower && !k.hasUpper; !ok {
+	// setBounds sets the results for plain numbers as bounds.
+	setBounds := func(bounds clampBounds) {
+		if ok = !bounds.hasLower && !bounds.hasUpper; !ok {
 			return
 		}
-		if k.min.IsSet() {
-			lower = k.min.Float()
+		if bounds.min.IsSet() {
+			lower = bounds.min.Float()
 		}
-		if k.max.IsSet() {
-			upper = k.max.Float()
+		if bounds.max.IsSet() {
+			upper = bounds.max.Float()
 		}
 	}
 	call := node.Call()
@@ -56,11 +57,11 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 		lower, upper, ok = a.Min.Float(), a.Max.Float(), true
 	case Clamp:
 		a := kit.Attrs[clampAttrs](call)
-		bound(clampBounds{min: a.Min, max: a.Max, hasLower: call.Has(1), hasUpper: call.Has(2)})
+		setBounds(clampBounds{min: a.Min, max: a.Max, hasLower: call.Has(1), hasUpper: call.Has(2)})
 	case ClampMin:
-		bound(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, hasLower: call.Has(1)})
+		setBounds(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, hasLower: call.Has(1)})
 	case ClampMax:
-		bound(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, hasUpper: call.Has(1)})
+		setBounds(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, hasUpper: call.Has(1)})
 	}
-	return lower, upper, ok && lower == lower && upper == upper
+	return lower, upper, ok && lower == lower && upper == upper // no range with a NaN
 }

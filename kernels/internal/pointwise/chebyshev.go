@@ -26,8 +26,9 @@ var chebyshevTexts = map[rune]string{
 	'w': "where(v < 0, third, fourth)",
 }
 
+// chebyshev defines the op special_name for the polynomials of a kind: t, u, v or w.
 func chebyshev(name string, kind rune) *graph.Op {
-	halves := ""
+	halves := "" // the polynomials of the third and fourth kinds, which have half angles
 	if kind == 'v' || kind == 'w' {
 		halves = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
 			"fourth = where(a < 1, sin((k + 0.5) * t) / sin(t * 0.5), " +
@@ -49,7 +50,7 @@ func chebyshev(name string, kind rune) *graph.Op {
 		}), kit.ExBinary, kit.ExIntegers)
 }
 
-// chebyshevPolynomial is the reference function of the polynomials.
+// chebyshevPolynomial is the reference function of the polynomials. k is the degree, an integer.
 func chebyshevPolynomial(kind rune, x, k float64) float64 {
 	if k < 0 {
 		return 0
@@ -62,9 +63,9 @@ func chebyshevPolynomial(kind rune, x, k float64) float64 {
 		}
 		return sign * chebyshevPolynomial(kind, -x, k)
 	}
-	f, g, angle := math.Sin, math.Cos, math.Acos(min(x, 1))
+	sine, cosine, angle := math.Sin, math.Cos, math.Acos(min(x, 1))
 	if x > 1 {
-		f, g, angle = sinh, cosh, math.Acosh(x)
+		sine, cosine, angle = sinh, cosh, math.Acosh(x)
 	}
 	switch {
 	case k == 0:
@@ -74,15 +75,15 @@ func chebyshevPolynomial(kind rune, x, k float64) float64 {
 	case x < 1 && k > 1<<31:
 		return math.NaN()
 	case kind == 't':
-		return g(k * angle)
+		return cosine(k * angle)
 	case kind == 'v':
-		return g((k+0.5)*angle) / g(angle/2)
+		return cosine((k+0.5)*angle) / cosine(angle/2)
 	case kind == 'u' && x == 1:
 		return k + 1
 	case kind == 'u':
-		return f((k+1)*angle) / f(angle)
+		return sine((k+1)*angle) / sine(angle)
 	case x == 1:
 		return float64(2*k) + 1
 	}
-	return f((k+0.5)*angle) / f(angle/2)
+	return sine((k+0.5)*angle) / sine(angle/2) // kind w
 }

@@ -44,8 +44,9 @@ func comparisonOp(name, doc, text string, moreDTypes []tensor.DType, ref kit.Sca
 		kit.ForAnyCall(ref), kit.ExBinary, kit.ExIntegers)
 }
 
-// ordered returns the ScalarFunc of an order, such as less than. i, u and f compare signed integers, unsigned integers
-// and floats.
-func ordered(i func(x []int64) bool, u func(x []uint64) bool, f func(x []float64) bool) kit.ScalarFunc {
-	return kit.Unsigned(func(x []uint64) uint64 { return uint64(boolInt(u(x))) }, boolRef(i, f, nil))
+// ordered returns the ScalarFunc of a comparison by order, such as less than. ofUints is for uint64; ofInts is for the
+// other integers and bools.
+func ordered(ofInts func(x []int64) bool, ofUints func(x []uint64) bool,
+	ofFloats func(x []float64) bool) kit.ScalarFunc {
+	return kit.Unsigned(func(x []uint64) uint64 { return uint64(boolInt(ofUints(x))) }, boolRef(ofInts, ofFloats, nil))
 }

@@ -124,6 +124,7 @@ var angleLoop = graph.Pointwise{
 	Body: bodyByDType("angle", bodiesTo(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }
 
+// realAngle is the reference function of angle for real numbers. NaN propagates.
 func realAngle(x float64) float64 {
 	switch {
 	case x < 0:

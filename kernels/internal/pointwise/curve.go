@@ -17,7 +17,7 @@ func curve(name, torchKernel, doc, text string, grain int, f func(float64) float
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, curveOf(torchKernel, text, grain), floatRef(f), kit.ExUnary)
 }
 
-// curveOf returns the pointwise computation of a curve.
+// curveOf returns the pointwise computation of a curve; the parameters are those of curve.
 func curveOf(torchKernel, text string, grain int) *graph.Pointwise {
 	return &graph.Pointwise{Grain: grain, Config: unary,
 		Body: namedBody(torchKernel, bodiesOf(formula(text, "x"), floats))}

@@ -13,8 +13,9 @@ var Digamma = formulaOp("digamma", "digamma", "Returns the logarithmic derivativ
 	"element: an infinity at 0 and NaN at negative integers.", digammaText(), unaryFloat, digamma, nil,
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
-// digammaText returns the formula of digamma: the asymptotic series at 10 or more, the recurrence below, and the
-// reflection of negative numbers.
+// digammaText returns the formula of digamma: the asymptotic series at 10 or more, the recurrence digamma(y) =
+// digamma(y+1) - 1/y below, and the reflection digamma(1-v) - pi/tan(pi v) for negative numbers v. The variables y0 to
+// y10 and s0 to s10 are y and the sum of the terms -1/y after each step of the recurrence.
 func digammaText() string {
 	var text strings.Builder
 	text.WriteString("v = float64(x); y0 = where(v < 0, 1 - v, v); s0 = float64(0); ")
@@ -30,6 +31,7 @@ func digammaText() string {
 	return text.String()
 }
 
+// digamma is the reference function.
 func digamma(x float64) float64 {
 	switch {
 	case x == 0:

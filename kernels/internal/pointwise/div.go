@@ -13,6 +13,7 @@ type divAttrs struct {
 	RoundingMode *string `attr:"rounding_mode" default:"none" doc:"null: true division; floor or trunc: rounding of the quotient"`
 }
 
+// mode returns the rounding mode, or "" for a true division.
 func (a *divAttrs) mode() string {
 	if a.RoundingMode == nil {
 		return ""
@@ -76,7 +77,8 @@ var (
 )
 
 // floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The
-// remainder is subtracted before the division, so that the result agrees with the op remainder.
+// remainder is subtracted from a before the division, so that the quotient is an integer but for rounding and agrees
+// with the op remainder.
 func floorDiv(a, b float64, round func(float64) float64) float64 {
 	if b == 0 {
 		return a / b
@@ -96,7 +98,8 @@ func floorDiv(a, b float64, round func(float64) float64) float64 {
 	return floor
 }
 
-// quotientRounding returns the function that rounds to the dtype to which the operands of a division are promoted.
+// quotientRounding returns the function that rounds to the dtype to which the operands of a division are promoted. It
+// is nil for a call that inference rejects.
 func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	cfg, err := p.Config(c, make([]rule.Operand, 1))
 	if err != nil {
@@ -117,6 +120,7 @@ func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 		func(x []float64) float64 { return floorDiv(x[0], x[1], round) }, nil))
 }
 
+// divRef returns the reference of div.
 func divRef(c *graph.Call) kit.ScalarFunc {
 	switch kit.Attrs[divAttrs](c).mode() {
 	case "floor":

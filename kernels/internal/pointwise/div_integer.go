@@ -26,7 +26,8 @@ func integerDivision(f divisionFormulas) (t bodies) {
 
 // rejectZeros returns the kernel k, except that it fails if operand 1 has an element 0.
 func rejectZeros[T integer](k rule.Kernel) rule.Kernel {
-	return iter.WithCheck(k, 1, func(b []T) error {
+	const divisor = 1 // index of the operand
+	return iter.WithCheck(k, divisor, func(b []T) error {
 		if HasZero(b) {
 			return kit.ErrZeroDivision
 		}

@@ -31,14 +31,14 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Pointwise: &graph.Pointwise{
 			Config: func(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
-				t, err := expressionOf(call)
+				typed, err := expressionOf(call)
 				if err != nil {
 					return rule.Config{}, err
 				}
 				cfg := rule.New().CheckAllSameDType(false)
 				for i, o := range outs {
 					if !o.Defined {
-						o = rule.UndefinedOf(t.code.Out[i].DType)
+						o = rule.UndefinedOf(typed.code.Out[i].DType)
 					}
 					cfg = cfg.Output(o)
 				}
@@ -48,18 +48,18 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 				return cfg, nil
 			},
 			Body: func(c *graph.Call, _ *rule.Rule) (rule.Kernel, error) {
-				t, err := expressionOf(c)
+				typed, err := expressionOf(c)
 				if err != nil {
 					return rule.Kernel{}, err
 				}
-				return t.kernel, nil
+				return typed.kernel, nil
 			},
 			Results: func(c *graph.Call) (int, error) {
-				t, err := expressionOf(c)
+				typed, err := expressionOf(c)
 				if err != nil {
 					return 0, err
 				}
-				return t.formula.Results(), nil
+				return typed.formula.Results(), nil
 			},
 		},
 	},
@@ -67,31 +67,31 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 
 // expressionRef is the reference of the op pointwise. It evaluates the expression for each element.
 func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := expressionOf(c)
+	typed, err := expressionOf(c)
 	if err != nil {
 		return nil, err
 	}
-	code := t.code
+	code := typed.code
 	var shape []int
 	for _, t := range in {
 		if shape, err = tensor.Broadcast(shape, t.Shape); err != nil {
 			return nil, err
 		}
 	}
-	rows, out := make([]*tensor.Tensor, len(in)), make([]*tensor.Tensor, len(code.Out))
+	operands, out := make([]*tensor.Tensor, len(in)), make([]*tensor.Tensor, len(code.Out))
 	for k, t := range in {
-		full, err := t.CopyTo(tensor.New(code.In[k], t.Shape...)).Expanded(shape)
+		expanded, err := t.CopyTo(tensor.New(code.In[k], t.Shape...)).Expanded(shape)
 		if err != nil {
 			return nil, err
 		}
-		rows[k] = full.CopyTo(tensor.New(code.In[k], shape...))
+		operands[k] = expanded.CopyTo(tensor.New(code.In[k], shape...)) // row-major
 	}
 	for k, o := range code.Out {
 		out[k] = tensor.Zeros(o.DType, shape...)
 	}
 	x := make([]expr.Number, len(in))
 	for i := range tensor.Numel(shape) {
-		for k, t := range rows {
+		for k, t := range operands {
 			x[k] = numberAt(t, i)
 		}
 		for k, y := range code.Eval(x...) {
@@ -101,8 +101,8 @@ func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return out, nil
 }
 
-// elementBytes returns the bytes of element i of a row-major tensor. For a complex element, re and im have the real and
-// the imaginary part. Otherwise im is nil.
+// elementBytes returns the bytes of element i of a row-major tensor. For a complex element, re is the real part and im
+// the imaginary part. Otherwise re is the element and im is nil.
 func elementBytes(t *tensor.Tensor, i int) (re, im []byte) {
 	n := t.DType.Size()
 	b := unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), i*n)), n)

@@ -43,10 +43,10 @@ func (a *expressionAttrs) Check() error {
 // typedExpression is an expression with the dtypes of its operations inferred for a call. It depends on the text, the
 // attributes and the dtypes of the operands.
 type typedExpression struct {
-	// The fields names, numbers and in are the key in the cache, together with the text.
+	// The fields names, numbers and in are a part of the key in typingCache; the rest of the key is the text.
 
 	names   []string                 // attribute params; nil if it was omitted
-	numbers map[string]tensor.Scalar // attributes that the expression names
+	numbers map[string]tensor.Scalar // the numbers among the attributes, which the expression names
 	in      []typedOperand           // properties of the operands
 
 	formula *expr.Formula // the parsed text
@@ -62,6 +62,7 @@ type typedOperand struct {
 	number  tensor.Scalar // unset for a tensor
 }
 
+// typedOperandOf returns the properties of operand a.
 func typedOperandOf(a *graph.Arg) typedOperand {
 	if a.Kind == graph.NumberArg {
 		return typedOperand{number: a.Number}
@@ -130,7 +131,8 @@ func (t *typedExpression) matches(c *graph.Call, a *expressionAttrs) bool {
 	return true
 }
 
-// sameNumber reports whether a equals b. Unlike ==, it distinguishes 0 from -0. A NaN equals no number.
+// sameNumber reports whether a equals b, including the dtype. Unlike ==, it distinguishes 0 from -0. A NaN equals no
+// number, so an expression with a NaN is typed again for each call.
 func sameNumber(a, b tensor.Scalar) bool {
 	if a != b {
 		return false
@@ -181,7 +183,7 @@ func parseExpression(call *graph.Call, attrs *expressionAttrs) (*expr.Formula, e
 	return formula, nil
 }
 
-// wrongAttr returns an error about an attribute.
+// wrongAttr returns the error about the attribute name that the format and args describe.
 func wrongAttr(name, format string, args ...any) error {
 	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
 }

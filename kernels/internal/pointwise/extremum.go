@@ -13,15 +13,14 @@ func extremumPointwise(name string, t bodies) *graph.Pointwise {
 		Body: bodyByDType(name, t)}
 }
 
-// extremumRef returns the reference of an extremum. i, u and f compute it for signed integers, unsigned integers and
-// floats.
-func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
-	f func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
+// extremumRef returns the reference of an extremum. ofUints is for uint64; ofInts is for the other integers and bools.
+func extremumRef(ofInts func(a, b int64) int64, ofUints func(a, b uint64) uint64,
+	ofFloats func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.ForAnyCall(kit.Unsigned(
-		func(x []uint64) uint64 { return u(x[0], x[1]) },
+		func(x []uint64) uint64 { return ofUints(x[0], x[1]) },
 		kit.ByKind(
-			func(x []int64) int64 { return i(x[0], x[1]) },
-			func(x []float64) float64 { return f(x[0], x[1]) }, nil)))
+			func(x []int64) int64 { return ofInts(x[0], x[1]) },
+			func(x []float64) float64 { return ofFloats(x[0], x[1]) }, nil)))
 }
 
 var (

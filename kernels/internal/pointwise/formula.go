@@ -15,7 +15,8 @@ import (
 //go:noinline // many callers, none hot: they compile faster
 func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
-// The dtypes in which ops compute. 16-bit floats are computed as float32, except in ops that round intermediate steps.
+// Lists of the dtypes in which ops compute, by kind. Ops compute 16-bit floats in float32, except the ops that round
+// each step to the 16-bit dtype (halfFloats).
 var (
 	floats       = []tensor.DType{tensor.Float32, tensor.Float64}
 	halfFloats   = []tensor.DType{tensor.Float16, tensor.BFloat16}
@@ -44,12 +45,13 @@ func bodiesTo(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ..
 	}, dtypes...)
 }
 
-// bodiesFor is bodiesOf for operands with different dtypes. For the dtype that indexes the table, types returns the
-// dtype of the result, followed by the dtypes of the operands.
-func bodiesFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
+// bodiesFor is bodiesOf for operands with different dtypes. For an index d of the table, types returns the dtype of the
+// result, followed by the dtypes of the operands.
+func bodiesFor(f *expr.Formula, types func(d tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
 	for _, list := range dtypes {
 		for _, d := range list {
-			t[d] = kit.FormulaKernel(f, nil, 1, types(d)...)
+			const results = 1
+			t[d] = kit.FormulaKernel(f, nil, results, types(d)...)
 		}
 	}
 	return t
@@ -71,8 +73,8 @@ func kernelWith(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	return kit.FormulaKernel(f, attrs, it.NumOutputs(), types...)
 }
 
-// attrBody returns the Body function of an op with a formula that uses attributes. attrs returns their values. dtypes
-// are the dtypes that the op supports.
+// attrBody returns the Body function of an op whose formula f uses attributes. attrs returns their values by name.
+// dtypes are lists of the dtypes that the op supports. torchKernel is PyTorch's name of the kernel, for errors.
 func attrBody(torchKernel string, f *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	all := slices.Concat(dtypes...)

@@ -19,6 +19,7 @@ var (
 		func(a, b bool) bool { return a != b })
 )
 
+// logicalOp defines an op by its formulas for numbers and for bools. f is the reference function.
 func logicalOp(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, predicateBodies(ofNumbers, ofBools))},

@@ -35,6 +35,7 @@ var (
 		func(a *logitAttrs) numbers { return numbers{"eps": tensor.FloatScalar(*a.Eps)} })
 )
 
+// logit returns the reference function of logit for its attributes.
 func logit(a *logitAttrs) func(float64) float64 {
 	return func(x float64) float64 {
 		if a.Eps != nil {
@@ -66,6 +67,8 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 var logSigmoidLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 	Body: bodyByDType("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
+// logSigmoid is the reference function of log_sigmoid. As in the kernel, the logarithm is rounded to dtype d before the
+// subtraction.
 func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	v := x[0].Float()
 	return tensor.FloatScalar(min(v, 0) - roundTo(d)(math.Log1p(math.Exp(-math.Abs(v)))))

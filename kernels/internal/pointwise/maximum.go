@@ -34,8 +34,7 @@ var (
 		})
 )
 
-// extremumOp defines an op with the kernels t. i, u and f are the references for signed integers, unsigned integers and
-// floats.
+// extremumOp defines an op with the kernels t. i, u and f are the references for signed integers, uint64 and floats.
 func extremumOp(name, doc string, t bodies, i func(a, b int64) int64, u func(a, b uint64) uint64,
 	f func(a, b float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, t), extremumRef(i, u, f),

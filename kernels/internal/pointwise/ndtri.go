@@ -26,8 +26,9 @@ var (
 // ndtriText returns the formula of ndtri, the rational approximations of Cephes: one for probabilities from exp(-2) to
 // 1-exp(-2), and two for the tails, in z = 1/sqrt(-2 log p). The constants are 1-exp(-2), sqrt(2*pi) and exp(-2).
 func ndtriText() string {
+	// quotient is the expression of the rational approximation k at the variable at.
 	quotient := func(at string, k int) string {
-		return fmt.Sprintf("(%s) / (%s)", polynomial(at, ndtriOver[k]), polynomial(at, ndtriUnder[k]))
+		return fmt.Sprintf("(%s) / (%s)", polynomial(at, ndtriNumerators[k]), polynomial(at, ndtriDenominators[k]))
 	}
 	return "p = float64(x); above = p > 0.8646647167633873; q = where(above, 1 - p, p); c = q - 0.5; c2 = c * c; " +
 		"center = 2.5066282746310002 * (c + c * (c2 * (" + quotient("c2", 0) + "))); " +
@@ -37,7 +38,8 @@ func ndtriText() string {
 		"type_as(where(p == 0, -inf, where(p == 1, inf, where(p < 0 or p > 1, nan, r))), x)"
 }
 
-// polynomial returns the expression of a polynomial at a name. The coefficients are in descending order.
+// polynomial returns the expression of a polynomial of the variable at. The coefficients are in descending order of
+// degree.
 func polynomial(at string, coefficients []float64) string {
 	text := fmt.Sprintf("%.17g", coefficients[0])
 	for _, c := range coefficients[1:] {
@@ -46,7 +48,7 @@ func polynomial(at string, coefficients []float64) string {
 	return strings.ReplaceAll(text, "+ -", "- ")
 }
 
-// ndtri finds the number by bisection.
+// ndtri is the reference function. It finds the number by bisection.
 func ndtri(p float64) float64 {
 	switch {
 	case !(p >= 0 && p <= 1):
@@ -69,6 +71,7 @@ func ndtri(p float64) float64 {
 	return high
 }
 
+// logNdtr is the reference function of log_ndtr. At -20 and below, it sums the asymptotic series.
 func logNdtr(x float64) float64 {
 	switch {
 	case x > -1:
@@ -86,7 +89,7 @@ func logNdtr(x float64) float64 {
 
 // The coefficients of numerators and denominators are those of Cephes.
 var (
-	ndtriOver = [3][]float64{{
+	ndtriNumerators = [3][]float64{{
 		-5.99633501014107895267e1, 9.80010754185999661536e1, -5.66762857469070293439e1, 1.39312609387279679503e1,
 		-1.23916583867381258016e0,
 	}, {
@@ -98,7 +101,7 @@ var (
 		2.01485389549179081538e-1, 1.23716634817820021358e-2, 3.01581553508235416007e-4, 2.65806974686737550832e-6,
 		6.23974539184983293730e-9,
 	}}
-	ndtriUnder = [3][]float64{{
+	ndtriDenominators = [3][]float64{{
 		1, 1.95448858338141759834e0, 4.67627912898881538453e0, 8.63602421390890590575e1, -2.25462687854119370527e2,
 		2.00260212380060660359e2, -8.20372256168333339912e1, 1.59056225126211695515e1, -1.18331621121330003142e0,
 	}, {

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementwise defines a pointwise op from its computation and the reference function of one element.
+// elementwise defines a pointwise op by its computation p and its reference. f returns, for a call, the reference
+// function of one element.
 func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p *graph.Pointwise,
 	f func(*graph.Call) kit.ScalarFunc,
 	examples ...graph.Example) *graph.Op {
@@ -45,7 +46,7 @@ func rowMajorLayout(c *graph.Call) (tensor.Type, error) {
 	return t.RowMajor(), nil
 }
 
-// castLayout returns the layout of the result if self, of type t, is converted to d before a unary op.
+// castLayout returns the type of the result of a unary op that first converts self, of type t, to dtype d.
 func castLayout(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	return kit.FirstResultType(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
 }
@@ -80,14 +81,16 @@ func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
-// boolRef returns the ScalarFunc of an op that returns bool. i, f and z compute it for integers, floats and complex
-// numbers. The function of an unsupported kind is nil.
-func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []complex128) bool) kit.ScalarFunc {
-	g := kit.ByKind(
-		func(x []int64) int64 { return boolInt(i(x)) },
-		func(x []float64) float64 { return float64(boolInt(f(x))) },
-		func(x []complex128) complex128 { return complex(float64(boolInt(z(x))), 0) })
-	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return tensor.BoolScalar(g(d, x).Int() != 0) }
+// boolRef returns the ScalarFunc of an op that returns bool. The function of an unsupported kind is nil.
+func boolRef(ofInts func(x []int64) bool, ofFloats func(x []float64) bool,
+	ofComplexes func(x []complex128) bool) kit.ScalarFunc {
+	zeroOrOne := kit.ByKind(
+		func(x []int64) int64 { return boolInt(ofInts(x)) },
+		func(x []float64) float64 { return float64(boolInt(ofFloats(x))) },
+		func(x []complex128) complex128 { return complex(float64(boolInt(ofComplexes(x))), 0) })
+	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		return tensor.BoolScalar(zeroOrOne(d, x).Int() != 0)
+	}
 }
 
 // boolInt returns 1 for true and 0 for false.
@@ -132,7 +135,7 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	}
 	out := *kernel
 	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(m *graph.Mem, chunk int) error {
-		var ptrs [8]unsafe.Pointer // more than an op with omitted operands has
+		var ptrs [8]unsafe.Pointer // results and operands; no op with omitted operands has more
 		n := copy(ptrs[:], m.Ptrs[:iterator.NumOutputs()])
 		for _, i := range positions {
 			ptrs[n] = m.Ptrs[iterator.NumOutputs()+i]
@@ -159,11 +162,11 @@ func realPart(t tensor.Type) tensor.Type {
 		return t
 	}
 	two := sym.Of(2)
-	st := make([]sym.Int, len(t.Strides))
+	strides := make([]sym.Int, len(t.Strides)) // in elements of half the size
 	for i, s := range t.Strides {
-		st[i] = two.Mul(s)
+		strides[i] = two.Mul(s)
 	}
-	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: st, Offset: two.Mul(t.Offset)}
+	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides, Offset: two.Mul(t.Offset)}
 }
 
 // boolCheck returns a check that rejects bools with the given message.

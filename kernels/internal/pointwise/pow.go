@@ -66,6 +66,7 @@ var (
 	}
 )
 
+// powCheck rejects integers to the power of a negative plain integer, as PyTorch does.
 func powCheck(c *graph.Call) error {
 	if e := c.In[1]; e.Kind == graph.NumberArg && !e.Number.DType().IsFloat() && !e.Number.DType().IsComplex() &&
 		e.Number.Int() < 0 && c.Type(0).DType.IsIntegral(true) {
@@ -101,23 +102,24 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	if err != nil || e.Kind != graph.NumberArg {
 		return body, err
 	}
-	n := e.Number.Tensor(it.DType(1)).At()
-	if it.DType(1).IsIntegral(false) && n.Int() < 0 { // a large exponent may wrap
+	n := e.Number.Tensor(it.DType(1)).At()            // in the dtype of the computation
+	if it.DType(1).IsIntegral(false) && n.Int() < 0 { // a large exponent that wrapped to a negative number
 		return body, nil
 	}
 	return kernelWith(constantPower, it, numbers{"e": n}), nil
 }
 
+// powRef is the reference function of pow. Powers of integers wrap.
 func powRef(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 	powUint := func(operands []uint64) uint64 {
-		r, square := uint64(1), operands[0]
+		result, square := uint64(1), operands[0]
 		for e := operands[1]; e > 0; e >>= 1 {
 			if e&1 > 0 {
-				r *= square
+				result *= square
 			}
 			square *= square
 		}
-		return r
+		return result
 	}
 	return kit.Unsigned(powUint, kit.ByKind(
 		func(operands []int64) int64 {
@@ -127,7 +129,7 @@ func powRef(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 			case operands[0] == 1:
 				return 1
 			case operands[0] == -1:
-				return 1 - 2*(operands[1]&1)
+				return 1 - 2*(operands[1]&1) // -1 for odd exponents
 			}
 			return 0
 		},

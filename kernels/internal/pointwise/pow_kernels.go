@@ -29,9 +29,11 @@ func powSlice[T integer](dst, a, b []T) {
 	}
 }
 
+// powInt returns a to the power e. For a negative e the result is the true power truncated to an integer, or 0 if a is
+// 0.
 func powInt[T integer](a, e T) T {
 	if e < 0 {
-		switch {
+		switch { // a+1 == 0 tests for -1, which the constants of unsigned types do not have
 		case a == 1 || a+1 == 0 && e&1 == 0:
 			return 1
 		case a+1 == 0:
@@ -39,12 +41,12 @@ func powInt[T integer](a, e T) T {
 		}
 		return 0
 	}
-	var r T = 1
+	var result T = 1
 	for ; e != 0; e >>= 1 {
 		if e&1 != 0 {
-			r *= a
+			result *= a
 		}
 		a *= a
 	}
-	return r
+	return result
 }

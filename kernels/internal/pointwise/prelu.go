@@ -106,6 +106,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 				return nil, err
 			}
 			p, dim := compose.NewBuilder(into, c), kit.Attrs[gluAttrs](c).Dim
+			// half returns half i of self, 0 or 1.
 			half := func(i int) graph.Arg {
 				n := kit.SizeOf(kit.KnownMeta(a), dim)
 				return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
@@ -117,7 +118,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 	},
 })
 
-// gluHalves returns the views of both halves.
+// gluHalves returns the types of the views of both halves of self.
 func gluHalves(c *graph.Call) (left, right tensor.Type, err error) {
 	self := c.Type(0)
 	if self.Rank() == 0 {

@@ -9,6 +9,7 @@ import (
 // Rates lists the rates of pointwise loops. A rate is the time of one unit of work. Package calibrate runs the calls of
 // a rate to measure it.
 func Rates() []graph.Rate {
+	// on returns a call of an op on row-major operands.
 	on := func(op string, shapes ...[]int) graph.RateCall {
 		c := graph.RateCall{Op: op}
 		for _, s := range shapes {
@@ -16,7 +17,8 @@ func Rates() []graph.Rate {
 		}
 		return c
 	}
-	cached := []int{16384}
+	cached := []int{16384} // 64 KiB of float32
+	// transposed adds a row-major image with c channels and a channels-last image.
 	transposed := func(c, side int) graph.RateCall {
 		return graph.RateCall{Op: "add", In: []tensor.Meta{kit.F32(1, c, side, side), kit.NHWC(1, c, side, side)}}
 	}

@@ -15,7 +15,7 @@ func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // logarithm is math.Log with a correction for subnormal numbers. On some processors, math.Log of a subnormal number is
 // wrong.
 func logarithm(x float64) float64 {
-	if x > 0 && x < 0x1p-1022 {
+	if x > 0 && x < 0x1p-1022 { // below the least normal number
 		return math.Log(x*0x1p54) - 54*math.Ln2
 	}
 	return math.Log(x)
@@ -26,21 +26,21 @@ func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// divideParts divides both parts of z by d. If a part is infinite, a complex division would return NaN, because it
-// multiplies 0 by infinity.
+// divideParts divides both parts of z by d. If a part of z is infinite, a complex division would return NaN, because it
+// multiplies the other part of d, which is 0, by infinity.
 func divideParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
 
 // angle64 is math.Atan2, but the result has the sign of y even if y / x underflows.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
-// complexExp is cmplx.Exp, except that it is also correct for real parts near the overflow threshold.
+// complexExp is cmplx.Exp, except that it is also correct for real parts near the overflow threshold ([kit.Exp]).
 func complexExp(z complex128) complex128 {
-	size := kit.Exp(real(z))
-	if size == 0 || math.IsInf(size, 0) || imag(z) == 0 || !isFinite(imag(z)) {
+	magnitude := kit.Exp(real(z))
+	if magnitude == 0 || math.IsInf(magnitude, 0) || imag(z) == 0 || !isFinite(imag(z)) {
 		return cmplx.Exp(z)
 	}
 	sin, cos := math.Sincos(imag(z))
-	return complex(size*cos, size*sin)
+	return complex(magnitude*cos, magnitude*sin)
 }
 
 // power64 is math.Pow with a correction for subnormal bases.
@@ -56,6 +56,7 @@ func power64(x, y float64) float64 {
 // true result is finite.
 const overflowBound = 709
 
+// sinh is math.Sinh, and cosh is math.Cosh, without the early overflow.
 func sinh(x float64) float64 {
 	if a := math.Abs(x); a > overflowBound {
 		return math.Copysign(cosh(a), x)
@@ -65,7 +66,7 @@ func sinh(x float64) float64 {
 
 func cosh(x float64) float64 {
 	if a := math.Abs(x); a > overflowBound {
-		return math.Exp(a/2) / 2 * math.Exp(a/2)
+		return math.Exp(a/2) / 2 * math.Exp(a/2) // exp(a)/2, where exp(a) may overflow
 	}
 	return math.Cosh(x)
 }

@@ -15,10 +15,11 @@ func hasFiniteParts(z complex128) bool { return isFinite(real(z)) && isFinite(im
 // squareOverflows reports whether the square of z may overflow.
 func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
 
-// half returns z/2. A complex product is a sum of products, which the compiler may fuse.
+// half returns z/2. It multiplies the parts separately, because a complex product is a sum of products, which the
+// compiler may fuse.
 func half(z complex128) complex128 { return complex(0.5*real(z), 0.5*imag(z)) }
 
-// logOfTwice returns log(|2z|). The result is correct even if 2z overflows.
+// logOfTwice returns log(|2z|), computed as log(|z/2|) + log(4), so that it is correct even if 2z overflows.
 func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(half(z))) + 2*math.Ln2 }
 
 // rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
@@ -33,8 +34,9 @@ func applyRotated(f func(complex128) complex128, z complex128) complex128 {
 	return complex(imag(w), -real(w))
 }
 
-// complexSinh and complexCosh need the product exp(a)*s, where s is a sine or a cosine. For large a they compute it as
-// exp(a/2)*s*exp(a/2), because the product may be finite although exp(a) overflows.
+// complexSinh and complexCosh need the product exp(a)*s/2, where a is the magnitude of the real part and s is a sine or
+// a cosine of the imaginary part. For large a they compute it as exp(a/2)/2*s*exp(a/2), because the product may be
+// finite although exp(a) overflows. Clamping a to 1400 keeps exp(a/2) finite.
 func complexSinh(z complex128) complex128 {
 	a := math.Abs(real(z))
 	if !hasFiniteParts(z) || a < 600 {

@@ -43,7 +43,7 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 			case c.Type(0).DType.IsReducedFloat():
 				return tensor.FloatScalar(float64(roundScaled(decimals, float32(x[0].Float()), roundTo16Bits(c.Type(0).DType))))
 			case d == tensor.Float32:
-				exact := func(x float32) float32 { return x }
+				exact := func(x float32) float32 { return x } // float32 arithmetic has rounded x
 				return tensor.FloatScalar(float64(roundScaled(decimals, float32(x[0].Float()), exact)))
 			}
 			scale := math.Pow10(decimals)
@@ -80,6 +80,7 @@ var (
 		}, floats, halfFloats)
 )
 
+// roundBody returns the kernel for the sign of decimals.
 func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	switch n := kit.Attrs[roundAttrs](c).Decimals; {
 	case n > 0:

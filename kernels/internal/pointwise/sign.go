@@ -36,6 +36,7 @@ func complexSign(d tensor.DType, z complex128) complex128 {
 	return z / complex(roundTo(d.ToReal())(cmplx.Abs(z)), 0)
 }
 
+// signRef is the reference function of sign and sgn.
 func signRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	switch {
 	case d.IsComplex():

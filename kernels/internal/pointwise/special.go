@@ -37,10 +37,12 @@ var (
 // hypotBodies are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
 // numbers do not overflow.
 var hypotBodies = mergeTables(bodiesOf(formula("a = float64(x); b = float64(y); "+
-	"r = sqrt(a * a + b * b); float32(where(isnan(r), where(isinf(a) or isinf(b), inf, r), r))", "x", "y"), floats[:1]),
-	bodiesOf(formula("hypot(x, y)", "x", "y"), floats[1:]))
+	"r = sqrt(a * a + b * b); float32(where(isnan(r), where(isinf(a) or isinf(b), inf, r), r))", "x", "y"),
+	[]tensor.DType{tensor.Float32}),
+	bodiesOf(formula("hypot(x, y)", "x", "y"), []tensor.DType{tensor.Float64}))
 
-// binaryFunction defines a binary op on floats by a formula and its reference function.
+// binaryFunction defines a binary op on floats by its formula text and its reference function f. cfg is the
+// configuration of the iteration.
 func binaryFunction(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
 	moreExamples ...graph.Example) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
@@ -48,6 +50,7 @@ func binaryFunction(name, doc, text string, params []graph.Param, cfg config, f 
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, moreExamples...)...)
 }
 
+// logaddexp is the reference function of logaddexp. The maximum is factored out, so that exponentials do not overflow.
 func logaddexp(x, y float64) float64 {
 	if math.IsInf(x, 0) && x == y {
 		return x
@@ -55,6 +58,7 @@ func logaddexp(x, y float64) float64 {
 	return max(x, y) + math.Log1p(math.Exp(-math.Abs(x-y)))
 }
 
+// xlogy is the reference function of xlogy.
 func xlogy(x, y float64) float64 {
 	switch {
 	case y != y:
@@ -126,6 +130,7 @@ var (
 	replaceFormula = formula("nan_to_num(x, n, up, down)", "x")
 )
 
+// replaceRef returns the reference of nan_to_num.
 func replaceRef(c *graph.Call) kit.ScalarFunc {
 	r := replacements(c, c.Type(0).DType)
 	return kit.ByKind(

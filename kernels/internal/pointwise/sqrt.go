@@ -30,4 +30,5 @@ func rootOp(name, torchKernel, doc, text string, f func(float64) float64, z func
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
+// inverseSqrt is the reference function of rsqrt for complex numbers.
 func inverseSqrt(z complex128) complex128 { return 1 / cmplx.Sqrt(z) }

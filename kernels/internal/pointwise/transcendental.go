@@ -14,7 +14,8 @@ func functionOp(name, torchKernel, doc string, f func(float64) float64, z func(c
 	return formulaOp(name, torchKernel, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
-// formulaOp defines a unary op on floats and complex numbers by a formula and its reference functions.
+// formulaOp defines a unary op by its formula text and its references f for floats and z for complex numbers. z is nil
+// if complex numbers are not supported. cfg is the configuration of the iteration.
 func formulaOp(name, torchKernel, doc, text string, cfg config, f func(float64) float64, z func(complex128) complex128,
 	examples ...graph.Example) *graph.Op {
 	dtypes := [][]tensor.DType{floats}

@@ -32,6 +32,7 @@ var (
 		"cancellation for large elements.", math.Erfc, nil)
 )
 
+// lgamma is the reference function of lgamma, which is -log(|x|) near 0.
 func lgamma(x float64) float64 {
 	if a := math.Abs(x); a < 0x1p-1022 && a > 0 { // on some processors math.Log is wrong for subnormal numbers
 		return 54*math.Ln2 - math.Log(a*0x1p54)

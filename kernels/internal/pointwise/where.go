@@ -32,6 +32,8 @@ var Where = kit.Define[kit.None](graph.Op{
 
 var selection = graph.Pointwise{Config: whereConfig, Body: whereBody}
 
+// whereCheck returns the dtype of the result: the promoted dtype of self and other. It rejects conditions that are
+// neither bool nor uint8.
 func whereCheck(c *graph.Call) (tensor.DType, error) {
 	if d := c.Type(0).DType; d != tensor.Bool && d != tensor.Uint8 {
 		return d, fmt.Errorf("where expected condition to be a boolean tensor, but got a tensor with dtype %s", d.TorchName())
@@ -55,7 +57,7 @@ func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	for _, a := range call.In[1:] {
 		o := a.Operand()
 		if a.Kind == graph.NumberArg {
-			o = rule.OfType(tensor.Type{DType: dtype})
+			o = rule.OfType(tensor.Type{DType: dtype}) // a 0-dim value that needs no conversion
 		}
 		cfg = cfg.Input(o)
 		if o.Type.DType != dtype {
@@ -95,10 +97,11 @@ func selectBodies(c tensor.DType) bodies {
 	return bodiesFor(selectFormula, types, allDTypes...)
 }
 
+// whereBody returns the kernel for the dtypes of the iteration.
 func whereBody(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	d, c := it.DType(0), it.DType(1)
-	if c == d {
-		return convertedConditionBodies[d], nil
+	result, condition := it.DType(0), it.DType(1)
+	if condition == result {
+		return convertedConditionBodies[result], nil
 	}
-	return byteConditionBodies[c][d], nil
+	return byteConditionBodies[condition][result], nil
 }
