@@ -24,12 +24,14 @@ func Functions() []Function {
 			list = append(list, Function{Name: name, Params: slices.Clone(defaultParams[:b.maxOperands])})
 		}
 	}
-	for name, forms := range library {
+	for name, definitions := range library {
 		if !isName(name) {
 			continue // an operator of complex numbers
 		}
-		longest := slices.MaxFunc(forms, func(a, b definition) int { return len(a.operandNames()) - len(b.operandNames()) })
-		list = append(list, Function{name, longest.operandNames(), longest.text})
+		longest := slices.MaxFunc(definitions, func(a, b definition) int {
+			return len(a.operandNames()) - len(b.operandNames())
+		})
+		list = append(list, Function{Name: name, Params: longest.operandNames(), Text: longest.text})
 	}
 	sorted.Func(list, func(a, b Function) int {
 		if a.Name < b.Name {

@@ -94,6 +94,7 @@ func (finder *branchFinder) markOperands(v expr.Value) {
 		}
 		return
 	}
+	// A selection with three different operands: each side is a branch.
 	finder.markNeeded(inst.A, b)
 	shared := finder.sharesBranches(v)
 	for k, u := range []expr.Value{inst.B, inst.C} {
@@ -145,7 +146,7 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 		}
 	}
 	// Constants and loads come first, because other instructions may be moved to the front.
-	for _, isFirst := range []bool{true, false} {
+	for _, isFirst := range []bool{true, false} { // whether this pass lists constants and loads
 		for v, b := range finder.branchOf {
 			if b >= 0 && (finder.code.Insts[v].Op.Args() == 0) == isFirst {
 				b = rangeBranch[b]
