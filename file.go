@@ -119,11 +119,11 @@ func isModel(name string, r io.ReaderAt) bool {
 
 // openModel reads an ONNX model without converting it.
 func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err error) {
-	o := onnx.ReadOptions{FS: f.Loader.FS, Dir: dir}
+	options := onnx.ReadOptions{FS: f.Loader.FS, Dir: dir}
 	if f.Loader.Cache != nil {
-		o.Storage = f.Loader.Cache.ShareRange
+		options.Storage = f.Loader.Cache.ShareRange
 	}
-	if f.model, err = onnx.ReadWith(ctx, r, o); err != nil {
+	if f.model, err = onnx.ReadWith(ctx, r, options); err != nil {
 		return inFile(f.path, err)
 	}
 	if f.signature, err = f.model.Signature(); err != nil {
@@ -137,11 +137,11 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 
 // parse reads a graph file without inferring it.
 func (f *File) parse(ctx context.Context, r io.Reader, dir string) (err error) {
-	o := graphfile.Options{Context: ctx, Name: f.path, FS: f.Loader.FS, Dir: dir}
+	options := graphfile.Options{Context: ctx, Name: f.path, FS: f.Loader.FS, Dir: dir}
 	if f.Loader.KeepGoing {
-		f.signature, f.ignored, err = graphfile.ParseSome(r, f.Loader.Lookup, o)
+		f.signature, f.ignored, err = graphfile.ParseSome(r, f.Loader.Lookup, options)
 	} else {
-		f.signature, err = graphfile.Parse(r, f.Loader.Lookup, o)
+		f.signature, err = graphfile.Parse(r, f.Loader.Lookup, options)
 	}
 	return err
 }

@@ -65,9 +65,9 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 		for side < 112 && side*side*tiledChannels*8 < bytes {
 			side *= 2
 		}
-		c := max(8, bytes/8/(side*side)) // channels: an element of the operand and one of the result take 8 bytes
-		return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, c, side, side),
-			tensor.New(tensor.Float32, 1, c, side, side)},
+		channels := max(8, bytes/8/(side*side)) // an element of the operand and one of the result take 8 bytes together
+		return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, channels, side, side),
+			tensor.New(tensor.Float32, 1, channels, side, side)},
 			Make: func(g *graph.Graph, in []any) []*graph.Value {
 				return append(g.Apply("clone", graph.Attrs{"memory_format": "contiguous"}, in[0]),
 					g.Apply("clone", graph.Attrs{"memory_format": "channels_last"}, in[1])...)

@@ -43,8 +43,8 @@ func (e *Incomplete) Error() string {
 	for _, f := range e.Failed {
 		lines = append(lines, f.Error())
 	}
-	for _, l := range e.MissingOutputs {
-		lines = append(lines, l.String())
+	for _, missing := range e.MissingOutputs {
+		lines = append(lines, missing.String())
 	}
 	return strings.Join(lines, "\n")
 }

@@ -53,19 +53,19 @@ func lowerAll(g *graph.Graph, o Options) []loweredNode {
 	return list
 }
 
-// inBatches divides the indices 0 to n-1 into batches and calls do for each batch, concurrently if there are several
-// threads.
-func inBatches(n, threads int, do func(begin, end int)) {
+// inBatches divides the indices 0 to n-1 into batches and calls process for each batch, concurrently if there are
+// several threads.
+func inBatches(n, threads int, process func(begin, end int)) {
 	workers := min(threads, runtime.GOMAXPROCS(0))
 	if workers < 2 || n <= lowerBatch {
-		do(0, n)
+		process(0, n)
 		return
 	}
 	var group errgroup.Group
 	group.SetLimit(workers)
 	for begin := 0; begin < n; begin += lowerBatch {
 		group.Go(func() error {
-			do(begin, min(begin+lowerBatch, n))
+			process(begin, min(begin+lowerBatch, n))
 			return nil
 		})
 	}

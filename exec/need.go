@@ -72,14 +72,14 @@ func (n *Need) AddInput(v *graph.Value) {
 // storageBytes returns the size of a value in bytes, including gaps between elements.
 func storageBytes(v *graph.Value) int { return v.Meta.Extent() * v.Meta.DType.Size() }
 
-// sum adds sizes and saturates instead of overflowing.
+// sum returns the sum of sizes, or math.MaxInt if the sum overflows.
 func sum(sizes ...int) int {
 	total := 0
-	for _, s := range sizes {
-		if s > math.MaxInt-total {
+	for _, size := range sizes {
+		if size > math.MaxInt-total {
 			return math.MaxInt
 		}
-		total += s
+		total += size
 	}
 	return total
 }

@@ -244,21 +244,21 @@ func (o Options) check(n Need) error {
 
 // recoverPanic is deferred and converts a panic in an op to an error: see panicError.
 func recoverPanic(err *error) {
-	if x := recover(); x != nil {
-		*err = panicError(x)
+	if panicked := recover(); panicked != nil {
+		*err = panicError(panicked)
 	}
 }
 
 // panicError returns the error for a recovered panic in an op: a failed allocation, a cancelled context, or an internal
 // error. A panic must not end other work of the process.
-func panicError(x any) error {
-	switch x := x.(type) {
+func panicError(panicked any) error {
+	switch panicked := panicked.(type) {
 	case *tensor.MemoryError:
-		return x
+		return panicked
 	case *interrupt.Ended:
-		return x
+		return panicked
 	}
-	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+	return fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
 }
 
 // addStorages creates the storages of all root values.

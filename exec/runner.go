@@ -296,8 +296,8 @@ func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []g
 	failed = slices.Clone(failed)
 	if incomplete != nil {
 		failed = append(failed, incomplete.Failed...)
-		for _, l := range incomplete.MissingOutputs {
-			delete(computed, l.Output)
+		for _, missing := range incomplete.MissingOutputs {
+			delete(computed, missing.Output)
 		}
 	}
 	return IncompleteError(whole, failed, func(name string) bool { return computed[name] })

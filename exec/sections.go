@@ -181,7 +181,7 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 		return 0
 	}
 	price := func(work graph.Work) float64 {
-		work.Steps = 0
+		work.Steps = 0 // the cost of starting a step is no work that workers can share
 		if onlyMemory {
 			work.Parts = [len(work.Parts)]graph.Part{}
 		}

@@ -89,10 +89,10 @@ type tasks struct {
 
 // runWithHelpers runs the tasks with helpers from the worker pool, and returns when all tasks are done.
 func (t *tasks) runWithHelpers(helpers int) {
-	j := workerpool.Job{Help: t.workCatchingPanic}
-	j.Begin()
-	defer j.End()
-	j.RequestWorkers(helpers, workerpool.StartAlways)
+	job := workerpool.Job{Help: t.workCatchingPanic}
+	job.Begin()
+	defer job.End()
+	job.RequestWorkers(helpers, workerpool.StartAlways)
 	t.workCatchingPanic()
 }
 

@@ -253,7 +253,7 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 	}
 	minTasks := max(1, min(it.numel/grain, max(maxTasks, it.numel/maxTaskElems)))
 	span = append(span, t.fullTileSize...)
-	// Halve the tiles while there are fewer than minTasks.
+	// Halve the tasks, which are single tiles so far, while there are fewer than minTasks.
 	for k := len(t.tileDims) - 1; k >= 0 && countBoxes(it.walkShape, span) < minTasks; {
 		if d := t.tileDims[k]; span[d] > machine.LineBytes {
 			span[d] = pieceLength(span[d], max(machine.LineBytes, span[d]/2))

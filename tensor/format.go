@@ -181,18 +181,18 @@ func (m Meta) stridesLikeOrder(order []int) bool {
 	if m.Strides[1] == 0 {
 		return false
 	}
-	least := 0 // the least stride that the next dimension may have: the span of the dimensions before it
+	minStride := 0 // the minimum stride of the next dimension: the span of the dimensions before it
 	for _, dim := range order {
-		if m.Shape[dim] == 0 || m.Strides[dim] < least {
+		if m.Shape[dim] == 0 || m.Strides[dim] < minStride {
 			return false
 		}
 		// PyTorch classifies shape N111 with equal strides as NCHW.
-		if dim == 0 && least == m.Strides[1] {
+		if dim == 0 && minStride == m.Strides[1] {
 			return false
 		}
-		least = m.Strides[dim]
+		minStride = m.Strides[dim]
 		if m.Shape[dim] > 1 {
-			least *= m.Shape[dim]
+			minStride *= m.Shape[dim]
 		}
 	}
 	return true

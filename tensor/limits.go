@@ -25,8 +25,8 @@ func (e *MemoryError) Error() string {
 // CheckMemory returns a [*MemoryError] if the process may not allocate the given number of further bytes. On Linux, it
 // reads the limits of the process and of its control groups, and the free memory of the machine.
 func CheckMemory(bytes int) error {
-	if l, ok := machine.Fits(bytes); !ok {
-		return &MemoryError{bytes, l.Left, l.Total, l.Name}
+	if limit, ok := machine.Fits(bytes); !ok {
+		return &MemoryError{bytes, limit.Left, limit.Total, limit.Name}
 	}
 	return nil
 }
@@ -34,12 +34,12 @@ func CheckMemory(bytes int) error {
 // CatchMemory recovers a [*MemoryError] panic of [NewStorage] and stores it in err. Other panics continue. Only a
 // deferred call has an effect.
 func CatchMemory(err *error) {
-	switch x := recover().(type) {
+	switch panicked := recover().(type) {
 	case nil:
 	case *MemoryError:
-		*err = x
+		*err = panicked
 	default:
-		panic(x)
+		panic(panicked)
 	}
 }
 
@@ -59,8 +59,8 @@ func checkAllocation(n int) error {
 	case n < 0:
 		return fmt.Errorf("storage of %d bytes: the size is negative", n)
 	case n >= checkInterval:
-		if l, ok := machine.FitsBlock(n); !ok {
-			return &MemoryError{n, l.Left, l.Total, l.Name}
+		if limit, ok := machine.FitsBlock(n); !ok {
+			return &MemoryError{n, limit.Left, limit.Total, limit.Name}
 		}
 	case uncheckedBytes.Add(int64(n+tensorOverhead)) >= checkInterval:
 		uncheckedBytes.Store(0)

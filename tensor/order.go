@@ -24,14 +24,14 @@ func NewOrder(dims ...int) (Order, error) {
 		return "", err
 	}
 	seen := make([]bool, len(dims))
-	text := make([]byte, len(dims))
+	order := make([]byte, len(dims))
 	for i, d := range dims {
 		if d < 0 || d >= len(dims) || seen[d] {
 			return "", fmt.Errorf("order %s is no permutation of the dimensions 0 to %d", joinDims(dims), len(dims)-1)
 		}
-		seen[d], text[i] = true, byte(d)
+		seen[d], order[i] = true, byte(d)
 	}
-	return Order(text), nil
+	return Order(order), nil
 }
 
 // ParseOrder returns the order written as "0,2,3,1".
@@ -63,11 +63,11 @@ func RowMajorOrder(rank int) Order {
 	if rank < 0 || rank > maxOrder {
 		panic(fmt.Sprintf("tensor: an order cannot have %d dimensions", rank))
 	}
-	b := make([]byte, rank)
-	for i := range b {
-		b[i] = byte(i)
+	order := make([]byte, rank)
+	for i := range order {
+		order[i] = byte(i)
 	}
-	return Order(b)
+	return Order(order)
 }
 
 // Order returns the order of a memory format for a rank. It fails where [MemoryFormat.Strides] fails.
@@ -186,18 +186,18 @@ func (o Order) Canonical(shape []int) Order {
 	if slices.Contains(shape, 0) {
 		return RowMajorOrder(len(o))
 	}
-	text := make([]byte, 0, len(o))
+	canonical := make([]byte, 0, len(o))
 	for d, s := range shape {
 		if s == 1 {
-			text = append(text, byte(d))
+			canonical = append(canonical, byte(d))
 		}
 	}
 	for i := range len(o) {
 		if shape[o[i]] != 1 {
-			text = append(text, o[i])
+			canonical = append(canonical, o[i])
 		}
 	}
-	return Order(text)
+	return Order(canonical)
 }
 
 // HoldsSymbolic is [Order.Holds] for sizes that may be symbolic. A condition that neither its own form nor the bounds

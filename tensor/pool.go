@@ -98,12 +98,12 @@ func (p *Pool) release(s *Storage) error {
 	if s.released {
 		return errReleased
 	}
-	b := s.data
+	data := s.data
 	s.data, s.released = nil, true
 	if s.recyclableBytes < minPooledBytes {
 		return nil
 	}
-	p.entries = append(p.entries, releasedArray{weak.Make(unsafe.SliceData(b)), s.recyclableBytes})
+	p.entries = append(p.entries, releasedArray{weak.Make(unsafe.SliceData(data)), s.recyclableBytes})
 	p.bytes += s.recyclableBytes
 	for len(p.entries) > maxPooledArrays || p.bytes > maxPooledBytes && len(p.entries) > 1 {
 		p.removeEntry(0)

@@ -58,17 +58,17 @@ func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 	if !known || channelStride == 0 {
 		return false, known
 	}
-	least := 0
+	minStride := 0
 	for _, dim := range order {
 		size, a := t.Shape[dim].Known()
 		stride, b := t.Strides[dim].Known()
 		if !a || !b {
 			return false, false
 		}
-		if size == 0 || stride < least || dim == 0 && least == channelStride {
+		if size == 0 || stride < minStride || dim == 0 && minStride == channelStride {
 			return false, true
 		}
-		least = stride * max(size, 1)
+		minStride = stride * max(size, 1)
 	}
 	return true, true
 }
