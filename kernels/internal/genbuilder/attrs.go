@@ -67,8 +67,8 @@ func fieldType(op *graph.Op, a graph.Field) (typ string, documented bool) {
 	case optional:
 		return "*" + goTypes[name], false
 	}
-	zero := a.Default == "0" || a.Default == "false" || a.Default == "none" || a.Required
-	if !zero {
+	zeroDefault := a.Default == "0" || a.Default == "false" || a.Default == "none" || a.Required
+	if !zeroDefault {
 		return "*" + goTypes[name], true
 	}
 	return goTypes[name], false

@@ -155,7 +155,7 @@ func describe(op *graph.Op, overload string) *function {
 		usedNames[name] = true
 		return name
 	}
-	operands := map[string]bool{}
+	operands := map[string]bool{} // by name, whether the operand belongs to every overload
 	f.takesGraph = true
 	for _, p := range op.Params {
 		operands[p.Name] = p.Overload == ""
@@ -196,6 +196,7 @@ func describe(op *graph.Op, overload string) *function {
 // hasStruct reports whether the op has optional attributes, and therefore an Attrs struct.
 func (f *function) hasStruct() bool { return len(f.optional) > 0 || f.op.Schema.Others != nil }
 
+// structName returns the name of the struct of optional attributes.
 func (f *function) structName() string { return camel(f.op.Name) + "Attrs" }
 
 // functionsFile returns the text of the file that declares the generated functions, in the order of ops.
@@ -240,12 +241,12 @@ func (f *function) write(out *bytes.Buffer) {
 	case f.isMany():
 		fmt.Fprintf(out, "func %s%s(%s) []*graph.Value {\n\treturn %s\n}\n", f.name, typeParams, params, call)
 	case f.results != nil:
-		at := make([]string, len(f.results))
-		for i := range at {
-			at[i] = fmt.Sprintf("made[%d]", i)
+		elements := make([]string, len(f.results))
+		for i := range elements {
+			elements[i] = fmt.Sprintf("made[%d]", i)
 		}
 		fmt.Fprintf(out, "func %s%s(%s) (%s *graph.Value) {\n\tmade := %s\n\treturn %s\n}\n", f.name, typeParams, params,
-			strings.Join(f.results, ", "), call, strings.Join(at, ", "))
+			strings.Join(f.results, ", "), call, strings.Join(elements, ", "))
 	default:
 		fmt.Fprintf(out, "func %s%s(%s) *graph.Value {\n\treturn %s[0]\n}\n", f.name, typeParams, params, call)
 	}

@@ -29,7 +29,7 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 		for i := range r.Out.Storage().Bytes() {
 			r.Out.Storage().Bytes()[i] = 0x7f
 		}
-		needed, made := 0, 0
+		needed, made := 0, 0 // elements of the operand and of the result, up to the previous chunk
 		for c := range ph.Chunks {
 			needs := ph.Flow.NeededElements(c)
 			if needs < needed {

@@ -105,12 +105,13 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	got, err := RunInFilledMemory(op, call, in, 0x7f, false)
+	const ascending, descending = false, true // the order of chunks
+	got, err := RunInFilledMemory(op, call, in, 0x7f, ascending)
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	again, _ := RunInFilledMemory(op, call, in, 0x55, true)
+	again, _ := RunInFilledMemory(op, call, in, 0x55, descending)
 	want, err := op.Ref(call, in)
 	if err != nil {
 		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
