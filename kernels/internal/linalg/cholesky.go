@@ -81,7 +81,7 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
 			if withInfo {
-				return c.All(out, infoType(lead(t))), err
+				return c.All(out, infoType(batchSizes(t))), err
 			}
 			return c.One(out), err
 		},
@@ -96,7 +96,7 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) error {
 	a := t.in[0]
 	if spec.Upper {
-		a = t.copyOf(a, true)
+		a = t.adjointOf(a)
 	}
 	info := t.cholesky(a)
 	if info > 0 && spec.CheckErrors {
@@ -104,7 +104,7 @@ func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) err
 			"leading minor of order %d is not positive-definite).", name, t.errorPrefix(), info)
 	}
 	if spec.Upper {
-		t.adjoint(a, t.out[0])
+		t.storeAdjoint(a, t.out[0])
 	} else {
 		copy(t.out[0].elements, a.elements)
 	}
@@ -117,15 +117,15 @@ func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) err
 // lowerFactor returns the factor L. The operand factor is L or, if the attribute upper is set, the adjoint of L.
 func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 	if kit.Attrs[upperAttrs](t.call).Upper {
-		return t.copyOf(factor, true)
+		return t.adjointOf(factor)
 	}
 	return factor
 }
 
 // solveFactored overwrites b with the solution x of l l^H x = b. l is a lower triangle.
 func (s *solver[T]) solveFactored(l, b matrix[T]) {
-	s.solveTriangular(l, b, false, false)
-	s.solveTriangular(s.copyOf(l, true), b, true, false)
+	s.solveTriangular(l, triangle{}, b)
+	s.solveTriangular(s.adjointOf(l), triangle{isUpper: true}, b)
 }
 
 func invertByCholesky[T number](t *task[T]) error {
@@ -135,7 +135,7 @@ func invertByCholesky[T number](t *task[T]) error {
 			return fmt.Errorf("cholesky_inverse: %sThe diagonal element %d is zero, the inversion could not be completed "+
 				"because the input matrix is singular.", t.errorPrefix(), i+1)
 		}
-		x.set(i, i, t.of(1, 0))
+		x.set(i, i, t.fromParts(1, 0))
 	}
 	t.solveFactored(l, x)
 	return nil
@@ -160,7 +160,7 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("Incompatible matrix sizes for cholesky_solve: each A matrix is %v by %v but each b matrix "+
 			"is %v by %v", a.Shape[aRank-1], a.Shape[aRank-1], b.Shape[bRank-2], b.Shape[bRank-1])
 	}
-	batch, err := tensor.BroadcastSizes(lead(b), lead(a))
+	batch, err := tensor.BroadcastSizes(batchSizes(b), batchSizes(a))
 	if err != nil {
 		return nil, err
 	}

@@ -12,17 +12,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// task is the computation of a call for one index of the batch: one matrix of each operand and of each result. An
-// operand or result that is a vector or a number is a matrix with one column.
+// task is the computation of a call for one index of the batch: one matrix of each operand and of each result. A vector
+// is a matrix with one column, and a number is a 1x1 matrix. An algorithm may overwrite operands, which are copies.
+// Results are 0 at first.
 type task[T number] struct {
 	*solver[T]
 	call    *graph.Call
 	in, out []matrix[T]
-	chunk   int  // index in the batch
+	chunk   int  // index in the batch, which counts its matrices in row-major order
 	isBatch bool // whether operands have dimensions of a batch
 }
 
-// errorPrefix returns the prefix of error messages that names the index in the batch. It returns "" without a batch.
+// errorPrefix returns the prefix of error messages that names the index in the batch, or "" if there is no batch.
 func (t *task[T]) errorPrefix() string {
 	if !t.isBatch {
 		return ""
@@ -42,11 +43,11 @@ type algorithm struct {
 	ranks func(c *graph.Call) (in, out []int)
 }
 
-// matrixOp defines an op that an algorithm computes.
-func matrixOp(attrs *graph.Schema, o graph.Semantics, a algorithm) *graph.Op {
-	o.Doc += " Dimensions before the last two are a batch."
-	o.Ref = a.reference
-	return kit.DefineWith(attrs, graph.Op{Semantics: o,
+// matrixOp defines an op that the algorithm a computes. It completes semantics by the reference.
+func matrixOp(attrs *graph.Schema, semantics graph.Semantics, a algorithm) *graph.Op {
+	semantics.Doc += " Dimensions before the last two are a batch."
+	semantics.Ref = a.reference
+	return kit.DefineWith(attrs, graph.Op{Semantics: semantics,
 		Facts:     graph.Facts{UnfusableReason: "factors whole matrices", FixedLayoutReason: "factors whole matrices"},
 		Lowerings: graph.Lowerings{Compile: a.compile}})
 }
@@ -74,7 +75,8 @@ func copies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
 }
 
-// elements returns the numbers of elements of all operands and results of a task, and of the solver's memory.
+// elements returns two numbers of elements for one task: values, of all operands and results together, and memory,
+// which the solver needs besides.
 func (a *algorithm) elements(in, out []part) (values, memory int) {
 	count := func(parts []part) (n int) {
 		for _, p := range parts {
@@ -96,23 +98,24 @@ type part struct {
 	rows, cols  int   // sizes of a matrix
 	rowStep     int   // step between rows
 	colStep     int   // step between columns
-	batch       []int // steps along the dimensions of the batch; 0 along dimensions that are broadcast
-	address     int   // index of the first element's address in Mem.Ptrs
+	batchSteps  []int // steps along the dimensions of the batch; 0 along dimensions that are broadcast
+	pointer     int   // index in Mem.Ptrs of the pointer to the first element
 	isOmitted   bool  // whether the operand is omitted
 	hasNoMatrix bool  // whether this is an empty vector in place of a result that the attributes do not request
 }
 
-// newPart returns the part of an operand or a result with the given meta. rank is the number of dimensions that do not
-// belong to the batch. batchRank is the number of dimensions of the batch. address is the index in Mem.Ptrs.
-func newPart(meta tensor.Meta, rank, batchRank, address int) part {
-	p := part{meta: meta, rows: 1, cols: 1, address: address}
+// newPart returns the part of an operand or a result with the given meta; an omitted operand has dtype Invalid. rank is
+// the number of dimensions that do not belong to the batch. batchRank is the number of dimensions of the batch of the
+// call, to which the batch of the part is broadcast. pointer is the index in Mem.Ptrs.
+func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
+	p := part{meta: meta, rows: 1, cols: 1, pointer: pointer}
 	if meta.DType == tensor.Invalid {
 		p.isOmitted = true
 		return p
 	}
-	lead := meta.Rank() - rank
-	if lead < 0 { // an empty vector in place of a matrix
-		p.hasNoMatrix, p.batch = true, make([]int, batchRank)
+	lead := meta.Rank() - rank // number of batch dimensions of this part
+	if lead < 0 {              // an empty vector in place of a matrix
+		p.hasNoMatrix, p.batchSteps = true, make([]int, batchRank)
 		return p
 	}
 	if rank > 0 {
@@ -121,36 +124,39 @@ func newPart(meta tensor.Meta, rank, batchRank, address int) part {
 	if rank > 1 {
 		p.cols, p.colStep = meta.Shape[lead+1], kit.StepAt(meta, lead+1)
 	}
-	p.batch = make([]int, batchRank)
-	for d := range lead {
+	p.batchSteps = make([]int, batchRank)
+	for d := range lead { // batch dimensions are aligned at the last one
 		if meta.Shape[d] != 1 {
-			p.batch[batchRank-lead+d] = kit.StepAt(meta, d)
+			p.batchSteps[batchRank-lead+d] = kit.StepAt(meta, d)
 		}
 	}
 	return p
 }
 
-// parts returns the operands and the results of a call, and the shape of the batch.
+// parts returns the operands and the results of a call, and the shape of the batch, which every requested result has.
+// Mem.Ptrs has the results before the operands.
 func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
 	inRanks, outRanks := a.ranks(c)
-	for i, r := range outRanks {
-		if lead := c.Out[i].Rank() - r; lead >= 0 && len(batch) == 0 {
+	for i, rank := range outRanks {
+		if lead := c.Out[i].Rank() - rank; lead >= 0 && len(batch) == 0 {
 			batch = c.Out[i].Shape[:lead]
 		}
 	}
-	for i, r := range outRanks {
-		out = append(out, newPart(c.Out[i], r, len(batch), i))
+	for i, rank := range outRanks {
+		out = append(out, newPart(c.Out[i], rank, len(batch), i))
 	}
-	for i, r := range inRanks {
-		m := tensor.Meta{}
+	for i, rank := range inRanks {
+		meta := tensor.Meta{} // of dtype Invalid
 		if c.Has(i) {
-			m = c.Meta(i)
+			meta = c.Meta(i)
 		}
-		in = append(in, newPart(m, r, len(batch), len(c.Out)+i))
+		in = append(in, newPart(meta, rank, len(batch), len(c.Out)+i))
 	}
 	return in, out, batch
 }
 
+// compile returns a kernel with one chunk for each index of the batch. The scratch memory of a worker has the operands,
+// the results and the memory of the solver.
 func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(c.Out, func(m tensor.Meta) bool { return m.Numel() > 0 }) {
 		return &graph.Kernel{}, nil
@@ -159,7 +165,7 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	values, memory := a.elements(in, out)
 	elements := values + memory
 	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p part) bool { return p.meta.DType.IsComplex() })
-	k := &graph.Kernel{WorkerScratch: 8 * elements}
+	k := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
 	run := func(m *graph.Mem, chunk int) error {
 		memory := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
 		s := &solver[float64]{field: reals, ctx: m.Context, memory: memory}
@@ -178,8 +184,9 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // runTask runs the task at index chunk of the batch: it loads the operands, computes the results and stores them.
+// computeType is the dtype of T.
 func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer, in, out []part,
-	batch []int, chunk int, d tensor.DType) error {
+	batch []int, chunk int, computeType tensor.DType) error {
 	t := &task[T]{solver: s, call: c, chunk: chunk, isBatch: len(batch) > 0}
 	size := int(unsafe.Sizeof(*new(T)))
 	for i := range in {
@@ -188,7 +195,7 @@ func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call
 			t.in = append(t.in, matrix[T]{})
 			continue
 		}
-		m, load := s.make(p.rows, p.cols), tensor.Converter(d, p.meta.DType)
+		m, load := s.zeros(p.rows, p.cols), tensor.Converter(computeType, p.meta.DType)
 		for j := range p.cols {
 			if p.rows > 0 {
 				load(unsafe.Pointer(unsafe.SliceData(m.column(j))), p.column(ptrs, batch, chunk, j), size, p.rowStep, p.rows)
@@ -198,14 +205,14 @@ func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call
 		t.in = append(t.in, m)
 	}
 	for i := range out {
-		t.out = append(t.out, s.make(out[i].rows, out[i].cols))
+		t.out = append(t.out, s.zeros(out[i].rows, out[i].cols))
 	}
 	if err := compute(t); err != nil {
 		return err
 	}
 	for i := range out {
 		p := &out[i]
-		store := tensor.Converter(p.meta.DType, d)
+		store := tensor.Converter(p.meta.DType, computeType)
 		for j := range p.cols {
 			if p.rows > 0 && p.isStored(batch, chunk) {
 				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(t.out[i].column(j))), p.rowStep, size,
@@ -217,12 +224,12 @@ func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call
 	return nil
 }
 
-// isStored reports whether the task at index chunk of the batch stores this result. It does not store the result if the
-// result is empty, or if an earlier task stores the same elements because the result is the same along a dimension of
-// the batch.
+// isStored reports whether the task at index chunk of the batch stores the result p. If p is broadcast along a
+// dimension of the batch, only tasks with index 0 along this dimension store it. No task stores a result that is not
+// requested.
 func (p *part) isStored(batch []int, chunk int) bool {
 	for d := len(batch) - 1; d >= 0; d-- {
-		if chunk%batch[d] != 0 && p.batch[d] == 0 {
+		if chunk%batch[d] != 0 && p.batchSteps[d] == 0 {
 			return false
 		}
 		chunk /= batch[d]
@@ -234,10 +241,10 @@ func (p *part) isStored(batch []int, chunk int) bool {
 func (p *part) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.Pointer {
 	offset := j * p.colStep
 	for d := len(batch) - 1; d >= 0; d-- {
-		offset += chunk % batch[d] * p.batch[d]
+		offset += chunk % batch[d] * p.batchSteps[d]
 		chunk /= batch[d]
 	}
-	return unsafe.Add(ptrs[p.address], offset)
+	return unsafe.Add(ptrs[p.pointer], offset)
 }
 
 // reference computes the results in complex128, with the algorithm that kernels use. Tests check the algorithms by the
@@ -247,14 +254,16 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	for i, m := range c.Out {
 		out[i] = tensor.Zeros(m.DType, m.Shape...)
 	}
-	index := func(t *tensor.Tensor, rank int, lead []int, i, j int) []int {
+	// index returns the index in t of element i, j of the matrix at batchIndex. rank is the number of dimensions of t
+	// that do not belong to the batch.
+	index := func(t *tensor.Tensor, rank int, batchIndex []int, i, j int) []int {
 		elementIndex := make([]int, 0, t.Rank())
 		for d := range t.Rank() - rank {
-			k := lead[len(lead)-(t.Rank()-rank)+d]
-			if t.Shape[d] == 1 {
-				k = 0
+			position := batchIndex[len(batchIndex)-(t.Rank()-rank)+d]
+			if t.Shape[d] == 1 { // t is broadcast
+				position = 0
 			}
-			elementIndex = append(elementIndex, k)
+			elementIndex = append(elementIndex, position)
 		}
 		return append(elementIndex, []int{i, j}[:rank]...)
 	}
@@ -266,7 +275,7 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	_, memory := a.elements(operands, results)
 	var err error
 	chunk := 0
-	kit.EachIndex(batch, func(lead []int) {
+	kit.EachIndex(batch, func(batchIndex []int) {
 		s := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, memory)}
 		t := &task[complex128]{solver: s, call: c, chunk: chunk, isBatch: len(batch) > 0}
 		chunk++
@@ -274,7 +283,7 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 			m := matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}
 			for i := range m.elements {
 				if !p.isOmitted {
-					m.elements[i] = in[k].At(index(in[k], inRanks[k], lead, i%p.rows, i/p.rows)...).Complex()
+					m.elements[i] = in[k].At(index(in[k], inRanks[k], batchIndex, i%p.rows, i/p.rows)...).Complex()
 				}
 			}
 			t.in = append(t.in, m)
@@ -289,7 +298,7 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 		for k, p := range results {
 			for i, v := range t.out[k].elements {
 				if !p.hasNoMatrix {
-					out[k].Set(tensor.ComplexScalar(v), index(out[k], outRanks[k], lead, i%p.rows, i/p.rows)...)
+					out[k].Set(tensor.ComplexScalar(v), index(out[k], outRanks[k], batchIndex, i%p.rows, i/p.rows)...)
 				}
 			}
 		}
@@ -297,7 +306,8 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	return out, err
 }
 
-// columnMajor returns the type of a batch of column-major matrices. shape has the sizes of the batch and of a matrix.
+// columnMajor returns the type of a batch of column-major matrices. shape has the sizes of the batch, followed by the
+// numbers of rows and columns. If shape has only one size, the type is a dense vector.
 func columnMajor(d tensor.DType, shape ...sym.Int) (tensor.Type, error) {
 	t, err := kit.FreshType(d, shape)
 	if n := len(shape); err == nil && n >= 2 {
@@ -331,6 +341,7 @@ func (m matrixCheck) check(t tensor.Type, square bool) error {
 	return m.checkDType(t.DType)
 }
 
+// checkDType returns PyTorch's error for operands of a dtype that is not supported.
 func (m matrixCheck) checkDType(d tensor.DType) error {
 	switch {
 	case d.IsIntegral(true) && (m.rejectsIntegers || m.kernel == ""):
@@ -343,8 +354,8 @@ func (m matrixCheck) checkDType(d tensor.DType) error {
 	return nil
 }
 
-// lead returns the sizes of the batch of a type.
-func lead(t tensor.Type) []sym.Int { return t.Shape[:t.Rank()-2] }
+// batchSizes returns the sizes of all dimensions of t but the last two.
+func batchSizes(t tensor.Type) []sym.Int { return t.Shape[:t.Rank()-2] }
 
 // withBatch returns a shape: the sizes of a batch, followed by the given sizes.
 func withBatch(batch []sym.Int, sizes ...sym.Int) []sym.Int {
@@ -361,12 +372,12 @@ func examples(attrs graph.Attrs, operands ...tensor.Meta) (all []graph.Example) 
 }
 
 // setInfo sets result k, which is a single number, to info.
-func (t *task[T]) setInfo(k, info int) { t.out[k].set(0, 0, t.of(float64(info), 0)) }
+func (t *task[T]) setInfo(k, info int) { t.out[k].set(0, 0, t.fromParts(float64(info), 0)) }
 
-// infoType is the type of the results info of a batch.
+// infoType returns the type of the result info, one number for each matrix of a batch.
 func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }
 
-// emptyVector returns the type of a result that the attributes of a call do not request.
+// emptyVector returns the type of a result that the attributes of a call do not request: a vector without elements.
 func emptyVector(d tensor.DType) tensor.Type { return tensor.NewType(d, sym.Of(0)) }
 
 // Operands and examples of several ops.
@@ -381,7 +392,8 @@ var (
 )
 
 // equationShape returns the shape of the solution X of A X = B or, if left is not set, of X A = B. a and b are the
-// shapes of A and B. name is the name of the op in errors.
+// shapes of A, which has at least two dimensions, and B. The batches of A and B are broadcast. equationShape returns
+// PyTorch's error, which begins with name, if the shapes do not match.
 func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
 	aRank, bRank := len(a), len(b)
 	if bRank < 2 {
@@ -399,7 +411,8 @@ func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
 	return withBatch(batch, b[bRank-2:]...), err
 }
 
-// hasVector reports whether operand 1 of a call, the right side of equations, is a vector.
+// hasVector reports whether operand 1 of a call, B, is a vector or a batch of vectors: B has one dimension, or the
+// sizes of operand 0, A, without the last.
 func hasVector(c *graph.Call) bool {
 	a, b := c.Type(0), c.Type(1)
 	return b.Rank() == 1 || a.Rank()-1 == b.Rank() && tensor.SameSizes(a.Shape[:b.Rank()], b.Shape)

@@ -57,16 +57,16 @@ func eigen[T number](t *task[T]) error {
 				a.set(i, j, t.conj(a.at(j, i)))
 			}
 		}
-		a.set(j, j, t.of(t.re(a.at(j, j)), 0))
+		a.set(j, j, t.fromParts(t.re(a.at(j, j)), 0))
 		t.countWork(a.rows)
 	}
 	if !t.isFinite(a) {
 		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
 			"has too many repeated eigenvalues.", t.errorPrefix())
 	}
-	vectors := t.make(a.rows, a.cols)
+	vectors := t.zeros(a.rows, a.cols)
 	for i, v := range t.eigh(a, vectors) {
-		t.out[0].set(i, 0, t.of(v, 0))
+		t.out[0].set(i, 0, t.fromParts(v, 0))
 	}
 	if len(t.out) > 1 {
 		copy(t.out[1].elements, vectors.elements)

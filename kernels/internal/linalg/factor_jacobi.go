@@ -9,10 +9,10 @@ import (
 )
 
 // orthogonalize rotates pairs of columns of a until all columns are orthogonal (the one-sided Jacobi method of
-// Hestenes). It rotates the columns of v in the same way. It returns the norms of the columns of a. It visits all pairs
-// at most maxSweeps times.
+// Hestenes): it overwrites a with a V and v with v V, for a unitary V. It returns the norms of the resulting columns of
+// a. One sweep visits all pairs of columns; there are at most maxSweeps.
 func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
-	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // rounding errors of a sum
+	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // about the rounding error of the cosine in rotate
 	norms := make([]float64, a.cols)
 	for range maxSweeps {
 		rotated := false
@@ -31,31 +31,33 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	return norms
 }
 
-// maxSweeps is the greatest number of times that orthogonalize visits all pairs of columns. Ten times suffice for usual
-// matrices.
+// maxSweeps is the greatest number of sweeps of orthogonalize. Ten sweeps suffice for usual matrices.
 const maxSweeps = 60
 
 // hypot returns the square root of a*a + b*b, with the same bits on every processor.
 func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }
 
-// rotate makes columns i and j of a orthogonal, unless the cosine of their angle is at most the tolerance. It rotates
-// the columns of v in the same way, and updates the norms of the two columns. It reports whether it rotated the
-// columns.
+// rotate makes columns i and j of a orthogonal, unless the magnitude of the cosine of their angle is at most the
+// tolerance. It rotates columns i and j of v in the same way, and updates norms[i] and norms[j], the norms of the
+// columns of a. It reports whether it rotated them.
+//
+// For the columns x and y, let x^H y = |x^H y| phase and zeta = (|y|^2 - |x|^2) / (2 |x^H y|). The rotated columns of
+// rotateColumns are orthogonal if the tangent t of the angle of rotation satisfies t^2 + 2 zeta t - 1 = 0. rotate uses
+// the root of the smaller magnitude, t = sign(zeta) / (|zeta| + sqrt(1 + zeta^2)).
 func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
 	s.countWork(4 * a.rows)
 	x, y := a.column(i), a.column(j)
 	if norms[i] == 0 || norms[j] == 0 {
 		return false
 	}
-	// The cosine is computed for columns that are divided by their norms, so that no product is too large or too small.
-	product := s.dot(x, y)
-	product = s.of(s.re(product)/norms[i]/norms[j], s.im(product)/norms[i]/norms[j])
-	size := s.abs(product)
-	if !(size > tolerance) {
+	inner := s.dot(x, y)
+	inner = s.fromParts(s.re(inner)/norms[i]/norms[j], s.im(inner)/norms[i]/norms[j]) // of x/|x| and y/|y|
+	columnCosine := s.abs(inner)
+	if !(columnCosine > tolerance) { // also if it is NaN
 		return false
 	}
 	ratio := norms[j] / norms[i]
-	zeta := (ratio - 1/ratio) / (2 * size)
+	zeta := (ratio - 1/ratio) / (2 * columnCosine)
 	tangent := 1 / (math.Abs(zeta) + hypot(1, zeta))
 	if tangent == 0 { // one column is so small that a rotation would not change the other
 		return false
@@ -64,7 +66,7 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 		tangent = -tangent
 	}
 	cosine := 1 / hypot(1, tangent)
-	phase := s.of(s.re(product)/size, s.im(product)/size)
+	phase := s.fromParts(s.re(inner)/columnCosine, s.im(inner)/columnCosine)
 	s.rotateColumns(x, y, cosine, cosine*tangent, phase)
 	s.rotateColumns(v.column(i), v.column(j), cosine, cosine*tangent, phase)
 	norms[i], norms[j] = s.norm(x), s.norm(y)
@@ -74,17 +76,20 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 
 // rotateColumns sets x to cosine x - sine conj(phase) y, and y to sine phase x + cosine y.
 func (s *solver[T]) rotateColumns(x, y []T, cosine, sine float64, phase T) {
-	down, up := s.mul(s.of(-sine, 0), s.conj(phase)), s.mul(s.of(sine, 0), phase)
+	xFromY, yFromX := s.mul(s.fromParts(-sine, 0), s.conj(phase)), s.mul(s.fromParts(sine, 0), phase)
 	for i, xValue := range x {
 		yValue := y[i]
-		x[i] = s.of(float64(s.re(xValue)*cosine), float64(s.im(xValue)*cosine)) + s.mul(down, yValue)
-		y[i] = s.mul(up, xValue) + s.of(float64(s.re(yValue)*cosine), float64(s.im(yValue)*cosine))
+		x[i] = s.fromParts(float64(s.re(xValue)*cosine), float64(s.im(xValue)*cosine)) + s.mul(xFromY, yValue)
+		y[i] = s.mul(yFromX, xValue) + s.fromParts(float64(s.re(yValue)*cosine), float64(s.im(yValue)*cosine))
 	}
 }
 
-// svd returns the singular values of a in descending order, and sets columns of u and v such that a = u s v^H, where s
-// is the diagonal matrix of the singular values. a has at least as many rows as columns, and is overwritten. u has at
-// least as many columns as a.
+// svd returns the singular values of a in descending order, and sets the orthonormal columns of u and v such that
+// a = u S v^H, where S is the diagonal matrix of the singular values. a has at least as many rows as columns, and is
+// overwritten. v is square. u has at least as many columns as a; further columns complete an orthonormal basis.
+//
+// orthogonalize computes a V with orthogonal columns. Their norms are the singular values, their directions are the
+// columns of u, and v = V.
 func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	rotations := s.identity(a.cols, a.cols)
 	norms := s.orthogonalize(a, rotations)
@@ -94,7 +99,7 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
 	values := make([]float64, a.cols)
-	rank := 0
+	rank := 0 // number of singular values that are not 0
 	for k, j := range order {
 		values[k] = norms[j]
 		copy(v.column(k), rotations.column(j))
@@ -102,7 +107,7 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 			rank = k + 1
 			column := a.column(j)
 			for i, x := range column {
-				u.set(i, k, s.of(s.re(x)/norms[j], s.im(x)/norms[j]))
+				u.set(i, k, s.fromParts(s.re(x)/norms[j], s.im(x)/norms[j]))
 			}
 		}
 	}
@@ -116,43 +121,45 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 	if rank == u.cols {
 		return
 	}
-	q := s.copyOf(u.leading(rank), false)
-	tau := s.make(rank, 1).elements
+	// For Q R = u[:, :rank], the first rank columns of Q span the same space as those of u, hence the others of Q are
+	// orthogonal to it.
+	q := s.copyOf(u.leading(rank))
+	tau := s.zeros(rank, 1).elements
 	s.qr(q, tau)
 	rest := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
-	rest.clear()
+	rest.clear() // and then set to the last columns of the identity, which multiplyQ multiplies by Q
 	for j := range rest.cols {
-		rest.set(rank+j, j, s.of(1, 0))
+		rest.set(rank+j, j, s.fromParts(1, 0))
 	}
-	s.multiplyQ(q, tau, rest, false)
+	s.multiplyQ(q, tau, rest, useMatrix)
 }
 
-// eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors.
-// It adds a multiple of the identity to a. The sum is positive definite, and its singular vectors are eigenvectors of
-// a.
+// eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors
+// of norm 1. If a is not 0, the sum of a and shift I is positive definite; its singular vectors are then eigenvectors
+// of a. eigh computes the eigenvalue of the eigenvector x as x^H a x.
 func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 	n := a.cols
 	shift := 0.0
 	for j := range n {
 		shift = max(shift, s.norm(a.column(j)))
 	}
-	shift *= 2 * math.Sqrt(float64(n))
-	shifted := s.copyOf(a, false)
+	shift *= 2 * math.Sqrt(float64(n)) // at least twice the magnitude of every eigenvalue
+	shifted := s.copyOf(a)
 	for j := range n {
-		shifted.set(j, j, shifted.at(j, j)+s.of(shift, 0))
+		shifted.set(j, j, shifted.at(j, j)+s.fromParts(shift, 0))
 	}
 	vectors := s.identity(n, n)
 	s.orthogonalize(shifted, vectors)
 	values := make([]float64, n)
-	product := s.make(n, 1).elements
+	aTimesX := s.zeros(n, 1).elements
 	for j := range n {
 		x := vectors.column(j)
-		clear(product)
+		clear(aTimesX)
 		for k, factor := range x {
-			s.addScaled(factor, a.column(k), product)
+			s.addScaled(factor, a.column(k), aTimesX)
 			s.countWork(n)
 		}
-		values[j] = s.re(s.dot(x, product))
+		values[j] = s.re(s.dot(x, aTimesX))
 	}
 	order := make([]int, n)
 	for i := range order {

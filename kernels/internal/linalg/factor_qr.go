@@ -1,29 +1,30 @@
 package linalg
 
-// qr factors a = Q R as LAPACK's geqrf does. It overwrites the upper triangle of a with R. Q is the product of the
-// reflections I - tau v v^H. qr overwrites the columns of a below the diagonal with the vectors v, and sets tau. The
-// first element of each v is 1 and is not stored.
+// qr factors a = Q R as LAPACK's geqrf does. It overwrites the upper triangle of a with R. Q is the product H_0 H_1 ...
+// of the reflections H_k = I - tau[k] v v^H, one for each column k. The elements of v before k are 0, and v[k] is 1. qr
+// overwrites column k of a below the diagonal with the elements of v after v[k].
 func (s *solver[T]) qr(a matrix[T], tau []T) {
 	for k := range min(a.rows, a.cols) {
 		s.qrStep(a, tau, k)
 	}
 }
 
-// qrStep computes row k of R and reflection k of a factorization of a, of which the steps before k are done.
+// qrStep is step k of qr, after the steps 0 to k-1. It computes the reflection H_k and row k of R, and applies H_k^H to
+// the columns of a after k.
 func (s *solver[T]) qrStep(a matrix[T], tau []T, k int) {
 	column := a.column(k)
 	tau[k] = s.reflection(column[k:])
-	top := column[k]
-	column[k] = s.of(1, 0)
+	diagonal := column[k] // R[k,k], for which column[k:] has the vector v meanwhile
+	column[k] = s.fromParts(1, 0)
 	for j := k + 1; j < a.cols; j++ {
 		s.reflect(s.conj(tau[k]), column[k:], a.column(j)[k:])
 	}
-	column[k] = top
+	column[k] = diagonal
 }
 
-// qrPivoted factors a as qr does, after exchanges of its columns: column k of the result was column columns[k]. The
-// column with the greatest norm of its rows from k on becomes column k, as in LAPACK's geqp3, so that the magnitudes on
-// the diagonal of R do not increase.
+// qrPivoted factors a P = Q R as qr does, where P permutes columns: column k of a P is column columns[k] of a. Before
+// step k, the column j >= k for which a[k:,j] has the greatest norm is exchanged with column k, as in LAPACK's geqp3.
+// Therefore the magnitudes on the diagonal of R do not increase. tau and columns are overwritten.
 func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {
 	for j := range columns {
 		columns[j] = j
@@ -38,39 +39,39 @@ func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {
 		}
 		columns[k], columns[pivot] = columns[pivot], columns[k]
 		if pivot != k {
-			first, second := a.column(k), a.column(pivot)
-			for i, v := range first {
-				first[i], second[i] = second[i], v
+			columnK, columnPivot := a.column(k), a.column(pivot)
+			for i, v := range columnK {
+				columnK[i], columnPivot[i] = columnPivot[i], v
 			}
 		}
 		s.qrStep(a, tau, k)
 	}
 }
 
-// reflection computes a reflection I - tau v v^H whose adjoint maps x to a vector with the elements beta, 0, 0 and so
-// on. It overwrites the first element of x with beta, and the others with the elements of v after the first, which is
-// 1. The result is tau.
+// reflection computes a reflection H = I - tau v v^H with v[0] = 1 such that H^H x = (beta, 0, ..., 0) for a real beta.
+// It overwrites x[0] with beta and x[1:] with v[1:], and returns tau. With the norm of x and the sign that avoids
+// cancellation, beta = -sign(re x[0]) |x|, tau = (beta - x[0]) / beta, and v[1:] = x[1:] / (x[0] - beta).
 func (s *solver[T]) reflection(x []T) (tau T) {
-	rest := s.norm(x[1:])
+	restNorm := s.norm(x[1:])
 	re, im := s.re(x[0]), s.im(x[0])
-	if rest == 0 && im == 0 {
-		return s.of(0, 0)
+	if restNorm == 0 && im == 0 { // H = I, beta = x[0]
+		return s.fromParts(0, 0)
 	}
-	beta := hypot(hypot(re, im), rest)
+	beta := hypot(hypot(re, im), restNorm)
 	if re >= 0 {
 		beta = -beta
 	}
-	tau = s.of((beta-re)/beta, -im/beta)
-	divisor := s.of(re-beta, im)
+	tau = s.fromParts((beta-re)/beta, -im/beta)
+	divisor := s.fromParts(re-beta, im)
 	for i, v := range x[1:] {
 		x[1+i] = s.div(v, divisor)
 	}
-	x[0] = s.of(beta, 0)
+	x[0] = s.fromParts(beta, 0)
 	s.countWork(4 * len(x))
 	return tau
 }
 
-// reflect applies the reflection I - tau v v^H to y.
+// reflect overwrites y with (I - tau v v^H) y = y - tau (v^H y) v.
 func (s *solver[T]) reflect(tau T, v, y []T) {
 	if tau != 0 {
 		s.addScaled(-s.mul(tau, s.dot(v, y)), v, y)
@@ -78,22 +79,22 @@ func (s *solver[T]) reflect(tau T, v, y []T) {
 	s.countWork(4 * len(v))
 }
 
-// multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product of the reflections that qr stored
-// in tau and in the first len(tau) columns of a.
+// multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product H_0 H_1 ... of the
+// len(tau) reflections that qr stored in a and tau. Q c applies the last reflection first, Q^H c the first one.
 func (s *solver[T]) multiplyQ(a matrix[T], tau []T, c matrix[T], adjoint bool) {
 	for k := range tau {
 		if !adjoint {
 			k = len(tau) - 1 - k
 		}
-		column, factor := a.column(k), tau[k]
+		column, tauK := a.column(k), tau[k]
 		if adjoint {
-			factor = s.conj(factor)
+			tauK = s.conj(tauK)
 		}
-		top := column[k]
-		column[k] = s.of(1, 0)
+		diagonal := column[k] // R[k,k], for which column[k:] has the vector v meanwhile
+		column[k] = s.fromParts(1, 0)
 		for j := range c.cols {
-			s.reflect(factor, column[k:], c.column(j)[k:])
+			s.reflect(tauK, column[k:], c.column(j)[k:])
 		}
-		column[k] = top
+		column[k] = diagonal
 	}
 }

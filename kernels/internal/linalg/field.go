@@ -11,14 +11,16 @@ import (
 // number is the type of the elements of a matrix during a computation.
 type number interface{ float64 | complex128 }
 
-// field has the arithmetic of a type of numbers. No product is fused with a sum.
+// field has the arithmetic of a type of numbers. No product is fused with a sum, so that all processors compute the
+// same bits; in reals, conversions such as float64(a * v) prevent the fusion.
 type field[T number] struct {
 	mul, div func(a, b T) T
 	conj     func(a T) T
 	abs      func(a T) float64
-	sgn      func(a T) T            // a divided by its magnitude; 0 for 0, and for a real NaN
-	re, im   func(a T) float64      // real and imaginary part
-	of       func(re, im float64) T // the number with the given parts; real numbers ignore im
+	sgn      func(a T) T       // a divided by its magnitude; 0 for 0, and for a real NaN
+	re, im   func(a T) float64 // real and imaginary part
+	// fromParts returns the number with the given real and imaginary part. Real numbers ignore im.
+	fromParts func(re, im float64) T
 	// addScaled adds a times x to y, for vectors x and y.
 	addScaled func(a T, x, y []T)
 	// dot returns the inner product of x and y. Elements of x are conjugated.
@@ -40,9 +42,9 @@ var reals = &field[float64]{
 		}
 		return 0
 	},
-	re: func(a float64) float64 { return a },
-	im: func(float64) float64 { return 0 },
-	of: func(re, _ float64) float64 { return re },
+	re:        func(a float64) float64 { return a },
+	im:        func(float64) float64 { return 0 },
+	fromParts: func(re, _ float64) float64 { return re },
 	addScaled: func(a float64, x, y []float64) {
 		y = y[:len(x)]
 		for i, v := range x {
@@ -69,12 +71,12 @@ var complexes = &field[complex128]{
 		if a == 0 {
 			return 0
 		}
-		size := kit.AbsComplex(a)
-		return complex(real(a)/size, imag(a)/size)
+		magnitude := kit.AbsComplex(a)
+		return complex(real(a)/magnitude, imag(a)/magnitude)
 	},
-	re: func(a complex128) float64 { return real(a) },
-	im: func(a complex128) float64 { return imag(a) },
-	of: func(re, im float64) complex128 { return complex(re, im) },
+	re:        func(a complex128) float64 { return real(a) },
+	im:        func(a complex128) float64 { return imag(a) },
+	fromParts: func(re, im float64) complex128 { return complex(re, im) },
 	addScaled: func(a complex128, x, y []complex128) {
 		y = y[:len(x)]
 		for i, v := range x {
@@ -91,16 +93,17 @@ var complexes = &field[complex128]{
 	},
 }
 
-// solver computes with matrices of one type of numbers. make takes matrices from the start of memory. They stay in use
-// until the end of the task.
+// solver computes with matrices of one type of numbers. zeros allocates matrices at the start of memory, and reduces
+// memory to the free rest. Matrices are not freed before the end of the task.
 type solver[T number] struct {
 	*field[T]
 	ctx    context.Context
-	memory []T
-	work   int // number of elements computed since the last check of the context
+	memory []T // free memory
+	work   int // approximate number of operations since the last check of the context
 }
 
-// countWork counts n computed elements, and checks after many elements whether the context was cancelled.
+// countWork counts about n operations on elements. After every kit.CheckEvery operations, it stops the computation if
+// the context was cancelled.
 func (s *solver[T]) countWork(n int) {
 	if s.work += n; s.work >= kit.CheckEvery {
 		s.work = 0
@@ -108,7 +111,7 @@ func (s *solver[T]) countWork(n int) {
 	}
 }
 
-// matrix is a column-major matrix.
+// matrix is a column-major matrix without gaps between columns.
 type matrix[T number] struct {
 	elements   []T
 	rows, cols int
@@ -120,7 +123,7 @@ func (a matrix[T]) column(j int) []T { return a.elements[j*a.rows : (j+1)*a.rows
 func (a matrix[T]) at(i, j int) T     { return a.elements[j*a.rows+i] }
 func (a matrix[T]) set(i, j int, v T) { a.elements[j*a.rows+i] = v }
 
-// leading returns the given number of first columns of a matrix.
+// leading returns the first cols columns of a. It shares the elements of a.
 func (a matrix[T]) leading(cols int) matrix[T] {
 	return matrix[T]{a.elements[:cols*a.rows], a.rows, cols}
 }
@@ -128,8 +131,8 @@ func (a matrix[T]) leading(cols int) matrix[T] {
 // clear sets all elements to 0.
 func (a matrix[T]) clear() { clear(a.elements) }
 
-// make returns a matrix of zeros in the memory of the solver.
-func (s *solver[T]) make(rows, cols int) matrix[T] {
+// zeros returns a matrix of zeros in the memory of the solver.
+func (s *solver[T]) zeros(rows, cols int) matrix[T] {
 	n := rows * cols
 	m := matrix[T]{s.memory[:n:n], rows, cols}
 	s.memory = s.memory[n:]
@@ -138,61 +141,70 @@ func (s *solver[T]) make(rows, cols int) matrix[T] {
 	return m
 }
 
-// copyOf returns a copy of a matrix, transposed and conjugated if adjoint is set.
-func (s *solver[T]) copyOf(a matrix[T], adjoint bool) matrix[T] {
-	if !adjoint {
-		c := s.make(a.rows, a.cols)
-		copy(c.elements, a.elements)
-		return c
-	}
-	c := s.make(a.cols, a.rows)
-	s.adjoint(a, c)
-	return c
+// copyOf returns a copy of a.
+func (s *solver[T]) copyOf(a matrix[T]) matrix[T] {
+	duplicate := s.zeros(a.rows, a.cols)
+	copy(duplicate.elements, a.elements)
+	return duplicate
 }
 
-// adjoint sets c to the conjugate transpose of a.
-func (s *solver[T]) adjoint(a, c matrix[T]) {
+// adjointOf returns a new matrix: the conjugate transpose of a.
+func (s *solver[T]) adjointOf(a matrix[T]) matrix[T] {
+	result := s.zeros(a.cols, a.rows)
+	s.storeAdjoint(a, result)
+	return result
+}
+
+// Values of parameters that are named adjoint.
+const (
+	useMatrix  = false
+	useAdjoint = true
+)
+
+// storeAdjoint sets result to the conjugate transpose of a.
+func (s *solver[T]) storeAdjoint(a, result matrix[T]) {
 	for j := range a.cols {
 		for i, v := range a.column(j) {
-			c.set(j, i, s.conj(v))
+			result.set(j, i, s.conj(v))
 		}
 		s.countWork(a.rows)
 	}
 }
 
-// transposed returns the transpose of a matrix, without conjugation.
+// transposed returns a new matrix: the transpose of a, without conjugation.
 func (s *solver[T]) transposed(a matrix[T]) matrix[T] {
-	c := s.make(a.cols, a.rows)
+	result := s.zeros(a.cols, a.rows)
 	for j := range a.cols {
 		for i, v := range a.column(j) {
-			c.set(j, i, v)
+			result.set(j, i, v)
 		}
 		s.countWork(a.rows)
 	}
-	return c
+	return result
 }
 
-// identity returns the first columns of an identity matrix.
+// identity returns a matrix with ones on the main diagonal and zeros elsewhere. It need not be square.
 func (s *solver[T]) identity(rows, cols int) matrix[T] {
-	m := s.make(rows, cols)
+	m := s.zeros(rows, cols)
 	for i := range min(rows, cols) {
-		m.set(i, i, s.of(1, 0))
+		m.set(i, i, s.fromParts(1, 0))
 	}
 	return m
 }
 
-// norm returns the Euclidean norm of a vector, without overflow.
+// norm returns the Euclidean norm of x. Squares of elements do not overflow, and sums of them do not underflow to 0.
 func (s *solver[T]) norm(x []T) float64 {
-	greatest := 0.0 // greatest magnitude of a part
+	greatest := 0.0 // greatest magnitude of a real or imaginary part
 	for _, v := range x {
-		greatest = max(greatest, math.Abs(s.re(v)), math.Abs(s.im(v))) // NaN stays
+		greatest = max(greatest, math.Abs(s.re(v)), math.Abs(s.im(v))) // max returns NaN if an argument is NaN
 	}
 	if greatest == 0 || math.IsInf(greatest, 0) || greatest != greatest {
 		return greatest
 	}
 	scale, sum := 1.0, 0.0
 	if greatest > 0x1p500 || greatest < 0x1p-500 { // squares might overflow or underflow
-		scale = math.Ldexp(1, min(-math.Ilogb(greatest), 1023)) // of subnormal numbers, 2^1074 would be infinite
+		// The greatest scaled part is about 1. The exponent is limited because 2^1024 is infinite.
+		scale = math.Ldexp(1, min(-math.Ilogb(greatest), 1023))
 	}
 	for _, v := range x {
 		re, im := s.re(v)*scale, s.im(v)*scale
@@ -204,7 +216,8 @@ func (s *solver[T]) norm(x []T) float64 {
 // isFinite reports whether no element of a is infinite or NaN.
 func (s *solver[T]) isFinite(a matrix[T]) bool {
 	for _, v := range a.elements {
-		if d := s.re(v) - s.re(v) + s.im(v) - s.im(v); math.IsNaN(d) {
+		// x - x is 0 for finite x, and NaN otherwise.
+		if zero := s.re(v) - s.re(v) + s.im(v) - s.im(v); math.IsNaN(zero) {
 			return false
 		}
 	}

@@ -42,30 +42,30 @@ func checkIdentities[T number](t *testing.T, f *field[T]) {
 			}
 			orthonormal := func(what string, q matrix[T]) {
 				t.Helper()
-				check(what, s.product(s.copyOf(q, true), q), s.identity(q.cols, q.cols))
+				check(what, s.product(s.adjointOf(q), q), s.identity(q.cols, q.cols))
 			}
 
-			lu, pivots := s.copyOf(a, false), make([]int, least)
+			lu, pivots := s.copyOf(a), make([]int, least)
 			s.lu(lu, pivots)
-			b := s.copyOf(a, false)
-			s.exchange(b, pivots, false)
+			b := s.copyOf(a)
+			s.exchangeRows(b, pivots)
 			check("L U", s.product(s.lower(lu, least), s.upper(lu, least)), b)
 
-			qr, tau := s.copyOf(a, false), make([]T, least)
+			qr, tau := s.copyOf(a), make([]T, least)
 			s.qr(qr, tau)
 			q := s.identity(rows, rows)
-			s.multiplyQ(qr, tau, q, false)
+			s.multiplyQ(qr, tau, q, useMatrix)
 			orthonormal("Q", q)
 			check("Q R", s.product(q, s.upper(qr, rows)), a)
-			s.multiplyQ(qr, tau, q, true)
+			s.multiplyQ(qr, tau, q, useAdjoint)
 			check("Q^H Q", q, s.identity(rows, rows))
 
 			if rows >= cols {
-				u, v := s.make(rows, rows), s.make(cols, cols)
-				values := s.svd(s.copyOf(a, false), u, v)
+				u, v := s.zeros(rows, rows), s.zeros(cols, cols)
+				values := s.svd(s.copyOf(a), u, v)
 				orthonormal("U", u)
 				orthonormal("V", v)
-				check("U S V^H", s.product(s.scaled(u.leading(cols), values), s.copyOf(v, true)), a)
+				check("U S V^H", s.product(s.scaled(u.leading(cols), values), s.adjointOf(v)), a)
 				for i, x := range values {
 					if x < 0 || i > 0 && x > values[i-1] {
 						t.Errorf("singular values are not in descending order: %v", values)
@@ -83,28 +83,31 @@ func checkIdentities[T number](t *testing.T, f *field[T]) {
 func (s *solver[T]) checkSquare(t *testing.T, a matrix[T], regular bool, check func(string, matrix[T], matrix[T]),
 	orthonormal func(string, matrix[T])) {
 	n := a.cols
-	h := s.product(s.copyOf(a, true), a)
-	v := s.make(n, n)
-	values := s.eigh(s.copyOf(h, false), v)
+	h := s.product(s.adjointOf(a), a)
+	v := s.zeros(n, n)
+	values := s.eigh(s.copyOf(h), v)
 	orthonormal("eigenvectors", v)
-	check("V diag V^H", s.product(s.scaled(v, values), s.copyOf(v, true)), h)
+	check("V diag V^H", s.product(s.scaled(v, values), s.adjointOf(v)), h)
 	for i := range n {
-		h.set(i, i, h.at(i, i)+s.of(1, 0))
+		h.set(i, i, h.at(i, i)+s.fromParts(1, 0))
 	}
-	l := s.copyOf(h, false)
+	l := s.copyOf(h)
 	if info := s.cholesky(l); info != 0 {
 		t.Errorf("cholesky: info %d", info)
 	}
-	check("L L^H", s.product(l, s.copyOf(l, true)), h)
+	check("L L^H", s.product(l, s.adjointOf(l)), h)
 	if !regular {
 		return
 	}
 	for _, adjoint := range []bool{false, true} {
-		lu, pivots, x := s.copyOf(h, false), make([]int, n), s.copyOf(a, false)
+		lu, pivots, x := s.copyOf(h), make([]int, n), s.copyOf(a)
 		for i := range n { // not Hermitian
-			lu.set(0, i, lu.at(0, i)+s.of(1, 0))
+			lu.set(0, i, lu.at(0, i)+s.fromParts(1, 0))
 		}
-		m := s.copyOf(lu, adjoint)
+		m := s.copyOf(lu)
+		if adjoint {
+			m = s.adjointOf(lu)
+		}
 		s.lu(lu, pivots)
 		s.solveLU(lu, pivots, x, adjoint)
 		check("A X", s.product(m, x), a)
@@ -112,15 +115,15 @@ func (s *solver[T]) checkSquare(t *testing.T, a matrix[T], regular bool, check f
 }
 
 func (s *solver[T]) random(rng *rand.Rand, rows, cols int) matrix[T] {
-	m := s.make(rows, cols)
+	m := s.zeros(rows, cols)
 	for i := range m.elements {
-		m.elements[i] = s.of(rng.NormFloat64(), rng.NormFloat64())
+		m.elements[i] = s.fromParts(rng.NormFloat64(), rng.NormFloat64())
 	}
 	return m
 }
 
 func (s *solver[T]) product(a, b matrix[T]) matrix[T] {
-	c := s.make(a.rows, b.cols)
+	c := s.zeros(a.rows, b.cols)
 	for i := range a.rows {
 		for j := range b.cols {
 			for k := range a.cols {
@@ -153,7 +156,7 @@ func (s *solver[T]) lower(a matrix[T], cols int) matrix[T] {
 }
 
 func (s *solver[T]) upper(a matrix[T], rows int) matrix[T] {
-	u := s.make(rows, a.cols)
+	u := s.zeros(rows, a.cols)
 	for j := range a.cols {
 		for i := range min(j+1, rows) {
 			u.set(i, j, a.at(i, j))
@@ -163,7 +166,7 @@ func (s *solver[T]) upper(a matrix[T], rows int) matrix[T] {
 }
 
 func (s *solver[T]) scaled(a matrix[T], by []float64) matrix[T] {
-	c := s.copyOf(a, false)
+	c := s.copyOf(a)
 	for j, f := range by {
 		s.multiplyBy(c.column(j), f)
 	}
@@ -173,7 +176,7 @@ func (s *solver[T]) scaled(a matrix[T], by []float64) matrix[T] {
 // multiplyBy multiplies the elements of a vector by a real number.
 func (s *solver[T]) multiplyBy(x []T, r float64) {
 	for i, v := range x {
-		x[i] = s.of(s.re(v)*r, s.im(v)*r)
+		x[i] = s.fromParts(s.re(v)*r, s.im(v)*r)
 	}
 }
 
@@ -194,11 +197,11 @@ func checkLeastSquares[T number](t *testing.T, f *field[T]) {
 			s := &solver[T]{field: f, ctx: context.Background(), memory: make([]T, 1<<18)}
 			a := s.product(s.random(rng, rows, rank), s.random(rng, rank, cols))
 			b := s.random(rng, rows, 2)
-			u, v := s.make(rows, least), s.make(cols, least)
+			u, v := s.zeros(rows, least), s.zeros(cols, least)
 			if rows < cols {
-				s.svd(s.copyOf(a, true), v, u)
+				s.svd(s.adjointOf(a), v, u)
 			} else {
-				s.svd(s.copyOf(a, false), u, v)
+				s.svd(s.copyOf(a), u, v)
 			}
 			v = v.leading(rank)
 			check := func(driver string, x matrix[T]) {
@@ -207,25 +210,25 @@ func checkLeastSquares[T number](t *testing.T, f *field[T]) {
 				for i := range residual.elements {
 					residual.elements[i] -= b.elements[i]
 				}
-				if d := s.norm(s.product(s.copyOf(a, true), residual).elements); !(d < 1e-10) {
+				if d := s.norm(s.product(s.adjointOf(a), residual).elements); !(d < 1e-10) {
 					t.Errorf("%s, %dx%d of rank %d: the gradient is %g", driver, rows, cols, rank, d)
 				}
-				if d := s.distance(s.product(v, s.product(s.copyOf(v, true), x)), x); !(d < 1e-10) {
+				if d := s.distance(s.product(v, s.product(s.adjointOf(v), x)), x); !(d < 1e-10) {
 					t.Errorf("%s, %dx%d of rank %d: the distance from the row space is %g", driver, rows, cols, rank, d)
 				}
 			}
-			x := s.make(cols, 2)
-			if got := s.solvePivoted(s.copyOf(a, false), s.copyOf(b, false), x, 1e-12); got != rank {
+			x := s.zeros(cols, 2)
+			if got := s.solvePivoted(s.copyOf(a), s.copyOf(b), x, 1e-12); got != rank {
 				t.Errorf("gelsy, %dx%d: rank %d, want %d", rows, cols, got, rank)
 			}
 			check("gelsy", x)
-			x = s.make(cols, 2)
-			if _, got := s.solveBySVD(s.copyOf(a, false), b, x, 1e-12); got != rank {
+			x = s.zeros(cols, 2)
+			if _, got := s.solveBySVD(s.copyOf(a), b, x, 1e-12); got != rank {
 				t.Errorf("gelsd, %dx%d: rank %d, want %d", rows, cols, got, rank)
 			}
 			check("gelsd", x)
-			x = s.make(cols, 2)
-			switch dependent := s.solveFullRank(s.copyOf(a, false), s.copyOf(b, false), x); {
+			x = s.zeros(cols, 2)
+			switch dependent := s.solveFullRank(s.copyOf(a), s.copyOf(b), x); {
 			case rank == least && dependent != 0:
 				t.Errorf("gels, %dx%d: column %d depends on others", rows, cols, dependent)
 			case rank == least:

@@ -39,7 +39,7 @@ func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op 
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
 			if withInfo {
-				return c.All(out, infoType(lead(t))), err
+				return c.All(out, infoType(batchSizes(t))), err
 			}
 			return c.One(out), err
 		},
@@ -58,9 +58,9 @@ func invert[T number](t *task[T]) error {
 			"input matrix is singular.", t.errorPrefix(), info)
 	}
 	for i := range x.cols {
-		x.set(i, i, t.of(1, 0))
+		x.set(i, i, t.fromParts(1, 0))
 	}
-	t.solveLU(a, pivots, x, false)
+	t.solveLU(a, pivots, x, useMatrix)
 	if withInfo {
 		t.setInfo(1, info)
 	}
@@ -101,7 +101,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*grap
 				return nil, err
 			}
 			if withInfo {
-				return c.All(out, infoType(lead(c.Type(0)))), nil
+				return c.All(out, infoType(batchSizes(c.Type(0)))), nil
 			}
 			return c.One(out), nil
 		},
@@ -166,7 +166,7 @@ func solve[T number](t *task[T], spec solveExAttrs) error {
 	if info > 0 && spec.CheckErrors {
 		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.errorPrefix())
 	}
-	t.solveLU(a, pivots, b, false)
+	t.solveLU(a, pivots, b, useMatrix)
 	if !spec.Left {
 		b = t.transposed(b)
 	}

@@ -64,7 +64,7 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 	}
 	n := a.Rank()
 	rows, cols, columnsOfB := a.Shape[n-2], a.Shape[n-1], bShape[n-1]
-	batch, err := tensor.BroadcastSizes(lead(a), bShape[:n-2])
+	batch, err := tensor.BroadcastSizes(batchSizes(a), bShape[:n-2])
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func lstsqRhs(a, b tensor.Type) ([]sym.Int, error) {
 // leastSquares computes the results of linalg_lstsq.
 func leastSquares[T number](t *task[T]) error {
 	attrs, x := kit.Attrs[lstsqAttrs](t.call), t.out[0]
-	a, b := t.in[0], t.copyOf(t.in[1], false)
-	original := t.copyOf(a, false)
+	a, b := t.in[0], t.copyOf(t.in[1])
+	original := t.copyOf(a)
 	failed := func(code int) error {
 		return fmt.Errorf("torch.linalg.lstsq: %sThe least squares solution could not be computed because the input matrix "+
 			"does not have full rank (error code: %d).", t.errorPrefix(), code)
@@ -145,7 +145,7 @@ func leastSquares[T number](t *task[T]) error {
 	case !isFinite:
 		rank = 1
 		for i := range x.elements {
-			x.elements[i] = t.of(math.NaN(), math.NaN())
+			x.elements[i] = t.fromParts(math.NaN(), math.NaN())
 		}
 	case attrs.Driver == "gels":
 		if dependent := t.solveFullRank(a, b, x); dependent > 0 {
@@ -162,7 +162,7 @@ func leastSquares[T number](t *task[T]) error {
 		t.setReals(3, values)
 	}
 	for j := range t.out[1].rows {
-		t.out[1].set(j, 0, t.of(t.residual(original, x.column(j), t.in[1].column(j)), 0))
+		t.out[1].set(j, 0, t.fromParts(t.residual(original, x.column(j), t.in[1].column(j)), 0))
 	}
 	if attrs.Driver != "gels" {
 		t.setInfo(2, rank)
@@ -188,19 +188,19 @@ func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
 		return 0
 	}
 	if a.rows < a.cols {
-		return s.solveWide(s.copyOf(a, true), b, x)
+		return s.solveWide(s.adjointOf(a), b, x)
 	}
-	tau := s.make(a.cols, 1).elements
+	tau := s.zeros(a.cols, 1).elements
 	s.qr(a, tau)
 	if k := firstZero(a); k > 0 {
 		return k
 	}
 	// a = Q R, hence x = R^-1 Q^H b.
-	s.multiplyQ(a, tau, b, true)
+	s.multiplyQ(a, tau, b, useAdjoint)
 	for j := range x.cols {
 		copy(x.column(j), b.column(j))
 	}
-	s.solveTriangular(a.leading(a.cols), x, true, false)
+	s.solveTriangular(a.leading(a.cols), triangle{isUpper: true}, x)
 	return 0
 }
 
@@ -209,29 +209,29 @@ func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
 // solveFullRank.
 func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (dependent int) {
 	rank := adjoint.cols
-	tau := s.make(rank, 1).elements
+	tau := s.zeros(rank, 1).elements
 	s.qr(adjoint, tau)
 	if k := firstZero(adjoint); k > 0 {
 		return k
 	}
 	// a = R^H Q^H, hence x = Q y with R^H y = b.
-	lower := s.make(rank, rank)
+	lower := s.zeros(rank, rank)
 	for j := range rank {
 		for i := range j + 1 {
 			lower.set(j, i, s.conj(adjoint.at(i, j)))
 		}
 		s.countWork(rank)
 	}
-	y := s.make(rank, x.cols)
+	y := s.zeros(rank, x.cols)
 	for j := range x.cols {
 		copy(y.column(j), b.column(j)[:rank])
 	}
-	s.solveTriangular(lower, y, false, false)
+	s.solveTriangular(lower, triangle{}, y)
 	for j := range x.cols {
 		clear(x.column(j))
 		copy(x.column(j), y.column(j))
 	}
-	s.multiplyQ(adjoint, tau, x, false)
+	s.multiplyQ(adjoint, tau, x, useMatrix)
 	return 0
 }
 
@@ -250,7 +250,7 @@ func firstZero[T number](a matrix[T]) int {
 // with a condition number of at most 1/rcond; the rows of R after them count as 0. a and b are overwritten.
 func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 	least := min(a.rows, a.cols)
-	tau, columns := s.make(least, 1).elements, make([]int, a.cols)
+	tau, columns := s.zeros(least, 1).elements, make([]int, a.cols)
 	s.qrPivoted(a, tau, columns)
 	if least == 0 || a.at(0, 0) == 0 {
 		return 0
@@ -264,15 +264,15 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 			above = k
 		}
 	}
-	s.multiplyQ(a, tau, b, true)
-	adjoint := s.make(a.cols, rank) // of the first rows of R
+	s.multiplyQ(a, tau, b, useAdjoint)
+	adjoint := s.zeros(a.cols, rank) // of the first rows of R
 	for i := range rank {
 		for j := i; j < a.cols; j++ {
 			adjoint.set(j, i, s.conj(a.at(i, j)))
 		}
 		s.countWork(a.cols)
 	}
-	permuted := s.make(x.rows, x.cols)
+	permuted := s.zeros(x.rows, x.cols)
 	s.solveWide(adjoint, b, permuted)
 	for j := range x.cols {
 		for i, v := range permuted.column(j) {
@@ -287,11 +287,11 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 func (s *solver[T]) isWellConditioned(r matrix[T], k int, rcond float64) bool {
 	free := s.memory
 	defer func() { s.memory = free }()
-	block := s.make(k, k)
+	block := s.zeros(k, k)
 	for j := range k {
 		copy(block.column(j), r.column(j)[:j+1])
 	}
-	values := s.svd(block, s.make(k, k), s.make(k, k))
+	values := s.svd(block, s.zeros(k, k), s.zeros(k, k))
 	return values[0]*rcond <= values[k-1]
 }
 
@@ -299,9 +299,9 @@ func (s *solver[T]) isWellConditioned(r matrix[T], k int, rcond float64) bool {
 // Singular values up to rcond times the greatest one count as 0. a is overwritten.
 func (s *solver[T]) solveBySVD(a, b, x matrix[T], rcond float64) (values []float64, rank int) {
 	least := min(a.rows, a.cols)
-	u, v := s.make(a.rows, least), s.make(a.cols, least)
+	u, v := s.zeros(a.rows, least), s.zeros(a.cols, least)
 	if a.rows < a.cols {
-		values = s.svd(s.copyOf(a, true), v, u)
+		values = s.svd(s.adjointOf(a), v, u)
 	} else {
 		values = s.svd(a, u, v)
 	}
@@ -312,7 +312,7 @@ func (s *solver[T]) solveBySVD(a, b, x matrix[T], rcond float64) (values []float
 	for j := range x.cols {
 		for k := range rank {
 			factor := s.dot(u.column(k), b.column(j))
-			factor = s.of(s.re(factor)/values[k], s.im(factor)/values[k])
+			factor = s.fromParts(s.re(factor)/values[k], s.im(factor)/values[k])
 			s.addScaled(factor, v.column(k), x.column(j))
 			s.countWork(a.rows + a.cols)
 		}

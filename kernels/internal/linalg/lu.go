@@ -139,8 +139,8 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 			}
 			n := t.Rank()
 			out, err := columnMajor(t.DType, t.Shape...)
-			pivots := tensor.NewType(tensor.Int32, withBatch(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)
-			return c.All([]tensor.Type{out, pivots, infoType(lead(t))}[:len(outputs)]...), err
+			pivots := tensor.NewType(tensor.Int32, withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1]))...)
+			return c.All([]tensor.Type{out, pivots, infoType(batchSizes(t))}[:len(outputs)]...), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -161,7 +161,7 @@ func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
 	}
 	copy(t.out[0].elements, a.elements)
 	for i, p := range pivots {
-		t.out[1].set(i, 0, t.of(float64(p), 0))
+		t.out[1].set(i, 0, t.fromParts(float64(p), 0))
 	}
 	if len(t.out) > 2 {
 		t.setInfo(2, info)
@@ -178,7 +178,7 @@ func unpackedTypes(c *graph.Call, t tensor.Type, data, pivots bool) ([]graph.Res
 	var err error
 	set := func(i int, sizes ...sym.Int) {
 		if err == nil {
-			types[i], err = kit.FreshType(t.DType, withBatch(lead(t), sizes...))
+			types[i], err = kit.FreshType(t.DType, withBatch(batchSizes(t), sizes...))
 		}
 	}
 	if pivots {
@@ -205,9 +205,9 @@ func factorLU[T number](t *task[T]) error {
 func setPermutation[T number](t *task[T], pivots []int) {
 	p := t.out[0]
 	for i := range p.cols {
-		p.set(i, i, t.of(1, 0))
+		p.set(i, i, t.fromParts(1, 0))
 	}
-	t.exchange(p, pivots, true)
+	t.undoExchanges(p, pivots)
 }
 
 // setTriangles sets the results L and U to the triangles of a, which has both factors.
@@ -217,7 +217,7 @@ func setTriangles[T number](t *task[T], a matrix[T]) {
 		column := a.column(j)
 		if j < l.cols {
 			copy(l.column(j)[j:], column[j:])
-			l.set(j, j, t.of(1, 0))
+			l.set(j, j, t.fromParts(1, 0))
 		}
 		copy(u.column(j), column[:min(j+1, u.rows)])
 	}
@@ -233,7 +233,7 @@ func inferUnpack(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
 	}
 	n := t.Rank()
-	if sizes := withBatch(lead(t), t.Shape[n-2].Min(t.Shape[n-1])); !tensor.SameSizes(sizes, pivots.Shape) {
+	if sizes := withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1])); !tensor.SameSizes(sizes, pivots.Shape) {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(sizes),
 			tensor.Sizes(pivots.Shape))
 	}
@@ -305,8 +305,8 @@ func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], left, adjoint bool
 		t.solveLU(lu, rows, t.out[0], adjoint)
 		return nil
 	}
-	x := t.copyOf(b, true)
+	x := t.adjointOf(b)
 	t.solveLU(lu, rows, x, !adjoint)
-	t.adjoint(x, t.out[0])
+	t.storeAdjoint(x, t.out[0])
 	return nil
 }

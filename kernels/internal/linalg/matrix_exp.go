@@ -42,7 +42,7 @@ func exponentialType(t tensor.Type) (tensor.Type, error) {
 	case kit.SizeIs(size, 1):
 		return kit.FirstResultType(rule.Unary(rule.UndefinedOf(t.DType), rule.OfType(t)))
 	}
-	matrices := append([]sym.Int{tensor.Product(lead(t))}, t.Shape[n-2:]...)
+	matrices := append([]sym.Int{tensor.Product(batchSizes(t))}, t.Shape[n-2:]...)
 	flat, err := t.View(matrices)
 	if err != nil {
 		return t, err
@@ -65,7 +65,7 @@ func exponential[T number](t *task[T]) error {
 	}
 	if math.IsInf(norm, 0) || math.IsNaN(norm) {
 		for i := range x.elements {
-			x.elements[i] = t.of(math.NaN(), math.NaN())
+			x.elements[i] = t.fromParts(math.NaN(), math.NaN())
 		}
 		return nil
 	}
@@ -74,7 +74,7 @@ func exponential[T number](t *task[T]) error {
 		squarings = math.Ilogb(norm) + 1
 	}
 	t.scale(a, math.Ldexp(1, -squarings))
-	product := t.make(a.rows, a.cols)
+	product := t.zeros(a.rows, a.cols)
 	t.addIdentity(x)
 	for k := 18; k > 0; k-- { // Horner's scheme: I + a x / k
 		t.multiply(a, x, product)
@@ -92,14 +92,14 @@ func exponential[T number](t *task[T]) error {
 // addIdentity adds 1 to the diagonal of a.
 func (s *solver[T]) addIdentity(a matrix[T]) {
 	for i := range a.cols {
-		a.set(i, i, a.at(i, i)+s.of(1, 0))
+		a.set(i, i, a.at(i, i)+s.fromParts(1, 0))
 	}
 }
 
 // scale multiplies a by a real number.
 func (s *solver[T]) scale(a matrix[T], by float64) {
 	for i, v := range a.elements {
-		a.elements[i] = s.of(s.re(v)*by, s.im(v)*by)
+		a.elements[i] = s.fromParts(s.re(v)*by, s.im(v)*by)
 	}
 	s.countWork(len(a.elements))
 }

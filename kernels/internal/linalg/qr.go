@@ -46,7 +46,7 @@ var (
 				return nil, err
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
-			return c.All(out, tensor.NewType(t.DType, withBatch(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
+			return c.All(out, tensor.NewType(t.DType, withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -82,11 +82,11 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 			if mode(c) == "complete" {
 				k = rows
 			}
-			r, err := columnMajor(t.DType, withBatch(lead(t), k, cols)...)
+			r, err := columnMajor(t.DType, withBatch(batchSizes(t), k, cols)...)
 			if err != nil || mode(c) == "r" {
 				return c.All(emptyVector(t.DType), r), err
 			}
-			q, err := columnMajor(t.DType, withBatch(lead(t), rows, k)...)
+			q, err := columnMajor(t.DType, withBatch(batchSizes(t), rows, k)...)
 			return c.All(q, r), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
@@ -99,7 +99,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 // factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
 func factorQR[T number](t *task[T], mode string) error {
 	a, q, r := t.in[0], t.out[0], t.out[1]
-	tau := t.make(min(a.rows, a.cols), 1).elements
+	tau := t.zeros(min(a.rows, a.cols), 1).elements
 	t.qr(a, tau)
 	for j := range r.cols {
 		copy(r.column(j), a.column(j)[:min(j+1, r.rows)])
@@ -108,9 +108,9 @@ func factorQR[T number](t *task[T], mode string) error {
 		return nil
 	}
 	for i := range min(q.rows, q.cols) {
-		q.set(i, i, t.of(1, 0))
+		q.set(i, i, t.fromParts(1, 0))
 	}
-	t.multiplyQ(a, tau, q, false)
+	t.multiplyQ(a, tau, q, useMatrix)
 	return nil
 }
 
@@ -146,7 +146,7 @@ func inferHouseholder(c *graph.Call) ([]graph.Result, error) {
 			"input.ndim is equal to %d", tau.Rank(), n)
 	case tau.Shape[n-2].Gt(t.Shape[n-1]).Holds():
 		return nil, errors.New(name + "input.shape[-1] must be greater than or equal to tau.shape[-1]")
-	case !tensor.SameSizes(tau.Shape[:n-2], lead(t)):
+	case !tensor.SameSizes(tau.Shape[:n-2], batchSizes(t)):
 		return nil, fmt.Errorf(name+"Expected batch dimensions of tau to be equal to input.shape[:-2], but got %s",
 			tensor.Sizes(tau.Shape[:n-2]))
 	case t.DType != tau.DType:
@@ -163,9 +163,9 @@ func inferHouseholder(c *graph.Call) ([]graph.Result, error) {
 func multiplyReflections[T number](t *task[T]) error {
 	q := t.out[0]
 	for i := range q.cols {
-		q.set(i, i, t.of(1, 0))
+		q.set(i, i, t.fromParts(1, 0))
 	}
-	t.multiplyQ(t.in[0], t.in[1].elements, q, false)
+	t.multiplyQ(t.in[0], t.in[1].elements, q, useMatrix)
 	return nil
 }
 
@@ -193,12 +193,12 @@ func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New(name + side + " must be equal to input.shape[-2]")
 	case t.Shape[n-1].Lt(tau.Shape[n-2]).Holds():
 		return nil, errors.New(name + "tau.shape[-1] must be at most input.shape[-1]")
-	case !tensor.SameSizes(tau.Shape[:n-2], lead(t)):
+	case !tensor.SameSizes(tau.Shape[:n-2], batchSizes(t)):
 		return nil, fmt.Errorf(name+"Expected batch dimensions of tau to be equal to input.shape[:-2], but got %s",
 			tensor.Sizes(tau.Shape[:n-2]))
-	case !tensor.SameSizes(lead(other), lead(t)):
+	case !tensor.SameSizes(batchSizes(other), batchSizes(t)):
 		return nil, fmt.Errorf(name+"Expected batch dimensions of other to be equal to input.shape[:-2], but got %s",
-			tensor.Sizes(lead(other)))
+			tensor.Sizes(batchSizes(other)))
 	case t.DType != tau.DType || t.DType != other.DType:
 		return nil, fmt.Errorf(name+"Expected input, tau and other to have the same dtype, but got %s, %s and %s",
 			t.DType.TorchName(), tau.DType.TorchName(), other.DType.TorchName())
@@ -218,8 +218,8 @@ func multiplyByQ[T number](t *task[T]) error {
 		t.multiplyQ(t.in[0], tau, t.out[0], attrs.Transpose)
 		return nil
 	}
-	h := t.copyOf(other, true)
+	h := t.adjointOf(other)
 	t.multiplyQ(t.in[0], tau, h, !attrs.Transpose)
-	t.adjoint(h, t.out[0])
+	t.storeAdjoint(h, t.out[0])
 	return nil
 }

@@ -19,7 +19,7 @@ var (
 			if err := (matrixCheck{name: "logdet"}).check(t, true); err != nil {
 				return nil, err
 			}
-			return c.One(tensor.NewType(t.DType, lead(t)...)), nil
+			return c.One(tensor.NewType(t.DType, batchSizes(t)...)), nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: logdet[float64], complex: logdet[complex128], ranks: ranksOf([]int{2}, []int{0})})
@@ -36,7 +36,7 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 			if err := (matrixCheck{name: "linalg.slogdet"}).check(t, true); err != nil {
 				return nil, err
 			}
-			return c.All(tensor.NewType(t.DType, lead(t)...), tensor.NewType(t.DType.ToReal(), lead(t)...)), nil
+			return c.All(tensor.NewType(t.DType, batchSizes(t)...), tensor.NewType(t.DType.ToReal(), batchSizes(t)...)), nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: signAndLogarithm[float64], complex: signAndLogarithm[complex128],
@@ -49,7 +49,7 @@ func slogdet[T number](t *task[T]) (sign T, logarithm float64) {
 	a := t.in[0]
 	pivots := make([]int, a.rows)
 	t.lu(a, pivots)
-	sign = t.of(1, 0)
+	sign = t.fromParts(1, 0)
 	for k, p := range pivots {
 		diagonal := a.at(k, k)
 		logarithm += math.Log(t.abs(diagonal))
@@ -65,7 +65,7 @@ func slogdet[T number](t *task[T]) (sign T, logarithm float64) {
 func signAndLogarithm[T number](t *task[T]) error {
 	sign, logarithm := slogdet(t)
 	t.out[0].set(0, 0, sign)
-	t.out[1].set(0, 0, t.of(logarithm, 0))
+	t.out[1].set(0, 0, t.fromParts(logarithm, 0))
 	return nil
 }
 
@@ -81,6 +81,6 @@ func logdet[T number](t *task[T]) error {
 	case math.IsNaN(re), isReal && re < 0:
 		logarithm = math.NaN()
 	}
-	t.out[0].set(0, 0, t.of(logarithm, angle))
+	t.out[0].set(0, 0, t.fromParts(logarithm, angle))
 	return nil
 }

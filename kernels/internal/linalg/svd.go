@@ -70,9 +70,9 @@ func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, s
 	rows, cols := t.Shape[n-2], t.Shape[n-1]
 	minSize := rows.Min(cols)
 	left, right := sizes(rows, cols, minSize)
-	s = tensor.NewType(t.DType.ToReal(), withBatch(lead(t), minSize)...)
-	if u, err = columnMajor(t.DType, withBatch(lead(t), rows, left)...); err == nil {
-		v, err = columnMajor(t.DType, withBatch(lead(t), right, cols)...)
+	s = tensor.NewType(t.DType.ToReal(), withBatch(batchSizes(t), minSize)...)
+	if u, err = columnMajor(t.DType, withBatch(batchSizes(t), rows, left)...); err == nil {
+		v, err = columnMajor(t.DType, withBatch(batchSizes(t), right, cols)...)
 	}
 	return u, s, v, err
 }
@@ -104,9 +104,9 @@ func factorSVD[T number](t *task[T], left, right int) (u matrix[T], values []flo
 		return u, nil, v, fmt.Errorf("linalg.svd: %sThe algorithm failed to converge because the input matrix contained "+
 			"non-finite values.", t.errorPrefix())
 	}
-	u, v = t.make(a.rows, left), t.make(a.cols, right)
+	u, v = t.zeros(a.rows, left), t.zeros(a.cols, right)
 	if a.rows < a.cols {
-		values = t.svd(t.copyOf(a, true), v, u)
+		values = t.svd(t.adjointOf(a), v, u)
 	} else {
 		values = t.svd(a, u, v)
 	}
@@ -116,7 +116,7 @@ func factorSVD[T number](t *task[T], left, right int) (u matrix[T], values []flo
 // setReals sets the elements of result k, which is a vector.
 func (t *task[T]) setReals(k int, values []float64) {
 	for i, v := range values {
-		t.out[k].set(i, 0, t.of(v, 0))
+		t.out[k].set(i, 0, t.fromParts(v, 0))
 	}
 }
 
@@ -128,7 +128,7 @@ func linalgSVD[T number](t *task[T]) error {
 	}
 	copy(t.out[0].elements, u.elements)
 	t.setReals(1, values)
-	t.adjoint(v, t.out[2])
+	t.storeAdjoint(v, t.out[2])
 	return nil
 }
 

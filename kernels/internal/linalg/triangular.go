@@ -63,7 +63,7 @@ func linalgSolveTriangular[T number](t *task[T]) error {
 	if !attrs.Left {
 		a, b, upper = t.transposed(a), t.transposed(b), !upper
 	}
-	t.solveTriangular(a, b, upper, attrs.Unitriangular)
+	t.solveTriangular(a, triangle{isUpper: upper, hasUnitDiagonal: attrs.Unitriangular}, b)
 	if !attrs.Left {
 		b = t.transposed(b)
 	}
@@ -106,6 +106,6 @@ func triangularSolve[T number](t *task[T]) error {
 	if attrs.Transpose {
 		a, upper = t.transposed(a), !upper
 	}
-	t.solveTriangular(a, t.out[0], upper, attrs.Unitriangular)
+	t.solveTriangular(a, triangle{isUpper: upper, hasUnitDiagonal: attrs.Unitriangular}, t.out[0])
 	return nil
 }
