@@ -57,23 +57,24 @@ func alwaysChecked(c *graph.Call) choleskyExAttrs {
 	return choleskyExAttrs{Upper: kit.Attrs[upperAttrs](c).Upper, CheckErrors: true}
 }
 
-// choleskyOp defines an op that returns Cholesky factors. check has the names in the op's errors. spec returns the
-// attributes of a call.
+// choleskyOp defines an op that returns Cholesky factors. If outputs is not nil, the op also returns info. check has
+// the names in the op's errors. attrsOf returns the attributes of a call.
 func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrixCheck,
-	spec func(*graph.Call) choleskyExAttrs) *graph.Op {
+	attrsOf func(*graph.Call) choleskyExAttrs) *graph.Op {
 	doc := "Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` " +
 		"is set. Only the triangle of A where the result is not 0 is read."
 	withInfo := outputs != nil
-	ranks, exampleOf := matrices(1), []tensor.Meta{kit.F32(2, 0, 0)}
+	// Random matrices are not positive definite, hence the example without info has no elements.
+	ranks, operands := matrices(1), []tensor.Meta{kit.F32(2, 0, 0)}
 	if withInfo {
 		doc += " `info` is 0, or the order of the first leading minor that is not positive; the columns of L from this " +
 			"order on are then not computed."
-		ranks, exampleOf = ranksOf([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
+		ranks, operands = ranksOf([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
-			if name == "cholesky" && kit.IsEmpty(t) { // PyTorch does not check it
+			if name == "cholesky" && kit.IsEmpty(t) { // PyTorch does not check an empty operand
 				return c.One(t.RowMajor()), nil
 			}
 			if err := check.check(t, true); err != nil {
@@ -85,25 +86,26 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 			}
 			return c.One(out), err
 		},
-		Examples: examples(nil, exampleOf...),
+		Examples: examples(nil, operands...),
 	}, algorithm{
-		float:   func(t *task[float64]) error { return factorCholesky(t, check.name, spec(t.call)) },
-		complex: func(t *task[complex128]) error { return factorCholesky(t, check.name, spec(t.call)) },
+		float:   func(t *task[float64]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
+		complex: func(t *task[complex128]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
 		memory:  copies(1), ranks: ranks})
 }
 
-// factorCholesky computes the Cholesky factor of the matrix of a task. name is the name of the op in its error.
-func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) error {
+// factorCholesky computes the Cholesky factor of the matrix of a task, and info if it is a result. name is the name of
+// the op in its error.
+func factorCholesky[T number](t *task[T], name string, attrs choleskyExAttrs) error {
 	a := t.in[0]
-	if spec.Upper {
+	if attrs.Upper { // method cholesky reads the lower triangle
 		a = t.adjointOf(a)
 	}
 	info := t.cholesky(a)
-	if info > 0 && spec.CheckErrors {
+	if info > 0 && attrs.CheckErrors {
 		return fmt.Errorf("%s: %sThe factorization could not be completed because the input is not positive-definite (the "+
 			"leading minor of order %d is not positive-definite).", name, t.errorPrefix(), info)
 	}
-	if spec.Upper {
+	if attrs.Upper {
 		t.storeAdjoint(a, t.out[0])
 	} else {
 		copy(t.out[0].elements, a.elements)
@@ -114,7 +116,7 @@ func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) err
 	return nil
 }
 
-// lowerFactor returns the factor L. The operand factor is L or, if the attribute upper is set, the adjoint of L.
+// lowerFactor returns the Cholesky factor L of a task whose operand factor is L or, if the attribute upper is set, L^H.
 func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 	if kit.Attrs[upperAttrs](t.call).Upper {
 		return t.adjointOf(factor)
@@ -128,6 +130,7 @@ func (s *solver[T]) solveFactored(l, b matrix[T]) {
 	s.solveTriangular(s.adjointOf(l), triangle{isUpper: true}, b)
 }
 
+// invertByCholesky computes the result of cholesky_inverse: the solution X of L L^H X = I.
 func invertByCholesky[T number](t *task[T]) error {
 	l, x := lowerFactor(t, t.in[0]), t.out[0]
 	for i := range l.cols {
@@ -146,7 +149,7 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 	for i, t := range []tensor.Type{b, a} {
 		if t.Rank() < 2 {
 			return nil, fmt.Errorf("%s should have at least 2 dimensions, but has %d dimensions instead",
-				[]string{"b", "u"}[i], t.Rank())
+				[]string{"b", "u"}[i], t.Rank()) // PyTorch's names of self and input2
 		}
 	}
 	if err := (matrixCheck{kernel: "cholesky_solve"}).check(a, true); err != nil {
@@ -168,6 +171,7 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
+// solveByCholesky computes the result of cholesky_solve.
 func solveByCholesky[T number](t *task[T]) error {
 	copy(t.out[0].elements, t.in[0].elements)
 	t.solveFactored(lowerFactor(t, t.in[1]), t.out[0])

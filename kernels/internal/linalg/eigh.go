@@ -12,7 +12,7 @@ type eighAttrs struct {
 	UPLO string `attr:"UPLO" default:"L" oneof:"L|U" doc:"the triangle that is read"`
 }
 
-// Eigenvalues of symmetric and Hermitian matrices.
+// Ops that compute eigenvalues of Hermitian matrices. Real Hermitian matrices are symmetric.
 var (
 	Eigh     = eighOp("linalg_eigh", []string{"eigenvalues", "eigenvectors"})
 	Eigvalsh = eighOp("linalg_eigvalsh", nil)
@@ -20,10 +20,10 @@ var (
 
 // eighOp defines an op that returns eigenvalues. If outputs is not nil, the op also returns eigenvectors.
 func eighOp(name string, outputs []string) *graph.Op {
-	vectors := outputs != nil
+	withVectors := outputs != nil
 	doc := "Returns the eigenvalues of Hermitian matrices, in ascending order. Only one triangle is read."
 	ranks := ranksOf([]int{2}, []int{1})
-	if vectors {
+	if withVectors {
 		doc = "Returns the eigenvalues of Hermitian matrices, in ascending order, and their eigenvectors of norm 1, which " +
 			"are columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1."
 		ranks = ranksOf([]int{2}, []int{1, 2})
@@ -35,11 +35,11 @@ func eighOp(name string, outputs []string) *graph.Op {
 				return nil, err
 			}
 			values := tensor.NewType(t.DType.ToReal(), t.Shape[:t.Rank()-1]...)
-			if !vectors {
+			if !withVectors {
 				return c.One(values), nil
 			}
-			v, err := columnMajor(t.DType, t.Shape...)
-			return c.All(values, v), err
+			vectors, err := columnMajor(t.DType, t.Shape...)
+			return c.All(values, vectors), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: copies(4), ranks: ranks})
@@ -48,10 +48,11 @@ func eighOp(name string, outputs []string) *graph.Op {
 // eigen computes the eigenvalues of the matrix of a task, and the eigenvectors if they are a result.
 func eigen[T number](t *task[T]) error {
 	a := t.in[0]
-	upper := kit.Attrs[eighAttrs](t.call).UPLO == "U"
+	readsUpper := kit.Attrs[eighAttrs](t.call).UPLO == "U"
+	// Copy the triangle that is read to the other triangle, and ignore imaginary parts on the diagonal.
 	for j := range a.cols {
 		for i := range j {
-			if upper {
+			if readsUpper {
 				a.set(j, i, t.conj(a.at(i, j)))
 			} else {
 				a.set(i, j, t.conj(a.at(j, i)))
@@ -65,9 +66,7 @@ func eigen[T number](t *task[T]) error {
 			"has too many repeated eigenvalues.", t.errorPrefix())
 	}
 	vectors := t.zeros(a.rows, a.cols)
-	for i, v := range t.eigh(a, vectors) {
-		t.out[0].set(i, 0, t.fromParts(v, 0))
-	}
+	t.setReals(0, t.eigh(a, vectors))
 	if len(t.out) > 1 {
 		copy(t.out[1].elements, vectors.elements)
 	}

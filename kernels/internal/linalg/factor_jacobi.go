@@ -10,11 +10,11 @@ import (
 
 // orthogonalize rotates pairs of columns of a until all columns are orthogonal (the one-sided Jacobi method of
 // Hestenes): it overwrites a with a V and v with v V, for a unitary V. It returns the norms of the resulting columns of
-// a. One sweep visits all pairs of columns; there are at most maxSweeps.
+// a. One round visits all pairs of columns; there are at most maxRounds.
 func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // about the rounding error of the cosine in rotate
 	norms := make([]float64, a.cols)
-	for range maxSweeps {
+	for range maxRounds {
 		rotated := false
 		for j := range norms {
 			norms[j] = s.norm(a.column(j))
@@ -31,8 +31,8 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	return norms
 }
 
-// maxSweeps is the greatest number of sweeps of orthogonalize. Ten sweeps suffice for usual matrices.
-const maxSweeps = 60
+// maxRounds is the greatest number of rounds of orthogonalize. Ten rounds suffice for usual matrices.
+const maxRounds = 60
 
 // hypot returns the square root of a*a + b*b, with the same bits on every processor.
 func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }

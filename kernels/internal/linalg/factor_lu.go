@@ -70,7 +70,7 @@ func (s *solver[T]) exchangeTwoRows(b matrix[T], row1, row2 int) {
 // triangle describes a triangular matrix. The zero value is a lower triangle.
 type triangle struct {
 	isUpper         bool
-	hasUnitDiagonal bool // the elements on the diagonal are 1, whatever is stored there
+	hasUnitDiagonal bool // the elements on the diagonal are 1, and the stored ones are not read
 }
 
 // solveTriangular overwrites b with the solution x of a x = b, where a is the triangle that shape describes. The

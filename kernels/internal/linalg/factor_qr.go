@@ -14,7 +14,7 @@ func (s *solver[T]) qr(a matrix[T], tau []T) {
 func (s *solver[T]) qrStep(a matrix[T], tau []T, k int) {
 	column := a.column(k)
 	tau[k] = s.reflection(column[k:])
-	diagonal := column[k] // R[k,k], for which column[k:] has the vector v meanwhile
+	diagonal := column[k] // R[k,k]; column[k] stores v[k] = 1 until reflect returns
 	column[k] = s.fromParts(1, 0)
 	for j := k + 1; j < a.cols; j++ {
 		s.reflect(s.conj(tau[k]), column[k:], a.column(j)[k:])
@@ -90,7 +90,7 @@ func (s *solver[T]) multiplyQ(a matrix[T], tau []T, c matrix[T], adjoint bool) {
 		if adjoint {
 			tauK = s.conj(tauK)
 		}
-		diagonal := column[k] // R[k,k], for which column[k:] has the vector v meanwhile
+		diagonal := column[k] // R[k,k]; column[k] stores v[k] = 1 until reflect returns
 		column[k] = s.fromParts(1, 0)
 		for j := range c.cols {
 			s.reflect(tauK, column[k:], c.column(j)[k:])

@@ -22,7 +22,7 @@ var (
 	InvEx   = inverseOp(graph.SchemaOf[checkErrorsAttrs](), "linalg_inv_ex", operandA)
 )
 
-// inverseOp defines an op that inverts matrices. The op returns info if it has attributes.
+// inverseOp defines an op that inverts matrices. If the op has attributes, it also returns info.
 func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
 	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
 	ranks := matrices(1)
@@ -47,7 +47,7 @@ func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op 
 	}, algorithm{float: invert[float64], complex: invert[complex128], ranks: ranks})
 }
 
-// invert inverts the matrix of a task.
+// invert computes the inverse of the matrix of a task as the solution X of A X = I, and info if it is a result.
 func invert[T number](t *task[T]) error {
 	a, x := t.in[0], t.out[0]
 	pivots := make([]int, a.rows)
@@ -85,8 +85,9 @@ var (
 		func(c *graph.Call) solveExAttrs { return *kit.Attrs[solveExAttrs](c) })
 )
 
-// solveOp defines linalg_solve or linalg_solve_ex. spec returns the attributes of a call.
-func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*graph.Call) solveExAttrs) *graph.Op {
+// solveOp defines linalg_solve or linalg_solve_ex. If outputs is not nil, the op also returns info. attrsOf returns the
+// attributes of a call.
+func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*graph.Call) solveExAttrs) *graph.Op {
 	withInfo := outputs != nil
 	doc := "Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if " +
 		"it has one dimension or the sizes of `A` without the last."
@@ -96,7 +97,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*grap
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA, {Name: "B"}},
 		Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			out, err := solutionType(c, spec(c).Left)
+			out, err := solutionType(c, attrsOf(c).Left)
 			if err != nil {
 				return nil, err
 			}
@@ -108,19 +109,19 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*grap
 		Examples: []graph.Example{kit.Example(nil, squareExample, kit.F32(3, 4)), kit.Example(nil, squareExample, kit.F32(3)),
 			kit.Example(graph.Attrs{"left": false}, complexExample, tensor.New(tensor.Complex128, 2, 3))},
 	}, algorithm{
-		float:   func(t *task[float64]) error { return solve(t, spec(t.call)) },
-		complex: func(t *task[complex128]) error { return solve(t, spec(t.call)) },
+		float:   func(t *task[float64]) error { return solve(t, attrsOf(t.call)) },
+		complex: func(t *task[complex128]) error { return solve(t, attrsOf(t.call)) },
 		memory:  copies(2),
 		ranks: func(c *graph.Call) (in, out []int) {
-			rank := 2
+			rankOfB := 2
 			if hasVector(c) {
-				rank = 1
+				rankOfB = 1
 			}
-			out = []int{rank}
+			out = []int{rankOfB}
 			if withInfo {
 				out = append(out, 0)
 			}
-			return []int{2, rank}, out
+			return []int{2, rankOfB}, out
 		}})
 }
 
@@ -135,19 +136,19 @@ func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
 		return a, fmt.Errorf("linalg.solve: Expected A and B to have the same dtype, but found A of type %s and B of type "+
 			"%s instead", a.DType.TorchName(), b.DType.TorchName())
 	}
-	vector := hasVector(c)
-	sizes := slices.Clone(b.Shape)
-	if vector {
-		sizes = append(sizes, sym.Of(1))
+	isVector := hasVector(c)
+	matrixShape := slices.Clone(b.Shape) // of B as a matrix with one column, if B is a vector
+	if isVector {
+		matrixShape = append(matrixShape, sym.Of(1))
 	}
-	shape, err := equationShape("linalg.solve", a.Shape, sizes, left)
+	shape, err := equationShape("linalg.solve", a.Shape, matrixShape, left)
 	switch {
 	case err != nil:
 		return a, err
-	case vector && !left:
+	case isVector && !left:
 		return a, errors.New("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In " +
 			"this case linalg.solve is equivalent to B / A.squeeze(-1)")
-	case vector:
+	case isVector:
 		return columnMajor(a.DType, shape[:len(shape)-1]...)
 	case !left:
 		return kit.FreshType(a.DType, shape)
@@ -155,19 +156,19 @@ func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
 	return columnMajor(a.DType, shape...)
 }
 
-// solve solves the equations of a task. X A = B is solved as A^T X^T = B^T.
-func solve[T number](t *task[T], spec solveExAttrs) error {
+// solve computes the solution of a task, and info if it is a result. X A = B is solved as A^T X^T = B^T.
+func solve[T number](t *task[T], attrs solveExAttrs) error {
 	a, b := t.in[0], t.in[1]
-	if !spec.Left {
+	if !attrs.Left {
 		a, b = t.transposed(a), t.transposed(b)
 	}
 	pivots := make([]int, a.rows)
 	info := t.lu(a, pivots)
-	if info > 0 && spec.CheckErrors {
+	if info > 0 && attrs.CheckErrors {
 		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.errorPrefix())
 	}
 	t.solveLU(a, pivots, b, useMatrix)
-	if !spec.Left {
+	if !attrs.Left {
 		b = t.transposed(b)
 	}
 	copy(t.out[0].elements, b.elements)

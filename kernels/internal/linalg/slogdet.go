@@ -44,24 +44,25 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 }
 
 // slogdet returns the sign of the determinant of the matrix of a task, and the logarithm of the determinant's
-// magnitude. The sign of a complex number is its quotient by its magnitude.
+// magnitude. The sign of a complex number z is z / |z|. For P A = L U, where P makes the exchanges of pivots, the
+// determinant is the product of U's diagonal, negated once for each exchange.
 func slogdet[T number](t *task[T]) (sign T, logarithm float64) {
 	a := t.in[0]
 	pivots := make([]int, a.rows)
 	t.lu(a, pivots)
 	sign = t.fromParts(1, 0)
-	for k, p := range pivots {
+	for k, pivot := range pivots {
 		diagonal := a.at(k, k)
 		logarithm += math.Log(t.abs(diagonal))
 		sign = t.mul(sign, t.sgn(diagonal))
-		if p != k+1 {
+		if pivot != k+1 { // rows are numbered from 1: the rows k and pivot-1 differ
 			sign = -sign
 		}
 	}
 	return sign, logarithm
 }
 
-// signAndLogarithm computes the results of slogdet.
+// signAndLogarithm computes the results sign and logabsdet of a task.
 func signAndLogarithm[T number](t *task[T]) error {
 	sign, logarithm := slogdet(t)
 	t.out[0].set(0, 0, sign)
@@ -69,8 +70,8 @@ func signAndLogarithm[T number](t *task[T]) error {
 	return nil
 }
 
-// logdet computes the result of logdet. The logarithm of a complex number has the angle of the number as imaginary
-// part.
+// logdet computes the result of logdet: log |det|, with the angle of det as imaginary part if the matrix is complex.
+// The logarithm of a negative real determinant is NaN.
 func logdet[T number](t *task[T]) error {
 	sign, logarithm := slogdet(t)
 	re, im := t.re(sign), t.im(sign)

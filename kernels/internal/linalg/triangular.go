@@ -56,14 +56,15 @@ var (
 		ranks: matrices(2)})
 )
 
-// linalgSolveTriangular computes the result of linalg_solve_triangular. X A = B is solved as A^T X^T = B^T.
+// linalgSolveTriangular computes the result of linalg_solve_triangular. X A = B is solved as A^T X^T = B^T; the
+// transpose of an upper triangle is a lower triangle, and vice versa.
 func linalgSolveTriangular[T number](t *task[T]) error {
 	attrs, a, b := kit.Attrs[solveTriangularAttrs](t.call), t.in[0], t.in[1]
-	upper := attrs.Upper
+	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
 	if !attrs.Left {
-		a, b, upper = t.transposed(a), t.transposed(b), !upper
+		a, b, shape.isUpper = t.transposed(a), t.transposed(b), !shape.isUpper
 	}
-	t.solveTriangular(a, triangle{isUpper: upper, hasUnitDiagonal: attrs.Unitriangular}, b)
+	t.solveTriangular(a, shape, b)
 	if !attrs.Left {
 		b = t.transposed(b)
 	}
@@ -93,8 +94,8 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	copied, err := columnMajor(a.DType, withBatch(shape[:len(shape)-2], a.Shape[a.Rank()-2:]...)...)
-	return c.All(out, copied), err
+	coefficient, err := columnMajor(a.DType, withBatch(shape[:len(shape)-2], a.Shape[a.Rank()-2:]...)...)
+	return c.All(out, coefficient), err
 }
 
 // triangularSolve computes the results of triangular_solve.
@@ -102,10 +103,10 @@ func triangularSolve[T number](t *task[T]) error {
 	attrs, a := kit.Attrs[triangularSolveAttrs](t.call), t.in[1]
 	copy(t.out[0].elements, t.in[0].elements)
 	copy(t.out[1].elements, a.elements)
-	upper := attrs.Upper
-	if attrs.Transpose {
-		a, upper = t.transposed(a), !upper
+	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
+	if attrs.Transpose { // the transpose of an upper triangle is a lower triangle, and vice versa
+		a, shape.isUpper = t.transposed(a), !shape.isUpper
 	}
-	t.solveTriangular(a, triangle{isUpper: upper, hasUnitDiagonal: attrs.Unitriangular}, t.out[0])
+	t.solveTriangular(a, shape, t.out[0])
 	return nil
 }
