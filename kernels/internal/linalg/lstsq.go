@@ -40,17 +40,17 @@ var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg
 }, algorithm{float: leastSquares[float64], complex: leastSquares[complex128],
 	memory: func(in, out int) int { return 8*in + 2*out },
 	ranks: func(c *graph.Call) (in, out []int) {
-		ofB, ofSolution, ofRank := 2, 2, 0
+		dimsOfB, dimsOfSolution, dimsOfRank := 2, 2, 0
 		if c.Type(1).Rank() < c.Type(0).Rank() {
-			ofB = 1
+			dimsOfB = 1
 		}
 		if hasVector(c) {
-			ofSolution = 1
+			dimsOfSolution = 1
 		}
 		if kit.Attrs[lstsqAttrs](c).Driver == "gels" {
-			ofRank = 1 // an empty vector
+			dimsOfRank = 1 // an empty vector
 		}
-		return []int{2, ofB}, []int{ofSolution, 1, ofRank, 1}
+		return []int{2, dimsOfB}, []int{dimsOfSolution, 1, dimsOfRank, 1}
 	}})
 
 // findsSingularValues reports whether a driver computes singular values.
@@ -58,7 +58,7 @@ func findsSingularValues(driver string) bool { return driver == "gelsd" || drive
 
 func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 	a, driver := c.Type(0), kit.Attrs[lstsqAttrs](c).Driver
-	bShape, err := lstsqRhs(a, c.Type(1))
+	bShape, err := rightSideShape(a, c.Type(1))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,8 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// LAPACK overwrites b, which has the greater size of A as its rows, with the solution.
+	// LAPACK overwrites b with the solution. PyTorch therefore allocates max(rows, cols) rows for the solution, and
+	// returns a view of the first ones.
 	x, err := columnMajor(a.DType, withBatch(batch, rows.Max(cols), columnsOfB)...)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 		x.Shape, x.Strides = x.Shape[:n-1], x.Strides[:n-1]
 	}
 	real := a.DType.ToReal()
-	residuals, values, rank := emptyVector(real), emptyVector(real), emptyVector(tensor.Int64)
+	residuals, singularValues, rank := emptyVector(real), emptyVector(real), emptyVector(tensor.Int64)
 	if driver != "gelsy" && rows.Gt(cols).Holds() {
 		residuals = tensor.NewType(real, withBatch(batch, columnsOfB)...)
 	}
@@ -86,13 +87,14 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 		rank = tensor.NewType(tensor.Int64, batch...)
 	}
 	if findsSingularValues(driver) {
-		values = tensor.NewType(real, withBatch(batch, rows.Min(cols))...)
+		singularValues = tensor.NewType(real, withBatch(batch, rows.Min(cols))...)
 	}
-	return c.All(x, residuals, rank, values), nil
+	return c.All(x, residuals, rank, singularValues), nil
 }
 
-// lstsqRhs returns the shape of b as a batch of matrices. It returns PyTorch's error if the operands do not match.
-func lstsqRhs(a, b tensor.Type) ([]sym.Int, error) {
+// rightSideShape returns the shape of b as a batch of matrices: a vector is a matrix with one column. It returns
+// PyTorch's error if the operands do not match.
+func rightSideShape(a, b tensor.Type) ([]sym.Int, error) {
 	const name = "torch.linalg.lstsq: "
 	n := a.Rank()
 	switch {
@@ -107,12 +109,12 @@ func lstsqRhs(a, b tensor.Type) ([]sym.Int, error) {
 		return nil, errors.New(name + "input.dim() must be greater or equal to other.dim() and (input.dim() - " +
 			"other.dim()) <= 1")
 	}
-	shape, size := slices.Clone(b.Shape), "other.size(-2)"
+	shape, rowsName := slices.Clone(b.Shape), "other.size(-2)"
 	if b.Rank() < n {
-		shape, size = append(shape, sym.Of(1)), "other.size(-1)"
+		shape, rowsName = append(shape, sym.Of(1)), "other.size(-1)"
 	}
 	if a.Shape[n-2].Ne(shape[n-2]).Holds() {
-		return nil, errors.New(name + "input.size(-2) should match " + size)
+		return nil, errors.New(name + "input.size(-2) should match " + rowsName)
 	}
 	if a.DType.IsIntegral(true) || a.DType.IsReducedFloat() {
 		return nil, errors.New("This function doesn't handle types other than float and double")
@@ -125,12 +127,12 @@ func leastSquares[T number](t *task[T]) error {
 	attrs, x := kit.Attrs[lstsqAttrs](t.call), t.out[0]
 	a, b := t.in[0], t.copyOf(t.in[1])
 	original := t.copyOf(a)
-	failed := func(code int) error {
+	rankError := func(code int) error {
 		return fmt.Errorf("torch.linalg.lstsq: %sThe least squares solution could not be computed because the input matrix "+
 			"does not have full rank (error code: %d).", t.errorPrefix(), code)
 	}
 	rank := 0
-	precision := 0x1p-52
+	precision := 0x1p-52 // of float64: the distance from 1 to the next number
 	if t.call.Meta(0).DType.ToReal() == tensor.Float32 {
 		precision = 0x1p-23
 	}
@@ -141,7 +143,7 @@ func leastSquares[T number](t *task[T]) error {
 	isFinite := t.isFinite(a)
 	switch {
 	case !isFinite && findsSingularValues(attrs.Driver):
-		return failed(min(a.rows, a.cols) - 1)
+		return rankError(min(a.rows, a.cols) - 1)
 	case !isFinite:
 		rank = 1
 		for i := range x.elements {
@@ -149,19 +151,19 @@ func leastSquares[T number](t *task[T]) error {
 		}
 	case attrs.Driver == "gels":
 		if dependent := t.solveFullRank(a, b, x); dependent > 0 {
-			return failed(dependent)
+			return rankError(dependent)
 		}
 	case attrs.Driver == "gelsy":
 		rank = t.solvePivoted(a, b, x, rcond)
 	default:
 		if attrs.Driver == "gelsd" && (rcond <= 0 || rcond >= 1) || attrs.Driver == "gelss" && rcond < 0 {
-			rcond = precision
+			rcond = precision // as LAPACK, for thresholds outside the range of the driver
 		}
 		var values []float64
 		values, rank = t.solveBySVD(a, b, x, rcond)
 		t.setReals(3, values)
 	}
-	for j := range t.out[1].rows {
+	for j := range t.out[1].rows { // residuals; no rows if they are not requested
 		t.out[1].set(j, 0, t.fromParts(t.residual(original, x.column(j), t.in[1].column(j)), 0))
 	}
 	if attrs.Driver != "gels" {
@@ -170,7 +172,7 @@ func leastSquares[T number](t *task[T]) error {
 	return nil
 }
 
-// residual returns the square of the norm of a x - b. It overwrites b.
+// residual returns the square of the norm of a x - b for the vectors x and b. It overwrites b with b - a x.
 func (s *solver[T]) residual(a matrix[T], x, b []T) float64 {
 	for j, factor := range x {
 		s.addScaled(-factor, a.column(j), b)
@@ -180,9 +182,10 @@ func (s *solver[T]) residual(a matrix[T], x, b []T) float64 {
 	return float64(norm * norm)
 }
 
-// solveFullRank sets x to the minimum-norm solution of a x = b. a has full rank and is overwritten, as is b. The result
-// is the number, from 1, of the first diagonal element of the triangular factor that is 0, or 0 if there is none. If a
-// has only zeros, x is 0.
+// solveFullRank sets x, which is 0, to the minimum-norm least-squares solution of a x = b for a matrix a of full rank.
+// It may overwrite a and b. The result is 0 after success. If the rank is not full, the result is the number, from 1,
+// of the first diagonal element of the triangular factor that is 0. If a has only zeros, x remains 0, and the result is
+// 0.
 func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
 	if s.norm(a.elements) == 0 {
 		return 0
@@ -204,8 +207,8 @@ func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
 	return 0
 }
 
-// solveWide sets x to the minimum-norm solution of a x = b, where a has no more rows than columns. adjoint is the
-// adjoint of a, and is overwritten. The first rows of b, as many as a has, are read. The result is that of
+// solveWide sets x to the minimum-norm solution of a x = b, where a has at most as many rows as columns. The operand
+// adjoint is a^H, and is overwritten. If a has r rows, only the first r rows of b are read. The result is as in
 // solveFullRank.
 func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (dependent int) {
 	rank := adjoint.cols
@@ -245,19 +248,20 @@ func firstZero[T number](a matrix[T]) int {
 	return 0
 }
 
-// solvePivoted sets x to the minimum-norm solution of a x = b, and returns the rank of a. The columns of a are permuted
-// such that a P = Q R with a descending diagonal of R. The rank is the greatest number of leading rows and columns of R
-// with a condition number of at most 1/rcond; the rows of R after them count as 0. a and b are overwritten.
+// solvePivoted sets x, which is 0, to the minimum-norm least-squares solution of a x = b, and returns the rank of a. It
+// factors a P = Q R by qrPivoted. The rank is the greatest k for which the condition number of R[:k,:k] is at most
+// 1/rcond; the rows of R from k on count as 0. x = P y with R[:k,:] y = (Q^H b)[:k]. a and b are overwritten.
 func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
-	least := min(a.rows, a.cols)
-	tau, columns := s.zeros(least, 1).elements, make([]int, a.cols)
+	minSize := min(a.rows, a.cols)
+	tau, columns := s.zeros(minSize, 1).elements, make([]int, a.cols)
 	s.qrPivoted(a, tau, columns)
-	if least == 0 || a.at(0, 0) == 0 {
+	if minSize == 0 || a.at(0, 0) == 0 {
 		return 0
 	}
-	// The condition number of the leading k rows and columns does not decrease with k.
+	// Binary search: the condition number of R[:k,:k] is at most 1/rcond for k = rank and greater for k = above, because
+	// it does not decrease with k.
 	rank = 1
-	for above := least + 1; above-rank > 1; {
+	for above := minSize + 1; above-rank > 1; {
 		if k := (rank + above) / 2; s.isWellConditioned(a, k, rcond) {
 			rank = k
 		} else {
@@ -265,7 +269,7 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 		}
 	}
 	s.multiplyQ(a, tau, b, useAdjoint)
-	adjoint := s.zeros(a.cols, rank) // of the first rows of R
+	adjoint := s.zeros(a.cols, rank) // of R[:rank,:]
 	for i := range rank {
 		for j := i; j < a.cols; j++ {
 			adjoint.set(j, i, s.conj(a.at(i, j)))
@@ -285,8 +289,8 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 // isWellConditioned reports whether the condition number of the leading k rows and columns of the upper triangle of r
 // is at most 1/rcond.
 func (s *solver[T]) isWellConditioned(r matrix[T], k int, rcond float64) bool {
-	free := s.memory
-	defer func() { s.memory = free }()
+	freeMemory := s.memory
+	defer func() { s.memory = freeMemory }() // free the matrices of this function
 	block := s.zeros(k, k)
 	for j := range k {
 		copy(block.column(j), r.column(j)[:j+1])
@@ -295,20 +299,20 @@ func (s *solver[T]) isWellConditioned(r matrix[T], k int, rcond float64) bool {
 	return values[0]*rcond <= values[k-1]
 }
 
-// solveBySVD sets x to the minimum-norm solution of a x = b, and returns the singular values and the rank of a.
-// Singular values up to rcond times the greatest one count as 0. a is overwritten.
+// solveBySVD sets x, which is 0, to the minimum-norm least-squares solution of a x = b, and returns the singular values
+// and the rank of a. Singular values up to rcond times the greatest one count as 0. a is overwritten.
 func (s *solver[T]) solveBySVD(a, b, x matrix[T], rcond float64) (values []float64, rank int) {
-	least := min(a.rows, a.cols)
-	u, v := s.zeros(a.rows, least), s.zeros(a.cols, least)
+	minSize := min(a.rows, a.cols)
+	u, v := s.zeros(a.rows, minSize), s.zeros(a.cols, minSize)
 	if a.rows < a.cols {
 		values = s.svd(s.adjointOf(a), v, u)
 	} else {
 		values = s.svd(a, u, v)
 	}
-	for rank < least && values[rank] > rcond*values[0] {
+	for rank < minSize && values[rank] > rcond*values[0] {
 		rank++
 	}
-	// x is the sum over k < rank of v_k (u_k^H b) / values[k].
+	// x is the sum over k < rank of v_k (u_k^H b) / values[k], for the columns u_k of u and v_k of v.
 	for j := range x.cols {
 		for k := range rank {
 			factor := s.dot(u.column(k), b.column(j))

@@ -119,7 +119,7 @@ func checkLU(name string, t tensor.Type, pivot bool) error {
 // luFactorOp defines linalg_lu_factor or linalg_lu_factor_ex.
 func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 	withInfo := len(outputs) > 2
-	spec := func(c *graph.Call) luExAttrs {
+	attrsOf := func(c *graph.Call) luExAttrs { // linalg_lu_factor always returns an error if a pivot is 0
 		if withInfo {
 			return *kit.Attrs[luExAttrs](c)
 		}
@@ -134,7 +134,7 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
-			if err := checkLU("torch.lu_factor", t, spec(c).Pivot); err != nil {
+			if err := checkLU("torch.lu_factor", t, attrsOf(c).Pivot); err != nil {
 				return nil, err
 			}
 			n := t.Rank()
@@ -144,24 +144,24 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
-		float:   func(t *task[float64]) error { return factorWithPivots(t, spec(t.call)) },
-		complex: func(t *task[complex128]) error { return factorWithPivots(t, spec(t.call)) },
+		float:   func(t *task[float64]) error { return factorWithPivots(t, attrsOf(t.call)) },
+		complex: func(t *task[complex128]) error { return factorWithPivots(t, attrsOf(t.call)) },
 		ranks:   ranksOf([]int{2}, []int{2, 1, 0}[:len(outputs)])})
 }
 
-// factorWithPivots computes the results LU, pivots and info of a task.
-func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
+// factorWithPivots computes the results LU and pivots of a task, and info if it is a result.
+func factorWithPivots[T number](t *task[T], attrs luExAttrs) error {
 	a := t.in[0]
 	pivots := make([]int, min(a.rows, a.cols))
 	info := t.lu(a, pivots)
-	if info > 0 && spec.CheckErrors {
+	if info > 0 && attrs.CheckErrors {
 		return fmt.Errorf("torch.linalg.lu_factor: %sU[%d,%d] is zero and using it on lu_solve would result in a division "+
 			"by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "+
 			"linalg.lu_factor_ex(A, pivot)", t.errorPrefix(), info, info)
 	}
 	copy(t.out[0].elements, a.elements)
-	for i, p := range pivots {
-		t.out[1].set(i, 0, t.fromParts(float64(p), 0))
+	for i, pivot := range pivots {
+		t.out[1].set(i, 0, t.fromParts(float64(pivot), 0))
 	}
 	if len(t.out) > 2 {
 		t.setInfo(2, info)
@@ -169,11 +169,12 @@ func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
 	return nil
 }
 
-// unpackedTypes returns the types of P, L and U. L and U are empty unless data is set; P is empty unless pivots is set.
-func unpackedTypes(c *graph.Call, t tensor.Type, data, pivots bool) ([]graph.Result, error) {
+// unpackedTypes returns the types of P, L and U. L and U are empty unless withTriangles is set; P is empty unless
+// withPermutation is set.
+func unpackedTypes(c *graph.Call, t tensor.Type, withTriangles, withPermutation bool) ([]graph.Result, error) {
 	n := t.Rank()
 	rows, cols := t.Shape[n-2], t.Shape[n-1]
-	k := rows.Min(cols)
+	minSize := rows.Min(cols)
 	types := []tensor.Type{emptyVector(t.DType), emptyVector(t.DType), emptyVector(t.DType)}
 	var err error
 	set := func(i int, sizes ...sym.Int) {
@@ -181,12 +182,12 @@ func unpackedTypes(c *graph.Call, t tensor.Type, data, pivots bool) ([]graph.Res
 			types[i], err = kit.FreshType(t.DType, withBatch(batchSizes(t), sizes...))
 		}
 	}
-	if pivots {
+	if withPermutation {
 		set(0, rows, rows)
 	}
-	if data {
-		set(1, rows, k)
-		set(2, k, cols)
+	if withTriangles {
+		set(1, rows, minSize)
+		set(2, minSize, cols)
 	}
 	return c.All(types...), err
 }
@@ -201,16 +202,17 @@ func factorLU[T number](t *task[T]) error {
 	return nil
 }
 
-// setPermutation sets the result P to the matrix that undoes the exchanges of rows.
+// setPermutation sets the result P of A = P L U to the matrix that undoes the exchanges of pivots.
 func setPermutation[T number](t *task[T], pivots []int) {
-	p := t.out[0]
-	for i := range p.cols {
-		p.set(i, i, t.fromParts(1, 0))
+	permutation := t.out[0]
+	for i := range permutation.cols {
+		permutation.set(i, i, t.fromParts(1, 0))
 	}
-	t.undoExchanges(p, pivots)
+	t.undoExchanges(permutation, pivots)
 }
 
-// setTriangles sets the results L and U to the triangles of a, which has both factors.
+// setTriangles sets the results L and U to the triangles of a, which is the result of method lu. The diagonal of L,
+// which a does not store, is set to ones.
 func setTriangles[T number](t *task[T], a matrix[T]) {
 	l, u := t.out[1], t.out[2]
 	for j := range a.cols {
@@ -240,19 +242,21 @@ func inferUnpack(c *graph.Call) ([]graph.Result, error) {
 	return unpackedTypes(c, t, attrs.UnpackData, attrs.UnpackPivots)
 }
 
-// pivotsOf returns the pivots in an operand. It returns an error if a pivot is not a row number from 1 to rows.
+// pivotsOf returns the elements of an operand with pivots. It returns an error if a pivot is not a row number from 1 to
+// rows.
 func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) {
 	pivots := make([]int, operand.rows)
 	for i, v := range operand.elements {
-		p := int(t.re(v))
-		if p < 1 || p > rows {
-			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.errorPrefix(), rows, p)
+		pivot := int(t.re(v))
+		if pivot < 1 || pivot > rows {
+			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.errorPrefix(), rows, pivot)
 		}
-		pivots[i] = p
+		pivots[i] = pivot
 	}
 	return pivots, nil
 }
 
+// unpackLU computes the results of lu_unpack that its attributes request.
 func unpackLU[T number](t *task[T]) error {
 	a, attrs := t.in[0], kit.Attrs[luUnpackAttrs](t.call)
 	if attrs.UnpackPivots {
@@ -296,17 +300,17 @@ func luSolve[T number](t *task[T]) error { return solveByLU(t, t.in[1], t.in[2],
 // solveByLU solves A X = B or, if left is not set, X A = B. If adjoint is set, the equation has the adjoint of A in
 // place of A. X A = B is solved as A^H X^H = B^H.
 func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], left, adjoint bool) error {
-	rows, err := pivotsOf(t, pivots, lu.rows)
+	pivotRows, err := pivotsOf(t, pivots, lu.rows)
 	if err != nil {
 		return err
 	}
 	if left {
 		copy(t.out[0].elements, b.elements)
-		t.solveLU(lu, rows, t.out[0], adjoint)
+		t.solveLU(lu, pivotRows, t.out[0], adjoint)
 		return nil
 	}
 	x := t.adjointOf(b)
-	t.solveLU(lu, rows, x, !adjoint)
+	t.solveLU(lu, pivotRows, x, !adjoint)
 	t.storeAdjoint(x, t.out[0])
 	return nil
 }

@@ -32,8 +32,8 @@ func matrixExpOp(name string) *graph.Op {
 	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: copies(1), ranks: matrices(1)})
 }
 
-// exponentialType returns the type of the result. PyTorch copies matrices without elements, applies exp to matrices of
-// one element, and views the batch of others as one dimension.
+// exponentialType returns the type of the result for operands of type t. The strides are as in PyTorch, which copies
+// 0x0 matrices, applies the elementwise exp to 1x1 matrices, and otherwise views all batch dimensions as one dimension.
 func exponentialType(t tensor.Type) (tensor.Type, error) {
 	n := t.Rank()
 	switch size := t.Shape[n-1]; {
@@ -43,6 +43,7 @@ func exponentialType(t tensor.Type) (tensor.Type, error) {
 		return kit.FirstResultType(rule.Unary(rule.UndefinedOf(t.DType), rule.OfType(t)))
 	}
 	matrices := append([]sym.Int{tensor.Product(batchSizes(t))}, t.Shape[n-2:]...)
+	// The result has the strides that PreserveType gives to the view with one batch dimension.
 	flat, err := t.View(matrices)
 	if err != nil {
 		return t, err
@@ -50,9 +51,9 @@ func exponentialType(t tensor.Type) (tensor.Type, error) {
 	return rule.PreserveType(flat).View(t.Shape)
 }
 
-// exponential computes exp(a) by scaling and squaring. It divides a by 2^squarings, so that the 1-norm is at most 1.
-// The error of the Taylor polynomial of degree 18 is then below the rounding error. Squaring the polynomial `squarings`
-// times undoes the division.
+// exponential computes exp(a) by scaling and squaring: exp(a) = exp(a / 2^squarings)^(2^squarings). The 1-norm, the
+// greatest sum of the magnitudes of a column, of a / 2^squarings is at most 1. The error of the Taylor polynomial of
+// degree taylorDegree is then below the rounding error.
 func exponential[T number](t *task[T]) error {
 	a, x := t.in[0], t.out[0]
 	norm := 0.0
@@ -61,7 +62,7 @@ func exponential[T number](t *task[T]) error {
 		for _, v := range a.column(j) {
 			sum += t.abs(v)
 		}
-		norm = max(norm, sum) // NaN stays
+		norm = max(norm, sum) // max returns NaN if an argument is NaN
 	}
 	if math.IsInf(norm, 0) || math.IsNaN(norm) {
 		for i := range x.elements {
@@ -76,7 +77,7 @@ func exponential[T number](t *task[T]) error {
 	t.scale(a, math.Ldexp(1, -squarings))
 	product := t.zeros(a.rows, a.cols)
 	t.addIdentity(x)
-	for k := 18; k > 0; k-- { // Horner's scheme: I + a x / k
+	for k := taylorDegree; k > 0; k-- { // Horner's scheme: x = I + a x / k
 		t.multiply(a, x, product)
 		t.scale(product, 1/float64(k))
 		copy(x.elements, product.elements)
@@ -89,7 +90,10 @@ func exponential[T number](t *task[T]) error {
 	return nil
 }
 
-// addIdentity adds 1 to the diagonal of a.
+// taylorDegree is the degree of the Taylor polynomial of exponential.
+const taylorDegree = 18
+
+// addIdentity adds 1 to the diagonal of the square matrix a.
 func (s *solver[T]) addIdentity(a matrix[T]) {
 	for i := range a.cols {
 		a.set(i, i, a.at(i, i)+s.fromParts(1, 0))
@@ -97,19 +101,19 @@ func (s *solver[T]) addIdentity(a matrix[T]) {
 }
 
 // scale multiplies a by a real number.
-func (s *solver[T]) scale(a matrix[T], by float64) {
+func (s *solver[T]) scale(a matrix[T], factor float64) {
 	for i, v := range a.elements {
-		a.elements[i] = s.fromParts(s.re(v)*by, s.im(v)*by)
+		a.elements[i] = s.fromParts(s.re(v)*factor, s.im(v)*factor)
 	}
 	s.countWork(len(a.elements))
 }
 
-// multiply sets c to the product of a and b.
+// multiply sets c to the product a b. c shares no elements with a and b.
 func (s *solver[T]) multiply(a, b, c matrix[T]) {
 	c.clear()
 	for j := range c.cols {
-		for k, f := range b.column(j) {
-			s.addScaled(f, a.column(k), c.column(j))
+		for k, factor := range b.column(j) {
+			s.addScaled(factor, a.column(k), c.column(j))
 			s.countWork(a.rows)
 		}
 	}

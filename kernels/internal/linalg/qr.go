@@ -78,15 +78,15 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 			}
 			n := t.Rank()
 			rows, cols := t.Shape[n-2], t.Shape[n-1]
-			k := rows.Min(cols)
+			rowsOfR := rows.Min(cols) // also the number of columns of Q
 			if mode(c) == "complete" {
-				k = rows
+				rowsOfR = rows
 			}
-			r, err := columnMajor(t.DType, withBatch(batchSizes(t), k, cols)...)
+			r, err := columnMajor(t.DType, withBatch(batchSizes(t), rowsOfR, cols)...)
 			if err != nil || mode(c) == "r" {
 				return c.All(emptyVector(t.DType), r), err
 			}
-			q, err := columnMajor(t.DType, withBatch(batchSizes(t), rows, k)...)
+			q, err := columnMajor(t.DType, withBatch(batchSizes(t), rows, rowsOfR)...)
 			return c.All(q, r), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
@@ -114,14 +114,15 @@ func factorQR[T number](t *task[T], mode string) error {
 	return nil
 }
 
-// reflections computes the results of geqrf.
+// reflections computes the results a and tau of geqrf.
 func reflections[T number](t *task[T]) error {
 	t.qr(t.in[0], t.out[1].elements)
 	copy(t.out[0].elements, t.in[0].elements)
 	return nil
 }
 
-// householderOp defines an op that multiplies reflections and returns the first columns of the product.
+// householderOp defines linalg_householder_product or orgqr, which multiply reflections. The result has as many columns
+// as the operand: the first columns of the product.
 func householderOp(name string, params []graph.Param) *graph.Op {
 	return matrixOp(kit.NoAttrs, graph.Semantics{Name: name,
 		Doc: "Returns the first columns of the products of reflections, which geqrf returns.", Params: params,
@@ -159,7 +160,8 @@ func inferHouseholder(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// multiplyReflections multiplies the reflections of a task.
+// multiplyReflections computes the first columns of Q, the product of the reflections of a task, as Q times the first
+// columns of the identity.
 func multiplyReflections[T number](t *task[T]) error {
 	q := t.out[0]
 	for i := range q.cols {
@@ -172,25 +174,26 @@ func multiplyReflections[T number](t *task[T]) error {
 func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 	const name = "torch.ormqr: "
 	t, tau, other := c.Type(0), c.Type(1), c.Type(2)
-	n, m := t.Rank(), other.Rank()
-	if n < 2 || m < 2 {
+	n, otherRank := t.Rank(), other.Rank()
+	if n < 2 || otherRank < 2 {
 		return nil, errors.New(name + "input and other must have at least 2 dimensions.")
 	}
-	size, side := other.Shape[m-2], "other.shape[-2]"
+	// Q is a square matrix with as many rows as input; the product with Q sums over the dimension size of other.
+	size, sizeName := other.Shape[otherRank-2], "other.shape[-2]"
 	if !kit.Attrs[ormqrAttrs](c).Left {
-		size, side = other.Shape[m-1], "other.shape[-1]"
+		size, sizeName = other.Shape[otherRank-1], "other.shape[-1]"
 	}
 	switch {
 	case tau.Rank() != n-1:
 		return nil, fmt.Errorf(name+"Expected tau to have one dimension less than input, but got tau.ndim equal to %d and "+
 			"input.ndim is equal to %d", tau.Rank(), n)
-	case m != n:
+	case otherRank != n:
 		return nil, fmt.Errorf(name+"Expected other to have the same number of dimensions as input, but got other.ndim "+
-			"equal to %d and input.ndim is equal to %d", m, n)
+			"equal to %d and input.ndim is equal to %d", otherRank, n)
 	case size.Lt(tau.Shape[n-2]).Holds():
-		return nil, errors.New(name + side + " must be greater than or equal to tau.shape[-1]")
+		return nil, errors.New(name + sizeName + " must be greater than or equal to tau.shape[-1]")
 	case size.Ne(t.Shape[n-2]).Holds():
-		return nil, errors.New(name + side + " must be equal to input.shape[-2]")
+		return nil, errors.New(name + sizeName + " must be equal to input.shape[-2]")
 	case t.Shape[n-1].Lt(tau.Shape[n-2]).Holds():
 		return nil, errors.New(name + "tau.shape[-1] must be at most input.shape[-1]")
 	case !tensor.SameSizes(tau.Shape[:n-2], batchSizes(t)):
@@ -210,7 +213,7 @@ func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
-// multiplyByQ multiplies a matrix by Q. C Q is the adjoint of Q^H C^H.
+// multiplyByQ computes the result of ormqr: Q C or C Q, or with Q^H in place of Q. C Q is the adjoint of Q^H C^H.
 func multiplyByQ[T number](t *task[T]) error {
 	attrs, tau, other := kit.Attrs[ormqrAttrs](t.call), t.in[1].elements, t.in[2]
 	if attrs.Left {
@@ -218,8 +221,8 @@ func multiplyByQ[T number](t *task[T]) error {
 		t.multiplyQ(t.in[0], tau, t.out[0], attrs.Transpose)
 		return nil
 	}
-	h := t.adjointOf(other)
-	t.multiplyQ(t.in[0], tau, h, !attrs.Transpose)
-	t.storeAdjoint(h, t.out[0])
+	otherAdjoint := t.adjointOf(other)
+	t.multiplyQ(t.in[0], tau, otherAdjoint, !attrs.Transpose)
+	t.storeAdjoint(otherAdjoint, t.out[0])
 	return nil
 }

@@ -54,12 +54,13 @@ var (
 		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
 )
 
-// svdMemory returns the memory (algorithm.memory) for singular values. U and V together are at most as large as the
-// results, or as two operands if they are no results. Four more matrices are at most as large as the operand.
+// svdMemory is algorithm.memory for singular values. It returns a bound: U and V together have at most as many elements
+// as the results or, if U and V are not results, as two operands. Each of the at most four other matrices of the solver
+// has at most as many elements as the operand.
 func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
 
-// svdTypes returns the types of U, S and Vh. sizes returns the number of columns of U and the number of rows of Vh. Its
-// arguments are the numbers of rows and columns of the operand, and the smaller one of the two numbers.
+// svdTypes returns the types of U, S and Vh. The function sizes returns the number of columns of U and the number of
+// rows of Vh, for an operand with the given numbers of rows and columns, whose minimum is minSize.
 func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
 	err error) {
 	t := c.Type(0)
@@ -69,10 +70,10 @@ func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, s
 	n := t.Rank()
 	rows, cols := t.Shape[n-2], t.Shape[n-1]
 	minSize := rows.Min(cols)
-	left, right := sizes(rows, cols, minSize)
+	colsOfU, rowsOfVh := sizes(rows, cols, minSize)
 	s = tensor.NewType(t.DType.ToReal(), withBatch(batchSizes(t), minSize)...)
-	if u, err = columnMajor(t.DType, withBatch(batchSizes(t), rows, left)...); err == nil {
-		v, err = columnMajor(t.DType, withBatch(batchSizes(t), right, cols)...)
+	if u, err = columnMajor(t.DType, withBatch(batchSizes(t), rows, colsOfU)...); err == nil {
+		v, err = columnMajor(t.DType, withBatch(batchSizes(t), rowsOfVh, cols)...)
 	}
 	return u, s, v, err
 }
@@ -89,7 +90,8 @@ func inferSVD(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	n := v.Rank()
-	if !attrs.ComputeUV { // both are square
+	// U and V are then square zeros; PyTorch returns a row-major U, and V with the strides of Vh.
+	if !attrs.ComputeUV {
 		u, err = kit.FreshType(u.DType, u.Shape)
 		return c.All(u, s, v), err
 	}
@@ -97,14 +99,16 @@ func inferSVD(c *graph.Call) ([]graph.Result, error) {
 	return c.All(u, s, v), err
 }
 
-// factorSVD returns the factors of a matrix: U and V with the given numbers of columns, and the singular values.
-func factorSVD[T number](t *task[T], left, right int) (u matrix[T], values []float64, v matrix[T], err error) {
+// factorSVD returns the factors of the matrix of a task: U with colsOfU columns, the singular values, and V with
+// colsOfV columns. A wide matrix is factored as A^H = V S U^H, because method svd requires at least as many rows as
+// columns.
+func factorSVD[T number](t *task[T], colsOfU, colsOfV int) (u matrix[T], values []float64, v matrix[T], err error) {
 	a := t.in[0]
 	if !t.isFinite(a) {
 		return u, nil, v, fmt.Errorf("linalg.svd: %sThe algorithm failed to converge because the input matrix contained "+
 			"non-finite values.", t.errorPrefix())
 	}
-	u, v = t.zeros(a.rows, left), t.zeros(a.cols, right)
+	u, v = t.zeros(a.rows, colsOfU), t.zeros(a.cols, colsOfV)
 	if a.rows < a.cols {
 		values = t.svd(t.adjointOf(a), v, u)
 	} else {
