@@ -155,8 +155,8 @@ func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
 	return in, out, batch
 }
 
-// compile returns a kernel with one chunk for each index of the batch. The scratch memory of a worker has the operands,
-// the results and the memory of the solver.
+// compile returns a kernel with one chunk for each index of the batch, or without chunks if all results are empty. The
+// scratch memory of a worker has the operands, the results and the memory of the solver.
 func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(c.Out, func(m tensor.Meta) bool { return m.Numel() > 0 }) {
 		return &graph.Kernel{}, nil
@@ -167,15 +167,15 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p part) bool { return p.meta.DType.IsComplex() })
 	k := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
 	run := func(m *graph.Mem, chunk int) error {
-		memory := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
-		s := &solver[float64]{field: reals, ctx: m.Context, memory: memory}
+		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
+		s := &solver[float64]{field: reals, ctx: m.Context, memory: scratch}
 		return runTask(s, a.float, c, m.Ptrs, in, out, batch, chunk, tensor.Float64)
 	}
 	if isComplex {
 		k.WorkerScratch *= 2
 		run = func(m *graph.Mem, chunk int) error {
-			memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
-			s := &solver[complex128]{field: complexes, ctx: m.Context, memory: memory}
+			scratch := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
+			s := &solver[complex128]{field: complexes, ctx: m.Context, memory: scratch}
 			return runTask(s, a.complex, c, m.Ptrs, in, out, batch, chunk, tensor.Complex128)
 		}
 	}
