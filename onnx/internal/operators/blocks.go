@@ -9,7 +9,7 @@ import (
 )
 
 // This file converts operators of ONNX Runtime on weights that are quantized by blocks: each block of block_size
-// elements of a row has a scale and a zero point. A byte holds several elements, the first in the lowest bits.
+// elements of a row has a scale and a zero point. A byte holds 8/bits elements, the first in the lowest bits.
 
 // elementBits returns the attribute bits, the size of an element. It fails unless a byte holds a whole number of
 // elements.
@@ -21,9 +21,9 @@ func elementBits(n *node) int {
 	return bits
 }
 
-// unpacked converts bytes to the elements that they hold, along the last dimension. It returns the first count
-// elements of each row.
-func unpacked(n *node, x *value, bits int, count sym.Int) *value {
+// unpackBytes converts bytes along the last dimension to the elements of the given number of bits that they hold. It
+// returns the first count elements of each row, because the last byte of a row may have unused bits.
+func unpackBytes(n *node, x *value, bits int, count sym.Int) *value {
 	if x.DType() != tensor.Uint8 {
 		n.Failf("elements of %d bits in %v are not supported: want uint8", bits, x.DType())
 	}
@@ -43,37 +43,39 @@ func unpacked(n *node, x *value, bits int, count sym.Int) *value {
 		sizes[rank-1] = sizes[rank-1].Mul(sym.Of(8 / bits))
 		x = n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": rank}, parts...), sizes...)
 	}
-	return firstOf(n, x, rank-1, count)
+	return firstElements(n, x, rank-1, count)
 }
 
-// firstOf returns the first count elements of a dimension.
-func firstOf(n *node, x *value, dim int, count sym.Int) *value {
+// firstElements returns the first count elements of x along dimension dim.
+func firstElements(n *node, x *value, dim int, count sym.Int) *value {
 	if n.SymShape(x)[dim].Same(count) {
 		return x
 	}
 	return n.Op("slice", graph.Attrs{"dim": dim, "start": 0, "end": n.SizeAttr(count)}, x)
 }
 
-// dequantizedBlocks returns (quantized - zero) * scale in the dtype of scale. Blocks are along dimension dim. zero may
-// be nil.
-func dequantizedBlocks(n *node, quantized, scale, zero *value, dim, block int) *value {
+// dequantizedBlocks returns (quantized - zero) * scale in the dtype of scale. A block is blockSize elements along
+// dimension dim. scale and zero have one element for each block; zero may be nil.
+func dequantizedBlocks(n *node, quantized, scale, zero *value, dim, blockSize int) *value {
 	floats := n.Cast(quantized, scale.DType())
-	spread := func(p *value) *value { return repeatedBlocks(n, p, dim, block, n.SymShape(quantized)[dim]) }
-	if zero != nil {
-		floats = n.Op("sub", nil, floats, spread(n.Cast(zero, scale.DType())))
+	perElement := func(params *value) *value {
+		return repeatedBlocks(n, params, dim, blockSize, n.SymShape(quantized)[dim])
 	}
-	return n.Op("mul", nil, floats, spread(scale))
+	if zero != nil {
+		floats = n.Op("sub", nil, floats, perElement(n.Cast(zero, scale.DType())))
+	}
+	return n.Op("mul", nil, floats, perElement(scale))
 }
 
-// repeatedBlocks expands params, which has an element for each block, to an element for each element of the blocks.
-// count is the number of elements of all blocks.
-func repeatedBlocks(n *node, params *value, dim, block int, count sym.Int) *value {
+// repeatedBlocks repeats each element of params, which has one element for each block, blockSize times along dimension
+// dim. It returns the first count elements, because the last block may be incomplete.
+func repeatedBlocks(n *node, params *value, dim, blockSize int, count sym.Int) *value {
 	params = n.Op("unsqueeze", graph.Attrs{"dim": dim + 1}, params)
 	sizes := append([]sym.Int{}, n.SymShape(params)...)
-	sizes[dim+1] = sym.Of(block)
+	sizes[dim+1] = sym.Of(blockSize)
 	params = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, params)
 	params = n.Op("flatten", graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, params)
-	return firstOf(n, params, dim, count)
+	return firstElements(n, params, dim, count)
 }
 
 // blockSize returns the attribute block_size (def by default), limited to count, the number of elements of a row.
@@ -95,15 +97,15 @@ func matMulNBits(n *node) []*value {
 	}
 	x, bits, rows, columns := n.Operand(0), elementBits(n), n.Int("N", 0), n.Int("K", 0)
 	if rows < 1 || columns < 1 {
-		n.Failf("a matrix of shape [%d, %d] is not supported", rows, columns)
+		n.Failf("a matrix of shape [%d, %d] is not supported: want attributes N and K of at least 1", rows, columns)
 	}
 	block := blockSize(n, 0, columns)
-	count := (columns-1)/block + 1 // blocks of a row
+	rowBlocks := (columns-1)/block + 1 // blocks in a row of the matrix: columns/block, rounded up
 	if n.Operand(1).DType() != tensor.Uint8 {
 		n.Failf("elements of %d bits in %v are not supported", bits, n.Operand(1).DType())
 	}
 	quantized := n.Reshape(n.Operand(1), rows, -1)
-	scale := n.Cast(n.Reshape(n.Operand(2), rows, count), tensor.Float32)
+	scale := n.Cast(n.Reshape(n.Operand(2), rows, rowBlocks), tensor.Float32)
 	bias, input := n.OperandOrNil(5), n.Cast(x, tensor.Float32)
 	if bias != nil {
 		bias = n.Cast(bias, tensor.Float32)
@@ -112,21 +114,22 @@ func matMulNBits(n *node) []*value {
 	var product *value
 	if zero == nil || zero.DType() == tensor.Uint8 {
 		if zero != nil {
-			zero = unpacked(n, n.Reshape(zero, rows, -1), bits, sym.Of(count))
+			zero = unpackBytes(n, n.Reshape(zero, rows, -1), bits, sym.Of(rowBlocks))
 		}
 		product = n.Op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, quantized,
 			scale, zero, bias)
 	} else {
-		weight := dequantizedBlocks(n, unpacked(n, quantized, bits, sym.Of(columns)), scale,
-			n.Reshape(zero, rows, count), 1, block)
+		weight := dequantizedBlocks(n, unpackBytes(n, quantized, bits, sym.Of(columns)), scale,
+			n.Reshape(zero, rows, rowBlocks), 1, block)
 		product = n.Op("linear", nil, input, weight, bias)
 	}
 	return one(n.Cast(product, x.DType()))
 }
 
 // gatherBlockQuantized converts GatherBlockQuantized, which selects slices along gather_axis of a tensor that is
-// quantized by blocks along quantize_axis, and dequantizes them. Bytes hold several elements of 2 or 4 bits, unless the
-// elements have a type of four bits. Packed elements without zero points have the zero point 2^(bits-1).
+// quantized by blocks along quantize_axis, and dequantizes them. A byte of type uint8 holds 8/bits elements, whose
+// default zero point is 2^(bits-1). If the ONNX type is int4 or uint4, a byte of the imported tensor holds one element,
+// and the default zero point is 0.
 func gatherBlockQuantized(n *node) []*value {
 	quantized, index, scale, zero := n.Operand(0), n.Operand(1), n.Operand(2), n.OperandOrNil(3)
 	rank := n.Rank(quantized)
@@ -140,19 +143,19 @@ func gatherBlockQuantized(n *node) []*value {
 		count *= 8 / bits
 	}
 	block := blockSize(n, 128, count)
-	pick := func(x *value) *value { return n.ONNXOp("Gather", convert.IntAttribute("axis", axis), x, index) }
-	blocks := n.SymShape(scale)[dim]
-	quantized, scale = pick(quantized), pick(scale)
+	gatherSlices := func(x *value) *value { return n.ONNXOp("Gather", convert.IntAttribute("axis", axis), x, index) }
+	blockCount := n.SymShape(scale)[dim]
+	quantized, scale = gatherSlices(quantized), gatherSlices(scale)
 	if zero != nil {
-		zero = pick(zero)
+		zero = gatherSlices(zero)
 	}
 	if isPacked {
 		if dim != rank-1 {
 			n.Failf("bytes with several elements along dimension %d are not supported", dim)
 		}
-		quantized = unpacked(n, quantized, bits, sym.Of(count))
+		quantized = unpackBytes(n, quantized, bits, sym.Of(count))
 		if zero != nil {
-			zero = unpacked(n, zero, bits, blocks)
+			zero = unpackBytes(n, zero, bits, blockCount)
 		} else {
 			zero = n.Op("full_like", graph.Attrs{"fill_value": 1 << (bits - 1)}, scale)
 		}

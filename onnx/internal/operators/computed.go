@@ -7,7 +7,8 @@ import (
 )
 
 // This file converts operators whose computed parameters cannot be expressed by a single reference in an attribute
-// ([graph.Ref]): several axes, several sizes, or steps of unknown sign.
+// ([graph.Ref]): several axes, several sizes, or steps of unknown sign. WithType and WithRank record the
+// dtype and rank of a result if the op cannot infer them before the graph runs.
 
 // computedAxes splits x, a vector of axes of known length, into non-negative 0-dim values in ascending order. rank is
 // added to negative axes.
@@ -34,14 +35,14 @@ func computedAxes(n *node, x *value, rank int) []*value {
 // unsqueezeComputed inserts dimensions of size 1 at computed axes of the result.
 func unsqueezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x)
-	list := computedAxes(n, axes, rank+n.LengthOf(axes))
-	for i, a := range list {
-		x = n.Op("unsqueeze", graph.Attrs{"dim": n.ScalarAttr(a)}, x).WithRank(rank + i + 1)
+	sortedAxes := computedAxes(n, axes, rank+n.LengthOf(axes))
+	for i, axis := range sortedAxes { // in ascending order, so that no insertion moves an earlier one
+		x = n.Op("unsqueeze", graph.Attrs{"dim": n.ScalarAttr(axis)}, x).WithRank(rank + i + 1)
 	}
 	return x
 }
 
-// squeezeComputed removes computed axes, which must have size 1.
+// squeezeComputed removes the dimensions at computed axes. They must have size 1.
 func squeezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x) - n.LengthOf(axes)
 	return n.Op("squeeze", graph.Attrs{"dim": n.VectorAttr(axes)}, x).WithRank(rank)
@@ -59,17 +60,19 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 	}
 	axis, start, end, step = scalar(axis), scalar(start), scalar(end), scalar(step)
 	size := n.Op("index", nil, n.ShapeVector(x), axis).WithType(tensor.Int64, 0)
-	// Bounds are clamped to [0, size], or to [-1, size-1] for a negative step: an exclusive end may be before index 0.
+	// Bounds are clamped to [0, size], or to [-1, size-1] if the step is negative: then the exclusive end -1 means that
+	// index 0 is included.
 	isBackward := n.Op("lt", nil, step, 0)
 	low := n.Op("where", nil, isBackward, convert.Constant(tensor.IntScalar(-1).Tensor(tensor.Int64)),
 		convert.Constant(tensor.IntScalar(0).Tensor(tensor.Int64)))
 	high := n.Op("add", nil, size, low)
-	bound := func(v *value) *value {
+	clampBound := func(v *value) *value {
 		v = n.Op("where", nil, n.Op("lt", nil, v, 0), n.Op("add", nil, v, size), v)
 		return n.Op("minimum", nil, n.Op("maximum", nil, v, low), high).WithType(tensor.Int64, 0)
 	}
-	start, end = bound(start), bound(end)
-	// If the end is before the start in the direction of the step, the slice is empty. The end is then the start.
+	start, end = clampBound(start), clampBound(end)
+	// If the end is before the start in the direction of the step, the slice is empty. The op arange rejects such an end,
+	// so that the start replaces it.
 	end = n.Op("where", nil, isBackward, n.Op("minimum", nil, start, end),
 		n.Op("maximum", nil, start, end)).WithType(tensor.Int64, 0)
 	index := n.Op("arange", graph.Attrs{"start": n.ScalarAttr(start), "end": n.ScalarAttr(end), "step": n.ScalarAttr(step),

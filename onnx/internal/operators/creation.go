@@ -64,12 +64,12 @@ func constantOfShape(n *node) []*value {
 }
 
 // rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end. The
-// op arange rejects such an end, so that it is replaced by start.
+// op arange rejects such an end, so that rangeOp replaces it by start.
 func rangeOp(n *node) []*value {
 	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
-	// This is possible for integer expressions only; step must be a number.
-	if by := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(by) == 1 {
-		if k, _ := by[0].Known(); k > 0 {
+	// The end can be replaced only if start and end are known integers or expressions, and the step is known.
+	if steps := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(steps) == 1 {
+		if k, _ := steps[0].Known(); k > 0 {
 			end = n.Op("maximum", nil, start, end)
 		} else if k < 0 {
 			end = n.Op("minimum", nil, start, end)
@@ -82,8 +82,8 @@ func rangeOp(n *node) []*value {
 	return one(n.Op("arange", attrs).WithType(start.DType(), 1))
 }
 
-// eyeLike converts EyeLike: ones on the diagonal k of zeros in the shape of the operand. The ones are what remains of a
-// matrix of ones without the elements below and above the diagonal.
+// eyeLike converts EyeLike: a matrix of the operand's shape with ones on diagonal k and zeros elsewhere. From a matrix
+// of ones, triu removes the elements below the diagonal, and tril the elements above it.
 func eyeLike(n *node) []*value {
 	x := n.Operand(0)
 	dtype := n.DTypeAttr("dtype")
@@ -112,21 +112,22 @@ func trilu(n *node) []*value {
 // maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. Its square does not overflow.
 const maxBlock = 1 << 15
 
-// blocks returns the image operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes and the block size.
-func blocks(n *node) (x *value, dims []sym.Int, block int) {
+// blockOperand returns the operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes, and the attribute blocksize:
+// the height and width of the blocks of pixels.
+func blockOperand(n *node) (x *value, sizes []sym.Int, block int) {
 	x = n.Operand(0)
 	block = n.Int("blocksize", 0)
-	dims = n.SymShape(x)
-	if len(dims) != 4 || block < 1 || block > maxBlock {
-		n.Failf("want 4 dimensions and a block size from 1 to %d, got %d and %d", maxBlock, len(dims), block)
+	sizes = n.SymShape(x)
+	if len(sizes) != 4 || block < 1 || block > maxBlock {
+		n.Failf("want 4 dimensions and a block size from 1 to %d, got %d and %d", maxBlock, len(sizes), block)
 	}
-	return x, dims, block
+	return x, sizes, block
 }
 
 // depthToSpace converts DepthToSpace: [N, C*block², H, W] becomes [N, C, H*block, W*block]. The channels are ordered as
 // [block, block, C] in mode DCR (depth, column, row), and as [C, block, block] in mode CRD.
 func depthToSpace(n *node) []*value {
-	x, sizes, block := blocks(n)
+	x, sizes, block := blockOperand(n)
 	if channels, known := sizes[1].Known(); known && channels%(block*block) != 0 {
 		n.Failf("%d channels are no multiple of %d", channels, block*block)
 	}
@@ -143,7 +144,7 @@ func depthToSpace(n *node) []*value {
 
 // spaceToDepth converts SpaceToDepth: [N, C, H, W] becomes [N, block*block*C, H/block, W/block].
 func spaceToDepth(n *node) []*value {
-	x, sizes, block := blocks(n)
+	x, sizes, block := blockOperand(n)
 	for _, size := range sizes[2:] {
 		if k, known := size.Known(); known && k%block != 0 {
 			n.Failf("size %d is no multiple of %d", k, block)
@@ -168,9 +169,9 @@ func reverseSequence(n *node) []*value {
 			time, batch, rank)
 	}
 	alongAxis := func(x *value, axis int) *value { // reshapes a vector for broadcasting
-		s := slices.Repeat([]int{1}, rank)
-		s[axis] = -1
-		return n.Reshape(x, s...)
+		sizes := slices.Repeat([]int{1}, rank)
+		sizes[axis] = -1 // the length of the vector
+		return n.Reshape(x, sizes...)
 	}
 	position := alongAxis(n.Op("arange", graph.Attrs{"end": n.SizeAttr(shape[time]), "dtype": tensor.Int64}), time)
 	length := alongAxis(lens, batch)
@@ -199,7 +200,7 @@ func crop(n *node) []*value {
 }
 
 // centerCropPad converts CenterCropPad: it crops or pads axes to the sizes in operand 1. If the change of a size is
-// odd, the odd element is cropped from, or added to, the end.
+// odd, the odd element is cropped from, or added to, the end. Negative widths of [padded] crop.
 func centerCropPad(n *node) []*value {
 	x, want := n.Operand(0), n.Integers(n.Operand(1))
 	sizes := n.SymShape(x)
@@ -217,16 +218,16 @@ func centerCropPad(n *node) []*value {
 		n.Failf("got %d sizes for %d axes", len(want), len(axes))
 	}
 	before, after := make([]sym.Int, len(sizes)), make([]sym.Int, len(sizes))
-	for i, a := range axes {
+	for i, axis := range axes {
 		// front = growth/2, rounded towards 0: Div rounds down, so a negative growth is negated before and after.
-		growth, two := want[i].Sub(sizes[a]), sym.Of(2)
+		growth, two := want[i].Sub(sizes[axis]), sym.Of(2)
 		front := sym.Where(growth.Lt(sym.Int{}), growth.Neg().Div(two).Neg(), growth.Div(two))
-		before[a], after[a] = front, growth.Sub(front)
+		before[axis], after[axis] = front, growth.Sub(front)
 	}
 	return one(padded(n, x, before, after, 0))
 }
 
-// imageScaler converts ImageScaler, which scales images and adds a bias to each channel.
+// imageScaler converts ImageScaler, which multiplies images [N, C, H, W] by a number and adds a bias to each channel.
 func imageScaler(n *node) []*value {
 	x := n.Operand(0)
 	scaled := n.Op("mul", nil, x, n.Float("scale", 1))
@@ -238,8 +239,8 @@ func imageScaler(n *node) []*value {
 	for i, b := range bias {
 		data[i] = float32(b)
 	}
-	b := n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.DType())
-	return one(n.Op("add", nil, scaled, b))
+	perChannel := n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.DType())
+	return one(n.Op("add", nil, scaled, perChannel))
 }
 
 // constantTexts returns the value of a Constant of strings.

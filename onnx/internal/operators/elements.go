@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// same returns the converter of an operator of one operand to an op with the same meaning.
+// same returns the converter of an operator with one operand and no attributes to an op with the same meaning.
 func same(op string) converter {
 	return func(n *node) []*value { return one(widened(n, op, nil, n.Operand(0))) }
 }
@@ -23,9 +23,9 @@ func identity(n *node) []*value {
 	return one(n.In[0])
 }
 
-// widened adds a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes, widened
+// widened applies a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes, widened
 // computes in int64 and converts a result in int64 back. The lowest bits of sums, products and bitwise results are the
-// same in both dtypes. (Comparisons of uint64 need [orderedInt64].)
+// same in both dtypes. Comparisons of uint64 need [orderedInt64] in addition.
 func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
 	resultDType := tensor.Invalid
 	cast := make([]any, len(operands))
@@ -84,7 +84,8 @@ func alignedAt(n *node, x *value, axis, rank int) *value {
 	return n.ReshapeSym(x, shape...)
 }
 
-// orderedInt64 maps uint64 to int64 by flipping the top bit, which preserves the order.
+// orderedInt64 maps uint64 to int64 by flipping the top bit, which preserves the order. It returns values of other
+// dtypes unchanged.
 func orderedInt64(n *node, x *value) *value {
 	if x.DType() != tensor.Uint64 {
 		return x
@@ -240,8 +241,8 @@ func where(n *node) []*value {
 }
 
 // clip converts Clip. The bounds are attributes before operator set 11, and optional operands from set 11 on. Known
-// bounds become attributes of the op clamp; others, and bounds of wide unsigned integers, are applied by maximum and
-// minimum.
+// bounds become attributes of the op clamp. If a bound is computed, or the dtype is uint16, uint32 or uint64, the ops
+// maximum and minimum apply the bounds.
 func clip(n *node) []*value {
 	x := n.Operand(0)
 	attrs := graph.Attrs{}

@@ -6,12 +6,13 @@ import (
 
 // This file converts operators of ONNX Runtime that each fuse several operators of the standard.
 
-// biasGelu returns the converter of gelu of the sum of an operand and an optional bias.
+// biasGelu returns the converter of gelu(operand 0 + operand 1), in which operand 1 is optional. approximate is the
+// attribute of the op gelu: none or tanh.
 func biasGelu(approximate string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
-		if b := n.OperandOrNil(1); b != nil {
-			x = n.Op("add", nil, x, b)
+		if bias := n.OperandOrNil(1); bias != nil {
+			x = n.Op("add", nil, x, bias)
 		}
 		return one(n.Op("gelu", graph.Attrs{"approximate": approximate}, x))
 	}
@@ -24,6 +25,7 @@ func biasSplitGelu(n *node) []*value {
 	if last < 0 {
 		n.Failf("operand 0 has no dimensions")
 	}
+	// chunk returns a single result if the dimension has size 1.
 	halves := n.Ops("chunk", graph.Attrs{"chunks": 2, "dim": last}, x)
 	if len(halves) != 2 {
 		n.Failf("the last dimension of operand 0 has no two halves")
@@ -34,13 +36,14 @@ func biasSplitGelu(n *node) []*value {
 // fusedMatMul multiplies matrices that may be transposed. The attributes transBatchA and transBatchB move the first
 // dimension of an operand behind its other batch dimensions. One-dimensional operands are not transposed.
 func fusedMatMul(n *node) []*value {
-	operand := func(i int, transpose, batch string) *value {
+	// transposeAttr and batchAttr are the names of the attributes that transpose operand i.
+	operand := func(i int, transposeAttr, batchAttr string) *value {
 		x := n.Operand(i)
 		rank := n.Rank(x)
-		if rank > 2 && n.Flag(batch, false) {
+		if rank > 2 && n.Flag(batchAttr, false) {
 			x = n.Op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{rank - 2}}, x)
 		}
-		if rank > 1 && n.Flag(transpose, false) {
+		if rank > 1 && n.Flag(transposeAttr, false) {
 			x = n.Op("transpose", graph.Attrs{"dim0": rank - 2, "dim1": rank - 1}, x)
 		}
 		return x
@@ -52,7 +55,7 @@ func fusedMatMul(n *node) []*value {
 	return one(y)
 }
 
-// fusedGemm converts FusedGemm: Gemm and an activation.
+// fusedGemm converts FusedGemm: Gemm and an activation, whose parameters are two attributes.
 func fusedGemm(n *node) []*value {
 	param := func(i int, def float64) float64 {
 		return n.Float([]string{"activation_alpha", "activation_beta"}[i], def)
@@ -60,24 +63,25 @@ func fusedGemm(n *node) []*value {
 	return one(activate(n, gemm(n)[0], param))
 }
 
-// fusedConv converts FusedConv: a convolution, the addition of operand 3, and an activation.
+// fusedConv converts FusedConv: a convolution, the addition of the optional operand 3, and an activation, whose
+// parameters are a list.
 func fusedConv(n *node) []*value {
 	result := conv(n)[0]
-	if z := n.OperandOrNil(3); z != nil {
-		result = n.Op("add", nil, result, z)
+	if summand := n.OperandOrNil(3); summand != nil {
+		result = n.Op("add", nil, result, summand)
 	}
-	list, _ := n.Floats("activation_params")
+	params, _ := n.Floats("activation_params")
 	param := func(i int, def float64) float64 {
-		if i < len(list) {
-			return list[i]
+		if i < len(params) {
+			return params[i]
 		}
 		return def
 	}
 	return one(activate(n, result, param))
 }
 
-// activate applies the function that the attribute activation names. param returns a parameter of the function, or a
-// default.
+// activate applies the function that the attribute activation names. param returns parameter i of the function, or def
+// if the node does not give it.
 func activate(n *node, x *value, param func(i int, def float64) float64) *value {
 	switch name := n.Text("activation", ""); name {
 	case "":
@@ -94,7 +98,7 @@ func activate(n *node, x *value, param func(i int, def float64) float64) *value 
 		return n.Op("leaky_relu", graph.Attrs{"negative_slope": param(0, 0.01)}, x)
 	case "Elu":
 		return n.Op("elu", graph.Attrs{"alpha": param(0, 1)}, x)
-	case "Softplus":
+	case "Softplus": // the threshold changes no result: see softplus
 		return n.Op("softplus", graph.Attrs{"threshold": 40}, x)
 	case "Softsign":
 		return softsignOf(n, x)

@@ -23,8 +23,8 @@ func groupQueryAttention(n *node) []*value {
 	}
 	a := &attentionNode{node: n}
 	a.unpackGroups()
-	// The new positions of a row are first, first+1 ...; ends is the number of valid positions:
-	// first = max(ends - newCount, 0).
+	// In each row of the batch, the first `ends` positions are valid, and the last newCount of these are new:
+	// first = max(ends - newCount, 0). ends and first are [batch, 1], positions is [batch, newCount].
 	newCount := n.SymShape(a.q)[2]
 	ends := n.Op("add", nil, n.Reshape(n.Cast(n.Operand(5), tensor.Int64), -1, 1), 1)
 	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(newCount)))
@@ -32,13 +32,14 @@ func groupQueryAttention(n *node) []*value {
 	if n.Flag("do_rotary", false) {
 		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
 	}
-	a.k, a.v = a.written(3, a.k, positions), a.written(4, a.v, positions)
-	scores := a.scores(n.Float("scale", 0) != 0)
+	a.k, a.v = a.writeCache(3, a.k, positions), a.writeCache(4, a.v, positions)
+	hasScale := n.Float("scale", 0) != 0 // 0 means the default
+	scores := a.scores(hasScale)
 	if c := n.Float("softcap", 0); c > 0 { // c * tanh(scores/c)
 		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, c)), c)
 	}
-	// A query attends to keys up to its own position. Queries in the padding attend to keys up to the last valid key. The
-	// limit is exclusive. A local window hides the keys below limit - window.
+	// A query attends to the keys below limit: up to its own position or, if the query is padding, up to the last valid
+	// key. A local window also hides the keys below limit - window.
 	limit := n.Op("minimum", nil, n.Op("add", nil, positions, 1), ends)
 	limit = n.ReshapeSym(limit, n.SymShape(a.q)[0], sym.Of(1), newCount, sym.Of(1))
 	index := n.IndexVector(n.SymShape(a.k)[2])
@@ -54,27 +55,29 @@ func groupQueryAttention(n *node) []*value {
 // unpackGroups sets q, k and v from operands 0 to 2, or from operand 0 alone, which then has the heads of queries, keys
 // and values one after another.
 func (a *attentionNode) unpackGroups() {
-	heads, shared := a.Int("num_heads", 0), a.Int("kv_num_heads", 0)
-	if heads < 1 || shared < 1 || heads%shared != 0 || a.Rank(a.Operand(0)) != 3 {
+	heads, kvHeads := a.Int("num_heads", 0), a.Int("kv_num_heads", 0)
+	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 || a.Rank(a.Operand(0)) != 3 {
 		a.Failf("an operand of %d dimensions with %d heads of queries and %d of keys is not supported",
-			a.Rank(a.Operand(0)), heads, shared)
+			a.Rank(a.Operand(0)), heads, kvHeads)
 	}
+	// split returns [batch, count, positions, elements].
 	split := func(x *value, count int) *value {
 		return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, count))
 	}
 	if a.OperandOrNil(1) != nil {
-		a.q, a.k, a.v = split(a.Operand(0), heads), split(a.Operand(1), shared), split(a.Operand(2), shared)
+		a.q, a.k, a.v = split(a.Operand(0), heads), split(a.Operand(1), kvHeads), split(a.Operand(2), kvHeads)
 		return
 	}
-	x, start := split(a.Operand(0), heads+2*shared), 0
+	x, start := split(a.Operand(0), heads+2*kvHeads), 0
 	for i, target := range []**value{&a.q, &a.k, &a.v} {
-		end := start + []int{heads, shared, shared}[i]
+		end := start + []int{heads, kvHeads, kvHeads}[i]
 		*target = a.Op("slice", graph.Attrs{"dim": 1, "start": start, "end": end}, x)
 		start = end
 	}
 }
 
-// rotated rotates the heads of x by the angles of positions, [batch, positions], in tables 7 and 8.
+// rotated rotates the heads of x by the angles of the given positions, [batch, positions]. Operands 7 and 8 are tables
+// with the cosines and sines of the angles of each position.
 func (a *attentionNode) rotated(x, positions *value) *value {
 	angles := func(table *value) *value {
 		return a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.Op("embedding", nil, table, positions))
@@ -83,13 +86,14 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 	if a.Rank(cos) != 2 {
 		a.Failf("operand 7 has %d dimensions, want 2", a.Rank(cos))
 	}
-	count := 2 * a.KnownNumbers("the number of angles", a.SymShape(cos)[1:])[0]
-	return rotate(a.node, x, angles(cos), angles(a.Operand(8)), count, a.Flag("rotary_interleaved", false))
+	// The number of elements of a head that are rotated: each angle rotates two.
+	rotatedCount := 2 * a.KnownNumbers("the number of angles", a.SymShape(cos)[1:])[0]
+	return rotate(a.node, x, angles(cos), angles(a.Operand(8)), rotatedCount, a.Flag("rotary_interleaved", false))
 }
 
-// written returns the cache of operand i, or a new cache of zeros, with x, [batch, heads, positions, elements], written
-// at the given positions, [batch, positions]. The result has at least as many positions as operand 6 states.
-func (a *attentionNode) written(i int, x, positions *value) *value {
+// writeCache returns a copy of the cache in operand i, or a new cache of zeros, in which x, [batch, heads, positions,
+// elements], is written at the given positions, [batch, positions]. The result has at least as many positions as operand 6 states.
+func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	sizes, total := a.SymShape(x), a.Integers(a.Operand(6))
 	if len(total) != 1 {
 		a.Failf("total_sequence_length (operand 6) must be one number that is known before the graph runs")
@@ -101,12 +105,12 @@ func (a *attentionNode) written(i int, x, positions *value) *value {
 	if a.Rank(cache) != 4 {
 		a.Failf("operand %d has %d dimensions, want 4", i, a.Rank(cache))
 	}
-	past := a.SymShape(cache)[2]
-	if past.Same(sym.Int{}) && total[0].Same(sizes[2]) {
+	pastCount := a.SymShape(cache)[2]
+	if pastCount.Same(sym.Int{}) && total[0].Same(sizes[2]) {
 		return x // the new positions fill an empty cache
 	}
-	// The cache grows by max(total - past, 0) zeros.
-	cache = padded(a.node, cache, make([]sym.Int, 4), []sym.Int{{}, {}, total[0].Max(past).Sub(past), {}}, 0)
+	// The cache grows by max(total - pastCount, 0) positions of zeros.
+	cache = padded(a.node, cache, make([]sym.Int, 4), []sym.Int{{}, {}, total[0].Max(pastCount).Sub(pastCount), {}}, 0)
 	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
 	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)
 	return a.Op("scatter", graph.Attrs{"dim": 2}, cache, index, x)
