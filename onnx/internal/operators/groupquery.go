@@ -92,7 +92,8 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 }
 
 // writeCache returns a copy of the cache in operand i, or a new cache of zeros, in which x, [batch, heads, positions,
-// elements], is written at the given positions, [batch, positions]. The result has at least as many positions as operand 6 states.
+// elements], is written at the given positions, [batch, positions]. The result has at least as many positions as
+// operand 6 states.
 func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	sizes, total := a.SymShape(x), a.Integers(a.Operand(6))
 	if len(total) != 1 {

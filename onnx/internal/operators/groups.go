@@ -14,8 +14,8 @@ import (
 // The three nodes become the op group_norm, which fuses with later ops and accepts any order of dimensions. The
 // instance normalization is recorded ([recordGroups]) and replaced at the second reshape ([asGroupNorm]).
 
-// groupedNorm is an instance normalization over [n, groups, ...]. Its operand is a reshape of x, which has shape
-// [n, channels, ...].
+// groupedNorm is an instance normalization of a value of shape [n, groups, ...], which is a reshape of x. The shape of x
+// is [n, channels, ...].
 type groupedNorm struct {
 	x            *value
 	groups       int
@@ -23,18 +23,19 @@ type groupedNorm struct {
 	weight, bias *value // one element for each group
 }
 
-// recordGroups records y = instance_norm(x) in y, if x is a reshape of another value that groups its channels.
+// recordGroups stores a groupedNorm in y.Note, where y = instance_norm(x), if x is a reshape of another value that
+// groups the channels of that value.
 func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
 	lookup := n.Lookup
 	if y.GraphValue() == nil || y.IsDynamic() || x.GraphValue() == nil || x.GraphValue().Node == nil ||
 		x.GraphValue().Node.Op != lookup("reshape") || lookup("group_norm") == nil {
 		return
 	}
-	base := convert.FromGraph(x.GraphValue().Node.In[0].Value)
-	if base.IsDynamic() {
+	ungroupedX := convert.FromGraph(x.GraphValue().Node.In[0].Value)
+	if ungroupedX.IsDynamic() {
 		return
 	}
-	ungrouped, grouped := n.TrySymShape(base), n.TrySymShape(x)
+	ungrouped, grouped := n.TrySymShape(ungroupedX), n.TrySymShape(x)
 	if len(ungrouped) < 2 || len(grouped) < 3 || !ungrouped[0].Same(grouped[0]) {
 		return
 	}
@@ -42,7 +43,7 @@ func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
 	if !known || groups < 1 || !ungrouped[1].Mod(sym.Of(groups)).Same(sym.Int{}) {
 		return
 	}
-	y.Note = groupedNorm{x: base, groups: groups, eps: eps, weight: weight, bias: bias}
+	y.Note = groupedNorm{x: ungroupedX, groups: groups, eps: eps, weight: weight, bias: bias}
 }
 
 // asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
@@ -52,7 +53,7 @@ func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
 	if !ok {
 		return nil
 	}
-	// A -1 in shape stands for the size that follows from the others. Two would leave the sizes open.
+	// A -1 in shape stands for the size that follows from the others. Two of them would leave the sizes open.
 	sizes, inferredSizes := n.TrySymShape(norm.x), 0
 	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
 		if symbolic.IsMinusOne(b) {
@@ -62,7 +63,7 @@ func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
 	}) || inferredSizes > 1 {
 		return nil
 	}
-	var weight, bias *value
+	var weight, bias *value // nil means 1 and 0
 	if !allEqual(norm.weight, 1) || !allEqual(norm.bias, 0) {
 		weight = repeatGroups(n, norm.weight, norm.groups, sizes[1])
 		bias = repeatGroups(n, norm.bias, norm.groups, sizes[1])

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts values to the element types that have no dtype ([modelfile.IsNarrow]).
+// This file converts values to narrow element types: ONNX types of 4 or 8 bits that have no dtype
+// ([modelfile.IsNarrow]). Values of these types are stored in a wider dtype.
 
 // castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturate is true, numbers
 // out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no infinities.
@@ -21,22 +22,23 @@ func castToFloat8(n *node, x *value, kind pb.DataType, saturate bool) *value {
 	bits := n.Op("view", graph.Attrs{"dtype": tensor.Int32}, x).WithRank(rank)
 	power := n.Op("bitwise_and", nil, bits, 0x7F800000) // the bits of 2^floor(log2 |x|)
 	power = n.Op("view", graph.Attrs{"dtype": tensor.Float32}, power).WithRank(rank)
-	// step = 2^(floor(log2 |x|) - mantissaBits), at least that of subnormal numbers. The maximum avoids an infinite step.
+	// step = 2^(floor(log2 |x|) - mantissaBits), but at least the distance of subnormal numbers, 2^(1-bias-mantissaBits).
+	// The upper limit keeps the step finite if x is infinite.
 	step := n.Op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
 		n.Op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
 	rounded := n.Op("mul", nil, n.Op("round", nil, n.Op("div", nil, x, step)), step)
 	if noNegativeZero {
-		rounded = n.Op("add", nil, rounded, 0.0) // -0 + 0 is 0
+		rounded = n.Op("add", nil, rounded, 0.0) // turns -0 into 0
 	}
 	if saturate {
 		rounded = n.Op("clamp", graph.Attrs{"min": -greatest, "max": greatest}, rounded)
 	} else {
-		over := math.NaN()
-		if kind == pb.Float8E5M2 {
-			over = math.Inf(1)
+		overflow := math.NaN()
+		if kind == pb.Float8E5M2 { // the only one of the types with infinities
+			overflow = math.Inf(1) // the product has the sign of the number
 		}
 		rounded = n.Op("where", nil, n.Op("gt", nil, n.Op("abs", nil, rounded), greatest),
-			n.Op("mul", nil, rounded, over), rounded)
+			n.Op("mul", nil, rounded, overflow), rounded)
 	}
 	return n.Cast(rounded, tensor.Float16).WithElementType(kind)
 }
@@ -49,8 +51,8 @@ func castToNarrow(n *node, x *value, kind pb.DataType) *value {
 	return castToFourBits(n, x, kind)
 }
 
-// fourBitRange returns the dtype and the range of integers of four bits.
-func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, most int) {
+// fourBitRange returns the dtype that stores integers of type Int4 or Uint4, and their inclusive range.
+func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, greatest int) {
 	if kind == pb.Int4 {
 		return tensor.Int8, -8, 7
 	}
@@ -60,11 +62,12 @@ func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, most int) {
 // castToFourBits converts x to integers of four bits, which are stored as int8 or uint8. Higher bits are discarded.
 func castToFourBits(n *node, x *value, kind pb.DataType) *value {
 	dtype, _, _ := fourBitRange(kind)
-	low := n.Op("bitwise_and", nil, n.Cast(x, dtype), 15)
+	lowBits := n.Op("bitwise_and", nil, n.Cast(x, dtype), 15)
 	if kind == pb.Uint4 {
-		return low
+		return lowBits
 	}
-	return n.Op("sub", nil, n.Op("bitwise_xor", nil, low, 8), 8) // extends the sign: 0 to 7 stay, 8 to 15 become -8 to -1
+	// (b ^ 8) - 8 extends the sign: 0 to 7 stay, 8 to 15 become -8 to -1.
+	return n.Op("sub", nil, n.Op("bitwise_xor", nil, lowBits, 8), 8)
 }
 
 // quantizedElementType returns the element type of the result of QuantizeLinear if no dtype corresponds to this type,
@@ -87,10 +90,10 @@ func quantizeToNarrow(n *node, x, scale, zero *value, kind pb.DataType) *value {
 	if modelfile.IsFloat8(kind) {
 		return castToFloat8(n, scaled, kind, n.Flag("saturate", true))
 	}
-	dtype, least, most := fourBitRange(kind)
+	dtype, least, greatest := fourBitRange(kind)
 	scaled = n.Op("round", nil, scaled)
 	if zero != nil {
 		scaled = n.Op("add", nil, scaled, n.Cast(perAxis(n, zero, x), tensor.Float32))
 	}
-	return n.Cast(n.Op("clamp", graph.Attrs{"min": least, "max": most}, scaled), dtype)
+	return n.Cast(n.Op("clamp", graph.Attrs{"min": least, "max": greatest}, scaled), dtype)
 }

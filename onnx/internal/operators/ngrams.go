@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tfIdf converts TfIdfVectorizer, which counts the n-grams of a pool in each row. An n-gram is a sequence of n words,
-// and a word is an integer. In mode TF the result is the counts, in TFIDF counts*weights, and in IDF the weights of the
-// n-grams that occur.
+// tfIdf converts TfIdfVectorizer, which counts in each row of the operand the n-grams of a pool, a list of n-grams in
+// the attributes. An n-gram is a sequence of n words, and a word is an integer. In mode TF the result is
+// the counts, in TFIDF counts*weights, and in IDF the weights of the n-grams that occur.
 func tfIdf(n *node) []*value {
 	x := n.Operand(0)
-	grams := readGramTable(n)
+	table := readGramTable(n)
 	shape := n.SymShape(x)
 	if len(shape) != 1 && len(shape) != 2 {
 		n.Failf("the operand has %d dimensions, want 1 or 2", len(shape))
@@ -24,8 +24,8 @@ func tfIdf(n *node) []*value {
 		rows = n.Reshape(x, 1, -1)
 	}
 	var counts *value // [rows, n-grams of the pool]
-	for _, group := range grams.groups {
-		groupCounts := countGrams(n, rows, group.length, group.words, grams.skips)
+	for _, group := range table.groups {
+		groupCounts := countGrams(n, rows, group.length, group.words, table.skips)
 		if counts == nil {
 			counts = groupCounts
 		} else {
@@ -35,7 +35,7 @@ func tfIdf(n *node) []*value {
 	if counts == nil {
 		n.Failf("the pool is empty")
 	}
-	weights := convert.FloatVector(grams.weights...)
+	weights := convert.FloatVector(table.weights...)
 	switch mode := n.Text("mode", "TF"); mode {
 	case "IDF":
 		counts = n.Op("mul", nil, n.Cast(n.Op("gt", nil, counts, 0), tensor.Float32), weights)
@@ -45,23 +45,23 @@ func tfIdf(n *node) []*value {
 	default:
 		n.Failf("mode %q is not supported", mode)
 	}
-	// Counts of several n-grams with the same position are added.
-	total := slices.Max(grams.positions) + 1
+	// Counts of n-grams with the same position in the result are added.
+	resultSize := slices.Max(table.positions) + 1
 	sizes := n.SymShape(counts)
-	zeros := n.Op("full", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(total)), "fill_value": 0,
+	zeros := n.Op("full", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(resultSize)), "fill_value": 0,
 		"dtype": tensor.Float32})
-	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, convert.IntVector(grams.positions...))
+	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, convert.IntVector(table.positions...))
 	y := n.Op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, positions, counts)
 	if len(shape) == 1 {
-		y = n.Reshape(y, total)
+		y = n.Reshape(y, resultSize)
 	}
 	return one(y)
 }
 
 // gramGroup has the n-grams of one length in a pool.
 type gramGroup struct {
-	length int
-	words  []int // the words of all n-grams, length words for each
+	length int   // words of an n-gram
+	words  []int // the words of all n-grams of the group, one n-gram after another
 }
 
 // gramTable has the n-grams that TfIdfVectorizer counts.
@@ -101,7 +101,7 @@ func readGramTable(n *node) gramTable {
 		if start < 0 || end < start || end > len(pool) || (end-start)%length != 0 {
 			n.Failf("ngram_counts %s do not suit a pool of %d", tensor.ListString(starts), len(pool))
 		}
-		count := (end - start) / length
+		count := (end - start) / length // n-grams of this length
 		if length >= minLength && length <= maxLength && count > 0 {
 			table.groups = append(table.groups, gramGroup{length, pool[start:end]})
 			for k := gram; k < gram+count; k++ {
@@ -121,26 +121,28 @@ func readGramTable(n *node) gramTable {
 	return table
 }
 
-// countGrams counts n-grams of one length in each row: [rows, n-grams]. words is gramGroup.words. Between two adjacent
-// words of an n-gram, a row may have `skip` other words. countGrams adds the counts for each skip from 0 to skips.
+// countGrams counts n-grams of one length in each row, and returns [rows, n-grams]. words is [gramGroup.words]. For each
+// skip from 0 to skips, it counts the n-grams whose adjacent words are separated by exactly `skip` other words of the
+// row. The result is the sum of these counts.
 func countGrams(n *node, rows *value, length int, words []int, skips int) *value {
 	sizes := n.SymShape(rows)
-	grams := len(words) / length
-	meta := tensor.New(tensor.Int64, 1, 1, grams, length)
+	gramCount := len(words) / length
+	meta := tensor.New(tensor.Int64, 1, 1, gramCount, length)
 	pool := convert.Constant(tensor.Must(convert.IntVector(words...).Data().View(meta)))
-	sum := n.Op("full", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(grams)), "fill_value": 0,
+	sum := n.Op("full", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(gramCount)), "fill_value": 0,
 		"dtype": tensor.Float32})
 	for skip := range skips + 1 {
 		step := skip + 1
-		// the number of positions at which an n-gram may start
-		count := sizes[1].Sub(sym.Of((length - 1) * step)).Max(sym.Int{})
-		if length == 1 && skip > 0 || count.Same(sym.Int{}) {
-			break // a single word has no gaps
+		// the number of positions of a row at which an n-gram may start
+		startCount := sizes[1].Sub(sym.Of((length - 1) * step)).Max(sym.Int{})
+		if length == 1 && skip > 0 || startCount.Same(sym.Int{}) {
+			break // a single word has no gaps, and an n-gram longer than the row does not occur
 		}
-		// Word k of the n-gram at each start. found is [rows, starts, 1, length], the pool [1, 1, n-grams, length].
+		// columns[k], [rows, starts], is word k of the sequence at each start. found is [rows, starts, 1, length], the pool
+		// [1, 1, n-grams, length].
 		var columns []any
 		for k := range length {
-			end := n.SizeAttr(count.Add(sym.Of(k * step)))
+			end := n.SizeAttr(startCount.Add(sym.Of(k * step)))
 			columns = append(columns, n.Op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": end}, rows))
 		}
 		found := n.Op("unsqueeze", graph.Attrs{"dim": 2}, n.Op("stack", graph.Attrs{"dim": 2}, columns...))

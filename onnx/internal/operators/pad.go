@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pad converts Pad. Widths and value are attributes before operator set 11, and operands from set 11 on.
+// pad converts Pad. The widths of the padding and its value are attributes before operator set 11, and operands from
+// set 11 on.
 func pad(n *node) []*value {
 	x := n.Operand(0)
 	mode := n.Text("mode", "constant")
@@ -41,8 +42,8 @@ func pad(n *node) []*value {
 		n.Failf("got %d widths for %d axes, want two for each", len(widths), len(axes))
 	}
 	before, after := make([]int, rank), make([]int, rank)
-	for i, a := range axes {
-		before[a], after[a] = widths[i], widths[len(axes)+i]
+	for i, axis := range axes {
+		before[axis], after[axis] = widths[i], widths[len(axes)+i]
 	}
 	if mode == "constant" {
 		return one(padded(n, x, sym.Ints(before...), sym.Ints(after...), value))
@@ -50,11 +51,11 @@ func pad(n *node) []*value {
 	return one(padMirrored(n, x, mode, before, after))
 }
 
-// padded adds before[i] and after[i] elements with a value at the ends of dimension i. Negative widths crop. It returns
-// x if all widths are 0.
+// padded adds before[i] elements at the start of dimension i, and after[i] elements at its end. All have the given
+// value. Negative widths crop. It returns x if all widths are 0.
 func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 	rank := len(before)
-	pairs := make([]sym.Int, 2*rank) // a pair for each dimension, the last dimension first
+	pairs := make([]sym.Int, 2*rank) // before and after for each dimension, the last dimension first
 	changes := false
 	for i := range before {
 		pairs[2*(rank-1-i)], pairs[2*(rank-1-i)+1] = before[i], after[i]
@@ -74,14 +75,15 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 	count := n.LengthOf(widths)
 	if n.HasOperand(3) {
 		axes := n.Cast(n.Operand(3), tensor.Int64)
-		if c := n.LengthOf(axes); c >= 0 && count >= 0 && count != 2*c {
-			n.Failf("%d widths do not suit %d axes", count, c)
+		// A negative length is unknown.
+		if axisCount := n.LengthOf(axes); axisCount >= 0 && count >= 0 && count != 2*axisCount {
+			n.Failf("%d widths do not suit %d axes", count, axisCount)
 		}
 		// Scatter the widths to positions axis and rank+axis of a vector of 2*rank zeros.
 		axes = n.Op("where", nil, n.Op("lt", nil, axes, 0), n.Op("add", nil, axes, rank), axes)
 		positions := n.Op("cat", nil, axes, n.Op("add", nil, axes, rank))
-		all := convert.IntVector(make([]int, 2*rank)...)
-		widths = n.Op("scatter", graph.Attrs{"dim": 0}, all, positions,
+		zeros := convert.IntVector(make([]int, 2*rank)...)
+		widths = n.Op("scatter", graph.Attrs{"dim": 0}, zeros, positions,
 			n.Cast(widths, tensor.Int64)).WithType(tensor.Int64, 1)
 	} else if count != 2*rank && count >= 0 {
 		n.Failf("%d widths do not suit %d dimensions", count, rank)
@@ -89,7 +91,7 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 	if mode != "constant" {
 		return padMirroredComputed(n, x, n.Cast(widths, tensor.Int64), mode)
 	}
-	// [2, rank] with reversed dimensions, transposed: [rank, 2]
+	// Row 0 of [2, rank] has the widths before, row 1 the widths after. flip reverses the dimensions, permute makes pairs.
 	pairs := n.Op("flip", graph.Attrs{"dims": []int{1}}, n.Reshape(n.Cast(widths, tensor.Int64), 2, rank))
 	pairs = n.Reshape(n.Op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(pairs), "value": value}, x)
@@ -106,34 +108,34 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 	}
 	shape := n.Sizes(x)
 	rank := len(shape)
-	direct := rank >= 3 && rank <= 5 && x.DType().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 &&
+	isOpPad := rank >= 3 && rank <= 5 && x.DType().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 &&
 		after[1] == 0
 	for i := range before {
-		direct = direct && before[i] >= 0 && after[i] >= 0
+		isOpPad = isOpPad && before[i] >= 0 && after[i] >= 0
 	}
-	if direct && opMode != "circular" {
-		var list []int
+	if isOpPad && opMode != "circular" {
+		var pairs []int
 		for i := rank - 1; i >= 2; i-- {
-			list = append(list, before[i], after[i])
+			pairs = append(pairs, before[i], after[i])
 		}
-		return n.Op("pad", graph.Attrs{"pad": list, "mode": opMode}, x)
+		return n.Op("pad", graph.Attrs{"pad": pairs, "mode": opMode}, x)
 	}
 	for dim := range shape {
 		if before[dim] == 0 && after[dim] == 0 {
 			continue
 		}
-		size, isKnown := before[dim]+shape[dim]+after[dim], shape[dim] >= 0
-		if isKnown && (shape[dim] == 0 || size < 0 || before[dim] < -maxPadding || before[dim] > maxPadding ||
+		paddedSize, isKnown := before[dim]+shape[dim]+after[dim], shape[dim] >= 0
+		if isKnown && (shape[dim] == 0 || paddedSize < 0 || before[dim] < -maxPadding || before[dim] > maxPadding ||
 			after[dim] > maxPadding) {
 			n.Failf("dimension %d of size %d cannot be padded by %d and %d", dim, shape[dim], before[dim], after[dim])
 		}
-		if !isKnown || size > convert.FoldLimit {
+		if !isKnown || paddedSize > convert.FoldLimit {
 			widths := make([]int, 2*rank)
 			widths[dim], widths[rank+dim] = before[dim], after[dim]
 			x = padMirroredComputed(n, x, convert.IntVector(widths...), mode)
 			continue
 		}
-		index := make([]int, size)
+		index := make([]int, paddedSize)
 		for i := range index {
 			index[i] = mirror(i-before[dim], shape[dim], mode)
 		}
@@ -143,8 +145,8 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 }
 
 // mirror maps an index i of a padded dimension, counted from the first unpadded element, to an index of the unpadded
-// dimension. An i below 0, or of at least size, is in the padding. Other indices are mapped to themselves. Mode reflect
-// is the default: it does not repeat the first and the last element, so its period is 2*(size-1).
+// dimension. If i < 0 or i >= size, it is in the padding. Other indices are mapped to themselves. Any mode except edge
+// and wrap is reflect, which does not repeat the first and the last element, so that its period is 2*(size-1).
 func mirror(i, size int, mode string) int {
 	switch {
 	case mode == "edge":

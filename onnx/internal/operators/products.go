@@ -28,6 +28,7 @@ func gemm(n *node) []*value {
 		a = n.Op("t", nil, a)
 	}
 	transposeB := n.Flag("transB", false)
+	// linear computes a @ bᵀ + c.
 	if transposeB && alpha == 1 && (c == nil || beta == 1 && n.Rank(c) == 1 && n.IsStatic(c) && !b.IsDynamic() &&
 		c.Meta().Shape[0] == n.Sizes(b)[0]) && a.DType().IsFloat() {
 		return one(n.Op("linear", nil, a, b, c))
@@ -72,14 +73,15 @@ func det(n *node) []*value {
 	return one(n.Op("linalg_det", nil, x).WithRank(n.Rank(x) - 2))
 }
 
-// recurrent returns the converter of RNN, GRU or LSTM to an op with the same attributes and number of operands.
-func recurrent(op string, operands int) converter {
+// recurrent returns the converter of RNN, GRU or LSTM to an op with the same attributes and operands. Operands from the
+// fourth on are optional.
+func recurrent(op string, operandCount int) converter {
 	return func(n *node) []*value {
-		in := []any{n.Operand(0), n.Operand(1), n.Operand(2)}
-		for i := 3; i < operands; i++ {
-			in = append(in, n.OperandOrNil(i))
+		operands := []any{n.Operand(0), n.Operand(1), n.Operand(2)}
+		for i := 3; i < operandCount; i++ {
+			operands = append(operands, n.OperandOrNil(i))
 		}
-		return recurrence(n, op, in)
+		return recurrence(n, op, operands)
 	}
 }
 
@@ -108,7 +110,8 @@ func recurrence(n *node, op string, operands []any) []*value {
 		}
 	}
 	out := n.Ops(op, attrs, operands...)
-	// Output 0 has the hidden states of all positions, the others the last states without a dimension of positions.
+	// Output 0 has the hidden states of all positions. The other outputs are the last states, which have no dimension of
+	// positions.
 	for i, o := range out {
 		o.WithRank(3)
 		if i == 0 {

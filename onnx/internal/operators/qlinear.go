@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators of ONNX Runtime on quantized values with one scale and zero point. Most become ops on
-// floats between dequantize_linear and quantize_linear, which fuse; products keep their quantized factors.
+// This file converts operators of ONNX Runtime on quantized values. Most have one scale and zero point for a tensor, and
+// become ops on floats between dequantize_linear and quantize_linear, which fuse. Products keep their quantized factors.
 
 // dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
 // zero point.
@@ -15,7 +15,7 @@ func dequantize(n *node, x int) *value {
 	if zero != nil {
 		zero = asScalar(n, zero)
 	}
-	if _, ok := linearAttrs(n, quantized, scale, zero); ok {
+	if _, ok := linearAttrs(n, quantized, scale, zero); ok { // the op dequantize_linear supports the operands
 		return n.Emit("dequantize_linear", nil, quantized, scale, zero)[0]
 	}
 	y := n.Cast(quantized, tensor.Float32)
@@ -32,7 +32,7 @@ func quantize(n *node, x *value, scale int, dtype tensor.DType) []*value {
 	if zero != nil {
 		zero, dtype = asScalar(n, zero), zero.DType()
 	}
-	if _, ok := linearAttrs(n, x, scaleValue, zero); !ok {
+	if _, ok := linearAttrs(n, x, scaleValue, zero); !ok { // the op quantize_linear does not support the operands
 		return one(quantizeTo(n, n.Op("div", nil, x, scaleValue), zero, dtype))
 	}
 	if zero == nil {
@@ -41,15 +41,16 @@ func quantize(n *node, x *value, scale int, dtype tensor.DType) []*value {
 	return one(n.Op("quantize_linear", nil, x, scaleValue, zero))
 }
 
-// qlinearBinary returns the converter of QLinearAdd or QLinearMul. Operands 0, 3 and 6 are the first factor or summand,
-// the second one, and the scale of the result.
+// qlinearBinary returns the converter of QLinearAdd or QLinearMul. Operand 0 is the first summand or factor, operand 3
+// the second, and operand 6 the scale of the result. The scale and the zero point of a value follow it.
 func qlinearBinary(op string) converter {
 	return func(n *node) []*value {
 		return quantize(n, n.Op(op, nil, dequantize(n, 0), dequantize(n, 3)), 6, n.Operand(0).DType())
 	}
 }
 
-// qlinearUnary returns the converter of an operator with quantized operand 0, and the scale of the result as operand 3.
+// qlinearUnary returns the converter of an operator that dequantizes operand 0, applies f, and quantizes the result by
+// operand 3, its scale.
 func qlinearUnary(f func(n *node, x *value) *value) converter {
 	return func(n *node) []*value { return quantize(n, f(n, dequantize(n, 0)), 3, n.Operand(0).DType()) }
 }
@@ -60,7 +61,8 @@ func leakyReluOf(n *node, x *value) *value {
 	return n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, x)
 }
 
-// softmaxOf normalizes along an axis, or over an axis and all later dimensions if the attribute opset is below 13.
+// softmaxOf normalizes along an axis or, if the attribute opset is below 13, over this axis and all later dimensions
+// together. matrix merges these dimensions.
 func softmaxOf(n *node, x *value) *value {
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
 	if opset := n.Int("opset", 0); opset >= 13 || axis == n.Rank(x)-1 {
@@ -88,14 +90,14 @@ func globalAverage(n *node, x *value) *value {
 	return n.Op("mean", graph.Attrs{"dim": dimsFrom(2, n.Rank(x)), "keepdim": true}, x)
 }
 
-// qlinearConcat converts QLinearConcat. Operands 0 and 1 are the scale and the zero point of the result; then each part
-// has three operands.
+// qlinearConcat converts QLinearConcat. Operands 0 and 1 are the scale and the zero point of the result. Then follow
+// three operands for each concatenated tensor: the tensor, its scale and its zero point.
 func qlinearConcat(n *node) []*value {
 	if len(n.In) < 5 || len(n.In)%3 != 2 {
 		n.Failf("%d operands are not parts with scale and zero point", len(n.In))
 	}
 	var parts []any
-	for i := 2; i < len(n.In); i += 3 { // a part, its scale and its zero point
+	for i := 2; i < len(n.In); i += 3 {
 		parts = append(parts, dequantize(n, i))
 	}
 	axis := n.Axis(n.Int("axis", 0), n.Rank(n.Operand(2)))
@@ -103,7 +105,7 @@ func qlinearConcat(n *node) []*value {
 }
 
 // scaledSums converts sums of products of quantized values to floats: sums * scaleA * scaleB + bias. scaleA has one
-// element, scaleB one or one for each column. bias may be nil.
+// element. scaleB has either one element or one for each column of the sums. bias may be nil.
 func scaledSums(n *node, sums, scaleA, scaleB, bias *value) *value {
 	scale := n.Op("mul", nil, asScalar(n, scaleA), oneOrVector(n, scaleB))
 	y := n.Op("mul", nil, n.Cast(sums, scaleA.DType()), scale)

@@ -10,24 +10,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reshape converts Reshape. Unless allowzero is set, a 0 in the shape means the operand's size.
+// reshape converts Reshape. Unless the attribute allowzero is set, a 0 in the shape means the operand's size in the same
+// dimension.
 func reshape(n *node) []*value {
 	x := n.Operand(0)
-	keepZero := n.Flag("allowzero", false)
+	allowZero := n.Flag("allowzero", false)
 	if n.Opset < 5 {
 		list, _ := n.Ints("shape")
-		return one(reshapeTo(n, x, convert.IntVector(list...), keepZero))
+		return one(reshapeTo(n, x, convert.IntVector(list...), allowZero))
 	}
-	return one(reshapeTo(n, x, n.Operand(1), keepZero))
+	return one(reshapeTo(n, x, n.Operand(1), allowZero))
 }
 
-// reshapeTo reshapes x to a shape. If keepZero is true, a 0 in the shape is the size 0; otherwise it means the
+// reshapeTo reshapes x to a shape. If allowZero is true, a 0 in the shape is the size 0; otherwise it means the
 // operand's size. This decision is made during the import. If a symbolic size of the shape is 0 in a run, it is the
 // size 0, and the reshape fails if the operand has elements. In the standard, such a 0 means the operand's size.
-func reshapeTo(n *node, x, shape *value, keepZero bool) *value {
+func reshapeTo(n *node, x, shape *value, allowZero bool) *value {
 	if list := n.Integers(shape); list != nil {
-		if !keepZero {
-			keepZeros(n, x, list)
+		if !allowZero {
+			replaceZeros(n, x, list)
 		}
 		if normalized := asGroupNorm(n, x, list); normalized != nil {
 			return normalized
@@ -37,19 +38,19 @@ func reshapeTo(n *node, x, shape *value, keepZero bool) *value {
 		}
 	}
 	length, sizes := n.LengthOf(shape), knownSizes(n, shape)
-	if !keepZero {
+	if !allowZero {
 		xShape := resizeVector(n, n.ShapeVector(x), n.Rank(x), length, true, 0)
 		shape = n.Op("where", nil, n.Op("eq", nil, shape, 0), xShape, shape)
 	}
-	normalized := n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(shape)}, x).WithRank(length)
+	reshaped := n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(shape)}, x).WithRank(length)
 	if sizes != nil {
-		normalized.SetSizes(sizes)
+		reshaped.SetSizes(sizes)
 	}
-	return normalized
+	return reshaped
 }
 
-// keepZeros replaces zeros of a shape by the operand's sizes.
-func keepZeros(n *node, x *value, list []sym.Int) {
+// replaceZeros replaces zeros of a shape by the sizes of x in the same dimensions.
+func replaceZeros(n *node, x *value, list []sym.Int) {
 	for i, s := range list {
 		if !s.Same(sym.Int{}) {
 			continue
@@ -88,14 +89,14 @@ func expand(n *node) []*value {
 		return one(expandComputed(n, x, shape))
 	}
 	// Both shapes are extended by leading ones to the same length. The result has x's size where the shape has 1.
-	full := max(length, rank)
-	want := resizeVector(n, shape, length, full, false, 1)
-	xShape := resizeVector(n, n.ShapeVector(x), rank, full, false, 1)
+	resultRank := max(length, rank)
+	want := resizeVector(n, shape, length, resultRank, false, 1)
+	xShape := resizeVector(n, n.ShapeVector(x), rank, resultRank, false, 1)
 	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
-	y := n.Op("expand", graph.Attrs{"size": n.VectorAttr(want)}, x).WithRank(full)
+	y := n.Op("expand", graph.Attrs{"size": n.VectorAttr(want)}, x).WithRank(resultRank)
 	for i, s := range knownSizes(n, shape) {
 		if s > 1 {
-			y.SetSize(full-length+i, s)
+			y.SetSize(resultRank-length+i, s)
 		}
 	}
 	return one(y)
@@ -106,7 +107,8 @@ func expandComputed(n *node, x, shape *value) *value {
 	if n.Rank(shape) != 1 {
 		n.Failf("the shape has %d dimensions, want 1", n.Rank(shape))
 	}
-	// The shape or x's shape gets leading ones: missing is the difference of their lengths.
+	// The shorter one of the two shapes gets leading ones. missing, rank(x) minus the length of shape, is negative if this
+	// is x's shape; prependOnes then clamps the count of the other to 0.
 	missing := n.Op("sub", nil, n.Rank(x), n.Element(n.ShapeVector(shape), 0))
 	prependOnes := func(vector, count *value) *value {
 		count = n.Op("clamp", graph.Attrs{"min": 0}, count)
@@ -148,7 +150,8 @@ func broadcastTo(n *node, x, shape *value) []any {
 	return size
 }
 
-// broadcast returns the size that results from broadcasting sizes a and b. Neither is known to be 1.
+// broadcast returns the size that results from broadcasting sizes a and b. Neither is known to be 1. Two known sizes must
+// be equal.
 func broadcast(n *node, a, b sym.Int) sym.Int {
 	sizeA, knowsA := a.Known()
 	sizeB, knowsB := b.Known()
