@@ -12,7 +12,7 @@ import (
 
 // kernelProducts applies a kernel to each row x of operand 0 and each of `count` vectors v: x·v (LINEAR),
 // (gamma*x·v + coef0)^degree (POLY), tanh(gamma*x·v + coef0) (SIGMOID) or exp(-gamma*|x-v|²) (RBF). The attribute
-// kernel_params has gamma, coef0 and degree. name is the attribute with the vectors. The result is float64
+// kernel_params has gamma, coef0 and degree. vectors are the elements of the attribute `name`. The result is float64
 // [rows, count].
 func kernelProducts(n *node, name string, vectors []float64, count int, kind string) *value {
 	x := n.Cast(rows(n), tensor.Float64)
@@ -33,11 +33,12 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kind str
 	case "SIGMOID":
 		return n.Op("tanh", nil, scaled())
 	case "RBF":
-		squares := func(x *value, keep bool) *value {
-			return n.Op("sum", graph.Attrs{"dim": []int{1}, "keepdim": keep}, n.Op("mul", nil, x, x))
+		// squaredNorms returns the squared norm of each row.
+		squaredNorms := func(x *value, keepDim bool) *value {
+			return n.Op("sum", graph.Attrs{"dim": []int{1}, "keepdim": keepDim}, n.Op("mul", nil, x, x))
 		}
 		// |x-v|² = |x|² + |v|² - 2 x·v, at least 0 in spite of rounding
-		distance := n.Op("sub", nil, n.Op("add", nil, squares(x, true), squares(matrix, false)),
+		distance := n.Op("sub", nil, n.Op("add", nil, squaredNorms(x, true), squaredNorms(matrix, false)),
 			n.Op("mul", nil, dot, 2.0))
 		return n.Op("exp", nil, n.Op("mul", nil, n.Op("clamp", graph.Attrs{"min": 0.0}, distance), -gamma))
 	}
@@ -45,8 +46,9 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kind str
 	return nil
 }
 
-// svmRegressor converts SVMRegressor: the sum of coefficients[i] * kernel(x, vector i), plus rho. Without support
-// vectors, the coefficients themselves are multiplied with x. With one_class, positive scores become 1, others -1.
+// svmRegressor converts SVMRegressor: the sum of coefficients[i] * kernel(x, vector i), plus rho. If there are no
+// support vectors, the score is x·coefficients + rho. With the attribute one_class, positive scores become 1, others
+// -1.
 func svmRegressor(n *node) []*value {
 	coefficients, rho, kind := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho"), n.Text("kernel_type", "LINEAR")
 	checkLength(n, "rho", len(rho), 1)
@@ -67,10 +69,10 @@ func svmRegressor(n *node) []*value {
 }
 
 // svmClassifier converts SVMClassifier. Each pair of classes (0,1), (0,2) ... (1,2) ... has a decision: the weighted
-// sum of the kernels with the support vectors of both classes, plus rho; if it is positive, it is a vote for the first
-// class, otherwise for the second. The label is the class with most votes. The scores are the decisions or, with prob_a
-// and prob_b, the probabilities of the classes that fit the probabilities 1/(1 + exp(prob_a*decision + prob_b)) of the
-// pairs.
+// sum of the kernels with the support vectors of the two classes, plus rho. A positive decision is a vote for the first
+// class, any other for the second. The label is the class with most votes. The scores are the decisions. With the
+// attributes prob_a and prob_b, the scores are the probabilities of the classes instead. They are fitted to the
+// probability 1/(1 + exp(prob_a*decision + prob_b)) of the first class in each pair.
 func svmClassifier(n *node) []*value {
 	classes, post := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
@@ -83,7 +85,7 @@ func svmClassifier(n *node) []*value {
 	if classes.count < 2 || classes.count > 1<<10 {
 		n.Failf("%d classes are not supported: want 2 to 1024", classes.count)
 	}
-	total := 0 // the number of support vectors
+	total := 0 // number of support vectors
 	for _, count := range counts {
 		if total += count; count < 0 || total > math.MaxInt32 {
 			n.Failf("vectors_per_class has %d: want numbers from 0, with a sum below 2^31", count)
@@ -99,8 +101,8 @@ func svmClassifier(n *node) []*value {
 	return []*value{labels, n.Cast(svmScores(n, decisions, classes.count, pairs), tensor.Float32)}
 }
 
-// svmScores returns the scores of SVMClassifier: see [svmClassifier]. Two classes without probabilities have the scores
-// of [bothScores].
+// svmScores returns the scores of SVMClassifier: see [svmClassifier]. count is the number of classes. If there are two
+// classes and no probabilities, bothScores makes two scores of the single decision.
 func svmScores(n *node, decisions *value, count, pairs int) *value {
 	post := n.Text("post_transform", "NONE")
 	a, b := floatsOrTensor(n, "prob_a"), floatsOrTensor(n, "prob_b")
@@ -108,8 +110,8 @@ func svmScores(n *node, decisions *value, count, pairs int) *value {
 	switch {
 	case len(a) > 0:
 		checkLength(n, "prob_a", len(a), pairs)
-		logits := n.Op("add", nil, n.Op("mul", nil, decisions, floatsLike(n, a, decisions)), floatsLike(n, b, decisions))
-		probabilities := n.Op("sigmoid", nil, n.Op("neg", nil, logits))
+		negLogits := n.Op("add", nil, n.Op("mul", nil, decisions, floatsLike(n, a, decisions)), floatsLike(n, b, decisions))
+		probabilities := n.Op("sigmoid", nil, n.Op("neg", nil, negLogits))
 		probabilities = n.Op("clamp", graph.Attrs{"min": 1e-7, "max": 1 - 1e-7}, probabilities)
 		return postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": count}, probabilities), post)
 	case count > 2:
@@ -121,8 +123,8 @@ func svmScores(n *node, decisions *value, count, pairs int) *value {
 }
 
 // linearMachine converts SVMClassifier without support vectors: a score for each class, the product with its
-// coefficients plus rho. The label is the class of the greatest score. Of two classes, it is the second also if the
-// greatest score is above 0 or, without negative coefficients, at least 0.5, as ONNX Runtime does.
+// coefficients plus rho. The label is the class of the greatest score. As in ONNX Runtime, two classes are special: the
+// label is also the second class if the greatest score is above 0 or, if no coefficient is negative, at least 0.5.
 func linearMachine(n *node, c classes, coefficients, rho []float64, post string) []*value {
 	if len(rho) == 0 {
 		n.Failf("attribute \"rho\" is missing")
@@ -134,10 +136,10 @@ func linearMachine(n *node, c classes, coefficients, rho []float64, post string)
 		for _, coefficient := range coefficients {
 			nonNegative = nonNegative && coefficient >= 0
 		}
-		most := n.Op("amax", graph.Attrs{"dim": []int{1}}, scores)
-		isSecond := n.Op("gt", nil, most, 0.0)
+		greatest := n.Op("amax", graph.Attrs{"dim": []int{1}}, scores)
+		isSecond := n.Op("gt", nil, greatest, 0.0)
 		if nonNegative {
-			isSecond = n.Op("ge", nil, most, 0.5)
+			isSecond = n.Op("ge", nil, greatest, 0.5)
 		}
 		isGreater := n.Op("gt", nil, column(n, scores, 1), column(n, scores, 0))
 		labels = c.binary(n, n.Op("logical_or", nil, isSecond, isGreater))
@@ -160,7 +162,8 @@ func pairWeights(n *node, like *value, coefficients []float64, counts []int, pai
 	weights, pair := make([]float64, total*pairs), 0
 	for i := range counts {
 		for j := i + 1; j < len(counts); j++ {
-			// Without class i, class j > i is number j-1; without class j, class i is number i.
+			// The row of coefficients: among the classes except i, class j > i has index j-1; among the classes except j, class
+			// i has index i.
 			for v := starts[i]; v < starts[i]+counts[i]; v++ {
 				weights[v*pairs+pair] = coefficients[(j-1)*total+v]
 			}
@@ -174,7 +177,7 @@ func pairWeights(n *node, like *value, coefficients []float64, counts []int, pai
 }
 
 // votes returns the number of decisions in favour of each of `count` classes, [rows, classes]: a positive decision of a
-// pair (i, j), i < j, favours i, another one j.
+// pair (i, j), i < j, favours i, any other decision favours j.
 func votes(n *node, decisions *value, count int) *value {
 	pairs := count * (count - 1) / 2
 	first, second, pair := make([]float64, pairs*count), make([]float64, pairs*count), 0

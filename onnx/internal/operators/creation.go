@@ -112,8 +112,8 @@ func trilu(n *node) []*value {
 // maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. Its square does not overflow.
 const maxBlock = 1 << 15
 
-// blockOperand returns the operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes, and the attribute blocksize:
-// the height and width of the blocks of pixels.
+// blockOperand returns the operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes, and the attribute
+// blocksize: the height and width of the blocks of pixels.
 func blockOperand(n *node) (x *value, sizes []sym.Int, block int) {
 	x = n.Operand(0)
 	block = n.Int("blocksize", 0)

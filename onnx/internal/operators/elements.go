@@ -23,9 +23,9 @@ func identity(n *node) []*value {
 	return one(n.In[0])
 }
 
-// widened applies a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes, widened
-// computes in int64 and converts a result in int64 back. The lowest bits of sums, products and bitwise results are the
-// same in both dtypes. Comparisons of uint64 need [orderedInt64] in addition.
+// widened applies a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes,
+// widened computes in int64 and converts a result in int64 back. The lowest bits of sums, products and bitwise results
+// are the same in both dtypes. Comparisons of uint64 need [orderedInt64] in addition.
 func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
 	resultDType := tensor.Invalid
 	cast := make([]any, len(operands))

@@ -14,8 +14,8 @@ import (
 // The three nodes become the op group_norm, which fuses with later ops and accepts any order of dimensions. The
 // instance normalization is recorded ([recordGroups]) and replaced at the second reshape ([asGroupNorm]).
 
-// groupedNorm is an instance normalization of a value of shape [n, groups, ...], which is a reshape of x. The shape of x
-// is [n, channels, ...].
+// groupedNorm is an instance normalization of a value of shape [n, groups, ...], which is a reshape of x. The shape of
+// x is [n, channels, ...].
 type groupedNorm struct {
 	x            *value
 	groups       int

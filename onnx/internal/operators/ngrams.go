@@ -121,9 +121,9 @@ func readGramTable(n *node) gramTable {
 	return table
 }
 
-// countGrams counts n-grams of one length in each row, and returns [rows, n-grams]. words is [gramGroup.words]. For each
-// skip from 0 to skips, it counts the n-grams whose adjacent words are separated by exactly `skip` other words of the
-// row. The result is the sum of these counts.
+// countGrams counts n-grams of one length in each row, and returns [rows, n-grams]. words is [gramGroup.words]. For
+// each skip from 0 to skips, it counts the n-grams whose adjacent words are separated by exactly `skip` other words of
+// the row. The result is the sum of these counts.
 func countGrams(n *node, rows *value, length int, words []int, skips int) *value {
 	sizes := n.SymShape(rows)
 	gramCount := len(words) / length

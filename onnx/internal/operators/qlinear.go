@@ -5,8 +5,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators of ONNX Runtime on quantized values. Most have one scale and zero point for a tensor, and
-// become ops on floats between dequantize_linear and quantize_linear, which fuse. Products keep their quantized factors.
+// This file converts operators of ONNX Runtime on quantized values. Most have one scale and zero point for a tensor,
+// and become ops on floats between dequantize_linear and quantize_linear, which fuse. Products keep their quantized
+// factors.
 
 // dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
 // zero point.

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reshape converts Reshape. Unless the attribute allowzero is set, a 0 in the shape means the operand's size in the same
-// dimension.
+// reshape converts Reshape. Unless the attribute allowzero is set, a 0 in the shape means the operand's size in the
+// same dimension.
 func reshape(n *node) []*value {
 	x := n.Operand(0)
 	allowZero := n.Flag("allowzero", false)
@@ -150,8 +150,8 @@ func broadcastTo(n *node, x, shape *value) []any {
 	return size
 }
 
-// broadcast returns the size that results from broadcasting sizes a and b. Neither is known to be 1. Two known sizes must
-// be equal.
+// broadcast returns the size that results from broadcasting sizes a and b. Neither is known to be 1. Two known sizes
+// must be equal.
 func broadcast(n *node, a, b sym.Int) sym.Int {
 	sizeA, knowsA := a.Known()
 	sizeB, knowsB := b.Known()

@@ -19,7 +19,7 @@ func cosineWindow(a, b, c float64) converter {
 		}
 		size := n.Operand(0)
 		position := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(size), "dtype": tensor.Float64})
-		position.WithType(tensor.Float64, 1)
+		position.WithType(tensor.Float64, 1) // changes position itself
 		period := n.Cast(size, tensor.Float64)
 		if period.IsDynamic() || period.Meta().Rank() > 0 {
 			period = n.Reshape(period)
@@ -52,14 +52,15 @@ func dft(n *node) []*value {
 	}
 	attrs := graph.Attrs{"dim": n.Axis(axis, rank), "inverse": n.Flag("inverse", false),
 		"onesided": n.Flag("onesided", false)}
-	if l := n.OperandOrNil(1); l != nil {
-		attrs["dft_length"] = n.ScalarAttr(l)
+	if length := n.OperandOrNil(1); length != nil {
+		attrs["dft_length"] = n.ScalarAttr(length)
 	}
 	return one(n.Op("dft", attrs, x))
 }
 
 // stft converts STFT, which transforms frames of a signal, [batch, length] or [batch, length, 1 or 2], each multiplied
-// by a window. Frames start at multiples of operand 1.
+// by a window (operand 2). Frames start at multiples of operand 1. Operand 3 is the frame length, by default the size
+// of the window.
 func stft(n *node) []*value {
 	x, window := n.Operand(0), n.OperandOrNil(2)
 	rank := n.Rank(x)
@@ -118,8 +119,8 @@ func melWeightMatrix(n *node) []*value {
 		return n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).WithType(tensor.Float64, 1)
 	}
 	left, centre, right := edgesOf(0, -2), edgesOf(1, -1), edgesOf(2, nil)
-	half := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
-	bins := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, half, 1)), "dtype": tensor.Float64}).WithType(
+	nyquistBin := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
+	bins := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, nyquistBin, 1)), "dtype": tensor.Float64}).WithType(
 		tensor.Float64, 1)
 	bin := n.Reshape(bins, -1, 1) // broadcasts to [bins, bands]
 	and := func(a, b *value) *value { return n.Op("logical_and", nil, a, b) }
@@ -145,7 +146,7 @@ func seed(n *node) int {
 }
 
 // random returns the converter of RandomNormal (op randn) or RandomUniform (op rand). It uses Emit, because an op
-// without operands would be folded to a constant.
+// without operands would be folded to a constant: the graph would return the same numbers in every run.
 func random(op string) converter {
 	return func(n *node) []*value {
 		dtype := n.DTypeAttr("dtype")
@@ -193,8 +194,8 @@ func bernoulli(n *node) []*value {
 	if dtype == tensor.Invalid {
 		dtype = x.DType()
 	}
-	draw := n.Emit("rand_like", graph.Attrs{"dtype": x.DType(), "seed": seed(n)}, x)[0]
-	return one(n.Cast(n.Op("lt", nil, draw, x), dtype))
+	random := n.Emit("rand_like", graph.Attrs{"dtype": x.DType(), "seed": seed(n)}, x)[0]
+	return one(n.Cast(n.Op("lt", nil, random, x), dtype))
 }
 
 // multinomial converts Multinomial, which samples classes from unnormalized log-probabilities. It compares uniform
@@ -210,12 +211,12 @@ func multinomial(n *node) []*value {
 	if len(sizes) != 2 || sizes[1].Same(sym.Int{}) || count < 0 {
 		n.Failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(sizes), count)
 	}
-	sums := n.Op("cumsum", graph.Attrs{"dim": 1}, n.Op("softmax", graph.Attrs{"dim": 1}, x))
-	draw := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.DType(),
+	cumulative := n.Op("cumsum", graph.Attrs{"dim": 1}, n.Op("softmax", graph.Attrs{"dim": 1}, x))
+	random := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.DType(),
 		"seed": seed(n)})[0]
-	// The class is the number of cumulative sums that are at most the random number, limited to the last class, because
-	// rounding may leave the last sum below 1.
-	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, sums), draw)
+	// The class is the number of cumulative sums that are at most the random number. It is limited to the last class,
+	// because rounding may leave the last sum below 1. The comparison has shape [batch, samples, classes].
+	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, cumulative), random)
 	class := n.Op("sum", graph.Attrs{"dim": []int{2}}, below)
 	return one(n.Cast(atMost(n, class, sizes[1].Sub(sym.Of(1))), dtype))
 }

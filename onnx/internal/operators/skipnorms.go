@@ -11,38 +11,39 @@ import (
 const skipEpsilon = 1e-12
 
 // skipNorm returns the converter of SkipLayerNormalization or SkipSimplifiedLayerNormalization: it normalizes the sum
-// of operand 0, operand 1 (the skip connection), and an optional bias, the operand with index `bias`. The last output
-// is the sum. Outputs 1 and 2, statistics for training, are not supported.
-func skipNorm(bias int, normalize func(n *node, sum *value, eps float64) *value) converter {
+// of operand 0, operand 1 (the skip connection), and an optional bias, the operand with index biasOperand. Output 3 is
+// the sum. Outputs 1 and 2, statistics for training, are not supported.
+func skipNorm(biasOperand int, normalize func(n *node, sum *value, eps float64) *value) converter {
 	return func(n *node) []*value {
 		sum := n.Op("add", nil, n.Operand(0), n.Operand(1))
-		if b := n.OperandOrNil(bias); b != nil {
-			sum = n.Op("add", nil, sum, b)
+		if bias := n.OperandOrNil(biasOperand); bias != nil {
+			sum = n.Op("add", nil, sum, bias)
 		}
 		return []*value{normalize(n, sum, n.Float("epsilon", skipEpsilon)), nil, nil, sum}
 	}
 }
 
-// normalizedSkip is a layer normalization over the last dimension, with operands 2 and 3 as weight and bias.
-func normalizedSkip(n *node, sum *value, eps float64) *value {
+// layerNormOfSum applies a layer normalization over the last dimension, with operands 2 and 3 as weight and bias.
+func layerNormOfSum(n *node, sum *value, eps float64) *value {
 	return layerNorm(n, sum, n.Operand(2), n.OperandOrNil(3), n.Rank(sum)-1, eps)
 }
 
-// simplifiedSkip divides by the root mean square of the last dimension, and multiplies by operand 2.
-func simplifiedSkip(n *node, sum *value, eps float64) *value {
+// rmsNormOfSum divides the sum by its root mean square over the last dimension, and multiplies by operand 2.
+func rmsNormOfSum(n *node, sum *value, eps float64) *value {
 	return rmsNorm(n, sum, n.Operand(2), n.Rank(sum)-1, eps)
 }
 
 // embedLayerNormalization converts EmbedLayerNormalization: it adds embeddings of words, positions and (optionally)
-// segments, and normalizes the sum. Operands 0, 1 and 8 are the indices in the tables, operands 2 to 4. The second
-// output is the number of words that the mask (operand 7) keeps in each row, or 0 without a mask; the third is the sum.
+// segments, and normalizes the sum. Operands 0, 8 and 1 are the indices of words, positions and segments; operands 2, 3
+// and 4 are the tables of their embeddings. Operands 5 and 6 are the weight and the bias of the normalization. Output 1
+// is the number of words in each row for which the mask (operand 7) is 1, or 0 without a mask. Output 2 is the sum.
 func embedLayerNormalization(n *node) []*value {
 	ids := n.Operand(0)
 	if n.Rank(ids) != 2 {
 		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(ids))
 	}
-	segments, table := n.OperandOrNil(1), n.OperandOrNil(4)
-	if (segments == nil) != (table == nil) {
+	segments, segmentTable := n.OperandOrNil(1), n.OperandOrNil(4)
+	if (segments == nil) != (segmentTable == nil) {
 		n.Failf("segment_ids (operand 1) and segment_embedding (operand 4) must be used together")
 	}
 	sizes := n.SymShape(ids)
@@ -54,14 +55,14 @@ func embedLayerNormalization(n *node) []*value {
 	}
 	sum = n.Op("add", nil, sum, embed(n.Operand(3), positions))
 	if segments != nil {
-		sum = n.Op("add", nil, sum, embed(table, segments))
+		sum = n.Op("add", nil, sum, embed(segmentTable, segments))
 	}
 	out := []*value{layerNorm(n, sum, n.Operand(5), n.Operand(6), 2, n.Float("epsilon", skipEpsilon)), nil, sum}
 	switch mask := n.OperandOrNil(7); {
 	case !n.IsOutputUsed(1):
 	case mask != nil:
-		kept := n.Cast(n.Op("eq", nil, mask, 1), tensor.Int32)
-		out[1] = n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Int32}, kept)
+		isUnmasked := n.Cast(n.Op("eq", nil, mask, 1), tensor.Int32)
+		out[1] = n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Int32}, isUnmasked)
 	default:
 		out[1] = n.Op("zeros", graph.Attrs{"size": n.SizesAttr(sizes[0]), "dtype": tensor.Int32})
 	}
@@ -69,14 +70,14 @@ func embedLayerNormalization(n *node) []*value {
 }
 
 // groupNorm converts GroupNorm, whose operand and result have the channels last unless the attribute channels_last is
-// 0. activation 1 applies x*sigmoid(x) to the result.
+// 0. The attribute activation is 0 or 1; 1 applies x*sigmoid(x) to the result.
 func groupNorm(n *node) []*value {
 	x := n.Operand(0)
 	if n.Rank(x) != 4 {
 		n.Failf("operand 0 has %d dimensions, want 4", n.Rank(x))
 	}
-	last := n.Flag("channels_last", true)
-	if last {
+	isChannelsLast := n.Flag("channels_last", true)
+	if isChannelsLast {
 		x = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 1, 2}}, x)
 	}
 	groups := checkedGroups(n, x, n.Int("groups", 0))
@@ -89,7 +90,7 @@ func groupNorm(n *node) []*value {
 	default:
 		n.Failf("activation %d is not supported", activation)
 	}
-	if last {
+	if isChannelsLast {
 		normalized = n.Op("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, normalized)
 	}
 	return one(normalized)
@@ -106,8 +107,8 @@ func checkedGroups(n *node, x *value, groups int) int {
 	return groups
 }
 
-// microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Its angles are rows of tables, selected by
-// positions. Operand 1 has all positions, or only the first.
+// microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Operands 2 and 3 are tables with the cosines and
+// sines of the angles, with a row for each position. Operand 1 has all positions, or only the first one.
 func microsoftRotaryEmbedding(n *node) []*value {
 	if n.Flag("is_packed_batching", false) {
 		n.Failf("attribute is_packed_batching is not supported")

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators that process a sequence in several calls. Their operands include the state after the
-// positions of the earlier calls.
+// This file converts operators that process a sequence in several calls, some positions in each call. One operand is
+// the state after the positions of the earlier calls.
 
 // tensorScatter converts TensorScatter, which writes an update into a cache along an axis. The update of a row of the
 // batch starts at the row's position in operand 2, or at 0 without this operand. In mode circular, positions are taken
@@ -32,7 +32,8 @@ func tensorScatter(n *node) []*value {
 		positions = n.Op("unsqueeze", graph.Attrs{"dim": 0}, positions)
 	}
 	if mode == "circular" {
-		positions = n.Op("remainder", nil, positions, n.SizeOperand(n.SymShape(cache)[axis].Max(sym.Of(1))))
+		cacheSize := n.SymShape(cache)[axis].Max(sym.Of(1)) // at least 1: a remainder by 0 is undefined
+		positions = n.Op("remainder", nil, positions, n.SizeOperand(cacheSize))
 	}
 	// positions, [batch or 1, update positions], is broadcast to the shape of the update.
 	sizes := make([]sym.Int, rank)
@@ -45,8 +46,8 @@ func tensorScatter(n *node) []*value {
 }
 
 // causalConv converts CausalConvWithState: a depthwise convolution of [batch, channels, positions] over each position
-// and the kernel-1 positions before it. These come from operand 3, the state, and are 0 without it. The second output
-// is the next state: the last kernel-1 positions of the operand, with the state before it.
+// and the kernel-1 positions before it. The kernel-1 positions before operand 0 are the state (operand 3), or zeros if
+// it is absent. Output 1 is the next state: the last kernel-1 positions of the state followed by operand 0.
 func causalConv(n *node) []*value {
 	x, weight, past := n.Operand(0), n.Operand(1), n.OperandOrNil(3)
 	if n.Rank(x) != 3 || n.Rank(weight) != 3 {
@@ -58,6 +59,7 @@ func causalConv(n *node) []*value {
 	} else {
 		x = padded(n, x, []sym.Int{{}, {}, stateLength}, make([]sym.Int, 3), 0)
 	}
+	// The channels are known from the weight or from x.
 	channels := n.SymShape(weight)[:1]
 	if _, known := channels[0].Known(); !known {
 		channels = n.SymShape(x)[1:2]
@@ -83,14 +85,14 @@ func causalConv(n *node) []*value {
 type linearRule struct {
 	decays   bool    // the state is multiplied by exp(decay) before each position (update rules gated, gated_delta)
 	corrects bool    // the value that the state gives for the key is subtracted (update rules delta, gated_delta)
-	groups   int     // query heads for each head of keys
-	scale    float64 // of the result
+	groups   int     // number of query heads that share a head of keys and values
+	scale    float64 // factor of the result
 }
 
 // linearAttention converts LinearAttention to a scan over positions. The state of a head is a matrix, to which each
 // position adds the outer product of its key and its value. Operands 0 to 5 are queries, keys, values, and optionally
-// the state, decay and beta. The outputs are the results of all positions and the last state. All is computed in
-// float32.
+// the state, decay and beta. The outputs are the results of all positions and the last state. Everything is
+// computed in float32.
 func linearAttention(n *node) []*value {
 	q, k, v := n.Operand(0), n.Operand(1), n.Operand(2)
 	for i, x := range []*value{q, k, v} {
@@ -114,13 +116,14 @@ func linearAttention(n *node) []*value {
 		n.Failf("operands 4 (decay) and 5 (beta) do not suit the update_rule")
 	}
 	split := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
+	// rows are the values that the scan divides by position: see step.
 	rows := []*value{split(q, heads), split(k, kvHeads), split(v, kvHeads)}
 	if rule.scale == 0 { // the default: 1/sqrt(size of a head)
-		size := n.SymShape(rows[0])[3:]
-		if _, known := size[0].Known(); !known {
-			size = n.SymShape(rows[1])[3:]
+		headSize := n.SymShape(rows[0])[3:] // of a query; a key has the same size
+		if _, known := headSize[0].Known(); !known {
+			headSize = n.SymShape(rows[1])[3:]
 		}
-		rule.scale = 1 / math.Sqrt(float64(max(n.KnownNumbers("the size of a head", size)[0], 1)))
+		rule.scale = 1 / math.Sqrt(float64(max(n.KnownNumbers("the size of a head", headSize)[0], 1)))
 	}
 	if rule.decays {
 		rows = append(rows, split(n.Operand(4), kvHeads))
@@ -129,19 +132,19 @@ func linearAttention(n *node) []*value {
 		beta := n.Cast(n.Operand(5), tensor.Float32)
 		rows = append(rows, n.Op("unsqueeze", graph.Attrs{"dim": 3}, beta))
 	}
-	dtype, state := q.DType(), n.OperandOrNil(3)
+	stateDType, state := q.DType(), n.OperandOrNil(3)
 	if state == nil {
 		// [batch, heads, elements of a key, elements of a value]
 		sizes, valueSize := n.SymShape(rows[1]), n.SymShape(rows[2])[3]
 		size := n.SizesAttr(sizes[0], sizes[2], sizes[3], valueSize)
 		state = n.Op("zeros", graph.Attrs{"size": size, "dtype": tensor.Float32})
 	} else {
-		dtype, state = state.DType(), n.Cast(state, tensor.Float32)
+		stateDType, state = state.DType(), n.Cast(state, tensor.Float32)
 	}
-	out := n.ScanRows(state, rows, rule.step)
+	out := n.ScanRows(state, rows, rule.step) // the last state, and the results of step for all positions
 	y := n.Op("mul", nil, out[1], rule.scale)
-	sizes, size := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
-	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], size), q.DType()), n.Cast(out[0], dtype)}
+	sizes, rowSize := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
+	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(out[0], stateDType)}
 }
 
 // step returns the state after a position, and the result of the position. rows are tensors [batch, heads, elements]:
@@ -154,7 +157,7 @@ func linearAttention(n *node) []*value {
 func (rule linearRule) step(n *node, state *value, rows []*value) (*value, *value) {
 	column := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 3}, x) }
 	row := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 2}, x) }
-	q, k, v, rest := rows[0], rows[1], rows[2], rows[3:]
+	q, k, v, rest := rows[0], rows[1], rows[2], rows[3:] // rest: decay and beta, if the rule uses them
 	if rule.decays {
 		state = n.Op("mul", nil, state, column(n.Op("exp", nil, rest[0])))
 		rest = rest[1:]

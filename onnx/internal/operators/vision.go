@@ -41,14 +41,14 @@ func resize(n *node) []*value {
 	return one(n.Op("resize", attrs, x).WithRank(n.Rank(x)))
 }
 
-// setOldModes sets the modes that Upsample, and Resize in operator set 10, always use.
+// setOldModes sets in attrs the modes that Upsample, and Resize in operator set 10, always use. It returns attrs.
 func setOldModes(n *node, attrs graph.Attrs) graph.Attrs {
 	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "floor"
 	return attrs
 }
 
-// resizeByScales resizes x by scales, one for each dimension or each of the attribute axes: by an upsampling op if one
-// is equivalent, and otherwise by the op resize.
+// resizeByScales resizes x by scales, one for each dimension or, if there is an attribute axes, for each of the axes.
+// It uses an upsampling op of aten if one is equivalent, and otherwise the op resize.
 func resizeByScales(n *node, x *value, attrs graph.Attrs, scales *value) *value {
 	attrs["scales"] = floatsAttr(n, scales)
 	if list, ok := attrs["scales"].([]float64); ok {
@@ -67,6 +67,7 @@ func floatsAttr(n *node, x *value) any {
 	if x.Data().Numel() > convert.FoldLimit {
 		n.Failf("%q has %d elements, want at most %d", x.Name(), x.Data().Numel(), convert.FoldLimit)
 	}
+	// The shortest decimal of a float32, such as 0.1 instead of 0.10000000149, makes graphs readable.
 	out := make([]float64, 0, x.Data().Numel())
 	list, _ := tensor.ToSlice[float32](x.Data().CopyTo(tensor.New(tensor.Float32, x.Data().Shape...))) // the dtype matches
 	for _, f := range list {
@@ -76,8 +77,8 @@ func floatsAttr(n *node, x *value) any {
 }
 
 // upsampleOp applies an upsampling op of aten, which resizes the last two dimensions of [N, C, H, W]. It returns nil if
-// no such op is equivalent, or a given size of the result is or may be below 2. scales is nil if sizes are given; sizes
-// is nil if scales are given or the sizes depend on data.
+// no such op is equivalent, or if a given height or width of the result may be below 2. scales is nil if sizes are
+// given. sizes is nil if scales are given or the sizes depend on data.
 func upsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
 	inputSizes := n.TrySymShape(x)
 	if len(inputSizes) != 4 || attrs["axes"] != nil || !x.DType().IsFloat() || attrs["antialias"] == true ||
@@ -158,21 +159,21 @@ func affineGrid(n *node) []*value {
 // roiAlign converts RoiAlign. In the op, the first element of each region is the index of its image (operand 2). By
 // default, coordinates are shifted by half a pixel from operator set 16 on, and not before.
 func roiAlign(n *node) []*value {
-	x, rois, batch := n.Operand(0), n.Operand(1), n.Operand(2)
-	column := n.Op("unsqueeze", graph.Attrs{"dim": 1}, n.Cast(batch, rois.DType())).WithRank(2)
+	x, rois, imageIndex := n.Operand(0), n.Operand(1), n.Operand(2)
+	column := n.Op("unsqueeze", graph.Attrs{"dim": 1}, n.Cast(imageIndex, rois.DType())).WithRank(2)
 	rois = convertLike(n, n.Op("cat", graph.Attrs{"dim": 1}, column, rois).WithRank(2), x)
-	mode := "half_pixel"
+	defaultMode := "half_pixel"
 	if n.Opset < 16 {
-		mode = "output_half_pixel"
+		defaultMode = "output_half_pixel"
 	}
 	attrs := graph.Attrs{"spatial_scale": n.Float("spatial_scale", 1), "pooled_height": n.Int("output_height", 1),
 		"pooled_width": n.Int("output_width", 1), "sampling_ratio": n.Int("sampling_ratio", 0),
-		"mode": n.Text("mode", "avg"), "aligned": n.Text("coordinate_transformation_mode", mode) == "half_pixel"}
+		"mode": n.Text("mode", "avg"), "aligned": n.Text("coordinate_transformation_mode", defaultMode) == "half_pixel"}
 	return one(n.Op("roi_align", attrs, x, rois).WithRank(4))
 }
 
-// nonMaxSuppression converts NonMaxSuppression. The optional operands 2 to 4 become attributes: the first is an
-// integer, the thresholds are floats. The number of rows of the result, which has 3 columns, depends on data.
+// nonMaxSuppression converts NonMaxSuppression. The optional operands 2 to 4 become attributes: operand 2 is an
+// integer, the thresholds are floats. The result has 3 columns. Its number of rows depends on data.
 func nonMaxSuppression(n *node) []*value {
 	attrs := graph.Attrs{"center_point_box": n.Int("center_point_box", 0)}
 	for i, name := range []string{"max_output_boxes_per_class", "iou_threshold", "score_threshold"} {
