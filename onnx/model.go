@@ -19,7 +19,7 @@ import (
 // Model is an ONNX model before its conversion. It is not safe for concurrent use.
 type Model struct{ model *convert.Model }
 
-// Options configure a conversion. Sizes given in the options become numbers in the graph.
+// Options configure a conversion. Symbols whose sizes are given in Dims or Shapes become numbers in the graph.
 type Options struct {
 	// Dims gives sizes of symbols, by their names or by the model's dim_params: see [Model.Symbol].
 	Dims map[string]int
@@ -146,7 +146,7 @@ func (m *Model) Symbol(name string) string {
 }
 
 // Sizes returns a new map from symbols to sizes. The keys of `given` are symbols or dim_params: see [Model.Symbol]. It
-// is an error to give both names of a symbol.
+// is an error to give a size both for a symbol and for its dim_param.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	if m == nil {
 		m = &Model{}

@@ -17,9 +17,9 @@ import (
 // Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx".
 type Operators map[string]map[string]Converter
 
-// Converter returns the outputs of an operator's node. Unused outputs at the end may be omitted. A Converter may be
-// called several times for one node, because a model is converted for several sizes. Every call must give the same
-// result. [As] returns a Converter for an operator that equals an op.
+// Converter converts a node of an operator, and returns the values of the node's outputs. Unused outputs at the end may
+// be omitted. A Converter may be called several times for one node, because a model is converted for several sizes.
+// Every call must give the same result. [As] returns a Converter for an operator that equals an op.
 type Converter func(n Node) ([]Value, error)
 
 // As returns the Converter of an operator that equals an op of the graph's catalogue. The op must have the same
@@ -41,7 +41,7 @@ func As(op string) Converter {
 // Node is a node of a model, the argument of a [Converter]. It is valid until the Converter returns.
 type Node struct {
 	node     *convert.Node
-	returned *bool // whether the Converter has returned
+	returned *bool // whether the Converter has returned; copies of the Node share it
 }
 
 // Value is a value of a model during its conversion. The zero Value is an omitted operand.
@@ -96,9 +96,9 @@ func (n Node) Attrs() (graph.Attrs, error) {
 	return n.node.AllAttrs()
 }
 
-// Apply applies an op of the graph's catalogue and returns its results. An operand is a [Value], a number, a bool, a
-// tensor, or nil if omitted. If all operands are small constants, the results are constants, and the graph is not
-// changed. For an op with a variable number of results, Apply returns one result for each output of the node.
+// Apply adds an op of the graph's catalogue to the graph and returns its results. An operand is a [Value], a number, a
+// bool, a tensor, or nil if omitted. If all operands are small constants, the results are constants, and the graph is
+// not changed. For an op with a variable number of results, Apply returns one result for each output of the node.
 func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
 	if n.node == nil {
 		return nil, errNoNode
@@ -136,7 +136,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	return out, nil
 }
 
-// IsPresent reports whether the operand is present.
+// IsPresent reports whether v is a value. It returns false for an omitted operand.
 func (v Value) IsPresent() bool { return v.val != nil }
 
 // DType returns the dtype. It returns [tensor.Invalid] if the dtype is not known before the graph runs, or if the value

@@ -10,9 +10,11 @@ import (
 
 // SupportedOperator is an operator that can be imported.
 type SupportedOperator struct {
-	Domain, Name string   // the default domain is ""
-	Since        int      // the first version of the domain's operator set that has the operator
-	Restrictions []string // the calls that are rejected, besides calls with unsupported element types
+	Domain, Name string // the default domain is ""
+	Since        int    // the first version of the domain's operator set that has the operator
+	// Restrictions describes the nodes that are accepted ("scale 1") or rejected ("no g_idx"). Unsupported element types
+	// are not listed.
+	Restrictions []string
 }
 
 // SupportedOperators lists the operators of this package and of o, sorted by domain and name. [SupportedOperator.Since]
@@ -81,8 +83,7 @@ var operatorsSince = map[int]string{
 	28: "SwiGLU",
 }
 
-// restrictions describes, by domain and name of the operator, the calls that are accepted ("scale 1") or rejected ("no
-// g_idx").
+// restrictions has [SupportedOperator.Restrictions] by domain and name of the operator.
 var restrictions = map[string][]string{
 	"Constant":         {"no sparse tensors"},
 	"DeformConv":       {"two spatial dimensions, padded alike on both sides"},

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/onnx/internal/operators"
 )
 
-// domains has the converters of each domain, by operator name.
+// domains has the converters by domain and operator name.
 var domains = map[string]map[string]convert.Converter{"": operators.Standard, microsoftDomain: operators.Microsoft,
 	mlDomain: ml.Table}
 
@@ -16,7 +16,8 @@ const microsoftDomain = "com.microsoft"
 // mlDomain is the domain of classical machine learning: trees, linear models, support vector machines, encoders.
 const mlDomain = "ai.onnx.ml"
 
-// stringOperators has the operators that accept strings: see [convert.Table].
+// stringOperators has the operators that accept strings. The value is true if all int64 results are strings: see
+// [convert.Table].
 var stringOperators = map[string]bool{"If": false, "Loop": false,
 	"Identity": true, "Reshape": true, "Flatten": true,
 	"Squeeze": true, "Unsqueeze": true, "Transpose": true, "Expand": true, "Tile": true,

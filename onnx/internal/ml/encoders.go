@@ -30,7 +30,7 @@ func vocabulary(n *node, strings, integers string) (list *value, count int) {
 	return nil, 0
 }
 
-// checkText fails if only one of x and keys has strings.
+// checkText fails if one of x and keys has strings and the other has numbers.
 func checkText(n *node, x, keys *value) {
 	if x.HasStrings() != keys.HasStrings() {
 		kinds := map[bool]string{true: "strings", false: "numbers"}
@@ -54,12 +54,12 @@ func positionOf(n *node, x, keys *value) *value {
 			return y
 		}
 	}
-	list := floatsOf(n, keys.Data())
+	numbers := floatsOf(n, keys.Data())
 	tree, positions := &treeEnsemble{roots: []treeRef{0}}, map[float64]int{}
-	nanPosition := len(list)
-	for i, key := range list {
+	nanPosition := len(numbers)
+	for i, key := range numbers {
 		switch {
-		case key != key:
+		case key != key: // NaN
 			nanPosition = i
 		case keys.DType().IsIntegral(false) && math.Abs(key) >= 1<<53: // float64 does not represent all integers
 			n.Failf("key %d is not supported: want less than 2^53 in absolute value", int(key))
@@ -67,7 +67,7 @@ func positionOf(n *node, x, keys *value) *value {
 			positions[key] = i
 		}
 	}
-	tree.branches, tree.leaves = searchTree(positions, len(list), nanPosition)
+	tree.branches, tree.leaves = searchTree(positions, len(numbers), nanPosition)
 	tree.describe = func(treeRef) string { return "the list of keys" }
 	column := n.Op("reshape", graph.Attrs{"shape": []int{-1, 1}}, n.Cast(x, tensor.Float64))
 	operands := append([]any{column}, tree.operands(n, tensor.Float64, 1, 1)...)
@@ -91,8 +91,8 @@ func sizeAttrs(n *node, x *value) []any {
 }
 
 // positionInTable is [positionOf] for int64 elements and keys in a small range. It returns nil for other keys. The
-// table has the position of each integer from least-1 to most+1; the first and the last entry, of no key, serve all
-// integers beyond.
+// table has an entry for each integer from least-1 to most+1. The first and the last entry belong to no key; smaller
+// and greater integers are clamped to them.
 func positionInTable(n *node, x *value, keys []int) *value {
 	least, most := slices.Min(keys), slices.Max(keys)
 	if least == math.MinInt || most == math.MaxInt || uint(most-least) > uint(maxSpread*(len(keys)+64)) {
@@ -109,6 +109,7 @@ func positionInTable(n *node, x *value, keys []int) *value {
 // searchTree returns a decision tree that searches for an element among keys. keys maps each key to its position. The
 // weight of a leaf is the position of the element, `missing` if the element is not a key, or `nan` if it is NaN.
 func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, leaves [][]leafWeight) {
+	// leaf adds a leaf. Its reference is the complement of its index, so that it differs from those of branches.
 	leaf := func(position int) treeRef {
 		leaves = append(leaves, []leafWeight{{0, float64(position)}})
 		return ^treeRef(len(leaves) - 1)
@@ -118,6 +119,7 @@ func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, 
 		sorted = append(sorted, k)
 	}
 	slices.Sort(sorted)
+	// search adds the branches for the keys sorted[low] to sorted[high], and returns the first of them.
 	var search func(low, high int) treeRef
 	search = func(low, high int) treeRef {
 		i := treeRef(len(branches))
@@ -130,7 +132,7 @@ func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, 
 		branches[i] = treeBranch{mode: branchLEQ, value: sorted[middle], yes: search(low, middle), no: search(middle+1, high)}
 		return i
 	}
-	branches = append(branches, treeBranch{})
+	branches = append(branches, treeBranch{}) // the root, which is set below
 	// The root separates NaN: x <= infinity is false only for NaN.
 	isNumber := treeBranch{mode: branchLEQ, value: math.Inf(1), no: leaf(nan)}
 	if len(sorted) > 0 {
@@ -142,7 +144,7 @@ func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, 
 	return branches, leaves
 }
 
-// valuesAt returns elements of a constant vector, with the shape of positions.
+// valuesAt returns the elements of a constant vector at the given positions, in the shape of positions.
 func valuesAt(n *node, values, positions *value) *value {
 	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
 }
@@ -160,17 +162,18 @@ func translated(n *node, x, keys, values, def *value) *value {
 	return valuesAt(n, n.MarkStrings(all, values.HasStrings()), positionOf(n, x, keys))
 }
 
-// labelList reads keys or values of LabelEncoder from one of four attributes. kind is the suffix of the attribute.
-func labelList(n *node, prefix string) (list *value, kind string) {
+// labelList reads the keys or the values of LabelEncoder from one of four attributes, whose names are the prefix, keys
+// or values, and a suffix. It returns the suffix of the attribute that is given.
+func labelList(n *node, prefix string) (list *value, givenSuffix string) {
 	for _, suffix := range []string{"_strings", "_int64s", "_floats", "_tensor"} {
 		a := n.RawAttr(prefix + suffix)
 		if a == nil {
 			continue
 		}
 		if list != nil {
-			n.Failf("attributes %q and %q exclude each other", prefix+kind, prefix+suffix)
+			n.Failf("attributes %q and %q exclude each other", prefix+givenSuffix, prefix+suffix)
 		}
-		switch kind = suffix; suffix {
+		switch givenSuffix = suffix; suffix {
 		case "_strings":
 			texts, _ := n.Strings(prefix + suffix)
 			list = n.StringCodes(texts...)
@@ -188,7 +191,7 @@ func labelList(n *node, prefix string) (list *value, kind string) {
 	if list == nil {
 		n.Failf("the attributes %s_* are missing", prefix)
 	}
-	return list, kind
+	return list, givenSuffix
 }
 
 // tensorValue returns a tensor attribute as a constant.
@@ -213,16 +216,17 @@ func labelEncoder(n *node) []*value {
 		return one(textsAndInts(n, x, list, convert.IntVector(positions...)))
 	}
 	keys, _ := labelList(n, "keys")
-	values, kind := labelList(n, "values")
-	def := values // for values of another type, which translated rejects unless there is a single one
+	values, valuesSuffix := labelList(n, "values")
+	// If no case sets def, it remains values, which translated rejects unless there is a single value.
+	def := values
 	switch {
 	case n.HasAttr("default_tensor"):
 		def = tensorValue(n, "default_tensor")
 	case values.HasStrings():
 		def = n.StringCodes(n.Text("default_string", "_Unused"))
-	case values.DType().IsFloat():
-		def = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType()) // -0
-	case kind == "_int64s" || values.DType().IsIntegral(false):
+	case values.DType().IsFloat(): // the standard's default is -0
+		def = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType())
+	case valuesSuffix == "_int64s" || values.DType().IsIntegral(false):
 		def = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
 	}
 	return one(translated(n, x, keys, values, def))
@@ -236,15 +240,16 @@ func textsAndInts(n *node, x, texts, integers *value) *value {
 	return translated(n, x, integers, texts, n.StringCodes(n.Text("default_string", "_Unused")))
 }
 
-// categoryMapper converts CategoryMapper.
+// categoryMapper converts CategoryMapper, which maps strings to integers or integers to strings.
 func categoryMapper(n *node) []*value {
 	texts, _ := n.Strings("cats_strings")
 	integers, _ := n.Ints("cats_int64s")
 	return one(textsAndInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
 }
 
-// oneHotEncoder adds a dimension with 1 at the position of the category, and 0 elsewhere. An unknown category gives
-// zeros only or, if the attribute zeros is 0, an error of one_hot.
+// oneHotEncoder converts OneHotEncoder: it adds a last dimension with 1 at the position of the category, and 0
+// elsewhere. An unknown category gives only zeros. If the attribute zeros is 0, the op one_hot rejects it when the
+// graph runs.
 func oneHotEncoder(n *node) []*value {
 	x := n.Operand(0)
 	list, count := vocabulary(n, "cats_strings", "cats_int64s")
@@ -259,7 +264,7 @@ func oneHotEncoder(n *node) []*value {
 	return one(n.Cast(n.Op("eq", nil, column, n.IndexVector(sym.Of(count))), tensor.Float32))
 }
 
-// scaler converts Scaler: (x - offset) * scale, with one number or a number for each column.
+// scaler converts Scaler: (x - offset) * scale. offset and scale are one number, or a number for each column.
 func scaler(n *node) []*value {
 	x := n.Cast(n.Operand(0), tensor.Float32)
 	for _, step := range []struct{ attr, op string }{{"offset", "sub"}, {"scale", "mul"}} {
@@ -270,7 +275,8 @@ func scaler(n *node) []*value {
 	return one(x)
 }
 
-// perColumn returns a constant with one number, or with a number for each column of x.
+// perColumn returns a constant with the elements of list: one number, or a number for each column of x. name is the
+// attribute of the list.
 func perColumn(n *node, name string, list []float64, x *value) *value {
 	sizes := n.Sizes(x)
 	if len(sizes) == 0 {
@@ -374,7 +380,7 @@ func arrayFeatureExtractor(n *node) []*value {
 }
 
 // mapValues returns a row [1, count] with the values of a map for a list of `count` keys. The map is two vectors, its
-// keys and their values. Entry i of the row is the sum of the values whose keys equal list[i], or 0 without such a key.
+// keys and their values. Entry i of the row is the sum of the values whose keys equal list[i], or 0 if no key does.
 func mapValues(n *node, keys, values, list *value, count int) *value {
 	checkText(n, keys, list)
 	if values.HasStrings() {
@@ -414,21 +420,22 @@ func castMap(n *node) []*value {
 	default:
 		n.Failf("map_form %q is not supported", form)
 	}
-	to := n.Text("cast_to", "TO_FLOAT")
+	castTo := n.Text("cast_to", "TO_FLOAT")
 	switch {
-	case (to == "TO_STRING") != converted.HasStrings():
-		n.Failf("cast_to %q is not supported for these values", to)
-	case to == "TO_FLOAT":
+	case (castTo == "TO_STRING") != converted.HasStrings():
+		n.Failf("cast_to %q is not supported for these values", castTo)
+	case castTo == "TO_FLOAT":
 		converted = n.Cast(converted, tensor.Float32)
-	case to == "TO_INT64":
+	case castTo == "TO_INT64":
 		converted = n.Cast(converted, tensor.Int64)
-	case to != "TO_STRING":
-		n.Failf("cast_to %q is not supported", to)
+	case castTo != "TO_STRING":
+		n.Failf("cast_to %q is not supported", castTo)
 	}
 	return one(converted)
 }
 
-// zipMap makes each row a map. The maps are a result only: see [convert.Maps].
+// zipMap converts ZipMap, which makes each row a map from the class labels to the elements of the row. The maps can
+// only be a result of the model: see [convert.Maps].
 func zipMap(n *node) []*value {
 	x := n.Operand(0)
 	if n.Rank(x) == 1 {

@@ -25,8 +25,8 @@ const (
 	tensorRawData    protowire.Number = 9
 )
 
-// errUnexpected is the error for a message that is truncated or has unexpected fields. On this error, readModel reads
-// the whole file and reports the mistake.
+// errUnexpected is the error for a message that is truncated or has unexpected fields. On this error, readModel decodes
+// the whole file at once, which either succeeds or reports the mistake.
 var errUnexpected = errors.New("not the fields of a model")
 
 // readAhead is the number of bytes that are read at a time outside the data of weights.
@@ -74,7 +74,8 @@ func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFu
 
 // bytes returns the bytes of a span. The slice is valid until the next call of bytes.
 func (w *wire) bytes(s span) ([]byte, error) {
-	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) { // read ahead, but not beyond the file
+	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) { // not all in buf
+		// Read ahead, but not beyond the end of the file.
 		n := min(max(s.len(), readAhead), w.size-s.begin)
 		if cap(w.buf) < n {
 			w.buf = make([]byte, n)
@@ -101,27 +102,27 @@ func readFull(src io.ReaderAt, b []byte, offset int) error {
 }
 
 // fields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take reports
-// whether it has processed the field. rest has the encoding of all other fields.
+// whether it has processed the field. rest has the encoded fields that take has not processed.
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
-	const longest = 20 // maximum size of a tag and a number after it
+	const maxHead = 20 // maximum size in bytes of a tag and a varint after it: 10 bytes each
 	for offset := s.begin; offset < s.end; {
 		interrupt.Check(w.ctx)
-		head, err := w.bytes(span{offset, min(offset+longest, s.end)})
+		head, err := w.bytes(span{offset, min(offset+maxHead, s.end)})
 		if err != nil {
 			return nil, err
 		}
-		number, kind, tag := protowire.ConsumeTag(head)
-		if tag < 0 {
+		number, kind, tagSize := protowire.ConsumeTag(head)
+		if tagSize < 0 {
 			return nil, errUnexpected
 		}
 		end := offset
 		if kind == protowire.BytesType {
-			n, length := protowire.ConsumeVarint(head[tag:])
-			if length < 0 || n > uint64(s.end-offset-tag-length) {
+			n, lengthSize := protowire.ConsumeVarint(head[tagSize:])
+			if lengthSize < 0 || n > uint64(s.end-offset-tagSize-lengthSize) {
 				return nil, errUnexpected
 			}
-			// the field is: tag, length n of the value, value
-			value := span{offset + tag + length, offset + tag + length + int(n)}
+			// The field is: the tag, the length n of the value, the value.
+			value := span{offset + tagSize + lengthSize, offset + tagSize + lengthSize + int(n)}
 			end = value.end
 			taken, err := take(number, value)
 			if err != nil {
@@ -132,11 +133,11 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 				continue
 			}
 		} else {
-			n := protowire.ConsumeFieldValue(number, kind, head[tag:])
+			n := protowire.ConsumeFieldValue(number, kind, head[tagSize:])
 			if kind == protowire.StartGroupType || n < 0 {
 				return nil, errUnexpected
 			}
-			end += tag + n
+			end += tagSize + n
 		}
 		field, err := w.bytes(span{offset, end})
 		if err != nil {
@@ -212,9 +213,10 @@ type StorageFunc = func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, 
 // minStorage is the minimum size in bytes of a large weight, which a StorageFunc may read.
 const minStorage = 16 << 10
 
-// weights reads the raw data of the initializers, each into its own memory, or into that of w.storage.
+// weights reads the raw data of the initializers, each into its own memory. If w.storage is set, it provides the data
+// of large weights.
 func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
-	var list []piece
+	var list []piece // of the weights that w.storage does not provide
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
 	var lock sync.Mutex
 	var group errgroup.Group

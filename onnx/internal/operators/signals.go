@@ -120,8 +120,8 @@ func melWeightMatrix(n *node) []*value {
 	}
 	left, centre, right := edgesOf(0, -2), edgesOf(1, -1), edgesOf(2, nil)
 	nyquistBin := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
-	bins := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, nyquistBin, 1)), "dtype": tensor.Float64}).WithType(
-		tensor.Float64, 1)
+	bins := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, nyquistBin, 1)),
+		"dtype": tensor.Float64}).WithType(tensor.Float64, 1)
 	bin := n.Reshape(bins, -1, 1) // broadcasts to [bins, bands]
 	and := func(a, b *value) *value { return n.Op("logical_and", nil, a, b) }
 	rising := apply("div", apply("sub", bin, left), apply("sub", centre, left))
@@ -194,8 +194,8 @@ func bernoulli(n *node) []*value {
 	if dtype == tensor.Invalid {
 		dtype = x.DType()
 	}
-	random := n.Emit("rand_like", graph.Attrs{"dtype": x.DType(), "seed": seed(n)}, x)[0]
-	return one(n.Cast(n.Op("lt", nil, random, x), dtype))
+	uniform := n.Emit("rand_like", graph.Attrs{"dtype": x.DType(), "seed": seed(n)}, x)[0]
+	return one(n.Cast(n.Op("lt", nil, uniform, x), dtype))
 }
 
 // multinomial converts Multinomial, which samples classes from unnormalized log-probabilities. It compares uniform
@@ -212,11 +212,11 @@ func multinomial(n *node) []*value {
 		n.Failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(sizes), count)
 	}
 	cumulative := n.Op("cumsum", graph.Attrs{"dim": 1}, n.Op("softmax", graph.Attrs{"dim": 1}, x))
-	random := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.DType(),
+	uniform := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.DType(),
 		"seed": seed(n)})[0]
 	// The class is the number of cumulative sums that are at most the random number. It is limited to the last class,
 	// because rounding may leave the last sum below 1. The comparison has shape [batch, samples, classes].
-	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, cumulative), random)
+	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, cumulative), uniform)
 	class := n.Op("sum", graph.Attrs{"dim": []int{2}}, below)
 	return one(n.Cast(atMost(n, class, sizes[1].Sub(sym.Of(1))), dtype))
 }
