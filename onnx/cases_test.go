@@ -27,7 +27,7 @@ var knownFailures = map[string]string{
 // TestCases runs the packed cases of the ONNX project if they are present.
 func TestCases(t *testing.T) {
 	if _, err := os.Stat(casesDir); err != nil {
-		t.Skip("the ONNX project's cases are not at hand; TestVectors runs those of our own")
+		t.Skip("the ONNX project's cases are not in ../shared; TestVectors runs the project's own vectors")
 	}
 	passed, total := map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(casesDir, func(path string, d fs.DirEntry, err error) error {
@@ -99,7 +99,7 @@ func runCase(dir string) error {
 // compare fails if numbers differ by more than 1e-5 + 1e-3 times the expected number.
 func compare(got, want *tensor.Tensor) error {
 	if got == nil {
-		return fmt.Errorf("there is none")
+		return fmt.Errorf("the result is missing")
 	}
 	if !slices.Equal(got.Shape, want.Shape) || got.DType != want.DType &&
 		(got.DType != tensor.BFloat16 || want.DType != tensor.Uint16) {
@@ -124,6 +124,7 @@ func compare(got, want *tensor.Tensor) error {
 	return nil
 }
 
+// near is the condition of compare for numbers a and b, where d = a - b and b is expected.
 func near(d, a, b float64) bool {
 	return a == b || math.IsNaN(a) && math.IsNaN(b) || math.Abs(d) <= 1e-5+1e-3*math.Abs(b)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
-// leastConverted is the minimum number of vectors that are saved and loaded again.
+// leastConverted is the minimum number of test vectors that must be saved and loaded again.
 const leastConverted = 95
 
 // TestVectorsAsGraphFiles converts networks and control flow, and saves, loads and runs the graphs. Branches and bodies
@@ -32,15 +32,15 @@ func TestVectorsAsGraphFiles(t *testing.T) {
 		}
 		o := Options{Shapes: shapes}
 		if family == "sizes" {
-			o = Options{} // they stay open in the file
+			o = Options{} // the sizes stay symbolic in the file
 		}
 		g, err := m.Graph(o)
 		require.NoError(t, err, v.name)
 		path := filepath.Join(dir, "graph.json")
 		require.NoError(t, graphfile.SaveFile(path, g), v.name)
-		again, err := graphfile.Load(path, kernels.Lookup)
+		reloaded, err := graphfile.Load(path, kernels.Lookup)
 		if err == nil {
-			err = v.checkBound(again)
+			err = v.checkBound(reloaded)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", v.name, err)

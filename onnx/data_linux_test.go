@@ -14,16 +14,16 @@ import (
 func TestExternalDataIsNoPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	done := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
 		_, err := loadFrom(t, dir, externalModel("pipe", "0", "8"))
-		done <- err
+		result <- err
 	}()
 	select {
-	case err := <-done:
+	case err := <-result:
 		require.ErrorContains(t, err, "pipe: not a regular file")
 	case <-time.After(time.Minute):
-		t.Fatal("it waits")
+		t.Fatal("Open waits for a writer of the pipe")
 	}
 }
 

@@ -14,14 +14,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// groupsModel reshapes x, normalizes the result, and reshapes it to another shape.
+// groupsModel computes the negative of an instance normalization between two reshapes. x is reshaped to `there`, and
+// the normalized value to `back`. weight and bias have one element for each group.
 func groupsModel(batch any, channels int, there, back []int64, weight, bias []float32) *pb.ModelProto {
-	parts := int64(len(weight))
+	groups := int64(len(weight))
 	return model(17, &pb.GraphProto{
 		Input: infos(info("x", tFloat, batch, channels, 4, 5)),
 		Initializer: []*pb.TensorProto{int64s("there", []int64{3}, there...),
 			int64s("back", []int64{int64(len(back))}, back...),
-			floats("w", []int64{parts}, weight...), floats("b", []int64{parts}, bias...)},
+			floats("w", []int64{groups}, weight...), floats("b", []int64{groups}, bias...)},
 		Node: []*pb.NodeProto{node1("Reshape", names("x", "there"), names("r")),
 			node1("InstanceNormalization", names("r", "w", "b"), names("n"), attrFloat("epsilon", 0.1)),
 			node1("Reshape", names("n", "back"), names("z")), node1("Neg", names("z"), names("y"))},
@@ -29,9 +30,9 @@ func groupsModel(batch any, channels int, there, back []int64, weight, bias []fl
 	})
 }
 
-// normedParts computes the negative of groupsModel's normalization, for samples with one part per weight.
-func normedParts(x []float32, samples int, weight, bias []float32) (y []float32) {
-	size := len(x) / samples / len(weight)
+// wantNegatedNorm returns the result of groupsModel. Each of the samples has one group for each weight.
+func wantNegatedNorm(x []float32, samples int, weight, bias []float32) (y []float32) {
+	size := len(x) / samples / len(weight) // elements of a group
 	for i := 0; i < len(x); i += size {
 		var sum, squares float64
 		for _, v := range x[i : i+size] {
@@ -41,10 +42,10 @@ func normedParts(x []float32, samples int, weight, bias []float32) (y []float32)
 		for _, v := range x[i : i+size] {
 			squares += (float64(v) - mean) * (float64(v) - mean)
 		}
-		k := i / size % len(weight)
+		group := i / size % len(weight)
 		for _, v := range x[i : i+size] {
 			scaled := (float64(v) - mean) / math.Sqrt(squares/float64(size)+0.1)
-			y = append(y, -float32(scaled*float64(weight[k])+float64(bias[k])))
+			y = append(y, -float32(scaled*float64(weight[group])+float64(bias[group])))
 		}
 	}
 	return y
@@ -90,7 +91,7 @@ func TestGroupsNormedAsExported(t *testing.T) {
 				require.Len(t, p.Graph.Nodes, 1, "the following op is fused")
 			}
 			got := run(t, groupsModel(c.batch, 6, c.there, c.back, c.weight, c.bias), map[string]*tensor.Tensor{"x": x})["y"]
-			want := normedParts(floatsOf(t, x), max(2, int(c.there[0])), c.weight, c.bias)
+			want := wantNegatedNorm(floatsOf(t, x), max(2, int(c.there[0])), c.weight, c.bias)
 			require.InDeltaSlice(t, want, floatsOf(t, got), 1e-4)
 		})
 	}

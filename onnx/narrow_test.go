@@ -63,34 +63,35 @@ func TestQuantizeToFourBits(t *testing.T) {
 	}
 }
 
-// nearestFloat8 returns the float of eight bits that is nearest to x, or the one with an even code of two such floats.
+// nearestFloat8 returns the float of eight bits that is nearest to x. Of two equally near ones, it returns the one with
+// the even code.
 func nearestFloat8(x float64, kind pb.DataType, saturate bool) float64 {
-	_, _, most, noZero := modelfile.Float8Format(kind)
+	_, _, greatest, noNegativeZero := modelfile.Float8Format(kind)
 	if x != x {
 		return x
 	}
-	best, second := math.NaN(), math.Inf(1)
+	best, bestDistance := math.NaN(), math.Inf(1)
 	for code := range 128 {
 		y := modelfile.Float8(byte(code), kind)
 		if y != y || math.IsInf(y, 0) {
 			continue
 		}
-		if d := math.Abs(min(math.Abs(x), most) - y); d < second || d == second && code%2 == 0 {
-			best, second = y, d
+		if d := math.Abs(min(math.Abs(x), greatest) - y); d < bestDistance || d == bestDistance && code%2 == 0 {
+			best, bestDistance = y, d
 		}
 	}
-	// The number after the greatest one would be as far from it as the number before, and its code would be even or odd
-	// in turn.
+	// Without saturation, numbers that would round to the number after the greatest one overflow. The distance of the two
+	// equals that of the greatest number and the number before it. A tie overflows if the code of the greatest is odd.
 	before := map[pb.DataType]byte{pb.Float8E4M3FN: 0x7d, pb.Float8E4M3FNUZ: 0x7e, pb.Float8E5M2: 0x7a,
 		pb.Float8E5M2FNUZ: 0x7e}[kind]
-	step := most - modelfile.Float8(before, kind)
-	oddMost := kind != pb.Float8E4M3FN
-	if over := math.Abs(x) - most; !saturate && (over > step/2 || over == step/2 && oddMost) {
+	step := greatest - modelfile.Float8(before, kind)
+	isGreatestOdd := kind != pb.Float8E4M3FN
+	if over := math.Abs(x) - greatest; !saturate && (over > step/2 || over == step/2 && isGreatestOdd) {
 		if best = math.NaN(); kind == pb.Float8E5M2 {
 			best = math.Inf(1)
 		}
 	}
-	if best == 0 && noZero {
+	if best == 0 && noNegativeZero {
 		return 0
 	}
 	return math.Copysign(best, x)
