@@ -92,10 +92,10 @@ func (m *deviceMeasurer) measureStep() error {
 		return err
 	}
 	m.rates.StepPS = 1e3 * max(all-one, 0) / (many - 1)
-	m.rates.WaitPS = max(1e3*one-m.rates.StepPS, 0)
+	m.rates.WaitPS = max(float64(1e3*one)-m.rates.StepPS, 0)
 	m.points = append(m.points, Point{Of: machine.DeviceWait, Unit: "wait", Bytes: step.bytes, NS: one,
 		PredictedNS: (m.rates.StepPS + m.rates.WaitPS) / 1e3}, Point{Of: "device.step", Unit: "step", Bytes: step.bytes,
-		NS: all, PredictedNS: (many*m.rates.StepPS + m.rates.WaitPS) / 1e3})
+		NS: all, PredictedNS: (float64(many*m.rates.StepPS) + m.rates.WaitPS) / 1e3})
 	return nil
 }
 
@@ -183,11 +183,11 @@ func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes
 				return false, err
 			}
 			if count*4 > sizes.calls || ns >= float64(m.options.CallTime) {
-				overheadPS := float64(count)*m.rates.StepPS + m.rates.WaitPS
+				overheadPS := float64(float64(count)*m.rates.StepPS) + m.rates.WaitPS
 				overheadPS = min(overheadPS, 1e3*ns/2) // the wait of the largest call may have been shorter
-				*rate = (1e3*ns - overheadPS) / (float64(count) * call.units)
+				*rate = (float64(1e3*ns) - overheadPS) / (float64(count) * call.units)
 				point.Bytes, point.NS = call.bytes, ns
-				point.PredictedNS = (overheadPS + float64(count)*call.units**rate) / 1e3
+				point.PredictedNS = (overheadPS + float64(float64(count)*call.units**rate)) / 1e3
 				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > 1e3*ns/4, nil
 			}
 		}

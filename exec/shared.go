@@ -25,7 +25,7 @@ func limitChunks(kernel *graph.Kernel) *graph.Kernel {
 		if ph.Chunks <= maxChunks {
 			continue
 		}
-		// A chunk of the joined phase is a joinedPhase of consecutive chunks: ceil(Chunks / maxChunks) of them.
+		// A chunk of the joined phase is a group of consecutive chunks: ceil(Chunks / maxChunks) of them.
 		chunksPerGroup := (ph.Chunks-1)/maxChunks + 1
 		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, ph.Chunks) - 1 }
 		joinedPhase := &joined.Phases[i]

@@ -18,7 +18,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Difference has the differences of two plans. Values, copies and steps are matched by content, not by position.
+// Difference has the differences between two plans. Values, copies and steps are matched by content, not by position.
 type Difference struct {
 	First   Totals  `json:"first" doc:"The totals of the first plan."`
 	Second  Totals  `json:"second" doc:"The totals of the second plan."`

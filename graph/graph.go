@@ -138,7 +138,9 @@ func (g *Graph) Op(name string) *Op {
 
 // Value returns a value by name; nil if there is none.
 //
-//go:noinline // it has many callers that run rarely
+// Not inlined: it has many callers that run rarely.
+//
+//go:noinline
 func (g *Graph) Value(name string) *Value { return g.nameIndex().values[name] }
 
 // Values calls visit with all values: inputs, constants, then the results of nodes in order.
@@ -377,7 +379,9 @@ func (b *ByValue[T]) At(v *Value) (x T) {
 
 // Set sets the element of a value. It does nothing for nil and for the placeholder of a rejected value.
 //
-//go:noinline // it has many callers that run rarely
+// Not inlined: it has many callers that run rarely.
+//
+//go:noinline
 func (b *ByValue[T]) Set(v *Value, x T) {
 	if v == nil || v.number < 0 {
 		return

@@ -101,8 +101,8 @@ func describe(p *program.Program, spec *program.Specialization) Specialization {
 			continue // the graph rejects these sizes
 		}
 		if compared.Fits && memory != nil {
-			if formulas, err := memory.Sizes(nil, priced.sizes); err == nil {
-				bytes := formulas[0] + formulas[1] // outputs and other values
+			if byteCounts, err := memory.Sizes(nil, priced.sizes); err == nil {
+				bytes := byteCounts[0] + byteCounts[1] // outputs and other values
 				compared.Bytes = &bytes
 			}
 		}

@@ -72,7 +72,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// growing appends to a carried value, so that its shape changes in each iteration.
+// TestLoopOfGrowingValue appends to a carried value, so that its shape changes in each iteration.
 func TestLoopOfGrowingValue(t *testing.T) {
 	body := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Concat", names("v", "more"), names("w"), attrInt("axis", 0)),

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// texts returns a weight of strings.
+// textWeight returns a weight of strings.
 func textWeight(name string, dims []int64, list ...string) *pb.TensorProto {
 	t := &pb.TensorProto{Name: name, Dims: dims, DataType: int32(pb.String)}
 	for _, s := range list {

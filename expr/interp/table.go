@@ -225,8 +225,8 @@ func loopFor(code *expr.Code, inst expr.Inst) loop {
 		dtype = code.Insts[inst.A].DType
 	case expr.And, expr.Or, expr.Xor:
 		constA, constB := code.Insts[inst.A].Op == expr.Const, code.Insts[inst.B].Op == expr.Const
-		if dtype.Size() < 8 && (constA || constB) {
-			return inWords(table[inst.Op][dtype], table[inst.Op][tensor.Uint64], dtype.Size(), constA, constB)
+		if elements := table[inst.Op][dtype]; elements != nil && dtype.Size() < 8 && (constA || constB) {
+			return inWords(elements, table[inst.Op][tensor.Uint64], dtype.Size(), constA, constB)
 		}
 	}
 	return table[inst.Op][dtype]

@@ -149,7 +149,7 @@ func (t *trial) apply(p *Problem) *Problem {
 	g.Outputs = slices.Clone(g.Outputs)
 	g.Outputs[t.outputIndex].Pin = graph.Pin{Order: t.order}
 	other := NewProblem(&g, p.Profile)
-	other.KeepGoing, other.Exact, other.SolveLimit = p.KeepGoing, p.Exact, p.SolveLimit
-	other.Device, other.Slack = p.Device, p.Slack
+	// Without KeepGoing: a change that makes a node fail is no advice.
+	other.Exact, other.SolveLimit, other.Device, other.Slack = p.Exact, p.SolveLimit, p.Device, p.Slack
 	return other
 }

@@ -15,7 +15,7 @@ import (
 const (
 	maxRounds   = 3
 	maxMeasured = 32 // maximum number of plans that are examined to find the other memory of limits
-	maxExamined = 48 // maximum number of plans that are examined in addition
+	maxExamined = 48 // number of plans, examined in addition, from which the search ends
 )
 
 // nodeLimit is a limit on the bytes of the constants of a node: a variant of the limit in the current plan.

@@ -7,11 +7,11 @@ import (
 )
 
 // LiveBytes returns a lower bound on the memory of the values that are live at the same time in a run of any plan, in
-// bytes. Inputs, constants and scratch memory do not count. The memory of a value does not depend on its form, and a
-// copy in another form has the memory of the value. With a device LiveBytes returns 0.
+// bytes. Inputs, constants and scratch memory do not count. A value counts with the bytes of its smallest form, and a
+// copy in another form does not count. With a device LiveBytes returns 0.
 //
-// Values whose memory may be that of another value do not count: operands of concatenations, and results of copies. A
-// value is live from its node to the last node that reads the value itself, not a view of it.
+// Values whose memory may be that of another value do not count: operands and results of concatenations, and results of
+// copies. A value is live from its node to the last node that reads the value itself, not a view of it.
 func (m *Model) LiveBytes() int64 {
 	if m == nil || m.Problem == nil || m.Problem.Device != nil {
 		return 0
@@ -67,7 +67,8 @@ func (live *liveValues) findOwners() {
 		}
 		for _, v := range n.Out {
 			live.variesWithInputs.Set(v, varies)
-			if varies && m.computedNodes[i] != nil && !n.Op.Identity && v.Alias == nil {
+			// The result of a concatenation may be a slice of a concatenation of more values.
+			if varies && m.computedNodes[i] != nil && !concatenates && !n.Op.Identity && v.Alias == nil {
 				live.owners.Set(v, live.bytes(v))
 			}
 		}

@@ -96,7 +96,7 @@ type memorySearch struct {
 	other          map[classLevel]int64 // least other memory of the examined plans that have the level: see learn
 	smallest       *pricedPlan          // the plan with the smallest constants
 	maxExamined    int                  // the number of examined plans at which the search ends
-	availableBytes float64              // the limit without inputs and constants that do not depend on labels
+	availableBytes float64              // the limit without inputs, constants that do not depend on labels, and LiveBytes
 	leastPS        int64                // the cost of the cheapest plan within the limit
 	result         *Within
 }

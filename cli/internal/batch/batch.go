@@ -38,7 +38,7 @@ Formats of inputs:
   .npy         the only input
   .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
                as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
-      .csv         one record for each row of the model's batch dimension. If the first line has names of inputs (x, or
+  .csv         one record for each row of the model's batch dimension. If the first line has names of inputs (x, or
                x.0, x.1, ... for several fields), it gives the order of the fields
   .jsonl       one line for each row of the model's batch dimension: an object with a value for each input, or the value
                of the only input
@@ -50,8 +50,8 @@ with the same digests, and computes at most --part-size inputs again.
 Inputs that fail are recorded with their errors. Later runs skip them, unless --retry is given. --status counts
 finished, failed and missing inputs, lists errors, and runs nothing.
 
---shard 3/64 runs the third of 64 parts. In an array job (Kubernetes, AWS Batch, Slurm), --shards 64 runs the part with
-the index of the job's task. The part of an input depends only on its name. Machines with different vector
+--shard 3/64 runs the third of 64 shards. In an array job (Kubernetes, AWS Batch, Slurm), --shards 64 runs the shard
+with the index of the job's task. The shard of an input depends only on its name. Machines with different vector
 instructions may round differently; with GRAPHRUN_TARGET=avx2, all use the same instructions.
 
 The last line is "done N, skipped M, failed K". The exit code is 1 if K > 0.`

@@ -98,8 +98,8 @@ under "released" and "into". The time of a run includes its set-up and the deliv
 --profile shows the time of the steps alone.
 
 --for limits the time of the measurement instead of the number of runs; each way runs at least once.
-graphrun compare FILE --strategies S --until 1% measures until the confidence interval of the median is
-at most 1% wide.
+graphrun compare FILE --strategies S --until 1% measures until the confidence interval of the median
+extends at most 1% to either side.
 
 --profile shows the time by op, step and worker, and rates relative to the speed of a core. "time" is from
 the start of the first worker to the end of the last worker. "busy%" is the share of the step or op in the

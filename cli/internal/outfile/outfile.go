@@ -105,7 +105,7 @@ func createInFolderOf(path string) (*os.File, error) {
 	for try := 1; ; try++ {
 		name := fmt.Sprintf("%s.%08x", path, rand.Uint32())
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) || try > maxTries {
+		if !errors.Is(err, fs.ErrExist) || try == maxTries {
 			return f, err
 		}
 	}

@@ -44,7 +44,7 @@ Members of a condition; all except the name are optional:
   equal_layouts   ops on images have the same price in row-major and channels-last layout: the lower of the two prices
   no_fusion       nodes are not fused
   exact           implementations that round differently from the op's definition are excluded
-      threads         a list of numbers of workers; plans are measured with each number. The default is no measurement
+  threads         a list of numbers of workers; plans are measured with each number. The default is no measurement
 Further members of the study: runs (the measured runs of a plan; default 20), seed, solver_time_limit (default 10s).
 
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the

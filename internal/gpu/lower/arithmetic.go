@@ -58,9 +58,9 @@ func (s *scalars) fma(a, b, c ir.Value) ir.Value {
 	return s.op(lane.Convert, tensor.Float32, s.bits(f64, odd))
 }
 
-// scale computes x*2^floor(power) by up to five products: two by 2^bias if the power is large, two by 2^-down if it is
-// small, and one by 2^remaining, the power that then remains. Only the last product rounds: if the result is subnormal,
-// the earlier products are normal numbers. If the power is NaN, the result is NaN.
+// scale computes value*2^floor(power) by up to five products: two by 2^bias if the power is large, two by 2^-down if it
+// is small, and one by 2^remaining, the power that then remains. Only the last product rounds: if the result is
+// subnormal, the earlier products are normal numbers. If the power is NaN, the result is NaN.
 func (s *scalars) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	const i32 = tensor.Int32
 	bias, mantissa := 127, 23

@@ -109,7 +109,7 @@ func (a *allocator) findUses(list []Inst) {
 	for k := range list {
 		list[k].eachUse(func(virt Virt) { a.usesEnd[virt]++ })
 	}
-	// A counting sort: usesEnd[v] is the number of uses of v, then the begin of its positions in uses, and finally the
+	// A counting sort: usesEnd[v] is the number of uses of v, then the start of its uses in a.uses, and finally their
 	// end.
 	total := int32(0)
 	for v := range a.usesEnd {

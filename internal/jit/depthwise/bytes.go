@@ -95,8 +95,8 @@ func (s *ByteSpec) RowGroups() int { return (s.Window[0] + s.RowsPerGroup() - 1)
 // InstructionCount returns the approximate number of instructions for a tile.
 func (s *ByteSpec) InstructionCount() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	columns := min(span, s.Tile*s.Window[1]) // at most: input columns in at least one window
-	load := 8 + s.Window[0]                  // loads of a column's pixels of a row group, and 8 that interleave them
+	columns := min(span, s.Tile*s.Window[1]) // at least the number of input columns that windows of the tile contain
+	load := 8 + s.Window[0]                  // for a column and row group: loads of pixels, and 8 that interleave them
 	multiply := 4                            // for a window column, row group and result: one for each of four sums
 	if s.Words {
 		load, multiply = 8, 8

@@ -171,7 +171,7 @@ func (b *bench) pointers(run int, parts []part) (ptrs []unsafe.Pointer, strides 
 	return ptrs, strides
 }
 
-// same compares an element of both runs; all NaNs are the same.
+// sameElement compares an element of both runs; all NaNs are the same.
 func sameElement(d tensor.DType, a, b []byte) bool {
 	if d.IsComplex() {
 		r := d.ToReal()

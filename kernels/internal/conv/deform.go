@@ -59,9 +59,9 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 			if m.Numel() == 0 {
 				return 0
 			}
-			// A sample takes four products and four sums. A point is a tap of a pixel of the result.
-			points := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
-			return float64(2*points*float64(w.Shape[0]*w.Shape[1])) + float64(8*points*float64(c.Meta(0).Shape[1]))
+			// There is a sample for each tap of a pixel of the result. It takes four products and four sums.
+			samples := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
+			return float64(2*samples*float64(w.Shape[0]*w.Shape[1])) + float64(8*samples*float64(c.Meta(0).Shape[1]))
 		},
 	},
 	Lowerings: graph.Lowerings{Compile: compileDeform},

@@ -11,9 +11,8 @@ import (
 // vector holds output channels of one group, so small groups would leave most lanes empty.
 
 // usesGroupWindows reports whether direct convolution of channels-last images uses depthwise windows over several
-// groups. Such windows
-// are used if they take fewer instructions than the register tiles of direct convolution (directShape). The choice
-// depends only on sizes and the instruction set.
+// groups. Such windows are used if they take fewer instructions than the register tiles of direct convolution
+// (directShape). The choice depends only on sizes and the instruction set.
 func (s *convShape) usesGroupWindows(dtype tensor.DType) bool {
 	terms := s.termsPerOutput()
 	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > blockTerms ||

@@ -76,15 +76,22 @@ func storageView(t tensor.Type, a *storageScatterAttrs) (tensor.Type, error) {
 	if err != nil {
 		return view, err
 	}
-	for d, n := range view.Shape {
-		if kit.SizeIs(view.Strides[d], 0) && kit.SizeAtLeast(n, 2) && !kit.IsEmpty(view) {
-			return view, errors.New("unsupported operation: more than one element of the written-to tensor refers to a " +
-				"single memory location. Please clone() the tensor before performing the operation.")
-		}
+	for d := range view.Shape {
 		view.Strides[d] = view.Strides[d].Mul(t.Strides[0])
 	}
 	view.Offset = t.Offset.Add(offset.Mul(t.Strides[0]))
 	return view, nil
+}
+
+// checkDistinct returns PyTorch's error for a written view with a dimension of stride 0 and more than one index.
+func checkDistinct(view tensor.Type) error {
+	for d, n := range view.Shape {
+		if kit.SizeIs(view.Strides[d], 0) && kit.SizeAtLeast(n, 2) && !kit.IsEmpty(view) {
+			return errors.New("unsupported operation: more than one element of the written-to tensor refers to a single " +
+				"memory location. Please clone() the tensor before performing the operation.")
+		}
+	}
+	return nil
 }
 
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
@@ -101,6 +108,9 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 				if src := c.Type(1); err == nil && !tensor.SameSizes(view.Shape, src.Shape) {
 					err = fmt.Errorf("expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
 						tensor.Sizes(src.Shape), tensor.Sizes(view.Shape))
+				}
+				if err == nil {
+					err = checkDistinct(view)
 				}
 				return c.One(out), err
 			},

@@ -143,7 +143,7 @@ func leastSquares[T number](t *task[T]) error {
 	isFinite := t.isFinite(a)
 	switch {
 	case !isFinite && findsSingularValues(attrs.Driver):
-		return rankError(min(a.rows, a.cols) - 1)
+		return rankError(max(1, min(a.rows, a.cols)-1))
 	case !isFinite:
 		rank = 1
 		for i := range x.elements {
@@ -162,6 +162,9 @@ func leastSquares[T number](t *task[T]) error {
 		var values []float64
 		values, rank = t.solveBySVD(a, b, x, rcond)
 		t.setReals(3, values)
+	}
+	if attrs.Driver == "gels" && t.norm(original.elements) == 0 {
+		return nil // LAPACK then overwrites other with 0: the residuals remain 0
 	}
 	for j := range t.out[1].rows { // residuals; no rows if they are not requested
 		t.out[1].set(j, 0, t.fromParts(t.residual(original, x.column(j), t.in[1].column(j)), 0))

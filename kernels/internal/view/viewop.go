@@ -89,8 +89,8 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 	return kit.DefineWith(attrs, op)
 }
 
-// maxViews is the greatest number of results of unbind, and of splits into a number of sections. Without this bound, an
-// operand with stride 0, which may have any size, could exhaust the memory.
+// maxViews is the greatest number of results of unbind, of splits into a number of sections, and of tensor_split at
+// constant indices. Without this bound, an operand with stride 0, which may have any size, could exhaust the memory.
 const maxViews = 1 << 20
 
 // suggestedFormat returns the memory format that the order of t's strides suggests. The strides need not be those of a

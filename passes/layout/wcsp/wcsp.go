@@ -63,7 +63,7 @@ type Costs []int64
 // add returns the sum of two costs, saturated at Forbidden.
 func add(a, b int64) int64 { return min(a+b, Forbidden) }
 
-// Validate returns an error that names the first fault of the problem. The largest allowed costs of total factors must
+// Validate returns an error that names the first fault of the problem. The largest allowed costs of all factors must
 // add up to less than Forbidden, so that sums of allowed costs are exact.
 func (p *Problem) Validate() error {
 	if p.Version != 0 && p.Version != Version { // 0: the problem was not read from a file

@@ -20,8 +20,8 @@ const (
 // operands. An Advancing operand is an operand or output of the loop whose elements differ along the row; a PerRow
 // operand has one element for the row.
 //
-// In the main loop, `iteration` is the number of the list's first iteration
-// within a trip. For loads and stores of accumulators, it is the number of the accumulator set. Otherwise it is 0.
+// In the main loop, `iteration` is the number of the list's first iteration within a trip. For loads and stores of
+// accumulators, it is the number of the accumulator set. Otherwise it is 0.
 func (g *gen) writeInsts(list []alloc.Out, iteration int) {
 	for k := range list {
 		out := &list[k]

@@ -153,7 +153,7 @@ func (c *checker) countSteps(steps int) {
 	}
 }
 
-// newChecker returns the initial state, in which total labels remain.
+// newChecker returns the initial state, in which all labels remain.
 func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
 	created := &checker{ctx: ctx, problem: p, remainingLabels: make([][]int, len(p.Variables))}
 	for v := range p.Variables {
