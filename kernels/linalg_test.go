@@ -111,3 +111,27 @@ func TestNonFiniteOperands(t *testing.T) {
 		}
 	}
 }
+
+// TestNegativeTolerances checks that a negative absolute tolerance counts as 0, as PyTorch's.
+func TestNegativeTolerances(t *testing.T) {
+	a := tensor.Zeros(tensor.Float32, 3, 3)
+	for i, v := range []float64{1, 1e-9, 0} {
+		a.Set(tensor.FloatScalar(v), i, i)
+	}
+	for _, c := range []struct {
+		attrs graph.Attrs
+		rank  int64
+	}{
+		{graph.Attrs{"atol": -1.0}, 1},
+		{graph.Attrs{"atol": -1.0, "rtol": 0.0}, 2},
+		{graph.Attrs{"tol": -1.0}, 2},
+		{graph.Attrs{"atol": 1e-12}, 2},
+	} {
+		op := kernels.Lookup("linalg_matrix_rank")
+		call, err := kerneltest.CallOf(op, c.attrs, []tensor.Meta{a.Meta, {}, {}, {}})
+		require.NoError(t, err)
+		out, err := kerneltest.RunCall(op, call, []*tensor.Tensor{a, nil, nil, nil})
+		require.NoError(t, err)
+		assert.Equal(t, c.rank, out[0].At().Int(), "%v", c.attrs)
+	}
+}

@@ -575,7 +575,8 @@ type AsStridedScatterAttrs struct {
 //
 // Copies self and replaces a view with any sizes, `size`, strides, `stride`, and offset, `storage_offset`, in
 // the storage of the copy by `src`, converted to the dtype of self. The layout of the copy is that of self if
-// self is dense. Among elements of the view at the same place, the last one in row-major order counts.
+// self is dense. Of elements of the view at the same place, the last one in row-major order counts. A view with
+// a dimension of stride 0 and at least two indices is an error.
 //
 // Attributes:
 //
@@ -2091,7 +2092,7 @@ type EmbeddingBagAttrs struct {
 	Mode int `attr:"mode"`
 	// affects gradients only; ignored
 	Sparse bool `attr:"sparse"`
-	// the last element of offsets is the end of the last bag
+	// the last element of offsets is the end of the last bag; the last row of a matrix of indices is no bag
 	IncludeLastOffset bool `attr:"include_last_offset"`
 	// rows with this index are left out; a negative index counts from the end
 	PaddingIdx *int `attr:"padding_idx"`
@@ -2104,8 +2105,8 @@ type EmbeddingBagAttrs struct {
 // Reduces bags of rows of a matrix, `weight` [n, k], by `mode`. If `indices` is a matrix [b, m], each row is a
 // bag. If it is a vector, bag i begins at index `offsets`[i] and ends before the next bag. The result is [b, k],
 // with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of
-// a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset begins no
-// bag. `scale_grad_by_freq` and `sparse` have no effect.
+// a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset, or the last
+// row of a matrix, begins no bag. `scale_grad_by_freq` and `sparse` have no effect. The maximum accepts neither.
 //
 // May be nil: offsets, perSampleWeights.
 func EmbeddingBag(weight, indices, offsets, perSampleWeights *graph.Value, attrs ...EmbeddingBagAttrs) *graph.Value {

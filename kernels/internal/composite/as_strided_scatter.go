@@ -19,8 +19,8 @@ type asStridedScatterAttrs struct {
 var AsStridedScatter = defineOne(graph.Semantics{
 	Name: "as_strided_scatter", Doc: "Copies self and replaces a view with any sizes, `size`, strides, `stride`, and " +
 		"offset, `storage_offset`, in the storage of the copy by `src`, converted to the dtype of self. The layout of the " +
-		"copy is that of self if self is dense. Among elements of the view at the same place, the last one in row-major " +
-		"order counts.",
+		"copy is that of self if self is dense. Of elements of the view at the same place, the last one in row-major " +
+		"order counts. A view with a dimension of stride 0 and at least two indices is an error.",
 	Params: []graph.Param{kit.Self, {Name: "src"}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
 		kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(2, 2))},

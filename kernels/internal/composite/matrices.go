@@ -21,7 +21,7 @@ type matrixPowerAttrs struct {
 type pinvAttrs struct {
 	Rcond     *float64 `attr:"rcond" default:"none" doc:"older name of rtol, without atol"`
 	Atol      *float64 `attr:"atol" default:"none" doc:"singular values up to it are 0; default: 0"`
-	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with atol"`
+	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with a positive atol"`
 	Hermitian bool     `attr:"hermitian" default:"false" doc:"use eigenvalues, for which only the lower triangle is read"`
 }
 
@@ -32,7 +32,7 @@ type pinverseAttrs struct {
 type matrixRankAttrs struct {
 	Tol       *float64 `attr:"tol" default:"none" doc:"older name of atol, without rtol"`
 	Atol      *float64 `attr:"atol" default:"none" doc:"singular values up to it are 0; default: 0"`
-	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with atol"`
+	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with a positive atol"`
 	Hermitian bool     `attr:"hermitian" default:"false" doc:"the matrices are Hermitian: use the magnitudes of eigenvalues, and read only the lower triangle"`
 }
 

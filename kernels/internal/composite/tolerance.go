@@ -48,8 +48,8 @@ func (s steps) threshold(op, name string, number *float64, operand graph.Arg) th
 }
 
 // tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
-// times the greatest of values, the singular values. If rtol is omitted and atol is omitted or 0, rtol is the greater
-// size of the matrices times the precision of the dtype.
+// times the greatest of values, the singular values. If rtol is omitted and atol is omitted or at most 0, rtol is the
+// greater size of the matrices times the precision of the dtype.
 func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 	absolute := 0.0
 	if atol.number != nil {
@@ -57,12 +57,12 @@ func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 	}
 	if !rtol.isGiven() && !atol.isTensor() {
 		rtol = exactly(0)
-		if absolute == 0 {
+		if absolute <= 0 {
 			rtol = exactly(s.relativePrecision(x))
 		}
 	}
 	if !atol.isTensor() && !rtol.isTensor() && *rtol.number == 0 {
-		return compose.Number(absolute)
+		return compose.Number(max(absolute, 0))
 	}
 	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, values)
 	var relative graph.Arg
@@ -71,7 +71,7 @@ func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 		relative = s.mul(s.unsqueeze(rtol.tensor, -1), greatest)
 	case rtol.number != nil:
 		relative = s.mul(greatest, compose.Number(*rtol.number))
-	default: // the precision where atol is 0
+	default: // the precision where atol is at most 0
 		isZero := s.to(s.Apply(pointwise.Le, nil, s.unsqueeze(atol.tensor, -1), compose.Number(0)), tensor.Float64)
 		relative = s.mul(s.mul(isZero, compose.Number(s.relativePrecision(x))), greatest)
 	}

@@ -18,7 +18,7 @@ type embeddingBagAttrs struct {
 	ScaleGradByFreq   bool `attr:"scale_grad_by_freq" default:"false" doc:"affects gradients only; ignored"`
 	Mode              int  `attr:"mode" default:"0" doc:"0: sum; 1: mean; 2: maximum"`
 	Sparse            bool `attr:"sparse" default:"false" doc:"affects gradients only; ignored"`
-	IncludeLastOffset bool `attr:"include_last_offset" default:"false" doc:"the last element of offsets is the end of the last bag"`
+	IncludeLastOffset bool `attr:"include_last_offset" default:"false" doc:"the last element of offsets is the end of the last bag; the last row of a matrix of indices is no bag"`
 	PaddingIdx        *int `attr:"padding_idx" default:"none" range:"int64" doc:"rows with this index are left out; a negative index counts from the end"`
 }
 
@@ -43,8 +43,8 @@ var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
 		Doc: "Reduces bags of rows of a matrix, `weight` [n, k], by `mode`. If `indices` is a matrix [b, m], each row is a " +
 			"bag. If it is a vector, bag i begins at index `offsets`[i] and ends before the next bag. The result is [b, k], " +
 			"with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of " +
-			"a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset begins no " +
-			"bag. `scale_grad_by_freq` and `sparse` have no effect.",
+			"a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset, or the last " +
+			"row of a matrix, begins no bag. `scale_grad_by_freq` and `sparse` have no effect. The maximum accepts neither.",
 		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf},
 			{Name: "offsets", Optional: true, Below: func(*graph.Call) int { return 1 }},
 			{Name: "per_sample_weights", Optional: true}},
@@ -60,7 +60,7 @@ var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
 
 // bagLoops returns the loop over the bags if each row of the indices is a bag.
 func bagLoops(c *graph.Call) []graph.Parallel {
-	if c.Meta(bagIndices).Rank() != 2 {
+	if c.Meta(bagIndices).Rank() != 2 || kit.Attrs[embeddingBagAttrs](c).IncludeLastOffset {
 		return nil
 	}
 	loop := kit.LoopOver(c, bagIndices, 0, 0)
@@ -76,14 +76,18 @@ func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkScales(c, weight, indices); err != nil {
-		return nil, err
-	}
 	switch {
 	case a.Mode < bagSum || a.Mode > bagMax:
 		return nil, errors.New("mode has to be one of sum, mean or max")
 	case a.Mode == bagMax && a.ScaleGradByFreq:
 		return nil, errors.New("max mode does not support scaling the gradient by the frequency")
+	case a.Mode == bagMax && a.Sparse:
+		return nil, errors.New("max mode does not support sparse weights")
+	}
+	if err := checkScales(c, weight, indices); err != nil {
+		return nil, err
+	}
+	switch {
 	case weight.Rank() != 2:
 		return nil, fmt.Errorf("embedding_bag: weight has to be a 2D Tensor, but got Tensor of dimension %d", weight.Rank())
 	case !weight.DType.IsFloat():
@@ -124,12 +128,12 @@ func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) 
 		if d, err = tensor.Promote(d, c.Type(bagOffsets).DType); err != nil {
 			return bags, err
 		}
-		if kit.Attrs[embeddingBagAttrs](c).IncludeLastOffset {
-			if kit.SizeIs(bags, 0) {
-				return bags, errors.New("include_last_offset: number of offset should be at least 1")
-			}
-			bags = bags.Sub(sym.Of(1))
+	}
+	if kit.Attrs[embeddingBagAttrs](c).IncludeLastOffset {
+		if kit.SizeIs(bags, 0) {
+			return bags, errors.New("include_last_offset: number of offset should be at least 1")
 		}
+		bags = bags.Sub(sym.Of(1))
 	}
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return bags, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "+
@@ -171,14 +175,15 @@ func paddingRow(c *graph.Call) int64 {
 	return int64(*i)
 }
 
-// checkOffset returns an error if an offset, which follows the offset before, does not begin a bag of n indices.
-func checkOffset(i int, offset, before int64, n int) error {
+// checkOffset returns an error if offset i of some offsets, which follows the offset before, does not begin a bag of n
+// indices.
+func checkOffset(i, offsets int, offset, before int64, n int) error {
 	switch {
 	case i == 0 && offset != 0:
 		return fmt.Errorf("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "+
 			"However, got %d", offset)
-	case offset > int64(n):
-		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[%d] of %d", n, i, offset)
+	case i == offsets-1 && offset > int64(n):
+		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", n, offset)
 	case offset < before:
 		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, before)
 	}
@@ -207,7 +212,7 @@ func refOffsets(indices, offsets *tensor.Tensor) ([]int64, error) {
 	before := int64(0)
 	for i := range offsets.Numel() {
 		begin := offsets.At(i).Int()
-		if err := checkOffset(i, begin, before, indices.Numel()); err != nil {
+		if err := checkOffset(i, offsets.Numel(), begin, before, indices.Numel()); err != nil {
 			return nil, err
 		}
 		begins, before = append(begins, begin), begin
@@ -330,13 +335,13 @@ func (r *bagReducer[T]) offset(m *graph.Mem, i int) (offset int64) {
 }
 
 func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
-	before := int64(0)
-	for i := range r.offsets.Meta.Numel() {
+	before, n := int64(0), r.offsets.Meta.Numel()
+	for i := range n {
 		if i%bagChunk == bagChunk-1 {
 			m.CheckContext()
 		}
 		offset := r.offset(m, i)
-		if err := checkOffset(i, offset, before, r.indices.Meta.Numel()); err != nil {
+		if err := checkOffset(i, n, offset, before, r.indices.Meta.Numel()); err != nil {
 			return err
 		}
 		before = offset
@@ -350,7 +355,6 @@ type bagWorker[T float32 | float64] struct {
 	sums, row []T
 	scales    []T
 	indices   []int64
-	work      int // elements since the last check of the context
 }
 
 func newBagWorker[T float32 | float64](m *graph.Mem) *bagWorker[T] {
@@ -388,6 +392,7 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 	for column := 0; column == 0 || column < r.out.Meta.Shape[1]; column += bagColumns {
 		columns := min(r.out.Meta.Shape[1]-column, bagColumns)
 		sums, kept := w.sums[:columns], 0
+		w.mem.Count(max(columns, 1))
 		clear(sums)
 		for done := 0; done < count; done += bagIndexBlock {
 			n := min(count-done, bagIndexBlock)
@@ -417,15 +422,12 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, kept int, scaled bool) (added int, err error) {
 	m := r.weight.Meta
 	for k, index := range w.indices[:n] {
+		w.mem.Count(max(columns, 1))
 		if err := checkRow(index, m.Shape[0]); err != nil {
 			return 0, err
 		}
 		if index == r.padding {
 			continue
-		}
-		if w.work += columns; w.work > bagChunk {
-			w.work = 0
-			w.mem.CheckContext()
 		}
 		from := unsafe.Add(r.weight.Address(w.mem), int(index)*kit.StepAt(m, 0)+column*kit.StepAt(m, 1))
 		row, sums := w.row[:columns], w.sums[:columns]

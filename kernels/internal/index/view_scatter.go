@@ -58,8 +58,8 @@ var (
 
 // StorageScatter returns the op storage_scatter, a part of as_strided_scatter, which is not in the catalogue. It
 // replaces the elements of a view of a vector, the storage of a value. The strides of the view count elements of the
-// vector, which may have any stride itself. Among elements of the view at the same place, the last one in row-major
-// order counts.
+// vector, which may have any stride itself. Of elements of the view at the same place, the last one in row-major order
+// counts. A view with a dimension of stride 0 and at least two indices is an error.
 var StorageScatter = sync.OnceValue(func() *graph.Op {
 	return viewScatterOp("storage_scatter", "a view with any sizes, strides and offset",
 		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
