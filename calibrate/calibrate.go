@@ -18,7 +18,8 @@ type Options struct {
 	CallTime time.Duration
 	// MaxBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MaxBytes int
-	// Device, if set, is measured, too. The profile then has its rates by the name of its driver.
+	// Device, if set, is measured after the host. The profile then has its rates by the name of its driver. A small call
+	// of each kernel checks the device before the host is measured.
 	Device graph.Device
 	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
 	// number of all measurements, and the name of the measured kernel or access.
@@ -31,13 +32,13 @@ type Result struct {
 	Points  []Point
 }
 
-// Point is the measured and the predicted time of a call.
+// Point is the measured and the predicted time of a call, or of a run of equal calls on a device and the wait for them.
 type Point struct {
 	// Of is the inner kernel, the kind of memory access, or the kind of work on a device, that the call measures.
 	Of          string
 	Unit        string  // the unit of work of the fitted price
-	Bytes       float64 // the size of the memory that the call accesses
-	NS          float64 // the median of the measured times of a run, in nanoseconds
+	Bytes       float64 // the bytes that the call accesses; on a device, the bytes of all calls of the run
+	NS          float64 // the median of the measured times of the call or run, in nanoseconds
 	PredictedNS float64 // the time that the fitted profile predicts, in nanoseconds
 }
 
@@ -61,6 +62,11 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	m.profile.Estimated = false
 	m.profile.Measured = time.Now().UTC().Format(time.RFC3339)
 	m.probes = append(memoryProbes(float64(options.MaxBytes)), rateProbes(m.rates)...)
+	if options.Device != nil {
+		if err := checkDevice(ctx, options.Device, &options); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}
@@ -108,7 +114,7 @@ func (m *measurer) run(ctx context.Context) error {
 	total := m.options.Rounds * (len(m.probes) + 1)
 	hostTotal := total
 	if m.options.Device != nil {
-		total += deviceRates
+		total += deviceMeasurements
 	}
 	for round := range m.options.Rounds {
 		done := round * (len(m.probes) + 1)

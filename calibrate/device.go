@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -21,19 +22,60 @@ type deviceMeasurer struct {
 	queue   graph.Queue
 	options *Options
 	rates   machine.DeviceRates
-	points  []Point
+	runs    []deviceRun // that determine the rates
 }
 
-// deviceRates is the number of measured rates of a device. The first measurement gives two of them.
-const deviceRates = 5
+// deviceRun is a measured run. It adds one call to the queue calls times, and then waits for the device.
+type deviceRun struct {
+	of, unit  string     // see Point
+	work      graph.Work // of a call
+	callBytes float64    // that a call accesses
+	calls     int
+	ns        float64 // median time
+}
 
-// measureDevice returns the rates of a device, and the calls that determine them. report is called before each
+// deviceMeasurements is the number of measurements of a device. The first gives two rates, each other one rate.
+const deviceMeasurements = 5
+
+func newDeviceMeasurer(ctx context.Context, device graph.Device, options *Options) *deviceMeasurer {
+	return &deviceMeasurer{ctx: ctx, device: device, queue: device.NewQueue(), options: options,
+		rates: machine.DeviceRates{Device: device.Rates().Device, Measured: time.Now().UTC().Format(time.RFC3339)}}
+}
+
+// checkDevice runs a small call of each measured kernel. An unusable device thus fails before the host is measured.
+func checkDevice(ctx context.Context, device graph.Device, options *Options) error {
+	m := newDeviceMeasurer(ctx, device, options)
+	matrices := slices.Repeat([]tensor.Meta{tensor.New(tensor.Float32, 16, 16)}, 2)
+	for _, kernel := range []struct {
+		name     string
+		operands []tensor.Meta
+	}{{"relu", matrices[:1]}, {"add", matrices}, {"matmul", matrices}} {
+		if err := m.check(kernel.name, kernel.operands); err != nil {
+			return fmt.Errorf("%s: %s: %w", device.Describe(), kernel.name, err)
+		}
+	}
+	return nil
+}
+
+// check runs a kernel once.
+func (m *deviceMeasurer) check(name string, operands []tensor.Meta) error {
+	call, err := m.kernel(name, operands...)
+	if err != nil {
+		return err
+	}
+	defer call.free()
+	if err := call.call(); err != nil {
+		return err
+	}
+	return m.queue.Wait()
+}
+
+// measureDevice returns the rates of a device, and the runs that determine them. report is called before each
 // measurement.
 func measureDevice(ctx context.Context, device graph.Device, options *Options, report func(done int, what string)) (
 	machine.DeviceRates, []Point, error) {
-	m := &deviceMeasurer{ctx: ctx, device: device, queue: device.NewQueue(), options: options,
-		rates: machine.DeviceRates{Device: device.Rates().Device, Measured: time.Now().UTC().Format(time.RFC3339)}}
-	for i, measurement := range [deviceRates]struct {
+	m := newDeviceMeasurer(ctx, device, options)
+	for i, measurement := range [deviceMeasurements]struct {
 		what string
 		run  func() error
 	}{
@@ -48,7 +90,18 @@ func measureDevice(ctx context.Context, device graph.Device, options *Options, r
 			return m.rates, nil, fmt.Errorf("%s: %s: %w", device.Describe(), measurement.what, err)
 		}
 	}
-	return m.rates, m.points, nil
+	return m.rates, m.points(), nil
+}
+
+// points returns the measured runs, and their times as the measured rates predict them.
+func (m *deviceMeasurer) points() (points []Point) {
+	prices := m.rates.Profile()
+	for _, run := range m.runs {
+		calls := float64(run.calls)
+		points = append(points, Point{Of: run.of, Unit: run.unit, Bytes: calls * run.callBytes, NS: run.ns,
+			PredictedNS: float64(calls*prices.NS(run.work)) + m.rates.WaitPS/1e3})
+	}
+	return points
 }
 
 // time returns the median time of a run in nanoseconds. A run adds one call to the queue count times, and then waits
@@ -93,9 +146,8 @@ func (m *deviceMeasurer) measureStep() error {
 	}
 	m.rates.StepPS = 1e3 * max(all-one, 0) / (many - 1)
 	m.rates.WaitPS = max(float64(1e3*one)-m.rates.StepPS, 0)
-	m.points = append(m.points, Point{Of: machine.DeviceWait, Unit: "wait", Bytes: step.bytes, NS: one,
-		PredictedNS: (m.rates.StepPS + m.rates.WaitPS) / 1e3}, Point{Of: "device.step", Unit: "step", Bytes: step.bytes,
-		NS: all, PredictedNS: (float64(many*m.rates.StepPS) + m.rates.WaitPS) / 1e3})
+	m.runs = append(m.runs, deviceRun{machine.DeviceWait, "wait", step.work, step.bytes, 1, one},
+		deviceRun{"device.step", "step", step.work, step.bytes, many, all})
 	return nil
 }
 
@@ -108,8 +160,8 @@ func (m *deviceMeasurer) measureUpload() error {
 			return nil, err
 		}
 		from := make([]byte, bytes)
-		return &deviceCall{units: float64(bytes), bytes: float64(bytes), free: memory.Free,
-			call: func() error { return m.queue.Upload(graph.DeviceAddress{Memory: memory}, from) }}, nil
+		return transferCall(machine.DeviceUpload, bytes, memory,
+			func() error { return m.queue.Upload(graph.DeviceAddress{Memory: memory}, from) }), nil
 	})
 }
 
@@ -129,9 +181,17 @@ func (m *deviceMeasurer) measureDownload() error {
 		to := make([]byte, bytes)
 		mem := &graph.Mem{Queue: m.queue, Ptrs: []unsafe.Pointer{unsafe.Pointer(&to[0]), nil},
 			Addresses: []graph.DeviceAddress{{}, {Memory: memory}}}
-		return &deviceCall{units: float64(bytes), bytes: float64(bytes), free: memory.Free,
-			call: func() error { return runKernel(kernel, mem) }}, nil
+		return transferCall(machine.DeviceDownload, bytes, memory, func() error { return runKernel(kernel, mem) }), nil
 	})
+}
+
+// transferCall returns a call that copies bytes to or from memory. kernel is the name of the work per byte. The wait of
+// a download is the wait of its run.
+func transferCall(kernel string, bytes int, memory graph.DeviceMemory, call func() error) *deviceCall {
+	transfer := &deviceCall{call: call, free: memory.Free, bytes: float64(bytes), units: float64(bytes)}
+	transfer.work.Steps = 1
+	transfer.work.DoUnoverlapped(kernel, transfer.units)
+	return transfer
 }
 
 // measureByte measures the memory access of a pointwise kernel.
@@ -155,7 +215,7 @@ func (m *deviceMeasurer) measureOperation() error {
 		meta := tensor.New(tensor.Float32, size, size)
 		call, err := m.kernel("matmul", meta, meta)
 		if err == nil {
-			call.units = call.operations
+			call.units = operationsOf(&call.work)
 		}
 		return call, err
 	})
@@ -170,7 +230,7 @@ type deviceSizes struct{ first, factor, last, calls int }
 // determines the rate.
 func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
-	point := Point{Of: what, Unit: unit}
+	largest := deviceRun{of: what, unit: unit}
 	measure := func(size int) (more bool, err error) {
 		call, err := prepare(size)
 		if err != nil {
@@ -186,8 +246,7 @@ func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes
 				overheadPS := float64(float64(count)*m.rates.StepPS) + m.rates.WaitPS
 				overheadPS = min(overheadPS, 1e3*ns/2) // the wait of the largest call may have been shorter
 				*rate = (float64(1e3*ns) - overheadPS) / (float64(count) * call.units)
-				point.Bytes, point.NS = call.bytes, ns
-				point.PredictedNS = (overheadPS + float64(float64(count)*call.units**rate)) / 1e3
+				largest.work, largest.callBytes, largest.calls, largest.ns = call.work, call.bytes, count, ns
 				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > 1e3*ns/4, nil
 			}
 		}
@@ -199,16 +258,17 @@ func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes
 		}
 		more = more && size*sizes.factor <= sizes.last
 	}
-	m.points = append(m.points, point)
+	m.runs = append(m.runs, largest)
 	return nil
 }
 
 // deviceCall is a call that a queue can repeat.
 type deviceCall struct {
-	call              func() error // adds the call to the queue
-	free              func()
-	bytes, operations float64 // that the call accesses, and computes
-	units             float64 // units of work of the rate that the call measures
+	call  func() error // adds the call to the queue
+	free  func()
+	work  graph.Work
+	bytes float64 // that the call accesses
+	units float64 // units of work of the rate that the call measures
 }
 
 // kernel prepares a call of an op on row-major operands on the device.
@@ -229,16 +289,21 @@ func (m *deviceMeasurer) kernel(name string, operands ...tensor.Meta) (*deviceCa
 		return nil, err
 	}
 	work := impl.Work(call, call.InOrder(tensor.RowMajorOrder(call.Out[0].Rank())))
-	prepared := &deviceCall{bytes: work.TotalBytes()}
-	for _, part := range work.Parts {
-		if part.Kernel == machine.DeviceOperation {
-			prepared.operations += part.Units
-		}
-	}
-	if prepared.bytes <= 0 || prepared.operations <= 0 {
+	prepared := &deviceCall{work: work, bytes: work.TotalBytes()}
+	if prepared.bytes <= 0 || operationsOf(&work) <= 0 {
 		return nil, errors.New("the device has no kernel for " + name)
 	}
 	return prepared, m.allocate(prepared, kernel, call.Out[0], operands)
+}
+
+// operationsOf returns the number of operations of work on a device.
+func operationsOf(work *graph.Work) (operations float64) {
+	for _, part := range work.Parts {
+		if part.Kernel == machine.DeviceOperation {
+			operations += part.Units
+		}
+	}
+	return operations
 }
 
 // allocate allocates the operands of a call, fills them with random numbers, and sets the fields call and free.

@@ -24,23 +24,37 @@ func measureSoftware(ctx context.Context, d graph.Device) (machine.DeviceRates, 
 	return rates, points, what, err
 }
 
-// TestDevice measures the interpreter. A profile accepts the rates, and the rates predict the measured times.
+// TestDevice measures the interpreter. A profile accepts the rates, and all rates together predict the times of runs.
 func TestDevice(t *testing.T) {
 	d := backend.New(software.Open())
 	rates, points, what, err := measureSoftware(context.Background(), d)
 	require.NoError(t, err)
 	assert.Equal(t, "interpreter", rates.Device)
 	assert.NotEmpty(t, rates.Measured)
-	assert.Len(t, what, deviceRates)
+	assert.Len(t, what, deviceMeasurements)
 	for name, rate := range map[string]float64{"step": rates.StepPS, "byte": rates.BytePS,
 		"operation": rates.OperationPS, "upload": rates.UploadPS, "download": rates.DownloadPS} {
 		assert.Positive(t, rate, name)
 	}
 	assert.Less(t, rates.UploadPS, rates.BytePS, "the interpreter computes slower than it copies")
-	require.Len(t, points, 1+deviceRates)
-	for _, p := range points[2:] { // after the step and the wait
-		assert.InEpsilon(t, p.NS, p.PredictedNS, .01, p.Of)
+	require.Len(t, points, 1+deviceMeasurements)
+	of := map[string]Point{}
+	for _, p := range points {
+		of[p.Of] = p
+		// The rate of a run is its time without the overhead, and a prediction adds the prices of other work.
+		assert.GreaterOrEqual(t, p.PredictedNS, .999*p.NS, p.Of)
+		assert.GreaterOrEqual(t, p.PredictedNS, .999*(rates.StepPS+rates.WaitPS)/1e3, p.Of)
 	}
+	const stepBytes = 2 * 32 * 4 // of an operand and a result
+	assert.EqualValues(t, stepBytes, of[machine.DeviceWait].Bytes)
+	assert.EqualValues(t, 64*stepBytes, of["device.step"].Bytes, "the bytes of all calls")
+	upload := of[machine.DeviceUpload]
+	assert.InEpsilon(t, (rates.StepPS+rates.WaitPS+upload.Bytes*rates.UploadPS)/1e3, upload.PredictedNS, 1e-9)
+	assert.GreaterOrEqual(t, of["device.byte"].PredictedNS,
+		.999*(rates.WaitPS+of["device.byte"].Bytes*rates.BytePS)/1e3)
+	// The step and the wait are measured first. Their predictions have the price of a byte, which is measured last.
+	assert.GreaterOrEqual(t, of[machine.DeviceWait].PredictedNS,
+		.999*(rates.StepPS+rates.WaitPS+stepBytes*rates.BytePS)/1e3)
 	text, err := machine.DefaultProfile().WithDevice(d.Name(), rates).JSON()
 	require.NoError(t, err)
 	read, err := machine.ParseProfile(text)
@@ -60,6 +74,10 @@ func TestDeviceError(t *testing.T) {
 	_, _, _, err := measureSoftware(context.Background(), backend.New(brokenDevice{software.Open()}))
 	require.ErrorIs(t, err, errBroken)
 	require.ErrorContains(t, err, "interpreter (software, other): device.step")
+	_, err = Run(context.Background(), Options{Device: backend.New(brokenDevice{software.Open()}),
+		Progress: func(int, int, string) { t.Error("the host is measured before the device is checked") }})
+	require.ErrorIs(t, err, errBroken)
+	require.ErrorContains(t, err, "interpreter (software, other): relu: ")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, _, _, err = measureSoftware(ctx, backend.New(software.Open()))

@@ -21,6 +21,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -47,8 +48,8 @@ type calibrateReport struct {
 type calibratePoint struct {
 	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call; of a device, the kind of work."`
 	Unit      string  `json:"unit" doc:"The unit of work: the profile has the time of one unit."`
-	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses."`
-	NS        float64 `json:"ns" doc:"The median of the measured times, in nanoseconds."`
+	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses; of a device, the bytes of all calls of the run."`
+	NS        float64 `json:"ns" doc:"The median of the measured times of the call, in nanoseconds; of a device, the time of a run of equal calls and of the wait for them."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
 }
 
@@ -100,9 +101,9 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err := outfile.CheckWritable("--out", f.out); err != nil {
 		return err
 	}
-	device, err := devices.Open(f.device)
+	device, err := openMeasured(cmd, f.device)
 	if err != nil {
-		return exit.UsageErrorf("--device %s: %w", f.device, err)
+		return err
 	}
 	job := progress.Begin(cmd, "calibrate")
 	defer job.End() // if Do panics
@@ -135,6 +136,19 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 		doc.write(out, term.Output(cmd))
 	}
 	return out.Flush()
+}
+
+// openMeasured opens the device to measure. It returns nil for the host. If no device can be opened for the name auto,
+// it prints a note with the reasons.
+func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
+	device, err := devices.Open(name)
+	if err != nil {
+		return nil, exit.UsageErrorf("--device %s: %w", name, err)
+	}
+	if device == nil && name == devices.Auto {
+		term.Note(cmd, "--device %s: only the host is measured: %s", name, devices.WhyNone())
+	}
+	return device, nil
 }
 
 // keepDevices adds the devices of the profile that storeProfile will replace, except those that p has.

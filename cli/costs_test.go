@@ -9,6 +9,8 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/testsize"
 )
@@ -112,11 +114,23 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
-// TestCalibrateDevice rejects unknown devices, and keeps the prices of other devices.
+// TestCalibrateDevice rejects unknown devices, names the reasons if auto finds no device, and keeps the prices of
+// other devices.
 func TestCalibrateDevice(t *testing.T) {
 	r := call(t, "calibrate", "--device", "abacus", "--out", filepath.Join(t.TempDir(), "p.json"))
 	if r.code != exit.CodeUsage || !strings.Contains(r.errors, `--device abacus: there is no device "abacus"`) {
 		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	var notes strings.Builder
+	cmd := calibrateCommand()
+	cmd.SetErr(&notes)
+	for name, want := range map[string]string{devices.Auto: "note: --device auto: only the host is measured: " +
+		"this program has no drivers of devices", graph.HostDevice: ""} {
+		notes.Reset()
+		if d, err := openMeasured(cmd, name); d != nil || err != nil || !strings.Contains(notes.String(), want) ||
+			(want == "") != (notes.Len() == 0) {
+			t.Errorf("%s: %v, %v, %q", name, d, err, notes.String())
+		}
 	}
 	stored := machine.DefaultProfile().WithDevice("a", machine.DeviceRates{Device: "old", StepPS: 1}).
 		WithDevice("b", machine.DeviceRates{Device: "kept", StepPS: 2})

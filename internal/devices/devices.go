@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// auto is the name of the first device that can be opened, or of the host if there is none.
-const auto = "auto"
+// Auto is the name of the first device that can be opened, or of the host if there is none.
+const Auto = "auto"
 
 // driver opens a device at the first use.
 type driver struct {
@@ -26,7 +26,7 @@ var (
 	drivers []driver
 )
 
-// Register adds a driver. auto prefers drivers that were registered first. open is called at the first use.
+// Register adds a driver. Auto prefers drivers that were registered first. open is called at the first use.
 func Register(name string, open func() (graph.Device, error)) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -41,18 +41,16 @@ func Names() []string {
 	for _, registered := range drivers {
 		names = append(names, registered.name)
 	}
-	return append(names, auto)
+	return append(names, Auto)
 }
 
 // Open returns the device with a name. It returns nil for the host.
 func Open(name string) (graph.Device, error) {
-	mu.Lock()
-	list := slices.Clone(drivers)
-	mu.Unlock()
+	list := registered()
 	switch name {
 	case "", graph.HostDevice:
 		return nil, nil
-	case auto:
+	case Auto:
 		for _, candidate := range list {
 			if opened, err := candidate.open(); err == nil {
 				return opened, nil
@@ -66,9 +64,32 @@ func Open(name string) (graph.Device, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("there is no device %q: this program has no drivers of devices; %w", name, errNoDrivers)
+		return nil, fmt.Errorf("there is no device %q: %w", name, errNoDrivers)
 	}
 	return nil, fmt.Errorf("there is no device %q; want %s", name, strings.Join(Names(), ", "))
 }
 
-var errNoDrivers = errors.New("import github.com/graphrun/graphrun/gpu, or use the command graphrun-gpu")
+// WhyNone returns the reasons why [Open] returns the host for Auto: the errors of all drivers.
+func WhyNone() string {
+	list := registered()
+	if len(list) == 0 {
+		return errNoDrivers.Error()
+	}
+	var reasons []string
+	for _, candidate := range list {
+		if _, err := candidate.open(); err != nil {
+			reasons = append(reasons, fmt.Sprintf("%s: %v", candidate.name, err))
+		}
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// registered returns a copy of the list of drivers.
+func registered() []driver {
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(drivers)
+}
+
+var errNoDrivers = errors.New("this program has no drivers of devices; " +
+	"import github.com/graphrun/graphrun/gpu, or use the command graphrun-gpu")

@@ -8,7 +8,7 @@ import (
 )
 
 // openDevice returns the device that the options name. The prices of the options replace its prices, unless they were
-// measured on another device. It returns nil for the host.
+// measured on another device. Prices for any device get the name of the opened one. It returns nil for the host.
 func (o *Options) openDevice() (graph.Device, error) {
 	device, err := devices.Open(o.Device)
 	if err != nil || device == nil {
@@ -19,8 +19,12 @@ func (o *Options) openDevice() (graph.Device, error) {
 			device.Describe(), why)
 	}
 	if o.Costs != nil {
+		opened := device.Rates().Device
 		rates, ok := o.Costs.Devices[device.Name()]
-		if ok && (rates.Device == "" || rates.Device == device.Rates().Device) {
+		if rates.Device == "" {
+			rates.Device = opened
+		}
+		if ok && rates.Device == opened {
 			device = device.WithRates(rates)
 		}
 	}
