@@ -15,8 +15,8 @@ type Pointwise struct {
 	// Config returns the iteration. The operands of the iteration are outs, then the operands of the call in order. An
 	// element of outs may have no layout.
 	Config func(call *Call, outs []rule.Operand) (rule.Config, error)
-	// Body returns the kernel for the dtypes of the iteration, and an error if it does not support them. Compilation
-	// rejects a kernel of other dtypes or another arity.
+	// Body returns the kernel for the dtypes of the iteration, or an error if the op does not support them. Compilation
+	// rejects a kernel whose dtypes or numbers of operands and results differ from those of the iteration.
 	Body func(call *Call, r *rule.Rule) (rule.Kernel, error)
 	// Outputs is the number of outputs. The zero value means 1.
 	Outputs int
@@ -109,7 +109,8 @@ func (p *Pointwise) Infer(call *Call) ([]Result, error) {
 }
 
 // Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;
-// nil if the body is a Go function. It can be [Lowerings.Expression] of ops that compile the loop themselves.
+// nil if the body is a Go function. Ops that compile the loop themselves can use this method as
+// their [Lowerings.Expression].
 func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
 	r, kernel, err := p.rule(call)
 	if err != nil {

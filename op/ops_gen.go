@@ -221,7 +221,8 @@ type AddAttrs struct {
 
 // Add is the op add.
 //
-// Returns self + alpha * other, with broadcasting. For bools it is the logical or, or self if `alpha` is false.
+// Returns self + alpha * other, with broadcasting. For bools, returns the logical or of self and other if
+// `alpha` is true, and self otherwise.
 func Add[A, B Operand](self A, other B, attrs ...AddAttrs) *graph.Value {
 	return node("add", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -2321,7 +2322,7 @@ const (
 type FftFftnAttrs struct {
 	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
 	S []int `attr:"s"`
-	// dimensions to transform; none: the last ones of s, or all
+	// dimensions to transform; none: the last len(s) dimensions, or all if s is none too
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftFftnNormWord `attr:"norm"`
@@ -2404,8 +2405,8 @@ type FftHfft2Attrs struct {
 
 // FftHfft2 is the op fft_hfft2.
 //
-// Transforms a value with Hermitian symmetry, the first half of which is given in the last dimension of dim, to
-// real frequencies along two dimensions.
+// Transforms a value with Hermitian symmetry to real frequencies along two dimensions. The operand has only the
+// first half of the last dimension of dim.
 func FftHfft2(self *graph.Value, attrs ...FftHfft2Attrs) *graph.Value {
 	return node("fft_hfft2", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2424,7 +2425,7 @@ const (
 type FftHfftnAttrs struct {
 	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
 	S []int `attr:"s"`
-	// dimensions to transform; none: the last ones of s, or all
+	// dimensions to transform; none: the last len(s) dimensions, or all if s is none too
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftHfftnNormWord `attr:"norm"`
@@ -2434,8 +2435,8 @@ type FftHfftnAttrs struct {
 
 // FftHfftn is the op fft_hfftn.
 //
-// Transforms a value with Hermitian symmetry, the first half of which is given in the last dimension of dim, to
-// real frequencies along several dimensions.
+// Transforms a value with Hermitian symmetry to real frequencies along several dimensions. The operand has only
+// the first half of the last dimension of dim.
 func FftHfftn(self *graph.Value, attrs ...FftHfftnAttrs) *graph.Value {
 	return node("fft_hfftn", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2512,7 +2513,7 @@ const (
 type FftIfftnAttrs struct {
 	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
 	S []int `attr:"s"`
-	// dimensions to transform; none: the last ones of s, or all
+	// dimensions to transform; none: the last len(s) dimensions, or all if s is none too
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIfftnNormWord `attr:"norm"`
@@ -2595,7 +2596,8 @@ type FftIhfft2Attrs struct {
 
 // FftIhfft2 is the op fft_ihfft2.
 //
-// Transforms real frequencies to the first half of a value with Hermitian symmetry along two dimensions.
+// Transforms real frequencies to a value with Hermitian symmetry along two dimensions. The result has only the
+// first half of the last dimension of dim.
 func FftIhfft2(self *graph.Value, attrs ...FftIhfft2Attrs) *graph.Value {
 	return node("fft_ihfft2", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2614,7 +2616,7 @@ const (
 type FftIhfftnAttrs struct {
 	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
 	S []int `attr:"s"`
-	// dimensions to transform; none: the last ones of s, or all
+	// dimensions to transform; none: the last len(s) dimensions, or all if s is none too
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIhfftnNormWord `attr:"norm"`
@@ -2624,7 +2626,8 @@ type FftIhfftnAttrs struct {
 
 // FftIhfftn is the op fft_ihfftn.
 //
-// Transforms real frequencies to the first half of a value with Hermitian symmetry along several dimensions.
+// Transforms real frequencies to a value with Hermitian symmetry along several dimensions. The result has only
+// the first half of the last dimension of dim.
 func FftIhfftn(self *graph.Value, attrs ...FftIhfftnAttrs) *graph.Value {
 	return node("fft_ihfftn", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2683,8 +2686,8 @@ type FftIrfft2Attrs struct {
 
 // FftIrfft2 is the op fft_irfft2.
 //
-// Transforms frequencies, the first half of which is given in the last dimension of dim, to a real value along
-// two dimensions.
+// Transforms frequencies to a real value along two dimensions. The operand has only the first half of the last
+// dimension of dim.
 func FftIrfft2(self *graph.Value, attrs ...FftIrfft2Attrs) *graph.Value {
 	return node("fft_irfft2", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2703,7 +2706,7 @@ const (
 type FftIrfftnAttrs struct {
 	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
 	S []int `attr:"s"`
-	// dimensions to transform; none: the last ones of s, or all
+	// dimensions to transform; none: the last len(s) dimensions, or all if s is none too
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIrfftnNormWord `attr:"norm"`
@@ -2713,8 +2716,8 @@ type FftIrfftnAttrs struct {
 
 // FftIrfftn is the op fft_irfftn.
 //
-// Transforms frequencies, the first half of which is given in the last dimension of dim, to a real value along
-// several dimensions.
+// Transforms frequencies to a real value along several dimensions. The operand has only the first half of the
+// last dimension of dim.
 func FftIrfftn(self *graph.Value, attrs ...FftIrfftnAttrs) *graph.Value {
 	return node("fft_irfftn", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2773,8 +2776,8 @@ type FftRfft2Attrs struct {
 
 // FftRfft2 is the op fft_rfft2.
 //
-// Transforms a real value, with the first half of the frequencies of the last dimension of dim, along two
-// dimensions.
+// Transforms a real value along two dimensions. The result has only the first half of the frequencies of the
+// last dimension of dim.
 func FftRfft2(self *graph.Value, attrs ...FftRfft2Attrs) *graph.Value {
 	return node("fft_rfft2", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2793,7 +2796,7 @@ const (
 type FftRfftnAttrs struct {
 	// lengths of the transforms, for each of dim; -1 or none: the size of the dimension
 	S []int `attr:"s"`
-	// dimensions to transform; none: the last ones of s, or all
+	// dimensions to transform; none: the last len(s) dimensions, or all if s is none too
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftRfftnNormWord `attr:"norm"`
@@ -2803,8 +2806,8 @@ type FftRfftnAttrs struct {
 
 // FftRfftn is the op fft_rfftn.
 //
-// Transforms a real value, with the first half of the frequencies of the last dimension of dim, along several
-// dimensions.
+// Transforms a real value along several dimensions. The result has only the first half of the frequencies of the
+// last dimension of dim.
 func FftRfftn(self *graph.Value, attrs ...FftRfftnAttrs) *graph.Value {
 	return node("fft_rfftn", 1, nonzeroAttrs(attrs), self)[0]
 }

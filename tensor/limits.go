@@ -8,7 +8,7 @@ import (
 )
 
 // MemoryError is the error of an allocation beyond the memory limits of the process. The limits are checked before the
-// allocation, because a Go program that runs out of memory ends without an error.
+// allocation, because a Go program cannot recover from running out of memory.
 type MemoryError struct {
 	Bytes int    // bytes requested
 	Left  int    // bytes still available to the process
@@ -53,7 +53,9 @@ var uncheckedBytes atomic.Int64
 // tensorOverhead is the approximate size, in bytes, of the structs of a tensor, without its elements.
 const tensorOverhead = 256
 
-// checkAllocation returns an error if n is negative, or if the process may not allocate n bytes more.
+// checkAllocation returns an error if an allocation of n bytes is not possible: n is negative, or a check of the
+// available memory fails. Allocations of checkInterval bytes or more are always checked; smaller ones are checked once
+// for every checkInterval bytes.
 func checkAllocation(n int) error {
 	switch {
 	case n < 0:

@@ -1,21 +1,22 @@
 // Package inference runs a model on the elements of an Apache Beam PCollection.
 //
-//	elements := inference.ReadFiles(s, "inputs/*.npz")
+//	elements := inference.ReadFiles(s, "inputs/*.npz") // s is a beam.Scope
 //	results := inference.Run(s, inference.Options{Model: "model.onnx"}, elements)
 //	inference.WriteFiles(s, "outputs", results)
 //
 // # Batches
 //
 // An [Element] has the inputs of one run. If the inputs of the model have a symbolic first dimension (rows), the
-// elements of a bundle run as one batch. They are joined only if the rows are proved independent: no result row depends
-// on another input row. By default, an element is joined only if its results have the same bits in the batch as alone.
-// Results then do not depend on the division into bundles, which differs between runs.
+// elements of a bundle run as one batch. They are joined only if the rows are proved independent: each result row
+// depends only on the input row of the same index. By default ([BatchExact]), an element is joined only if its results
+// have the same bits in the batch as alone. Results then do not depend on the division into bundles, which differs
+// between runs.
 //
 // # Workers
 //
 // All instances of the transform in a worker process share one program for each Options. Setup loads the model, and the
-// last Teardown drops it. Workers of Beam's Go SDK keep most instances until they end. At most GOMAXPROCS /
-// Options.Threads runs are active at once.
+// last Teardown drops it. A worker of Beam's Go SDK keeps most instances until the worker ends. At most
+// GOMAXPROCS / Options.Threads runs are active at once.
 //
 // # Failures
 //

@@ -31,7 +31,7 @@ func (p *Plan) Listings() []expr.Listing {
 	}
 	for i := range p.passes {
 		pass := &p.passes[i]
-		add(pass.loop, pass.slots, fmt.Sprintf("pass %d", i+1))
+		add(pass.loop, pass.pointerObjects, fmt.Sprintf("pass %d", i+1))
 		for k := range pass.folds {
 			add(pass.folds[k].joinLoop, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
 		}

@@ -20,8 +20,8 @@ type object struct {
 	size           int   // size of an element in bytes
 	keptStride     int   // stride in bytes along kept[0]
 	reducedStrides []int // strides in bytes along the reduced axes
-	// In the worker's memory, fused passes need an object for several tiles: there are `copies` buffers, copyStride
-	// bytes apart.
+	// An object in the worker's memory has `copies` buffers, copyStride bytes apart, because fused passes work on several
+	// tiles at once.
 	copies, copyStride int
 }
 
@@ -49,9 +49,9 @@ type stagedCopy struct {
 
 // compiledPass is a pass with its loops.
 type compiledPass struct {
-	loop  *loops.Loop // over the elements of rows; nil if the pass only computes once per row
-	slots []int       // objects of the loop's outputs, operands and accumulators; -1 for an output that is not stored
-	folds []fold
+	loop           *loops.Loop // over the elements of rows; nil if the pass only computes once per row
+	pointerObjects []int       // by pointer of loop (outputs, operands, accumulators): its object; -1: an output is not stored
+	folds          []fold
 
 	unrolled      *loops.Loop   // along columns: a loop that processes several elements of each column at once, or nil
 	unrollCount   int           // the number of these elements
@@ -69,11 +69,11 @@ type elementSlot struct {
 	element int // index in the column of the pointer's first element
 }
 
-// fold is a fold of a pass. result, laneAccs and upperAccs are indices of objects.
+// fold is a reduction of each row in a pass, such as a sum. result, laneAccs and upperAccs are indices of objects.
 type fold struct {
 	result       int                                  // one number for each row: the result
 	laneAccs     int                                  // accumulators by row and lane; -1 if they are not in memory
-	upperAccs    int                                  // along columns: upper-level accumulators (foldBlock); else -1
+	upperAccs    int                                  // along columns: totals of the previous blocks of foldBlock elements; else -1
 	neutral      [expr.Lanes * 8]byte                 // copies of the neutral element
 	combineLanes func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows at acc to results at dst
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
@@ -95,9 +95,9 @@ type builder struct {
 	rowObjects, numberObjects []int       // the objects of the row program's Rows and Numbers
 }
 
-// build compiles the passes as a pipeline, as a loop fused by tiles, or as separate loops. It chooses the first
-// possible way in this order. If fused passes would evict shared operands from L1, it tries only a pipeline of two
-// rows, which reads these operands once for both, and separate loops.
+// build compiles the passes as a pipeline (see canPipeline), as a loop fused by tiles (see canFuse), or as separate
+// loops. It chooses the first possible way in this order. If fused passes would evict shared operands from L1, it tries
+// only a pipeline of two rows, which reads these operands once for both, and separate loops.
 func (p *Plan) build() error {
 	groupSizes := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -111,6 +111,7 @@ func (p *Plan) build() error {
 		if err := p.compilePasses(); err != nil || p.fused != nil {
 			return err
 		}
+		// The passes could not be fused: the next way starts anew.
 		p.objects, p.stagedCopies, p.passes, p.workerBytes, p.needsStoreFence = nil, nil, nil, 0, false
 	}
 	p.passesAtOnce, p.rowsPerGroup = 1, 0
@@ -212,8 +213,8 @@ func (b *builder) makeObjects() {
 	b.outObjects, b.inObjects = objectOf[:b.outCount], objectOf[b.outCount:]
 }
 
-// perRowOperand returns the object of operand i, which has one element for each row. If the elements are not contiguous
-// over the tile, the operand is staged.
+// perRowOperand returns the object of an operand that has one element for each row. i is its index in metas (outputs,
+// then operands). If the elements are not contiguous over the tile, the operand is staged.
 func (b *builder) perRowOperand(i int) int {
 	obj := &b.objects[i]
 	if obj.keptStride == obj.size || obj.keptStride == 0 || b.tileLen == 1 {
@@ -229,7 +230,7 @@ func (b *builder) perRowOperand(i int) int {
 	return staging
 }
 
-// perRowOutput is perRowOperand for outputs: it returns the object of output i, or of its staged copy.
+// perRowOutput is perRowOperand for output i: it returns the object of the output, or of its staged copy.
 func (b *builder) perRowOutput(i int) int {
 	obj := &b.objects[i]
 	if obj.keptStride == obj.size || b.tileLen == 1 {
@@ -251,18 +252,18 @@ const (
 	asInput, asOutput = false, true
 )
 
-// objectAt returns the object of a place ([expr.Place]) in the loop of a pass or, if afterPass is set, in the
-// computation that runs once per row after the loop. output is set for a place that is written. It returns -1 for a
-// result that is not stored.
-func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
+// objectAt returns the object that a place ([expr.Place]) stands for, or -1 for a result that is not stored. The place
+// is read or, if output is set, written: in the loop of a pass or, if isAfterLoop is set, by the computation that runs
+// once per row after the loop.
+func (b *builder) objectAt(place expr.Place, isAfterLoop, output bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
-		if afterPass {
+		if isAfterLoop {
 			return b.perRowOperand(b.outCount + place.N)
 		}
 		return b.inObjects[place.N]
 	case expr.AtOutput:
-		if afterPass && output {
+		if isAfterLoop && output {
 			return b.perRowOutput(place.N)
 		}
 		return b.outObjects[place.N]
@@ -305,7 +306,8 @@ func (b *builder) compilePass(k int) error {
 
 // compileLoop compiles the loop of a pass. If loops run along rows and a row fits one call, the loop computes the final
 // results of folds (totals). If they run along rows but a row does not fit one call, each accumulator has several lanes
-// in memory, which are combined afterwards.
+// in memory, which are combined afterwards. Along columns, an accumulator is one number for each row (a column of the
+// loop), and a second number has the total of the previous blocks.
 func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[k]
 	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
@@ -315,7 +317,7 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 		}
 	}
 	exprLoop := b.newLoop(code, in)
-	if pass.slots = b.objectsAt(out, in); !b.alongColumns {
+	if pass.pointerObjects = b.objectsAt(out, in); !b.alongColumns {
 		exprLoop.Folds = rowPass.Folds
 	}
 	if pass.loop, err = b.compile(exprLoop, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
@@ -337,12 +339,12 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 		case b.alongColumns:
 			rowFold.upperAccs = b.perRowMemory(dtype.Size())
 		case exprLoop.Totals:
-			pass.slots = append(pass.slots, rowFold.result)
+			pass.pointerObjects = append(pass.pointerObjects, rowFold.result)
 		default:
 			accBytes := expr.Lanes * dtype.Size()
 			rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: dtype.Size(), keptStride: accBytes,
 				reducedStrides: make([]int, len(b.reduced))})
-			pass.slots = append(pass.slots, rowFold.laneAccs)
+			pass.pointerObjects = append(pass.pointerObjects, rowFold.laneAccs)
 		}
 		if b.partsPerRow > 1 {
 			size := (b.tileLen*dtype.Size() + 63) &^ 63
@@ -351,6 +353,7 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 		}
 		pass.folds = append(pass.folds, rowFold)
 	}
+	// Unrolling pays only if the elements of a column are far apart: see minUnrollStride.
 	step := b.reduced[0].strides[b.leadOperand()]
 	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {
 		return b.compileUnrolled(k, pass)
@@ -381,7 +384,8 @@ func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 
 // compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
 // read and written once for all these elements. It processes 4 elements, or 2 if the loop for 4 would have more than
-// maxPointers pointers. It compiles nothing if the loop for 2 has too many as well, or without machine code.
+// maxPointers pointers. It compiles nothing if the loop for 2 also has too many pointers, or if the loop has no machine
+// code.
 func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 	for count := 4; count > 1; count /= 2 {
 		code, in, out, err := b.program.Columns(k, count)
@@ -400,7 +404,7 @@ func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 		for i, index := range b.objectsAt(out, in) {
 			element := append(slices.Clone(out), in...)[i].Element
 			pass.unrolledSlots = append(pass.unrolledSlots,
-				elementSlot{slot: slices.Index(pass.slots, index), element: element})
+				elementSlot{slot: slices.Index(pass.pointerObjects, index), element: element})
 		}
 		return nil
 	}
@@ -433,17 +437,18 @@ func fillBits(to []byte, bits uint64, size int) {
 	}
 }
 
-// onlyNonTemporal reports whether a pass stores rows, all of them to outputs with non-temporal stores.
+// onlyNonTemporal reports whether a pass stores at least one row, and stores every row to an output with non-temporal
+// stores.
 func (b *builder) onlyNonTemporal(out []expr.Place) bool {
-	wholeOutputs := 0
+	storedRows := 0
 	for _, place := range out {
 		switch {
 		case place.Kind == expr.Nowhere || place.Kind == expr.AtNumber:
 		case place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N):
 			return false
 		default:
-			wholeOutputs++
+			storedRows++
 		}
 	}
-	return wholeOutputs > 0
+	return storedRows > 0
 }

@@ -266,12 +266,12 @@ func (p *Plan) runPass(state *State, t tile, pass *compiledPass) {
 			p.setNeutral(state, rowFold, rowFold.laneAccs, t.positions)
 		}
 	}
-	p.setStrides(state, pass.slots, p.outerAxis())
+	p.setStrides(state, pass.pointerObjects, p.outerAxis())
 	if p.alongColumns && len(pass.folds) > 0 {
 		p.foldColumns(state, t, pass)
 		return
 	}
-	p.eachPosition(state, t, pass.slots, func(innerLen, outerLen int) {
+	p.eachPosition(state, t, pass.pointerObjects, func(innerLen, outerLen int) {
 		pass.loop.Run(&state.loops, state.ptrs, state.strides, innerLen, outerLen)
 	})
 	for k := range pass.folds {
@@ -298,7 +298,7 @@ func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 		}
 		elementsInBlock, hasUpperAccs = 0, true
 	}
-	p.eachPosition(state, t, pass.slots, func(innerLen, outerLen int) {
+	p.eachPosition(state, t, pass.pointerObjects, func(innerLen, outerLen int) {
 		for outerLen > 0 {
 			if elementsInBlock == foldBlock {
 				interrupt.Check(state.Context)

@@ -39,11 +39,11 @@ func (p Parts) Next(part int) int {
 }
 
 // Steal moves the second half of the largest range to a worker whose own range is empty, and takes its first piece. It
-// returns -1 if all ranges are empty. All callers must hold the same lock, because other workers do not see a range
-// while it is moved.
+// returns -1 if all ranges are empty. All callers must hold the same lock: while Steal moves pieces, they are in no
+// range, so that another call could return -1 although pieces are left.
 func (p Parts) Steal(part int) int {
 	if piece := p.Next(part); piece >= 0 {
-		return piece // another goroutine has refilled this range
+		return piece // a goroutine that shares this range has refilled it
 	}
 	for {
 		victim, largest := -1, 0

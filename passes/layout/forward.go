@@ -10,8 +10,8 @@ import (
 )
 
 // These strategies choose the label of one node at a time, by the prices of [Model]. A label is an implementation and a
-// walk, which determine the forms (layouts) of the node's results. The cheapest copies for the chosen labels are then
-// found exactly.
+// walk (an order of its loops), which determine the forms (layouts) of the node's results. The cheapest copies for the
+// chosen labels are then found exactly: they are the solution of a weighted constraint satisfaction problem (WCSP).
 //
 // Greedy visits the nodes in order and takes the label that is cheapest, including the copies of operands. Favourite
 // takes the label that is fastest if every operand has its preferred layout. Push takes the same label as Favourite
@@ -57,7 +57,7 @@ func (strategy *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 			chosen[computed.id] = label
 		}
 	}
-	remaining, extend, err := model.WCSP.Fix(chosen)
+	remaining, withChosen, err := model.WCSP.Fix(chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (strategy *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
-	return model.Assignment(extend(solution.Labels))
+	return model.Assignment(withChosen(solution.Labels))
 }
 
 // favouriteLabels returns the labels that are cheapest if all operands have their preferred forms.
@@ -82,7 +82,7 @@ func favouriteLabels(model *Model) ([]int, error) {
 
 // cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if no label
 // is permitted. A nil function permits all labels. Labels that write directly into a concatenation's result are
-// excluded: pass place does this later.
+// excluded: the pass named place does this later.
 func (computed *computedNode) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range computed.labels {
@@ -103,8 +103,9 @@ func (l *label) costAtPreferred() int64 {
 	return sum
 }
 
-// leastReadCost returns the least cost of reading operand k in a form outside the node's own result (see slots.go). It
-// returns 0 for constants and for operands that are not tensors.
+// leastReadCost returns the least cost of reading operand k. It excludes the forms in which an operand of a
+// concatenation is already inside the concatenation's result (l.ownSlots). It returns 0 for constants and for operands
+// that are not tensors.
 func (l *label) leastReadCost(k int) int64 {
 	if l.readCosts[k] == nil {
 		return 0
@@ -122,7 +123,7 @@ func (l *label) leastReadCost(k int) int64 {
 type forwardState struct {
 	model         *Model
 	existingForms graph.ByValue[uint] // by value: mask of the forms that exist so far
-	// by value and form: the copy that makes the form from the operand of a view
+	// for the result of a view, by form: the copy of the view's operand that makes this form
 	operandCopies graph.ByValue[[]operandCopy]
 }
 
@@ -151,7 +152,7 @@ func labelsInOrder(m *Model,
 			continue
 		}
 		for k := range computed.labels {
-			if computed.labels[k].concatName != "" { // pass place writes results into concatenations for these strategies
+			if computed.labels[k].concatName != "" { // the pass named place does this later
 				continue
 			}
 			if c := price(state, computed, &computed.labels[k]); c < best {
@@ -233,7 +234,7 @@ func (s *forwardState) cheapestRead(l *label, k int, v *graph.Value) (int, int64
 	variable := s.model.variables.At(v)
 	best, form := int64(wcsp.Forbidden), -1
 	for f, c := range l.readCosts[k] {
-		if c = min(c+s.makeCost(variable, f), wcsp.Forbidden); c < best {
+		if c = min(c+s.makeCost(variable, f), wcsp.Forbidden); c < best { // the sum saturates at Forbidden
 			best, form = c, f
 		}
 	}
@@ -254,8 +255,9 @@ func greedyLabels(m *Model) ([]int, error) {
 	})
 }
 
-// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive gets the label with the smallest
-// total rank of operands that must be copied. Dimensions of size 1 do not count.
+// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive follows the order of most of its
+// operands: it gets the label for which the copied operands have the fewest dimensions in total. Dimensions of size 1
+// do not count.
 func pushLabels(m *Model) ([]int, error) {
 	return labelsInOrder(m, func(s *forwardState, computed *computedNode, l *label) int64 {
 		if isLayoutSensitive(computed.node) {

@@ -30,18 +30,17 @@ type flags struct {
 }
 
 const help = `Runs a model on many input files, and writes the outputs of each to DIR/NAME.npz. NAME is the path of the input
-file without its extension, relative to the folder of GLOB before the first wildcard: for --inputs 'in/*.png', in/a.png
-gives DIR/a.npz.
+file without its extension, relative to the folder that precedes the first wildcard in GLOB: for --inputs 'in/*/x.png',
+in/a/x.png gives DIR/a/x.npz.
 
 Formats of inputs:
   .npz         an array for each input of the model
   .npy         the only input
   .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
                as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
-  .csv         one record for each row of the model's batch dimension. If the first line has names of inputs (x, or
-               x.0, x.1, ... for several fields), it gives the order of the fields
-  .jsonl       one line for each row of the model's batch dimension: an object with a value for each input, or the value
-               of the only input
+  .csv         each record is a row of the model's batch dimension; all rows of the file are one input. If the first
+               line has names of inputs (x, or x.0, x.1, ... for several fields), it gives the order of the fields
+  .jsonl       each line is such a row: an object with a value for each input, or the value of the only input
 
 An output file is written completely or not at all. DIR/.graphrun records the finished inputs, with digests of model,
 options, input and output. After an interruption, a kill or a full disk, the same command continues: it skips inputs
@@ -80,11 +79,12 @@ func Command(ext *command.Extensions) *cobra.Command {
 	flagSet.BoolVar(&f.status, "status", false, "count finished, failed and missing inputs, and list errors")
 	flagSet.IntSliceVar(&f.resize, "resize", nil, "scale images to `H,W`, or their shorter side to one number")
 	flagSet.IntSliceVar(&f.crop, "crop", nil, "crop images to their central `H,W` pixels; one number gives a square")
-	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN` from channels of images, whose values are 0 to 1")
-	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide channels of images by `DEVIATION`")
+	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN`, a number for each channel, from images with values "+
+		"from 0 to 1")
+	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide images by `DEVIATION`, a number for each channel")
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 8, "run at most `N` rows of several inputs together")
 	flagSet.IntVar(&f.partSize, "part-size", 64,
-		"record finished inputs after every `N` inputs or earlier; an interruption loses at most N")
+		"record finished inputs at least once for every `N` inputs; an interruption loses at most N")
 	command.DimFlag(cmd, &f.dims)
 	f.compile.AddFlags(cmd, ext)
 	return cmd
@@ -138,6 +138,7 @@ func run(cmd *cobra.Command, model string, f flags) error {
 	}
 	summary, err := batch.Run(cmd.Context(), model, inputs, f.outputs, o)
 	job.End()
+	// An error before the first input has its cause in the arguments.
 	if err != nil && summary.Done+summary.Skipped+summary.Failed+summary.Missing == 0 {
 		return exit.InterruptErrorOr(cmd.Context(), exit.UsageError(err))
 	}

@@ -66,8 +66,8 @@ type Slack struct {
 
 // AddFlag adds the flag.
 func (s *Slack) AddFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.text, "slack", "0%", "let a plan of strategy optimal cost up to `SHARE` more than the least "+
-		"cost, such as 0.5%, if it then has fewer copies")
+	cmd.Flags().StringVar(&s.text, "slack", "0%", "let strategy optimal choose a plan with fewer copies that costs up to "+
+		"`SHARE` (such as 0.5%) more than the least cost")
 }
 
 // Check parses the flag. strategies are the strategies of the command. If they do not include optimal, Check rejects

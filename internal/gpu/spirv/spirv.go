@@ -212,10 +212,11 @@ func opcodeColumn(dtype tensor.DType) int {
 	return 0
 }
 
-// scalar adds the instruction with the given value, an operation of package lane. args has the ids of its operands.
+// scalar adds the instruction that computes value. inst is an operation of package lane, and args has the ids of its
+// operands.
 func (p *printer) scalar(value ir.Value, inst *ir.Inst, args []uint32) error {
-	// from is the dtype of the last operand, which is the type of the operation: a comparison has a bool result, and a
-	// Select a bool first operand.
+	// from is the dtype on which the operation works. It is the dtype of the last operand, because the result of a
+	// comparison and the first operand of a Select are bools.
 	op := lane.Op(inst.Op)
 	from := inst.DType
 	if uses := inst.Uses(); len(uses) > 0 {

@@ -85,8 +85,8 @@ func (b *Block) Lookup(table *[32]float32, value Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
 }
 
-// Store adds a store of a value, or of complex numbers with the parts re and im. im is None for other numbers. A
-// mask must have lanes of 1 byte.
+// Store adds a store of re. If the elements are complex, re and im are their parts; otherwise im is None. A mask must
+// have lanes of 1 byte.
 func (b *Block) Store(ptr int, re, im Value) {
 	b.add(Inst{Op: Store, Type: memoryType(b.Ptrs[ptr].DType), Ptr: int16(ptr), A: re, B: im, C: None})
 }

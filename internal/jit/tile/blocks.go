@@ -28,7 +28,7 @@ func (g *gen) blockedRun(run *Run) {
 }
 
 // endIteration emits the end of an iteration of a loop: if the iteration is the last one of a block, it ends the block.
-// iterationsLeft is the number of remaining iterations of the block.
+// iterationsLeft is the word that counts the remaining iterations of the block.
 func (g *gen) endIteration(loop *Loop, iterationsLeft target.ArgsWord) {
 	switch {
 	case loop.Block == 1:
@@ -62,7 +62,8 @@ func (g *gen) startBlocks() {
 	}
 }
 
-// endBlock adds the accumulators to the sums of the previous blocks, and resets them to 0.
+// endBlock adds the accumulators to the totals of the previous blocks (blockTotal), and resets the accumulators to 0.
+// If the vector operand has levels (integers of quantized elements), endLevels also multiplies by the block's scales.
 func (g *gen) endBlock() {
 	if g.spec.hasLevels() {
 		g.endLevels()
@@ -76,7 +77,7 @@ func (g *gen) endBlock() {
 	}
 }
 
-// joinBlocks adds the sums of the previous blocks to the accumulators, which have the sums since the last endBlock.
+// joinBlocks adds the totals of the previous blocks to the accumulators, which have the sums since the last endBlock.
 func (g *gen) joinBlocks() {
 	if !g.spec.hasBlocks() {
 		return

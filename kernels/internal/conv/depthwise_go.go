@@ -13,7 +13,8 @@ import (
 
 // This file has depthwise convolutions in Go, for dtypes and processors that the machine code (planeTiles,
 // depthwiseWindow) does not support. They read the input in place: each output channel has only one input channel, so
-// packing windows would not be faster. A tap is an element of the window.
+// packing windows would not be faster. A tap is an element of the window. In the loops, m.Ptrs has the addresses of the
+// result, the input, the weight and the bias. The conversion T(x*y) of a product forbids a fused multiply-add.
 
 // number lists the element types of convolutions in Go.
 type number interface {
@@ -142,8 +143,8 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, stride int, w0, w1, w2 T
 	}
 }
 
-// addTap adds tap kw of a row of the window to the results [begin, stop) of a row. It skips results for which the tap
-// is in the padding.
+// addTap adds the products of tap kw of a window row to the results [begin, stop) of an output row. It skips results
+// for which the tap is in the padding.
 func addTap[T number](conv *convShape, out, in unsafe.Pointer, weight T, kw, begin, stop int) {
 	iw := conv.w.Position(begin, kw)
 	first, end := geometry.IndicesInside(iw, conv.w.Stride, conv.w.Size, stop-begin)
@@ -206,6 +207,7 @@ func depthwisePixel[T number](conv *convShape, out []T, image unsafe.Pointer, we
 			continue
 		}
 		kw := first
+		// addThreePixels requires one output channel for each input channel.
 		for ; conv.outChannels == conv.inChannels && kw+3 <= end; kw += 3 {
 			pixel := kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)
 			firstWeight := (kh*conv.w.Taps + kw) * conv.outChannels

@@ -16,7 +16,7 @@ import (
 
 type fftNAttrs struct {
 	S    []int  `attr:"s" default:"none" doc:"lengths of the transforms, for each of dim; -1 or none: the size of the dimension"`
-	Dim  []int  `attr:"dim" default:"none" doc:"dimensions to transform; none: the last ones of s, or all"`
+	Dim  []int  `attr:"dim" default:"none" doc:"dimensions to transform; none: the last len(s) dimensions, or all if s is none too"`
 	Norm string `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n"`
 }
 
@@ -33,66 +33,69 @@ type fftShiftAttrs struct {
 // The ops of this file are Fourier transforms along several dimensions, one after another, and the rotations of their
 // results.
 var (
-	FftFftn  = fftNOp[fftNAttrs]("fft_fftn", forwardDoc, "several dimensions", nDims, FftFft, FftFft, false)
-	FftFft2  = fftNOp[fft2Attrs]("fft_fft2", forwardDoc, "two dimensions", twoDims, FftFft, FftFft, false)
-	FftIfftn = fftNOp[fftNAttrs]("fft_ifftn", inverseDoc, "several dimensions", nDims, FftIfft, FftIfft, false)
-	FftIfft2 = fftNOp[fft2Attrs]("fft_ifft2", inverseDoc, "two dimensions", twoDims, FftIfft, FftIfft, false)
-	FftRfftn = fftNOp[fftNAttrs]("fft_rfftn", realDoc, "several dimensions", nDims, FftRfft, FftFft, true)
-	FftRfft2 = fftNOp[fft2Attrs]("fft_rfft2", realDoc, "two dimensions", twoDims, FftRfft, FftFft, true)
+	FftFftn  = fftNOp[fftNAttrs]("fft_fftn", forwardDoc, "several dimensions", nAttrs, FftFft, FftFft, false)
+	FftFft2  = fftNOp[fft2Attrs]("fft_fft2", forwardDoc, "two dimensions", nAttrsOf2, FftFft, FftFft, false)
+	FftIfftn = fftNOp[fftNAttrs]("fft_ifftn", inverseDoc, "several dimensions", nAttrs, FftIfft, FftIfft, false)
+	FftIfft2 = fftNOp[fft2Attrs]("fft_ifft2", inverseDoc, "two dimensions", nAttrsOf2, FftIfft, FftIfft, false)
+	FftRfftn = fftNOp[fftNAttrs]("fft_rfftn", realDoc, "several dimensions", nAttrs, FftRfft, FftFft, true)
+	FftRfft2 = fftNOp[fft2Attrs]("fft_rfft2", realDoc, "two dimensions", nAttrsOf2, FftRfft, FftFft, true)
 
-	FftIrfftn = fftNOp[fftNAttrs]("fft_irfftn", toRealDoc, "several dimensions", nDims, FftIrfft, FftIfft, false)
-	FftIrfft2 = fftNOp[fft2Attrs]("fft_irfft2", toRealDoc, "two dimensions", twoDims, FftIrfft, FftIfft, false)
-	FftHfftn  = fftNOp[fftNAttrs]("fft_hfftn", hermitianDoc, "several dimensions", nDims, FftHfft, FftFft, false)
-	FftHfft2  = fftNOp[fft2Attrs]("fft_hfft2", hermitianDoc, "two dimensions", twoDims, FftHfft, FftFft, false)
-	FftIhfftn = fftNOp[fftNAttrs]("fft_ihfftn", inverseHermitianDoc, "several dimensions", nDims, FftIhfft, FftIfft, true)
-	FftIhfft2 = fftNOp[fft2Attrs]("fft_ihfft2", inverseHermitianDoc, "two dimensions", twoDims, FftIhfft, FftIfft, true)
+	FftIrfftn = fftNOp[fftNAttrs]("fft_irfftn", toRealDoc, "several dimensions", nAttrs, FftIrfft, FftIfft, false)
+	FftIrfft2 = fftNOp[fft2Attrs]("fft_irfft2", toRealDoc, "two dimensions", nAttrsOf2, FftIrfft, FftIfft, false)
+	FftHfftn  = fftNOp[fftNAttrs]("fft_hfftn", hermitianDoc, "several dimensions", nAttrs, FftHfft, FftFft, false)
+	FftHfft2  = fftNOp[fft2Attrs]("fft_hfft2", hermitianDoc, "two dimensions", nAttrsOf2, FftHfft, FftFft, false)
+	FftIhfftn = fftNOp[fftNAttrs]("fft_ihfftn", inverseHermitianDoc, "several dimensions", nAttrs, FftIhfft, FftIfft, true)
+	FftIhfft2 = fftNOp[fft2Attrs]("fft_ihfft2", inverseHermitianDoc, "two dimensions", nAttrsOf2, FftIhfft, FftIfft, true)
 
 	FftFftshift  = fftShiftOp("fft_fftshift", "Rotates the frequency 0 of transforms to the middle of the dimensions.", 0)
 	FftIfftshift = fftShiftOp("fft_ifftshift",
 		"Rotates the middle of the dimensions to index 0: the inverse of fft_fftshift.", 1)
 )
 
-// Beginnings of descriptions.
+// Descriptions. %s stands for the transformed dimensions.
 const (
-	forwardDoc   = "Transforms from time to frequency"
-	inverseDoc   = "Transforms from frequency to time"
-	realDoc      = "Transforms a real value, with the first half of the frequencies of the last dimension of dim,"
-	toRealDoc    = "Transforms frequencies, the first half of which is given in the last dimension of dim, to a real value"
-	hermitianDoc = "Transforms a value with Hermitian symmetry, the first half of which is given in the last dimension " +
-		"of dim, to real frequencies"
-	inverseHermitianDoc = "Transforms real frequencies to the first half of a value with Hermitian symmetry"
+	forwardDoc = "Transforms from time to frequency along %s."
+	inverseDoc = "Transforms from frequency to time along %s."
+	realDoc    = "Transforms a real value along %s. The result has only the first half of the frequencies of the last " +
+		"dimension of dim."
+	toRealDoc = "Transforms frequencies to a real value along %s. The operand has only the first half of the last " +
+		"dimension of dim."
+	hermitianDoc = "Transforms a value with Hermitian symmetry to real frequencies along %s. The operand has only the " +
+		"first half of the last dimension of dim."
+	inverseHermitianDoc = "Transforms real frequencies to a value with Hermitian symmetry along %s. The result has only " +
+		"the first half of the last dimension of dim."
 )
 
-// nDims and twoDims return the attributes of ops along several and along two dimensions, for [fftNOp].
-func nDims(a *fftNAttrs) *fftNAttrs   { return a }
-func twoDims(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
+// nAttrs and nAttrsOf2 return the attributes of ops along several and along two dimensions, for [fftNOp].
+func nAttrs(a *fftNAttrs) *fftNAttrs    { return a }
+func nAttrsOf2(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 
-// fftNOp defines a Fourier transform along several dimensions. The description is doc + " along " + where. attrs
-// converts the attributes of the op. The op last transforms the last of the dimensions, and the op others transforms
-// all others. If lastFirst is set, the operand is real, so that the last dimension is transformed first.
+// fftNOp defines a Fourier transform along several dimensions. `where` replaces %s in doc. attrs converts the
+// attributes of the op. The op last transforms the last of the dimensions, and the op others transforms all others. If
+// lastFirst is set, the operand must be real, and the last dimension is transformed first.
 func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, others *graph.Op,
 	lastFirst bool) *graph.Op {
 	dtype := last.Examples[0].In[0].DType
 	return compose.Define[A](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc + " along " + where + ".", Params: []graph.Param{kit.Self},
+			Name: name, Doc: fmt.Sprintf(doc, where), Params: []graph.Param{kit.Self},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(dtype, 3, 4, 5)}},
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3, 2)},
 					Attrs: graph.Attrs{"dim": []int{0, 1}, "s": []int{5, 4}, "norm": "ortho"}}},
 		},
 	}, func(s *compose.Steps) []graph.Arg {
-		nAttrs, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
-		dims, lengths, err := nAttrs.dimsOf(s.Call.Type(0).Rank())
+		a, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
+		dims, lengths, err := a.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
 			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops halve or mirror the last dimension.
-			return []graph.Arg{transformNone(s, name, last != others || lastFirst)}
+			return []graph.Arg{complexCopy(s, name, last != others || lastFirst)}
 		}
 		final := len(dims) - 1
 		s.Reject(lastFirst && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
 			last.Name[len("fft_"):], x.Type().DType.TorchName())
 		transform := func(i int) { // transforms x along dims[i]
-			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": nAttrs.Norm}
+			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": a.Norm}
 			if i == final {
 				op = last
 			}
@@ -114,9 +117,9 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 	})
 }
 
-// transformNone returns the result of a transform along no dimension: a complex row-major copy of self. It fails if
+// complexCopy returns the result of a transform along no dimension: a complex row-major copy of self. It fails if
 // hasHalf is set, because such an op needs a dimension that stores only half of its frequencies.
-func transformNone(s *compose.Steps, name string, hasHalf bool) graph.Arg {
+func complexCopy(s *compose.Steps, name string, hasHalf bool) graph.Arg {
 	x := s.Call.In[0]
 	dtype := x.Type().DType
 	s.Reject(hasHalf, "%s must transform at least one axis", name[len("fft_"):])

@@ -83,8 +83,8 @@ type function struct {
 	optional   []graph.Field
 	results    []string // names of the results, if the function returns several
 	takesGraph bool     // whether the first parameter is the graph, because all operands may be omitted
-	// numberAttrs are names of trailing operands. A plain number for such an operand is stored as the attribute of that
-	// name.
+	// numberAttrs are the names of operands that may also be a plain number. The number is then stored in the attribute
+	// of the same name.
 	numberAttrs []string
 }
 
@@ -124,11 +124,11 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 				return nil, err
 			}
 		}
-		for _, w := range f.stringTypes() {
-			if err := declare(w.name, op.Name); err != nil {
+		for _, stringType := range f.stringTypes() {
+			if err := declare(stringType.name, op.Name); err != nil {
 				return nil, err
 			}
-			for _, c := range w.constants {
+			for _, c := range stringType.constants {
 				if err := declare(c[0], op.Name); err != nil {
 					return nil, err
 				}
@@ -155,7 +155,7 @@ func describe(op *graph.Op, overload string) *function {
 		usedNames[name] = true
 		return name
 	}
-	operands := map[string]bool{} // by name, whether the operand belongs to every overload
+	operands := map[string]bool{} // by name of an operand: whether it belongs to every overload
 	f.takesGraph = true
 	for _, p := range op.Params {
 		operands[p.Name] = p.Overload == ""
@@ -172,7 +172,7 @@ func describe(op *graph.Op, overload string) *function {
 	}
 	for _, a := range op.Schema.Fields {
 		switch {
-		case operands[a.Name]:
+		case operands[a.Name]: // the attribute has a number that is given for the operand of this name
 			f.numberAttrs = append(f.numberAttrs, a.Name)
 		case a.Required:
 			f.params = append(f.params, param{name: unique(a.Name), typ: requiredType(op, a), attr: a.Name})
@@ -229,8 +229,11 @@ func formatted(text []byte) ([]byte, error) {
 	return out, nil
 }
 
-// isMany reports whether the number of results depends on the call. An overload has one result, except of a view.
-func (f *function) isMany() bool { return f.op.Many && (f.overload == "" || f.op.Kind == graph.View) }
+// returnsSlice reports whether the function returns a slice, because the number of results depends on the call. The
+// function of an overload returns one result, unless the op is a view.
+func (f *function) returnsSlice() bool {
+	return f.op.Many && (f.overload == "" || f.op.Kind == graph.View)
+}
 
 // write writes the documentation and the declaration of the function.
 func (f *function) write(out *bytes.Buffer) {
@@ -238,7 +241,7 @@ func (f *function) write(out *bytes.Buffer) {
 	typeParams, params := f.signature()
 	call := f.call()
 	switch {
-	case f.isMany():
+	case f.returnsSlice():
 		fmt.Fprintf(out, "func %s%s(%s) []*graph.Value {\n\treturn %s\n}\n", f.name, typeParams, params, call)
 	case f.results != nil:
 		elements := make([]string, len(f.results))
@@ -261,7 +264,7 @@ func (f *function) signature() (typeParams, params string) {
 	var letters, bounds []string
 	for _, p := range f.params {
 		typ := p.typ
-		if slices.Contains(constraints, typ) {
+		if slices.Contains(operandConstraints, typ) {
 			letter := string(rune('A' + len(letters)))
 			letters, bounds = append(letters, letter), append(bounds, typ)
 			typ = letter
@@ -309,8 +312,8 @@ func (f *function) call() string {
 	}
 	count := 1
 	switch {
-	case f.isMany():
-		count = 0
+	case f.returnsSlice():
+		count = 0 // any number
 	case f.results != nil:
 		count = len(f.results)
 	}

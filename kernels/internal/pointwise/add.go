@@ -17,8 +17,8 @@ type addAttrs struct {
 var Add = kit.Define[addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "add",
-		Doc: "Returns self + alpha * other, with broadcasting. For bools it is the logical or, or self if `alpha` is " +
-			"false.",
+		Doc: "Returns self + alpha * other, with broadcasting. For bools, returns the logical or of self and other if " +
+			"`alpha` is true, and self otherwise.",
 		Params: []graph.Param{kit.SelfOrNumber, kit.OtherOrNumber},
 		Ref:    kit.PointwiseRef(&addition, addRef(1)),
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)},
@@ -69,15 +69,15 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 
 var (
 	reverseSubtraction = graph.Pointwise{Config: alphaConfig(binaryWithoutBools),
-		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-			body, err := subtraction.Body(c, it)
+		Body: func(c *graph.Call, r *rule.Rule) (rule.Kernel, error) {
+			body, err := subtraction.Body(c, r)
 			return body.Exchange(0, 1), err
 		}}
 	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
 	subtraction = graph.Pointwise{Config: alphaConfig(binaryWithoutBools), Body: addBody(subBodies, -1)}
 )
 
-// binaryWithoutBools is binary, but rejects bools, which subtraction does not support (sub_check).
+// binaryWithoutBools is binary, but rejects bools as aten's sub_check does: subtraction does not support them.
 func binaryWithoutBools(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	a, b := call.Type(0).DType == tensor.Bool, call.Type(1).DType == tensor.Bool
 	switch {
@@ -91,7 +91,7 @@ func binaryWithoutBools(call *graph.Call, outs []rule.Operand) (rule.Config, err
 	return binary(call, outs)
 }
 
-// alphaConfig returns a config that also checks alpha against the dtype of the result (alpha_check).
+// alphaConfig returns a config that also checks alpha against the dtype of the result, as aten's alpha_check does.
 func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) func(*graph.Call,
 	[]rule.Operand) (rule.Config, error) {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -129,16 +129,16 @@ var (
 // kernels. Otherwise the kernel multiplies the second operand by sign*alpha. For bools, which only add supports, any
 // alpha except 0 is like 1, and 0 selects the first operand.
 func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+	return func(c *graph.Call, r *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[addAttrs](c).Alpha
-		body, err := plain.kernelFor("add", it)
+		body, err := plain.kernelFor("add", r) // aten's sub also runs the kernel of add
 		switch {
 		case err != nil || alpha.Complex() == 1:
 			return body, err
-		case it.DType(1) != tensor.Bool:
-			return kernelWith(scaledSum, it, numbers{"alpha": timesSign(alpha, sign)}), nil
+		case r.DType(1) != tensor.Bool:
+			return kernelWith(scaledSum, r, numbers{"alpha": timesSign(alpha, sign)}), nil
 		case alpha.Complex() == 0:
-			return kernelWith(firstOperand, it, nil), nil
+			return kernelWith(firstOperand, r, nil), nil
 		}
 		return body, nil
 	}
@@ -159,6 +159,7 @@ func timesSign(number tensor.Scalar, sign int64) tensor.Scalar {
 func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 	return func(c *graph.Call) kit.ScalarFunc {
 		alpha := kit.Attrs[addAttrs](c).Alpha
+		// The conversion of the product to float64 forbids a fused multiply-add.
 		numbers := kit.ByKind(
 			func(x []int64) int64 { return x[0] + sign*alpha.Int()*x[1] },
 			func(x []float64) float64 { return x[0] + float64(float64(sign)*alpha.Float()*x[1]) },

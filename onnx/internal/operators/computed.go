@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators whose computed parameters cannot be expressed by a single reference in an attribute
-// ([graph.Ref]): several axes, several sizes, or steps of unknown sign. WithType and WithRank record the
-// dtype and rank of a result if the op cannot infer them before the graph runs.
+// A [graph.Ref] lets an attribute refer to one computed value. This file converts operators for which that is not
+// enough: several axes, several sizes, or steps of unknown sign. WithType and WithRank record the dtype and rank of a
+// result if the op cannot infer them before the graph runs.
 
-// computedAxes splits x, a vector of axes of known length, into non-negative 0-dim values in ascending order. rank is
-// added to negative axes.
+// computedAxes splits x, a vector with a known number of axes or a single axis, into non-negative 0-dim values in
+// ascending order. rank is added to negative axes.
 func computedAxes(n *node, x *value, rank int) []*value {
 	count := n.LengthOf(x)
 	if count < 0 {
@@ -72,7 +72,7 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 	}
 	start, end = clampBound(start), clampBound(end)
 	// If the end is before the start in the direction of the step, the slice is empty. The op arange rejects such an end,
-	// so that the start replaces it.
+	// so the end is replaced by the start.
 	end = n.Op("where", nil, isBackward, n.Op("minimum", nil, start, end),
 		n.Op("maximum", nil, start, end)).WithType(tensor.Int64, 0)
 	index := n.Op("arange", graph.Attrs{"start": n.ScalarAttr(start), "end": n.ScalarAttr(end), "step": n.ScalarAttr(step),
@@ -80,9 +80,9 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 	return n.Op("index_select", graph.Attrs{"dim": n.ScalarAttr(axis)}, x, index).WithType(x.DType(), n.Rank(x))
 }
 
-// padMirroredComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
+// padFromSelfComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
 // width after each dimension. The index of each dimension is computed as in [mirror].
-func padMirroredComputed(n *node, x, widths *value, mode string) *value {
+func padFromSelfComputed(n *node, x, widths *value, mode string) *value {
 	rank := n.Rank(x)
 	sizes := n.ShapeVector(x)
 	for dim := range rank {

@@ -89,7 +89,7 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 		n.Failf("%d widths do not suit %d dimensions", count, rank)
 	}
 	if mode != "constant" {
-		return padMirroredComputed(n, x, n.Cast(widths, tensor.Int64), mode)
+		return padFromSelfComputed(n, x, n.Cast(widths, tensor.Int64), mode)
 	}
 	// Row 0 of [2, rank] has the widths before, row 1 the widths after. flip reverses the dimensions, permute makes pairs.
 	pairs := n.Op("flip", graph.Attrs{"dims": []int{1}}, n.Reshape(n.Cast(widths, tensor.Int64), 2, rank))
@@ -100,7 +100,7 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 // padMirrored pads x with its own elements. It uses the op pad for modes reflect and edge if x is a float of rank 3 to
 // 5 and only dimensions from the third on are padded, and not cropped. In all other cases it selects elements by an
 // index, for one dimension after another; if a size is not known, or the index is too long for a constant, the index is
-// computed when the graph runs ([padMirroredComputed]).
+// computed when the graph runs ([padFromSelfComputed]).
 func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 	opMode, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
 	if !ok {
@@ -132,7 +132,7 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		if !isKnown || paddedSize > convert.FoldLimit {
 			widths := make([]int, 2*rank)
 			widths[dim], widths[rank+dim] = before[dim], after[dim]
-			x = padMirroredComputed(n, x, convert.IntVector(widths...), mode)
+			x = padFromSelfComputed(n, x, convert.IntVector(widths...), mode)
 			continue
 		}
 		index := make([]int, paddedSize)

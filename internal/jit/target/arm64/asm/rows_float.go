@@ -59,7 +59,8 @@ var floatRows = []row{
 }
 
 // encodeSameFloat encodes "three registers of the same type" with floating-point elements:
-// 0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd, and for half precision 0 Q U 01110 x 10 Rm 00 opcode 1 Rn Rd.
+// 0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd, and for half precision 0 Q U 01110 x 10 Rm 00 opcode 1 Rn Rd. The field Half
+// of a vector selects the low 64 bits of the register, not half precision.
 func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	if !ok || v[0].Elem != v[1].Elem || v[0].Elem != v[2].Elem || v[0].Half != v[1].Half || v[0].Half != v[2].Half {
@@ -68,7 +69,7 @@ func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	code := r.code | v[0].qBit() | v[2].rm() | v[1].rn() | v[0].rd()
 	switch v[0].Elem {
 	case H:
-		code = code&^0x0020C000 | 1<<22
+		code = code&^(1<<21|1<<15|1<<14) | 1<<22
 	case D:
 		code |= 1 << 22
 	}
@@ -85,14 +86,14 @@ func encodeUnaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	code := r.code | v[0].qBit() | v[1].rn() | v[0].rd()
 	switch v[0].Elem {
 	case H:
-		code |= 0x00580000
+		code |= 1<<22 | 1<<20 | 1<<19
 	case D:
 		code |= 1 << 22
 	}
 	return code, v[0].valid() && r.elems.has(v[0].Elem)
 }
 
-// encodeCompareZeroFloat encodes comparisons with zero, which the third operand is.
+// encodeCompareZeroFloat encodes comparisons whose third operand is the constant 0.
 func encodeCompareZeroFloat(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 || args[2] != Float(0) {
 		return 0, false
@@ -102,6 +103,7 @@ func encodeCompareZeroFloat(a *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeByLane encodes "vector by element": 0 Q U 01111 size L M Rm opcode H 0 Rn Rd. The index of the lane is in H:L:M
 // for elements of 16 bits, in H:L for 32 bits, and in H for 64 bits. Rm has four bits for elements of 16 bits.
+// The lane must be a single element (Group 0).
 func encodeByLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
