@@ -50,7 +50,7 @@ type stagedCopy struct {
 // compiledPass is a pass with its loops.
 type compiledPass struct {
 	loop           *loops.Loop // over the elements of rows; nil if the pass only computes once per row
-	pointerObjects []int       // by pointer of loop (outputs, operands, accumulators): its object; -1: an output is not stored
+	pointerObjects []int       // by pointer of loop (outputs, operands, accumulators): its object; -1: not stored
 	folds          []fold
 
 	unrolled      *loops.Loop   // along columns: a loop that processes several elements of each column at once, or nil
@@ -73,7 +73,7 @@ type elementSlot struct {
 type fold struct {
 	result       int                                  // one number for each row: the result
 	laneAccs     int                                  // accumulators by row and lane; -1 if they are not in memory
-	upperAccs    int                                  // along columns: totals of the previous blocks of foldBlock elements; else -1
+	upperAccs    int                                  // along columns: totals of the previous blocks (foldBlock); else -1
 	neutral      [expr.Lanes * 8]byte                 // copies of the neutral element
 	combineLanes func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows at acc to results at dst
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows

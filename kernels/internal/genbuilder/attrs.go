@@ -14,8 +14,8 @@ import (
 // This file writes the types of operands and attributes, the structs of optional attributes, and the documentation of
 // the generated functions.
 
-// operandConstraints are the type constraints that package op declares. A parameter with such a constraint makes the generated
-// function generic.
+// operandConstraints are the type constraints that package op declares. A parameter with such a constraint makes the
+// generated function generic.
 var operandConstraints = []string{"Operand", "Optional", "Int", "Ints", "IntOrInts"}
 
 // operandType returns the Go type or the constraint of an operand.
