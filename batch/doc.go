@@ -3,11 +3,11 @@
 //	inputs, err := batch.Find("images/*.jpg")
 //	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})
 //
-// The output of an input with the name NAME is the file DIR/NAME.npz. It is never incomplete: it is renamed from a
+// The output of an input with the name NAME is the file DIR/NAME.npz, where DIR is the fourth argument of [Run]. It is never incomplete: it is renamed from a
 // temporary file. The directory DIR/.graphrun has the manifests: files with one record for each finished input, with
 // the digests of the model, the options, the input and the output. A run skips inputs whose outputs exist with the
-// same digests, so that it continues the work of a killed run. At most [Options.PartSize] inputs are then computed
-// again.
+// same digests, so that it continues the work of a killed run. After a kill, at most [Options.PartSize] finished inputs
+// are computed again.
 //
 // # Shards
 //
@@ -23,7 +23,6 @@
 //
 // # Results
 //
-// Rows of several inputs run as one batch if the rows of the model are proved independent (no result row depends on
-// another input row), and if one plan serves all batch sizes. The bits of an output therefore do not depend on the
-// other inputs.
+// Several inputs run as one batch only if each result row is proved to depend on the input row of the same index alone,
+// and if one plan serves all batch sizes. So the other inputs of a batch cannot change the bits of an output.
 package batch

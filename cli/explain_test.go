@@ -149,7 +149,7 @@ func TestExplainRefuses(t *testing.T) {
 		"explain " + path:                                      "wants a graph file and the name of a value",
 		"explain " + path + " nothing":                         path + `: there is no value "nothing"`,
 		"explain " + path + " x --first-break contiguous":      "wants one graph file",
-		"explain " + path + " --first-break preserve":          `no value has memory format "preserve"`,
+		"explain " + path + " --first-break preserve":          `--first-break "preserve": want one of`,
 		"explain " + path + " --first-break chanels_last":      "did you mean channels_last?",
 		"explain " + path + " x --strategy fast":               "strategy",
 		"explain missing.json --first-break contiguous --json": "missing.json",

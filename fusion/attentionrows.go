@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScoreRows is the row program of an attention. It computes weights from a block of contiguous rows of scores. It is
-// immutable and may be used by several goroutines.
+// ScoreRows is the row program of an attention. It computes weights from a block of contiguous rows of scores. Scores
+// are the products of queries and keys; weights, such as their softmax, multiply the values. ScoreRows is immutable
+// (except for a state per worker) and may be used by several goroutines.
 type ScoreRows struct {
 	plan        *rowprog.Plan
 	inPlace     bool           // weights overwrite the scores
@@ -30,8 +31,8 @@ type scoreOperand struct {
 // NewScoreRows prepares the row program of an attention for blocks of scores. A block consists of the given number of
 // rows from each of `matrices` consecutive matrices of the batch. rowStride and colStride are the strides of the scores
 // between rows and between columns, in elements. One of them must be 1. Inner loops run along the dimension of stride
-// 1. The rows of a matrix follow those of the previous matrix. In a block of several matrices, the distance between the
-// matrices of an operand must be constant.
+// 1. The rows of a matrix follow those of the previous matrix. If matrices > 1, consecutive matrices of each operand in
+// a.Others must be at a constant distance; this is not checked.
 func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) (*ScoreRows, error) {
 	if a == nil || a.Code == nil || matrices <= 0 || rows <= 0 || rowStride != 1 && colStride != 1 {
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")
@@ -50,15 +51,16 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	}
 	for _, meta := range a.Others {
 		rowStride, colStride, size := meta.Strides[rank], meta.Strides[rank+1], meta.DType.Size()
-		offsets, matrixStride := a.Entries(meta), 0 // offsets of the matrices, in elements until they are scaled below
+		offsets, matrixStride := a.Entries(meta), 0 // in elements
 		if matrices > 1 && len(offsets) > 1 {
 			matrixStride = offsets[1] - offsets[0]
 		}
 		ins = append(ins, block(meta.DType, matrixStride, rowStride, colStride))
-		r.operands = append(r.operands, scoreOperand{matrixOffsets: offsets, rowStride: rowStride * size})
-		for i := range offsets {
-			offsets[i] *= size
+		byteOffsets := make([]int, len(offsets))
+		for i, offset := range offsets {
+			byteOffsets[i] = offset * size
 		}
+		r.operands = append(r.operands, scoreOperand{matrixOffsets: byteOffsets, rowStride: rowStride * size})
 	}
 	reduced := []bool{false, false, true} // folds are over the keys
 	var err error
@@ -83,7 +85,7 @@ func (r *ScoreRows) Bytes() int {
 // align rounds a size in bytes up to whole cache lines of 64 bytes.
 func align(bytes int) int { return (bytes + 63) &^ 63 }
 
-// Listings returns the listings of the loops.
+// Listings returns descriptions of the code of all loops, in the order in which the loops run.
 func (r *ScoreRows) Listings() []expr.Listing {
 	if r == nil || r.plan == nil {
 		return nil
@@ -115,6 +117,6 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 			}
 		}
 	}
-	clear(state.ptrs)
+	clear(state.ptrs) // the state must not keep memory alive
 	return weights, nil
 }

@@ -65,9 +65,9 @@ func (n *Node) inferSymbolic(g *Graph, state *inference) error {
 	return n.inferReusing(g, state)
 }
 
-// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like
-// that one. In a graph of a million similar nodes, memory latency dominates. The function is short so that
-// the processor overlaps the memory accesses of more nodes.
+// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like that one.
+// The function is short, because in a graph of a million similar nodes memory latency dominates, and the processor then
+// overlaps the memory accesses of several nodes.
 func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
@@ -76,7 +76,7 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 		return err
 	}
 	if n.Attrs == nil {
-		// Symbols may have been bound, or values that are attributes may have become constant.
+		// Attrs was reset: a symbol may have been bound, or a value that an attribute refers to may have become constant.
 		attrs, err := n.decode(g.sizes)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError returns the error of a node whose number of outputs is not results, the number of results that its op
+// outputsError returns the error of a node that has another number of outputs than `results`, the number that its op
 // computes.
 func (n *Node) outputsError(results int) error {
 	count := fmt.Sprintf("%d values", results)

@@ -16,7 +16,7 @@ type Op struct {
 	Facts
 	Lowerings
 
-	defined *Op            // the op's own address, set by Define: a copy of the op has another address
+	defined *Op            // the op's own address, set by Define, by which a copy of the op is detected
 	derived *derivedValues // see Derived
 }
 
@@ -155,12 +155,13 @@ type Facts struct {
 	// number per element.
 	Flops func(call *Call) float64
 
-	// FlopKernel is the entry of cost profiles (see [Rate]) for an operation of Flops. Empty means [Flop].
+	// FlopKernel names the entry of the cost profile (see [Rate]) that gives the cost of one operation counted by Flops.
+	// Empty means [Flop].
 	FlopKernel string
 
 	// Each is the number of operations per element of the first result or, if operand 0 has more elements, per element
-	// of operand 0. The zero Each means the default: no operations if Flops is set, one function for a pointwise op with
-	// a small [Pointwise.Grain], and one simple operation for all other ops.
+	// of operand 0. The zero Each means the default: no operations if Flops is set, one evaluation of a function such
+	// as exp for a pointwise op with a small [Pointwise.Grain], and one simple operation for all other ops.
 	Each Each
 }
 
@@ -220,7 +221,7 @@ type Lowerings struct {
 
 	// TakenBranch is for an op that runs one of several graphs (such as "if"). If sizes determine the choice, TakenBranch
 	// returns the chosen graph and its operands, and the nodes of that graph replace the node: see
-	// [Graph.InlineControlFlow]. TakenBranch is nil for all other ops, and if the choice does not depend on sizes.
+	// [Graph.InlineControlFlow]. The field is nil for all other ops, and for an op whose choice never depends on sizes.
 	TakenBranch func(call *Call) (*Graph, []Arg)
 
 	// Repeats is for an op that runs a graph repeatedly. If sizes determine the number of iterations, Repeats returns that

@@ -2,9 +2,10 @@ package iter
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Each function below turns a function of one element per operand into a Kernel. Calls are concurrent and in no
-// particular order ([Workers]), so the result of a function must depend only on its arguments. For cheap functions, the
-// matching Slice function (Slice2 for Map2) is several times faster.
+// Each function of this file makes a [Kernel] of f, which computes one element of each result from one element of each
+// operand. A, B, C and E are the types of the operands, and D, R and S those of the results. f is called concurrently
+// and in no particular order ([Workers]), so its results must depend only on its arguments. If f is cheap, the matching
+// Slice function (Slice2 for Map2) is several times faster.
 
 // Map0 makes a Kernel of a function of no operand: a fill.
 func Map0[D tensor.Element](f func() D) Kernel {
@@ -30,7 +31,7 @@ func Map1[D, A tensor.Element](f func(a A) D) Kernel {
 	})
 }
 
-// Map2 makes a Kernel of a function of two operands (cpu_kernel).
+// Map2 makes a Kernel of a function of two operands, as PyTorch's cpu_kernel does.
 func Map2[D, A, B tensor.Element](f func(a A, b B) D) Kernel {
 	if f == nil {
 		return nilFunctionKernel
@@ -78,7 +79,8 @@ func Map0Out2[D, R tensor.Element](f func() (D, R)) Kernel {
 	})
 }
 
-// Map1Out2 makes a Kernel of a function of one operand with two results (cpu_kernel_multiple_outputs).
+// Map1Out2 makes a Kernel of a function of one operand with two results, as PyTorch's
+// cpu_kernel_multiple_outputs does.
 func Map1Out2[D, R, A tensor.Element](f func(a A) (D, R)) Kernel {
 	if f == nil {
 		return nilFunctionKernel

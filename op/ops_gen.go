@@ -7683,9 +7683,9 @@ type TfidfVectorizerAttrs struct {
 
 // TfidfVectorizer is the op tfidf_vectorizer.
 //
-// Counts the n-grams of a pool, which are short sequences of integers, in rows of integers: [n] or [rows, n]
-// gives one float32 vector per row. The elements of an occurrence are at equal distances of 1 to
-// `max_skip_count`+1.
+// Counts how often each n-gram (a short sequence of integers) of a pool occurs in each row of self, [n] or
+// [rows, n]. The result has one float32 vector per row. Neighbouring elements of an occurrence all have the same
+// distance, from 1 to `max_skip_count`+1.
 //
 // Attributes:
 //

@@ -30,8 +30,9 @@ type cond struct {
 	id         int
 	hint       bool // the truth at the hints of symbols
 	negation   *cond
-	// The following fields are for display: the two sides as first written, the relation between them ("Lt"), and the
-	// number of symbols and numbers. Conjunctions and disjunctions have no sides.
+	// left, right, relation and text are for display: the two sides as first written, the relation between them ("Lt"),
+	// and the whole text. Conjunctions and disjunctions have no sides. size, the number of symbols and numbers, also
+	// orders conditions.
 	left, right *expr
 	relation    string
 	size        int
@@ -41,9 +42,9 @@ type cond struct {
 }
 
 // The slow paths of comparisons are separate functions, so that the compiler can inline the fast paths, which call
-// them.
+// them. The slow paths are not inlined: their many callers are not hot, and compile faster.
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline
 func eq(a, b Int) Bool {
 	env := envOf(a, b)
 	x, y := env.exprOf(a), env.exprOf(b)
@@ -53,10 +54,10 @@ func eq(a, b Int) Bool {
 	return env.equal(x, y)
 }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline
 func ne(a, b Int) Bool { return eq(a, b).Not() }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline
 func lt(a, b Int) Bool {
 	env := envOf(a, b)
 	x, y := env.exprOf(a), env.exprOf(b)
@@ -68,17 +69,17 @@ func (env *Env) strictDifference(x, y *expr) *expr {
 	return env.addMultiple(env.addMultiple(y, x, -1), env.constant(1), -1)
 }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline
 func le(a, b Int) Bool {
 	env := envOf(a, b)
 	x, y := env.exprOf(a), env.exprOf(b)
 	return env.atLeast(env.addMultiple(y, x, -1), x, y, "Le")
 }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline
 func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
 // cachedTruth is 1 for true, -1 for false, and 0 for unknown.
@@ -101,7 +102,7 @@ func (env *Env) equal(x, y *expr) Bool {
 	}
 	defer env.withFacts(false)()
 	divisor := difference.gcd()
-	if difference.constant%divisor != 0 { // a multiple of divisor cannot be -constant
+	if difference.constant%divisor != 0 { // the terms sum to a multiple of divisor, but -constant is none
 		return Bool{}
 	}
 	if difference.terms[0].coeff < 0 { // the first coefficient becomes positive, so that d = 0 and -d = 0 are equal
@@ -152,10 +153,10 @@ func (env *Env) zeroForm(e *expr) *expr {
 	return env.divideTerms(e, dropped)
 }
 
-// dropPositiveFactors is for a condition e >= 0 whose e is p*q + c, where p is the product of the positive factors that
-// all terms share. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and dropPositiveFactors returns q +
-// c. For other constants c it is not, and dropPositiveFactors returns e. It also returns e if there are no such
-// factors, or if they are a whole single product.
+// dropPositiveFactors simplifies the condition e >= 0. Let e = p*q + c, where p is the product of the factors that all
+// terms share and that are known to be positive. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and
+// dropPositiveFactors returns q + c. For other constants c it is not, and dropPositiveFactors returns e. It also
+// returns e if there are no such factors, or if e has a single term and all its factors are positive.
 func (env *Env) dropPositiveFactors(e *expr) *expr {
 	if e.constant != 0 && e.constant != -1 {
 		return e
@@ -184,11 +185,11 @@ func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		candidate := env.addMultiple(extreme.asExpr, n, -t.coeff)
 		b = Bool{truth: true}
 		if !slices.Contains(extreme.args, candidate) {
-			// Here n = 0 states that a maximum equals a number m. Its first operand is a constant c. If c > m, the
-			// statement is false; otherwise c can be dropped. For a minimum, the relations are reversed.
 			if len(candidate.terms) > 0 || len(extreme.args[0].terms) > 0 {
 				continue
 			}
+			// n = 0 states Max(c, ...) = m with numbers c and m. If c > m, the statement is false; otherwise c can be
+			// dropped. For a Min, the relations are reversed.
 			if (candidate.constant < extreme.args[0].constant) == (extreme.kind == kindMax) {
 				return Bool{}, true
 			}
@@ -251,8 +252,9 @@ func (env *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 		len(extreme.args[0].terms) > 0 {
 		return Bool{}, false
 	}
-	// n = c + k*Max(number, x). For k > 0, n >= c + k*number: the condition is true if this is at least 0, and else c +
-	// k*x >= 0. For k < 0, it is false if c + k*number < 0, and else c + k*x >= 0. A Min reverses this.
+	// n = c + k*Max(number, x). Let b = c + k*number. For k > 0, n >= b, so the condition is true if b >= 0; otherwise it
+	// is equivalent to c + k*x >= 0. For k < 0, n <= b, so the condition is false if b < 0; otherwise it is equivalent to
+	// c + k*x >= 0. A Min reverses the signs of k.
 	numberCase := env.addMultiple(env.constant(n.constant), extreme.args[0], multiple.coeff)
 	switch truthIfDecided := (multiple.coeff > 0) == (extreme.kind == kindMax); {
 	case len(numberCase.terms) > 0: // the number overflows an int

@@ -23,7 +23,8 @@ func combineTrends(a, b int) (sign int, ok bool) {
 	return a | b, true // at least one trend is 0, or both are equal
 }
 
-// trends computes the trends of the parts of an expression in the symbol. It memoizes the results of large parts.
+// trends computes how the parts of an expression change with one symbol, as [Int.Trend] does. It memoizes the results
+// of large parts.
 type trends struct {
 	symbol *atom
 	memo   map[*atom]trend
@@ -74,7 +75,7 @@ func (s *trends) atom(a *atom) (sign int, ok bool) {
 	if t, known := s.memo[a]; known {
 		return t.sign, t.ok
 	}
-	sign, ok = s.function(a)
+	sign, ok = s.functionAtom(a)
 	if a.size > maxUnmemoizedSize {
 		if s.memo == nil {
 			s.memo = map[*atom]trend{}
@@ -84,8 +85,8 @@ func (s *trends) atom(a *atom) (sign int, ok bool) {
 	return sign, ok
 }
 
-// function returns the trend of an atom other than a symbol.
-func (s *trends) function(a *atom) (sign int, ok bool) {
+// functionAtom returns the trend of an atom other than a symbol.
+func (s *trends) functionAtom(a *atom) (sign int, ok bool) {
 	if a.kind == kindWhere {
 		return 0, false
 	}

@@ -31,7 +31,8 @@ type Batching string
 const (
 	// BatchExact joins elements whose results have the same bits in the batch as alone.
 	BatchExact Batching = "exact"
-	// BatchFast joins all elements with independent rows. The last bits of a result depend on the size of its batch.
+	// BatchFast joins elements if the rows of the model are independent. The last bits of a result then depend on the
+	// size of its batch.
 	BatchFast Batching = "fast"
 	// BatchOff joins no elements.
 	BatchOff Batching = "off"
@@ -73,7 +74,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// typicalRows is the number of rows for which models are planned.
+// typicalRows is the hint for the batch size of a model that is compiled for BatchExact; Options.MaxRows bounds it.
 const typicalRows = 8
 
 // model is a loaded model, which all instances of the transform with the same options share.
@@ -107,7 +108,7 @@ func acquire(ctx context.Context, key string, o Options) (*model, error) {
 	}
 	entry.users++
 	modelsLock.Unlock()
-	// The model outlives the bundle that loads it.
+	// Without cancellation: the model is used after the Beam bundle of ctx has ended.
 	entry.once.Do(func() { entry.model, entry.err = load(context.WithoutCancel(ctx), o) })
 	if entry.err != nil {
 		releaseEntry(key, entry)
@@ -118,8 +119,9 @@ func acquire(ctx context.Context, key string, o Options) (*model, error) {
 // release ends the use of the model of a key. The last user drops it.
 func release(key string) { releaseEntry(key, nil) }
 
-// releaseEntry ends one use of an entry, or of the present entry of key if entry is nil. It drops an entry without
-// users, and an entry that failed, so that the next acquire loads the model again.
+// releaseEntry ends one use of an entry, or of the present entry of key if entry is nil. It deletes an entry that has no
+// users, and an entry whose load failed, so that the next acquire tries again. A failed entry may already have been
+// replaced in models; then the new entry stays.
 func releaseEntry(key string, entry *modelEntry) {
 	modelsLock.Lock()
 	defer modelsLock.Unlock()
@@ -148,18 +150,18 @@ func load(ctx context.Context, o Options) (*model, error) {
 	}
 	m := &model{graph: g}
 	compileOptions := graphrun.Options{Exact: o.Exact, Threads: o.Threads}
-	var symbol string
-	notJoined := errors.New("batching is off")
+	var batchSymbol string
+	reasonNotJoined := errors.New("batching is off")
 	if o.Batching != BatchOff {
-		if symbol, notJoined = batching.Symbol(g); symbol != "" && o.Batching == BatchExact {
-			compileOptions.Hints = []map[string]int{{symbol: min(typicalRows, o.MaxRows)}}
+		if batchSymbol, reasonNotJoined = batching.Symbol(g); batchSymbol != "" && o.Batching == BatchExact {
+			compileOptions.Hints = []map[string]int{{batchSymbol: min(typicalRows, o.MaxRows)}}
 		}
 	}
 	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Model, err)
 	}
-	if symbol != "" {
-		m.axis, notJoined = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, o.MaxRows,
+	if batchSymbol != "" {
+		m.axis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(m.program), g, batchSymbol, o.MaxRows,
 			o.Batching == BatchExact)
 	}
 	threads := o.Threads
@@ -167,8 +169,8 @@ func load(ctx context.Context, o Options) (*model, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	m.slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))
-	if notJoined != nil {
-		log.Infof(ctx, "%s: elements are not joined: %v", o.Model, notJoined)
+	if reasonNotJoined != nil {
+		log.Infof(ctx, "%s: elements are not joined: %v", o.Model, reasonNotJoined)
 	}
 	modelsLoaded.Inc(ctx, 1)
 	loadTime.Update(ctx, time.Since(start).Milliseconds())
@@ -176,7 +178,8 @@ func load(ctx context.Context, o Options) (*model, error) {
 }
 
 // inputs returns the tensors of an element by the name of the input, contiguous and with the declared dtypes. Strings
-// are replaced by their codes.
+// are replaced by the integers that stand for them ([graph.Labels]). If the model has one input, its tensor may have the
+// name "".
 func (m *model) inputs(e Element) (in map[string]*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	given := e.Tensors
@@ -201,7 +204,7 @@ func (m *model) inputs(e Element) (in map[string]*tensor.Tensor, err error) {
 	return in, nil
 }
 
-// input converts the tensor t of an element to the dtype of input v: strings to codes, and uint16 to bfloat16. The
+// input converts the tensor t of an element to the dtype of input v: strings to integers, and uint16 to bfloat16. The
 // result is contiguous.
 func (m *model) input(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if err := t.Check(); err != nil {
@@ -226,8 +229,8 @@ func (m *model) input(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) 
 	return t.Contiguous(), nil
 }
 
-// outputs replaces codes of strings by strings.
-func (m *model) outputs(out map[string]*tensor.Tensor) error {
+// decodeStrings replaces the integers that stand for strings by the strings, in the map out.
+func (m *model) decodeStrings(out map[string]*tensor.Tensor) error {
 	for name, t := range out {
 		labels := m.graph.Labels[name]
 		if labels.Strings == nil {
@@ -268,7 +271,7 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string
 	}
 	out = m.axis.Split(joined, runs)
 	for _, part := range out {
-		if err := m.outputs(part); err != nil {
+		if err := m.decodeStrings(part); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,9 @@ package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
+// Each predicate of this file has two forms. The branching form (such as noOverlap) follows PyTorch's code and sorts
+// the dimensions. The form with the suffix Formula needs neither branches nor a sort.
+
 // precedes returns the condition that dimension a precedes b in the order of strides. Dimensions with equal strides are
 // ordered by number, so that the order is total.
 func precedes(strides []sym.Int, a, b int) sym.Bool {
@@ -52,14 +55,14 @@ func sorted(shape, strides []sym.Int) []int {
 	return order
 }
 
-// nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. The contiguous predicates
-// come first, so it holds for every value without elements.
+// nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. It holds for every value
+// without elements, because contiguousFormula does.
 func nonOverlappingAndDenseFormula(shape, strides []sym.Int) sym.Bool {
 	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).
 		Or(denseFormula(Order3d)(shape, strides)).Or(sortedFormula(shape, strides))
 }
 
-// nonOverlappingAndDense is the value cached by TensorImpl::refresh_contiguous, which calls
+// nonOverlappingAndDense computes the bool that TensorImpl::refresh_contiguous caches. That function calls
 // compute_non_overlapping_and_dense last.
 func nonOverlappingAndDense(shape, strides []sym.Int) bool {
 	if contiguous(shape, strides) || dense(Order2d)(shape, strides) || dense(Order3d)(shape, strides) {
@@ -75,8 +78,8 @@ func sortedDense(shape, strides []sym.Int) bool {
 }
 
 // noOverlapFormula is the condition that the stride of each dimension of size other than 1 exceeds the greatest offset
-// that the dimensions of smaller strides reach. If it holds, no two elements share memory. The converse is true only
-// for slices of dense values.
+// that the dimensions of smaller strides reach. If it holds, no two elements share memory. The converse holds for
+// slices of dense values, but not in general.
 func noOverlapFormula(shape, strides []sym.Int) sym.Bool {
 	return numel(shape).Eq(sym.Int{}).Or(disjointFormula(shape, strides))
 }
@@ -113,8 +116,9 @@ func sortedDisjoint(shape, strides []sym.Int) bool {
 	return disjoint
 }
 
-// disjointLoop is the loop of _maybe_overlapping_memory over sorted dimensions, starting with offset reach.
-func disjointLoop(order []int, shape, strides []sym.Int, reach sym.Int) (disjoint bool, next sym.Int) {
+// disjointLoop is the loop of _maybe_overlapping_memory over sorted dimensions. reach is the greatest offset that the
+// dimensions before the loop reach, and reachAfter the greatest offset after it (for induction over the dimensions).
+func disjointLoop(order []int, shape, strides []sym.Int, reach sym.Int) (disjoint bool, reachAfter sym.Int) {
 	for _, d := range order {
 		if strides[d].Le(reach).Holds() {
 			return false, reach

@@ -49,17 +49,19 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain FILE VALUE",
 		Short: "Explain the layout and the computation of a value",
-		Long: `Explains first why a value has the strides that graphrun infer shows. If the permutation rule gives them,
-the explanation lists the operands of the rule and each comparison of two dimensions, with the operand that
-decided it. Otherwise it names the value that is viewed, or the rule of the op. Then explain shows how a
-program computes the value under the strategy: the step and the nodes fused into it, the copies of the
-value, and the adjacent nodes that were not fused, with the reasons.
+		Long: `Explains first why a value has the strides that graphrun infer shows. If PyTorch's rule for pointwise ops
+gives them (dimensions are sorted by the strides of the operands), the explanation lists the operands of the
+rule and each comparison of two dimensions, with the operand that decided it. Otherwise it names the value
+that is viewed, or the rule of the op. Then explain shows how a program computes the value under the strategy:
+the step and the nodes fused into it, the copies of the value, and the adjacent nodes that were not fused,
+with the reasons.
 
 In the first part, symbolic sizes without --dim stay symbols, as in graphrun infer: strides are expressions,
-with the conditions under which they hold. The second part is for the assumed sizes.
+with the conditions under which they hold. The second part is for the sizes of --dim and, for other symbols,
+the sizes that the plan assumes.
 
---first-break FORMAT explains the first result in the graph as written that is not in the memory format,
-although an operand of its node is. VALUE is then omitted.`,
+--first-break FORMAT explains the first value of the graph as written that is not in memory format FORMAT,
+although the node that computes it reads a value of the same rank in this format. VALUE is then omitted.`,
 		Example: `  graphrun explain examples/models/residual.json joined
   graphrun explain model.onnx /layer1/Relu_output_0 --strategy channels_last
   graphrun explain model.json --first-break channels_last`,
@@ -171,7 +173,7 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 	if format, err := tensor.ParseMemoryFormat(name); err == nil && slices.Contains(breakFormats, name) {
 		return format, nil
 	}
-	return tensor.NoFormat, exit.UsageErrorf("--first-break: no value has memory format %q: want one of %s%s", name,
+	return tensor.NoFormat, exit.UsageErrorf("--first-break %q: want one of %s%s", name,
 		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
 }
 
@@ -213,7 +215,7 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 	if err != nil || s == nil {
 		return err
 	}
-	// The explanation may branch on sizes, which adds guards of the value's node.
+	// ExplainLayout may branch on sizes. The guards that it adds belong to the value's node.
 	before := len(s.Env.Guards())
 	layout, err := inspect.ExplainLayout(s.Graph, v.Name)
 	if err != nil {
@@ -256,8 +258,8 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 // Write prints the document as text.
 func Write(w io.Writer, show term.Display, doc *Document) {
 	if doc.Value == nil {
-		fmt.Fprintf(w, "no value loses %s: no node reads a value that is only in this format and has a result in another "+
-			"format\n", doc.Breaks)
+		fmt.Fprintf(w, "no value loses %s: if a node reads a value in this format and in no other, its results of the same "+
+			"rank are in this format\n", doc.Breaks)
 		return
 	}
 	if doc.Breaks != "" {
@@ -276,7 +278,7 @@ func (doc *Document) answer() string {
 	if strides := format.Ints(outcome.Strides); len(outcome.Strides) > 0 {
 		text += "; its strides are " + strides
 		if written := doc.Value.Strides.String(); written != strides {
-			text += ", as written " + written
+			text += " (" + written + " in the graph as written)"
 		}
 	}
 	return text + "; " + format.CountIrregular(len(doc.Copies), "copy", "copies") + " of it inserted"

@@ -13,7 +13,7 @@ type Axis struct {
 	Title  string
 	Format func(float64) string // formats a value with its unit; nil formats the number alone
 	Log    bool                 // the axis is logarithmic; zero and negative values are not drawn
-	Unit   float64              // grid lines are at round multiples of Unit, such as 2.5*Unit; 0 means 1
+	Unit   float64              // the distance of grid lines is a round multiple of Unit, such as 2.5*Unit; 0 means 1
 }
 
 // Chart sizes in SVG units. The page scales charts to the width of a column.
@@ -31,8 +31,8 @@ type scale struct {
 }
 
 // newScale returns a scale that contains the given values, except those that cannot be drawn: see project. A
-// logarithmic scale has a margin of 4% at both ends. A linear scale contains 0, and has a margin only at a
-// positive end. from and to are the coordinates of the ends.
+// logarithmic scale has a margin of 4% at both ends. A linear scale contains 0, and has a margin at its greatest value
+// if that is positive. from and to are the coordinates of the ends.
 func newScale(axis Axis, from, to float64, values ...float64) scale {
 	s := scale{axis, math.Inf(1), math.Inf(-1), from, to}
 	if !axis.Log {

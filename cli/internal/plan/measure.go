@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// stepTimer is an [exec.Tracer] that collects the times of steps, for runs of one worker. In a pipelined group the
-// worker alternates between steps, so that a step may begin and end several times in a run.
+// stepTimer is an [exec.Tracer] that collects the times of steps, for runs of one worker. In a group of steps that run
+// as a pipeline, the worker alternates between steps. A step may then begin and end several times in a run.
 type stepTimer struct {
 	samples   map[string][]float64  // by name of a step: its time in each finished run, in nanoseconds
 	runTimes  map[int]time.Duration // by index of a step: the sum of its times so far in the current run
@@ -60,8 +60,8 @@ const (
 )
 
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
-// is the tracer of the program. Minimum times would be too low in sum: a processor lowers its clock rate under load, so
-// that no single run has the minimum time of every step.
+// is the tracer of the program. The median and not the minimum: the clock rate falls under load, so no run has the
+// minimum time of every step, and the sum of the minima would be too low.
 func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {

@@ -21,7 +21,7 @@ type claimDoc struct {
 	Text    string                   `json:"text" doc:"The claim."`
 	Rank    int                      `json:"rank" doc:"The number of dimensions."`
 	Expr    string                   `json:"formula" doc:"The claim as a formula over sizes x1 to xR and strides y1 to yR."`
-	Ways    int                      `json:"ways" doc:"The number of examined classes of sizes and strides; a class has the same outcomes of all comparisons."`
+	Ways    int                      `json:"ways" doc:"The number of examined classes of sizes and strides; all members of a class have the same outcomes of all comparisons."`
 	Proved  bool                     `json:"proved" doc:"Whether the claim holds in all classes."`
 	Shape   document.ListOrNull[int] `json:"shape" doc:"The sizes of a counterexample; null if none was found."`
 	Strides document.ListOrNull[int] `json:"strides" doc:"The strides of a counterexample; null if none was found."`

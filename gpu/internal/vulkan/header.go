@@ -1,58 +1,58 @@
 //go:build ignore
 
 // The structs and constants of Vulkan that package vulkan uses. generate.sh generates structs.go from this file and
-// from the header of Vulkan (Debian package libvulkan-dev).
+// from the header of Vulkan (Debian package libvulkan-dev), by cgo -godefs.
 package vulkan
 
-// The macro makes handles such as VkBuffer integers of 64 bits on all processors, not pointers.
+// If VK_USE_64_BIT_PTR_DEFINES is 0, handles such as VkBuffer are 64-bit integers, not pointers, on all processors.
 
 // #define VK_USE_64_BIT_PTR_DEFINES 0
 // #include <vulkan/vulkan_core.h>
 import "C"
 
 type (
-	applicationInfo               C.VkApplicationInfo
-	instanceCreateInfo            C.VkInstanceCreateInfo
-	deviceQueueCreateInfo         C.VkDeviceQueueCreateInfo
-	deviceCreateInfo              C.VkDeviceCreateInfo
-	physicalDeviceProperties      C.VkPhysicalDeviceProperties
-	physicalDeviceLimits          C.VkPhysicalDeviceLimits
-	physicalDeviceSparse          C.VkPhysicalDeviceSparseProperties
-	conformanceVersion            C.VkConformanceVersion
-	physicalDeviceFeatures        C.VkPhysicalDeviceFeatures
-	memoryType                    C.VkMemoryType
-	memoryHeap                    C.VkMemoryHeap
-	extent3D                      C.VkExtent3D
-	specializationInfo            C.VkSpecializationInfo
-	specializationMapEntry        C.VkSpecializationMapEntry
-	commandBufferInheritanceInfo  C.VkCommandBufferInheritanceInfo
-	physicalDeviceProperties2     C.VkPhysicalDeviceProperties2
-	physicalDeviceVulkan12Props   C.VkPhysicalDeviceVulkan12Properties
-	physicalDeviceFeatures2       C.VkPhysicalDeviceFeatures2
-	physicalDeviceVulkan11        C.VkPhysicalDeviceVulkan11Features
-	physicalDeviceVulkan12        C.VkPhysicalDeviceVulkan12Features
-	memoryProperties              C.VkPhysicalDeviceMemoryProperties
-	queueFamilyProperties         C.VkQueueFamilyProperties
-	bufferCreateInfo              C.VkBufferCreateInfo
-	memoryRequirements            C.VkMemoryRequirements
-	memoryAllocateInfo            C.VkMemoryAllocateInfo
-	memoryAllocateFlagsInfo       C.VkMemoryAllocateFlagsInfo
-	bufferDeviceAddressInfo       C.VkBufferDeviceAddressInfo
-	shaderModuleCreateInfo        C.VkShaderModuleCreateInfo
-	pushConstantRange             C.VkPushConstantRange
-	pipelineLayoutCreateInfo      C.VkPipelineLayoutCreateInfo
-	pipelineShaderStageCreateInfo C.VkPipelineShaderStageCreateInfo
-	computePipelineCreateInfo     C.VkComputePipelineCreateInfo
-	commandPoolCreateInfo         C.VkCommandPoolCreateInfo
-	commandBufferAllocateInfo     C.VkCommandBufferAllocateInfo
-	commandBufferBeginInfo        C.VkCommandBufferBeginInfo
-	memoryBarrier                 C.VkMemoryBarrier
-	bufferCopy                    C.VkBufferCopy
-	semaphoreTypeCreateInfo       C.VkSemaphoreTypeCreateInfo
-	semaphoreCreateInfo           C.VkSemaphoreCreateInfo
-	semaphoreWaitInfo             C.VkSemaphoreWaitInfo
-	timelineSemaphoreSubmitInfo   C.VkTimelineSemaphoreSubmitInfo
-	submitInfo                    C.VkSubmitInfo
+	applicationInfo                C.VkApplicationInfo
+	instanceCreateInfo             C.VkInstanceCreateInfo
+	deviceQueueCreateInfo          C.VkDeviceQueueCreateInfo
+	deviceCreateInfo               C.VkDeviceCreateInfo
+	physicalDeviceProperties       C.VkPhysicalDeviceProperties
+	physicalDeviceLimits           C.VkPhysicalDeviceLimits
+	physicalDeviceSparseProperties C.VkPhysicalDeviceSparseProperties
+	conformanceVersion             C.VkConformanceVersion
+	physicalDeviceFeatures         C.VkPhysicalDeviceFeatures
+	memoryType                     C.VkMemoryType
+	memoryHeap                     C.VkMemoryHeap
+	extent3D                       C.VkExtent3D
+	specializationInfo             C.VkSpecializationInfo
+	specializationMapEntry         C.VkSpecializationMapEntry
+	commandBufferInheritanceInfo   C.VkCommandBufferInheritanceInfo
+	physicalDeviceProperties2      C.VkPhysicalDeviceProperties2
+	physicalDeviceVulkan12Props    C.VkPhysicalDeviceVulkan12Properties
+	physicalDeviceFeatures2        C.VkPhysicalDeviceFeatures2
+	physicalDeviceVulkan11Features C.VkPhysicalDeviceVulkan11Features
+	physicalDeviceVulkan12Features C.VkPhysicalDeviceVulkan12Features
+	memoryProperties               C.VkPhysicalDeviceMemoryProperties
+	queueFamilyProperties          C.VkQueueFamilyProperties
+	bufferCreateInfo               C.VkBufferCreateInfo
+	memoryRequirements             C.VkMemoryRequirements
+	memoryAllocateInfo             C.VkMemoryAllocateInfo
+	memoryAllocateFlagsInfo        C.VkMemoryAllocateFlagsInfo
+	bufferDeviceAddressInfo        C.VkBufferDeviceAddressInfo
+	shaderModuleCreateInfo         C.VkShaderModuleCreateInfo
+	pushConstantRange              C.VkPushConstantRange
+	pipelineLayoutCreateInfo       C.VkPipelineLayoutCreateInfo
+	pipelineShaderStageCreateInfo  C.VkPipelineShaderStageCreateInfo
+	computePipelineCreateInfo      C.VkComputePipelineCreateInfo
+	commandPoolCreateInfo          C.VkCommandPoolCreateInfo
+	commandBufferAllocateInfo      C.VkCommandBufferAllocateInfo
+	commandBufferBeginInfo         C.VkCommandBufferBeginInfo
+	memoryBarrier                  C.VkMemoryBarrier
+	bufferCopy                     C.VkBufferCopy
+	semaphoreTypeCreateInfo        C.VkSemaphoreTypeCreateInfo
+	semaphoreCreateInfo            C.VkSemaphoreCreateInfo
+	semaphoreWaitInfo              C.VkSemaphoreWaitInfo
+	timelineSemaphoreSubmitInfo    C.VkTimelineSemaphoreSubmitInfo
+	submitInfo                     C.VkSubmitInfo
 )
 
 // A constant with the prefix s is the structure type (VkStructureType) of the struct with that name.

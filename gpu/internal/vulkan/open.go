@@ -189,8 +189,8 @@ func (d *dev) properties() uint32 {
 // features returns the features to enable, a list of three structs. It returns an error if the device lacks a required
 // one. float64 is optional.
 func (d *dev) features() (*physicalDeviceFeatures2, error) {
-	supported12 := physicalDeviceVulkan12{SType: sPhysicalDeviceVulkan12}
-	supported11 := physicalDeviceVulkan11{SType: sPhysicalDeviceVulkan11, PNext: chain(&supported12)}
+	supported12 := physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12}
+	supported11 := physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11, PNext: chain(&supported12)}
 	supported := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&supported11)}
 	purego.SyscallN(d.instance.api.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&supported)))
 	for name, has := range map[string]uint32{"buffer addresses": supported12.BufferDeviceAddress,
@@ -201,9 +201,9 @@ func (d *dev) features() (*physicalDeviceFeatures2, error) {
 		}
 	}
 	d.info.Float16 = supported12.ShaderFloat16 != 0
-	enabled12 := &physicalDeviceVulkan12{SType: sPhysicalDeviceVulkan12, BufferDeviceAddress: 1, TimelineSemaphore: 1,
-		StorageBuffer8BitAccess: 1}
-	enabled11 := &physicalDeviceVulkan11{SType: sPhysicalDeviceVulkan11, PNext: chain(enabled12),
+	enabled12 := &physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12, BufferDeviceAddress: 1,
+		TimelineSemaphore: 1, StorageBuffer8BitAccess: 1}
+	enabled11 := &physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11, PNext: chain(enabled12),
 		StorageBuffer16BitAccess: 1}
 	enabled := &physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(enabled11)}
 	enabled.Features.ShaderInt64, enabled.Features.ShaderFloat64 = 1, supported.Features.ShaderFloat64

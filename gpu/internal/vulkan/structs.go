@@ -53,7 +53,7 @@ type (
 		DeviceName        [256]int8
 		PipelineCacheUUID [16]uint8
 		Limits            physicalDeviceLimits
-		SparseProperties  physicalDeviceSparse
+		SparseProperties  physicalDeviceSparseProperties
 		Pad_cgo_0         [4]byte
 	}
 	physicalDeviceLimits struct {
@@ -164,7 +164,7 @@ type (
 		OptimalBufferCopyRowPitchAlignment              uint64
 		NonCoherentAtomSize                             uint64
 	}
-	physicalDeviceSparse struct {
+	physicalDeviceSparseProperties struct {
 		ResidencyStandard2DBlockShape            uint32
 		ResidencyStandard2DMultisampleBlockShape uint32
 		ResidencyStandard3DBlockShape            uint32
@@ -338,7 +338,7 @@ type (
 		Features  physicalDeviceFeatures
 		Pad_cgo_0 [4]byte
 	}
-	physicalDeviceVulkan11 struct {
+	physicalDeviceVulkan11Features struct {
 		SType                              uint32
 		PNext                              *byte
 		StorageBuffer16BitAccess           uint32
@@ -354,7 +354,7 @@ type (
 		SamplerYcbcrConversion             uint32
 		ShaderDrawParameters               uint32
 	}
-	physicalDeviceVulkan12 struct {
+	physicalDeviceVulkan12Features struct {
 		SType                                              uint32
 		PNext                                              *byte
 		SamplerMirrorClampToEdge                           uint32

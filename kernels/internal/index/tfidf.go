@@ -30,9 +30,9 @@ type tfidfAttrs struct {
 var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tfidf_vectorizer",
-		Doc: "Counts the n-grams of a pool, which are short sequences of integers, in rows of integers: [n] or [rows, n] " +
-			"gives one float32 vector per row. The elements of an occurrence are at equal distances of 1 to " +
-			"`max_skip_count`+1.",
+		Doc: "Counts how often each n-gram (a short sequence of integers) of a pool occurs in each row of self, [n] or " +
+			"[rows, n]. The result has one float32 vector per row. Neighbouring elements of an occurrence all have the " +
+			"same distance, from 1 to `max_skip_count`+1.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			self := call.Type(0)
@@ -71,7 +71,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	},
 })
 
-// reference is the reference: it counts one n-gram after another.
+// reference computes the Ref of the op: it counts one n-gram after another.
 func (t *tfidf) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	last := self.Rank() - 1
 	n, rows := self.Shape[last], tensor.Numel(self.Shape[:last])
@@ -164,11 +164,11 @@ func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
 	}
 	// An occurrence of k elements spans (k-1)*distance+1 elements of the row.
 	greatest := max(0, n-1) / (len(g.ids) - 1)
-	return min(greatest-1, maxSkip) + 1
+	return min(greatest-1, maxSkip) + 1 // maxSkip+1 could overflow
 }
 
 // count returns the number of occurrences of the n-gram in row x. `distance` is the distance between neighbouring
-// elements of an occurrence.
+// elements of an occurrence. mem, which may be nil, counts the comparisons, so that a long chunk can be canceled.
 func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
 	count := 0
 	for first := 0; first+(len(g.ids)-1)*distance < len(x); first++ {
@@ -197,7 +197,7 @@ func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 	}
 }
 
-// tfidfGrain is the number of elements that a chunk reads.
+// tfidfGrain is the maximum number of elements that a unit of work reads, unless one row is longer.
 const tfidfGrain = 1 << 20
 
 // kernel returns the kernel of the call. It first counts the occurrences of each n-gram in each row; the counts
@@ -228,12 +228,12 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 			next, _ := slices.BinarySearch(units, unitInRow+1)
 			i := next - 1
 			gram := &t.grams[i]
-			line := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*n)), n)
+			elements := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*n)), n)
 			firstDistance := (unitInRow-units[i])*distancesPerUnit + 1
 			lastDistance := min(firstDistance+distancesPerUnit-1, t.maxDistance(gram, n))
 			found := 0
 			for distance := firstDistance; distance <= lastDistance; distance++ {
-				found += gram.count(mem, line, distance)
+				found += gram.count(mem, elements, distance)
 			}
 			atomic.AddInt64(&counts(mem)[row*grams+i], int64(found))
 		}

@@ -122,8 +122,9 @@ type channelValues struct {
 	channels                                           int // channels of a sample
 }
 
-// setGroup computes the coefficients of a group: n channels with the indices sample*channels + channel from first on.
-// loopDType is the dtype of the loop that uses the coefficients.
+// setGroup computes the coefficients of a group: the n channels at indices first to first+n-1 of the lists. The
+// conversion of a product to float64 forbids a fused multiply-add. loopDType is the dtype of the loop that uses the
+// coefficients.
 func (values *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
 	// The variance of the group is the mean over its channels i of variance[i] + (mean[i] - mean of the group)^2.
 	mean, sum := 0.0, 0.0

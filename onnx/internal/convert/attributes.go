@@ -104,7 +104,7 @@ func (n *Node) DTypeAttr(name string) tensor.DType {
 	return dtype
 }
 
-// Strings returns a list attribute.
+// Strings returns a list attribute, and false if it is omitted.
 func (n *Node) Strings(name string) ([]string, bool) {
 	a := n.Attr(name, pb.AttributeStrings)
 	if a == nil {

@@ -73,8 +73,8 @@ func (n *Node) ShapeAttr(list []sym.Int) []any {
 			unknownCount++
 		}
 	}
-	// A -1 is the quotient of the number of elements and the other sizes, which must not be 0. A -1 of the model itself
-	// is kept.
+	// reshape computes a -1 as the number of elements divided by the product of the other sizes, so these must be known
+	// to be positive. If the model itself has a -1, this is not checked.
 	for i, size := range list {
 		if unknownCount > 1 || unknownCount == 1 && attr[i] != -1 && !symbolic.Positive(size) &&
 			!slices.ContainsFunc(list, symbolic.IsMinusOne) {
