@@ -3,11 +3,11 @@
 //	inputs, err := batch.Find("images/*.jpg")
 //	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})
 //
-// The output of an input with the name NAME is the file DIR/NAME.npz, where DIR is the fourth argument of [Run]. It is never incomplete: it is renamed from a
-// temporary file. The directory DIR/.graphrun has the manifests: files with one record for each finished input, with
-// the digests of the model, the options, the input and the output. A run skips inputs whose outputs exist with the
-// same digests, so that it continues the work of a killed run. After a kill, at most [Options.PartSize] finished inputs
-// are computed again.
+// The output of an input with the name NAME is the file DIR/NAME.npz, where DIR is the fourth argument of [Run]. It is
+// never incomplete: it is renamed from a temporary file. The directory DIR/.graphrun has the manifests: files with one
+// record for each finished input, with the digests of the model, the options, the input and the output. A run skips
+// inputs whose outputs exist with the same digests, so that it continues the work of a killed run. After a kill, at
+// most [Options.PartSize] finished inputs are computed again.
 //
 // # Shards
 //

@@ -119,8 +119,8 @@ func acquire(ctx context.Context, key string, o Options) (*model, error) {
 // release ends the use of the model of a key. The last user drops it.
 func release(key string) { releaseEntry(key, nil) }
 
-// releaseEntry ends one use of an entry, or of the present entry of key if entry is nil. It deletes an entry that has no
-// users, and an entry whose load failed, so that the next acquire tries again. A failed entry may already have been
+// releaseEntry ends one use of an entry, or of the present entry of key if entry is nil. It deletes an entry that has
+// no users, and an entry whose load failed, so that the next acquire tries again. A failed entry may already have been
 // replaced in models; then the new entry stays.
 func releaseEntry(key string, entry *modelEntry) {
 	modelsLock.Lock()
@@ -178,8 +178,8 @@ func load(ctx context.Context, o Options) (*model, error) {
 }
 
 // inputs returns the tensors of an element by the name of the input, contiguous and with the declared dtypes. Strings
-// are replaced by the integers that stand for them ([graph.Labels]). If the model has one input, its tensor may have the
-// name "".
+// are replaced by the integers that stand for them ([graph.Labels]). If the model has one input, its tensor may have
+// the name "".
 func (m *model) inputs(e Element) (in map[string]*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	given := e.Tensors
