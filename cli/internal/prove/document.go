@@ -63,7 +63,7 @@ type WayDoc struct {
 // InductionStepDoc is a step of the induction.
 type InductionStepDoc struct {
 	Claim string `json:"claim" doc:"The claim, for arbitrary sizes and strides."`
-	Ways  int    `json:"ways" doc:"The number of ways through the code of the claim."`
+	Ways  int    `json:"ways" doc:"The number of ways (execution paths) through one iteration of both forms; the claim is checked on each."`
 	Holds bool   `json:"holds" doc:"Whether the claim holds on each way."`
 }
 

@@ -13,5 +13,5 @@
 //
 // Sizes have three forms. [Node.Sizes] returns numbers, with -1 for unknown sizes. [Node.SymShape] returns expressions.
 // [Node.ShapeVector] returns a value, which has the sizes even if they depend on data. [Node.SizesAttr] and
-// [Node.VectorAttr] convert expressions and values to attributes of ops.
+// [Node.IntsAttr] convert expressions and values to attributes of ops.
 package convert

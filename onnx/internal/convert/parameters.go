@@ -96,21 +96,21 @@ func (n *Node) Number(x *Value) tensor.Scalar {
 	return s
 }
 
-// VectorAttr returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the
+// IntsAttr returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the
 // value.
-func (n *Node) VectorAttr(x *Value) any {
+func (n *Node) IntsAttr(x *Value) any {
 	if x.data != nil {
 		return IntsOf(x.data)
 	}
-	if list := n.Expressions(x); list != nil {
+	if list := n.TryIntsAttr(x); list != nil {
 		return list
 	}
 	return n.Reference(x)
 }
 
-// Expressions returns integers in the form of attributes: numbers and expressions. It returns nil if an integer depends
+// TryIntsAttr returns integers in the form of attributes: numbers and expressions. It returns nil if an integer depends
 // on data.
-func (n *Node) Expressions(x *Value) []any {
+func (n *Node) TryIntsAttr(x *Value) []any {
 	integers := x.elements.Integers()
 	if integers == nil {
 		return nil
@@ -125,12 +125,12 @@ func (n *Node) Expressions(x *Value) []any {
 	return list
 }
 
-// ScalarAttr returns a single integer as an attribute: a number, an expression, or a reference to the value.
-func (n *Node) ScalarAttr(x *Value) any {
+// IntAttr returns a single integer as an attribute: a number, an expression, or a reference to the value.
+func (n *Node) IntAttr(x *Value) any {
 	if x.data != nil {
 		return int(n.Number(x).Int())
 	}
-	if list := n.Expressions(x); len(list) == 1 {
+	if list := n.TryIntsAttr(x); len(list) == 1 {
 		return list[0]
 	}
 	return n.Reference(x)
@@ -142,7 +142,7 @@ func (n *Node) NumberAttr(x *Value) any {
 	if x.data != nil && x.DType().IsFloat() {
 		return n.Number(x).Float()
 	}
-	return n.ScalarAttr(x)
+	return n.IntAttr(x)
 }
 
 // ConstantInts returns the integers of operand i, which must be constant.

@@ -198,8 +198,8 @@ func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
 	starts := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
 	out := make([]*Value, parts)
 	for i := range out {
-		out[i] = n.Op("narrow", graph.Attrs{"dim": axis, "start": n.ScalarAttr(n.Element(starts, i)),
-			"length": n.ScalarAttr(n.Element(sizes, i))}, x).WithType(x.DType(), n.Rank(x))
+		out[i] = n.Op("narrow", graph.Attrs{"dim": axis, "start": n.IntAttr(n.Element(starts, i)),
+			"length": n.IntAttr(n.Element(sizes, i))}, x).WithType(x.DType(), n.Rank(x))
 	}
 	return out
 }

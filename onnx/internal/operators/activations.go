@@ -133,7 +133,7 @@ func softmax(op string) converter {
 			return one(n.Op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.Op(op, graph.Attrs{"dim": -1}, matrix(n, x, axis))
-		return one(n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(n.ShapeVector(x))}, y).WithRank(rank))
+		return one(n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank))
 	}
 }
 
@@ -176,7 +176,7 @@ func hardmax(n *node) []*value {
 	positions := n.Op("cumsum", graph.Attrs{"dim": axis}, ones) // the index of each element, plus 1
 	y := n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), best), x.DType())
 	if n.Opset < 13 {
-		y = n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(n.ShapeVector(x))}, y).WithRank(rank)
+		y = n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank)
 	}
 	return one(y)
 }

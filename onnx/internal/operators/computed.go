@@ -37,7 +37,7 @@ func unsqueezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x)
 	sortedAxes := computedAxes(n, axes, rank+n.LengthOf(axes))
 	for i, axis := range sortedAxes { // in ascending order, so that no insertion moves an earlier one
-		x = n.Op("unsqueeze", graph.Attrs{"dim": n.ScalarAttr(axis)}, x).WithRank(rank + i + 1)
+		x = n.Op("unsqueeze", graph.Attrs{"dim": n.IntAttr(axis)}, x).WithRank(rank + i + 1)
 	}
 	return x
 }
@@ -45,7 +45,7 @@ func unsqueezeComputed(n *node, x, axes *value) *value {
 // squeezeComputed removes the dimensions at computed axes. They must have size 1.
 func squeezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x) - n.LengthOf(axes)
-	return n.Op("squeeze", graph.Attrs{"dim": n.VectorAttr(axes)}, x).WithRank(rank)
+	return n.Op("squeeze", graph.Attrs{"dim": n.IntsAttr(axes)}, x).WithRank(rank)
 }
 
 // sliceComputed slices x along a computed axis with computed bounds. It computes the indices of the selected elements
@@ -75,9 +75,9 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 	// so the end is replaced by the start.
 	end = n.Op("where", nil, isBackward, n.Op("minimum", nil, start, end),
 		n.Op("maximum", nil, start, end)).WithType(tensor.Int64, 0)
-	index := n.Op("arange", graph.Attrs{"start": n.ScalarAttr(start), "end": n.ScalarAttr(end), "step": n.ScalarAttr(step),
+	index := n.Op("arange", graph.Attrs{"start": n.IntAttr(start), "end": n.IntAttr(end), "step": n.IntAttr(step),
 		"dtype": tensor.Int64}).WithType(tensor.Int64, 1)
-	return n.Op("index_select", graph.Attrs{"dim": n.ScalarAttr(axis)}, x, index).WithType(x.DType(), n.Rank(x))
+	return n.Op("index_select", graph.Attrs{"dim": n.IntAttr(axis)}, x, index).WithType(x.DType(), n.Rank(x))
 }
 
 // padFromSelfComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
@@ -89,7 +89,7 @@ func padFromSelfComputed(n *node, x, widths *value, mode string) *value {
 		before, after := n.Element(widths, dim), n.Element(widths, rank+dim)
 		size := n.Element(sizes, dim)
 		start := n.Op("neg", nil, before)
-		index := n.Op("arange", graph.Attrs{"start": n.ScalarAttr(start), "end": n.ScalarAttr(n.Op("add", nil, size, after)),
+		index := n.Op("arange", graph.Attrs{"start": n.IntAttr(start), "end": n.IntAttr(n.Op("add", nil, size, after)),
 			"dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 		last := n.Op("sub", nil, size, 1)
 		switch mode {

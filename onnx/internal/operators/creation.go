@@ -55,7 +55,7 @@ func constantOfShape(n *node) []*value {
 		attrs["fill_value"], attrs["dtype"] = n.NumberAttr(convert.Constant(t)), t.DType
 	}
 	shape := n.Operand(0)
-	attrs["size"] = n.VectorAttr(shape)
+	attrs["size"] = n.IntsAttr(shape)
 	y := n.Op("full", attrs)
 	if sizes := knownSizes(n, shape); sizes != nil {
 		y.WithSizes(attrs["dtype"].(tensor.DType), sizes...)
@@ -104,7 +104,7 @@ func trilu(n *node) []*value {
 	}
 	attrs := graph.Attrs{}
 	if k := n.OperandOrNil(1); k != nil {
-		attrs["diagonal"] = n.ScalarAttr(k)
+		attrs["diagonal"] = n.IntAttr(k)
 	}
 	return one(n.Op(op, attrs, n.Operand(0)))
 }

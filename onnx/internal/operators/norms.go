@@ -103,7 +103,7 @@ func layerNorm(n *node, x, weight, bias *value, axis int, eps float64) *value {
 // normalizedFrom returns the attributes of a normalization of x over the dimensions from axis on.
 func normalizedFrom(n *node, x *value, axis int, eps float64) graph.Attrs {
 	last := n.Op("slice", graph.Attrs{"dim": 0, "start": axis}, n.ShapeVector(x)).WithType(tensor.Int64, 1)
-	return graph.Attrs{"normalized_shape": n.VectorAttr(last), "eps": eps}
+	return graph.Attrs{"normalized_shape": n.IntsAttr(last), "eps": eps}
 }
 
 // hasSizesFrom reports whether param is nil or has the sizes of x from axis on.

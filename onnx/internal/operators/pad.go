@@ -94,7 +94,7 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 	// Row 0 of [2, rank] has the widths before, row 1 the widths after. flip reverses the dimensions, permute makes pairs.
 	pairs := n.Op("flip", graph.Attrs{"dims": []int{1}}, n.Reshape(n.Cast(widths, tensor.Int64), 2, rank))
 	pairs = n.Reshape(n.Op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
-	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(pairs), "value": value}, x)
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.IntsAttr(pairs), "value": value}, x)
 }
 
 // padMirrored pads x with its own elements. It uses the op pad for modes reflect and edge if x is a float of rank 3 to

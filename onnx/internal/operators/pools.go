@@ -241,7 +241,7 @@ func unpoolInto(n *node, y, wantedShape *value) *value {
 	growth := n.Op("sub", nil, wantedShape, n.ShapeVector(y))
 	pairs := n.Op("stack", graph.Attrs{"dim": 1}, zeros, n.Op("flip", graph.Attrs{"dims": []int{0}}, growth))
 	widths := n.Reshape(pairs, 2*rank)
-	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(widths), "value": 0}, y).WithType(y.DType(), rank)
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.IntsAttr(widths), "value": 0}, y).WithType(y.DType(), rank)
 }
 
 // spatialDims returns the indices of the dimensions from the third on: 2, 3 ... rank-1.

@@ -29,7 +29,7 @@ func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnl
 		switch {
 		case axes == nil || axes.Data() == nil && isEmpty: // hasAxes remains false
 		case axes.Data() == nil && n.IsStatic(axes): // computed axes of known number
-			r.axes, r.rank = n.VectorAttr(axes), n.Rank(x)
+			r.axes, r.rank = n.IntsAttr(axes), n.Rank(x)
 			if !r.keepDims {
 				r.rank -= axes.Meta().Numel()
 			}
@@ -242,7 +242,7 @@ func cumulative(op string, neutral int) converter {
 		if n.LengthOf(axisOperand) != 1 {
 			n.Failf("want one axis")
 		}
-		axis := n.ScalarAttr(axisOperand)
+		axis := n.IntAttr(axisOperand)
 		attrs := graph.Attrs{"dim": axis}
 		if x.DType().IsIntegral(true) {
 			attrs["dtype"] = x.DType()
@@ -287,7 +287,7 @@ func topK(n *node) []*value {
 	if n.Opset < 10 {
 		attrs["k"] = n.Int("k", 0)
 	} else {
-		attrs["k"] = n.ScalarAttr(n.Operand(1))
+		attrs["k"] = n.IntAttr(n.Operand(1))
 	}
 	if !x.DType().IsBareUnsigned() {
 		return n.Ops("topk", attrs, x)

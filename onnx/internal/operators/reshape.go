@@ -42,7 +42,7 @@ func reshapeTo(n *node, x, shape *value, allowZero bool) *value {
 		xShape := resizeVector(n, n.ShapeVector(x), n.Rank(x), length, true, 0)
 		shape = n.Op("where", nil, n.Op("eq", nil, shape, 0), xShape, shape)
 	}
-	reshaped := n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(shape)}, x).WithRank(length)
+	reshaped := n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(shape)}, x).WithRank(length)
 	if sizes != nil {
 		reshaped.SetSizes(sizes)
 	}
@@ -93,7 +93,7 @@ func expand(n *node) []*value {
 	want := resizeVector(n, shape, length, resultRank, false, 1)
 	xShape := resizeVector(n, n.ShapeVector(x), rank, resultRank, false, 1)
 	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
-	y := n.Op("expand", graph.Attrs{"size": n.VectorAttr(want)}, x).WithRank(resultRank)
+	y := n.Op("expand", graph.Attrs{"size": n.IntsAttr(want)}, x).WithRank(resultRank)
 	for i, s := range knownSizes(n, shape) {
 		if s > 1 {
 			y.SetSize(resultRank-length+i, s)
@@ -113,12 +113,12 @@ func expandComputed(n *node, x, shape *value) *value {
 	prependOnes := func(vector, count *value) *value {
 		count = n.Op("clamp", graph.Attrs{"min": 0}, count)
 		widths := n.Op("cat", nil, n.Reshape(count, 1), convert.IntVector(0)) // before and after
-		attrs := graph.Attrs{"pad": n.VectorAttr(widths), "value": 1}
+		attrs := graph.Attrs{"pad": n.IntsAttr(widths), "value": 1}
 		return n.Op("constant_pad_nd", attrs, vector).WithType(tensor.Int64, 1)
 	}
 	want, xShape := prependOnes(shape, missing), prependOnes(n.ShapeVector(x), n.Op("neg", nil, missing))
 	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
-	return n.Op("expand", graph.Attrs{"size": n.VectorAttr(want)}, x)
+	return n.Op("expand", graph.Attrs{"size": n.IntsAttr(want)}, x)
 }
 
 // broadcastTo returns the common shape of x and a shape, as an attribute of expand, in which -1 stands for x's own

@@ -124,7 +124,7 @@ func tile(n *node) []*value {
 		repeats[n.Axis(n.ConstantInts(2)[0], n.Rank(x))] = n.ConstantInts(1)[0]
 		return one(n.Op("tile", graph.Attrs{"dims": repeats}, x))
 	}
-	return one(n.Op("tile", graph.Attrs{"dims": n.VectorAttr(n.Operand(1))}, x))
+	return one(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(n.Operand(1))}, x))
 }
 
 // concat converts Concat. The attribute axis is required from operator set 4 on.
@@ -151,7 +151,7 @@ func split(n *node) []*value {
 	sizes, hasSizes := n.Ints("split")
 	if n.Opset >= 13 && n.HasOperand(1) {
 		if sizesOperand := n.Operand(1); sizesOperand.Data() == nil {
-			if list := n.Expressions(sizesOperand); len(list) == n.Outputs() { // sizes that follow from symbols
+			if list := n.TryIntsAttr(sizesOperand); len(list) == n.Outputs() { // sizes that follow from symbols
 				return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
 			}
 			return n.SplitComputed(x, sizesOperand, axis, n.Outputs())
@@ -258,8 +258,8 @@ func slice(n *node) []*value {
 // or the size is unknown, the graph computes the indices ([sliceComputed]).
 func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	if stepOperand.Data() != nil && n.Number(stepOperand).Int() > 0 {
-		return n.Op("slice", graph.Attrs{"dim": n.ScalarAttr(axisOperand), "start": n.ScalarAttr(start),
-			"end": n.ScalarAttr(end), "step": n.ScalarAttr(stepOperand)}, x)
+		return n.Op("slice", graph.Attrs{"dim": n.IntAttr(axisOperand), "start": n.IntAttr(start),
+			"end": n.IntAttr(end), "step": n.IntAttr(stepOperand)}, x)
 	}
 	if stepOperand.Data() == nil || axisOperand.Data() == nil || start.Data() == nil || end.Data() == nil ||
 		!n.IsStatic(x) {
@@ -301,7 +301,7 @@ func gather(n *node) []*value {
 	axis = n.Axis(axis, rank)
 	index = n.Cast(index, tensor.Int64)
 	if indexRank == 0 && index.Data() != nil {
-		return one(n.Op("select", graph.Attrs{"dim": axis, "index": n.ScalarAttr(index)}, x).WithRank(rank - 1))
+		return one(n.Op("select", graph.Attrs{"dim": axis, "index": n.IntAttr(index)}, x).WithRank(rank - 1))
 	}
 	if indexRank == 1 {
 		return one(n.Op("index_select", graph.Attrs{"dim": axis}, x, index).WithRank(rank))
@@ -392,7 +392,7 @@ func unique(n *node) []*value {
 	// The first occurrence of a value is the least position with its index: the scatter takes the minimum of length, which
 	// is beyond all positions, and these positions.
 	length := n.Op("select", graph.Attrs{"dim": 0, "index": dim}, n.ShapeVector(x)).WithRank(0)
-	positions := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(length), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
+	positions := n.Op("arange", graph.Attrs{"end": n.IntAttr(length), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 	beyond := n.Op("add", nil, n.Op("zeros_like", nil, counts), length)
 	first := n.Op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, beyond, inverse,
 		positions).WithType(tensor.Int64, 1)
@@ -423,7 +423,7 @@ func oneHot(n *node) []*value {
 	}
 	index = n.Cast(n.Op("remainder", nil, n.Cast(index, tensor.Int64), n.Cast(depth, tensor.Int64)), tensor.Int64)
 	index = n.Op("unsqueeze", graph.Attrs{"dim": axis}, index).WithRank(rank)
-	positions := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(depth), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
+	positions := n.Op("arange", graph.Attrs{"end": n.IntAttr(depth), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)
 	for i := range shape {
 		shape[i] = 1

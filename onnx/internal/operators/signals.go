@@ -18,7 +18,7 @@ func cosineWindow(a, b, c float64) converter {
 			dtype = tensor.Float32
 		}
 		size := n.Operand(0)
-		position := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(size), "dtype": tensor.Float64})
+		position := n.Op("arange", graph.Attrs{"end": n.IntAttr(size), "dtype": tensor.Float64})
 		position.WithType(tensor.Float64, 1) // changes position itself
 		period := n.Cast(size, tensor.Float64)
 		if period.IsDynamic() || period.Meta().Rank() > 0 {
@@ -53,7 +53,7 @@ func dft(n *node) []*value {
 	attrs := graph.Attrs{"dim": n.Axis(axis, rank), "inverse": n.Flag("inverse", false),
 		"onesided": n.Flag("onesided", false)}
 	if length := n.OperandOrNil(1); length != nil {
-		attrs["dft_length"] = n.ScalarAttr(length)
+		attrs["dft_length"] = n.IntAttr(length)
 	}
 	return one(n.Op("dft", attrs, x))
 }
@@ -67,7 +67,7 @@ func stft(n *node) []*value {
 	var length any
 	switch {
 	case n.HasOperand(3):
-		length = n.ScalarAttr(n.Operand(3))
+		length = n.IntAttr(n.Operand(3))
 	case window != nil:
 		length = n.SizeAttr(n.SymShape(window)[0])
 	default:
@@ -77,7 +77,7 @@ func stft(n *node) []*value {
 		x, rank = n.Op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
 	}
 	// unfold returns [batch, frames, parts, frame length]; a part is the real or the imaginary part.
-	frames := n.Op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.ScalarAttr(n.Operand(1))},
+	frames := n.Op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.IntAttr(n.Operand(1))},
 		x).WithRank(rank + 1)
 	frames = n.Op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
 	if window != nil {
@@ -110,7 +110,7 @@ func melWeightMatrix(n *node) []*value {
 	// 700 * (10^(mel/2595) - 1), and as bins floor(hertz * (length+1) / rate). Band i has the edges i, i+1 and i+2.
 	low := mel(param(3))
 	step := apply("div", apply("sub", mel(param(4)), low), apply("add", param(0), 2.0))
-	edges := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, bands, 2)),
+	edges := n.Op("arange", graph.Attrs{"end": n.IntAttr(n.Op("add", nil, bands, 2)),
 		"dtype": tensor.Float64}).WithType(tensor.Float64, 1)
 	edges = apply("div", apply("add", apply("mul", edges, step), low), 2595.0)
 	hertz := apply("mul", apply("sub", n.Op("pow", nil, 10.0, edges).WithType(tensor.Float64, 1), 1.0), 700.0)
@@ -120,7 +120,7 @@ func melWeightMatrix(n *node) []*value {
 	}
 	left, centre, right := edgesOf(0, -2), edgesOf(1, -1), edgesOf(2, nil)
 	nyquistBin := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
-	bins := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, nyquistBin, 1)),
+	bins := n.Op("arange", graph.Attrs{"end": n.IntAttr(n.Op("add", nil, nyquistBin, 1)),
 		"dtype": tensor.Float64}).WithType(tensor.Float64, 1)
 	bin := n.Reshape(bins, -1, 1) // broadcasts to [bins, bands]
 	and := func(a, b *value) *value { return n.Op("logical_and", nil, a, b) }

@@ -34,7 +34,7 @@ func resize(n *node) []*value {
 		return one(resizeByScales(n, x, attrs, scales))
 	}
 	sizes := n.Operand(3)
-	attrs["sizes"] = n.VectorAttr(sizes)
+	attrs["sizes"] = n.IntsAttr(sizes)
 	if y := upsampleOp(n, x, attrs, n.Integers(sizes), nil); y != nil {
 		return one(y)
 	}
@@ -152,7 +152,7 @@ func gridSample(n *node) []*value {
 // affineGrid converts AffineGrid.
 func affineGrid(n *node) []*value {
 	theta, size := n.Operand(0), n.Operand(1)
-	attrs := graph.Attrs{"size": n.VectorAttr(size), "align_corners": n.Flag("align_corners", false)}
+	attrs := graph.Attrs{"size": n.IntsAttr(size), "align_corners": n.Flag("align_corners", false)}
 	return one(n.Op("affine_grid_generator", attrs, theta).WithRank(n.LengthOf(size)))
 }
 
@@ -181,7 +181,7 @@ func nonMaxSuppression(n *node) []*value {
 		switch {
 		case parameter == nil:
 		case i == 0:
-			attrs[name] = n.ScalarAttr(parameter)
+			attrs[name] = n.IntAttr(parameter)
 		default:
 			attrs[name] = n.NumberAttr(parameter)
 		}
