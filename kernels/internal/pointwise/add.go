@@ -33,7 +33,7 @@ func IsPlainAdd(n *graph.Node) bool {
 		return false
 	}
 	a, ok := n.Attrs.(*addAttrs)
-	return ok && a.Alpha.Float() == 1
+	return ok && a.Alpha.Complex() == 1
 }
 
 // Sub is self - alpha*other.
