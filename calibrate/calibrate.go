@@ -18,7 +18,8 @@ type Options struct {
 	CallTime time.Duration
 	// MaxBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MaxBytes int
-	// Device, if set, is measured after the host. The profile then has its rates by the name of its driver. A small call
+	// Device, if set, is measured after the host. The profile then has the rates of the device, keyed by
+	// the name of its driver. A small call
 	// of each kernel checks the device before the host is measured.
 	Device graph.Device
 	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
@@ -32,7 +33,8 @@ type Result struct {
 	Points  []Point
 }
 
-// Point is the measured and the predicted time of a call, or of a run of equal calls on a device and the wait for them.
+// Point has the measured and the predicted time of a call. On a device, it has those of a run of equal calls, including
+// the wait for their end.
 type Point struct {
 	// Of is the inner kernel, the kind of memory access, or the kind of work on a device, that the call measures.
 	Of          string

@@ -84,7 +84,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 
 // key returns a key of a call's op, implementation, operands and results, but not of its attributes. It returns false
 // if an operand is not constant.
-func (cache *foldCache) key(n *Node) (string, bool) {
+func (f *foldCache) key(n *Node) (string, bool) {
 	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
 		key = appendText(appendText(key, n.Impl.Name), string(n.Walk.Order))
@@ -101,7 +101,7 @@ func (cache *foldCache) key(n *Node) (string, bool) {
 		case a.Value == nil || a.Value.Const == nil:
 			return "", false
 		default:
-			key = appendMeta(binary.AppendVarint(key, int64(cache.id(a.Value.Const.Storage()))), a.Value.Meta)
+			key = appendMeta(binary.AppendVarint(key, int64(f.id(a.Value.Const.Storage()))), a.Value.Meta)
 		}
 	}
 	for _, v := range n.Out {

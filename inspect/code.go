@@ -49,7 +49,7 @@ const (
 )
 
 // Code returns the code of the step with the given name, or with a node of that name. If shapes depend on data, it
-// searches the steps of the compiled segment. It fails if there is no such step.
+// searches the steps of the segment that is compiled before a run. It fails if there is no such step.
 func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	first := (*program.Program)(p).First()
 	if first == nil || first.Program == nil {
@@ -80,7 +80,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	case s.Loop != nil:
 		r.Why = "the op has no expression: a Go function computes its elements"
 	default:
-		r.Why = "the kernel of the step has no expression: it is written in Go or copies"
+		r.Why = "the kernel of the step has no expression: it is written in Go, or only copies elements"
 	}
 	return r, nil
 }

@@ -30,7 +30,7 @@ type Server struct {
 	active   sync.WaitGroup                      // accepted requests for inference that are not yet answered
 
 	reloading sync.Mutex // held by Reload; protects seen
-	// seen has an entry for each new or changed version, by MODEL/VERSION: its signature at the last call of Reload, or
+	// seen is keyed by MODEL/VERSION. It has the signature of each new or changed version at the last call of Reload, or
 	// failedSignature.
 	seen map[string]signature
 }

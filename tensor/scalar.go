@@ -128,7 +128,7 @@ func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
 	isInteger := s.kind == boolScalar || s.kind == intScalar
 	value := real(s.complexValue)
 	if isInteger {
-		value = float64(s.intValue) // for an element of uint64, real(s.complexValue) may be greater
+		value = float64(s.intValue) // not complexValue, which is greater for a uint64 above the greatest int64
 	}
 	switch {
 	case d == Float32 && !isInteger:

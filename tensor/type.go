@@ -225,7 +225,7 @@ func CheckSizes(d DType, shape []sym.Int) error {
 
 var zeros [smallRank]sym.Int
 
-// fastCheck is Check without a copy of t for common types.
+// fastCheck is Check. It avoids the copy of t if the type is common.
 func (t *Type) fastCheck() error {
 	if t.isSmall() {
 		return nil

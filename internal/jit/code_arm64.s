@@ -20,8 +20,8 @@ enter:
 //
 // The stride is at most the line size of every known processor. Its register, CTR_EL0, cannot be read on macOS.
 TEXT ·cleanCaches(SB), NOSPLIT, $0-16
-	MOVD from+0(FP), R0
-	MOVD n+8(FP), R1
+	MOVD address+0(FP), R0
+	MOVD size+8(FP), R1
 	ADD R0, R1, R1
 	AND $~31, R0, R0
 	MOVD R0, R2

@@ -43,7 +43,7 @@ func (p Parts) Next(part int) int {
 // range, so that another call could return -1 although pieces are left.
 func (p Parts) Steal(part int) int {
 	if piece := p.Next(part); piece >= 0 {
-		return piece // a goroutine that shares this range has refilled it
+		return piece // an earlier call of Steal with the same range has refilled it
 	}
 	for {
 		victim, largest := -1, 0
@@ -59,7 +59,7 @@ func (p Parts) Steal(part int) int {
 		first, end := unpackRange(packed)
 		middle := first + (end-first)/2
 		if first >= end || !p[victim].CompareAndSwap(packed, packRange(first, middle)) {
-			continue // the owner took the last piece
+			continue // the owner took pieces since the range was read
 		}
 		if middle+1 < end {
 			p[part].Store(packRange(middle+1, end))

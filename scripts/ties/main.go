@@ -24,8 +24,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// stopped ends planning when the plans are compared.
-var stopped = errors.New("the plans are compared")
+// errStopped ends planning when the plans are compared.
+var errStopped = errors.New("the plans are compared")
 
 // plan has the figures of a chosen plan.
 type plan struct {
@@ -56,7 +56,7 @@ func (c *comparer) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	if c.with, err = solve(with); err != nil {
 		return nil, err
 	}
-	return nil, stopped
+	return nil, errStopped
 }
 
 // solve returns the plan of least weighted cost.
@@ -123,7 +123,7 @@ func compare(file string) (*comparer, error) {
 		return nil, err
 	}
 	c := &comparer{}
-	if _, err := passes.Run(g, passes.Options{Strategy: c}); !errors.Is(err, stopped) {
+	if _, err := passes.Run(g, passes.Options{Strategy: c}); !errors.Is(err, errStopped) {
 		return nil, errors.Join(err, errors.New("no layouts are chosen for the whole graph"))
 	}
 	return c, nil

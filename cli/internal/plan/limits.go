@@ -233,8 +233,8 @@ func countedCopies(g *graph.Graph, copies []report.Copy) (list []report.Copy) {
 	return list
 }
 
-// countCopies returns an error that lists the copies if there are more than --max-copies.
-func (l *limits) countCopies(g *graph.Graph, copies []report.Copy) error {
+// checkCopies returns an error that lists the copies if there are more than --max-copies.
+func (l *limits) checkCopies(g *graph.Graph, copies []report.Copy) error {
 	counted := countedCopies(g, copies)
 	n := len(counted)
 	if !l.hasMaxCopies || n <= l.copies {

@@ -322,7 +322,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 	if err := f.limits.checkMemory(doc); err != nil {
 		return exit.InFile(path, err)
 	}
-	if err := f.limits.countCopies(compiled.Graph(), doc.Copies); err != nil {
+	if err := f.limits.checkCopies(compiled.Graph(), doc.Copies); err != nil {
 		return exit.InFile(path, err)
 	}
 	for _, proof := range doc.ForAll {

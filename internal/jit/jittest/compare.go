@@ -26,8 +26,13 @@ const (
 	interpretedSide
 )
 
-// The place of a pointer's elements in its memory: after the guard page before it, or before the guard page after it.
-const atStart, atEnd = true, false
+// guardSide is the place of a pointer's elements in its memory.
+type guardSide uint8
+
+const (
+	atStart guardSide = iota // after the guard page before the memory
+	atEnd                    // before the guard page after the memory
+)
 
 const (
 	guardedBytes   = 32 << 10 // size in bytes of the memory of a pointer, between guard pages
@@ -292,10 +297,10 @@ func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) 
 	return ""
 }
 
-// guardOffsets returns the offsets of rows of n elements next to guard pages. place is atStart or atEnd.
-func (b *Comparison) guardOffsets(n, rows int, place bool) (starts offsets) {
+// guardOffsets returns the offsets of rows of n elements next to the guard pages of a side.
+func (b *Comparison) guardOffsets(n, rows int, side guardSide) (starts offsets) {
 	for k := range b.ptrs {
-		if _, size := b.ptrs[k].size(n, rows); place == atEnd {
+		if _, size := b.ptrs[k].size(n, rows); side == atEnd {
 			starts[k] = guardedBytes - size
 		}
 	}
@@ -354,7 +359,7 @@ func (b *Comparison) checkSharedMemory() error {
 				continue
 			}
 			for n := 1; n <= maxRowElements; n++ {
-				if err := b.run(b.guardOffsets(n, 1, n%2 == 0), n, 1, output, outs+k); err != nil {
+				if err := b.run(b.guardOffsets(n, 1, []guardSide{atStart, atEnd}[n%2]), n, 1, output, outs+k); err != nil {
 					return err
 				}
 			}

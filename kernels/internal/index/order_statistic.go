@@ -203,9 +203,8 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
-	// Worker memory has a copy of the line, then memory for indexOf: 2*n elements of at most 8 bytes.
 	const costPerElement = 16
-	workerBytes := 2 * n * 8
+	workerBytes := 2 * n * 8 // a copy of the line, and the memory of indexOf: n elements each, of at most 8 bytes
 	// offsets are the byte offsets of a line in m, outs[0] and outs[1].
 	phase := lines.Phase(costPerElement*n, func(mem *graph.Mem, offsets [4]int) error {
 		dst, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
@@ -241,8 +240,8 @@ func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.Convert
 	})
 }
 
-// indexOf returns the index of the element that s takes of a line. work is temporary memory of the length of the line
-// for its numbers, which are its elements that are not NaN. NaN is greater than all numbers.
+// indexOf returns the index of the element that s takes of a line. Elements other than NaN are called numbers here; NaN
+// is greater than all of them. work is temporary memory for the numbers, as long as the line.
 func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) int {
 	numbers, firstNaN := 0, -1
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -276,7 +275,7 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 	case s.kind != kthOf: // the lower median of the numbers
 		rank = (numbers - 1) / 2
 	}
-	// Equal elements are ranked by index: number rank-less of the elements that equal value has the rank.
+	// Equal elements are ranked by index, so that the element has index rank-less among those that equal value.
 	value, less := selectRank(ctx, work, rank)
 	return occurrence(ctx, line, value, rank-less)
 }
@@ -362,7 +361,7 @@ func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value 
 	}
 	kit.Sort(ctx, line, compareNumbers[T])
 	value = line[rank-before]
-	// The first element that equals value has as many lesser elements as elements before it.
+	// In sorted order, the number of elements less than value is the index of the first element that equals value.
 	for i := rank - before; i >= 0 && line[i] == value; i-- {
 		less = before + i
 	}
@@ -471,7 +470,7 @@ func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
 			runStart = i
 		}
 		if count := i - runStart + 1; count > bestCount {
-			best, bestCount = i, count // at last the end of the run, which has the greatest index
+			best, bestCount = i, count // after the loop: the last index of the longest run
 		}
 	}
 	return best

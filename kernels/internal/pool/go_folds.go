@@ -15,13 +15,13 @@ import (
 type windowFold interface {
 	// size returns the number of bytes of partials for n results.
 	size(n int) int
-	// begin initializes partials. The first tap of result i has the index index + i*indexStep.
+	// begin initializes partials. The index of the first tap of result i is index + i*indexStep.
 	begin(partials unsafe.Pointer, n, index, indexStep int)
 	// foldTap folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
 	foldTap(partials, x unsafe.Pointer, n, step, index, indexStep int)
 	// foldWindow folds the taps of a grid, which belong to a single result. The first tap is at x and has the given index.
 	foldWindow(partials, x unsafe.Pointer, grid tapGrid, index int)
-	// end writes the results to contiguous memory; area is the number of taps that averages count.
+	// end writes the results to contiguous memory; area is the divisor of an average: a number of taps.
 	end(to, partials unsafe.Pointer, n int, area float64)
 	// indices writes the indices of maxima to contiguous memory.
 	indices(to, partials unsafe.Pointer, n int)

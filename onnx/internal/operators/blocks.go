@@ -21,8 +21,8 @@ func elementBits(n *node) int {
 	return bits
 }
 
-// unpackBytes converts bytes along the last dimension to the elements of the given number of bits that they hold. It
-// returns the first count elements of each row, because the last byte of a row may have unused bits.
+// unpackBytes splits the bytes along the last dimension into elements of the given number of bits. It returns the first
+// count elements of each row, because the last byte of a row may have unused bits.
 func unpackBytes(n *node, x *value, bits int, count sym.Int) *value {
 	if x.DType() != tensor.Uint8 {
 		n.Failf("elements of %d bits in %v are not supported: want uint8", bits, x.DType())
@@ -30,8 +30,8 @@ func unpackBytes(n *node, x *value, bits int, count sym.Int) *value {
 	rank := n.Rank(x)
 	sizes := append([]sym.Int{}, n.SymShape(x)...)
 	if bits < 8 {
-		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). Stacking the elements in a new last dimension, and merging
-		// it with the last one, puts the elements of a byte side by side.
+		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). Stacking the elements in a new dimension behind the
+		// dimension of bytes, and merging the two, puts the elements of a byte side by side.
 		var parts []any
 		for shift := 0; shift < 8; shift += bits {
 			part := x

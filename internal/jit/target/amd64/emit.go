@@ -325,16 +325,18 @@ func (g *gen) restoreDoubleIndex() {
 	}
 }
 
-// Directions of copyTail.
+// copyDirection is a direction of copyTail.
+type copyDirection uint8
+
 const (
-	outOfBuffer = false
-	intoBuffer  = true
+	outOfBuffer copyDirection = iota
+	intoBuffer
 )
 
 // copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
-// element at a time. direction is intoBuffer or outOfBuffer. size is the size of an element in bytes; 16 bytes are
-// copied as two pieces of 8. The loop changes regDoubleIndex, which has the address of the first element, and regTemp.
-func (g *gen) copyTail(k, size int, direction bool) {
+// element at a time. size is the size of an element in bytes; 16 bytes are copied as two pieces of 8. The loop changes
+// regDoubleIndex, which has the address of the first element, and regTemp.
+func (g *gen) copyTail(k, size int, direction copyDirection) {
 	emit, assembler := g.asm.Emit, g.asm
 	base := g.loadPointer(k)
 	piece := min(size, 8)

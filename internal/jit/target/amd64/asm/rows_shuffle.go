@@ -4,13 +4,13 @@ package asm
 //
 // The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
 // the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. [row] explains all of
-// them.
+// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. A sum of
+// flags without a number has the opcode 0. [row] explains all of them.
 var shuffleRows = []row{
 	{"VSHUFPS", "iu mv vv rv", m0F | 0xC6, to256, to512 | bcst, fullVector},
 	{"VSHUFPD", "iu mv vv rv", p66 | m0F | 0xC6, to256, to512 | w1 | bcst, fullVector},
 	{"VPSHUFD", "iu mv rv", p66 | m0F | 0x70, to256, to512 | bcst, fullVector},
-	{"VPSHUFB", "mv vv rv", p66 | m0F38 | 0x00, to256, to512, fullVector},
+	{"VPSHUFB", "mv vv rv", p66 | m0F38, to256, to512, fullVector},
 	{"VPSHUFLW", "iu mv rv", pF2 | m0F | 0x70, to256, to512, fullVector},
 	{"VPSHUFHW", "iu mv rv", pF3 | m0F | 0x70, to256, to512, fullVector},
 	{"VUNPCKLPS", "mv vv rv", m0F | 0x14, to256, to512 | bcst, fullVector},
@@ -27,7 +27,7 @@ var shuffleRows = []row{
 	{"VPUNPCKHQDQ", "mv vv rv", p66 | m0F | 0x6D, to256, to512 | w1 | bcst, fullVector},
 	{"VPERM2F128", "iu mv vv rv", p66 | m0F3A | 0x06, len256, 0, fullVector},
 	{"VPERM2I128", "iu mv vv rv", p66 | m0F3A | 0x46, len256, 0, fullVector},
-	{"VPERMQ", "iu mv rv", p66 | m0F3A | 0x00, len256 | w1, from256 | w1 | bcst, fullVector},
+	{"VPERMQ", "iu mv rv", p66 | m0F3A, len256 | w1, from256 | w1 | bcst, fullVector},
 	{"VPERMQ", "mv vv rv", p66 | m0F38 | 0x36, 0, from256 | w1 | bcst, fullVector},
 	{"VPERMPD", "iu mv rv", p66 | m0F3A | 0x01, len256 | w1, from256 | w1 | bcst, fullVector},
 	{"VPERMPD", "mv vv rv", p66 | m0F38 | 0x16, 0, from256 | w1 | bcst, fullVector},
