@@ -79,12 +79,12 @@ func attentionOp(o *graph.Op) *graph.Op {
 // attentionKey is the key of the derived op: see [graph.Op.Derived].
 type attentionKey struct{}
 
-// Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
+// Attends reports whether an attention that uses the op for its products can be one node: see [graph.Attend].
 func Attends(op *graph.Op) bool { return attentionOp(op) != nil }
 
 // minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
 // largest weight of a row is 1, so that even 2^16 replaced weights add up to less than 1e-21. Products of the other
-// weights and values are not subnormal, which would be slow.
+// weights and values are then normal numbers; subnormal numbers would be slow.
 const minExponent = -60
 
 // makeAttentionOp makes the op of [attentionOp].
@@ -218,7 +218,7 @@ func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.
 	queries, keys, _, _ := a.Sizes()
 	rows := float64(tensor.Numel(a.Batch) * queries)
 	scores := rows * float64(keys)
-	if a.ByColumns() { // loops along columns start no rows
+	if a.ByColumns() { // the cost of starting a row does not arise in loops along columns
 		rows = 0
 	}
 	f.effort().AddTo(&streamed, scores, rows)

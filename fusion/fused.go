@@ -13,13 +13,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fusion has the attributes of a fused node. A fused node replaces several nodes, its parts. A value that only parts
-// read has no memory and no layout. A Fusion is immutable.
+// Fusion has the attributes of a fused node. A fused node replaces several nodes, its parts. A value that no other
+// node reads has no memory and no layout. A Fusion is immutable.
 type Fusion struct {
 	// Parts are the replaced nodes in a valid order.
 	Parts []FusedPart
-	// Results has two indices for each result of the fused node: the part that computes the result, and the output of this
-	// part.
+	// Results has two indices for each result of the fused node: the part that computes the result, and the output of
+	// this part.
 	Results [][2]int
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part
 	// folds.
@@ -27,13 +27,13 @@ type Fusion struct {
 	// Split is [graph.Rows.Split]. Channels is [graph.Rows.Channels], indexed by operand of the fused node.
 	Split    int
 	Channels []bool
-	// Anchor is the number of operands of the anchor, a product or a convolution. It is 0 if there is no anchor, and 3 in
-	// an attention. The anchor is the first part, and its operands are the first operands of the fused node, in the same
-	// order. All other parts compute expressions of elements of the anchor's result.
+	// The first part may be an anchor: a product or a convolution. All other parts then compute expressions of elements
+	// of the anchor's result. The operands of the anchor are the first operands of the fused node, in the same order.
+	// Anchor is their number: 0 if there is no anchor, and 3 in an attention.
 	Anchor int
-	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices,
-	// all other parts are a row program, and operands 0 to 2 are query, key and value. ViewShapes has, for each operand
-	// and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
+	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply
+	// matrices, all other parts are a row program, and operands 0 to 2 are query, key and value. ViewShapes has, for
+	// each operand and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
 	ViewShapes [][]int
 
 	code   *expr.Code    // expression of all parts, or of the parts after the anchor
@@ -83,7 +83,7 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
-// errNoFusion is the error of a node that a caller has made from the op of a fused node.
+// errNoFusion is the error for a node with the op of fused nodes that a pass did not make.
 var errNoFusion = errors.New("only passes can make fused nodes")
 
 // visitParts calls visit for each part, with a call of the part. in has the operands of the fused node. visit returns
@@ -154,8 +154,8 @@ func inferFused(call *graph.Call) ([]graph.Result, error) {
 	return results, nil
 }
 
-// Code returns the expression of all parts, in the dtypes that operands and results have in memory. With an anchor, it
-// returns the expression of the epilogue. Operand 0 of that expression is the anchor's result.
+// Code returns the expression of all parts. Its operands and results have the dtypes of the values in memory. With an
+// anchor, it returns the expression of the epilogue. Operand 0 of that expression is the anchor's result.
 func (f *Fusion) Code() *expr.Code {
 	if f == nil {
 		return nil
@@ -163,8 +163,8 @@ func (f *Fusion) Code() *expr.Code {
 	return f.code
 }
 
-// lowerFused compiles one loop. As for defined outputs in PyTorch, the layouts of the outputs determine the order of
-// the loop's dimensions; the layouts of the operands determine only the order that remains open.
+// lowerFused compiles one loop. As for outputs that PyTorch's caller gives, the layouts of the outputs determine the
+// order of the loop's dimensions; the layouts of the operands order dimensions that the outputs leave open.
 func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	f, ok := call.Attrs.(*Fusion)
 	if !ok || f.code == nil {

@@ -17,8 +17,8 @@ type Device interface {
 	Describe() string
 	// Key identifies the kernels of the device and the bits of their results, for caches.
 	Key() string
-	// Inexact returns the names of the operations that the device does not round as IEEE 754 requires, as
-	// text; "" if it rounds all operations correctly.
+	// Inexact returns, as text, the names of the operations that the device does not round as IEEE 754 requires;
+	// "" if it rounds all operations correctly.
 	Inexact() string
 	// Impl returns the implementation of an op on the device. For one op, Impl always returns the same
 	// pointer. If the device has no kernel for a call, the method Walks of the implementation returns an empty
@@ -47,9 +47,9 @@ type DeviceAddress struct {
 	Offset int // bytes
 }
 
-// Queue is the queue of one run for the steps that execute on a device, in order. The host may continue
-// before the device has executed a queued step. When a download ends, the device has run all earlier steps.
-// After a step fails, Wait and downloads return its error until Reset. A Queue may be used concurrently.
+// Queue has the steps of one run that a device executes, in order. Kernels of the device add steps: see [Mem.Queue].
+// The host may continue before the device has executed a step. When a download ends, the device has run all earlier
+// steps. After a step fails, Wait and downloads return its error until Reset. A Queue may be used concurrently.
 type Queue interface {
 	// Upload copies bytes to the device. The caller may change them after Upload returns.
 	Upload(to DeviceAddress, from []byte) error

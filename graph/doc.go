@@ -2,11 +2,11 @@
 //
 // # Building and evaluating a graph
 //
-// [New] makes a graph over a catalogue of ops, such as kernels.Lookup. [Graph.Input] and [Graph.Constant] add values.
-// The functions of package op, or [Graph.Apply] with the name of an op, add nodes. The types of a node's results are
-// inferred when it is added. [Graph.Output] names results. Mistakes are collected with their positions in the caller's
-// code: see [Graph.Err]. [Evaluate] computes a graph by the reference implementations of its ops; package graphrun
-// compiles it. [Verify] checks a graph, and package graph/dot draws it.
+// [New] makes a graph over a catalogue of ops: a function that finds an op by name, such as kernels.Lookup.
+// [Graph.Input] and [Graph.Constant] add values. The functions of package op, or [Graph.Apply] with the name of an op,
+// add nodes. The types of a node's results are inferred when it is added. [Graph.Output] names results. Mistakes are
+// collected with their positions in the caller's code: see [Graph.Err]. [Evaluate] computes a graph by the reference
+// implementations of its ops; package graphrun compiles it. [Verify] checks a graph, and package graph/dot draws it.
 //
 // Sizes may be symbols. [Graph.Bind] replaces symbols by numbers, and [Graph.Symbolic] infers types that hold for all
 // sizes.

@@ -16,7 +16,7 @@ enter:
 	CALL (R16)
 	RET
 
-// func cleanCaches(from unsafe.Pointer, n int)
+// func cleanCaches(address unsafe.Pointer, size int)
 //
 // The stride is at most the line size of every known processor. Its register, CTR_EL0, cannot be read on macOS.
 TEXT ·cleanCaches(SB), NOSPLIT, $0-16

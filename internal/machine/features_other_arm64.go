@@ -2,5 +2,5 @@
 
 package machine
 
-// systemFeatures returns no features: the other systems report NEON only.
+// systemFeatures returns no features: these systems do not report extensions of NEON.
 func systemFeatures() Features { return 0 }

@@ -81,7 +81,7 @@ type offer struct {
 	walk      graph.Walk
 	copies    map[int]tensor.Order
 	results   []graph.Result // inferred results if operands are copied; else nil
-	deviates  bool           // whether no order is wanted, and a result does not have the inferred layout
+	deviates  bool           // whether a result does not have the inferred layout, although no other order is wanted
 	ns        float64        // total cost
 	pinMisses []int          // operands that are not read in their pinned layout
 }
@@ -165,8 +165,8 @@ func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
 		n.Pin.Impl, p.supportingImpls(n, call))
 }
 
-// pinnedName returns the name, as the user wrote it, of the node that is pinned: the first part of a fused node. For a
-// node that is not fused it returns "it", because the message already names the node.
+// pinnedName returns the name that the user gave to a pinned node. Of a fused node, that is the name of the first part.
+// For a node that is not fused it returns "it", because the message already names the node.
 func pinnedName(n *graph.Node) string {
 	if fused, ok := n.Attrs.(interface{ Names() []string }); ok && len(fused.Names()) > 0 {
 		return strconv.Quote(fused.Names()[0])
@@ -188,8 +188,8 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 	return "use " + strings.Join(names, " or ")
 }
 
-// price computes the copies and the total cost of an offer. It returns false if the implementation cannot read an
-// operand in its current layout or in one of the orders that readable tries.
+// price computes the copies and the total cost of an offer. It returns false if an operand can be read neither
+// in its current layout nor in an order that the method readable tries.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	o.ns += Price(profile, o.impl.Work(call, o.walk))

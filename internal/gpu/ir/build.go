@@ -36,7 +36,7 @@ func (b *Builder) Lookup(table *[32]float32, v Value) Value {
 	return b.add(Inst{Op: Op(lane.Lookup), DType: tensor.Float32, Table: table}, []Value{v})
 }
 
-// Load adds a load of n consecutive words, and returns the words.
+// Load adds a load of count consecutive words, and returns the words.
 func (b *Builder) Load(dtype tensor.DType, count int, address Value) []Value {
 	words := []Value{b.DoImm(Load, dtype, uint64(count), address)}
 	for index := 1; index < count; index++ {

@@ -22,8 +22,9 @@ type byteOps interface {
 	target.Writer
 	// Begin loads constants. zeroPoint is the address of the zero point.
 	Begin(zeroPoint target.Addr)
-	// Interleave loads the pixels of an input column in the rows of a row group, and interleaves their bytes by
-	// channel. Missing rows of the last group are zero. Each of the four registers has a quarter of the channels.
+	// Interleave loads the pixels of an input column, one from each row of a row group ([ByteSpec.RowGroups]), and
+	// interleaves their bytes by channel. Missing rows of the last group are zero. Each of the four registers has a
+	// quarter of the channels.
 	Interleave(pixels []target.Addr) [4]target.VReg
 	// Multiply adds the products of x and the weights to a sum.
 	Multiply(weights target.Addr, x, sum target.VReg)
@@ -35,7 +36,7 @@ type byteOps interface {
 
 // General registers of a byteGen that have another purpose than in a gen.
 const (
-	scales     = rowsLeft    // address of the scales; the loop over window rows is unrolled
+	scales     = rowsLeft    // address of the scales; no loop counts window rows, because it is unrolled
 	inRowStart = inTile      // input at the row of results
 	outRow     = outTile     // result at the row of results
 	outRows    = tilesLeft   // number of remaining rows of results

@@ -11,7 +11,7 @@ import (
 // Limits of the matrix unit (AMX), which multiplies matrices in tile registers. It multiplies groups of four bytes. In
 // this package, a group counts as one element of an operand (Size 4), and the product of two groups (four
 // multiplications) as one term. Do not confuse a tile register with the tile of a Spec: the sums of a tile are in
-// several tile registers, one for each part (some of the rows) and vector.
+// several tile registers: one for each pair of a vector of columns and a part, which is some of the rows.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -27,8 +27,8 @@ const (
 	// UnitMinCallGroups is the desired minimum number of products of groups in a call. Starting a call takes 0.1 us,
 	// the time of 1<<16 products, which is 6% of the time of UnitMinCallGroups products.
 	UnitMinCallGroups = 1 << 20
-	// UnitGrain is the speed of the matrix unit divided by that of vectors. A chunk of parallel work for the matrix unit
-	// has at least UnitGrain times as many multiplications as one for vectors.
+	// UnitGrain is the speed of the matrix unit divided by that of vectors. A chunk of parallel work for the matrix
+	// unit has at least UnitGrain times as many multiplications as one for vectors.
 	UnitGrain = 4
 	// unitSumRegs is the number of vector registers for sums in the epilogue.
 	unitSumRegs = 28
@@ -105,9 +105,9 @@ func (u *unitSplit) setOutStep(out []int) {
 	}
 }
 
-// chunks sets terms, lastTerms and vecStep. It chooses the greatest number of terms of a chunk that divides all runs
-// into the fewest possible chunks. If there is none, chunks have UnitTerms terms, and the last chunk of a run may be
-// shorter. It returns an error if the matrix unit does not support the runs.
+// chunks sets terms, lastTerms and vecStep. It chooses the greatest number of terms that divides the length of each run
+// and gives the fewest possible chunks. If there is no such number, chunks have UnitTerms terms, and the last chunk of
+// a run may be shorter. It returns an error if the matrix unit does not support the runs.
 func (u *unitSplit) chunks(spec *Spec) error {
 	fewest := 0
 	for _, run := range spec.Runs {
@@ -192,8 +192,8 @@ func (g *gen) newUnitGen() *unitGen {
 	for i := sums; i < amd64.Tiles; i++ {
 		free = append(free, amd64.Tile(i))
 	}
-	// share divides tile registers between the broadcast operand and the vector operand. Each vector has a register if
-	// possible, and then each part. Both operands have at least one.
+	// share divides tile registers between the broadcast operand and the vector operand. Each operand gets at least
+	// one. The vectors get the others first, up to one for each vector, and then the parts.
 	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 		rowCount := 1
 		if g.spec.Vectors < len(list) {
@@ -354,7 +354,7 @@ func (x *unitGen) storeSumTiles() {
 		x.amd64.StoreTile(register, target.Addr{Base: scratchReg, Index: countReg, Scale: 1,
 			Disp: row*scratchRowBytes + vector*lineBytes})
 	})
-	rowsAtOnce := unitSumRegs / spec.Vectors &^ 1 // an even number, as many as have registers
+	rowsAtOnce := unitSumRegs / spec.Vectors &^ 1 // the greatest even number of rows whose sums fit the registers
 	for row := 0; row < spec.Rows; row += rowsAtOnce {
 		x.storeRows(row, min(rowsAtOnce, spec.Rows-row))
 	}

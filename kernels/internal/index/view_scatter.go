@@ -56,10 +56,10 @@ var (
 		})
 )
 
-// StorageScatter returns the op storage_scatter, a part of as_strided_scatter, which is not in the catalogue. It
-// replaces the elements of a view of a vector, the storage of a value. The strides of the view count elements of the
-// vector, which may have any stride itself. Of elements of the view at the same place, the last one in row-major order
-// counts. A view with a dimension of stride 0 and at least two indices is an error.
+// StorageScatter returns the op storage_scatter. It is a part of as_strided_scatter and not in the catalogue. It copies
+// a vector, which is the storage of a value, and replaces the elements of a view. The strides of the view count
+// elements of the vector, which may have any stride itself. Of elements of the view at the same place, the last one in
+// row-major order counts. A view with a dimension of stride 0 and at least two indices is an error.
 var StorageScatter = sync.OnceValue(func() *graph.Op {
 	return viewScatterOp("storage_scatter", "a view with any sizes, strides and offset",
 		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
@@ -151,7 +151,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 	})
 }
 
-// writeInOrder returns a phase that copies src to dst, of which several elements share an address, in row-major order.
+// writeInOrder returns a phase that copies src to dst in row-major order. Several elements of dst may share an address.
 func writeInOrder(dst, src kit.Buffer) graph.Phase {
 	last := dst.Meta.Rank() - 1
 	lines := kit.NewLineSet(dst.Meta.Shape, last, dst.Meta, src.Meta)

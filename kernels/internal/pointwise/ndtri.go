@@ -26,7 +26,7 @@ var (
 // ndtriText returns the formula of ndtri, the rational approximations of Cephes: one for probabilities from exp(-2) to
 // 1-exp(-2), and two for the tails, in z = 1/sqrt(-2 log p). The constants are 1-exp(-2), sqrt(2*pi) and exp(-2).
 func ndtriText() string {
-	// quotient is the expression of the rational approximation k at the variable at.
+	// quotient returns the formula of rational approximation k in the variable named by at.
 	quotient := func(at string, k int) string {
 		return fmt.Sprintf("(%s) / (%s)", polynomial(at, ndtriNumerators[k]), polynomial(at, ndtriDenominators[k]))
 	}

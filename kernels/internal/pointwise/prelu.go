@@ -57,7 +57,7 @@ var Prelu = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			p, x, rank := compose.NewBuilder(into, c), c.In[0], c.Meta(0).Rank()
-			channelDim := min(1, max(rank-1, 0)) // dimension 0 of a vector, whose weight has one element
+			channelDim := min(1, max(rank-1, 0)) // 0 for a vector, whose weight has one element
 			w := p.BroadcastAlong(c.In[1], channelDim, rank)
 			return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
 		},
