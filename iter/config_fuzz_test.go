@@ -115,8 +115,9 @@ func walkWithin(t *testing.T, it *iter.Iterator, ptrs []unsafe.Pointer, ts []*te
 	require.NoError(t, it.ForEach(ptrs, func(p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
 		seen += rowLen * rowCount
 		for i := range p {
-			if it.DType(i) != ts[i].DType {
-				continue // a block of the walk's own
+			common := it.CommonDType()
+			if it.DType(i) != ts[i].DType || common != tensor.Invalid && common != ts[i].DType {
+				continue // a converted or rounded copy, in memory of the walk
 			}
 			base, size := uintptr(ts[i].Pointer()), ts[i].DType.Size()
 			far := uintptr(p[i]) + uintptr((rowLen-1)*st[i]+(rowCount-1)*st[len(p)+i]+size)
