@@ -15,8 +15,8 @@ import (
 )
 
 // TestArenaGrowsAtItsEnd compares the arena of a chain of convolutions, whose scratch memory is larger than their
-// results, with the bytes that are live at the same time. The first result lies before scratch memory, of which the
-// second result takes a part, so that the next scratch memory needs a larger block.
+// results, with the bytes that are live at the same time. The first result lies before scratch memory. The second
+// result takes a part of that memory, so that the next scratch memory needs a larger block.
 func TestArenaGrowsAtItsEnd(t *testing.T) {
 	g := graph.New("chain", kernels.Lookup)
 	x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 1, 32, 14, 14)

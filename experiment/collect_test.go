@@ -1,6 +1,3 @@
 package experiment
 
-import "runtime/debug"
-
-// Tests collect garbage a quarter as often, as in make test, which costs up to 200 MB.
-func init() { debug.SetGCPercent(400) }
+import _ "github.com/graphrun/graphrun/internal/testsize" // collects garbage less often

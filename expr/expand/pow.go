@@ -88,7 +88,7 @@ func (e *expander) sumProduct(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 }
 
 // log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) is 2*atanh(s) with s = (m-1)/(m+1), which is 2s
-// + s^3*(2/3 + ...). In the code, each value is a sum of two numbers, of which the lower has the suffix l: s + sl.
+// + s^3*(2/3 + ...). In the code, each value is a sum of two numbers; the lower one has the suffix l: s + sl.
 func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	n, m := e.frexp(a)
 	one := e.constant(1)

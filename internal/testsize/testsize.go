@@ -1,7 +1,14 @@
-// Package testsize chooses how many cases tests draw: few in go test ./..., all in make thorough.
+// Package testsize chooses how many cases tests draw: few in go test ./..., all in make thorough. Test programs that
+// import it collect garbage a quarter as often as others.
 package testsize
 
-import "os"
+import (
+	"os"
+	"runtime/debug"
+)
+
+// As in make test: this saves up to a third of the time of tests, and costs up to 200 MB of memory.
+func init() { debug.SetGCPercent(400) }
 
 // All reports whether tests draw all of their cases: the environment variable GRAPHRUN_TESTS is "all".
 func All() bool { return os.Getenv("GRAPHRUN_TESTS") == "all" }

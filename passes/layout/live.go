@@ -75,7 +75,7 @@ func (live *liveValues) findOwners() {
 	}
 }
 
-// disown removes a value, and the values of which it is a view, from the values that have their own memory.
+// disown removes a value, and the values that it is a view of, from the values that have their own memory.
 func (live *liveValues) disown(v *graph.Value) {
 	for ; v != nil; v = live.viewed(v) {
 		live.owners.Set(v, 0)
@@ -83,7 +83,7 @@ func (live *liveValues) disown(v *graph.Value) {
 	}
 }
 
-// viewed returns the value of which v is a view or the copy of a view, or nil.
+// viewed returns the base of v if v is a view or the copy of a view, or else nil.
 func (live *liveValues) viewed(v *graph.Value) *graph.Value {
 	if v.Node == nil {
 		return nil

@@ -110,7 +110,7 @@ func main() {
 			row(nameOf(file), c.without, c.with)
 		}
 	}
-	row(fmt.Sprintf("%d networks, of which %d differ", planned, fewer), without, with)
+	row(fmt.Sprintf("%d networks; %d differ", planned, fewer), without, with)
 }
 
 // compare plans a file.

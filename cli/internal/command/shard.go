@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
-// Shard is the flags --shard and --shards. They divide the work of a command into parts (shards), of which this process
-// does one.
+// Shard is the flags --shard and --shards. They divide the work of a command into parts (shards). This process does
+// one of them.
 type Shard struct {
 	text   string // the value of --shard, such as 2/8; parts are numbered from 1
 	shards int    // the value of --shards

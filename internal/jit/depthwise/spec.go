@@ -118,7 +118,7 @@ func (s *Spec) check(cpu machine.Features) error {
 // Compile compiles a spec, or returns the existing code of an equal spec. It generates code for any cpu; only a
 // processor with these features can execute it. The error of an invalid spec names the unsupported part.
 //
-// A call computes the tiles of its [jit.Args], of which it modifies only the field Spill. Addresses are not checked.
+// A call computes the tiles of its [jit.Args]. It modifies only their field Spill. Addresses are not checked.
 // The code reads only those elements of the input that are in windows, and writes only the elements of tiles. If the
 // last vector overlaps the vector before it, the code writes the common elements twice. The result must not share
 // memory with an operand, except that, if vectors do not overlap, an operand of the epilogue may be the result itself.

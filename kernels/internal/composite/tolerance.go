@@ -3,6 +3,7 @@ package composite
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/tensor"
@@ -85,9 +86,5 @@ func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 func (s steps) relativePrecision(x graph.Arg) float64 {
 	shape := s.shape(x)
 	n := len(shape)
-	precision := 0x1p-52
-	if x.Type().DType.ToReal() == tensor.Float32 {
-		precision = 0x1p-23
-	}
-	return precision * float64(max(shape[n-1].Specialize(), shape[n-2].Specialize()))
+	return kit.Precision(x.Type().DType) * float64(max(shape[n-1].Specialize(), shape[n-2].Specialize()))
 }

@@ -199,7 +199,7 @@ func checkRow(index int64, rows int) error {
 }
 
 // refOffsets returns the first index of each bag, and the number of indices as the end of the last bag. With the
-// attribute include_last_offset, the last bag is empty and does not count.
+// attribute include_last_offset, the last bag does not count.
 func refOffsets(indices, offsets *tensor.Tensor) ([]int64, error) {
 	n := int64(indices.Numel())
 	var begins []int64

@@ -1,6 +1,10 @@
 package kit
 
-import "math"
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
 
 // MulComplex returns a*b. Each product and each sum is rounded. Go's operator may fuse them on processors other than
 // amd64, and a conversion of its result does not prevent that (golang/go#36971).
@@ -41,4 +45,13 @@ func AbsComplex(a complex128) float64 {
 		return math.Hypot(real(a), imag(a))
 	}
 	return size
+}
+
+// Precision returns the distance from 1 to the next number of a dtype: torch.finfo(d).eps. The dtype is float32,
+// float64, or a complex dtype with such parts.
+func Precision(d tensor.DType) float64 {
+	if d.ToReal() == tensor.Float32 {
+		return 0x1p-23
+	}
+	return 0x1p-52
 }

@@ -132,10 +132,7 @@ func leastSquares[T number](t *task[T]) error {
 			"does not have full rank (error code: %d).", t.errorPrefix(), code)
 	}
 	rank := 0
-	precision := 0x1p-52 // of float64: the distance from 1 to the next number
-	if t.call.Meta(0).DType.ToReal() == tensor.Float32 {
-		precision = 0x1p-23
-	}
+	precision := kit.Precision(t.call.Meta(0).DType)
 	rcond := precision * float64(max(a.rows, a.cols))
 	if attrs.Rcond != nil {
 		rcond = *attrs.Rcond

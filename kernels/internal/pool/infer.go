@@ -220,8 +220,8 @@ func (p *pooling) checkNotEmpty(t tensor.Type, lead int) error {
 	return nil
 }
 
-// imageShapeError is the error for images whose rank is not 3 or 4, or of which a dimension other than the batch is
-// empty.
+// imageShapeError is the error for images whose rank is not 3 or 4, or whose dimensions other than the batch are not
+// all greater than 0.
 func imageShapeError(t tensor.Type) error {
 	return fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s",
 		tensor.Sizes(t.Shape))
@@ -341,8 +341,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	return p.results(call, input, shape)
 }
 
-// checkAdaptive rejects operands whose rank is neither dims+1 nor dims+2, or of which a dimension other than the batch
-// is empty. Messages begin with name.
+// checkAdaptive rejects operands whose rank is neither dims+1 nor dims+2, or whose dimensions other than the batch are
+// not all greater than 0. Messages begin with name.
 func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
 	firstDim, colon := 1, ":"
 	if p.kind == reduceAvg && dims == 2 { // PyTorch does not check the channels, and its message has no colon
