@@ -15,6 +15,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -51,9 +52,20 @@ func WithOps(ops ...*graph.Op) Option {
 	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }
 
-// WithOperators adds converters of ONNX operators: see [graphrun.Loader].
+// WithOperators adds converters of ONNX operators: see [graphrun.Loader]. Of two converters of an operator the last
+// counts.
 func WithOperators(operators onnx.Operators) Option {
-	return Option{func(e *command.Extensions) { e.Operators = operators }}
+	return Option{func(e *command.Extensions) {
+		if e.Operators == nil {
+			e.Operators = onnx.Operators{}
+		}
+		for domain, converters := range operators {
+			if e.Operators[domain] == nil {
+				e.Operators[domain] = map[string]onnx.Converter{}
+			}
+			maps.Copy(e.Operators[domain], converters)
+		}
+	}}
 }
 
 // WithPasses replaces the list of passes that plan graphs, as graphrun.Options.Passes does. [passes.After] and

@@ -13,8 +13,10 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
 )
 
@@ -80,6 +82,32 @@ func TestExtensions(t *testing.T) {
 	}
 	r := callIn(t, t.Context(), ext, "plan", file, "--strategy", "mime")
 	assert.Contains(t, r.errors, "did you mean mine?")
+}
+
+// Commands convert an added ONNX operator.
+func TestAddedOperators(t *testing.T) {
+	x := &onnxpb.TypeProto{TensorType: &onnxpb.TensorType{ElemType: int32(onnxpb.Float),
+		Shape: &onnxpb.TensorShapeProto{Dim: []*onnxpb.Dimension{{DimValue: new(int64(2))}}}}}
+	file := write(t, "m.onnx", string(onnxpb.Marshal(&onnxpb.ModelProto{IrVersion: 8,
+		OpsetImport: []*onnxpb.OperatorSetIDProto{{Version: 17}, {Domain: "com.example", Version: 1}},
+		Graph: &onnxpb.GraphProto{
+			Node: []*onnxpb.NodeProto{{Name: "twice", OpType: "Twice", Domain: "com.example", Input: []string{"x"},
+				Output: []string{"y"}}},
+			Input:  []*onnxpb.ValueInfoProto{{Name: "x", Type: x}},
+			Output: []*onnxpb.ValueInfoProto{{Name: "y"}}}})))
+	ext := extend(t, WithOperators(onnx.Operators{"com.example": {"Other": onnx.As("relu")}}), WithOperators(
+		onnx.Operators{"com.example": {"Twice": func(n onnx.Node) ([]onnx.Value, error) {
+			return n.Apply("add", nil, n.Inputs()[0], n.Inputs()[0])
+		}}}))
+	for _, line := range []string{"run " + file, "plan " + file, "check " + file, "ops --onnx Twice Other"} {
+		assert.NotZero(t, call(t, strings.Fields(line)...).code, "without the operator: %s", line)
+		r := callIn(t, t.Context(), ext, strings.Fields(line)...)
+		assert.Zero(t, r.code, "%s: %s", line, r.errors)
+	}
+	for _, rejected := range []onnx.Operators{{"": {"Add": onnx.As("add")}}, {"com.example": {"None": nil}}} {
+		_, err := extensionsOf([]Option{WithOperators(rejected)})
+		assert.ErrorContains(t, err, "cli.WithOperators")
+	}
 }
 
 // own is a command that prints its name, or fails.

@@ -27,7 +27,8 @@ type Extensions struct {
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name, strategies
-// with the name of a group of strategies, duplicate names of strategies or ops, and commands that cannot be run.
+// with the name of a group of strategies, duplicate names of strategies or ops, nil converters, converters of built-in
+// operators, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
 	for i, c := range e.AddedCommands {
 		if c == nil || c.Name() == "" || c.RunE == nil {
@@ -45,8 +46,13 @@ func (e *Extensions) Complete() (err error) {
 			return fmt.Errorf("two strategies are named %q", s.Name())
 		}
 	}
-	e.lookup, err = graphrun.Lookup(e.AddedOps...)
-	return err
+	if e.lookup, err = graphrun.Lookup(e.AddedOps...); err != nil || e.Operators == nil {
+		return err
+	}
+	if _, err := onnx.SupportedOperators(onnx.Options{Lookup: e.lookup, Operators: e.Operators}); err != nil {
+		return fmt.Errorf("cli.WithOperators: %w", err)
+	}
+	return nil
 }
 
 // Strategies lists the built-in strategies and then the added strategies.

@@ -7,14 +7,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OperandIndex returns i if operand i is given, else -1.
-func OperandIndex(c *graph.Call, i int) int {
-	if c.Has(i) {
-		return i
-	}
-	return -1
-}
-
 // OperandTypes appends the types of all operands of a call to a list, which may be nil.
 func OperandTypes(list []tensor.Type, c *graph.Call) []tensor.Type {
 	list = slices.Grow(list, len(c.In))

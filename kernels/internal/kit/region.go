@@ -16,6 +16,3 @@ func (r *Region) Take(n int) unsafe.Pointer {
 	r.Free = r.Free[AlignUp(n):]
 	return p
 }
-
-// Ints allocates n integers of at most 8 bytes, which are not initialized.
-func (r *Region) Ints(n int) []int { return unsafe.Slice((*int)(r.Take(n*8)), n) }
