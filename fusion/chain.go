@@ -8,9 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// EpilogueStep is an operation of an epilogue that kernels can apply in registers. Its first operand is the result of
-// the previous step. Its second operand is a number or an operand of the fused node. An operand is a vector of Width
-// elements (AlongFastest), a scalar (IsScalar), or has the layout of the anchor's result (neither).
+// EpilogueStep is an operation of an epilogue that kernels can apply in registers. The anchor is the node whose kernel
+// applies the epilogue, such as a matrix product or a convolution. The first operand of a step is the result of the
+// previous step. The second operand is a number or an operand of the fused node. An operand is a vector of Width
+// elements (AlongFastest is set), a scalar (IsScalar is set), or a tensor with the layout of the anchor's result.
 type EpilogueStep struct {
 	Op           expr.Op // Add, Mul, Min or Max
 	AddressIndex int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number
@@ -31,7 +32,7 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	}
 	insts := e.code.Insts
 	isOp := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
-	v, dtype := e.code.Out[0].Re, e.code.In[0] // v: the value from which the next step back is found
+	v, dtype := e.code.Out[0].Re, e.code.In[0] // v: result of the next step to find, from the last to the first
 	isAnchorResult := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
 	if dtype == tensor.Int32 {
 		dtype = tensor.Float32
@@ -55,7 +56,7 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		default:
 			return nil
 		}
-		// All these operations commute, so either operand may be the previous step.
+		// All these operations commute, so either operand may be the result of the previous step.
 		previous, second := inst.A, inst.B
 		if isOp(previous, expr.Const) || isOp(previous, expr.Load) && insts[previous].A != 0 {
 			previous, second = second, previous

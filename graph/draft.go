@@ -129,7 +129,8 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	if name == "" {
 		return nil, []error{errors.New("a node needs a name")}
 	}
-	// Most nodes have the name of their only result and are found by this value; nodes has all others.
+	// names.values has all values. A node with the name of its only result, the usual case, is found by this value, and
+	// names.nodes has only the other nodes.
 	existing := names.values[name]
 	if existing != nil && names.node(name) != nil || names.nodes[name] != nil {
 		return nil, []error{fmt.Errorf("two nodes are named %q", name)}
@@ -146,11 +147,9 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 		v.Name, v.Node, v.Index, v.graph = name, n, i, g
 		if len(outputs) > 0 {
 			v.Name = outputs[i]
-		}
-		n.Out[i] = v
-		if len(outputs) > 0 { // without outputs, existing is the value with the node's name
 			existing = names.values[v.Name]
 		}
+		n.Out[i] = v
 		if v.Name == "" || existing != nil {
 			errs = append(errs, g.nameError(v.Name))
 			continue

@@ -68,7 +68,8 @@ func wrongEncoding(data []byte) *syntaxMistake {
 	return nil
 }
 
-// fail panics with the mistake at an offset of the file. Not inlined: its many callers are not hot, and compile faster.
+// fail panics with the mistake at an offset of the file. It is not inlined, because its many callers then compile
+// faster.
 //
 //go:noinline
 func (s *syntaxChecker) fail(offset int, format string, args ...any) {
@@ -113,7 +114,7 @@ func kindOf(bracket byte) string {
 	return "list"
 }
 
-// value reads a value of any kind. The method members limits the depth of the recursion.
+// value reads a value of any kind. The recursion is bounded: [syntaxChecker.members] limits the depth.
 func (s *syntaxChecker) value() {
 	switch c := s.peek(); {
 	case c == '{':

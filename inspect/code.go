@@ -17,7 +17,7 @@ import (
 type StepCode struct {
 	Step  string     `json:"step" doc:"The name of the step."`
 	Ops   []string   `json:"ops" doc:"The nodes that it computes."`
-	Why   string     `json:"why,omitzero" doc:"The reason why the step has no such loops; omitted if it has such loops."`
+	Why   string     `json:"why,omitzero" doc:"The reason why the step has no loops that are compiled from expressions; omitted if loops is not empty."`
 	Loops []LoopCode `json:"loops" doc:"The loops, in the order of execution."`
 }
 

@@ -24,7 +24,9 @@ type tileState struct {
 	loopAddr    []unsafe.Pointer // address at which the loop accesses the tile, in memory or in a block
 }
 
-// tileWalk computes an iteration tile by tile. Copies between memory and blocks keep the dtype; the loop converts.
+// tileWalk computes an iteration tile by tile. The tile of a staged operand is copied to a block, a small buffer of the
+// worker, before the loop reads it, or from the block after the loop has written it. These copies keep the dtype in
+// memory; conversions are part of the loop.
 type tileWalk struct {
 	*tiles
 	prepared *Prepared
@@ -45,7 +47,7 @@ func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 	return tileWalk{p.tiles, p, c}
 }
 
-// walkTiles computes a checked range.
+// walkTiles computes a range that the caller has checked to be in the iteration.
 func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it, w := p.iterator, p.newTileWalk(c)
 	if r == it.All() {
@@ -78,12 +80,12 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	for i, offset := range it.offsets {
 		c.start[i] = unsafe.Add(c.start[i], offset)
 	}
-	// task = i0 + n0*(i1 + n1*(i2 + ...)), where the box has index i_d among the n_d boxes along dimension d.
-	for d, n := range s.taskSize {
-		parts := (it.walkShape[d]-1)/n + 1
-		begin := task % parts * n
-		task /= parts
-		s.boxSize[d] = min(n, it.walkShape[d]-begin)
+	// The tasks are numbered like the elements of an array of boxes whose fastest dimension is dimension 0.
+	for d, size := range s.taskSize {
+		boxCount := (it.walkShape[d]-1)/size + 1
+		begin := task % boxCount * size
+		task /= boxCount
+		s.boxSize[d] = min(size, it.walkShape[d]-begin)
 		for i := range c.start {
 			c.start[i] = unsafe.Add(c.start[i], begin*it.walkStrides[d*len(ptrs)+i])
 		}
@@ -97,7 +99,7 @@ func (w *tileWalk) computeBox(base []unsafe.Pointer) {
 	s := &w.cursor.tileState
 	clear(s.tileIndex)
 	clear(s.tileSize)
-	for more := true; more; more = w.nextTile() {
+	for hasTile := true; hasTile; hasTile = w.nextTile() {
 		for d, n := range s.boxSize {
 			if size := min(w.fullTileSize[d], n-s.tileIndex[d]); size != s.tileSize[d] {
 				s.tileSize[d] = size

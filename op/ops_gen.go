@@ -7694,7 +7694,7 @@ type TfidfVectorizerAttrs struct {
 //   - maxSkipCount: maximum number of elements to skip between neighbours of an n-gram
 //   - mode: TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights
 //   - ngramCounts: for each length from 1, the start of the n-grams of this length in the pool
-//   - ngramIndexes: position in the result of each n-gram of the pool
+//   - ngramIndexes: for each n-gram of the pool, its position in the result
 //   - poolInt64s: the n-grams, concatenated by length
 func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength A, minGramLength B, maxSkipCount C, mode TfidfVectorizerModeWord, ngramCounts D, ngramIndexes E, poolInt64s F, attrs ...TfidfVectorizerAttrs) *graph.Value {
 	return node("tfidf_vectorizer", 1, withRequired(nonzeroAttrs(attrs), "max_gram_length", maxGramLength, "min_gram_length", minGramLength, "max_skip_count", maxSkipCount, "mode", mode, "ngram_counts", ngramCounts, "ngram_indexes", ngramIndexes, "pool_int64s", poolInt64s), self)[0]

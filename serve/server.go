@@ -30,8 +30,8 @@ type Server struct {
 	active   sync.WaitGroup                      // accepted requests for inference that are not yet answered
 
 	reloading sync.Mutex // held by Reload; protects seen
-	// seen is keyed by MODEL/VERSION. It has the signature of each new or changed version at the last call of Reload, or
-	// failedSignature.
+	// seen is keyed by MODEL/VERSION. It has an entry for each version whose files the last call of Reload found new or
+	// changed: the signature of the files or, if they could not be loaded, [failedSignature] of it.
 	seen map[string]signature
 }
 

@@ -71,7 +71,7 @@ func scalarAt(d DType, address unsafe.Pointer) Scalar {
 		return IntScalar(int64(*(*uint16)(address)))
 	case Uint32:
 		return IntScalar(int64(*(*uint32)(address)))
-	case Uint64: // the integer has the 64 bits, and the complex value has the number itself
+	case Uint64: // the integer field has the 64 bits, which may be negative; the complex field has the number
 		return Scalar{intScalar, *(*int64)(address), complex(float64(*(*uint64)(address)), 0)}
 	case Float16:
 		return FloatScalar(float64((*(*Half)(address)).Float32()))

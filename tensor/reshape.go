@@ -65,7 +65,7 @@ func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int,
 	inferredDim = -1
 	for dim := range shape {
 		switch n, known := shape[dim].Known(); {
-		case known && n > 0 && n <= count/product: // product*k <= count, so it does not overflow
+		case known && n > 0 && n <= count/product: // product*n <= count, so the product does not overflow
 			product *= n
 		case known && n == -1 && inferredDim < 0:
 			inferredDim = dim
@@ -167,7 +167,7 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 		if runDim > 0 && t.Shape[runDim-1].Eq(sym.Of(1)).Or(t.Strides[runDim-1].Eq(runNumel.Mul(runStride))).Holds() {
 			continue
 		}
-		// The run is complete: give it dimensions of shape, and those of size 1 after them.
+		// The run is complete: assign dimensions of shape to it, including adjacent dimensions of size 1.
 		for shapeDim >= 0 && covered.Lt(runNumel).Or(shape[shapeDim].Eq(sym.Of(1))).Holds() {
 			out[shapeDim] = covered.Mul(runStride)
 			covered = covered.Mul(shape[shapeDim])

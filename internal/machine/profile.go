@@ -50,8 +50,8 @@ type Profile struct {
 // Rates holds the cost of a byte by access pattern.
 type Rates struct {
 	Dense          Curve `json:"dense" doc:"Sequential access to operands and results."`
-	DenseConstants Curve `json:"kept" doc:"Sequential access to constants; here bytes is the size of all constants of the graph."`
-	Panels         Curve `json:"panels" doc:"Access to constants that products read in panels; here too bytes is the size of all constants."`
+	DenseConstants Curve `json:"kept" doc:"Sequential access to constants. Levels have the size of all constants of the graph instead of the bytes of the step."`
+	Panels         Curve `json:"panels" doc:"Access to constants that products read in panels. Levels have the size of all constants, as for kept."`
 	Copied         Curve `json:"copied" doc:"Sequential access by copies."`
 	Tiled          Curve `json:"tiled" doc:"Transposed access, tile by tile, to elements of 4 bytes."`
 	Strided        Curve `json:"strided" doc:"Access with strides."`
@@ -102,8 +102,8 @@ func (c Curve) At(bytes float64) float64 {
 const (
 	L1Bytes = 32 << 10 // a typical L1 data cache
 	L2Bytes = 1 << 20  // a typical L2 cache
-	// NonTemporalMinBytes is the size of a result from which non-temporal stores are faster, because the result and its
-	// operands together exceed the last-level cache.
+	// NonTemporalMinBytes is the minimum size of a result for which non-temporal stores are faster. The result and its
+	// operands then exceed the last-level cache.
 	NonTemporalMinBytes = 16 << 20
 )
 
@@ -213,7 +213,7 @@ func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
 	for access := DenseConstants; access < numAccesses; access++ {
 		touched := w.Footprint
-		if access <= Panels { // constants, which are in the cache of all constants of a run
+		if access <= Panels { // a run reads all constants in turn, so they are in a cache that holds all of them
 			touched = max(w.Footprint, p.constantBytes)
 		}
 		if w.Bytes[access] != 0 {

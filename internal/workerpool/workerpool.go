@@ -22,8 +22,8 @@ var (
 	idleWorkers           atomic.Int32 // number of workers without a job; written with poolLock held
 	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without poolLock
 	openJobs              atomic.Int32 // number of jobs between Begin and End; if positive, workers spin longer
-	skipsAfterFutileStart int          // value of skipCalls after a start whose workers found no job: 1, 3, 7 ...; else 0
 	skipCalls             int          // number of next StartIfUsedRecently calls that start no worker; at most maxSkipped
+	skipsAfterFutileStart int          // last value that leave gave skipCalls: 1, 3, 7 ... after futile starts, else 0
 )
 
 // StartPolicy says whether a call starts workers. A start takes some microseconds of the caller's time, and the worker
@@ -156,9 +156,9 @@ func (j *Job) recordEvent() bool {
 // EventCount returns the number of events so far, for Wait and Linger. The caller reads it before it looks for work.
 func (j *Job) EventCount() uint32 { return j.events.Load() }
 
-// Wait blocks an owner without work until the number of events exceeds the parameter seen. Events are calls of
-// RequestWorkers and workers that leave. If the job has no workers, Wait returns immediately. It reports whether the
-// job has workers.
+// Wait blocks an owner without work until an event happens after the first `seen` events, whose number [Job.EventCount]
+// has returned. Events are calls of RequestWorkers and workers that leave. If the job has no workers, Wait returns
+// immediately. It reports whether the job has workers.
 func (j *Job) Wait(seen uint32) bool {
 	for spinning := (spinner{}); ; {
 		poolLock.Lock()
@@ -177,7 +177,7 @@ func (j *Job) Wait(seen uint32) bool {
 	}
 }
 
-// sleep parks the owner until an event after seen.
+// sleep parks the owner until an event happens after the first `seen` events.
 func (j *Job) sleep(seen uint32) {
 	poolLock.Lock()
 	if j.events.Load() != seen || j.joinedWorkers == 0 {
@@ -192,9 +192,9 @@ func (j *Job) sleep(seen uint32) {
 	<-j.wake
 }
 
-// Linger lets a worker without work spin until an event after event number seen: a call of RequestWorkers, or the end
-// of the job. It returns true if the worker should look for work again, and false after a while or if other jobs
-// request workers. A lingering worker still belongs to the job, and is not requested again.
+// Linger lets a worker without work spin until an event happens after the first `seen` events: a call of
+// RequestWorkers, or the end of the job. It returns true if the worker should look for work again, and false after a
+// while or if other jobs request workers. A lingering worker still belongs to the job, and is not requested again.
 func (j *Job) Linger(seen uint32) bool {
 	for spinning := (spinner{}); j.events.Load() == seen; {
 		if requestingJobs.Load() > 0 || !spinning.spin() {
@@ -288,7 +288,7 @@ func (j *Job) help() {
 }
 
 // leave ends the worker, unless a job requests a worker. If the worker has joined no job, the next calls with
-// StartIfUsedRecently are skipped: after each further futile start, about twice as many.
+// StartIfUsedRecently start no worker; after each further futile start, about twice as many calls.
 func leave(joined bool) bool {
 	poolLock.Lock()
 	defer poolLock.Unlock()

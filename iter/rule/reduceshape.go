@@ -55,8 +55,9 @@ func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	return out
 }
 
-// ReduceOutput returns the view of an output of shape [ReduceShape] that [Reduction] requires: reduced dimensions have
-// size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match mask.
+// ReduceOutput returns a view of the output of a reduction, as [Reduction] requires: the view has the rank of the
+// operand. If keepdim is false, it adds the reduced dimensions with size 1 and stride 0 (review_reduce_result). out has
+// the shape that [ReduceShape] returns. It panics if the rank of out does not match mask.
 func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	if keepdim {
 		return out
@@ -92,7 +93,8 @@ func countKept(mask []bool) int {
 	return kept
 }
 
-// unreduced returns the list kept with fill inserted at each dimension that mask marks as reduced.
+// unreduced returns a list with an entry for each dimension of mask: `fill` if mask marks the dimension as reduced,
+// else the next entry of `kept`.
 func unreduced[S any](kept []S, fill S, mask []bool) []S {
 	out := make([]S, len(mask))
 	k := 0

@@ -59,7 +59,8 @@ func Combinations(list []string) ([][]string, error) {
 }
 
 // SizesOf returns the size of each symbol in a graph or in given, the values of --dim. A symbol of --dim may be missing
-// in the graph, because the import of an ONNX model replaces symbols with given sizes by numbers.
+// in the graph: if --dim gives the size of a symbol, the import of an ONNX model uses the size as a number instead of
+// the symbol.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	lineHeight  = 16.0
 	boxPadding  = 9.0
 	boxColumns  = 40  // the maximum number of characters in a line of a box
-	maxLines    = 4   // the maximum number of lines of a head, a reason or a mark in a box
-	barHeight   = 6.0 // height of the bar of a time, with the space above the bar
+	maxLines    = 4   // the maximum number of lines of a text in a box; longer texts are cut
+	barHeight   = 6.0 // height of the bar that shows a step's share of the time, with the space above the bar
 )
 
 // layoutColors are the colors of layouts. If a picture has more layouts than colors, colors are repeated with other
@@ -230,9 +230,9 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 // innerOrigin that of inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, innerOrigin graphdraw.Point) {
 	for k, p := range inner.ports {
-		// The curve of an outgoing value goes from the middle of the port's upper edge to the point where the outer
-		// line leaves item i. The curve of an incoming value goes from the point where the outer line arrives at item
-		// i to the port.
+				// A port is a box at the border of the group's own drawing. The curve of an outgoing value begins at the middle of
+				// the port's upper edge, and ends at the point where the outer line leaves item i. The curve of an incoming value
+				// begins at the point where the outer line arrives at item i, and ends at the middle of the port's upper edge.
 		corner, outer, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
 		from := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
 		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
@@ -245,8 +245,8 @@ func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, i
 	}
 }
 
-// lineClass returns the CSS classes of a line: class and, unless layout is -1, the class of the layout, such as
-// l2: a letter (l for strokes, f for fills) and the index of the layout.
+// lineClass returns the CSS classes of a line: the parameter class and, unless layout is -1, the class of the layout.
+// The latter is a letter (l for strokes, f for fills) and the index of the layout, such as l2.
 func lineClass(class, letter string, layout int) string {
 	if layout < 0 {
 		return class

@@ -14,12 +14,12 @@ import (
 // Contraction returns the program of a contraction of floats. Its buffers are the result, A, B and, if there is one,
 // the addend.
 //
-// A contraction is a batch of matrix products. The loops that only A has are the rows of a product, the loops that only
-// B has its columns, the summed loops its terms, and the other loops that both have the batch. A group computes a tile
-// of rows and columns. The sum is cut into slices of consecutive terms: for each slice, the group copies the elements
-// of A and B to its memory, and each thread adds the products for several rows and columns in registers. Elements
-// outside of the windows of a convolution are copied as zeros, so the windows need not be materialized in memory (no
-// im2col).
+// A contraction is a batch of matrix products. A loop that changes the offset only in A is a loop over the rows of a
+// product, and a loop that changes it only in B is a loop over the columns. Summed loops are loops over the terms of a
+// sum. All other loops are loops over the batch. A group computes a tile of rows and columns. The sum is cut into
+// slices of consecutive terms: for each slice, the group copies the elements of A and B to its memory, and each thread
+// adds the products for several rows and columns in registers. Elements outside of the windows of a convolution are
+// copied as zeros, so the windows need not be materialized in memory (no im2col).
 //
 // A result is summed in order, by fused multiply-adds if the device rounds them once, else by a product and a sum. The
 // size of tiles does not affect bits.
@@ -71,7 +71,7 @@ type contraction struct {
 	*graph.Contraction
 	acc                    tensor.DType            // dtype of sums
 	rows, cols, sum, batch []graph.ContractionLoop // each from the fastest loop to the slowest
-	rowLoops, sumLoops     []int                   // by loop of rows and of sum: its index in Loops
+	rowLoops, sumLoops     []int                   // for each element of rows and of sum, the index of the loop in Loops
 	tile                   int                     // number of rows, and of columns, of a tile
 	perThread              int                     // number of rows, and of columns, of a thread
 	depth                  int                     // number of terms of a slice of the sum
@@ -131,8 +131,8 @@ func (c *contraction) setLoops() error {
 	return nil
 }
 
-// setTile chooses the largest tile with enough groups for all processors of a device, if the product fills more than
-// half of its height and width. Otherwise it chooses the smallest tile.
+// setTile chooses the size of tiles: the largest size for which the device has a group for each processor and the
+// product fills more than half of a tile's height and width. If no size satisfies both, it chooses the smallest size.
 func (c *contraction) setTile(height, width, batch int) {
 	const processors = 128 // the assumed number of multiprocessors
 	c.tile, c.perThread, c.depth = 32, 2, 16
@@ -325,16 +325,17 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 	}
 }
 
-// loader copies the elements of A or B for a slice of the sum to an array in the memory of the group: tile elements for
-// each term. Adjacent threads copy adjacent terms if these are adjacent in memory, else adjacent rows or columns.
+// loader copies the elements of A or B for a slice of the sum to an array in the memory of the group. For each term it
+// copies one element per row or column of the tile. Adjacent threads copy adjacent terms if these are adjacent in
+// memory, else adjacent rows or columns.
 type loader struct {
 	*contraction
 	isA        bool
 	array      uint64   // index of the array in the memory of the group
 	alongTerms bool     // whether adjacent threads copy adjacent terms
-	base       ir.Value // offset in elements of the product in the batch, and of the first window
+	base       ir.Value // element offset of the product (an index of the batch), plus the offset of the first window
 
-	// The following fields are indexed by element that a thread copies for a slice.
+	// The following fields are indexed by the elements that a thread copies for a slice.
 	positions []ir.Value   // the row or column in the tile
 	terms     []ir.Value   // the term in the slice
 	starts    []ir.Value   // the offset of the row or column in elements
@@ -342,8 +343,8 @@ type loader struct {
 	index     [][]ir.Value // the index of the row or column in each loop
 }
 
-// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile, and batch the
-// offset in elements of the product in the batch.
+// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. batch is the
+// element offset of the product.
 func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, batch ir.Value) *loader {
 	const u32 = tensor.Uint32
 	created := &loader{contraction: c, isA: isA, array: array, base: batch}

@@ -27,8 +27,8 @@ type Target struct {
 	// These operations round once and correctly, in float32 and in float64.
 	FMA32, Div32, Sqrt32 bool
 	FMA64, Div64, Sqrt64 bool
-	// KeepsConstantZeros is set if the driver does not simplify sums, products, quotients and selections of floats with
-	// the constant 0. Mesa does, which changes NaN and the sign of 0.
+	// KeepsConstantZeros is set if the driver computes sums, products, quotients and selections of floats with the
+	// constant 0 as written. It is not set for Mesa, which simplifies them and so changes NaN and the sign of 0.
 	KeepsConstantZeros bool
 	// MaxParams is the maximum number of addresses of a kernel.
 	MaxParams int

@@ -36,9 +36,9 @@ type byteOps interface {
 
 // General registers of a byteGen that have another purpose than in a gen.
 const (
-	scales     = rowsLeft    // address of the scales; no loop counts window rows, because it is unrolled
-	inRowStart = inTile      // input at the row of results
-	outRow     = outTile     // result at the row of results
+	scales     = rowsLeft    // address of the scales; rowsLeft is free, because the loop over window rows is unrolled
+	inRowStart = inTile      // input at the start of the windows of the current row of results
+	outRow     = outTile     // result at the start of the current row
 	outRows    = tilesLeft   // number of remaining rows of results
 	rowTiles   = vectorsLeft // number of remaining tiles of a row
 )

@@ -16,20 +16,20 @@ const zero valueID = -1
 type opcode uint8
 
 const (
-	opConst opcode = iota // k
-	opLoad                // the element at (row, col) of the input
-	opBias                // the element of the bias
-	opAdd                 // x + y
-	opSub                 // x - y
-	opMul                 // k * x
-	opFMA                 // y + k*x, rounded once
-	opFNMA                // y - k*x, rounded once
-	opMax                 // max(x, k), where NaNs in x are kept
-	opMin                 // min(x, k), where NaNs in x are kept
-	opTile                // the element of an epilogue operand for (row, col) of the result
-	opLanes               // the element of an epilogue operand for the channel
-	opTimes               // x * y
-	opStore               // stores x at (row, col) of the result
+	opConst          opcode = iota // k
+	opLoad                         // the element at (row, col) of the input
+	opBias                         // the element of the bias
+	opAdd                          // x + y
+	opSub                          // x - y
+	opMulConst                     // k * x
+	opFMA                          // y + k*x, rounded once
+	opFNMA                         // y - k*x, rounded once
+	opMax                          // max(x, k), where NaNs in x are kept
+	opMin                          // min(x, k), where NaNs in x are kept
+	opTileOperand                  // the element of an epilogue operand for (row, col) of the result
+	opChannelOperand               // the element of an epilogue operand for the channel
+	opMul                          // x * y
+	opStore                        // stores x at (row, col) of the result
 )
 
 // operation is an operation of a block. Its operands x, y and k are values, or zero if the opcode does not use them.
@@ -98,7 +98,7 @@ func (b *block) mul(k float64, x valueID) valueID {
 	if x == zero {
 		return zero
 	}
-	return b.append(operation{opcode: opMul, x: x, y: zero, k: b.constant(k)})
+	return b.append(operation{opcode: opMulConst, x: x, y: zero, k: b.constant(k)})
 }
 
 // fma returns y + k*x.
@@ -240,18 +240,18 @@ func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int
 	case tile.AtMost:
 		result.opcode, result.k = opMin, b.constant(step.Hi)
 	case tile.Scale:
-		result.opcode, result.k = opMul, b.constant(step.Lo)
+		result.opcode, result.k = opMulConst, b.constant(step.Lo)
 	case tile.MulTile, tile.MulLanes:
-		result.opcode = opTimes
+		result.opcode = opMul
 		fallthrough
 	default: // also AddTile and AddLanes
-		operand := operation{opcode: opTile, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
+		operand := operation{opcode: opTileOperand, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
 		if step.Op == tile.AddTile || step.Op == tile.MulTile {
 			result.y = b.append(operand)
 			break
 		}
 		if _, ok := lanesOperands[step.Operand]; !ok {
-			operand.opcode = opLanes
+			operand.opcode = opChannelOperand
 			lanesOperands[step.Operand] = b.append(operand)
 		}
 		result.y = lanesOperands[step.Operand]

@@ -25,15 +25,15 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, operand 
 			v[i] = v[o.x] + v[o.y]
 		case opSub:
 			v[i] = v[o.x] - v[o.y]
-		case opMul:
+		case opMulConst:
 			v[i] = float32(v[o.k] * v[o.x])
 		case opFMA:
 			v[i] = fma(v[o.k], v[o.x], v[o.y])
 		case opFNMA:
 			v[i] = fma(-v[o.k], v[o.x], v[o.y])
-		case opTile, opLanes:
+		case opTileOperand, opChannelOperand:
 			v[i] = operand(o)
-		case opTimes:
+		case opMul:
 			v[i] = v[o.x] * v[o.y]
 		case opMax:
 			if v[i] = v[o.x]; v[o.k] > v[i] {

@@ -13,17 +13,19 @@ import (
 
 // Instructions for operations with two sources.
 var (
-	nameOfOpcode = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max",
+	nameOfOpcode = map[opcode]string{opAdd: "add", opSub: "sub", opMul: "mul", opMulConst: "mul", opMax: "max",
 		opMin: "min"}
 	targetOps = map[string]target.Op{"add": target.Add, "sub": target.Sub, "mul": target.Mul, "max": target.Max,
 		"min": target.Min} // by name
 )
 
-// noFold, as alloc.Inst.Fold, states that no source may be a memory operand.
+// noFold is the value of alloc.Inst.Fold (the index of the source that may be a memory operand) if no source may be
+// one.
 const noFold = -1
 
 // lower selects the instructions of a block, on virtual registers. Loads and constants become virtual registers with a
-// Reload, and need no instruction. Source 0 of the other instructions may be a memory operand (Fold is 0).
+// Reload, and need no instruction. For the other instructions except stores, Fold is left at 0: source 0 may be a
+// memory operand.
 func (c *codeGen) lower(b *block) *alloc.Builder {
 	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.operations)+1),
 		Body: make([]alloc.Inst, 0, len(b.operations))}
@@ -39,7 +41,7 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 		operation := &b.operations[i]
 		inst := alloc.Inst{Name: nameOfOpcode[operation.opcode], BroadcastBytes: 4}
 		switch operation.opcode {
-		case opConst, opLoad, opBias, opTile, opLanes: // no instruction
+		case opConst, opLoad, opBias, opTileOperand, opChannelOperand: // no instruction
 			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(operation)})
 			continue
 		case opStore:
@@ -48,9 +50,9 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 				Col: int8(operation.col)}
 			builder.Body = append(builder.Body, inst)
 			continue
-		case opAdd, opSub, opTimes:
+		case opAdd, opSub, opMul:
 			inst.Src, inst.Commutative = sources(operation.y, operation.x), operation.opcode == opAdd
-		case opMul:
+		case opMulConst:
 			inst.Src = sources(operation.k, operation.x)
 		case opMax, opMin: // x is the first source, so that a NaN is kept
 			inst.Src = sources(operation.x, operation.k)
@@ -65,8 +67,9 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 	return builder
 }
 
-// reload returns the load of a constant or an operand. An epilogue operand with the layout of the result may be the
-// result itself, so it is in the space Advancing, as the stores are. Other operands share no memory with the output.
+// reload returns the load of a constant or an operand. An epilogue operand with the layout of the result may share
+// memory with the result. Such an operand is in the same space as the stores, Advancing, so that it is not loaded again
+// after a store to the same address. Other operands share no memory with the output.
 func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	reload := &alloc.Reload{Name: "load", Foldable: true}
 	reload.Mem = alloc.Mem{Space: alloc.ReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
@@ -74,16 +77,16 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	case opConst:
 		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(operation.constValue)))
 		reload.BroadcastBytes, reload.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
-		if target.MasksInVectors(c.cpu) { // AVX2 cannot broadcast an operand
+		if target.MasksInVectors(c.cpu) { // AVX2: its arithmetic instructions cannot broadcast a memory operand
 			reload.BroadcastBytes, reload.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:
 		reload.Mem.Index = inputIndex
 	case opBias:
 		reload.Mem.Index = biasIndex
-	case opTile:
+	case opTileOperand:
 		reload.Mem.Space, reload.Mem.Index = alloc.Advancing, EpilogueOperands+operation.operand
-	case opLanes:
+	case opChannelOperand:
 		reload.Mem.Index = EpilogueOperands + operation.operand
 	}
 	return reload
@@ -120,15 +123,16 @@ func (c *codeGen) writeInst(inst *alloc.Out, tail bool) {
 	from, to := &inst.Args[0], &inst.Args[len(inst.Args)-1]
 	op, hasOp := targetOps[inst.Name]
 	switch {
-	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing: // points are padded to whole vectors
-		c.Store(args[0].(target.VReg), args[1].(target.Addr), tail && c.toPixels)
+	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing:
+		partial := tail && c.toPixels // points, unlike pixels, are padded to whole vectors
+		c.Store(args[0].(target.VReg), args[1].(target.Addr), partial)
 	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.Advancing || from.Mem.Space == alloc.ReadOnly):
 		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)
 	case inst.Kind != alloc.Plain:
 		c.Copy(args[0], args[1])
 	case hasOp:
 		c.Op(op, args[0], args[1].(target.VReg), args[2].(target.VReg))
-	default: // a multiply-add: a name of fmaForms
+	default: // a multiply-add: the allocator has set Name to the name of one of fmaForms
 		c.Inst(inst.Name, args...)
 	}
 }

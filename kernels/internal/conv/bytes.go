@@ -39,7 +39,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 		Flops: byteConv.flops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
-			{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, up to eight at a time, in machine " +
+			{Name: "direct_nhwc", Doc: "Multiplies bytes of up to eight pixels at a time by the packed weight, in machine " +
 				"code generated for the window, and requantizes sums in registers; channels last.",
 				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
 			{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64, 32 or 16 channels at a time, multiplies four or " +

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// codeEpilogue applies the epilogue of a convolution: pointwise operations that fusion has joined to it. If the code of
-// tiles supports the operations, it applies them in registers. Otherwise they are applied to each strip, a sequence of
-// tiles, after the strip is computed.
+// codeEpilogue applies the epilogue of a convolution: pointwise operations that fusion has joined to it. If the machine
+// code that computes tiles supports the operations, it applies them in registers. Otherwise they are applied to each
+// strip, a sequence of tiles, after the strip is computed.
 type codeEpilogue struct {
 	multiply.TileEpilogue
 	strips *fusion.Epilogue // the epilogue that is applied to strips, or nil

@@ -21,7 +21,7 @@ type tfidfAttrs struct {
 	MaxSkipCount  int       `attr:"max_skip_count" doc:"maximum number of elements to skip between neighbours of an n-gram"`
 	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights"`
 	NgramCounts   []int     `attr:"ngram_counts" doc:"for each length from 1, the start of the n-grams of this length in the pool"`
-	NgramIndexes  []int     `attr:"ngram_indexes" doc:"position in the result of each n-gram of the pool"`
+	NgramIndexes  []int     `attr:"ngram_indexes" doc:"for each n-gram of the pool, its position in the result"`
 	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"the n-grams, concatenated by length"`
 	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; none: 1"`
 }
@@ -168,7 +168,8 @@ func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
 }
 
 // count returns the number of occurrences of the n-gram in row x. `distance` is the distance between neighbouring
-// elements of an occurrence. mem, which may be nil, counts the comparisons, so that a long chunk can be canceled.
+// elements of an occurrence. It counts the comparisons in mem, which then regularly checks whether the run is canceled.
+// mem may be nil.
 func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
 	count := 0
 	for first := 0; first+(len(g.ids)-1)*distance < len(x); first++ {

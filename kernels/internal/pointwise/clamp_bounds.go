@@ -35,7 +35,8 @@ func (bounds clampBounds) check(c *graph.Call) error {
 	return err
 }
 
-// config returns the configuration of the iteration. Attributes promote self like plain numbers.
+// config returns the configuration of the iteration. In type promotion, bounds that are attributes count as plain
+// numbers.
 func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	if bounds.hasLower || bounds.hasUpper {
 		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).

@@ -81,7 +81,8 @@ func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
-// boolRef returns the ScalarFunc of an op that returns bool. The function of an unsupported kind is nil.
+// boolRef returns the ScalarFunc of an op that returns bool, from a function for each kind of dtype. If the op does not
+// support a kind, the function for it is nil.
 func boolRef(ofInts func(x []int64) bool, ofFloats func(x []float64) bool,
 	ofComplexes func(x []complex128) bool) kit.ScalarFunc {
 	zeroOrOne := kit.ByKind(
@@ -114,8 +115,8 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	if len(positions) == len(call.In) {
 		return fusion.CompileLoop(pointwise, call)
 	}
-	// CompileLoop gets the operands that are present. Config and Body of the op get the whole call, in which they find the
-	// omitted operands.
+	// CompileLoop gets a call with only the present operands. Config and Body of the op get the whole call, because they
+	// depend on which operands are omitted.
 	inner := graph.Pointwise{
 		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return pointwise.Config(call, outs) },
 		Body:   func(_ *graph.Call, iterator *rule.Rule) (rule.Kernel, error) { return pointwise.Body(call, iterator) },

@@ -18,7 +18,7 @@ func Rates() []graph.Rate {
 		return c
 	}
 	cached := []int{16384} // 64 KiB of float32
-	// transposed adds a row-major image with c channels and a channels-last image.
+	// transposed returns a call of add on a row-major image with c channels and a channels-last image.
 	transposed := func(c, side int) graph.RateCall {
 		return graph.RateCall{Op: "add", In: []tensor.Meta{kit.F32(1, c, side, side), kit.NHWC(1, c, side, side)}}
 	}
