@@ -230,9 +230,9 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 // innerOrigin that of inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, innerOrigin graphdraw.Point) {
 	for k, p := range inner.ports {
-				// A port is a box at the border of the group's own drawing. The curve of an outgoing value begins at the middle of
-				// the port's upper edge, and ends at the point where the outer line leaves item i. The curve of an incoming value
-				// begins at the point where the outer line arrives at item i, and ends at the middle of the port's upper edge.
+		// A port is a box at the border of the group's own drawing. The curve of an outgoing value begins at the middle of
+		// the port's upper edge, and ends at the point where the outer line leaves item i. The curve of an incoming value
+		// begins at the point where the outer line arrives at item i, and ends at the middle of the port's upper edge.
 		corner, outer, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
 		from := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
 		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
