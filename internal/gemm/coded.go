@@ -181,8 +181,8 @@ func (c *codeTable) entry(store storeMode, mode readMode, partial bool) **codeBy
 	return &c[store][mode][index]
 }
 
-// at returns the entry for register tiles of one size. It is nil until the code is generated.
-func (c *codeTable) at(store storeMode, mode readMode, partial bool, vectors, height int) **jit.Func {
+// entryOfSize returns the entry for register tiles of one size. It is nil until the code is generated.
+func (c *codeTable) entryOfSize(store storeMode, mode readMode, partial bool, vectors, height int) **jit.Func {
 	sizes := c.entry(store, mode, partial)
 	if *sizes == nil {
 		*sizes = new(codeBySize)
@@ -305,7 +305,7 @@ func (p *Plan) compileBlock(m, n int) error {
 // compileTile generates the code of one kind of register tile, unless the code exists already.
 func (p *Plan) compileTile(store storeMode, mode readMode, cols, height int) (err error) {
 	vectors, partial := p.set.vectors(cols), cols%p.set.lanes > 0
-	if entry := p.codes.at(store, mode, partial, vectors, height); *entry == nil {
+	if entry := p.codes.entryOfSize(store, mode, partial, vectors, height); *entry == nil {
 		*entry, err = tile.Compile(p.tileSpec(store, mode, partial, vectors, height), p.set.cpu)
 	}
 	return err
@@ -392,7 +392,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	store, rowsPerCall := t.setStoreMode(args, j)
 	t.setPrefetch(args, b, j)
 	if plan.severalPanels {
-		args.Step[tile.VecTile] = b.at(plan.b.panelWidth) * t.set.elemBytes
+		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.set.elemBytes
 		// The stack has one register tile for each panel, so its tiles have the same rows.
 		stack := tileStack{height: blockEnd - blockStart, count: 1 + morePanels}
 		t.computeTiles(args, a, stack, store, readDirect, blockStart, 1+morePanels, j, cols)
@@ -450,7 +450,7 @@ func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) 
 	size := set.elemBytes
 	args.N = t.kc
 	args.Ptr[tile.In], args.Step[tile.InRow], args.Step[tile.InTerm] = a.base, a.laneStride*size, a.termStride*size
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.at(j-t.j0)*size, b.termStride*size
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.laneOffset(j-t.j0)*size, b.termStride*size
 	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
 	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*size
 }
@@ -481,11 +481,11 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileS
 	plan, spec, set := t.Plan, &t.spec, t.set
 	size := set.elemBytes
 	args.Rows = count
-	args.Step[tile.InTile], args.Step[tile.OutTile] = a.at(stack.rowStep)*size, stack.rowStep*spec.CRowStride*size
+	args.Step[tile.InTile], args.Step[tile.OutTile] = a.laneOffset(stack.rowStep)*size, stack.rowStep*spec.CRowStride*size
 	if plan.severalPanels {
 		args.Step[tile.OutTile] = plan.b.panelWidth * size
 	}
-	args.Row[tile.In] = a.at(row-t.i0) * size
+	args.Row[tile.In] = a.laneOffset(row-t.i0) * size
 	if store != storeTemporary {
 		args.Row[tile.Out] = (row*spec.CRowStride + col) * size
 	}

@@ -78,10 +78,10 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	for i := 0; i < rows; i++ {
 		var bias T
 		if rowBias != nil {
-			bias = *at[T](rowBias, i)
+			bias = *elemAt[T](rowBias, i)
 		}
 		for j := 0; j < cols; j++ {
-			*at[T](unsafe.Add(c, i*ldc), j) = acc[2*i+j] + bias + *at[T](unsafe.Add(init, i*ldinit), j)
+			*elemAt[T](unsafe.Add(c, i*ldc), j) = acc[2*i+j] + bias + *elemAt[T](unsafe.Add(init, i*ldinit), j)
 		}
 	}
 }
@@ -129,23 +129,23 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 // goDots is a dotsFunc.
 func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int) {
 	for j := range 4 * quads {
-		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(at[T](out, j)))
+		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(elemAt[T](out, j)))
 	}
 }
 
 // goProduct is a productFunc.
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 	for i := range m {
-		row := unsafe.Pointer(at[T](a.ptr, i*a.row))
+		row := unsafe.Pointer(elemAt[T](a.ptr, i*a.row))
 		j := 0
 		for ; j+4 <= n; j += 4 { // four independent sums hide the latency of additions
 			var s0, s1, s2, s3 T
 			for q := range k {
-				x, y := *at[T](row, q*a.col), unsafe.Pointer(at[T](b.ptr, j*b.col+q*b.row))
-				s0 += T(x * *at[T](y, 0))
-				s1 += T(x * *at[T](y, b.col))
-				s2 += T(x * *at[T](y, 2*b.col))
-				s3 += T(x * *at[T](y, 3*b.col))
+				x, y := *elemAt[T](row, q*a.col), unsafe.Pointer(elemAt[T](b.ptr, j*b.col+q*b.row))
+				s0 += T(x * *elemAt[T](y, 0))
+				s1 += T(x * *elemAt[T](y, b.col))
+				s2 += T(x * *elemAt[T](y, 2*b.col))
+				s3 += T(x * *elemAt[T](y, 3*b.col))
 			}
 			finish(s0, i, j, c, bias, add)
 			finish(s1, i, j+1, c, bias, add)
@@ -155,7 +155,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 		for ; j < n; j++ {
 			var sum T
 			for q := range k {
-				sum += T(*at[T](row, q*a.col) * *at[T](b.ptr, j*b.col+q*b.row))
+				sum += T(*elemAt[T](row, q*a.col) * *elemAt[T](b.ptr, j*b.col+q*b.row))
 			}
 			finish(sum, i, j, c, bias, add)
 		}
@@ -166,7 +166,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 	for i := range m {
 		for j := range n {
-			finish(*at[T](sums.ptr, i*sums.row+j*sums.col), i, j, c, bias, add)
+			finish(*elemAt[T](sums.ptr, i*sums.row+j*sums.col), i, j, c, bias, add)
 		}
 	}
 }
@@ -174,16 +174,16 @@ func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 // finish stores a sum plus its bias in element (i, j) of C, or adds both to the element if add is true.
 func finish[T number](sum T, i, j int, c, bias matrix, add bool) {
 	if bias.ptr != nil {
-		sum += *at[T](bias.ptr, i*bias.row+j*bias.col)
+		sum += *elemAt[T](bias.ptr, i*bias.row+j*bias.col)
 	}
-	to := at[T](c.ptr, i*c.row+j*c.col)
+	to := elemAt[T](c.ptr, i*c.row+j*c.col)
 	if add {
 		sum += *to
 	}
 	*to = sum
 }
 
-// at returns the address of element i of the array of T at an address.
-func at[T any](array unsafe.Pointer, i int) *T {
+// elemAt returns the address of element i of the array of T at an address.
+func elemAt[T any](array unsafe.Pointer, i int) *T {
 	return (*T)(unsafe.Add(array, i*int(unsafe.Sizeof(*(*T)(nil)))))
 }

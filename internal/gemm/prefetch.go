@@ -53,12 +53,12 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 	plan, size := t.Plan, t.set.elemBytes
 	switch offset := j - t.j0; {
 	case plan.prefetchLines[readDirect] > maxPrefetchLines:
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size+prefetchBytes
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(offset)*size+prefetchBytes
 	case plan.prefetchLines[readDirect] > 0 || plan.prefetchLines[readCopied] > 0:
 		if j+plan.b.panelWidth < t.spec.N { // not the last panel
 			offset += plan.b.panelWidth
 		}
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(offset)*size
 	}
 }
 

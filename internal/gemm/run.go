@@ -177,8 +177,8 @@ type operandView struct {
 	inPlace     bool
 }
 
-// at returns the offset of a lane from base, in elements. Lane 0 is the tile's first lane.
-func (v *operandView) at(lane int) int {
+// laneOffset returns the offset of a lane from base, in elements. Lane 0 is the tile's first lane.
+func (v *operandView) laneOffset(lane int) int {
 	if v.inPlace {
 		return lane * v.laneStride
 	}
@@ -242,9 +242,9 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 			blockEnd := min(blockStart+plan.rowsPerBlock, i1)
 			for j := j0; j < j1; j += plan.b.panelWidth {
 				cols := min(plan.b.panelWidth, j1-j)
-				bPanel := x.elem(b.base, b.at(j-j0))
+				bPanel := x.elem(b.base, b.laneOffset(j-j0))
 				for i := blockStart; i < blockEnd; i += plan.a.panelWidth {
-					t.micro(x.elem(a.base, a.at(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
+					t.micro(x.elem(a.base, a.laneOffset(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
 				}
 				if t.last {
 					x.runEpilogue(blockStart, blockEnd, j, j+cols)

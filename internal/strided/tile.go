@@ -124,7 +124,7 @@ func (m *matrix) transposePanels(transposeFunc tileFunc, routine *tileRoutine, r
 			}
 		}
 		for ; j < cols; j += routine.cols {
-			dst, src := m.at(i, j)
+			dst, src := m.addresses(i, j)
 			transposeFunc(tiles, dst, m.dstStep, routine.rows*m.elemBytes, src, m.srcStep, srcNext,
 				m.nextTile(routine, i, j+routine.cols))
 		}
@@ -139,7 +139,7 @@ const squareScratchBytes = machine.LineBytes * machine.LineBytes
 // Whole lines are therefore first copied to scratch.
 func (m *matrix) transposeSquare(transposeFunc tileFunc, routine *tileRoutine, i, j int) {
 	const line = machine.LineBytes
-	dst, src := m.at(i, j)
+	dst, src := m.addresses(i, j)
 	vectorRows(routine.rows, m.scratch, line, src, m.srcStep, line, 2*line)
 	srcNext := routine.cols * m.elemBytes
 	transposeFunc(line/srcNext, dst, m.dstStep, routine.cols*m.dstStep, m.scratch, line, srcNext,
@@ -149,18 +149,18 @@ func (m *matrix) transposeSquare(transposeFunc tileFunc, routine *tileRoutine, i
 // nextTile returns the address of the tile of dst at (i, j), for prefetching. If (i, j) is outside dst, it returns the
 // address of the last tile of those rows instead, because another worker may write the lines outside.
 func (m *matrix) nextTile(routine *tileRoutine, i, j int) unsafe.Pointer {
-	dst, _ := m.at(i, min(j, m.cols-routine.cols))
+	dst, _ := m.addresses(i, min(j, m.cols-routine.cols))
 	return dst
 }
 
-// at returns the addresses of element (row, col) in dst and src.
-func (m *matrix) at(row, col int) (dst, src unsafe.Pointer) {
+// addresses returns the addresses of element (row, col) in dst and src.
+func (m *matrix) addresses(row, col int) (dst, src unsafe.Pointer) {
 	return unsafe.Add(m.dst, row*m.elemBytes+col*m.dstStep), unsafe.Add(m.src, row*m.srcStep+col*m.elemBytes)
 }
 
 // submatrix returns the matrix of rows by cols elements that begins at (row, col).
 func (m matrix) submatrix(row, col, rows, cols int) matrix {
-	m.dst, m.src = m.at(row, col)
+	m.dst, m.src = m.addresses(row, col)
 	m.rows, m.cols = rows, cols
 	return m
 }

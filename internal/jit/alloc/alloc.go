@@ -26,7 +26,7 @@ type allocator struct {
 	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
 	slots       [numClasses][]*Reload // by class and slot: the load from the slot; see slotReload
 	position    int32                 // position of the current instruction; -1 before the list
-	args        []Operand             // memory of the operands of all instructions in Out
+	args        []Operand             // memory of the operands of all instructions in Insts
 }
 
 // allocators pools allocators to reuse their memory.
@@ -78,13 +78,13 @@ func newAllocator(values, instructions int) *allocator {
 	alloc, _ := allocators.Get().(*allocator)
 	if alloc == nil {
 		alloc = new(allocator)
-		alloc.Out, alloc.args = make([]Out, 0, instructions+instructions/4), make([]Operand, 0, 4*instructions)
+		alloc.Insts, alloc.args = make([]Allocated, 0, instructions+instructions/4), make([]Operand, 0, 4*instructions)
 	} else {
 		old := *alloc
 		*alloc = allocator{uses: old.uses, nextUse: old.nextUse, usesEnd: old.usesEnd, registerOf: old.registerOf,
 			spillSlot: old.spillSlot, freeSlots: old.freeSlots[:0], slotsToFree: old.slotsToFree[:0], slots: old.slots,
 			args: old.args}
-		alloc.Out = old.Out[:0]
+		alloc.Insts = old.Insts[:0]
 	}
 	alloc.state = alloc
 	alloc.nextUse, alloc.usesEnd = reuse(alloc.nextUse, values), reuse(alloc.usesEnd, values)
@@ -165,15 +165,15 @@ func (a *allocator) accumulator(virt Virt, bytes uint8) Operand {
 	return Operand{Kind: Accumulator, Class: value.Class, Bytes: bytes, Acc: value.Acc}
 }
 
-// notInList is Out.From for loads, saves and copies that no instruction of the list requires.
+// notInList is Allocated.From for loads, saves and copies that no instruction of the list requires.
 const notInList = -1
 
-// emit adds an instruction with operands to Out.
-func (a *allocator) emit(out Out, args ...Operand) {
+// emit adds an instruction with operands to Insts.
+func (a *allocator) emit(out Allocated, args ...Operand) {
 	start := len(a.args)
 	a.args = append(a.args, args...)
 	out.Args = a.args[start:len(a.args):len(a.args)]
-	a.Out = append(a.Out, out)
+	a.Insts = append(a.Insts, out)
 	a.Length++
 }
 
@@ -184,19 +184,19 @@ func (a *allocator) load(reload *Reload, dst Operand, position int32) {
 		a.fail(errLocation)
 		return
 	}
-	a.emit(Out{Kind: Load, Name: reload.Name, From: position}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
+	a.emit(Allocated{Kind: Load, Name: reload.Name, From: position}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
 }
 
 // save adds a store of a value from its register to a slot.
 func (a *allocator) save(virt Virt, reg int8, slot int16) {
 	// The memory operand of a slot is the same for all classes.
-	a.emit(Out{Kind: Save, From: notInList}, a.register(virt, reg, 0), Operand{Kind: Memory,
+	a.emit(Allocated{Kind: Save, From: notInList}, a.register(virt, reg, 0), Operand{Kind: Memory,
 		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
 // copy adds a copy. position is that of the Move instruction that the copy replaces, or notInList.
 func (a *allocator) copy(from, to Operand, position int32) {
-	a.emit(Out{Kind: Copy, From: position}, from, to)
+	a.emit(Allocated{Kind: Copy, From: position}, from, to)
 }
 
 // slotReload returns the load that restores a register of a class from a slot.

@@ -41,7 +41,7 @@ func randomProgram(rng *rand.Rand) *program {
 				Name: "constant", Mem: alloc.Mem{Space: alloc.Constant, Data: string(rune('a' + k))}, Foldable: true,
 				BroadcastBytes: lane}}),
 			p.New(alloc.Value{Bytes: 16, Reload: &alloc.Reload{Name: "load", Foldable: k != 1,
-				Mem: alloc.Mem{Space: alloc.Advancing, Index: 3 + k/4, Offset: int32(k % 4 * 16), ElementBytes: 4}}}))
+				Mem: alloc.Mem{Space: alloc.AlongRow, Index: 3 + k/4, Offset: int32(k % 4 * 16), ElementBytes: 4}}}))
 	}
 	p.masks = []alloc.Virt{p.New(alloc.Value{Class: alloc.Masks, Invariant: true})}
 	row := []alloc.Virt{p.masks[0], p.New(alloc.Value{Bytes: 16, Invariant: true}),
@@ -60,7 +60,7 @@ func randomProgram(rng *rand.Rand) *program {
 	computed := p.vectors[len(p.vectors)-min(4, len(p.vectors)-18):]
 	for k, v := range computed {
 		p.Body = append(p.Body, alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
-			Store: &alloc.Mem{Space: alloc.Advancing, Index: k % 2, Offset: int32(k * 16), ElementBytes: 4}})
+			Store: &alloc.Mem{Space: alloc.AlongRow, Index: k % 2, Offset: int32(k * 16), ElementBytes: 4}})
 	}
 	p.assign(row)
 	return p
@@ -133,7 +133,7 @@ func TestRun(t *testing.T) {
 		r := alloc.Run(p.Values, &p.file, p.Body, p.policy)
 		require.NoError(t, r.Err)
 		require.NoError(t, alloc.Check(p.Values, &p.file, p.Body, p.policy, r), "seed %d", seed)
-		require.True(t, p.sameResults(p.reference(), p.execute(r.Out)), "seed %d", seed)
+		require.True(t, p.sameResults(p.reference(), p.execute(r.Insts)), "seed %d", seed)
 		spills += r.Slots - p.file.ReservedSlots
 		r.Free()
 	}
@@ -143,36 +143,36 @@ func TestRun(t *testing.T) {
 // mutations change a list: registers, moves, slots, operands and forms.
 var mutations = []struct {
 	name  string
-	apply func(rng *rand.Rand, list []alloc.Out) []alloc.Out
+	apply func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated
 }{
-	{"another register", func(rng *rand.Rand, list []alloc.Out) []alloc.Out {
+	{"another register", func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated {
 		o := &list[rng.IntN(len(list))]
 		if a := &o.Args[rng.IntN(len(o.Args))]; a.Kind == alloc.Register {
 			a.Reg = int8(rng.IntN(8))
 		}
 		return list
 	}},
-	{"swapped operands", func(rng *rand.Rand, list []alloc.Out) []alloc.Out {
+	{"swapped operands", func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated {
 		o := &list[rng.IntN(len(list))]
 		if a, b := &o.Args[rng.IntN(len(o.Args))], &o.Args[rng.IntN(len(o.Args))]; a.Kind == b.Kind {
 			*a, *b = *b, *a
 		}
 		return list
 	}},
-	{"no move", func(rng *rand.Rand, list []alloc.Out) []alloc.Out {
+	{"no move", func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated {
 		k := rng.IntN(len(list))
 		if list[k].Kind == alloc.Plain {
 			return list
 		}
 		return slices.Delete(list, k, k+1)
 	}},
-	{"later", func(rng *rand.Rand, list []alloc.Out) []alloc.Out {
+	{"later", func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated {
 		k := rng.IntN(len(list))
 		o := list[k]
 		list = slices.Delete(list, k, k+1)
 		return slices.Insert(list, k+rng.IntN(len(list)-k+1), o)
 	}},
-	{"another slot", func(rng *rand.Rand, list []alloc.Out) []alloc.Out {
+	{"another slot", func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated {
 		o := &list[rng.IntN(len(list))]
 		if a := &o.Args[rng.IntN(len(o.Args))]; a.Mem != nil && a.Mem.Space == alloc.Slot {
 			mem := *a.Mem
@@ -181,14 +181,14 @@ var mutations = []struct {
 		}
 		return list
 	}},
-	{"another load", func(rng *rand.Rand, list []alloc.Out) []alloc.Out {
+	{"another load", func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated {
 		o, from := &list[rng.IntN(len(list))], &list[rng.IntN(len(list))]
 		if a, b := &o.Args[0], &from.Args[0]; a.Mem != nil && b.Mem != nil {
 			*a, o.Name = *b, from.Name
 		}
 		return list
 	}},
-	{"another form", func(rng *rand.Rand, list []alloc.Out) []alloc.Out {
+	{"another form", func(rng *rand.Rand, list []alloc.Allocated) []alloc.Allocated {
 		o := &list[rng.IntN(len(list))]
 		for _, forms := range [][]alloc.Form{fma, selection} {
 			if slices.ContainsFunc(forms, func(f alloc.Form) bool { return f.Name == o.Name }) {
@@ -209,12 +209,12 @@ func TestCheckFindsMutations(t *testing.T) {
 				p := randomProgram(rng)
 				r := alloc.Run(p.Values, &p.file, p.Body, p.policy)
 				require.NoError(t, r.Err)
-				changed := &alloc.Result{Out: slices.Clone(r.Out), Slots: r.Slots}
-				for k := range changed.Out {
-					changed.Out[k].Args = slices.Clone(changed.Out[k].Args)
+				changed := &alloc.Result{Insts: slices.Clone(r.Insts), Slots: r.Slots}
+				for k := range changed.Insts {
+					changed.Insts[k].Args = slices.Clone(changed.Insts[k].Args)
 				}
-				changed.Out = m.apply(rng, changed.Out)
-				if p.sameResults(p.reference(), p.execute(changed.Out)) {
+				changed.Insts = m.apply(rng, changed.Insts)
+				if p.sameResults(p.reference(), p.execute(changed.Insts)) {
 					continue
 				}
 				wrong++
@@ -228,7 +228,7 @@ func TestCheckFindsMutations(t *testing.T) {
 // rowProgram returns a list that computes a row constant, and an operand.
 func rowProgram() (b alloc.Builder, f alloc.File, row, operand alloc.Virt) {
 	operand = b.New(alloc.Value{Bytes: 16, Reload: &alloc.Reload{Name: "load", Foldable: true,
-		Mem: alloc.Mem{Space: alloc.Advancing, Index: 2, ElementBytes: 4}}})
+		Mem: alloc.Mem{Space: alloc.AlongRow, Index: 2, ElementBytes: 4}}})
 	one := b.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true, Reload: &alloc.Reload{Name: "constant",
 		Mem: alloc.Mem{Space: alloc.Constant, Data: "1"}}})
 	row = b.Add(alloc.Inst{Name: "neg", Src: []alloc.Arg{{Virt: one}}, Dst: b.New(alloc.Value{Bytes: 16}), Fold: -1})
@@ -243,9 +243,9 @@ func TestCheckRowConstants(t *testing.T) {
 	p := alloc.Policy{OncePerRow: true}
 	r := alloc.Run(b.Values, &f, b.Row, p)
 	require.NoError(t, alloc.Check(b.Values, &f, b.Row, p, r))
-	last := len(r.Out) - 1
-	require.Equal(t, alloc.Save, r.Out[last].Kind)
-	r.Out = r.Out[:last]
+	last := len(r.Insts) - 1
+	require.Equal(t, alloc.Save, r.Insts[last].Kind)
+	r.Insts = r.Insts[:last]
 	require.ErrorContains(t, alloc.Check(b.Values, &f, b.Row, p, r), "not in its slot")
 }
 
@@ -254,7 +254,7 @@ func TestCheckReadAfterStore(t *testing.T) {
 	b, f, row, operand := rowProgram()
 	store := func(k int, v alloc.Virt) alloc.Inst {
 		return alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
-			Store: &alloc.Mem{Space: alloc.Advancing, Index: k, ElementBytes: 4}}
+			Store: &alloc.Mem{Space: alloc.AlongRow, Index: k, ElementBytes: 4}}
 	}
 	list := []alloc.Inst{store(0, operand), store(1, row)}
 	r := alloc.Run(b.Values, &f, list, alloc.Policy{})

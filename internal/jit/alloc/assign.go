@@ -9,10 +9,10 @@ import (
 // load compared with a copy.
 const memoryCost = 0.3
 
-// allocateInst assigns registers to an instruction and adds it to Out.
+// allocateInst assigns registers to an instruction and adds it to Insts.
 func (a *allocator) allocateInst(in *Inst) {
-	// A slot that the previous instruction read, or used as temporary memory, is free only now: it must not get another
-	// value within that instruction.
+	// A slot that the previous instruction read, or used as temporary memory, becomes free only now, because it must keep
+	// its contents within that instruction.
 	a.freeSlots = append(a.freeSlots, a.slotsToFree...)
 	a.slotsToFree = a.slotsToFree[:0]
 	in.eachUse(a.pin)
@@ -88,7 +88,7 @@ func (a *allocator) allocatePlain(in *Inst) {
 	if in.Mask != 0 {
 		args = append(args, mask)
 	}
-	a.emit(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.position}, append(args, dst)...)
+	a.emit(Allocated{Name: in.Name, NonTemporal: in.NonTemporal, From: a.position}, append(args, dst)...)
 	a.Length += max(1, int(in.InstructionCount)) - 1 // emit has counted 1
 	a.releaseDead(in)
 }
@@ -162,7 +162,7 @@ func (a *allocator) hasFree(class Class) bool {
 	return false
 }
 
-// allocateForm chooses an alternative of an instruction with Forms, and adds it to Out.
+// allocateForm chooses an alternative of an instruction with Forms, and adds it to Insts.
 func (a *allocator) allocateForm(in *Inst) {
 	form, first := a.chooseForm(in)
 	if first.Kind == Register { // not in memory
@@ -170,15 +170,15 @@ func (a *allocator) allocateForm(in *Inst) {
 	}
 	second := a.operand(in.Src[form.Order[1]])
 	dst := a.destination(in, in.Src[form.Tied].Virt)
-	a.emit(Out{Name: form.Name, From: a.position}, first, second, dst)
+	a.emit(Allocated{Name: form.Name, From: a.position}, first, second, dst)
 	a.releaseDead(in)
 }
 
 // chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers to
 // overwrite the destination itself (an accumulator), then a source without further uses, then a source that is not in a
 // register. Among the forms that overwrite the chosen source, it prefers one whose first operand, source Order[0], can
-// be read from memory. chooseForm returns this first operand as a memory operand, or an operand of kind Register
-// without other contents if it must be in a register.
+// be read from memory. chooseForm also returns this first operand: a memory operand, or an operand of kind Register
+// without other contents if the operand must be in a register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
@@ -224,9 +224,9 @@ func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) b
 }
 
 // destination returns the destination of an instruction. If tied is not 0, the destination must hold the value tied
-// before the instruction: it is the register of tied if that value has no further uses, and otherwise another register,
-// into which destination first copies or loads tied. If tied is 0 and the instruction reads all sources before it
-// writes, the destination may be the register of a source without further uses.
+// before the instruction. If tied has no further uses, its register is the destination. Otherwise destination copies or
+// loads tied into another register. If tied is 0 and the instruction reads all sources before it writes, the
+// destination may be the register of a source without further uses.
 func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {

@@ -24,8 +24,8 @@ func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Re
 	c.values, c.registerFile, c.policy = values, registerFile, policy
 	c.setInitialState()
 	next := 0 // index in the list of the next instruction
-	for k := range r.Out {
-		out := &r.Out[k]
+	for k := range r.Insts {
+		out := &r.Insts[k]
 		if out.From >= 0 {
 			if int(out.From) != next || next == len(list) {
 				return fmt.Errorf("instruction %d of the list follows instruction %d", out.From, next-1)
@@ -34,7 +34,7 @@ func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Re
 			c.inst = &list[out.From]
 		}
 		if err := c.check(out); err != nil {
-			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(r.Out),
+			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(r.Insts),
 				out.Name, out.From, err)
 		}
 	}
@@ -144,7 +144,7 @@ func (c *checker) checkFinalState() error {
 
 // check checks an instruction of the result and records its effect. If the instruction is from the list, c.inst is the
 // instruction of the list.
-func (c *checker) check(out *Out) error {
+func (c *checker) check(out *Allocated) error {
 	if out.Kind == Plain {
 		return c.checkPlain(out)
 	}
@@ -231,7 +231,7 @@ func (c *checker) checkNotOverwritten(mem *Mem) error {
 	for _, stored := range c.stores {
 		loaded := *mem
 		loaded.Step, stored.Step = 0, 0
-		if stored.Space == Advancing {
+		if stored.Space == AlongRow {
 			loaded.Index, stored.Index = 0, 0 // outputs may share memory with operands
 		}
 		if stored == loaded {

@@ -7,7 +7,7 @@ import (
 
 // checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,
 // and its operands must hold the values of c.inst's sources.
-func (c *checker) checkPlain(out *Out) error {
+func (c *checker) checkPlain(out *Allocated) error {
 	in := c.inst
 	count := len(out.Args) - 1
 	if want := c.operandCount(in); count != want {
@@ -60,7 +60,7 @@ func (c *checker) operandCount(in *Inst) int {
 
 // checkSources checks the sources of an instruction. Only the source with index memorySource may be a memory operand,
 // and none if the index is negative. tied is the value that the destination must hold.
-func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt) error {
+func (c *checker) checkSources(out *Allocated, src []Arg, memorySource int, tied Virt) error {
 	for k, source := range src {
 		if err := c.checkSource(&out.Args[k], source, k == memorySource); err != nil {
 			return fmt.Errorf("source %d: %w", k, err)
@@ -136,7 +136,7 @@ func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllow
 }
 
 // checkResults checks the temporaries and the destination of an instruction, and records its effect.
-func (c *checker) checkResults(out *Out) error {
+func (c *checker) checkResults(out *Allocated) error {
 	in, dst := c.inst, &out.Args[len(out.Args)-1]
 	if in.Store != nil {
 		if dst.Kind != Memory || *dst.Mem != *in.Store {
@@ -167,7 +167,7 @@ func (c *checker) checkResults(out *Out) error {
 
 // checkTemporaries checks the temporary registers and the temporary slot of an instruction, and records that it
 // overwrites them.
-func (c *checker) checkTemporaries(out *Out) error {
+func (c *checker) checkTemporaries(out *Allocated) error {
 	arg := len(c.inst.Src) // index of the current temporary in out.Args
 	for class, count := range c.inst.Temps {
 		for range count {

@@ -1,16 +1,16 @@
 // Package alloc is the register allocator of the code generators for loops over rows (packages amd64, arm64 and
-// winograd). It assigns registers to lists of instructions without jumps. A generator selects instructions ([Inst])
-// on virtual registers ([Virt]). [Run] replaces virtual by real registers ([Out]). The generator then writes the
-// result with its assembler. The allocator does not depend on the processor: it knows the number of registers of
-// each class, but not the meaning of instruction names.
+// winograd). It assigns registers to lists of instructions without jumps. A generator selects instructions ([Inst]) on
+// virtual registers ([Virt]). [Run] replaces virtual by real registers ([Allocated]). The generator then writes the
+// result with its assembler. The allocator does not depend on the processor: it knows the number of registers of each
+// class, but not the meaning of instruction names.
 //
 // If no register is free, the value whose next use is farthest is evicted (Belady's rule). A value that a single
 // load can restore is loaded again, or folded: it becomes a memory operand of the instruction that uses it. Other
 // values are spilled to slots of the stack frame.
 package alloc
 
-// Virt is the number of a virtual register. Each has one value, so the docs also call it a value. If a target splits a
-// value of the loop into several registers, each part has a Virt. 0 means none.
+// Virt is the number of a virtual register. A virtual register has one value, so comments also call it a value. If a
+// target splits a value of the loop into several registers, each part has a Virt. 0 means none.
 type Virt int32
 
 // Class is a class of registers.
@@ -55,8 +55,8 @@ type Space uint8
 
 // Spaces of memory operands. "Row" stands for a row of the loop that the code computes.
 const (
-	Advancing         Space = iota + 1 // elements of an output or operand that advances along the row
-	ReadOnly                           // as Advancing, but the elements share no memory with an output
+	AlongRow          Space = iota + 1 // elements along the row, of an output or of memory that may overlap an output
+	AlongRowReadOnly                   // elements along the row that share no memory with an output
 	PerRow                             // one element for the whole row
 	Constant                           // data that is stored after the code
 	Slot                               // a spilled value
@@ -66,7 +66,7 @@ const (
 // advancesPerIteration reports whether each iteration accesses other elements, so that a register cannot keep them for
 // the next iteration.
 func (s Space) advancesPerIteration() bool {
-	return s == Advancing || s == ReadOnly || s == AccumulatorMemory
+	return s == AlongRow || s == AlongRowReadOnly || s == AccumulatorMemory
 }
 
 // Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when

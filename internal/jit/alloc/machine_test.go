@@ -44,7 +44,7 @@ func (m *machine) load(mem alloc.Mem) uint64 {
 		return m.slots[mem.Index]
 	}
 	for s, x := range m.stored {
-		if mem.Space == alloc.Advancing && element(s) == element(mem) {
+		if mem.Space == alloc.AlongRow && element(s) == element(mem) {
 			return x
 		}
 	}
@@ -58,7 +58,7 @@ func (m *machine) read(o *alloc.Operand) uint64 {
 	case alloc.Accumulator:
 		return m.accs[o.Acc.Index]
 	case alloc.Memory, alloc.Element:
-		if m.policy.Masked && o.Mem.Space == alloc.Advancing {
+		if m.policy.Masked && o.Mem.Space == alloc.AlongRow {
 			return hash("unmasked")
 		}
 		return m.load(*o.Mem)
@@ -80,7 +80,7 @@ func (m *machine) write(o *alloc.Operand, x uint64) {
 }
 
 // run executes instructions.
-func (m *machine) run(list []alloc.Out) {
+func (m *machine) run(list []alloc.Allocated) {
 	for k := range list {
 		o := &list[k]
 		last := len(o.Args) - 1
@@ -178,7 +178,7 @@ func (p *program) reference() *machine {
 }
 
 // execute executes the allocated list of a program.
-func (p *program) execute(list []alloc.Out) *machine {
+func (p *program) execute(list []alloc.Allocated) *machine {
 	m := newMachine(p.policy)
 	for v := range p.Values {
 		x := hash("value", v)

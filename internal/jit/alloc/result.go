@@ -1,8 +1,8 @@
 package alloc
 
-// File describes the registers and slots that a list of instructions may use. A value with a permanent register or slot
-// is there before, in and after the list. A list with Policy.OncePerRow computes such values, so they are there only
-// after it.
+// File describes the registers and slots that a list of instructions may use. A permanent register or slot holds its
+// value before, during and after the list. A list with Policy.OncePerRow computes these values, so their permanent
+// registers and slots hold them only after the list.
 type File struct {
 	Pool          [numClasses]uint32 // by class: bit set of the registers that may be assigned
 	Permanent     []int8             // by Virt: its permanent register, or -1
@@ -25,7 +25,7 @@ type Policy struct {
 
 // Result is a list with registers.
 type Result struct {
-	Out    []Out
+	Insts  []Allocated
 	Length int     // number of instructions; a pseudo-instruction counts as Inst.InstructionCount instructions
 	Slots  int     // number of slots in use, including File.ReservedSlots
 	Cost   float64 // estimated number of instructions that spills and reloads add
@@ -45,9 +45,9 @@ const (
 	Copy              // a copy between registers of a class
 )
 
-// Out is an instruction with registers. The sources come first, in the order of [Inst.Src] or [Form.Order], then
-// temporary registers, a temporary slot, the mask, and the destination.
-type Out struct {
+// Allocated is an instruction on real registers. In Args, the sources come first, in the order of [Inst.Src] or
+// [Form.Order], then temporary registers, a temporary slot, the mask, and the destination.
+type Allocated struct {
 	Kind        Kind
 	Name        string
 	NonTemporal string // name of the non-temporal form, or empty

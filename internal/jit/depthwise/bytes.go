@@ -27,7 +27,7 @@ func ByteChannels(cpu machine.Features) int {
 //
 // The instructions VPDPBUSD, SDOT and USDOT multiply and add up the four bytes of a 32-bit lane. The code therefore
 // gathers, for each channel, the bytes of four consecutive window rows of a column into a lane: a row group. On amd64
-// without VPDPBUSD (Words), a row group is two rows, and each byte becomes a word of 16 bits. Unpack instructions
+// without VPDPBUSD (WordProducts), a row group is two rows, and each byte is extended to 16 bits. Unpack instructions
 // gather bytes within each 16 bytes of a vector. This changes the order of the channels. The pack instructions that
 // narrow the results restore the order. The weights, initial sums and scales must have the intermediate order of the
 // channels, which [ByteChannel] returns.
@@ -46,8 +46,9 @@ type ByteSpec struct {
 
 	// Sums selects the int32 sums as elements of the results, without scales and zero point.
 	Sums bool
-	// Words selects sums of two products of 16-bit words, with int16 weights, for AVX2 without VPDPBUSD.
-	Words bool
+	// WordProducts selects products of 16-bit words, with int16 weights, for AVX2 without VPDPBUSD. An instruction adds up
+	// two of these products.
+	WordProducts bool
 	// Channels is the number of channels that AVX2 or NEON code writes if it is less than [ByteChannels], else 0. The
 	// code always reads [ByteChannels] channels; the contents of the others do not matter.
 	Channels int
@@ -63,16 +64,16 @@ func MaxByteTile(cpu machine.Features) int {
 
 // RowsPerGroup returns the number of window rows in a row group, whose products one instruction adds up.
 func (s *ByteSpec) RowsPerGroup() int {
-	if s.Words {
+	if s.WordProducts {
 		return 2
 	}
 	return 4
 }
 
-// These are the operands of a [ByteSpec] besides In, Weights, Out and Bias. Scales are float32. ZeroPoint, the zero
-// point of the result, is an int32. The weights are ordered by columns of the window, then by row groups, with four
-// vectors for each row group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of
-// tiles in a row of results, and Args.Rows the number of these rows; both are at least 1.
+// The operands of a [ByteSpec] are In, Weights, Out, Bias and these two. Scales are float32. ZeroPoint, the zero point
+// of the result, is an int32. The weights are ordered by columns of the window, then by row groups, with four vectors
+// for each row group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles in a
+// row of results, and Args.Rows the number of these rows; both are at least 1.
 const (
 	Scales = EpilogueOperands + iota
 	ZeroPoint
@@ -98,7 +99,7 @@ func (s *ByteSpec) InstructionCount() int {
 	columns := min(span, s.Tile*s.Window[1]) // at least the number of input columns that windows of the tile contain
 	load := 8 + s.Window[0]                  // for a column and row group: loads of pixels, and 8 that interleave them
 	multiply := 4                            // for a window column, row group and result: one for each of four sums
-	if s.Words {
+	if s.WordProducts {
 		load, multiply = 8, 8
 	}
 	const store = 24 // for a result
@@ -108,10 +109,10 @@ func (s *ByteSpec) InstructionCount() int {
 // check returns an error if a spec is invalid.
 func (s *ByteSpec) check(cpu machine.Features) error {
 	switch {
-	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.Words,
-		cpu.Has(machine.NEON) && s.Words, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
-		return fmt.Errorf("depthwise: there is no code for products of bytes with Words %v and SignedIn %v on %v", s.Words,
-			s.SignedIn, cpu)
+	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.WordProducts,
+		cpu.Has(machine.NEON) && s.WordProducts, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
+		return fmt.Errorf("depthwise: there is no code for products of bytes with WordProducts %v and SignedIn %v on %v",
+			s.WordProducts, s.SignedIn, cpu)
 	case s.Channels < 0 || s.Channels > 0 && (cpu.Has(machine.Vector512) || s.Channels >= ByteChannels(cpu)):
 		return fmt.Errorf("depthwise: Channels is %d: want 0 or, without AVX-512, less than %d; features: %v", s.Channels,
 			ByteChannels(cpu), cpu)

@@ -26,28 +26,31 @@ type byteOps interface {
 	// interleaves their bytes by channel. Missing rows of the last group are zero. Each of the four registers has a
 	// quarter of the channels.
 	Interleave(pixels []target.Addr) [4]target.VReg
-	// Multiply adds the products of x and the weights to a sum.
-	Multiply(weights target.Addr, x, sum target.VReg)
+	// Multiply adds the products of interleaved pixels and weights to a sum.
+	Multiply(weights target.Addr, pixels, sum target.VReg)
 	// LoadScales loads four vectors of scales, for StoreResult.
-	LoadScales(at target.Addr)
+	LoadScales(addr target.Addr)
 	// StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
-	StoreResult(sums [4]target.VReg, at target.Addr)
+	StoreResult(sums [4]target.VReg, addr target.Addr)
 }
 
 // General registers of a byteGen that have another purpose than in a gen.
 const (
-	scales     = rowsLeft    // address of the scales; rowsLeft is free, because the loop over window rows is unrolled
-	inRowStart = inTile      // input at the start of the windows of the current row of results
-	outRow     = outTile     // result at the start of the current row
+	scales     = rowsLeft    // address of the scales; window rows are unrolled, so rowsLeft counts none
+	inRowStart = inTile      // address of the first input row and column in the windows of the current row of results
+	outRow     = outTile     // address of the current row of results
 	outRows    = tilesLeft   // number of remaining rows of results
-	rowTiles   = vectorsLeft // number of remaining tiles of a row
+	rowTiles   = vectorsLeft // number of remaining tiles of the row
 )
+
+// tileCount is the word Args.N: the number of tiles in a row of results.
+const tileCount = target.ArgsWord(jit.OffsetN)
 
 func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
 	g := &byteGen{spec: spec, vectorBytes: ByteChannels(cpu)}
 	config := target.ByteDepthwise{FlipSigns: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed,
-		Sums: spec.Sums, Words: spec.Words, Channels: spec.Channels, ChannelMask: stepWord(ChannelMask),
-		Spill: spillWord(0), Temporary: scratch}
+		Sums: spec.Sums, WordProducts: spec.WordProducts, Channels: spec.Channels, ChannelMask: argsStep(ChannelMask),
+		Spill: argsSpill(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
 		g.ops = arm64.NewByteDepthwise(config, withListing)
 	} else {
@@ -78,7 +81,7 @@ func (g *byteGen) emit() {
 	g.Bind(eachRow)
 	g.Move(inRowStart, in)
 	g.Move(outRow, out)
-	g.Move(target.ArgsWord(jit.OffsetN), rowTiles)
+	g.Move(tileCount, rowTiles)
 	g.Align(32)
 	g.Bind(eachTile)
 	g.sumWindows()
@@ -123,8 +126,8 @@ func (g *byteGen) sumWindows() {
 					pixels = quarters[:]
 				}
 				for quarter, reg := range pixels {
-					at := target.Addr{Base: weights, Disp: ((windowCol*groups+group)*4 + quarter) * g.vectorBytes}
-					g.ops.Multiply(at, reg, g.sum(result, quarter))
+					addr := target.Addr{Base: weights, Disp: ((windowCol*groups+group)*4 + quarter) * g.vectorBytes}
+					g.ops.Multiply(addr, reg, g.sum(result, quarter))
 				}
 			}
 		}

@@ -27,7 +27,7 @@ type byteCall struct {
 
 func drawBytes(rng *rand.Rand, cpu machine.Features, words bool) *byteCall {
 	s := &depthwise.ByteSpec{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), FlipSigns: rng.IntN(2) == 0,
-		Signed: rng.IntN(2) == 0, Words: words, Sums: rng.IntN(3) == 0}
+		Signed: rng.IntN(2) == 0, WordProducts: words, Sums: rng.IntN(3) == 0}
 	c := &byteCall{spec: s, cpu: cpu, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
 		channels: 1 + rng.IntN(depthwise.ByteChannels(cpu))}
 	s.SignedIn = tile.ReadsSigned(cpu, s.FlipSigns)
@@ -85,15 +85,15 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 		}
 	}
 	for i := range c.wide() {
-		*spillWord[int32](c, mem, depthwise.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
-		*spillWord[float32](c, mem, depthwise.Scales, i) = float32(rng.Float64() / 100)
+		*argsSpill[int32](c, mem, depthwise.Bias, i) = int32(rng.IntN(1<<14)) - 1<<13
+		*argsSpill[float32](c, mem, depthwise.Scales, i) = float32(rng.Float64() / 100)
 	}
-	*spillWord[float32](c, mem, depthwise.Scales, 5) = float32(math.NaN())
-	*spillWord[int32](c, mem, depthwise.ZeroPoint, 0) = int32(rng.IntN(128))
+	*argsSpill[float32](c, mem, depthwise.Scales, 5) = float32(math.NaN())
+	*argsSpill[int32](c, mem, depthwise.ZeroPoint, 0) = int32(rng.IntN(128))
 	return c.at
 }
 
-func spillWord[T any](c *byteCall, mem [][]byte, k, i int) *T {
+func argsSpill[T any](c *byteCall, mem [][]byte, k, i int) *T {
 	return (*T)(unsafe.Pointer(&mem[k][c.at[k]+4*i]))
 }
 
@@ -115,8 +115,8 @@ func (c *byteCall) Reference(mem [][]byte) {
 			*(*int32)(unsafe.Pointer(&mem[depthwise.Out][at])) = c.sum(mem, row, col, channel, place)
 			continue
 		}
-		scaled := float32(c.sum(mem, row, col, channel, place)) * *spillWord[float32](c, mem, depthwise.Scales, place)
-		v := math.RoundToEven(float64(scaled)) + float64(*spillWord[int32](c, mem, depthwise.ZeroPoint, 0))
+		scaled := float32(c.sum(mem, row, col, channel, place)) * *argsSpill[float32](c, mem, depthwise.Scales, place)
+		v := math.RoundToEven(float64(scaled)) + float64(*argsSpill[int32](c, mem, depthwise.ZeroPoint, 0))
 		level := 0
 		if v == v {
 			level = int(min(max(v, least), least+255))
@@ -127,7 +127,7 @@ func (c *byteCall) Reference(mem [][]byte) {
 
 func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 	s := c.spec
-	sum := *spillWord[int32](c, mem, depthwise.Bias, place)
+	sum := *argsSpill[int32](c, mem, depthwise.Bias, place)
 	for ky := range s.Window[0] {
 		for kx := range s.Window[1] {
 			at := (row*s.Stride[0]+ky*s.Dilation[0])*int(s.In[0]) + (col*s.Stride[1]+kx*s.Dilation[1])*int(s.In[1]) + channel
@@ -141,7 +141,7 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 			if s.SignedIn {
 				v = int32(int8(x))
 			}
-			if s.Words {
+			if s.WordProducts {
 				sum += v * int32(*(*int16)(unsafe.Pointer(&mem[depthwise.Weights][w])))
 			} else {
 				sum += v * int32(int8(mem[depthwise.Weights][w]))
@@ -192,7 +192,7 @@ func TestBytes(t *testing.T) {
 
 // TestBytesRefused checks the errors of invalid specs of bytes.
 func TestBytesRefused(t *testing.T) {
-	for cpu, s := range map[machine.Features]*depthwise.ByteSpec{machine.Portable: {}, machine.AVX512: {Words: true},
+	for cpu, s := range map[machine.Features]*depthwise.ByteSpec{machine.Portable: {}, machine.AVX512: {WordProducts: true},
 		machine.AVX2: {SignedIn: true}, machine.NEON: {}, machine.NEON | machine.DotBytes128: {}} {
 		_, err := depthwise.CompileBytes(s, cpu)
 		if err == nil || !strings.Contains(err.Error(), "there is no code") {

@@ -36,8 +36,8 @@ const (
 // of the operands of the epilogue.
 const channelsLeft = jit.MaxOperands - EpilogueOperands
 
-// minInputRegs is the minimum number of registers for input elements if all weights are in registers. With several
-// registers, loads overlap with multiplications.
+// minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
+// let loads overlap with multiplications.
 const minInputRegs = 4
 
 // gen generates the code of a [Spec].
@@ -51,7 +51,7 @@ type gen struct {
 	nextInput  int // next input register
 
 	clear          func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
-	memoryOperands bool              // FMA instructions can read memory: a vector with one use needs no register
+	memoryOperands bool              // FMA instructions can read memory, so a vector with one use needs no register
 }
 
 // newGen divides the vector registers among sums, weights, inputs and the permutation. Registers hold all weights of
@@ -113,9 +113,12 @@ func (g *gen) input() target.VReg {
 // sum returns the register of a result.
 func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile[1] + col) }
 
-// stepWord returns word k of jit.Args.Step, and spillWord word k of jit.Args.Spill.
-func stepWord(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
-func spillWord(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*k)) }
+// vectorCount is the word Args.N: the number of vectors of channels.
+const vectorCount = target.ArgsWord(jit.OffsetN)
+
+// argsStep returns word k of jit.Args.Step, and argsSpill word k of jit.Args.Spill.
+func argsStep(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
+func argsSpill(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*k)) }
 
 // loadAddress loads the address Ptr[k] + Row[k] of operand k.
 func loadAddress(writer target.Writer, k int, to target.GReg) {
@@ -134,12 +137,12 @@ func (g *gen) emit() {
 	g.Move(outTile, out)
 	loadAddress(g, Weights, weights)
 	g.Move(target.Imm(0), channel)
-	g.Move(target.ArgsWord(jit.OffsetN), vectorsLeft)
+	g.Move(vectorCount, vectorsLeft)
 	g.Align(32)
 	g.Bind(eachVector)
 	g.initSums()
 	if g.spec.PrefetchResult {
-		g.eachResult(out, func(_ target.VReg, at target.Addr) { g.Prefetch(1, at) })
+		g.eachResult(out, func(_ target.VReg, addr target.Addr) { g.Prefetch(1, addr) })
 	}
 	g.groupLoop()
 	g.storeResults()
@@ -169,17 +172,17 @@ func (g *gen) begin() {
 	if g.spec.Bias {
 		loadAddress(g, Bias, bias)
 	}
-	g.Move(stepWord(Overlap), overlap)
+	g.Move(argsStep(Overlap), overlap)
 	g.Move(target.ArgsWord(jit.OffsetRows), tilesLeft)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
 		case tile.AddTile, tile.MulTile:
 			loadAddress(g, EpilogueOperands+step.Operand, scratch)
 			g.Sub(outTile, scratch)
-			g.Move(scratch, spillWord(step.Operand))
+			g.Move(scratch, argsSpill(step.Operand))
 		case tile.AddLanes, tile.MulLanes:
 			loadAddress(g, EpilogueOperands+step.Operand, scratch)
-			g.Move(scratch, spillWord(step.Operand))
+			g.Move(scratch, argsSpill(step.Operand))
 		}
 	}
 }
@@ -211,11 +214,11 @@ func (g *gen) groupLoop() {
 	g.Move(target.Imm(spec.Group), rowsLeft)
 	g.Align(16)
 	g.Bind(top)
-	g.Move(rowsLeft, spillWord(channelsLeft)) // sumWindows uses the register for rows
+	g.Move(rowsLeft, argsSpill(channelsLeft)) // sumWindows uses the register for rows
 	g.sumWindows()
 	advanceWeights()
 	g.AddToIndices(spec.Size/4, g.permutation()) // the next channel, in words of 4 bytes
-	g.Move(spillWord(channelsLeft), rowsLeft)
+	g.Move(argsSpill(channelsLeft), rowsLeft)
 	g.CountDown(rowsLeft, target.NE, top)
 }
 
@@ -223,7 +226,7 @@ func (g *gen) groupLoop() {
 // is the index of the input word that loadInput copies to word i: a word of the current channel of word i's group.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
-// firstChannels returns the permutation for the first channel of the groups.
+// firstChannels returns the permutation that broadcasts the first channel of each group.
 func (g *gen) firstChannels() (list []int) {
 	words := g.spec.Size / 4
 	for i := range g.spec.VectorBytes / 4 {
@@ -235,11 +238,11 @@ func (g *gen) firstChannels() (list []int) {
 
 // loadInput loads an element of the input; in a grouped convolution it broadcasts one channel to all lanes of its
 // group.
-func (g *gen) loadInput(at target.Addr, to target.VReg) {
+func (g *gen) loadInput(addr target.Addr, to target.VReg) {
 	if g.spec.Group > 1 {
-		g.Permute(at, g.permutation(), to)
+		g.Permute(addr, g.permutation(), to)
 	} else {
-		g.Copy(at, to)
+		g.Copy(addr, to)
 	}
 }
 
@@ -259,7 +262,7 @@ func (g *gen) sumWindows() {
 	}
 	// a loop over the window rows that the call passes
 	top, end := g.NewLabel(), g.NewLabel()
-	g.Move(stepWord(WindowRows), rowsLeft)
+	g.Move(argsStep(WindowRows), rowsLeft)
 	g.AddJump(0, rowsLeft, target.LE, end)
 	g.Move(in, inRow)
 	g.Move(weights, weightRow)
@@ -317,8 +320,8 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 			loaded = true
 		}
 		for col := spec.First[1]; col < spec.End[1]; col++ {
-			at := target.Addr{Base: inputReg, Disp: (inputRow-first)*spec.In[0] + (col-spec.First[1])*spec.In[1]}
-			g.useElement(g.usesOfColumn(nil, row, col, 0), at, weightAddr)
+			addr := target.Addr{Base: inputReg, Disp: (inputRow-first)*spec.In[0] + (col-spec.First[1])*spec.In[1]}
+			g.useElement(g.usesOfColumn(nil, row, col, 0), addr, weightAddr)
 		}
 	}
 }
@@ -329,8 +332,8 @@ type weightUse struct {
 	weight int // index among the weights in registers, or among the weights of the window row
 }
 
-// usesOfColumn appends the uses of an element in column col of the input by row `row` of the tile. rowStart is the
-// index of the first weight of the window row that contains the element.
+// usesOfColumn appends the uses of an element in column col of the input, for the results in a row of the tile.
+// rowStart is the index of the first weight of the window row that contains the element.
 func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
 	spec := g.spec
 	for resultCol := range spec.Tile[1] {
@@ -345,16 +348,16 @@ func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse
 
 // useElement adds the products of the input element at an address to the sums of its uses. weightAddr returns the
 // address of a weight; it is not called if the weights are in registers.
-func (g *gen) useElement(uses []weightUse, at target.Addr, weightAddr func(col int) target.Addr) {
+func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col int) target.Addr) {
 	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands { // the FMA reads the element
-		g.FMA(at, g.weight(uses[0].weight), uses[0].sum)
+		g.FMA(addr, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}
 	if len(uses) == 0 {
 		return
 	}
 	loaded := g.input()
-	g.loadInput(at, loaded)
+	g.loadInput(addr, loaded)
 	for _, use := range uses {
 		switch {
 		case g.weightRegs > 0:
@@ -377,12 +380,12 @@ func (g *gen) storeResults() {
 	for _, step := range g.spec.Epilogue {
 		g.epilogueStep(step, target.VReg(g.sumRegs))
 	}
-	g.eachResult(out, func(sum target.VReg, at target.Addr) { g.Copy(sum, at) })
+	g.eachResult(out, func(sum target.VReg, addr target.Addr) { g.Copy(sum, addr) })
 }
 
 // eachResult calls visit with each sum and the address of the corresponding element, in memory that starts at base and
 // has the layout of the result.
-func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, at target.Addr)) {
+func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, addr target.Addr)) {
 	for row := range g.spec.Tile[0] {
 		for col := range g.spec.Tile[1] {
 			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.spec.Out[0] + col*g.spec.Out[1]})
@@ -393,16 +396,16 @@ func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, at target
 // epilogueStep applies an operation to all sums. temp is a free vector register.
 func (g *gen) epilogueStep(step tile.EpilogueStep, temp target.VReg) {
 	op := step.Op.VectorOp()
-	fromMemory := func(sum target.VReg, at target.Addr) { g.Op(op, at, sum, sum) }
+	fromMemory := func(sum target.VReg, addr target.Addr) { g.Op(op, addr, sum, sum) }
 	switch step.Op {
 	case tile.AddResult:
 		g.eachResult(out, fromMemory)
 	case tile.AddTile, tile.MulTile:
-		g.Move(spillWord(step.Operand), scratch)
+		g.Move(argsSpill(step.Operand), scratch)
 		g.Add(out, scratch)
 		g.eachResult(scratch, fromMemory)
 	case tile.AddLanes, tile.MulLanes:
-		g.Move(spillWord(step.Operand), scratch)
+		g.Move(argsSpill(step.Operand), scratch)
 		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, temp)
 		for i := range g.sumRegs {
 			g.Op(op, temp, target.VReg(i), target.VReg(i))

@@ -70,13 +70,13 @@ func emit(w *writer.Writer, signed bool) {
 		w.Move(target.ArgsWord(jit.OffsetPtr+int32(8*k)), to)
 		w.Add(target.ArgsWord(jit.OffsetRow+int32(8*k)), to)
 	}
-	stepOf := func(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
+	argsStep := func(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
 	quantizer := &writer.Quantizer{Writer: w, Signed: signed, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
 	quantizer.Begin(target.Addr{Base: zeroPoint})
 	quantizer.LoadOrder(order)
-	quantizer.BeginColumns(stepOf(ColumnMask), scales)
-	w.Move(stepOf(NextOut), nextOut)
-	w.Move(stepOf(NextSums), nextSums)
+	quantizer.BeginColumns(argsStep(ColumnMask), scales)
+	w.Move(argsStep(NextOut), nextOut)
+	w.Move(argsStep(NextSums), nextSums)
 	w.Move(target.ArgsWord(jit.OffsetRows), rows)
 	top := w.NewLabel()
 	w.Align(32)

@@ -17,12 +17,12 @@ type Writer interface {
 	// Declare states the role of registers until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)
 
-	Move(from, to Int)            // to = from
-	Add(from, to Int)             // to += from
-	Sub(from Int, to GReg)        // to -= from
-	Lea(at Addr, to GReg)         // computes the address
-	AlignDown(bytes int, to GReg) // rounds down to a multiple of bytes, a power of two
-	Prefetch(level int, at Addr)  // prefetches the cache line into the cache of level 1 or 2
+	Move(from, to Int)             // to = from
+	Add(from, to Int)              // to += from
+	Sub(from Int, to GReg)         // to -= from
+	Lea(addr Addr, to GReg)        // computes the address
+	AlignDown(bytes int, to GReg)  // rounds down to a multiple of bytes, a power of two
+	Prefetch(level int, addr Addr) // prefetches the cache line into the cache of level 1 or 2
 
 	NewLabel() Label // returns a new label
 	Bind(Label)      // places the label before the next instruction
@@ -33,26 +33,26 @@ type Writer interface {
 	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
 	JumpIfBits(mask int64, value GReg, l Label)       // jumps if any bit of the mask is set in the value
 	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the length of partial vectors; mask: see MasksInVectors
-	Load(at Addr, to VReg, partial bool)              // if partial, lanes beyond those of SetLanes become 0
-	LoadBytes(at Addr, to VReg)                       // loads a signed byte for each lane, as int32
+	Load(addr Addr, to VReg, partial bool)            // if partial, lanes beyond those of SetLanes become 0
+	LoadBytes(addr Addr, to VReg)                     // loads a signed byte for each lane, as int32
 	ShiftLeft(n int, x, to VReg)                      // shifts int32
 	ShiftRight(n int, x, to VReg)                     // shifts int32, and repeats the sign bit
-	Store(from VReg, at Addr, partial bool)           // if partial, lanes beyond those of SetLanes are not written
-	Broadcast(at Addr, to VReg)                       // loads an element into all lanes
+	Store(from VReg, addr Addr, partial bool)         // if partial, lanes beyond those of SetLanes are not written
+	Broadcast(addr Addr, to VReg)                     // loads an element into all lanes
 	BroadcastNumber(x float64, to VReg)               // sets all lanes to a constant
 	Clear(to VReg)                                    // sets all lanes to 0
 	Copy(from, to Source)                             // copies a whole vector; from or to is a register
 	Op(op Op, x Source, y, to VReg)                   // to = the result of an operation, see Op
 	Inst(name string, operands ...Source)             // writes an instruction by its name, for this processor only
-	LoadElements(at Addr, n int, to VReg)             // loads n adjacent elements, for FMAElement and Dot
+	LoadElements(addr Addr, n int, to VReg)           // loads n adjacent elements, for FMAElement and Dot
 	FMAElement(x Element, y, sum VReg)                // sum += x * y; x is broadcast
-	FMABroadcast(at Addr, y, sum VReg)                // sum += y * the broadcast element in memory; for 512-bit vectors
+	FMABroadcast(addr Addr, y, sum VReg)              // sum += y * the broadcast element in memory; for 512-bit vectors
 	Dot(x Element, y, sum VReg, signed bool)          // sum += the dot product of four bytes of x and of each lane of y
 	ToFloats(v VReg)                                  // converts int32 to float32
 	FMA(x Source, y, sum VReg)                        // sum += x * y, rounded once, in each lane
 	Permutation(indices []int, to VReg)               // sets the permutation of Permute: indices of 32-bit words
 	AddToIndices(n int, permutation VReg)             // adds n to all indices of a permutation
-	Permute(at Addr, permutation, to VReg)            // loads the words of a vector that the permutation selects
+	Permute(addr Addr, permutation, to VReg)          // loads the words of a vector that the permutation selects
 	Return()                                          // ends the function
 	Finish() (jit.Code, error)                        // returns the code
 }

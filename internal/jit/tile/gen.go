@@ -104,12 +104,12 @@ func (g *gen) vectorReg(vector int) target.VReg   { return target.VReg(g.sumCoun
 // freeRegister returns the i-th register, from 0, that is free outside the k-loop.
 func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
 
-// ptrOf, offsetOf and stepOf return the elements of jit.Args.Ptr, Row and Step that have the index slot. spillWord
+// argsPtr, argsRow and argsStep return the elements of jit.Args.Ptr, Row and Step that have the index slot. argsSpill
 // returns an element of jit.Args.Spill.
-func ptrOf(slot Slot) target.ArgsWord     { return target.ArgsWord(jit.OffsetPtr + int32(8*slot)) }
-func offsetOf(slot Slot) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + int32(8*slot)) }
-func stepOf(slot Slot) target.ArgsWord    { return target.ArgsWord(jit.OffsetStep + int32(8*slot)) }
-func spillWord(index int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*index)) }
+func argsPtr(slot Slot) target.ArgsWord   { return target.ArgsWord(jit.OffsetPtr + int32(8*slot)) }
+func argsRow(slot Slot) target.ArgsWord   { return target.ArgsWord(jit.OffsetRow + int32(8*slot)) }
+func argsStep(slot Slot) target.ArgsWord  { return target.ArgsWord(jit.OffsetStep + int32(8*slot)) }
+func argsSpill(index int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*index)) }
 
 // emit emits the function: for each tile of the call, it initializes the accumulators, executes the k-loop, and stores
 // the result.
@@ -186,26 +186,26 @@ func (g *gen) begin() {
 	// inReg is scratch from here on, because setAddresses reads the address from inTile.
 	for _, operand := range g.tileOperands() {
 		g.loadAddress(EpilogueOperands+operand, inReg)
-		g.Move(inReg, spillWord(epilogueWords+operand))
+		g.Move(inReg, argsSpill(epilogueWords+operand))
 	}
 	g.Move(target.ArgsWord(jit.OffsetRows), inReg)
-	g.Move(inReg, spillWord(tilesLeft))
+	g.Move(inReg, argsSpill(tilesLeft))
 	if g.spec.In == nil {
-		g.Move(stepOf(InRow), strideReg)
+		g.Move(argsStep(InRow), strideReg)
 		g.Lea(target.Addr{Base: strideReg, Index: strideReg, Scale: 2}, strideTimes3Reg)
 	}
 	for _, run := range g.spec.Runs {
 		if run.VecStep == Dynamic {
-			g.Move(stepOf(VecTerm), vecStepReg)
+			g.Move(argsStep(VecTerm), vecStepReg)
 		}
 		if run.InStep == Dynamic {
-			g.Move(stepOf(InTerm), inStepReg)
+			g.Move(argsStep(InTerm), inStepReg)
 		}
 	}
 	if g.spec.hasBlocks() {
 		// The totals start at the end of the spill words, rounded up to a cache line: (end + lineBytes - 8), rounded
 		// down, because the end is a multiple of 8.
-		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockTotalsReg)
+		g.Lea(target.Addr{Base: target.Args, Disp: int(argsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)
 	}
 	g.setTermMask()
@@ -215,15 +215,15 @@ func (g *gen) begin() {
 // inTile returns the register or spill word that has the address of the tile in the broadcast operand.
 func (g *gen) inTile() target.Int {
 	if len(g.spec.Prefetch) > 0 {
-		return spillWord(inTileWord)
+		return argsSpill(inTileWord)
 	}
 	return inTileReg
 }
 
 // loadAddress emits the load of an operand's address.
 func (g *gen) loadAddress(slot Slot, to target.GReg) {
-	g.Move(ptrOf(slot), to)
-	g.Add(offsetOf(slot), to)
+	g.Move(argsPtr(slot), to)
+	g.Add(argsRow(slot), to)
 }
 
 // tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.
@@ -245,7 +245,7 @@ func (g *gen) nextTile(tile target.Label) {
 	advance := func(distance int, slot Slot, to target.Int) { // adds the distance, or the argument slot if it is dynamic
 		switch {
 		case distance == Dynamic:
-			g.Move(stepOf(slot), inReg)
+			g.Move(argsStep(slot), inReg)
 			g.Add(inReg, to)
 		case distance != 0:
 			g.Add(target.Imm(distance), to)
@@ -255,9 +255,9 @@ func (g *gen) nextTile(tile target.Label) {
 	advance(g.spec.Tiles.Vec, VecTile, vecTileReg)
 	advance(g.spec.Tiles.Out, OutTile, outTileReg)
 	for _, operand := range g.tileOperands() {
-		advance(g.spec.Tiles.Out, OutTile, spillWord(epilogueWords+operand))
+		advance(g.spec.Tiles.Out, OutTile, argsSpill(epilogueWords+operand))
 	}
-	g.CountDown(spillWord(tilesLeft), target.NE, tile)
+	g.CountDown(argsSpill(tilesLeft), target.NE, tile)
 }
 
 // loops emits the loop at a depth of the nest (0 is the outermost loop), the loops inside it, and the runs. Each loop
@@ -274,11 +274,11 @@ func (g *gen) loops(depth int) {
 	}
 	loop := &g.spec.Loops[depth]
 	firstWord := loopWords + wordsPerLoop*depth
-	inWord, vecWord := spillWord(firstWord), spillWord(firstWord+1)
-	tripsLeft, blockTripsLeft := spillWord(firstWord+2), spillWord(firstWord+3)
+	inWord, vecWord := argsSpill(firstWord), argsSpill(firstWord+1)
+	tripsLeft, blockTripsLeft := argsSpill(firstWord+2), argsSpill(firstWord+3)
 	end := g.NewLabel()
 	if loop.Trips == Dynamic {
-		g.Move(stepOf(LoopTrips+depth), countReg)
+		g.Move(argsStep(LoopTrips+depth), countReg)
 		g.AddJump(0, countReg, target.LE, end) // no iterations
 	} else {
 		g.Move(target.Imm(loop.Trips), countReg)

@@ -16,24 +16,24 @@ const zero valueID = -1
 type opcode uint8
 
 const (
-	opConst          opcode = iota // k
+	opConst          opcode = iota // the constant constValue
 	opLoad                         // the element at (row, col) of the input
 	opBias                         // the element of the bias
 	opAdd                          // x + y
 	opSub                          // x - y
 	opMulConst                     // k * x
+	opMul                          // x * y
 	opFMA                          // y + k*x, rounded once
 	opFNMA                         // y - k*x, rounded once
 	opMax                          // max(x, k), where NaNs in x are kept
 	opMin                          // min(x, k), where NaNs in x are kept
 	opTileOperand                  // the element of an epilogue operand for (row, col) of the result
 	opChannelOperand               // the element of an epilogue operand for the channel
-	opMul                          // x * y
 	opStore                        // stores x at (row, col) of the result
 )
 
-// operation is an operation of a block. Its operands x, y and k are values, or zero if the opcode does not use them.
-// k is a constant.
+// operation is an operation of a block. Its operands x, y and k are values; k is the value of an opConst. Operands that
+// the opcode does not use are `zero`.
 type operation struct {
 	opcode     opcode
 	x, y, k    valueID
@@ -214,13 +214,13 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	if bias {
 		biasValue = out.append(operation{opcode: opBias, x: zero, y: zero, k: zero})
 	}
-	lanesOperands := map[int]valueID{}
+	channelOperands := map[int]valueID{}
 	for row := range rows {
 		for col, value := range f.outputTransform(out, transformed[row]) {
 			if col < cols { // lower prunes the operations for other columns
 				value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
 				for _, step := range epilogue {
-					value = out.epilogueStep(step, value, row, col, lanesOperands)
+					value = out.epilogueStep(step, value, row, col, channelOperands)
 				}
 				out.store(value, row, col)
 			}
@@ -229,10 +229,10 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	return out
 }
 
-// epilogueStep applies an operation of an epilogue to the result at (row, col). lanesOperands caches the loaded
+// epilogueStep applies an operation of an epilogue to the result at (row, col). channelOperands caches the loaded
 // operands with one element for each channel, by index of the operand.
 func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int,
-	lanesOperands map[int]valueID) valueID {
+	channelOperands map[int]valueID) valueID {
 	result := operation{opcode: opAdd, x: value, y: zero, k: zero}
 	switch step.Op {
 	case tile.AtLeast:
@@ -250,11 +250,11 @@ func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int
 			result.y = b.append(operand)
 			break
 		}
-		if _, ok := lanesOperands[step.Operand]; !ok {
+		if _, ok := channelOperands[step.Operand]; !ok {
 			operand.opcode = opChannelOperand
-			lanesOperands[step.Operand] = b.append(operand)
+			channelOperands[step.Operand] = b.append(operand)
 		}
-		result.y = lanesOperands[step.Operand]
+		result.y = channelOperands[step.Operand]
 	}
 	return b.append(result)
 }

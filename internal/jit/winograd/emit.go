@@ -54,7 +54,7 @@ type tileAddresser struct {
 	cursor  target.GReg    // the address for the current major coordinate and channels
 	minor   [3]target.GReg // 1, 3 and 5 times the distance between minor coordinates
 	major   target.Int     // the distance between major coordinates
-	current int            // the major coordinate of the cursor; -1 if the cursor is not set
+	reached int            // the major coordinate of the cursor; -1 if the cursor is not set
 }
 
 // addr returns the address of an element. It may emit code that sets or advances the cursor.
@@ -63,24 +63,27 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	if a.byRows {
 		major, minor = row, col
 	}
-	if a.current < 0 || major < a.current {
+	if a.reached < 0 || major < a.reached {
 		c.Lea(target.Addr{Base: a.base, Index: regChannel, Scale: 1}, a.cursor)
-		a.current = 0
+		a.reached = 0
 	}
-	for ; a.current < major; a.current++ {
+	for ; a.reached < major; a.reached++ {
 		c.Add(a.major, a.cursor)
 	}
-	at := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)} // minor is 1, 2 or 4
+	addr := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)} // minor is 1, 2 or 4
 	switch minor {
 	case 0:
-		at = target.Addr{Base: a.cursor}
+		addr = target.Addr{Base: a.cursor}
 	case 3:
-		at.Index, at.Scale = a.minor[1], 1
+		addr.Index, addr.Scale = a.minor[1], 1
 	case 5:
-		at.Index, at.Scale = a.minor[2], 1
+		addr.Index, addr.Scale = a.minor[2], 1
 	}
-	return at
+	return addr
 }
+
+// forget states that the cursor register has no address, as at the start of a block.
+func (a *tileAddresser) forget() { a.reached = -1 }
 
 // codeGen generates the code of one transform.
 type codeGen struct {
@@ -112,7 +115,7 @@ func newCodeGen(cpu machine.Features, tailChannels int, toPixels, withListing bo
 		minor: [3]target.GReg{outputMinor, outputMinor3, regBias},
 		major: regEpilogue}
 	if toPixels {
-		gen.output.major = rowWord(outputIndex)
+		gen.output.major = argsRow(outputIndex)
 	}
 	return gen, nil
 }
@@ -123,10 +126,10 @@ func Lanes(cpu machine.Features) int {
 	return bytes / 4
 }
 
-// ptrWord, rowWord and stepWord return the words Ptr, Row and Step of an argument in jit.Args.
-func ptrWord(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetPtr + 8*int32(k)) }
-func rowWord(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + 8*int32(k)) }
-func stepWord(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + 8*int32(k)) }
+// argsPtr, argsRow and argsStep return the words Ptr, Row and Step of an argument in jit.Args.
+func argsPtr(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetPtr + 8*int32(k)) }
+func argsRow(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + 8*int32(k)) }
+func argsStep(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + 8*int32(k)) }
 
 // spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
 // the case for large heap objects.
@@ -139,27 +142,27 @@ func (c *codeGen) spilled(slot int) target.Addr {
 // tileOperand returns the address of an element of an epilogue operand that has the layout of the result. The distance
 // from the result's element to the operand's element is the same for all elements.
 func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
-	at := c.output.addr(c, row, col)
-	c.Move(stepWord(EpilogueOperands+operand), regEpilogue)
-	c.Add(at.Base, regEpilogue)
-	at.Base = regEpilogue
-	return at
+	addr := c.output.addr(c, row, col)
+	c.Move(argsStep(EpilogueOperands+operand), regEpilogue)
+	c.Add(addr.Base, regEpilogue)
+	addr.Base = regEpilogue
+	return addr
 }
 
-// lanesOperand returns the address of an epilogue operand's current channels.
-func (c *codeGen) lanesOperand(operand int) target.Addr {
-	c.Move(ptrWord(EpilogueOperands+operand), regEpilogue)
-	c.Add(rowWord(EpilogueOperands+operand), regEpilogue)
+// channelOperand returns the address of an epilogue operand's current channels.
+func (c *codeGen) channelOperand(operand int) target.Addr {
+	c.Move(argsPtr(EpilogueOperands+operand), regEpilogue)
+	c.Add(argsRow(EpilogueOperands+operand), regEpilogue)
 	return target.Addr{Base: regEpilogue, Index: regChannel, Scale: 1}
 }
 
 // begin emits the loads of addresses and distances before the loops.
 func (c *codeGen) begin() {
-	c.Move(ptrWord(inputIndex), c.input.base)
-	c.Move(ptrWord(outputIndex), c.output.base)
-	c.Move(stepWord(inputIndex), inputMajor)
-	c.Move(rowWord(inputIndex), c.input.minor[0])
-	c.Move(stepWord(outputIndex), c.output.minor[0])
+	c.Move(argsPtr(inputIndex), c.input.base)
+	c.Move(argsPtr(outputIndex), c.output.base)
+	c.Move(argsStep(inputIndex), inputMajor)
+	c.Move(argsRow(inputIndex), c.input.minor[0])
+	c.Move(argsStep(outputIndex), c.output.minor[0])
 	// setMultiple sets registers[index] to factor times registers[0].
 	setMultiple := func(registers [3]target.GReg, index int, factor uint8) {
 		c.Lea(target.Addr{Base: registers[0], Index: registers[0], Scale: factor - 1}, registers[index])
@@ -168,10 +171,10 @@ func (c *codeGen) begin() {
 	setMultiple(c.input.minor, 2, 5)
 	setMultiple(c.output.minor, 1, 3)
 	if c.toPixels {
-		c.Move(ptrWord(biasIndex), regBias)
+		c.Move(argsPtr(biasIndex), regBias)
 	} else {
 		setMultiple(c.output.minor, 2, 5)
-		c.Move(rowWord(outputIndex), regEpilogue)
+		c.Move(argsRow(outputIndex), regEpilogue)
 	}
 }
 
@@ -196,7 +199,7 @@ func (c *codeGen) loops(b *block) error {
 	c.CompareJump(regChannel, limit, target.LT, vectors)
 	c.Bind(partial)
 	if c.tailChannels > 0 {
-		if target.MasksInVectors(c.cpu) { // the mask takes one of the registers of values
+		if target.MasksInVectors(c.cpu) { // AVX2: the mask takes one of the registers of values
 			c.registers--
 			c.setLanes()
 		}
@@ -204,15 +207,15 @@ func (c *codeGen) loops(b *block) error {
 			return err
 		}
 	}
-	c.Add(stepWord(tileStep+inputIndex), c.input.base)
-	c.Add(stepWord(tileStep+outputIndex), c.output.base)
+	c.Add(argsStep(tileStep+inputIndex), c.input.base)
+	c.Add(argsStep(tileStep+outputIndex), c.output.base)
 	c.AddJump(-1, target.ArgsWord(jit.OffsetRows), target.NE, tiles)
 	c.Return()
 	return nil
 }
 
-// setLanes sets the length of the partial vector. A mask, if the processor has it in a vector, is in the register after
-// those of values. Because the number of lanes is a constant, SetLanes uses only the first temporary register.
+// setLanes sets the length of the partial vector. If masks are in vector registers (AVX2), the mask is in the register
+// after those of values. The number of lanes is a constant, so SetLanes uses only the first temporary register.
 func (c *codeGen) setLanes() {
 	c.SetLanes(target.Imm(c.tailChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
 }

@@ -19,13 +19,12 @@ var (
 		"min": target.Min} // by name
 )
 
-// noFold is the value of alloc.Inst.Fold (the index of the source that may be a memory operand) if no source may be
-// one.
+// alloc.Inst.Fold is the index of the source that may be a memory operand. noFold means that no source may be one.
 const noFold = -1
 
 // lower selects the instructions of a block, on virtual registers. Loads and constants become virtual registers with a
-// Reload, and need no instruction. For the other instructions except stores, Fold is left at 0: source 0 may be a
-// memory operand.
+// Reload, and need no instruction. Source 0 of the other instructions, except stores, may be a memory operand: Fold,
+// the index of this source, is 0.
 func (c *codeGen) lower(b *block) *alloc.Builder {
 	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.operations)+1),
 		Body: make([]alloc.Inst, 0, len(b.operations))}
@@ -41,12 +40,12 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 		operation := &b.operations[i]
 		inst := alloc.Inst{Name: nameOfOpcode[operation.opcode], BroadcastBytes: 4}
 		switch operation.opcode {
-		case opConst, opLoad, opBias, opTileOperand, opChannelOperand: // no instruction
+		case opConst, opLoad, opBias, opTileOperand, opChannelOperand: // a Reload instead of an instruction
 			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(operation)})
 			continue
 		case opStore:
 			inst.Src, inst.Fold = sources(operation.x), noFold
-			inst.Store = &alloc.Mem{Space: alloc.Advancing, Index: outputIndex, Row: int8(operation.row),
+			inst.Store = &alloc.Mem{Space: alloc.AlongRow, Index: outputIndex, Row: int8(operation.row),
 				Col: int8(operation.col)}
 			builder.Body = append(builder.Body, inst)
 			continue
@@ -67,17 +66,17 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 	return builder
 }
 
-// reload returns the load of a constant or an operand. An epilogue operand with the layout of the result may share
-// memory with the result. Such an operand is in the same space as the stores, Advancing, so that it is not loaded again
-// after a store to the same address. Other operands share no memory with the output.
+// reload returns the load of a constant or an operand. Stores are in the space AlongRow. An epilogue operand with the
+// layout of the result may be the result itself, so it is in the same space, in which alloc.Check rejects the load of
+// an element after its store. Other operands share no memory with the output.
 func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	reload := &alloc.Reload{Name: "load", Foldable: true}
-	reload.Mem = alloc.Mem{Space: alloc.ReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
+	reload.Mem = alloc.Mem{Space: alloc.AlongRowReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
 	switch operation.opcode {
 	case opConst:
 		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(operation.constValue)))
 		reload.BroadcastBytes, reload.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
-		if target.MasksInVectors(c.cpu) { // AVX2: its arithmetic instructions cannot broadcast a memory operand
+		if target.MasksInVectors(c.cpu) { // AVX2, whose memory operands cannot be broadcast: store all lanes
 			reload.BroadcastBytes, reload.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:
@@ -85,7 +84,7 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	case opBias:
 		reload.Mem.Index = biasIndex
 	case opTileOperand:
-		reload.Mem.Space, reload.Mem.Index = alloc.Advancing, EpilogueOperands+operation.operand
+		reload.Mem.Space, reload.Mem.Index = alloc.AlongRow, EpilogueOperands+operation.operand
 	case opChannelOperand:
 		reload.Mem.Index = EpilogueOperands + operation.operand
 	}
@@ -100,13 +99,15 @@ func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	registerFile := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
 		Permanent:     slices.Repeat([]int8{-1}, valueCount), // no value has a permanent register or slot
 		PermanentSlot: slices.Repeat([]int16{-1}, valueCount), FoldLoads: !c.cpu.Has(machine.NEON)}
+	// PreferComputed: a register holds a computed value rather than one that a load can restore.
 	result := alloc.Run(builder.Values, &registerFile, builder.Body, alloc.Policy{Masked: tail, PreferComputed: true})
 	if result.Err != nil {
 		return 0, result.Err
 	}
-	c.input.current, c.output.current = -1, -1
-	for k := range result.Out {
-		c.writeInst(&result.Out[k], tail)
+	c.input.forget()
+	c.output.forget()
+	for k := range result.Insts {
+		c.writeInst(&result.Insts[k], tail)
 	}
 	slots = result.Slots
 	result.Free()
@@ -114,7 +115,7 @@ func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 }
 
 // writeInst emits an allocated instruction.
-func (c *codeGen) writeInst(inst *alloc.Out, tail bool) {
+func (c *codeGen) writeInst(inst *alloc.Allocated, tail bool) {
 	var buf [3]target.Source
 	args := buf[:0]
 	for k := range inst.Args {
@@ -123,16 +124,16 @@ func (c *codeGen) writeInst(inst *alloc.Out, tail bool) {
 	from, to := &inst.Args[0], &inst.Args[len(inst.Args)-1]
 	op, hasOp := targetOps[inst.Name]
 	switch {
-	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing:
-		partial := tail && c.toPixels // points, unlike pixels, are padded to whole vectors
-		c.Store(args[0].(target.VReg), args[1].(target.Addr), partial)
-	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.Advancing || from.Mem.Space == alloc.ReadOnly):
+	case to.Kind == alloc.Memory && to.Mem.Space == alloc.AlongRow:
+		isPartial := tail && c.toPixels // only pixels: points are padded to whole vectors
+		c.Store(args[0].(target.VReg), args[1].(target.Addr), isPartial)
+	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.AlongRow || from.Mem.Space == alloc.AlongRowReadOnly):
 		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)
 	case inst.Kind != alloc.Plain:
 		c.Copy(args[0], args[1])
 	case hasOp:
 		c.Op(op, args[0], args[1].(target.VReg), args[2].(target.VReg))
-	default: // a multiply-add: the allocator has set Name to the name of one of fmaForms
+	default: // a multiply-add, whose name is that of one of the forms c.fmaForms
 		c.Inst(inst.Name, args...)
 	}
 }
@@ -148,14 +149,14 @@ func (c *codeGen) arg(operand *alloc.Operand) target.Source {
 		return c.spilled(mem.Index)
 	case mem.Space == alloc.Constant:
 		return target.Constant(mem.Data)
-	case mem.Space == alloc.Advancing && mem.Index == outputIndex:
+	case mem.Space == alloc.AlongRow && mem.Index == outputIndex:
 		return c.output.addr(c, int(mem.Row), int(mem.Col))
-	case mem.Space == alloc.Advancing:
+	case mem.Space == alloc.AlongRow:
 		return c.tileOperand(mem.Index-EpilogueOperands, int(mem.Row), int(mem.Col))
 	case mem.Index == biasIndex:
 		return target.Addr{Base: regBias, Index: regChannel, Scale: 1}
 	case mem.Index == inputIndex:
 		return c.input.addr(c, int(mem.Row), int(mem.Col))
 	}
-	return c.lanesOperand(mem.Index - EpilogueOperands)
+	return c.channelOperand(mem.Index - EpilogueOperands)
 }

@@ -18,8 +18,8 @@ type Transform struct {
 	operands     int // number of epilogue operands
 }
 
-// Operands compiles the transform of input tiles to points. The pixels of a tile outside the part are not read: they
-// count as zeros. tailChannels is the number of channels modulo [Lanes].
+// Operands compiles the transform of input tiles to points. Pixels of a tile outside the part are not read; they count
+// as zeros. tailChannels is the number of channels modulo [Lanes].
 func (f Form) Operands(cpu machine.Features, part Part, tailChannels int) (*Transform, error) {
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
 		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
@@ -28,9 +28,9 @@ func (f Form) Operands(cpu machine.Features, part Part, tailChannels int) (*Tran
 	return newTransform(key, cpu, tailChannels, toPixels, func() *block { return f.operandBlock(part) })
 }
 
-// Results compiles the transform of points to output tiles. It computes the given number of rows and columns of each
-// tile. With bias, it adds a bias. It then applies the operations of the epilogue. Epilogue operands that vary by
-// tile have the layout of the pixels. tailChannels is the number of channels modulo [Lanes].
+// Results compiles the transform of points to output tiles. The transform computes the given number of rows and columns
+// of each tile. If `bias` is true, it adds a bias. It then applies the operations of the epilogue. Epilogue operands
+// that vary by tile have the layout of the pixels. tailChannels is the number of channels modulo [Lanes].
 func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue []tile.EpilogueStep,
 	tailChannels int) (*Transform, error) {
 	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, bias,

@@ -1,6 +1,6 @@
 package winograd
 
-// Arithmetic is the arithmetic used to transform weights. V may be a number or a symbolic value.
+// Arithmetic has the operations that transform weights. V may be a number or a symbolic value.
 type Arithmetic[V any] struct {
 	Add, Sub func(a, b V) V
 	Mul      func(k float64, v V) V

@@ -134,7 +134,7 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 			Out:  [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
 			Sums: call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
-			Signed:   call.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
+			Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.DotsBytes(), Channels: channels}
 		if instructions := tiles * spec.InstructionCount(); instructions < fewest {
 			t.spec, fewest = spec, instructions
 		}
@@ -154,7 +154,7 @@ func (t *depthwiseBytes) blockBytes() int {
 // weight describes the packed weight, which has blocks of channels in the order of the code.
 func (t *depthwiseBytes) weight() *byteWeight {
 	rows := t.spec.RowsPerGroup()
-	return &byteWeight{conv: t.conv, bytes: t.blocks() * t.blockBytes(), words: t.spec.Words,
+	return &byteWeight{conv: t.conv, bytes: t.blocks() * t.blockBytes(), words: t.spec.WordProducts,
 		form: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
 		channels: func(visit func(o, at int)) {
 			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })

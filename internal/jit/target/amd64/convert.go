@@ -77,7 +77,7 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 	if x.packed == 0 {
 		x.packed = g.pack16(g.extended(x))
 	}
-	if r := g.Values[x.packed].Reload; r != nil && r.Mem.Space == alloc.Advancing {
+	if r := g.Values[x.packed].Reload; r != nil && r.Mem.Space == alloc.AlongRow {
 		return g.loadFrom(width, "VCVTPH2PS", notFoldable, r.Mem)
 	}
 	return g.convertOp("VCVTPH2PS", width, noBroadcast, x.packed)

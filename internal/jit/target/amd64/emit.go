@@ -33,20 +33,20 @@ func (g *gen) emit() error {
 		}
 	}
 	assembler.Bind(rowStart)
-	g.writeInsts(g.rowCode.Out, 0)
+	g.writeInsts(g.rowCode.Insts, 0)
 	emit("XORL", regIndex, regIndex)
 	if g.hasWideElements {
 		emit("XORL", regDoubleIndex, regDoubleIndex)
 	}
 	if g.loop.Totals {
 		for set := range g.accSets {
-			g.writeInsts(g.accLoads.Out, set)
+			g.writeInsts(g.accLoads.Insts, set)
 		}
 	}
 	g.fullIterations()
 	g.tailLoop()
 	if g.loop.Totals {
-		g.writeInsts(g.accStores.Out, 0)
+		g.writeInsts(g.accStores.Insts, 0)
 	}
 	if g.baseOf[g.rowCounter] >= 0 {
 		emit("DECQ", g.pointerRegister(g.rowCounter, 0))
@@ -103,7 +103,7 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 
 // hasNonTemporalStores reports whether the body has non-temporal stores.
 func (g *gen) hasNonTemporalStores() bool {
-	return slices.ContainsFunc(g.bodyCode.Out, func(out alloc.Out) bool { return out.NonTemporal != "" })
+	return slices.ContainsFunc(g.bodyCode.Insts, func(out alloc.Allocated) bool { return out.NonTemporal != "" })
 }
 
 // fullIterations writes the loop over full iterations of a row. With non-temporal stores, it writes a second loop, with
@@ -117,7 +117,7 @@ func (g *gen) fullIterations() {
 	emit("JLT", end)
 	if g.accsInRegisters && !g.loop.Totals {
 		for set := range g.accSets {
-			g.writeInsts(g.accLoads.Out, set)
+			g.writeInsts(g.accLoads.Insts, set)
 		}
 	}
 	if g.hasNonTemporalStores() {
@@ -135,7 +135,7 @@ func (g *gen) fullIterations() {
 	}
 	if g.accsInRegisters && !g.loop.Totals {
 		for set := range g.accSets {
-			g.writeInsts(g.accStores.Out, set)
+			g.writeInsts(g.accStores.Insts, set)
 		}
 	}
 	assembler.Bind(end)
@@ -146,7 +146,7 @@ func (g *gen) fullIterations() {
 func (g *gen) checkAlignment(otherwise asm.Label) {
 	first := true
 	for k := range g.outputs {
-		if !slices.ContainsFunc(g.bodyCode.Out, func(out alloc.Out) bool {
+		if !slices.ContainsFunc(g.bodyCode.Insts, func(out alloc.Allocated) bool {
 			return out.NonTemporal != "" && out.Args[len(out.Args)-1].Mem.Index == k
 		}) {
 			continue
@@ -173,7 +173,7 @@ func (g *gen) iterationLoop(step int) {
 	g.asm.Align(32)
 	g.asm.Bind(loop)
 	for iteration := 0; iteration < g.unroll; iteration += g.interleaved {
-		g.writeInsts(g.bodyCode.Out, iteration)
+		g.writeInsts(g.bodyCode.Insts, iteration)
 	}
 	g.writePrefetches()
 	g.advance(step)
@@ -229,7 +229,7 @@ func (g *gen) tailLoop() {
 			g.copyTailIn()
 		}
 		g.inTail = true
-		g.writeInsts(g.tailCode.Out, 0)
+		g.writeInsts(g.tailCode.Insts, 0)
 		g.inTail = false
 		if !g.avx512 {
 			g.copyTailOut()

@@ -14,7 +14,7 @@ func (g *gen) lower(order []expr.Value) error {
 		g.selected[v] = g.selectInst(v)
 	}
 	for k, output := range g.code.Out {
-		mem := alloc.Mem{Space: alloc.Advancing, Index: k, Step: int32(g.lanes * output.DType.Size())}
+		mem := alloc.Mem{Space: alloc.AlongRow, Index: k, Step: int32(g.lanes * output.DType.Size())}
 		switch {
 		case output.DType == tensor.Invalid: // the output is unused
 		case output.Im != expr.None:

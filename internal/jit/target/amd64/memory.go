@@ -20,7 +20,7 @@ func (g *gen) load(k, part int) *laneValue {
 	if g.loop.Scalar[k] {
 		return g.loadScalar(pointer, 0, dtype)
 	}
-	return g.loadVector(alloc.Mem{Space: alloc.Advancing, Index: pointer, Step: int32(g.lanes * dtype.Size())}, dtype)
+	return g.loadVector(alloc.Mem{Space: alloc.AlongRow, Index: pointer, Step: int32(g.lanes * dtype.Size())}, dtype)
 }
 
 // Values of the argument canFold of loadFrom.
@@ -187,7 +187,7 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 // iteration. size is the size of a real part in bytes.
 func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
 	width := g.lanes * size
-	return alloc.Mem{Space: alloc.Advancing, Index: pointer, Offset: int32(k * width), Step: int32(2 * width),
+	return alloc.Mem{Space: alloc.AlongRow, Index: pointer, Offset: int32(k * width), Step: int32(2 * width),
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
@@ -279,7 +279,7 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 // may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is stored
 // unchanged before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
-	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.Advancing && len(g.code.Out) > 1 {
+	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && len(g.code.Out) > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: noFold})
 	}
 	if !g.isNonTemporal(mem) {
@@ -290,7 +290,7 @@ func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) al
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
 func (g *gen) isNonTemporal(mem alloc.Mem) bool {
-	return g.options.NonTemporal && mem.Space == alloc.Advancing && g.options.CachedOutputs>>mem.Index&1 == 0
+	return g.options.NonTemporal && mem.Space == alloc.AlongRow && g.options.CachedOutputs>>mem.Index&1 == 0
 }
 
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.

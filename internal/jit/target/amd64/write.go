@@ -17,12 +17,12 @@ const (
 )
 
 // writeInsts writes a list of allocated instructions; package alloc explains them and the spaces of their memory
-// operands. An Advancing operand is an operand or output of the loop whose elements differ along the row; a PerRow
-// operand has one element for the row.
+// operands. The space AlongRow has operands and outputs whose elements differ along the row. The space PerRow has
+// operands with one element for the row.
 //
 // In the main loop, `iteration` is the number of the list's first iteration within a trip. For loads and stores of
 // accumulators, it is the number of the accumulator set. Otherwise it is 0.
-func (g *gen) writeInsts(list []alloc.Out, iteration int) {
+func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
 	for k := range list {
 		out := &list[k]
 		args := make([]asm.Arg, len(out.Args))
@@ -70,7 +70,7 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 			class = alloc.Masks
 		}
 		g.asm.Emit(moveName(class), args...)
-	case !g.inTail || mem.Space != alloc.Advancing || !g.avx512 && g.usesBounceBuffer(mem):
+	case !g.inTail || mem.Space != alloc.AlongRow || !g.avx512 && g.usesBounceBuffer(mem):
 		g.asm.Emit(name, args...)
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), args[0], (tailMask + asm.Mask(mem.Part)).Zero(), args[1])

@@ -51,10 +51,10 @@ import (
 // broadcast to all lanes. Stores are "str q", "str d" and so on. In alloc.Mem, Index is the index of a pointer in
 // lane.Block.Ptrs. The other fields depend on the space:
 //
-//   - Advancing: ElementBytes is the size of an element in memory (8 or 16 bytes if it is complex), Offset is the
+//   - AlongRow: ElementBytes is the size of an element in memory (8 or 16 bytes if it is complex), Offset is the
 //     distance in bytes of the part from the first element of the pass, and Step is Lanes*ElementBytes;
 //   - PerRow: Offset is 0 or, for an imaginary part, the size of a part;
-//   - AccumulatorMemory: as Advancing, for the accumulators;
+//   - AccumulatorMemory: as AlongRow, for the accumulators;
 //   - Constant: Data is the constant, 16 bytes. For zeros, the instruction is movi.
 type Lists struct {
 	Lanes  int            // elements of a pass
@@ -72,5 +72,5 @@ type Lists struct {
 }
 
 // Expansion writes the instructions of a pseudo-instruction (an [alloc.Inst] with an InstructionCount). args are the
-// Args of its [alloc.Out]: the sources, the temporaries, and the destination.
+// Args of its [alloc.Allocated]: the sources, the temporaries, and the destination.
 type Expansion func(w *writer, args []alloc.Operand)

@@ -52,7 +52,7 @@ type assignment struct {
 	rng    *rand.Rand
 	values []alloc.Value
 	used   uint32 // registers of the instruction
-	out    []alloc.Out
+	out    []alloc.Allocated
 	args   []alloc.Operand
 }
 
@@ -75,7 +75,7 @@ func (a *assignment) free() int8 {
 // load loads a value to a register.
 func (a *assignment) load(v alloc.Virt) int8 {
 	r := a.free()
-	o := alloc.Out{Kind: alloc.Load, Args: []alloc.Operand{slot(v), register(r)}}
+	o := alloc.Allocated{Kind: alloc.Load, Args: []alloc.Operand{slot(v), register(r)}}
 	if x := a.values[v].Reload; x != nil {
 		o.Name, o.Args[0].Mem = x.Name, &x.Mem
 	}
@@ -84,7 +84,7 @@ func (a *assignment) load(v alloc.Virt) int8 {
 }
 
 // assign returns the instruction with its loads, and with a store of the result.
-func (a *assignment) assign(in *alloc.Inst) []alloc.Out {
+func (a *assignment) assign(in *alloc.Inst) []alloc.Allocated {
 	name, src, tied := in.Name, in.Src, in.Tied
 	if len(in.Forms) > 0 {
 		f := in.Forms[a.rng.IntN(len(in.Forms))]
@@ -99,7 +99,7 @@ func (a *assignment) assign(in *alloc.Inst) []alloc.Out {
 	}
 	if in.Store != nil {
 		a.args = append(a.args, alloc.Operand{Kind: alloc.Memory, Mem: in.Store})
-		return append(a.out, alloc.Out{Name: name, Args: a.args})
+		return append(a.out, alloc.Allocated{Name: name, Args: a.args})
 	}
 	first := a.args[0]
 	for range in.Temps[alloc.Vectors] {
@@ -119,6 +119,6 @@ func (a *assignment) assign(in *alloc.Inst) []alloc.Out {
 	if name == alloc.Move {
 		kind = alloc.Copy
 	}
-	return append(a.out, alloc.Out{Kind: kind, Name: name, Args: a.args},
-		alloc.Out{Kind: alloc.Save, Args: []alloc.Operand{to, slot(in.Dst)}})
+	return append(a.out, alloc.Allocated{Kind: kind, Name: name, Args: a.args},
+		alloc.Allocated{Kind: alloc.Save, Args: []alloc.Operand{to, slot(in.Dst)}})
 }

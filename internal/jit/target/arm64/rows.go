@@ -40,12 +40,12 @@ func (g *generator) emit() {
 	rowStart, done := assembler.NewLabel(), assembler.NewLabel()
 	g.prologue()
 	assembler.Bind(rowStart)
-	g.out.write(g.rowCode.Out, g.mainPass.lanes)
+	g.out.write(g.rowCode.Insts, g.mainPass.lanes)
 	g.mainLoop()
 	g.restLoop()
 	g.rewindAccPointers()
 	if g.loop.Totals {
-		g.out.write(g.accFinishCode.Out, lane.FoldLanes)
+		g.out.write(g.accFinishCode.Insts, lane.FoldLanes)
 	}
 	counter := g.out.pointer(g.rowCounter())
 	emit("subs", counter, counter, asm.Imm(1))
@@ -97,7 +97,7 @@ func (g *generator) mainLoop() {
 	perTrip := g.mainPass.lanes * g.out.accSets // elements
 	rest := assembler.NewLabel()
 	// writeForAllSets writes a list for each set of accumulator registers, that is, for each pass of a trip.
-	writeForAllSets := func(list []alloc.Out) {
+	writeForAllSets := func(list []alloc.Allocated) {
 		for g.out.pass = range g.out.accSets {
 			g.out.write(list, g.mainPass.lanes)
 		}
@@ -106,32 +106,32 @@ func (g *generator) mainLoop() {
 	// Accumulators of totals are set before every row, even one without a trip; others are loaded before the first trip.
 	totals := g.loop.Totals
 	if totals && g.accsInRegisters {
-		writeForAllSets(g.accLoadCode.Out)
+		writeForAllSets(g.accLoadCode.Insts)
 	} else if totals {
-		g.out.write(g.accInitCode.Out, lane.FoldLanes)
+		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
 	}
 	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
 	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
 	emit("b.lt", rest)
 	if g.accsInRegisters && !totals {
-		writeForAllSets(g.accLoadCode.Out)
+		writeForAllSets(g.accLoadCode.Insts)
 	}
 	top := assembler.NewLabel()
 	assembler.Align(16)
 	assembler.Bind(top)
 	executedBefore := g.out.executedCount()
-	writeForAllSets(g.mainCode.Out)
+	writeForAllSets(g.mainCode.Insts)
 	g.advance(perTrip, withoutAccs)
 	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
 	emit("b.ge", top)
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, perTrip
 	g.work.Row -= g.work.Iteration // emit adds all instructions to Row
 	if g.accsInRegisters && !totals {
-		writeForAllSets(g.accStoreCode.Out)
+		writeForAllSets(g.accStoreCode.Insts)
 	}
 	assembler.Bind(rest)
 	if g.accsInRegisters && totals {
-		writeForAllSets(g.accStoreCode.Out)
+		writeForAllSets(g.accStoreCode.Insts)
 	}
 }
 
@@ -146,7 +146,7 @@ func (g *generator) restLoop() {
 		emit("b.lt", partial)
 		assembler.Bind(top)
 		executedBefore := g.out.executedCount()
-		g.out.write(g.restCode.Out, lanes)
+		g.out.write(g.restCode.Insts, lanes)
 		g.advance(lanes, withAccs)
 		emit("subs", regLeft, regLeft, asm.Imm(lanes))
 		emit("b.ge", top)
@@ -161,7 +161,7 @@ func (g *generator) restLoop() {
 		skip := assembler.NewLabel()
 		emit("tbz", regLeft, asm.Imm(bits.TrailingZeros(uint(elements))), skip)
 		executedBefore := g.out.executedCount()
-		g.out.write(g.restCode.Out, elements)
+		g.out.write(g.restCode.Insts, elements)
 		g.advance(elements, withAccs)
 		partialWork += g.out.executedCount() - executedBefore
 		assembler.Bind(skip)

@@ -11,7 +11,7 @@ var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have dtype d.
 func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
-	mem := alloc.Mem{Space: alloc.Advancing, Index: int(ptr), ElementBytes: uint8(d.Size()),
+	mem := alloc.Mem{Space: alloc.AlongRow, Index: int(ptr), ElementBytes: uint8(d.Size()),
 		Step: int32(s.Lanes * d.Size())}
 	if s.loop.Ptrs[ptr].Kind == lane.RowOperand {
 		mem.Space, mem.Step = alloc.PerRow, 0
@@ -105,7 +105,7 @@ func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.V
 		if laneType.DType == tensor.Bool {
 			v = s.op("neg", "16b", v)
 		}
-		if reload := s.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.Advancing {
+		if reload := s.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow {
 			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}),
 				Fold: noFold})
 		}

@@ -45,7 +45,7 @@ func (w *writer) countRepeats(since, n int) {
 
 // write writes the instructions of a list for a pass of `lanes` elements. Package alloc explains the instructions and
 // the spaces of their memory operands.
-func (w *writer) write(list []alloc.Out, lanes int) {
+func (w *writer) write(list []alloc.Allocated, lanes int) {
 	w.lanes = lanes
 	for k := range list {
 		w.writeInst(&list[k])
@@ -53,7 +53,7 @@ func (w *writer) write(list []alloc.Out, lanes int) {
 }
 
 // writeInst writes an instruction. Its name has the kinds of its operands, the destination first (see [Lists]).
-func (w *writer) writeInst(out *alloc.Out) {
+func (w *writer) writeInst(out *alloc.Allocated) {
 	switch out.Kind {
 	case alloc.Load:
 		w.load(out.Name, out.Args[0].Mem, w.register(out.Args[1]))

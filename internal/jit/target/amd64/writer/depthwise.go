@@ -20,8 +20,8 @@ func MaxByteResults(cpu machine.Features) int {
 // ByteDepthwise writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
 //
 // A result is one output pixel, with as many channels as a vector has bytes. Its int32 sums occupy four registers.
-// Register q has quarter q of the channels: those that are 4q to 4q+3 in each group of 16. Lane j of 128 bits has the
-// quarter's channels of group j. If the image has fewer channels, the last ones are padding.
+// Register q has quarter q of the channels: channels 4q to 4q+3 of each group of 16. The 128-bit lane j of a register
+// has the channels of group j. If the image has fewer channels, the last channels are padding.
 type ByteDepthwise struct {
 	Quantizer
 	spec   target.ByteDepthwise
@@ -73,13 +73,13 @@ func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
 	}
 }
 
-// Multiply adds the products of x and the weights to a sum.
-func (g *ByteDepthwise) Multiply(weights target.Addr, x, sum target.VReg) {
-	if g.spec.Words {
-		g.DotWords(weights, x, sum, g.temps[4])
+// Multiply adds the products of interleaved pixels and weights to a sum.
+func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
+	if g.spec.WordProducts {
+		g.DotWords(weights, pixels, sum, g.temps[4])
 		return
 	}
-	g.Emit("VPDPBUSD", Mem(weights), g.Vec(x), g.Vec(sum))
+	g.Emit("VPDPBUSD", Mem(weights), g.Vec(pixels), g.Vec(sum))
 }
 
 // loadPixel loads the pixel of a row into a register and, if spec.FlipSigns is set, flips the sign bits of its bytes.
@@ -117,8 +117,8 @@ func (g *ByteDepthwise) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) 
 //	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
 //	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
 //
-// For 16-bit products (spec.Words), there are only rows a and b, and the second step interleaves bytes with zeros.
-// Registers of temps are reused as soon as their contents were read.
+// With spec.WordProducts, there are only rows a and b, and the second step extends bytes to 16 bits by interleaving
+// them with zeros. Registers of temps are reused as soon as their contents were read.
 func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	registers := func(vecs ...asm.Vec) (list [4]target.VReg) {
 		for i, vec := range vecs {
@@ -131,7 +131,7 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 		temps[i] = g.Vec(reg)
 	}
 	lo01, hi01 := g.interleaveRows(g.loadPixel(pixels, 0, temps[0]), g.loadPixel(pixels, 1, temps[1]), temps[2], temps[0])
-	if g.spec.Words {
+	if g.spec.WordProducts {
 		zero := g.Vec(g.zero)
 		g.Emit("VPUNPCKLBW", zero, lo01, temps[1])
 		g.Emit("VPUNPCKHBW", zero, lo01, temps[2])
@@ -149,15 +149,15 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 
 // LoadScales prepares the scales of StoreResult. AVX-512 code loads them into registers of Interleave, which are free
 // while results are stored. AVX2 code reads them from memory.
-func (g *ByteDepthwise) LoadScales(at target.Addr) {
+func (g *ByteDepthwise) LoadScales(addr target.Addr) {
 	for q, temp := range []target.VReg{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
 		if g.NoEVEX {
-			g.scales[q] = at
+			g.scales[q] = addr
 		} else {
 			g.scales[q] = temp
-			g.Load(at, temp, false)
+			g.Load(addr, temp, false)
 		}
-		at.Disp += g.vectorBytes
+		addr.Disp += g.vectorBytes
 	}
 }
 
@@ -172,20 +172,20 @@ func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, to target.Addr) {
 		g.ToLevels(v, g.scales[q])
 	}
 	g.Pack(sums)
-	from, at := g.Vec(sums[0]), Mem(to)
+	from, addr := g.Vec(sums[0]), Mem(to)
 	switch {
 	case !g.NoEVEX:
-		g.Emit("VMOVDQU8", from, channelMask, at)
+		g.Emit("VMOVDQU8", from, channelMask, addr)
 	case g.spec.Channels == 0: // no padding
-		g.Emit("VMOVDQU", from, at)
+		g.Emit("VMOVDQU", from, addr)
 	default:
-		g.storePartial(from, at)
+		g.storePartial(from, addr)
 	}
 }
 
 // storeSums writes the sums of a result in the order of the channels: 128-bit lane j of quarters 0 to 3 has channels
 // 16j to 16j+15. With AVX-512, store i has lane i of all quarters. With AVX2, store i has lane i/2 of two quarters.
-func (g *ByteDepthwise) storeSums(sums [4]target.VReg, at asm.Mem) {
+func (g *ByteDepthwise) storeSums(sums [4]target.VReg, addr asm.Mem) {
 	var quarters, temps [4]asm.Vec
 	for i, sum := range sums {
 		quarters[i], temps[i] = g.Vec(sum), g.Vec(g.temps[i])
@@ -198,8 +198,8 @@ func (g *ByteDepthwise) storeSums(sums [4]target.VReg, at asm.Mem) {
 		}
 		for i := range 4 { // selects lanes 0 and 2 (0x88) or 1 and 3 (0xDD) of two registers
 			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), temps[2+i/2], temps[i/2], quarters[0])
-			g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), at)
-			at.Disp += 64
+			g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), addr)
+			addr.Disp += 64
 		}
 		return
 	}
@@ -213,28 +213,28 @@ func (g *ByteDepthwise) storeSums(sums [4]target.VReg, at asm.Mem) {
 		}
 		switch {
 		case channels == 8:
-			g.Emit("VMOVDQU", temps[0], at)
+			g.Emit("VMOVDQU", temps[0], addr)
 		case channels > 0:
 			mask := append(bytes.Repeat([]byte{0xFF}, 4*channels), make([]byte, 32-4*channels)...)
 			g.Emit("VMOVDQU", g.Constant(mask), temps[1])
-			g.Emit("VPMASKMOVD", temps[0], temps[1], at)
+			g.Emit("VPMASKMOVD", temps[0], temps[1], addr)
 		}
-		at.Disp += 32
+		addr.Disp += 32
 	}
 }
 
 // storePartial writes the first spec.Channels bytes of an AVX2 register.
-func (g *ByteDepthwise) storePartial(from asm.Vec, at asm.Mem) {
+func (g *ByteDepthwise) storePartial(from asm.Vec, addr asm.Mem) {
 	count, lane, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
 	if count >= 16 {
-		g.Emit("VMOVDQU", lane, at)
+		g.Emit("VMOVDQU", lane, addr)
 		g.Emit("VEXTRACTI128", asm.Imm(1), from, lane) // the high 16 bytes
-		count, at.Disp = count-16, at.Disp+16
+		count, addr.Disp = count-16, addr.Disp+16
 	}
 	if count >= 8 {
-		g.Emit("VMOVQ", lane, at)
+		g.Emit("VMOVQ", lane, addr)
 		g.Emit("VPEXTRQ", asm.Imm(1), lane, scratch) // the high 8 bytes
-		count, at.Disp = count-8, at.Disp+8
+		count, addr.Disp = count-8, addr.Disp+8
 	} else if count > 0 {
 		g.Emit("VMOVQ", lane, scratch)
 	}
@@ -242,8 +242,8 @@ func (g *ByteDepthwise) storePartial(from asm.Vec, at asm.Mem) {
 		if count&size == 0 {
 			continue
 		}
-		g.Emit(map[int]string{4: "MOVL", 2: "MOVW", 1: "MOVB"}[size], scratch, at)
-		at.Disp += int32(size)
+		g.Emit(map[int]string{4: "MOVL", 2: "MOVW", 1: "MOVB"}[size], scratch, addr)
+		addr.Disp += int32(size)
 		if size > 1 {
 			g.Emit("SHRQ", asm.Imm(8*size), scratch)
 		}

@@ -35,11 +35,11 @@ func (w *Writer) ClearTile(to Tile) { w.Emit("TILEZERO", to) }
 
 // LoadTile loads the rows of a tile register. The index register of the address has the distance between rows in bytes.
 // Without an index register, all rows are loaded from the same address.
-func (w *Writer) LoadTile(at target.Addr, to Tile) { w.Emit("TILELOADD", Mem(at), to) }
+func (w *Writer) LoadTile(addr target.Addr, to Tile) { w.Emit("TILELOADD", Mem(addr), to) }
 
 // StoreTile stores the rows of a tile register. The index register of the address has the distance between rows in
 // bytes.
-func (w *Writer) StoreTile(from Tile, at target.Addr) { w.Emit("TILESTORED", from, Mem(at)) }
+func (w *Writer) StoreTile(from Tile, addr target.Addr) { w.Emit("TILESTORED", from, Mem(addr)) }
 
 // DotTiles adds the product of x and y to sum. x has unsigned bytes, y signed bytes, and sum has int32. Row k of y has,
 // for each column, the four bytes by which bytes 4k to 4k+3 of a row of x are multiplied.

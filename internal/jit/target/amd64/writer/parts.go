@@ -32,50 +32,50 @@ func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.
 // `last` is its number of bytes, a constant or a register; otherwise last is nil. scratch is a free register. With
 // AVX-512, first must be a multiple of n, and the mask of SetLastBytes selects the bytes if n is 3 or last is not nil.
 // With AVX2, first must be even unless n is 1.
-func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, at target.Addr, last target.Int,
+func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr target.Addr, last target.Int,
 	temporary [2]target.GReg) {
 	if !q.NoEVEX {
-		q.storeParts512(int(from), int(scratch), first, n, Mem(at), last != nil)
+		q.storeParts512(int(from), int(scratch), first, n, Mem(addr), last != nil)
 		return
 	}
 	wholeParts := n
 	if last != nil {
 		wholeParts--
 	}
-	q.storeParts256(q.Vec(from), q.Vec(scratch), first, wholeParts, Mem(at))
+	q.storeParts256(q.Vec(from), q.Vec(scratch), first, wholeParts, Mem(addr))
 	if last != nil {
-		at.Disp += wholeParts * 8
+		addr.Disp += wholeParts * 8
 		q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, Reg(temporary[0]))
-		q.storeBytes(Reg(temporary[0]), Mem(at), last, Reg(temporary[1]))
+		q.storeBytes(Reg(temporary[0]), Mem(addr), last, Reg(temporary[1]))
 	}
 }
 
 // storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. If endOfRow is set or n is
 // 3, the store is masked by lastBytes.
-func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, endOfRow bool) {
+func (q *Quantizer) storeParts512(from, scratch, first, n int, addr asm.Mem, endOfRow bool) {
 	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n] // the register of n parts
 	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]             // for 3 and 4, first is 0
 	masked := n == 3 || endOfRow
 	if first > 0 {
 		if !masked {
-			q.Emit(name, asm.Imm(first/n), asm.Z(from), at)
+			q.Emit(name, asm.Imm(first/n), asm.Z(from), addr)
 			return
 		}
 		q.Emit(name, asm.Imm(first/n), asm.Z(from), sized(scratch))
 		from = scratch
 	}
 	if masked {
-		q.Emit("VMOVDQU8", sized(from), lastBytes, at)
+		q.Emit("VMOVDQU8", sized(from), lastBytes, addr)
 	} else {
-		q.Emit("VMOVDQU8", sized(from), at)
+		q.Emit("VMOVDQU8", sized(from), addr)
 	}
 }
 
 // storeParts256 stores parts first to first+n-1, of 8 bytes each. It stores the two parts of a half of the register
 // with one instruction, if both are stored.
-func (q *Quantizer) storeParts256(from, scratch asm.Vec, first, n int, at asm.Mem) {
+func (q *Quantizer) storeParts256(from, scratch asm.Vec, first, n int, addr asm.Mem) {
 	if n == 4 {
-		q.Emit("VMOVDQU", from, at)
+		q.Emit("VMOVDQU", from, addr)
 		return
 	}
 	for n > 0 {
@@ -86,15 +86,15 @@ func (q *Quantizer) storeParts256(from, scratch asm.Vec, first, n int, at asm.Me
 		}
 		switch {
 		case n >= 2 && first%2 == 0:
-			q.Emit("VMOVDQU", half, at)
-			first, n, at.Disp = first+2, n-2, at.Disp+16
+			q.Emit("VMOVDQU", half, addr)
+			first, n, addr.Disp = first+2, n-2, addr.Disp+16
 			continue
 		case first%2 == 1:
-			q.Emit("VMOVHPS", half, at)
+			q.Emit("VMOVHPS", half, addr)
 		default:
-			q.Emit("VMOVQ", half, at)
+			q.Emit("VMOVQ", half, addr)
 		}
-		first, n, at.Disp = first+1, n-1, at.Disp+8
+		first, n, addr.Disp = first+1, n-1, addr.Disp+8
 	}
 }
 
@@ -114,18 +114,18 @@ func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
 
 // storeBytes stores the first `count` bytes of a general register, in pieces of 8, 4, 2 and 1 bytes: those that are set
 // as bits in count. If count is not a constant, the code tests these bits.
-func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, count target.Int, temporary asm.Reg) {
+func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count target.Int, temporary asm.Reg) {
 	constant, isConstant := count.(target.Imm)
 	if !isConstant {
-		q.Emit("LEAQ", at, temporary)
-		at = asm.Mem{Base: temporary}
+		q.Emit("LEAQ", addr, temporary)
+		addr = asm.Mem{Base: temporary}
 	}
 	for _, size := range []int{8, 4, 2, 1} {
 		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[size]
 		if isConstant {
 			if int(constant)&size != 0 {
-				q.Emit(name, from, at)
-				at.Disp += int32(size)
+				q.Emit(name, from, addr)
+				addr.Disp += int32(size)
 				q.dropBytes(from, size)
 			}
 			continue
@@ -133,7 +133,7 @@ func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, count target.Int, tempo
 		skip := q.Assembler.NewLabel()
 		q.Emit("TESTL", asm.Imm(size), intOperand(count))
 		q.Emit("JEQ", skip)
-		q.Emit(name, from, at)
+		q.Emit(name, from, addr)
 		q.Emit("ADDQ", asm.Imm(size), temporary)
 		q.dropBytes(from, size)
 		q.Assembler.Bind(skip)

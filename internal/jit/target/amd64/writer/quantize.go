@@ -154,8 +154,8 @@ func (q *Quantizer) BeginColumns(mask target.ArgsWord, scales target.GReg) {
 // mask at the address out. It uses registers 0 to 3.
 func (q *Quantizer) ConvertColumns(sums, out target.GReg, order target.VReg) {
 	for k := range target.VReg(4) {
-		at := asm.Mem{Base: Reg(sums), Disp: 64 * int32(k)}
-		q.Emit("VCVTDQ2PS", at, (quarterMask + asm.Mask(k)).Zero(), q.Vec(k))
+		addr := asm.Mem{Base: Reg(sums), Disp: 64 * int32(k)}
+		q.Emit("VCVTDQ2PS", addr, (quarterMask + asm.Mask(k)).Zero(), q.Vec(k))
 		q.ToLevels(k, quarterScales+k)
 	}
 	q.Pack([4]target.VReg{0, 1, 2, 3})

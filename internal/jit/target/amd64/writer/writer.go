@@ -61,10 +61,10 @@ func Reg(g target.GReg) asm.Reg {
 // callers.
 //
 //go:noinline
-func Mem(at target.Addr) asm.Mem {
-	mem := asm.Mem{Base: Reg(at.Base), Disp: int32(at.Disp)}
-	if at.Scale > 0 {
-		mem.Index, mem.Scale = Reg(at.Index), at.Scale
+func Mem(addr target.Addr) asm.Mem {
+	mem := asm.Mem{Base: Reg(addr.Base), Disp: int32(addr.Disp)}
+	if addr.Scale > 0 {
+		mem.Index, mem.Scale = Reg(addr.Index), addr.Scale
 	}
 	return mem
 }
@@ -140,14 +140,14 @@ func (w *Writer) Add(from, to target.Int) { w.Emit("ADDQ", intOperand(from), int
 func (w *Writer) Sub(from target.Int, to target.GReg) { w.Emit("SUBQ", intOperand(from), Reg(to)) }
 
 // Lea implements [target.Writer].
-func (w *Writer) Lea(at target.Addr, to target.GReg) { w.Emit("LEAQ", Mem(at), Reg(to)) }
+func (w *Writer) Lea(addr target.Addr, to target.GReg) { w.Emit("LEAQ", Mem(addr), Reg(to)) }
 
 // AlignDown implements [target.Writer].
 func (w *Writer) AlignDown(bytes int, to target.GReg) { w.Emit("ANDQ", asm.Imm(-bytes), Reg(to)) }
 
 // Prefetch implements [target.Writer].
-func (w *Writer) Prefetch(level int, at target.Addr) {
-	w.Emit([]string{"PREFETCHT0", "PREFETCHT1"}[level-1], Mem(at))
+func (w *Writer) Prefetch(level int, addr target.Addr) {
+	w.Emit([]string{"PREFETCHT0", "PREFETCHT1"}[level-1], Mem(addr))
 }
 
 // NewLabel implements [target.Writer].
@@ -231,19 +231,21 @@ func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]targe
 }
 
 // Load implements [target.Writer].
-func (w *Writer) Load(at target.Addr, to target.VReg, partial bool) {
+func (w *Writer) Load(addr target.Addr, to target.VReg, partial bool) {
 	switch {
 	case !partial:
-		w.Emit(w.withSizeLetter("VMOVUP"), Mem(at), w.Vec(to))
+		w.Emit(w.withSizeLetter("VMOVUP"), Mem(addr), w.Vec(to))
 	case w.NoEVEX:
-		w.Emit(w.withSizeLetter("VMASKMOVP"), Mem(at), w.mask, w.Vec(to))
+		w.Emit(w.withSizeLetter("VMASKMOVP"), Mem(addr), w.mask, w.Vec(to))
 	default:
-		w.Emit(w.withSizeLetter("VMOVUP"), Mem(at), asm.K1.Zero(), w.Vec(to))
+		w.Emit(w.withSizeLetter("VMOVUP"), Mem(addr), asm.K1.Zero(), w.Vec(to))
 	}
 }
 
 // LoadBytes implements [target.Writer].
-func (w *Writer) LoadBytes(at target.Addr, to target.VReg) { w.Emit("VPMOVSXBD", Mem(at), w.Vec(to)) }
+func (w *Writer) LoadBytes(addr target.Addr, to target.VReg) {
+	w.Emit("VPMOVSXBD", Mem(addr), w.Vec(to))
+}
 
 // ShiftLeft implements [target.Writer].
 func (w *Writer) ShiftLeft(n int, x, to target.VReg) {
@@ -256,20 +258,20 @@ func (w *Writer) ShiftRight(n int, x, to target.VReg) {
 }
 
 // Store implements [target.Writer].
-func (w *Writer) Store(from target.VReg, at target.Addr, partial bool) {
+func (w *Writer) Store(from target.VReg, addr target.Addr, partial bool) {
 	switch {
 	case !partial:
-		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), Mem(at))
+		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), Mem(addr))
 	case w.NoEVEX:
-		w.Emit(w.withSizeLetter("VMASKMOVP"), w.Vec(from), w.mask, Mem(at))
+		w.Emit(w.withSizeLetter("VMASKMOVP"), w.Vec(from), w.mask, Mem(addr))
 	default:
-		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), asm.K1, Mem(at))
+		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), asm.K1, Mem(addr))
 	}
 }
 
 // Broadcast implements [target.Writer].
-func (w *Writer) Broadcast(at target.Addr, to target.VReg) {
-	w.Emit(w.withSizeLetter("VBROADCASTS"), Mem(at), w.Vec(to))
+func (w *Writer) Broadcast(addr target.Addr, to target.VReg) {
+	w.Emit(w.withSizeLetter("VBROADCASTS"), Mem(addr), w.Vec(to))
 }
 
 // BroadcastNumber implements [target.Writer].
@@ -329,7 +331,7 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 
 // LoadElements implements [target.Writer]. It broadcasts one element; amd64 permits no more (see
 // [target.ElementsPerVector]).
-func (w *Writer) LoadElements(at target.Addr, _ int, to target.VReg) { w.Broadcast(at, to) }
+func (w *Writer) LoadElements(addr target.Addr, _ int, to target.VReg) { w.Broadcast(addr, to) }
 
 // FMAElement implements [target.Writer].
 func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
@@ -345,8 +347,8 @@ func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
 }
 
 // BroadcastInteger loads 32 bits into all lanes.
-func (w *Writer) BroadcastInteger(at target.Addr, to target.VReg) {
-	w.Emit("VPBROADCASTD", Mem(at), w.Vec(to))
+func (w *Writer) BroadcastInteger(addr target.Addr, to target.VReg) {
+	w.Emit("VPBROADCASTD", Mem(addr), w.Vec(to))
 }
 
 // DotWords adds to each 32-bit lane of sum the dot product of the two 16-bit words in that lane of x with those of y.
@@ -363,8 +365,8 @@ func (w *Writer) AddIntegers(x, sum target.VReg) { w.Emit("VPADDD", w.Vec(x), w.
 func (w *Writer) ToFloats(v target.VReg) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v)) }
 
 // FMABroadcast implements [target.Writer].
-func (w *Writer) FMABroadcast(at target.Addr, y, sum target.VReg) {
-	m := Mem(at)
+func (w *Writer) FMABroadcast(addr target.Addr, y, sum target.VReg) {
+	m := Mem(addr)
 	m.Broadcast = true
 	w.Emit(w.withSizeLetter("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
 }
@@ -403,12 +405,12 @@ func (w *Writer) AddToIndices(n int, permutation target.VReg) {
 }
 
 // Permute implements [target.Writer].
-func (w *Writer) Permute(at target.Addr, permutation, to target.VReg) {
+func (w *Writer) Permute(addr target.Addr, permutation, to target.VReg) {
 	if w.vectorBytes > 16 {
-		w.Emit("VPERMPS", Mem(at), w.Vec(permutation), w.Vec(to))
+		w.Emit("VPERMPS", Mem(addr), w.Vec(permutation), w.Vec(to))
 		return
 	}
-	w.Emit("VMOVUPS", Mem(at), w.Vec(to))
+	w.Emit("VMOVUPS", Mem(addr), w.Vec(to))
 	w.Emit("VPERMILPS", w.Vec(permutation), w.Vec(to), w.Vec(to))
 }
 

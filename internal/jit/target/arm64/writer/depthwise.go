@@ -85,8 +85,8 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	return [4]target.VReg{temp(1), temp(3), temp(4), temp(5)}
 }
 
-// Multiply adds the products of x and the weights to a sum.
-func (g *ByteDepthwise) Multiply(weights target.Addr, x, sum target.VReg) {
+// Multiply adds the products of interleaved pixels and weights to a sum.
+func (g *ByteDepthwise) Multiply(weights target.Addr, pixels, sum target.VReg) {
 	weightReg := firstWeight + target.VReg(g.nextWeight%weightRegs)
 	g.nextWeight++
 	g.Load(weights, weightReg, false)
@@ -94,33 +94,33 @@ func (g *ByteDepthwise) Multiply(weights target.Addr, x, sum target.VReg) {
 	if g.spec.SignedIn {
 		name = "sdot"
 	}
-	g.Emit(name, asm.V(int(sum), asm.S), byteVec(x), byteVec(weightReg))
+	g.Emit(name, asm.V(int(sum), asm.S), byteVec(pixels), byteVec(weightReg))
 }
 
 // LoadScales loads the scales of StoreResult.
-func (g *ByteDepthwise) LoadScales(at target.Addr) {
+func (g *ByteDepthwise) LoadScales(addr target.Addr) {
 	for q := range target.VReg(4) {
-		g.Load(at, firstTemp+q, false)
-		at.Disp += 16
+		g.Load(addr, firstTemp+q, false)
+		addr.Disp += 16
 	}
 }
 
 // StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
-func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, at target.Addr) {
+func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, addr target.Addr) {
 	channels := 16
 	if g.spec.Channels > 0 {
 		channels = g.spec.Channels
 	}
 	for q, v := range sums {
 		if g.spec.Sums {
-			g.StoreBytes(v, at, min(max(channels-4*q, 0), 4)*4)
-			at.Disp += 16
+			g.StoreBytes(v, addr, min(max(channels-4*q, 0), 4)*4)
+			addr.Disp += 16
 		} else {
 			g.Quantize(v, firstTemp+target.VReg(q), zeroPoint)
 		}
 	}
 	if !g.spec.Sums {
 		g.PackBytes(sums[:], g.spec.Signed)
-		g.StoreBytes(sums[0], at, channels)
+		g.StoreBytes(sums[0], addr, channels)
 	}
 }

@@ -161,47 +161,47 @@ func (w *Writer) Sub(from target.Int, to target.GReg) {
 
 // addIndex returns a register with Base + Index*Scale of an address: the base itself if there is no index, otherwise
 // to.
-func (w *Writer) addIndex(at target.Addr, to asm.Reg) asm.Reg {
-	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[at.Scale]
+func (w *Writer) addIndex(addr target.Addr, to asm.Reg) asm.Reg {
+	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[addr.Scale]
 	switch {
-	case at.Scale == 0:
-		return reg(at.Base)
+	case addr.Scale == 0:
+		return reg(addr.Base)
 	case shift == 0:
-		w.Emit("add", to, reg(at.Base), reg(at.Index))
+		w.Emit("add", to, reg(addr.Base), reg(addr.Index))
 	default:
-		w.Emit("add", to, reg(at.Base), reg(at.Index), shift)
+		w.Emit("add", to, reg(addr.Base), reg(addr.Index), shift)
 	}
 	return to
 }
 
 // mem returns an address for an access of a size in bytes. If an instruction cannot encode the address, mem writes
 // code that computes it.
-func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
-	if at.Scale == 1 && at.Disp == 0 {
-		return asm.Indexed(reg(at.Base), reg(at.Index))
+func (w *Writer) mem(addr target.Addr, bytes int) asm.Mem {
+	if addr.Scale == 1 && addr.Disp == 0 {
+		return asm.Indexed(reg(addr.Base), reg(addr.Index))
 	}
 	// A displacement is a signed number of 9 bits, or an unsigned number of 12 bits that counts access sizes.
-	if at.Disp >= -256 && at.Disp < 256 || at.Disp >= 0 && at.Disp%bytes == 0 && at.Disp/bytes < 1<<12 {
-		return asm.Mem{Base: w.addIndex(at, addressTemp), Offset: at.Disp}
+	if addr.Disp >= -256 && addr.Disp < 256 || addr.Disp >= 0 && addr.Disp%bytes == 0 && addr.Disp/bytes < 1<<12 {
+		return asm.Mem{Base: w.addIndex(addr, addressTemp), Offset: addr.Disp}
 	}
-	return w.baseOnly(at)
+	return w.baseOnly(addr)
 }
 
 // baseOnly returns an address that is a base register alone. It writes code that adds the index and the
 // displacement.
-func (w *Writer) baseOnly(at target.Addr) asm.Mem {
-	base := w.addIndex(at, addressTemp)
-	if at.Disp != 0 {
-		w.addConstant(base, int64(at.Disp), addressTemp, "")
+func (w *Writer) baseOnly(addr target.Addr) asm.Mem {
+	base := w.addIndex(addr, addressTemp)
+	if addr.Disp != 0 {
+		w.addConstant(base, int64(addr.Disp), addressTemp, "")
 		base = addressTemp
 	}
 	return asm.Mem{Base: base}
 }
 
 // Lea implements [target.Writer].
-func (w *Writer) Lea(at target.Addr, to target.GReg) {
-	if base := w.addIndex(at, reg(to)); base != reg(to) || at.Disp != 0 {
-		w.addConstant(base, int64(at.Disp), reg(to), "")
+func (w *Writer) Lea(addr target.Addr, to target.GReg) {
+	if base := w.addIndex(addr, reg(to)); base != reg(to) || addr.Disp != 0 {
+		w.addConstant(base, int64(addr.Disp), reg(to), "")
 	}
 }
 
@@ -211,10 +211,10 @@ func (w *Writer) AlignDown(bytes int, to target.GReg) {
 }
 
 // Prefetch implements [target.Writer].
-func (w *Writer) Prefetch(level int, at target.Addr) {
-	mem := w.mem(at, 8) // prfm has only displacements that are multiples of 8
+func (w *Writer) Prefetch(level int, addr target.Addr) {
+	mem := w.mem(addr, 8) // prfm has only displacements that are multiples of 8
 	if mem.HasIndex || mem.Offset%8 != 0 || mem.Offset < 0 {
-		mem = w.baseOnly(at)
+		mem = w.baseOnly(addr)
 	}
 	w.Emit("prfm", asm.Imm(2*(level-1)), mem) // 0 is PLDL1KEEP, and 2 is PLDL2KEEP
 }
@@ -245,8 +245,8 @@ func (w *Writer) CompareJump(x target.GReg, y target.Int, cond target.Cond, labe
 func (w *Writer) AddJump(n int64, to target.Int, cond target.Cond, label target.Label) {
 	x := w.intRegister(to)
 	w.addConstant(x, n, x, "s")
-	if at, ok := to.(target.ArgsWord); ok {
-		w.Emit("str", x, word(at))
+	if counterWord, ok := to.(target.ArgsWord); ok {
+		w.Emit("str", x, word(counterWord))
 	}
 	w.Emit(branchNames[cond], asm.Label(label))
 }
@@ -274,18 +274,18 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
 // accessPieces loads or stores the first count bytes of a vector: 16 bytes at once, fewer bytes in pieces of
 // 8, 4, 2 and 1 bytes. name is the instruction for a piece of at least 4 bytes at the start of the register,
 // and laneName the instruction for other pieces.
-func (w *Writer) accessPieces(name, laneName string, vector target.VReg, at target.Addr, count int) {
+func (w *Writer) accessPieces(name, laneName string, vector target.VReg, addr target.Addr, count int) {
 	for size, done := 16, 0; done < count; size /= 2 {
 		if count&size == 0 {
 			continue
 		}
 		if done == 0 && size >= 4 {
-			w.Emit(name, lowBytes(vector, size), w.mem(at, size))
+			w.Emit(name, lowBytes(vector, size), w.mem(addr, size))
 		} else {
 			elem := asm.Elem(bits.TrailingZeros(uint(size)))
-			w.Emit(laneName, asm.List{First: asm.V(int(vector), elem), Count: 1, Lane: done / size}, w.baseOnly(at))
+			w.Emit(laneName, asm.List{First: asm.V(int(vector), elem), Count: 1, Lane: done / size}, w.baseOnly(addr))
 		}
-		done, at.Disp = done+size, at.Disp+size
+		done, addr.Disp = done+size, addr.Disp+size
 	}
 }
 
@@ -298,13 +298,13 @@ func (w *Writer) vectorBytes(partial bool) int {
 }
 
 // Load implements [target.Writer].
-func (w *Writer) Load(at target.Addr, to target.VReg, partial bool) {
-	w.accessPieces("ldr", "ld1", to, at, w.vectorBytes(partial))
+func (w *Writer) Load(addr target.Addr, to target.VReg, partial bool) {
+	w.accessPieces("ldr", "ld1", to, addr, w.vectorBytes(partial))
 }
 
 // LoadBytes implements [target.Writer].
-func (w *Writer) LoadBytes(at target.Addr, to target.VReg) {
-	w.Emit("ldr", lowBytes(to, 4), w.mem(at, 4))
+func (w *Writer) LoadBytes(addr target.Addr, to target.VReg) {
+	w.Emit("ldr", lowBytes(to, 4), w.mem(addr, 4))
 	w.Emit("sshll", asm.V(int(to), asm.H), asm.V(int(to), asm.B).Low(), asm.Imm(0))
 	w.Emit("sshll", w.vec(to), asm.V(int(to), asm.H).Low(), asm.Imm(0))
 }
@@ -318,18 +318,18 @@ func (w *Writer) ShiftRight(n int, x, to target.VReg) {
 }
 
 // Store implements [target.Writer].
-func (w *Writer) Store(from target.VReg, at target.Addr, partial bool) {
-	w.StoreBytes(from, at, w.vectorBytes(partial))
+func (w *Writer) Store(from target.VReg, addr target.Addr, partial bool) {
+	w.StoreBytes(from, addr, w.vectorBytes(partial))
 }
 
 // StoreBytes stores the first n bytes of a vector, 1 to 16.
-func (w *Writer) StoreBytes(from target.VReg, at target.Addr, n int) {
-	w.accessPieces("str", "st1", from, at, n)
+func (w *Writer) StoreBytes(from target.VReg, addr target.Addr, n int) {
+	w.accessPieces("str", "st1", from, addr, n)
 }
 
 // Broadcast implements [target.Writer].
-func (w *Writer) Broadcast(at target.Addr, to target.VReg) {
-	w.Emit("ld1r", asm.Regs(w.vec(to), 1), w.baseOnly(at))
+func (w *Writer) Broadcast(addr target.Addr, to target.VReg) {
+	w.Emit("ld1r", asm.Regs(w.vec(to), 1), w.baseOnly(addr))
 }
 
 // BroadcastNumber implements [target.Writer].
@@ -346,8 +346,8 @@ func (w *Writer) Clear(to target.VReg) { w.Emit("movi", asm.V(int(to), asm.D), a
 
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
-	if at, ok := to.(target.Addr); ok {
-		w.Store(from.(target.VReg), at, false)
+	if addr, ok := to.(target.Addr); ok {
+		w.Store(from.(target.VReg), addr, false)
 		return
 	}
 	toReg := to.(target.VReg)
@@ -361,8 +361,8 @@ func (w *Writer) Copy(from, to target.Source) {
 
 // loadSource loads a vector that is not in a register.
 func (w *Writer) loadSource(x target.Source, to target.VReg) {
-	if at, ok := x.(target.Addr); ok {
-		w.Load(at, to, false)
+	if addr, ok := x.(target.Addr); ok {
+		w.Load(addr, to, false)
 		return
 	}
 	data := []byte(x.(target.Constant))
@@ -419,9 +419,9 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 }
 
 // LoadElements implements [target.Writer].
-func (w *Writer) LoadElements(at target.Addr, n int, to target.VReg) {
+func (w *Writer) LoadElements(addr target.Addr, n int, to target.VReg) {
 	bytes := n * w.elem.Bytes()
-	w.Emit("ldr", lowBytes(to, bytes), w.mem(at, bytes))
+	w.Emit("ldr", lowBytes(to, bytes), w.mem(addr, bytes))
 }
 
 // FMAElement implements [target.Writer].
@@ -481,8 +481,8 @@ func (w *Writer) AddToIndices(n int, permutation target.VReg) {
 }
 
 // Permute implements [target.Writer].
-func (w *Writer) Permute(at target.Addr, permutation, to target.VReg) {
-	w.Load(at, to, false)
+func (w *Writer) Permute(addr target.Addr, permutation, to target.VReg) {
+	w.Load(addr, to, false)
 	x := asm.V(int(to), asm.B)
 	w.Emit("tbl", x, asm.Regs(x, 1), asm.V(int(permutation), asm.B))
 }
