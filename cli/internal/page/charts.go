@@ -137,25 +137,27 @@ func (c *Scatter) draw() string {
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// pointName draws the name of a point next to it, unless the name would hide one of the taken positions. It returns the
-// taken positions, including those of the name.
+// pointName draws the name of a point beside it, slightly lower or higher if necessary. The name is left out if it would
+// hide one of the taken positions or the labels of the y axis. The result is the taken positions, including the name's.
 func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 	width := charWidth * float64(utf8.RuneCountInString(p.Name))
 	sides := []float64{p.X + 8, p.X - 8 - width}
 	if p.X > (plotLeft+plotRight)/2 {
 		slices.Reverse(sides)
 	}
-	for _, left := range sides {
-		if left+width > chartWidth || slices.ContainsFunc(taken, func(position [2]float64) bool {
-			return position[0] > left-5 && position[0] < left+width+5 && math.Abs(position[1]-p.Y) < 11
-		}) {
-			continue
+	for _, y := range []float64{p.Y, p.Y + 6, p.Y - 6} {
+		for _, left := range sides {
+			if left < plotLeft || left+width > chartWidth || slices.ContainsFunc(taken, func(position [2]float64) bool {
+				return position[0] > left-5 && position[0] < left+width+5 && math.Abs(position[1]-y) < 11
+			}) {
+				continue
+			}
+			d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, y+4, Escape(p.Name))
+			for offset := 0.0; offset <= width; offset += charWidth {
+				taken = append(taken, [2]float64{left + offset, y})
+			}
+			return taken
 		}
-		d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, p.Y+4, Escape(p.Name))
-		for offset := 0.0; offset <= width; offset += charWidth {
-			taken = append(taken, [2]float64{left + offset, p.Y})
-		}
-		break
 	}
 	return taken
 }
@@ -170,7 +172,7 @@ func (d *drawing) line(l *Line, x, y *scale) {
 			continue
 		}
 		if path == "" {
-			d.add(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom-4), Escape(l.Label))
+			d.add(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom+2), Escape(l.Label))
 		}
 		path += command + coordinates(px, py)
 		command = "L"

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -135,7 +137,7 @@ func TestShorten(t *testing.T) {
 	assert.Equal(t, "/l…conv2", shorten("/layer1/layer1.0/conv2", 8)) // the end distinguishes
 }
 
-// A name is on the side of its point where it hides no other point, or nowhere.
+// A name is beside its point where it hides no other point, or nowhere.
 func TestNamesHideNoPoint(t *testing.T) {
 	near := func(names ...string) string {
 		c := &Scatter{}
@@ -148,4 +150,14 @@ func TestNamesHideNoPoint(t *testing.T) {
 	assert.Contains(t, near("alone"), ">alone</text>")
 	assert.Contains(t, near("", "right"), ">right</text>")
 	assert.NotContains(t, near("", "hidden", ""), ">hidden</text>")
+
+	// At the left edge, both names are right of their points, one lower than the other.
+	stacked := (&Scatter{Points: []Point{{X: 2, Y: 50, Name: "upper"}, {X: 0, Y: 47, Name: "lower"}, {X: 100, Y: 100}}}).draw()
+	assert.Contains(t, stacked, ">upper</text>")
+	assert.Contains(t, stacked, ">lower</text>")
+	for _, match := range regexp.MustCompile(`x="([\d.]+)" y="[\d.]+">(?:upper|lower)<`).FindAllStringSubmatch(stacked, -1) {
+		x, err := strconv.ParseFloat(match[1], 64)
+		require.NoError(t, err)
+		assert.Greater(t, x, float64(plotLeft))
+	}
 }
