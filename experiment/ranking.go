@@ -18,7 +18,7 @@ import (
 // test procedure).
 type Ranking struct {
 	Text     string     `json:"text" doc:"The verdict in words."`
-	Fastest  []string   `json:"fastest" doc:"The candidate with the least median time, and those without a significant difference from it, by time."`
+	Fastest  []string   `json:"fastest" doc:"The candidates than which no other is significantly faster, by time."`
 	SamePlan [][]string `json:"same_plan" doc:"The groups of candidates with equal plans."`
 	Pairs    []Pair     `json:"pairs" doc:"All pairs of different plans, each plan by its first candidate."`
 	// FewestRuns is exact: see runsToDiffer.
@@ -65,14 +65,17 @@ func (c *Comparison) setVerdict(all []*contender, s *session) {
 	r.Text = c.verdictText()
 }
 
-// fastest returns the names of the fastest contenders, sorted by median. These are the contender with the least median,
-// and the contenders without a significant difference from it.
+// fastest returns the names of the fastest contenders, sorted by median. These are the contenders than which no other
+// is significantly faster.
 func (r *Ranking) fastest(all []*contender) []string {
 	byTime := slices.Clone(all)
 	sorted.Func(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
 	names := []string{}
-	for _, c := range byTime {
-		if p := r.pair(byTime[0].measuredAs().name, c.measuredAs().name); p == nil || !p.Significant {
+	for i, c := range byTime {
+		if !slices.ContainsFunc(byTime[:i], func(faster *contender) bool {
+			p := r.pair(faster.measuredAs().name, c.measuredAs().name)
+			return p != nil && p.Significant
+		}) {
 			names = append(names, c.name)
 		}
 	}

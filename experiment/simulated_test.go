@@ -161,6 +161,17 @@ func TestVerdictWords(t *testing.T) {
 		`long \(p < 0.001\); s[23] takes 2.0 times as long \(p < 0.001\); no significant difference between s[23] and s[23]; `+
 		`\d+ runs of each would find a difference of 2%$`, c.Verdict.Text)
 	assert.ElementsMatch(t, []string{"s0", "s1"}, c.Verdict.Fastest)
+	// Turns of s0 vary so much that its least median proves nothing, while s2 is slower than s1.
+	turns := [][]float64{{1, 1, 1, 1, 30, 30, 30}, {2, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6}, {4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6}}
+	noisy := &Comparison{}
+	s := &session{load: &loadMeter{}}
+	for i, list := range turns {
+		s.contenders = append(s.contenders, &contender{name: fmt.Sprint("s", i), times: list, turns: list})
+		noisy.Rows = append(noisy.Rows, Measurement{Name: fmt.Sprint("s", i), Spread: SpreadOf(list)})
+	}
+	noisy.setVerdict(s.contenders, s)
+	assert.Equal(t, []string{"s0", "s1"}, noisy.Verdict.Fastest)
+	assert.Contains(t, noisy.Verdict.Text, "; s2 is 87% slower than s1 (p < 0.01); no significant difference between s0 and s2; ")
 	wild := simulate(t, noiseSources["heavy tails"](seeded(3)), Options{Runs: 12}, 10, 10)
 	wild.Verdict.RunsFor2Percent = nil
 	assert.Regexp(t, `; times vary too much to estimate the number of runs that would find a difference of 2%$`,

@@ -28,10 +28,20 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !isFastest(p) })
 	list := []string{fastestText(fastest, len(plans), len(c.Rows))}
 	for _, p := range plans {
-		if !isFastest(p) {
-			pair := c.Verdict.pair(plans[0].name, p.name)
-			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slowdownText(plans[0].ns), pValueBound(pair.PHolm)))
+		if isFastest(p) {
+			continue
 		}
+		// A noisy plan may have the least median without a significant difference from p.
+		faster := slices.IndexFunc(plans, func(f planTime) bool { return c.Verdict.pair(f.name, p.name).Significant })
+		than := ""
+		if faster > 0 {
+			than = " than " + plans[faster].name
+			if p.ns >= 1.995*plans[faster].ns {
+				than = " as " + plans[faster].name
+			}
+		}
+		list = append(list, fmt.Sprintf("%s %s%s (p %s)", p.title, p.slowdownText(plans[faster].ns), than,
+			pValueBound(c.Verdict.pair(plans[faster].name, p.name).PHolm)))
 	}
 	return append(list, c.unresolved(plans)...)
 }

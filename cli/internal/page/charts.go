@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -111,8 +112,9 @@ func (c *Scatter) draw() string {
 	d := &drawing{}
 	d.xAxis(&x, plotTop, plotBottom)
 	d.yAxis(&y, plotLeft, plotRight)
+	labels := ""
 	for _, l := range c.Lines {
-		d.line(&l, &x, &y)
+		labels += d.line(&l, &x, &y)
 	}
 	points := slices.Clone(c.Points)
 	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
@@ -129,6 +131,7 @@ func (c *Scatter) draw() string {
 		p.X, p.Y = px, py
 		drawn = append(drawn, p)
 	}
+	d.add("%s", labels)
 	for _, p := range drawn {
 		if p.Name != "" {
 			taken = d.pointName(&p, taken)
@@ -162,8 +165,8 @@ func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 	return taken
 }
 
-// line draws a polyline, with the label at its first point.
-func (d *drawing) line(l *Line, x, y *scale) {
+// line draws a polyline, and returns its label, to be drawn at its first point above the points of the chart.
+func (d *drawing) line(l *Line, x, y *scale) (label string) {
 	path, command := "", "M"
 	for _, p := range l.Points {
 		px, okX := x.coordinate(p[0])
@@ -172,12 +175,13 @@ func (d *drawing) line(l *Line, x, y *scale) {
 			continue
 		}
 		if path == "" {
-			d.add(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom+2), Escape(l.Label))
+			label = fmt.Sprintf(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom+2), Escape(l.Label))
 		}
 		path += command + coordinates(px, py)
 		command = "L"
 	}
 	d.add(`<g class="c1"><path class="guide" stroke-dasharray="6 4" d="%s"/></g>`, path)
+	return label
 }
 
 // legend draws the names of groups below a chart and returns the height that it needs.
