@@ -82,7 +82,7 @@ func parallelRuns(o *Options) int {
 // called when the outputs are no longer used.
 func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.Entry, release func(), err error) {
 	defer catchPanic(&err)
-	in, err := batching.Join(runs)
+	in, err := m.rows.Join(runs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,8 +98,10 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.En
 		parts = append(parts, entries)
 	}
 	return parts, func() {
-		for _, t := range out {
-			t.Release()
+		for _, tensors := range []map[string]*tensor.Tensor{out, in} {
+			for _, t := range tensors {
+				t.Release()
+			}
 		}
 	}, nil
 }

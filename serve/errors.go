@@ -84,7 +84,10 @@ func (m *model) decode(header http.Header, body []byte) (r *request, err error) 
 // context of the request.
 func bodyError(ctx context.Context, err error) error {
 	var tooLarge *http.MaxBytesError
+	var memoryErr *tensor.MemoryError
 	switch {
+	case errors.As(err, &memoryErr):
+		return &statusError{http.StatusServiceUnavailable, err}
 	case errors.As(err, &tooLarge):
 		return statusErrorf(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", tooLarge.Limit)
 	case ctx.Err() != nil:

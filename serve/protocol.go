@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/numerals"
@@ -91,8 +92,8 @@ func (p port) datatype() string {
 	return datatypes[p.dtype]
 }
 
-// decodeRequest decodes the body of an inference request. The tensors do not share memory with body. Their total size
-// is at most proportional to the size of body.
+// decodeRequest decodes the body of an inference request. The tensors may share memory with body. Their total size is
+// at most proportional to the size of body.
 func (m *model) decodeRequest(header http.Header, body []byte) (*request, error) {
 	var binaryData []byte
 	if text := header.Get(headerLength); text != "" {
@@ -243,7 +244,8 @@ func (p port) checkShape(shape []int) (count int, err error) {
 }
 
 // decodeBytes decodes the data of the binary extension: little-endian elements in row-major order. The four bytes
-// before each string have its length. count is the number of elements of the shape.
+// before each string have its length. count is the number of elements of the shape. The tensor shares memory with data
+// if data is aligned.
 func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, error) {
 	if p.isText() {
 		var list []string
@@ -268,9 +270,13 @@ func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, 
 			return nil, fmt.Errorf("element %d is %d, want 0 or 1", i, data[i])
 		}
 	}
-	t := tensor.Empty(tensor.New(p.dtype, shape...))
+	swapBytes(data, p.dtype.Size())
+	meta := tensor.New(p.dtype, shape...)
+	if uintptr(unsafe.Pointer(unsafe.SliceData(data)))%uintptr(p.dtype.Size()) == 0 {
+		return tensor.Over(meta, tensor.StorageOf(data))
+	}
+	t := tensor.Empty(meta)
 	copy(t.Storage().Bytes(), data)
-	swapBytes(t.Storage().Bytes(), p.dtype.Size())
 	return t, nil
 }
 

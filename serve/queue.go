@@ -59,7 +59,6 @@ func newQueue(s *Server, m *model) *queue {
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
 	j := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1)}
 	if q.tryTakeSlot() {
-		defer func() { <-q.server.slots }()
 		j.run = q.model.rows.NewSingleRun(in)
 		q.runBatch([]*job{j})
 		r := <-j.result
@@ -128,10 +127,7 @@ func (q *queue) dispatch() {
 			<-q.server.slots
 			return
 		}
-		go func() {
-			defer func() { <-q.server.slots }()
-			q.runBatch(jobs)
-		}()
+		go q.runBatch(jobs)
 	}
 }
 
@@ -205,12 +201,15 @@ func runsOf(jobs []*job) []*batching.Run {
 }
 
 // runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error
-// may concern the data of a single job.
+// may concern the data of a single job. The caller has taken one of Server.slots. runBatch returns it before it sends
+// results, so that the next batch does not wait for responses.
 func (q *queue) runBatch(jobs []*job) {
 	start := time.Now()
-	out, err := q.execute(jobs)
+	in, out, err := q.execute(jobs)
+	<-q.server.slots
 	if err != nil && len(jobs) > 1 {
 		for _, j := range jobs {
+			q.server.slots <- struct{}{}
 			q.runBatch([]*job{j})
 		}
 		return
@@ -220,13 +219,15 @@ func (q *queue) runBatch(jobs []*job) {
 		rows += max(j.run.Rows, 1)
 	}
 	q.model.metrics.executed(rows, active)
-	// The results of the jobs share the memory of out, which is released after all of them.
+	// The results of the jobs share the memory of out and possibly of in, which is released after all of them.
 	var unreleasedParts atomic.Int64
 	unreleasedParts.Store(int64(len(jobs)))
 	release := func() {
 		if unreleasedParts.Add(-1) == 0 {
-			for _, t := range out {
-				t.Release()
+			for _, tensors := range []map[string]*tensor.Tensor{out, in} {
+				for _, t := range tensors {
+					t.Release()
+				}
 			}
 		}
 	}
@@ -243,8 +244,9 @@ func (q *queue) runBatch(jobs []*job) {
 	}
 }
 
-// execute runs the model on the joined inputs of jobs. The run is cancelled when the contexts of all jobs have ended.
-func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) {
+// execute runs the model on the joined inputs of jobs, and returns them with the outputs. The run is cancelled when the
+// contexts of all jobs have ended.
+func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			q.server.options.Log.Error("a run panicked", "model", q.model.name, "panic", value,
@@ -253,7 +255,8 @@ func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) 
 		}
 	}()
 	if len(jobs) == 1 {
-		return q.model.program.Run(jobs[0].ctx, jobs[0].run.In)
+		out, err = q.model.program.Run(jobs[0].ctx, jobs[0].run.In)
+		return nil, out, err
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -266,9 +269,9 @@ func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) 
 			}
 		})()
 	}
-	in, err := batching.Join(runsOf(jobs))
-	if err != nil {
-		return nil, err
+	if in, err = q.model.rows.Join(runsOf(jobs)); err != nil {
+		return nil, nil, err
 	}
-	return q.model.program.Run(ctx, in)
+	out, err = q.model.program.Run(ctx, in)
+	return in, out, err
 }

@@ -1,12 +1,10 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -15,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Server serves models: it is an [http.Handler]. [Open] makes it.
@@ -24,6 +24,7 @@ type Server struct {
 	metrics *serverMetrics
 	slots   chan struct{} // a semaphore: one element for each active run
 	waiting atomic.Int64  // number of waiting requests of all models
+	bodies  tensor.Pool   // memory of the bodies of requests
 
 	models   atomic.Pointer[map[string][]*model] // by name, sorted by version
 	draining atomic.Bool                         // whether Drain was called
@@ -344,15 +345,18 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return result{}, bodyError(ctx, err)
 	}
-	request, err := m.decode(r.Header, body)
+	request, err := m.decode(r.Header, body.bytes)
 	if err != nil {
 		return result{}, err
 	}
 	res, err := m.queue.run(ctx, request.inputs)
 	if err != nil {
-		return res, runError(r.Context(), err)
+		return res, runError(r.Context(), err) // the body is not released, because a batch may still read it
 	}
-	defer res.release() // after the response is written, because it shares memory with the outputs
+	defer func() { // after the response is written, because outputs may share memory with the batch and with the body
+		res.release()
+		_ = body.storage.Release()
+	}()
 	text, tail, err := m.encodeResponse(request, res.out)
 	if err != nil {
 		return res, &statusError{http.StatusBadRequest, err}
@@ -371,32 +375,4 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 		_, _ = w.Write(data) // the client may be gone
 	}
 	return res, nil
-}
-
-// A body is read in two parts, so that a client that announces more bytes than it sends occupies little memory: memory
-// for the second part is allocated only after the first part has arrived.
-const (
-	firstPart   = 64 << 10 // bytes of the first part
-	maxReserved = 1 << 20  // bytes that are allocated at once for the second part
-)
-
-// readBody reads the body of a request.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > s.options.MaxBody {
-		w.Header().Set("Connection", "close") // else the server would read the body
-		return nil, &http.MaxBytesError{Limit: s.options.MaxBody}
-	}
-	var body bytes.Buffer
-	length := max(r.ContentLength, 0)
-	body.Grow(int(min(length, firstPart)) + bytes.MinRead)
-	reader := http.MaxBytesReader(w, r.Body, s.options.MaxBody)
-	_, err := io.CopyN(&body, reader, firstPart)
-	if err == nil {
-		body.Grow(int(min(max(length-firstPart, 0), maxReserved)) + bytes.MinRead)
-		_, err = body.ReadFrom(reader)
-	}
-	if err == io.EOF { // the body is shorter than the first part
-		err = nil
-	}
-	return body.Bytes(), err
 }

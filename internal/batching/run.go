@@ -76,8 +76,9 @@ func (r *Run) canJoin(other *Run) bool {
 	return true
 }
 
-// Join concatenates the inputs of runs along the first dimension. It does not copy the inputs of a single run.
-func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
+// Join concatenates the inputs of runs along the first dimension. The result may be released when neither it nor the
+// outputs of its run are used any more ([tensor.Tensor.Release]). Join does not copy the inputs of a single run.
+func (a *Axis) Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 	if len(runs) == 1 {
 		return runs[0].In, nil
 	}
@@ -89,7 +90,8 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 		for _, run := range runs {
 			shape[0] += run.Rows
 		}
-		joined := tensor.Empty(tensor.New(first.DType, shape...))
+		meta := tensor.New(first.DType, shape...)
+		joined := tensor.Must(tensor.Over(meta, a.pool.Take(meta.Bytes(), false)))
 		data := joined.Storage().Bytes()
 		for _, run := range runs {
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]

@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// body is the body of a request. Its memory comes from Server.bodies, because the page faults of new memory for an
+// image take longer than reading the image from the connection.
+type body struct {
+	bytes   []byte          // part of storage
+	storage *tensor.Storage // must be released when bytes and the tensors over them are no longer used
+}
+
+// A body whose length is announced gets its memory in steps, so that a client that announces more bytes than it sends
+// occupies little memory: firstPart bytes, and then at most maxReserved bytes or bodyGrowth times the received bytes.
+const (
+	firstPart   = 64 << 10
+	maxReserved = 1 << 20
+	bodyGrowth  = 4
+)
+
+// readBody reads the body of a request. The binary data after the JSON are aligned to [tensor.Align].
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (b body, err error) {
+	defer tensor.CatchMemory(&err)
+	maxBody := min(s.options.MaxBody, math.MaxInt-2*tensor.Align)
+	if r.ContentLength > maxBody {
+		w.Header().Set("Connection", "close") // else the server would read the body
+		return body{}, &http.MaxBytesError{Limit: maxBody}
+	}
+	length := int(maxBody)
+	if r.ContentLength >= 0 {
+		length = int(r.ContentLength)
+	}
+	jsonLength, _ := strconv.Atoi(r.Header.Get(headerLength)) // decodeRequest reports errors
+	padding := -jsonLength & (tensor.Align - 1)
+	reader := http.MaxBytesReader(w, r.Body, maxBody)
+	for capacity := min(length, firstPart); ; capacity = min(length, max(maxReserved, bodyGrowth*len(b.bytes))) {
+		// The additional byte lets the last call of Read return io.EOF, or the error of a body that exceeds MaxBody.
+		storage := s.bodies.Take(padding+capacity+1, false)
+		grown := storage.Bytes()[padding:]
+		received := copy(grown, b.bytes)
+		if b.storage != nil {
+			_ = b.storage.Release()
+		}
+		for err == nil && received < len(grown) {
+			var n int
+			n, err = reader.Read(grown[received:])
+			received += n
+		}
+		b = body{grown[:received], storage}
+		if err == io.EOF {
+			return b, nil
+		}
+		if err == nil && received > length {
+			err = errors.New("the body is longer than its announced length")
+		}
+		if err != nil {
+			return body{}, err
+		}
+	}
+}
