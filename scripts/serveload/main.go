@@ -6,15 +6,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -35,25 +37,30 @@ type report struct {
 
 func main() {
 	log.SetFlags(0)
-	url := flag.String("url", "http://127.0.0.1:8000/v2/models/model", "the URL of the model")
+	address := flag.String("url", "http://127.0.0.1:8000/v2/models/model", "the URL of the model, with a port")
 	clients := flag.Int("clients", 64, "the number of clients")
 	duration := flag.Duration("for", time.Minute, "the time of the measurement")
 	dims := flag.String("dims", "1,3,224,224", "the shape of the model's only input, which is float32")
 	flag.Parse()
-	transport := &http.Transport{MaxIdleConnsPerHost: *clients}
-	http.DefaultClient.Transport = transport
-	bodies, headerLength, err := requests(*url, *dims)
+	model, err := url.Parse(*address)
 	if err != nil {
 		log.Fatal(err)
 	}
-	want := make([][]byte, len(bodies))
-	for i := range bodies {
-		if want[i], err = infer(*url, bodies[i], headerLength); err != nil {
+	requests, err := prepare(model, *dims)
+	if err != nil {
+		log.Fatal(err)
+	}
+	want := make([][]byte, len(requests))
+	first := client{address: model.Host}
+	for i, request := range requests {
+		response, err := first.infer(request)
+		if err != nil {
 			log.Fatal(err)
 		}
+		want[i] = bytes.Clone(response)
 	}
 	log.Print("measuring") // scripts/serve_soak.py waits for this line
-	r := measure(*url, bodies, headerLength, want, *clients, *duration)
+	r := measure(model.Host, requests, want, *clients, *duration)
 	rows, _, _ := strings.Cut(*dims, ",")
 	n, _ := strconv.Atoi(rows)
 	r.RowsPerSecond *= float64(n)
@@ -62,64 +69,87 @@ func main() {
 	}
 }
 
-// requests returns bodies with random data for the only input of a model, and the length of their JSON headers.
-func requests(url, dims string) (bodies [][]byte, headerLength int, err error) {
-	r, err := http.Get(url)
+// prepare returns requests with random data for the only input of a model, headers included.
+func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
+	r, err := http.Get(model.String())
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer r.Body.Close()
-	var model struct{ Inputs []struct{ Name string } }
-	if err := json.NewDecoder(r.Body).Decode(&model); err != nil || len(model.Inputs) != 1 {
-		return nil, 0, fmt.Errorf("%s: want a model with one input: %v", url, err)
+	var metadata struct{ Inputs []struct{ Name string } }
+	if err := json.NewDecoder(r.Body).Decode(&metadata); err != nil || len(metadata.Inputs) != 1 {
+		return nil, fmt.Errorf("%v: want a model with one input: %v", model, err)
 	}
 	elements := 1
 	for s := range strings.SplitSeq(dims, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		elements *= n
 	}
 	text := fmt.Sprintf(`{"inputs":[{"name":%q,"datatype":"FP32","shape":[%s],"parameters":{"binary_data_size":%d}}],`+
-		`"parameters":{"binary_data_output":true}}`, model.Inputs[0].Name, dims, 4*elements)
+		`"parameters":{"binary_data_output":true}}`, metadata.Inputs[0].Name, dims, 4*elements)
+	head := fmt.Sprintf("POST %s/infer HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n"+
+		"Inference-Header-Content-Length: %d\r\n\r\n", model.EscapedPath(), model.Host, len(text)+4*elements, len(text))
 	random := rand.New(rand.NewPCG(1, 2))
 	for range distinctInputs {
 		data := make([]float32, elements)
 		for i := range data {
 			data[i] = 2*random.Float32() - 1
 		}
-		body, err := binary.Append([]byte(text), binary.LittleEndian, data)
+		request, err := binary.Append([]byte(head+text), binary.LittleEndian, data)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		bodies = append(bodies, body)
+		requests = append(requests, request)
 	}
-	return bodies, len(text), nil
+	return requests, nil
 }
 
-// infer sends one request and returns the body of the response. headerLength is the length of the JSON header in body.
-func infer(url string, body []byte, headerLength int) ([]byte, error) {
-	request, err := http.NewRequest("POST", url+"/infer", bytes.NewReader(body))
-	if err != nil {
+// client is a connection to the server. It writes whole requests that were prepared before, because a load that
+// takes little time of the cores leaves them to a server on the same machine.
+type client struct {
+	address    string
+	connection net.Conn // nil before the first request and after an error
+	reader     *bufio.Reader
+	response   bytes.Buffer // the body of the last response
+}
+
+// infer sends a request and returns the body of the response, which is valid until the next call.
+func (c *client) infer(request []byte) (_ []byte, err error) {
+	defer func() {
+		if err != nil && c.connection != nil {
+			c.connection.Close()
+			c.connection = nil
+		}
+	}()
+	if c.connection == nil {
+		if c.connection, err = net.Dial("tcp", c.address); err != nil {
+			return nil, err
+		}
+		c.reader = bufio.NewReader(c.connection)
+	}
+	if _, err := c.connection.Write(request); err != nil {
 		return nil, err
 	}
-	request.Header.Set("Inference-Header-Content-Length", strconv.Itoa(headerLength))
-	r, err := http.DefaultClient.Do(request)
+	r, err := http.ReadResponse(c.reader, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", r.Status, text)
+	c.response.Reset()
+	if _, err := c.response.ReadFrom(r.Body); err != nil {
+		return nil, err
 	}
-	return text, err
+	if r.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", r.Status, c.response.Bytes())
+	}
+	return c.response.Bytes(), nil
 }
 
 // measure sends requests until the time is over.
-func measure(url string, bodies [][]byte, headerLength int, want [][]byte, clients int,
-	limit time.Duration) report {
+func measure(address string, requests, want [][]byte, clients int, limit time.Duration) report {
 	r := report{Clients: clients}
 	var lock sync.Mutex
 	var times []time.Duration
@@ -127,9 +157,10 @@ func measure(url string, bodies [][]byte, headerLength int, want [][]byte, clien
 	start := time.Now()
 	for c := range clients {
 		group.Go(func() {
+			connection := client{address: address}
 			for i := c; time.Since(start) < limit; i++ {
-				began, k := time.Now(), i%len(bodies)
-				got, err := infer(url, bodies[k], headerLength)
+				began, k := time.Now(), i%len(requests)
+				got, err := connection.infer(requests[k])
 				took := time.Since(began)
 				lock.Lock()
 				switch {
