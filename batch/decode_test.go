@@ -8,6 +8,8 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -220,6 +222,24 @@ func TestJPEG(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 12 {
 		assert.InDelta(t, 0.5, in["x"].At(0, i/4, i/2%2, i%2).Float(), 0.01)
+	}
+}
+
+// TestSmoothChroma compares colors with Pillow's: see testdata/generate.py.
+func TestSmoothChroma(t *testing.T) {
+	for name, ratio := range map[string]image.YCbCrSubsampleRatio{"420": image.YCbCrSubsampleRatio420,
+		"422": image.YCbCrSubsampleRatio422, "440": image.YCbCrSubsampleRatio440, "narrow": image.YCbCrSubsampleRatio420} {
+		decode := func(file string) image.Image {
+			data, err := os.ReadFile(filepath.Join("testdata", file))
+			require.NoError(t, err)
+			picture, _, err := image.Decode(bytes.NewReader(data))
+			require.NoError(t, err)
+			return picture
+		}
+		source := decode(name + ".jpg").(*image.YCbCr)
+		require.Equal(t, ratio, source.SubsampleRatio)
+		want := scale(decode(name+".png"), source.Rect.Dy(), source.Rect.Dx())
+		assert.Equal(t, want, smoothChroma(source), name)
 	}
 }
 

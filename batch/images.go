@@ -23,7 +23,8 @@ import (
 // C, H, W] or [N, H, W, C], and C is 3 (RGB) or 1 (grayscale).
 //
 // Images are scaled by bilinear interpolation. When they are reduced, the filter is widened, which avoids aliasing.
-// Rounding differs from torchvision's. Transparency and the orientation in Exif data are ignored.
+// Rounding differs from torchvision's. Chroma of JPEG files is interpolated as Pillow's decoder does. Transparency and
+// the orientation in Exif data are ignored.
 type Images struct {
 	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
 	// the longer side keeps the proportion. If Resize is empty, images keep their size.
@@ -142,6 +143,9 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 	if width > maxImagePixels/height {
 		return nil, fmt.Errorf("the image would be resized to %d x %d pixels; the limit is %d pixels", height, width,
 			maxImagePixels)
+	}
+	if photo, ok := source.(*image.YCbCr); ok {
+		source = smoothChroma(photo)
 	}
 	scaled := scale(opaque(source), height, width)
 	if len(m.Crop) > 0 {

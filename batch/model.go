@@ -82,7 +82,7 @@ func parallelRuns(o *Options) int {
 // called when the outputs are no longer used.
 func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.Entry, release func(), err error) {
 	defer catchPanic(&err)
-	in, err := m.rows.Join(runs)
+	in, err := batching.Join(runs)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -269,7 +269,7 @@ func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err err
 			}
 		})()
 	}
-	if in, err = q.model.rows.Join(runsOf(jobs)); err != nil {
+	if in, err = batching.Join(runsOf(jobs)); err != nil {
 		return nil, nil, err
 	}
 	out, err = q.model.program.Run(ctx, in)

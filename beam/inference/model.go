@@ -261,7 +261,7 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string
 			err = fmt.Errorf("the run failed by an internal error: %v", r)
 		}
 	}()
-	in, err := m.axis.Join(runs)
+	in, err := batching.Join(runs)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,8 @@ func classify(ctx context.Context, url, token string, picture image.Image) (clas
 	return class, probability, nil
 }
 
-// rgb returns the pixels of an image, row by row, three bytes each.
+// rgb returns the pixels of an image, row by row, three bytes each. At colored edges of JPEG files they differ from
+// Pillow's, which interpolates chroma.
 func rgb(picture image.Image) []byte {
 	bounds := picture.Bounds()
 	list := make([]byte, 0, 3*bounds.Dx()*bounds.Dy())

@@ -22,8 +22,7 @@ type Axis struct {
 	exact     bool            // runs are joined only if the batch has the plan of each run: see Prove
 	outputs   map[string]bool // whether dimension 0 of an output has the rows; other outputs are the same for all runs
 	program   *program.Program
-	openIndex int         // index of the batch size's symbol in program.OpenSymbols
-	pool      tensor.Pool // memory of joined inputs
+	openIndex int // index of the batch size's symbol in program.OpenSymbols
 
 	plansLock sync.Mutex
 	plans     []*program.Specialization // plans with different decisions

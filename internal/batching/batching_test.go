@@ -61,7 +61,7 @@ func TestBatch(t *testing.T) {
 func TestJoinAndSplit(t *testing.T) {
 	a := axisOf(t, oneRow, 8, true)
 	runs := runsOf(a, 2, 3)
-	in, err := a.Join(runs)
+	in, err := Join(runs)
 	require.NoError(t, err)
 	assert.Equal(t, []int{5, 4, 6}, in["x"].Shape)
 	assert.Equal(t, 1.0, in["x"].At(2, 0, 0).Float())

@@ -76,9 +76,12 @@ func (r *Run) canJoin(other *Run) bool {
 	return true
 }
 
+// joined recycles the memory of joined inputs.
+var joined tensor.Pool
+
 // Join concatenates the inputs of runs along the first dimension. The result may be released when neither it nor the
 // outputs of its run are used any more ([tensor.Tensor.Release]). Join does not copy the inputs of a single run.
-func (a *Axis) Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
+func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 	if len(runs) == 1 {
 		return runs[0].In, nil
 	}
@@ -91,12 +94,12 @@ func (a *Axis) Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 			shape[0] += run.Rows
 		}
 		meta := tensor.New(first.DType, shape...)
-		joined := tensor.Must(tensor.Over(meta, a.pool.Take(meta.Bytes(), false)))
-		data := joined.Storage().Bytes()
+		t := tensor.Must(tensor.Over(meta, joined.Take(meta.Bytes(), false)))
+		data := t.Storage().Bytes()
 		for _, run := range runs {
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]
 		}
-		in[name] = joined
+		in[name] = t
 	}
 	return in, nil
 }

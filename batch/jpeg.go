@@ -1,0 +1,104 @@
+package batch
+
+import "image"
+
+// smoothChroma returns an image with subsampled chroma as RGB, with the values of libjpeg-turbo's default decoder, and
+// so of Pillow and torchvision: chroma is interpolated with the weights 3/4 and 1/4 (jdsample.c: fancy upsampling), and
+// its conversion to RGB rounds to nearest (jdcolor.c). image.YCbCr would repeat chroma, and round differently.
+func smoothChroma(source *image.YCbCr) *image.RGBA {
+	width, height := source.Rect.Dx(), source.Rect.Dy()
+	out := image.NewRGBA(image.Rect(0, 0, width, height))
+	upsampler := newUpsampler(source)
+	cb, cr := make([]uint8, width+1), make([]uint8, width+1)
+	for y := range height {
+		upsampler.row(cb, source.Cb, y)
+		upsampler.row(cr, source.Cr, y)
+		luma := source.Y[y*source.YStride:]
+		pixels := out.Pix[y*out.Stride:]
+		for x := range width {
+			luma, cb, cr := int32(luma[x]), int32(cb[x])-128, int32(cr[x])-128
+			const half = 1 << 15 // the weights are in units of 2^-16
+			pixel := pixels[4*x : 4*x+4]
+			pixel[0] = clampToByte(luma + (91881*cr+half)>>16)
+			pixel[1] = clampToByte(luma + (-22554*cb-46802*cr+half)>>16)
+			pixel[2] = clampToByte(luma + (116130*cb+half)>>16)
+			pixel[3] = 255
+		}
+	}
+	return out
+}
+
+func clampToByte(x int32) uint8 { return uint8(min(max(x, 0), 255)) }
+
+// upsampler computes rows of chroma in the size of the image.
+type upsampler struct {
+	width, height    int // of the chroma planes
+	stride           int
+	xFactor, yFactor int  // pixels for each chroma sample
+	smoothX, smoothY bool // whether samples are interpolated in x and in y; otherwise they are repeated
+	sums             []int32
+}
+
+// newUpsampler returns the upsampler of an image. As in libjpeg-turbo, only halved dimensions are interpolated, and
+// width is not if there are fewer than three samples.
+func newUpsampler(source *image.YCbCr) *upsampler {
+	u := &upsampler{stride: source.CStride, xFactor: 1, yFactor: 1}
+	switch source.SubsampleRatio {
+	case image.YCbCrSubsampleRatio422:
+		u.xFactor = 2
+	case image.YCbCrSubsampleRatio420:
+		u.xFactor, u.yFactor = 2, 2
+	case image.YCbCrSubsampleRatio440:
+		u.yFactor = 2
+	case image.YCbCrSubsampleRatio411:
+		u.xFactor = 4
+	case image.YCbCrSubsampleRatio410:
+		u.xFactor, u.yFactor = 4, 2
+	}
+	u.width = (source.Rect.Dx() + u.xFactor - 1) / u.xFactor
+	u.height = (source.Rect.Dy() + u.yFactor - 1) / u.yFactor
+	u.smoothX = u.xFactor == 2 && u.width > 2
+	u.smoothY = u.yFactor == 2 && (u.smoothX || u.xFactor == 1)
+	u.sums = make([]int32, u.width)
+	return u
+}
+
+// row sets out to row y of the image: chroma of the given plane. out may have one element more than the image is wide.
+func (u *upsampler) row(out, plane []uint8, y int) {
+	nearest := y / u.yFactor
+	near := plane[nearest*u.stride:][:u.width]
+	if !u.smoothX && !u.smoothY {
+		for x := range out[:len(out)-1] {
+			out[x] = near[x/u.xFactor]
+		}
+		return
+	}
+	// The sums of the nearest row and its neighbor have the weights 3 and 1. Each later step of libjpeg-turbo rounds up
+	// and down in turn, so that the mean does not change.
+	odd := int32(y % u.yFactor)
+	if u.smoothY {
+		other := min(max(nearest-1+2*int(odd), 0), u.height-1)
+		far := plane[other*u.stride:][:u.width]
+		for i := range u.sums {
+			u.sums[i] = 3*int32(near[i]) + int32(far[i])
+		}
+	} else {
+		for i := range u.sums {
+			u.sums[i] = int32(near[i])
+		}
+	}
+	last := u.width - 1
+	for i, sum := range u.sums {
+		switch {
+		case !u.smoothX:
+			out[i] = uint8((sum + 1 + odd) >> 2)
+			continue
+		case u.smoothY:
+			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 8) >> 4)
+			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 7) >> 4)
+		default:
+			out[2*i] = uint8((3*sum + u.sums[max(i-1, 0)] + 1) >> 2)
+			out[2*i+1] = uint8((3*sum + u.sums[min(i+1, last)] + 2) >> 2)
+		}
+	}
+}
