@@ -111,7 +111,7 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 type splitter struct {
 	*RowProgram
 	code        *Code
-	variesInRow []bool // indexed by value: whether it varies within the row, so that it is not a number
+	variesInRow []bool // indexed by value: whether it varies within the row; otherwise it is a number
 	// level[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which
 	// the number is computed, or -1 if the number depends on no pass.
 	level          []int

@@ -13,9 +13,9 @@ import (
 
 // This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node,
 // called the whole in this file, computes the anchor and then an epilogue: an expression that is applied to each
-// element of the anchor's result. The operands of the whole are the operands of the anchor followed by those of the
-// epilogue. The memory of one of its results, the host (see hostResult), holds the anchor's result until the epilogue
-// overwrites it.
+// element of the anchor's result. The operands of the whole are the operands of the anchor, followed by the operands of
+// the epilogue. The memory of one of its results, the host (see hostResult), holds the anchor's result until the
+// epilogue overwrites it.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of op o: see [Fusion.Anchor]. The returned op has
 // all implementations of o, under the same names. An implementation without Epilogues applies the expression in a
@@ -258,8 +258,8 @@ func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, b
 // lower makes the kernel of the anchor and extends it to the whole. There are three cases:
 //   - The kernel absorbs the epilogue: it computes the expression in registers.
 //   - The kernel applies the compiled loop of the epilogue to each final part of its result.
-//   - The implementation has no Epilogues, or its kernel defers the epilogue. A phase after those of the kernel then
-//     applies the loop to the whole result.
+//   - The implementation has no Epilogues, or its kernel defers the epilogue. An additional last phase then applies the
+//     loop to the complete result.
 func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	f, anchor, err := anchorOf(call)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 // * key, then weights from the scores by a row program (an expression that reduces rows), and result = weights * value.
 // Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row program.
 
-// productOperands is the number of operands before those of the row program: query, key and value.
+// productOperands is the number of operands of the two products: query, key and value. The operands of the row program
+// follow.
 const productOperands = 3
 
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
@@ -83,8 +84,8 @@ type attentionKey struct{}
 func Attends(op *graph.Op) bool { return attentionOp(op) != nil }
 
 // minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
-// largest weight of a row is 1, so that even 2^16 replaced weights add up to less than 1e-21. Products of the other
-// weights and values are then normal numbers; subnormal numbers would be slow.
+// largest weight of a row is 1, so that even 2^16 replaced weights add up to less than 1e-21. The remaining weights are
+// so large that their products with values are normal numbers; subnormal numbers would be slow.
 const minExponent = -60
 
 // makeAttentionOp makes the op of [attentionOp].

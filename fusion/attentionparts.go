@@ -15,7 +15,8 @@ import (
 // product is its dimensions before the last two.
 
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. The batch may have different shapes in
-// different parts, such as [b*h] and [b, h]. The attention uses the finest of these shapes; the others are views of it.
+// different parts, such as [b*h] and [b, h]. The attention uses one shape from which the shape in each part results by
+// merging dimensions (see finestBatch).
 func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := checkProducts(parts); err != nil {

@@ -25,10 +25,10 @@ type Epilogue struct {
 	strides []int       // strides of these dimensions in elements
 	staged  []int       // indices of the streams that are not contiguous and are copied to a buffer
 	numel   int         // number of elements of the anchor's result
-	dense   bool        // the anchor's result is dense
+	dense   bool        // whether the anchor's result is dense
 
-	inRegisters bool // the kernel applies the code in registers: see SetInRegisters
-	deferred    bool // the kernel does not apply the epilogue: see Defer
+	inRegisters bool // whether the kernel applies the code in registers: see SetInRegisters
+	deferred    bool // whether a phase after the kernel applies the epilogue: see Defer
 }
 
 // stream describes the memory of an operand or a result of an epilogue.
@@ -71,7 +71,7 @@ func (e *Epilogue) Defer() {
 	}
 }
 
-// newEpilogue prepares the epilogue of a fused node for a call of the node. The layouts are those of the call.
+// newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node.
 func newEpilogue(f *Fusion, call *graph.Call) (*Epilogue, error) {
 	e := &Epilogue{code: f.code}
 	host, nextAddress := f.hostResult(), 1+len(call.In)

@@ -168,7 +168,7 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 		return nil, err
 	}
 	n, last := builder.node, parts[len(parts)-1]
-	// The loop reads the operands after those of the anchor and, if there is an anchor, the anchor's result.
+	// The loop reads all operands that are not the anchor's and, if there is an anchor, the anchor's result.
 	streams := len(n.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(n.Out)
 	switch {
 	case len(n.Out) == 0:
@@ -304,7 +304,7 @@ func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 		case i == 0 && anchor > 0:
 			outputs[i] = []expr.Output{b.Real(b.Load(0))}
 			continue
-		// Views, and the second product, are not part of the expression: their values are those of their first operand.
+		// Views and the second product are not part of the expression: each stands for the value of its first operand.
 		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
 			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
 			continue

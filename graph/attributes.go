@@ -271,7 +271,7 @@ func (n *Node) addNumbers(numbers []any) error {
 	}
 	// If the inputs include a null for the number, the number replaces it. Otherwise the inputs are only the tensors,
 	// in order, and the number is inserted between them.
-	complete := len(n.In) == len(n.Op.Params)
+	isComplete := len(n.In) == len(n.Op.Params)
 	in := slices.Clone(n.In)
 	for i, v := range numbers {
 		if v == nil {
@@ -282,9 +282,9 @@ func (n *Node) addNumbers(numbers []any) error {
 			return fmt.Errorf("attribute %q: %w", n.Op.Params[i].attrName(), err)
 		}
 		switch {
-		case complete && in[i].Kind == Null:
+		case isComplete && in[i].Kind == Null:
 			in[i] = operand
-		case complete:
+		case isComplete:
 			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
 				n.Op.Params[i].attrName())
 		default: // absent operands fill the positions up to i

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Call is one application of an op: the argument of Infer, Compile and the other functions of an Op.
+// Call is one application of an op. It is the argument of the functions of an Op, such as Infer and Compile.
 type Call struct {
 	In    []Arg
 	Attrs any // pointer to the struct of decoded attributes, which the op defines
@@ -111,7 +111,7 @@ func (c *Call) Type(i int) tensor.Type {
 }
 
 // Meta returns the meta of operand i, or the zero Meta if it is absent. It is for kernels, and for inference that needs
-// sizes as numbers. In the latter case, Meta adds guards that unknown sizes equal their hints.
+// sizes as numbers. In inference for unknown sizes, Meta adds guards that these sizes equal their hints.
 func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}

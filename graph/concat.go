@@ -26,7 +26,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 		return nil
 	}
 	rank := len(out.Shape)
-	start := sym.Int{} // index in dim at which the next slice begins: the sum of the earlier operands' sizes
+	start := sym.Int{} // first index of the next slice in dim: the sum of the sizes of earlier operands
 	list := make([]tensor.Type, len(n.In))
 	shapes := make([]sym.Int, rank*len(n.In)) // memory of all Shapes
 	for i, a := range n.In {

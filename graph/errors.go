@@ -234,8 +234,8 @@ type Places interface {
 // Places returns the places of the file from which the graph was read; nil if there is no file.
 func (g *Graph) Places() Places { return g.places }
 
-// Fail returns err as an error of node n, with a place. If err concerns an attribute with a known place, the place is
-// that of the attribute, otherwise that of the node.
+// Fail returns err as an error of node n, with a place. The place is the place of the attribute that err concerns, if
+// it is known, otherwise the place of the node.
 func (g *Graph) Fail(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}

@@ -30,8 +30,8 @@ func (n *Node) inferRecovered(state *inference) (err error) {
 	return n.infer(state)
 }
 
-// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes, it
-// panics again, because package sym uses a panic to leave a path of inference that it explores.
+// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes, it panics again,
+// because package sym leaves a path of inference by a panic.
 func (n *Node) recoverPanic(err *error) {
 	x := recover()
 	if x == nil {
@@ -234,7 +234,7 @@ func (v *Value) setLayout(p Pin) error {
 }
 
 // setType sets Type and Meta to an inferred type. If the type shares its slices with the type of an operand, and its
-// offset is a number, Meta shares the operand's slices as well, so that a long chain of values of one shape needs no
+// offset is a number, Meta shares the slices of the operand's Meta. A long chain of values of one shape then needs no
 // additional memory.
 func (v *Value) setType(inferred *tensor.Type, in []Arg) error {
 	for i := range in {

@@ -100,7 +100,7 @@ func (n *Node) decodeAttrs() (err error) {
 	return err
 }
 
-// inlineNode adds the nodes that replace n: those of the chosen graph, or those of all iterations.
+// inlineNode adds the nodes that replace n: the nodes of the chosen graph, or the nodes of all iterations.
 func (inlining *inlining) inlineNode(n *Node) error {
 	g := inlining.graph
 	if err := n.decodeAttrs(); err != nil {

@@ -76,7 +76,7 @@ func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
 	return list, nil
 }
 
-// Maps returns the maps that the rows of t stand for. Their keys are those of [Labels.Keys].
+// Maps returns the maps that the rows of t stand for. [Labels.Keys] returns the keys of the maps.
 func (l Labels) Maps(t *tensor.Tensor) ([]map[string]float64, error) {
 	keys := l.Keys()
 	if t == nil || t.Rank() == 0 || t.DType.IsComplex() || t.Shape[t.Rank()-1] != len(keys) {

@@ -16,7 +16,7 @@ type Op struct {
 	Facts
 	Lowerings
 
-	defined *Op            // the op's own address, set by Define, by which a copy of the op is detected
+	defined *Op            // set by Define to the op's own address; a copy of the op differs
 	derived *derivedValues // see Derived
 }
 

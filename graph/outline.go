@@ -321,7 +321,7 @@ func (v *Value) outline() Outline {
 	return o
 }
 
-// knownSizes returns the sizes that are numbers, and -1 for the others.
+// knownSizes returns the sizes as numbers, with -1 for each size that is not a number.
 func knownSizes(shape []sym.Int) []int {
 	sizes := make([]int, len(shape))
 	for d, s := range shape {

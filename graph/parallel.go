@@ -24,8 +24,8 @@ const Whole = -1
 // ParallelLoops returns loops with independent iterations. The call must have inferred results and known sizes.
 // [Facts.Parallel] lists the loops. If it is nil, they are derived: from the iteration of a pointwise op, from the
 // dimensions that [Lowerings.Rows] does not reduce, from the dimensions that a concatenation does not join, or from the
-// strides of a view. An empty list does not mean that the iterations depend on each other. The list is empty if the op
-// panics.
+// strides of a view. An empty list means that no independent loop is known, not that there is none. The list is empty
+// if the op panics.
 func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, and the call may belong to another op

@@ -250,8 +250,8 @@ func (n *Node) checkImpl(name string) error {
 // Pinned is [Value.PinnedTo] for a memory format.
 func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{Format: f}) }
 
-// PinnedTo adds a demand on the value's node or, for an input or a constant, on the layout in which all nodes read the
-// value. Nodes that depend on the value are inferred again. PinnedTo records errors for [Graph.Err] and returns v.
+// PinnedTo adds the pin p to the value's node. The pin of an input or a constant is the layout in which all nodes read
+// the value. Nodes that depend on the value are inferred again. PinnedTo records errors for [Graph.Err] and returns v.
 func (v *Value) PinnedTo(p Pin) *Value {
 	g := v.ownerGraph()
 	if v.rejected() {

@@ -16,7 +16,7 @@ type Pointwise struct {
 	// element of outs may have no layout.
 	Config func(call *Call, outs []rule.Operand) (rule.Config, error)
 	// Body returns the kernel for the dtypes of the iteration, or an error if the op does not support them. Compilation
-	// rejects a kernel whose dtypes or numbers of operands and results differ from those of the iteration.
+	// rejects a kernel that does not match the iteration in dtypes and in the numbers of operands and results.
 	Body func(call *Call, r *rule.Rule) (rule.Kernel, error)
 	// Outputs is the number of outputs. The zero value means 1.
 	Outputs int

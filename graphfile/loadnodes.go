@@ -89,9 +89,9 @@ func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 	l.errs = l.errs[:firstErr]
 }
 
-// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The draft then holds the
-// mistakes of nodes (Refuse), l.skipped the mistakes of other parts, and l.errs the mistakes for which the file is
-// rejected.
+// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes are then in
+// three places. The draft has the mistakes in nodes (Refuse), l.errs has the mistakes for which the file is rejected,
+// and l.skipped has all other mistakes.
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // nodeKey reads the value of a key of a node.

@@ -35,9 +35,9 @@ func SideFile(name string, selects func(*graph.Value) bool,
 // outputs. Saving the same graph twice gives the same bytes.
 //
 // A constant that was read from a file is written as a reference to that file. The data of all other constants are
-// written exactly, except for the payloads of NaNs. Implementations that passes choose are not part of the format;
-// those of pins are. A graph that was rewritten by passes is written with its present nodes, and reading the file
-// infers the types of its values again.
+// written exactly, except for the payloads of NaNs. The format has the implementations of pins, but not the
+// implementations that passes choose. A graph that was rewritten by passes is written with its present nodes, and
+// reading the file infers the types of its values again.
 func Save(w io.Writer, g *graph.Graph) error {
 	s := &saver{graph: g}
 	return s.save(w)

@@ -41,7 +41,7 @@ func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 }
 
 // markDynamic marks inputs with symbolic sizes as dynamic. Each iteration of a loop may bind the symbols to other
-// sizes, so inference must not reject the body because of a size that it merely assumes.
+// sizes. Inference must therefore not reject the body because of an assumed size.
 func markDynamic(g *graph.Graph) {
 	for _, v := range g.Inputs {
 		v.Dynamic = v.Dynamic || slices.ContainsFunc(v.Dims, func(d graph.Dim) bool { return !d.IsNumber() })

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// If the loop calls a Go function for each row, rows with fewer than shortRow elements are first copied one after
-// another into a block, so that one call computes several rows.
+// shortRow is the length below which rows are short. If the loop calls a Go function for each row, short rows are first
+// copied one after another into a block, so that one call computes several rows.
 const shortRow = 16
 
 // withBlockFunction replaces the expression of k by a function over blocks. The function compiles the expression at its

@@ -114,8 +114,7 @@ func (it *Iterator) updateNumel() {
 	}
 }
 
-// Accumulates reports whether the outputs hold results of an earlier part of the same reduction, to which this part
-// adds.
+// Accumulates reports whether this part of a reduction adds to outputs that hold the results of an earlier part.
 func (it *Iterator) Accumulates() bool { return it.hasEarlierPart }
 
 // IsFinal reports whether no later part of the reduction adds to the outputs of this part.
@@ -181,8 +180,8 @@ func (it *Iterator) dimToSplit() int {
 	return best
 }
 
-// isReduced reports whether the iteration is a reduction and an output has stride 0 along a dimension of the walk, of
-// size 2 or more.
+// isReduced reports whether a dimension of the walk is reduced: the iteration is a reduction, the dimension has size 2
+// or more, and an output has stride 0 along it.
 func (it *Iterator) isReduced(dim int) bool {
 	if !it.IsReduction() {
 		return false

@@ -71,7 +71,7 @@ func (r *Reducer) plan() {
 	r.pieces = 1
 	r.reducedLen, r.results = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
 	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
-	// The axis that is fastest in memory decides, unless this axis is short and not longer than the other axis.
+	// The axis with the smaller stride decides, unless it is short and not longer than the other axis.
 	if reduced.In <= kept.In || kept.N == 1 {
 		r.byRows = reduced.N >= shortRowAxis || kept.N < reduced.N
 	} else {
@@ -87,7 +87,7 @@ func (r *Reducer) plan() {
 	work := r.unitLen * max(r.reducedLen, 1) // elements of a unit
 	r.unitsPerChunk = max(1, grain/work)
 	r.pieceLen = r.reducedLen
-	// Too few chunks, and a unit has the elements of at least two: cut the reduced range.
+	// If there are too few chunks, and a unit has enough elements for at least two chunks, cut the reduced range.
 	if chunks := (r.units + r.unitsPerChunk - 1) / r.unitsPerChunk; r.units > 0 && chunks < minChunks && work >= 2*grain {
 		// Pieces of about grain elements, but at most about maxPieces for all units. Pieces of rows are whole blocks.
 		r.pieces = min((work+grain-1)/grain, (maxPieces+r.units-1)/r.units)

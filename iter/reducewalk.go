@@ -144,18 +144,18 @@ func (r *Reducer) writeResults(m *reduceMemory, ptrs []unsafe.Pointer, acc unsaf
 
 // resume returns accumulators that are initialized from the outputs, with acc merged into them.
 func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, unit, n int) unsafe.Pointer {
-	into := m.acc
-	if acc == into {
-		into = m.upper
+	merged := m.acc
+	if acc == merged {
+		merged = m.upper
 	}
-	r.fold.init(into, n)
+	r.fold.init(merged, n)
 	for i := range r.outs {
 		src, step := r.resultAddress(m, ptrs, i, unit)
 		r.outs[i].load(m.block, src, r.outs[i].size, step, n)
-		r.fold.resume[i](into, m.block, n)
+		r.fold.resume[i](merged, m.block, n)
 	}
-	r.fold.merge(into, acc, n)
-	return into
+	r.fold.merge(merged, acc, n)
+	return merged
 }
 
 // resultAddress returns the address of a unit's first result in output i, and the stride in bytes between results.

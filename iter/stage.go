@@ -43,8 +43,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 	})
 }
 
-// rowsContiguous reports whether a block function can use the rows of all operands in place, and the rows are so long
-// that calls for single rows are faster than copying several rows into a block.
+// rowsContiguous reports whether a block function should be called for single rows in place: rows are contiguous in all
+// operands, and so long that this is faster than copying several rows into a block.
 func (it *Iterator) rowsContiguous() bool {
 	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		return false
@@ -292,8 +292,8 @@ func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
 		strided.Axis{N: q.rows, Dst: rowStride, Src: q.elems * size})
 }
 
-// roundBlock rounds n results in a block to o.Cast, the dtype of the temporary in which PyTorch computes them before it
-// copies them to an output of another dtype.
+// roundBlock rounds n results in a block to o.Cast. PyTorch computes such results in a temporary of this dtype, and
+// then copies them to an output of another dtype.
 func roundBlock(o *rule.Resolved, block unsafe.Pointer, n int) {
 	size := o.Target.Size()
 	roundingConverters[[2]tensor.DType{o.Cast, o.Target}](block, block, size, size, n)

@@ -197,8 +197,8 @@ func (t *tiles) lineElements(it *Iterator, k int) int {
 
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
 // reuses the operand's block. The dimensions along which most blocks are reused therefore come first. Next come the
-// other tile dimensions, with rows as the last of them: consecutive tiles along them touch the same pages of transposed
-// operands.
+// remaining tile dimensions, because consecutive tiles along them touch the same pages of transposed operands. The
+// dimension of rows is the last of these.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.loopOrder))
 	for d := range rank {

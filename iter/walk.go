@@ -190,10 +190,10 @@ const minEnlargedTasks = 8
 // All returns the whole range.
 func (it *Iterator) All() Range { return Range{0, it.numel} }
 
-// Cursor holds the state of a walk: counters, addresses, and the blocks of staged operands (those that are copied to
-// small contiguous buffers, the blocks). The zero value is ready to use. A Cursor is for one goroutine at a time, and
-// can be reused for any number of iterators. Its memory grows to the need of the largest walk; other walks do not
-// allocate.
+// Cursor holds the state of a walk: counters, addresses, and blocks. A block is a small contiguous buffer to which an
+// operand that cannot be used in place (a staged operand) is copied. The zero value is ready to use. A Cursor is for
+// one goroutine at a time, and can be reused for any number of iterators. Its memory grows to the need of the largest
+// walk; other walks do not allocate.
 type Cursor struct {
 	counter     []int            // index of the current step in each dimension of the walk
 	ptrs        []unsafe.Pointer // addresses passed to loops

@@ -574,10 +574,10 @@ type AsStridedScatterAttrs struct {
 
 // AsStridedScatter is the op as_strided_scatter.
 //
-// Copies self and replaces a view with any sizes, `size`, strides, `stride`, and offset, `storage_offset`, in
-// the storage of the copy by `src`, converted to the dtype of self. The layout of the copy is that of self if
-// self is dense. Of elements of the view at the same place, the last one in row-major order counts. A view with
-// a dimension of stride 0 and at least two indices is an error.
+// Copies self and writes `src`, converted to the dtype of self, to a view of the copy's storage. `size`,
+// `stride` and `storage_offset` define the view. If self is dense, the copy has the layout of self. If several
+// elements of the view have the same address, the last element in row-major order is written. A view with a
+// dimension of stride 0 and at least two indices is an error.
 //
 // Attributes:
 //
@@ -4154,7 +4154,7 @@ type LinalgNormAttrs struct {
 
 // LinalgNorm is the op linalg_norm.
 //
-// Returns norms of vectors or matrices; linalg_vector_norm has orders that are no integers.
+// Returns norms of vectors or matrices. For orders that are not integers, use linalg_vector_norm.
 func LinalgNorm(self *graph.Value, attrs ...LinalgNormAttrs) *graph.Value {
 	return node("linalg_norm", 1, nonzeroAttrs(attrs), self)[0]
 }

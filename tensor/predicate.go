@@ -16,7 +16,7 @@ import (
 type Predicate uint8
 
 // The predicates. NoOverlap is the overlap test that PyTorch's backward of as_strided makes. If it holds, no two
-// elements share memory; if it does not, they may or may not. The Suggests predicates compare the result of
+// elements share memory. If it does not hold, elements may share memory. The Suggests predicates compare the result of
 // [Meta.SuggestMemoryFormat] with a format. Names that end in Exactly mean exactMatch = true.
 const (
 	IsContiguous Predicate = iota

@@ -62,8 +62,8 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	g, g1 := e.twoSum(lo1, hi2)
 	f, f2 := e.twoSum(e.sub(f, n3), g)
 	f, f3 := e.twoSum(f, f1)
-	rest := e.add(e.add(f2, f3), e.add(g1, lo2))
-	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0)
+	rest := e.add(e.add(f2, f3), e.add(g1, lo2))                      // the remainder is f + rest
+	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0) // modulo 4: whole turns do not count
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
 	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
 	r = e.mul(f, halfPi)

@@ -99,8 +99,8 @@ var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.1128379167
 	0.0052239772795718026, -0.00085482904529070303, 0.00012053013304125061, -1.4838365683385368e-05,
 	1.4654485593517923e-06}
 
-// erfc is the product of exp(-a^2) and a function of a, where a = |x|. For negative x, erfc is 2 minus this product,
-// and for small x it is 1 - erf(x). In float64 the rounding errors of a^2, the products and the quotient are
+// erfc is exp(-a^2)*c/(1+2a), where a = |x| and c is a polynomial of (a-4)/(a+4). For negative x, erfc is 2 minus this
+// product, and for small x it is 1 - erf(x). In float64 the rounding errors of a^2, the products and the quotient are
 // compensated.
 func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.isFloat64() {
@@ -109,7 +109,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	a, one := e.clampMax(e.Do(expr.Abs, x), 27.3), e.constant(1)
 	four := e.constant(4)
 	c := e.eval(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
-	z := e.mul(a, a)
+	z := e.mul(a, a) // exp(-z) is p*s*s
 	d := e.fma(a, e.constant(2), one)
 	var r, s expr.Value
 	if e.lowPrecision {

@@ -20,8 +20,8 @@ func (e *expander) cosh(x expr.Value) expr.Value {
 func (e *expander) sinh(x expr.Value) expr.Value {
 	h := e.expm1Scaled(e.clampMax(e.Do(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.constant(0.25)))
-	small := e.fma(e.Do(expr.Neg, d), q, e.add(d, d))
-	r := e.choose(e.lt(d, e.constant(0.5)), small, e.fma(q, e.constant(0.5), d))
+	ifSmall := e.fma(e.Do(expr.Neg, d), q, e.add(d, d))
+	r := e.choose(e.lt(d, e.constant(0.5)), ifSmall, e.fma(q, e.constant(0.5), d))
 	return e.identityIfTiny(x, e.withSign(r, e.signBit(x)))
 }
 
@@ -36,10 +36,10 @@ func (e *expander) asinh(x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return e.withSign(e.log1p(e.add(a, e.sub(root, one))), e.signBit(x))
 	}
-	big := e.lt(e.constant(0x1p500), a)
+	isBig := e.lt(e.constant(0x1p500), a)
 	y, low := e.fastTwoSum(a, e.div(e.mul(a, a), e.add(one, root)))
-	l := e.log1pOf(e.choose(big, a, y), e.choose(big, e.constant(0), low))
-	return e.withSign(e.add(l, e.choose(big, e.constant(math.Ln2), e.constant(0))), e.signBit(x))
+	l := e.log1pOf(e.choose(isBig, a, y), e.choose(isBig, e.constant(0), low))
+	return e.withSign(e.add(l, e.choose(isBig, e.constant(math.Ln2), e.constant(0))), e.signBit(x))
 }
 
 // acosh is log1p(t + sqrt(t*(t+2))) with t = x-1, or log1p(t) + ln 2 if t^2 might overflow.
@@ -53,10 +53,10 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	if e.lowPrecision {
 		l = e.log1p(e.add(t, root))
 	} else {
-		big := e.lt(e.constant(0x1p500), t)
+		isBig := e.lt(e.constant(0x1p500), t)
 		y, low := e.fastTwoSum(root, t)
-		l = e.log1pOf(e.choose(big, t, y), e.choose(big, e.constant(0), low))
-		l = e.add(l, e.choose(big, e.constant(math.Ln2), e.constant(0)))
+		l = e.log1pOf(e.choose(isBig, t, y), e.choose(isBig, e.constant(0), low))
+		l = e.add(l, e.choose(isBig, e.constant(math.Ln2), e.constant(0)))
 	}
 	return e.choose(e.lt(t, e.constant(0)), e.constant(math.NaN()), l)
 }

@@ -38,9 +38,9 @@ func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 		return e.split(x, e.originOf(elementary.TwoThirds))
 	}
 	shift := byDType(e, 24, 54)
-	small := e.lt(x, e.constant(math.Ldexp(1, 1-e.bias())))
-	x = e.choose(small, e.mul(x, e.constant(math.Ldexp(1, shift))), x)
-	return e.split(x, e.choose(small, e.originOf(math.Ldexp(elementary.TwoThirds, shift)),
+	isSubnormal := e.lt(x, e.constant(math.Ldexp(1, 1-e.bias())))
+	x = e.choose(isSubnormal, e.mul(x, e.constant(math.Ldexp(1, shift))), x)
+	return e.split(x, e.choose(isSubnormal, e.originOf(math.Ldexp(elementary.TwoThirds, shift)),
 		e.originOf(elementary.TwoThirds)))
 }
 

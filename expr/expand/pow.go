@@ -43,7 +43,7 @@ var (
 		0.0013406796899312081, 0.00015595075190523512}
 )
 
-// logOfSpecialBase returns the logarithm l of a, or -inf, inf or NaN if a is 0, infinite or NaN.
+// logOfSpecialBase returns l, the logarithm of a. If a is 0, infinite or NaN, it returns -inf, inf or NaN instead.
 func (e *expander) logOfSpecialBase(a, l expr.Value) expr.Value {
 	l = e.choose(e.lt(a, e.constant(math.Inf(1))), l, a)
 	return e.choose(e.Do(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), l)
@@ -88,21 +88,22 @@ func (e *expander) sumProduct(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 }
 
 // log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) is 2*atanh(s) with s = (m-1)/(m+1), which is 2s
-// + s^3*(2/3 + ...). In the code, each value is a sum of two numbers; the lower one has the suffix l: s + sl.
+// + s^3*(2/3 + ...). In the code, each value is a sum of two numbers. The name of the lower number ends in l: s + sl.
 func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	n, m := e.frexp(a)
 	one := e.constant(1)
 	f, d := e.sub(m, one), e.add(m, one)
 	dl := e.sub(m, e.sub(d, one))
 	inverse := e.div(one, d)
-	s := e.mul(f, inverse)
+	s := e.mul(f, inverse) // f/d
 	minusS := e.Do(expr.Neg, s)
 	sl := e.mul(e.fma(minusS, dl, e.fma(minusS, d, f)), inverse)
-	z, zl := e.sumProduct(s, sl, s, sl)
+	const twoThirdsError = 3.700743415417188e-17 // 2/3 minus its float64
+	z, zl := e.sumProduct(s, sl, s, sl)          // s^2
 	u, ul := e.fastTwoSum(e.constant(2.0/3), e.mul(z, e.horner(elementary.AtanhPoly, z)))
-	v, vl := e.sumProduct(z, zl, u, e.add(ul, e.constant(3.700743415417188e-17)))
-	g, gl := e.fastTwoSum(e.constant(2), v)
-	h, hl := e.sumProduct(s, sl, g, e.add(gl, vl))
+	v, vl := e.sumProduct(z, zl, u, e.add(ul, e.constant(twoThirdsError))) // s^2*(2/3 + ...)
+	g, gl := e.fastTwoSum(e.constant(2), v)                                // 2 + s^2*(2/3 + ...)
+	h, hl := e.sumProduct(s, sl, g, e.add(gl, vl))                         // log(m)
 	k, kl := e.sumProduct(h, hl, e.constant(math.Log2E), e.constant(elementary.Log2ERounding))
 	hi, lo = e.fastTwoSum(n, k)
 	return hi, e.add(lo, kl)

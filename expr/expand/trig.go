@@ -16,15 +16,15 @@ var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0
 
 // quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1 in float64, as
 // the sum of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the first two products
-// and of their rounding errors. It does not need to do so for the third product, whose integer part is small, and for
-// the fourth, which is below 1.
+// and of their rounding errors. The other integer parts need not be dropped: the third product has a small integer
+// part, and the fourth product is below 1.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	wide := e.wide()
 	x = wide.Convert(tensor.Float64, x)
 	// fraction returns c*x minus an integer. The product c*x is not rounded.
 	fraction := func(c float64) expr.Value {
-		whole := wide.Do(expr.Rint, wide.mul(x, wide.constant(-c)))
-		return wide.fma(x, wide.constant(c), whole)
+		minusInteger := wide.Do(expr.Rint, wide.mul(x, wide.constant(-c)))
+		return wide.fma(x, wide.constant(c), minusInteger)
 	}
 	withoutInteger := func(f expr.Value) expr.Value { return wide.sub(f, wide.Do(expr.Rint, f)) }
 	t := wide.add(wide.add(withoutInteger(fraction(turnsPerRadian[0])), withoutInteger(fraction(turnsPerRadian[1]))),
@@ -124,36 +124,36 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 	return e.splitConstant(math.Pi/2, 6.123233995736766e-17)
 }
 
-// arcsinParts returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, `far` is true, and s+t is asin(sqrt((1-|x|)/2)),
-// which is half of acos(|x|).
-func (e *expander) arcsinParts(x expr.Value) (s, t, far expr.Value) {
+// arcsinParts returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, isLarge is true, and s+t is
+// asin(sqrt((1-|x|)/2)), which is half of acos(|x|).
+func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 	a := e.Do(expr.Abs, x)
-	far = e.lt(e.constant(0.5), a)
-	z := e.choose(far, e.fma(a, e.constant(-0.5), e.constant(0.5)), e.mul(a, a))
-	s = e.choose(far, e.Do(expr.Sqrt, z), a)
-	return s, e.mul(e.mul(s, z), e.eval(elementary.AsinPoly, z)), far
+	isLarge = e.lt(e.constant(0.5), a)
+	z := e.choose(isLarge, e.fma(a, e.constant(-0.5), e.constant(0.5)), e.mul(a, a))
+	s = e.choose(isLarge, e.Do(expr.Sqrt, z), a)
+	return s, e.mul(e.mul(s, z), e.eval(elementary.AsinPoly, z)), isLarge
 }
 
 // asin is s+t, or pi/2 - 2(s+t) if |x| > 1/2, with the sign of x.
 func (e *expander) asin(x expr.Value) expr.Value {
-	s, t, far := e.arcsinParts(x)
+	s, t, isLarge := e.arcsinParts(x)
 	_, lo := e.halfPi()
 	quarter := e.constant(math.Pi / 4)
-	other := e.add(quarter, e.add(e.fma(s, e.constant(-2), quarter), e.fma(t, e.constant(-2), lo)))
-	return e.withSign(e.choose(far, other, e.add(s, t)), e.signBit(x))
+	ifLarge := e.add(quarter, e.add(e.fma(s, e.constant(-2), quarter), e.fma(t, e.constant(-2), lo)))
+	return e.withSign(e.choose(isLarge, ifLarge, e.add(s, t)), e.signBit(x))
 }
 
 // acos is computed from p = s+t of arcsinParts. For x > 1/2 it is 2p, for x < -1/2 it is pi - 2p. Otherwise it is
 // pi/2 - p for a positive x, and pi/2 + p for a negative x.
 func (e *expander) acos(x expr.Value) expr.Value {
-	s, t, far := e.arcsinParts(x)
+	s, t, isLarge := e.arcsinParts(x)
 	p := e.add(s, t)
 	hi, lo := e.halfPi()
 	negative := e.lt(x, e.constant(0))
 	base := e.choose(negative, e.constant(math.Pi), e.constant(0))
 	signed := e.float(e.Do(expr.Xor, e.int(p), e.signBit(x)))
 	middle := e.add(e.sub(hi, signed), lo)
-	return e.choose(far, e.fma(signed, e.constant(2), base), middle)
+	return e.choose(isLarge, e.fma(signed, e.constant(2), base), middle)
 }
 
 // arctan returns atan(t) for |t| <= 1.
@@ -165,21 +165,21 @@ func (e *expander) arctan(t expr.Value) expr.Value {
 // atan is pi/2 + arctan(-1/|x|) if |x| > 1, with the sign of x.
 func (e *expander) atan(x expr.Value) expr.Value {
 	a := e.Do(expr.Abs, x)
-	far := e.lt(e.constant(1), a)
-	p := e.arctan(e.div(e.choose(far, e.constant(-1), a), e.choose(far, a, e.constant(1))))
+	isLarge := e.lt(e.constant(1), a)
+	p := e.arctan(e.div(e.choose(isLarge, e.constant(-1), a), e.choose(isLarge, a, e.constant(1))))
 	hi, lo := e.halfPi()
-	return e.withSign(e.choose(far, e.add(e.add(p, lo), hi), p), e.signBit(x))
+	return e.withSign(e.choose(isLarge, e.add(e.add(p, lo), hi), p), e.signBit(x))
 }
 
 // atan2 divides the smaller operand by the greater operand. For two zeros the quotient is 0, for two infinities 1.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
 	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
-	swap := e.lt(ax, ay)
-	smaller, greater := e.choose(swap, ax, ay), e.choose(swap, ay, ax)
+	isSwapped := e.lt(ax, ay)
+	smaller, greater := e.choose(isSwapped, ax, ay), e.choose(isSwapped, ay, ax)
 	quotientOfEqual := e.choose(e.Do(expr.Eq, smaller, e.constant(0)), smaller, e.constant(1))
 	p := e.arctan(e.choose(e.Do(expr.Eq, smaller, greater), quotientOfEqual, e.div(smaller, greater)))
 	hi, lo := e.halfPi()
-	p = e.choose(swap, e.add(e.sub(hi, p), lo), p)
+	p = e.choose(isSwapped, e.add(e.sub(hi, p), lo), p)
 	xIsPositive := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))
 	piHi, piLo := e.splitConstant(math.Pi, 1.2246467991473532e-16)
 	p = e.choose(xIsPositive, p, e.add(e.sub(piHi, p), piLo))

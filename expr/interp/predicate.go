@@ -146,9 +146,9 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 		}
 	}
 	// Constants and loads come first, because other instructions may be moved to the front.
-	for _, isFirst := range []bool{true, false} { // whether this pass lists constants and loads
+	for _, listsLeaves := range []bool{true, false} { // whether this pass lists constants and loads
 		for v, b := range finder.branchOf {
-			if b >= 0 && (finder.code.Insts[v].Op.Args() == 0) == isFirst {
+			if b >= 0 && (finder.code.Insts[v].Op.Args() == 0) == listsLeaves {
 				b = rangeBranch[b]
 				finder.branches[b].values = append(finder.branches[b].values, expr.Value(v))
 			}

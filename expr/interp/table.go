@@ -162,7 +162,7 @@ func quotient[W integer](x, y W) W {
 }
 
 // mod32s is math.Mod of float32, but several times faster for quotients below 2^29. The product of such a quotient and
-// b is exact in float64, because b has 24 bits. The operation is a literal, so that it is inlined.
+// b is exact in float64, because b has 24 bits. The function is a literal in the call, so that it is inlined.
 func mod32s(o operands) {
 	each2(&o, func(a, b float32) float32 {
 		x, y := math.Abs(float64(a)), math.Abs(float64(b))

@@ -41,10 +41,10 @@ func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
 func indexSources(g *graph.Graph) map[*graph.Value]bool {
 	sources := map[*graph.Value]bool{}
 	for _, n := range slices.Backward(g.Nodes) {
-		// If a result is a source, all operands are.
-		all := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] })
+		// If a result is a source, all operands are sources.
+		hasSource := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] })
 		for i, a := range n.In {
-			if a.Kind == graph.TensorArg && (all || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
+			if a.Kind == graph.TensorArg && (hasSource || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
 				sources[a.Value] = true
 			}
 		}
@@ -79,8 +79,8 @@ func (s *search) addInput(v *graph.Value) {
 
 // dropRejected removes from valid the candidates that the node would reject as an index.
 func (s *search) dropRejected(n *graph.Node) {
-	dynamic := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value.Dynamic }
-	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {
+	isDynamic := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value.Dynamic }
+	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, isDynamic) {
 		return
 	}
 	for i, p := range n.Op.Params {
@@ -125,7 +125,7 @@ func (s *search) addNode(n *graph.Node) {
 	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.Refs()) > 0 {
 		return
 	}
-	var from *outcome // of an operand; all operands with an outcome must have the same mapping
+	var operandOutcome *outcome // of an operand; all operands with an outcome must have the same mapping
 	operands := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
 		switch {
@@ -135,16 +135,16 @@ func (s *search) addNode(n *graph.Node) {
 			operands[i] = broadcastable(a.Value.Const)
 		case a.Kind == graph.TensorArg:
 			source := s.outcomeOf(n, i)
-			if source == nil || from != nil && source.mapping != from.mapping {
+			if source == nil || operandOutcome != nil && source.mapping != operandOutcome.mapping {
 				return
 			}
-			from, operands[i] = source, source.results
+			operandOutcome, operands[i] = source, source.results
 		}
 	}
-	if from == nil {
+	if operandOutcome == nil {
 		return
 	}
-	s.apply(n, from, operands)
+	s.apply(n, operandOutcome, operands)
 }
 
 // broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape has

@@ -39,8 +39,8 @@ func (r *Rule) chooseLayout() {
 	r.fastStrides = strides
 }
 
-// rowMajor returns row-major strides. To save an allocation, it returns the slice of a row-major operand if there is
-// one.
+// rowMajor returns row-major strides. If an operand is row-major, it returns the operand's slice, which saves an
+// allocation.
 func (r *Rule) rowMajor() []sym.Int {
 	for i := range r.ops {
 		o := &r.ops[i]

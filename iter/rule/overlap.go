@@ -173,7 +173,7 @@ func sameElements(a, b tensor.Meta) bool {
 type term struct {
 	coef    int // coefficient of x
 	max     int // maximum of x; the minimum is 0
-	trivial int // value of x in the trivial solution, in which both elements are the same: see InternalOverlap
+	trivial int // value of x in the trivial solution, which compares an element with itself: see InternalOverlap
 }
 
 // maxSearchNodes is the maximum number of nodes of the search tree in findSolution.

@@ -78,8 +78,8 @@ func (o *Resolved) memoryType() tensor.Type {
 // Operands returns the operands, outputs first. The slice belongs to the rule and must not be changed.
 func (r *Rule) Operands() []Resolved { return r.ops }
 
-// Without returns the rule without operand i, with the same decisions about the other operands. It panics if i is out
-// of range.
+// Without returns the rule without operand i. Its decisions about all other operands are unchanged. It panics if i is
+// out of range.
 func (r *Rule) Without(i int) Rule {
 	r.Operand(i) // panics if i is out of range
 	out := *r

@@ -17,13 +17,13 @@ import (
 // Builder builds the decomposition of a call node by node. After the first error it adds no more nodes;
 // [Builder.Result] returns the error.
 type Builder struct {
-	Call *graph.Call
-	into *graph.Parts // collects the nodes
-	err  error
+	Call  *graph.Call
+	parts *graph.Parts // collects the nodes
+	err   error
 }
 
 // NewBuilder starts the decomposition of a call.
-func NewBuilder(into *graph.Parts, c *graph.Call) *Builder { return &Builder{Call: c, into: into} }
+func NewBuilder(parts *graph.Parts, c *graph.Call) *Builder { return &Builder{Call: c, parts: parts} }
 
 // AddMany adds a node with n results and returns them as operands for other nodes. a has the attributes. After an error
 // the operands are zero.
@@ -32,7 +32,7 @@ func (p *Builder) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) [
 	if p.err != nil {
 		return args
 	}
-	out, err := p.into.Add(op, a, in...)
+	out, err := p.parts.Add(op, a, in...)
 	if err != nil {
 		p.err = err
 		return args

@@ -74,10 +74,10 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 		}
 		return tensors, err
 	}
-	op.Decompose = func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		p := NewBuilder(into, c)
+	op.Decompose = func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		p := NewBuilder(parts, c)
 		s := &Steps{Call: c, apply: func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-			values, err := into.Add(op, a, in...)
+			values, err := parts.Add(op, a, in...)
 			out := make([]graph.Arg, len(values))
 			for i, v := range values {
 				out[i] = graph.Of(v)

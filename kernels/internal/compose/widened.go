@@ -10,13 +10,14 @@ import (
 // a conversion of the result. The bits of the result do not change, because the op computes in float32 and rounds once.
 // The rewrite allows conversions of constants to be folded, and other conversions to be fused with adjacent nodes. For
 // other dtypes the rewrite is empty, and the node stays.
-func WidenToFloat32(into *graph.Parts, c *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
+	err error) {
 	dtype := c.Out[0].DType
 	widened := dtype.OpMath()
-	if dtype != tensor.Float16 && dtype != tensor.BFloat16 || into.Whole() == nil {
+	if dtype != tensor.Float16 && dtype != tensor.BFloat16 || parts.Whole() == nil {
 		return rewrite, nil
 	}
-	p := NewBuilder(into, c)
+	p := NewBuilder(parts, c)
 	in := make([]graph.Arg, len(c.In))
 	for i, x := range c.In {
 		if in[i] = x; x.Kind == graph.TensorArg {
@@ -26,7 +27,7 @@ func WidenToFloat32(into *graph.Parts, c *graph.Call, context graph.RewriteConte
 	if p.err != nil {
 		return rewrite, p.err
 	}
-	out, err := into.Repeat(into.Whole(), in...)
+	out, err := parts.Repeat(parts.Whole(), in...)
 	if err != nil {
 		return rewrite, err
 	}

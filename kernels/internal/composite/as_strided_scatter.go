@@ -17,16 +17,16 @@ type asStridedScatterAttrs struct {
 
 // AsStridedScatter is torch.as_strided_scatter.
 var AsStridedScatter = defineOne(graph.Semantics{
-	Name: "as_strided_scatter", Doc: "Copies self and replaces a view with any sizes, `size`, strides, `stride`, and " +
-		"offset, `storage_offset`, in the storage of the copy by `src`, converted to the dtype of self. The layout of the " +
-		"copy is that of self if self is dense. Of elements of the view at the same place, the last one in row-major " +
-		"order counts. A view with a dimension of stride 0 and at least two indices is an error.",
+	Name: "as_strided_scatter", Doc: "Copies self and writes `src`, converted to the dtype of self, to a view of the " +
+		"copy's storage. `size`, `stride` and `storage_offset` define the view. If self is dense, the copy has the layout " +
+		"of self. If several elements of the view have the same address, the last element in row-major order is written. " +
+		"A view with a dimension of stride 0 and at least two indices is an error.",
 	Params: []graph.Param{kit.Self, {Name: "src"}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
 		kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(2, 2))},
 }, func(s steps, a *asStridedScatterAttrs, in []graph.Arg) graph.Arg {
 	t := rule.PreserveType(in[0].Type())
-	// The storage is a vector between two views, because layouts of other values may change.
+	// The elements are written to a vector of the whole storage: the planner may change the layout of any other value.
 	storage := s.Apply(view.AsStrided, graph.Attrs{"size": []sym.Int{t.Numel()}, "stride": []int{1}},
 		s.Apply(view.Clone, nil, in[0]))
 	attrs := graph.Attrs{"size": a.Size, "stride": a.Stride}

@@ -62,7 +62,8 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(low > high, "max must be larger than min")
 	x := s.reshape(in[0], sym.Of(-1))
 	from, to := compose.Number(low), compose.Number(high)
-	// Without a range, it is that of the elements. A range of a single number is extended by 1 on both sides.
+	// If min equals max, the range is from the least to the greatest element. If it is then a single number, it is
+	// extended by 1 on both sides.
 	switch empty := kit.IsEmpty(x.Type()); {
 	case low == high && empty:
 		from, to = compose.Number(low-1), compose.Number(high+1)
@@ -76,7 +77,7 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	if low == high {
 		width = s.sub(to, from)
 	}
-	// PyTorch rejects ranges that are not finite. Here all elements then have the index a.Bins, which scatter_add
+	// As in PyTorch, a range that is not finite is an error: all elements then have the index a.Bins, which scatter_add
 	// rejects.
 	if from.Kind == graph.TensorArg {
 		finite := s.and(s.Apply(pointwise.Isfinite, nil, from), s.Apply(pointwise.Isfinite, nil, to))
@@ -116,8 +117,8 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 	return s.WithLayout(s.mul(x, s.to(factor, d.ToReal())), x.Type().RowMajor())
 }
 
-// logcumsumexp doubles the length of the running sums step by step: it adds to each sum the sum at distance 1, 2, 4 and
-// so on before it.
+// logcumsumexp doubles the length of the running sums step by step. The steps have the distances 1, 2, 4 and so on: a
+// step adds to each sum the sum that is the distance before it.
 func logcumsumexp(s steps, a *logcumsumexpAttrs, in []graph.Arg) graph.Arg {
 	x, d := in[0], in[0].Type().DType
 	dim := s.dim(x, a.Dim)

@@ -117,7 +117,7 @@ var (
 )
 
 // pdist computes the rows i < j of each pair k as a function of k. With r = n(n-1)/2 - 1 - k, the number of later
-// pairs, i is n - 2 - floor((sqrt(8r + 1) - 1)/2). float64 computes it exactly.
+// pairs, i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in float64 is exact.
 func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	t := x.Type()
 	s.Reject(t.Rank() != 2, "pdist only supports 2D tensors, got: %dD", t.Rank())
@@ -132,8 +132,8 @@ func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	triangle := s.mul(s.mul(s.plus(fromLast, 2), s.plus(fromLast, 1)), compose.Number(0.5)) // pairs of rows from i on
 	// j is i + 1 plus the number of pairs (i, ...) before k, which is k - (pairs - triangle).
 	j := s.plus(s.add(s.add(k, i), triangle), float64(1-pairs))
-	row := func(at graph.Arg) graph.Arg {
-		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(at, tensor.Int64))
+	row := func(rows graph.Arg) graph.Arg {
+		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(rows, tensor.Int64))
 	}
 	return s.norm(s.sub(row(i), row(j)), p, 1, false)
 }
@@ -188,11 +188,10 @@ var (
 		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *lastDimAttrs, in []graph.Arg) graph.Arg {
-		for i, x := range in[:2] {
-			if x.Type().DType.IsIntegral(true) {
-				s.Reject(true, "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
-					in[i].Type().DType.TorchName())
-			}
+		for _, x := range in[:2] {
+			d := x.Type().DType
+			s.Reject(d.IsIntegral(true), "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
+				d.TorchName())
 		}
 		x, y := in[0], in[1]
 		if a, b := s.shape(x), s.shape(y); len(a) == 1 && len(b) == 1 {

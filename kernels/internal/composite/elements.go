@@ -89,8 +89,7 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 		x, y := in[0].Type().DType, in[1].Type().DType
-		for i, d := range []tensor.DType{x, y} {
-			_ = i
+		for _, d := range []tensor.DType{x, y} {
 			s.Reject(d != tensor.Float32 && d != tensor.Float64,
 				"Expected both inputs to be Half, Float or Double tensors but "+
 					"got %s and %s", x.TorchName(), y.TorchName())

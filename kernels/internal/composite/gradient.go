@@ -57,18 +57,21 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 	return out
 }
 
-// gradientAlong returns (x[i+1] - x[i-1]) / (2*step) along a dimension. At the ends, it returns the difference of two
-// samples divided by step for edge order 1, and the derivative of the parabola through three samples for edge order 2.
+// gradientAlong returns (x[i+1] - x[i-1]) / (2*step) along a dimension. The first and the last result depend on
+// edgeOrder: for 1, the result is the difference of two samples divided by step, and for 2, the derivative of the
+// parabola through three samples.
 func (s steps) gradientAlong(x graph.Arg, dim int, step graph.Arg, edgeOrder int) graph.Arg {
-	at := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
-	times := func(x graph.Arg, by float64) graph.Arg { return s.mul(x, compose.Number(by)) }
-	center := s.div(s.div(s.sub(at(2, nil), at(0, -2)), step), compose.Number(2))
+	samples := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
+	scale := func(x graph.Arg, factor float64) graph.Arg { return s.mul(x, compose.Number(factor)) }
+	center := s.div(s.div(s.sub(samples(2, nil), samples(0, -2)), step), compose.Number(2))
 	var first, last graph.Arg
 	if edgeOrder == 1 {
-		first, last = s.div(s.sub(at(1, 2), at(0, 1)), step), s.div(s.sub(at(-1, nil), at(-2, -1)), step)
+		first, last = s.div(s.sub(samples(1, 2), samples(0, 1)), step), s.div(s.sub(samples(-1, nil), samples(-2, -1)), step)
 	} else {
-		first = s.div(s.sub(s.add(times(at(0, 1), -1.5), s.mul(at(1, 2), integer(2))), times(at(2, 3), 0.5)), step)
-		last = s.div(s.add(s.sub(times(at(-3, -2), 0.5), s.mul(at(-2, -1), integer(2))), times(at(-1, nil), 1.5)), step)
+		first = s.add(scale(samples(0, 1), -1.5), s.mul(samples(1, 2), integer(2)))
+		first = s.div(s.sub(first, scale(samples(2, 3), 0.5)), step)
+		last = s.sub(scale(samples(-3, -2), 0.5), s.mul(samples(-2, -1), integer(2)))
+		last = s.div(s.add(last, scale(samples(-1, nil), 1.5)), step)
 	}
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
 }

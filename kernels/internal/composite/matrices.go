@@ -75,7 +75,7 @@ var (
 	}, func(s steps, a *pinvAttrs, in []graph.Arg) graph.Arg {
 		atol, rtol := s.threshold("pinv", "atol", a.Atol, in[1]), s.threshold("pinv", "rtol", a.Rtol, in[2])
 		if rcond := s.threshold("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
-			atol, rtol = exactly(0), rcond
+			atol, rtol = numberThreshold(0), rcond
 		}
 		return s.pinv(in[0], atol, rtol, a.Hermitian)
 	})
@@ -83,7 +83,7 @@ var (
 		Name: "pinverse", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3))},
 	}, func(s steps, a *pinverseAttrs, in []graph.Arg) graph.Arg {
-		return s.pinv(in[0], exactly(0), exactly(a.Rcond), false)
+		return s.pinv(in[0], numberThreshold(0), numberThreshold(a.Rcond), false)
 	})
 	MatrixRank = defineOne(graph.Semantics{
 		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are " +
@@ -108,7 +108,8 @@ var (
 			kit.Example(graph.Attrs{"p": -1}, kit.F32(3, 3))},
 	}, linalgCond)
 	LinalgNorm = defineOne(graph.Semantics{
-		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices; linalg_vector_norm has orders that are no integers.",
+		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices. For orders that are not integers, use " +
+			"linalg_vector_norm.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
 			kit.Example(graph.Attrs{"ord": 2}, kit.ExTransposed), kit.Example(graph.Attrs{"ord": 3, "dim": 1}, kit.ExMatrix),
 			kit.Example(graph.Attrs{"ord": "-Infinity"}, kit.ExMatrix)},
@@ -147,7 +148,8 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	case 3: // the loop would multiply x by the square
 		return matmul(matmul(x, x), x)
 	}
-	// x is the power 2^k of the operand; the result is the product of those whose bit of n is 1.
+	// In iteration k, x is the operand to the power 2^k. The result is the product of these powers for all bits k of n
+	// that are 1.
 	var result graph.Arg
 	for ; ; x = matmul(x, x) {
 		if n%2 == 1 {
@@ -204,8 +206,9 @@ func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 	return s.reshape(s.chain(in, s.splits(in), 0, n-1), result...)
 }
 
-// splits returns, for i < j, the k at which the product of operands i to j is divided: operands i to k times operands
-// k+1 to j. The number of multiplications of elements is then least. It is computed for products of 2, 3, ... operands.
+// splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
+// as the product of operands i to k times the product of operands k+1 to j. It computes the indices for products of 2
+// operands first, then of 3, and so on.
 func (s steps) splits(in []graph.Arg) [][]int {
 	n := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
@@ -286,7 +289,7 @@ func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 		"and double")
 	atol, rtol := s.threshold("matrix_rank", "atol", a.Atol, in[1]), s.threshold("matrix_rank", "rtol", a.Rtol, in[2])
 	if tol := s.threshold("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {
-		atol, rtol = tol, exactly(0)
+		atol, rtol = tol, numberThreshold(0)
 	}
 	if kit.IsEmpty(t) {
 		shape := t.Shape[:t.Rank()-2]
@@ -301,7 +304,7 @@ func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 	return s.sum(s.Apply(pointwise.Gt, nil, values, s.tolerance(x, values, atol, rtol)), false, []int{-1})
 }
 
-// order returns the order of a norm as a number, or its word.
+// order returns the order of a norm: a number p, or a word such as "nuc" if the order is not a number.
 func (s steps) order(ord graph.IntsOrWord) (p float64, word string) {
 	switch {
 	case ord.Word == "Infinity":
@@ -345,9 +348,10 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 	return s.matrixNorm(x, &ofMatrix)
 }
 
-// matrixNorm returns the norms of the matrices x: fro is the root of the sum of squares, nuc the sum of the singular
-// values. 2 and -2 are the greatest and the least singular value, 1 and -1 the greatest and the least sum of magnitudes
-// of a column, and Infinity and -Infinity those of a row.
+// matrixNorm returns the norms of the matrices x. The order fro is the root of the sum of squares, and nuc the sum of
+// the singular values. The orders 2 and -2 are the greatest and the least singular value, 1 and -1 the greatest and the
+// least sum of magnitudes of a column, and Infinity and -Infinity the greatest and the least sum of magnitudes of a
+// row.
 func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	const name = "linalg.matrix_norm: "
 	t := x.Type()

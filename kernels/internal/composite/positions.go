@@ -78,11 +78,10 @@ func indexReduce(s steps, a *indexReduceAttrs, in []graph.Arg) graph.Arg {
 	shape[dim] = positions.Numel()
 	s.Reject(!tensor.SameSizes(shape, s.shape(src)), "index_reduce(): expected source of shape %s, got %s",
 		tensor.Sizes(shape), tensor.Sizes(s.shape(src)))
-	at := s.to(s.reshape(in[1], padded(positions.Numel(), dim, len(shape))...), tensor.Int64)
-	at = s.Apply(view.Expand, graph.Attrs{"size": shape}, at)
-	out := s.Apply(index.ScatterReduce, graph.Attrs{"dim": dim, "reduce": a.Reduce, "include_self": a.IncludeSelf}, x, at,
-		src)
-	return s.reshape(out, self.Shape...)
+	indices := s.to(s.reshape(in[1], padded(positions.Numel(), dim, len(shape))...), tensor.Int64)
+	indices = s.Apply(view.Expand, graph.Attrs{"size": shape}, indices)
+	attrs := graph.Attrs{"dim": dim, "reduce": a.Reduce, "include_self": a.IncludeSelf}
+	return s.reshape(s.Apply(index.ScatterReduce, attrs, x, indices, src), self.Shape...)
 }
 
 // vectorShape returns the shape of a value, or of a vector of one element if it has no dimensions.

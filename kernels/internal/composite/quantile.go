@@ -86,14 +86,14 @@ func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool
 		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
 	} else {
 		highest := constant(count.Sub(sym.Of(1)))
-		// NaN is last, so a line with a NaN has rank highest, and thus the result NaN.
+		// Sorting puts NaN last. If a line contains NaN, the rank is `highest`, so that the result is NaN.
 		complete := s.unsqueeze(s.take(numbers, last, -1), -1)
 		ranks = s.where(complete, s.mul(q, highest), highest)
 	}
 	valid := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))
 	ranks = s.where(valid, s.to(ranks, q.Type().DType), constant(count)) // gather rejects the index count
-	gather := func(at graph.Arg) graph.Arg {
-		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(at, tensor.Int64))
+	gather := func(positions graph.Arg) graph.Arg {
+		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(positions, tensor.Int64))
 	}
 	floor, ceil := pointwise.Floor, pointwise.Ceil
 	switch interpolation {

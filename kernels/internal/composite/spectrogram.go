@@ -220,7 +220,7 @@ func (s steps) overlapAdd(frames graph.Arg, batch, count sym.Int, n, hop int) gr
 	// positions[i][k] = i*hop + k, for all frames i and elements k
 	positions := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))
 	elements := count.Mul(sym.Of(n))
-	positions = s.reshape(positions, sym.Of(1), elements) // before the expansion, which no view flattens
+	positions = s.reshape(positions, sym.Of(1), elements) // before Expand, because no view flattens an expanded tensor
 	positions = s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{batch, elements}}, positions)
 	zeros := s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{batch, length}}, frames)
 	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, positions, s.reshape(frames, batch, elements))

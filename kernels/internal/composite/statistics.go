@@ -112,7 +112,8 @@ type sizeAttrs struct {
 	Size []sym.Int `attr:"size" doc:"sizes of the result"`
 }
 
-// sumToSize sums over the leading dimensions that the result lacks, and over the dimensions in which it has size 1.
+// sumToSize sums over the leading dimensions that the result does not have, and over the dimensions in which the result
+// has size 1.
 func sumToSize(s steps, a *sizeAttrs, in []graph.Arg) graph.Arg {
 	shape := s.shape(in[0])
 	lead := len(shape) - len(a.Size)
@@ -188,7 +189,7 @@ func (s steps) centredProducts(x, mean, weights, sum graph.Arg, correction int, 
 	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, s.adjoint(right)), divisor))
 }
 
-// weights returns the product of both weights of n observations, or no operand without weights.
+// weights returns the product of both weights of n observations. If the call omits both, the result is a null operand.
 func (s steps) weights(n sym.Int, fweights, aweights graph.Arg) graph.Arg {
 	check := func(w graph.Arg, name string, fits func(d tensor.DType) bool, kind string) {
 		if w.Kind == graph.Null {

@@ -25,7 +25,8 @@ var (
 	unaryExamples = []graph.Example{kit.ExUnary}
 )
 
-// noLoops is [graph.Facts.Parallel] of ops whose results have sizes that depend on all operands or on an attribute.
+// noLoops is [graph.Facts.Parallel] of ops without independent loops, because the sizes of their results depend on all
+// operands or on an attribute.
 func noLoops(*graph.Call) []graph.Parallel { return nil }
 
 // define defines an op by its sequence. The list in has an element for each operand of o.Params, which is null for an

@@ -183,8 +183,8 @@ func bilinear(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 	return out
 }
 
-// tensordot multiplies x and y and adds the products over pairs of dimensions. In a pair, a size 1 is broadcast, so the
-// other operand is first summed over the dimension.
+// tensordot multiplies x and y and adds the products over pairs of dimensions. If one dimension of a pair has size 1,
+// it is broadcast: the other operand is first summed over its dimension of the pair.
 func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
 	var pairs [2][]int

@@ -16,7 +16,8 @@ import (
 const tolerancesDoc = "Singular values up to the greater of `atol` and `rtol` times the greatest singular value " +
 	"count as 0. A tolerance is an attribute, or an operand that is broadcast to the batch."
 
-// tolerances returns the operands of an op that are tolerances. older is the older name of one of the others.
+// tolerances returns the operands of an op that are tolerances: atol, rtol and `older`, a deprecated name of atol or
+// rtol.
 func tolerances(older string) (params []graph.Param) {
 	for _, name := range []string{"atol", "rtol", older} {
 		params = append(params, graph.Param{Name: name, Optional: true})
@@ -30,7 +31,7 @@ type threshold struct {
 	tensor graph.Arg
 }
 
-func exactly(x float64) threshold { return threshold{number: &x} }
+func numberThreshold(x float64) threshold { return threshold{number: &x} }
 
 func (t threshold) isTensor() bool { return t.tensor.Kind != graph.Null }
 
@@ -57,9 +58,9 @@ func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 		absolute = *atol.number
 	}
 	if !rtol.isGiven() && !atol.isTensor() {
-		rtol = exactly(0)
+		rtol = numberThreshold(0)
 		if absolute <= 0 {
-			rtol = exactly(s.relativePrecision(x))
+			rtol = numberThreshold(s.relativePrecision(x))
 		}
 	}
 	if !atol.isTensor() && !rtol.isTensor() && *rtol.number == 0 {

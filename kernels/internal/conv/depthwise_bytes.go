@@ -156,7 +156,7 @@ func (t *depthwiseBytes) weight() *byteWeight {
 	rows := t.spec.RowsPerGroup()
 	return &byteWeight{conv: t.conv, bytes: t.blocks() * t.blockBytes(), words: t.spec.WordProducts,
 		form: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
-		channels: func(visit func(o, at int)) {
+		channels: func(visit func(outChannel, byteOffset int)) {
 			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
 		},
 		offset: func(kh, kw, _ int) int {

@@ -266,8 +266,8 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 }
 
 // fill copies the input elements of the tile at (row, col) of the result to the parts, for several planes. memory is
-// the address of the first plane's parts, and plane that of the first plane of the input. fill does not write the
-// padding around the elements.
+// the address of the first plane's parts, and plane the address of the first plane of the input. fill does not write
+// the padding around the elements.
 func (t *planeTiles) fill(worker *tapRun, memory, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	conv := t.conv
 	top, left := conv.h.Begin(row), conv.w.Begin(col) // position in the plane
@@ -301,8 +301,9 @@ func (t *planeTiles) isFilledBySplit(p *planePart) bool {
 	return even != nil && even.oddColumns == p
 }
 
-// split copies the columns [left, left+width) of the plane, except those outside the plane, in pairs: columns at even
-// distances from left to the part `even`, the others to the part `odd`. down and planeAxis describe rows and planes.
+// split copies the columns [left, left+width) of the plane, except columns outside the plane, in pairs. Columns at even
+// distances from left are copied to the part `even`, all other columns to the part `odd`. down and planeAxis describe
+// rows and planes.
 func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left, width int, down,
 	planeAxis strided.Axis) {
 	first, end := geometry.IndicesInside(left, 1, t.conv.w.Size, width)

@@ -121,12 +121,12 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 }
 
 // computeChannel computes a channel of the result, plane by plane.
-func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, o int) {
+func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, outChannel int) {
 	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	worker.reserve(t.taps())
 	var bias rowStream
 	if t.hasBias {
-		bias.ptr = unsafe.Add(mem.Ptrs[3], o*t.biasStride*size)
+		bias.ptr = unsafe.Add(mem.Ptrs[3], outChannel*t.biasStride*size)
 	}
 	for d := range t.d.Results {
 		for tap := range worker.x {
@@ -135,10 +135,10 @@ func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, o int
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.paddedRows + kh*t.h.Dilation
 			element := row*t.rowStride() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
 			worker.x[tap] = rowStream{unsafe.Add(memory, element*size), t.h.Stride * t.rowStride() * size}
-			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
+			weight := outChannel*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
 			worker.w[tap] = rowStream{unsafe.Add(mem.Ptrs[2], weight*size), 0}
 		}
-		out := rowStream{unsafe.Add(mem.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size),
+		out := rowStream{unsafe.Add(mem.Ptrs[0], (image*t.outStride.n+outChannel*t.outStride.c+d*t.outStride.d)*size),
 			t.outStride.h * size}
 		t.sum.run(worker, out, bias, t.w.Results, t.h.Results)
 	}

@@ -51,12 +51,12 @@ const directDType = tensor.Float32
 const minGroupChannels = 8
 
 // directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementChannels), and it
-// requantizes sums in registers. In some cases, the kernel first copies the images to scratch memory, with their zero
-// point as padding: if windows reach outside the image, if pixels are not whole elements, if elements are words, or if
-// the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
+// requantizes sums in registers. The kernel first copies the images to scratch memory, with their zero point as
+// padding, if one of these conditions holds: windows reach outside the image, pixels are not whole elements, elements
+// are words, or the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
 type directBytes struct {
 	directConv
-	image           *convShape                            // the convolution of bytes; directConv.conv is that of elements
+	image           *convShape                            // the convolution of bytes; directConv.conv is in elements
 	elementChannels int                                   // number of channels of an element
 	copied          bool                                  // whether images are copied to scratch memory
 	signed          bool                                  // whether images are multiplied as signed numbers

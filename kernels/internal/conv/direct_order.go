@@ -49,11 +49,10 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > sma
 // chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
 // prefetches.
 //
-// The order goes band by band. A band is a sequence of strips, for which all blocks are computed before the next band.
+// The bands are computed one after another. A band is a sequence of strips for which all blocks are computed together.
 // If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
-// cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers
-// divide the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several
-// images.
+// cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide
+// the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several images.
 //
 // With a large weight, each strip prefetches an equal part of the weight of the next block. Without this, the first
 // tile of the next block would wait until its whole panel is loaded. With a small weight and an image larger than the

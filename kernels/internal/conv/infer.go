@@ -60,7 +60,7 @@ func groupOf(t tensor.Type, dim, groups int) tensor.Type {
 }
 
 // emptyBatch returns the type of the result for an input without elements, which has the shape of the input. PyTorch
-// returns a view of the input times a number, so the strides are those of the input.
+// returns a view of the input times a number, so the result has the strides of the input.
 func emptyBatch(input tensor.Type) tensor.Type {
 	isSequence := input.Rank() == 3
 	if isSequence {

@@ -61,7 +61,7 @@ func convRate(impl string, stride, groups, size int, image tensor.Meta, out int)
 }
 
 // bytesRate returns a call of conv2d_bytes, direct or depthwise, whose operands are constant except the image. size is
-// the width and height of the window, and side those of the image.
+// the width and height of the window, and side the width and height of the image.
 func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
 	impl := "direct_nhwc"
 	if groups > 1 {

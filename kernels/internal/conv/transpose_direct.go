@@ -35,8 +35,8 @@ type transposedPhase struct {
 const maxPhases = 16
 
 // phaseAxis returns the phase with the given remainder of an axis of a transposed convolution, its first tap, and the
-// distance of its taps. The sizes of the axis are those of transposedWindows. If no tap contributes to the phase, its
-// window has one tap in the padding.
+// distance of its taps. axis is an axis that transposedWindows returns. If no tap contributes to the phase, its window
+// has one tap in the padding.
 func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, step int) {
 	divisor := greatestDivisor(axis.Stride, axis.Dilation)
 	period := axis.Stride / divisor // distance of the taps of a phase

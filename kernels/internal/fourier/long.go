@@ -115,10 +115,9 @@ func (f *matrixFourier) transformRow(y, scratch []complex128, k int) []complex12
 
 // longFourier transforms a group of long lines in phases that all workers share. If the prime factors of the length are
 // small, a line is transformed as a matrix. Otherwise a line is transformed by Bluestein's convolution, and the
-// transforms of the convolution are computed as matrices.
-//
-// Scratch memory has one matrix for each line of the group. For a convolution, it then has one matrix for the product
-// of each line and the filter, and after these one matrix for the transform of the filter.
+// transforms of the convolution are computed as matrices. Scratch memory has one matrix for each line of the group. For
+// a convolution, one matrix for the product of each line and the filter follows, and then one matrix for the transform
+// of the filter.
 type longFourier struct {
 	*fourierSpec              // the transform that the call computes
 	*matrixFourier            // the transform of a line, or the transforms of the convolution

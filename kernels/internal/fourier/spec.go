@@ -220,31 +220,31 @@ func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*t
 	if spec.complexPairs {
 		lineStarts[len(lineStarts)-1] = 1
 	}
-	kit.EachIndex(lineStarts, func(at []int) {
-		at = slices.Clone(at)
+	kit.EachIndex(lineStarts, func(coords []int) {
+		coords = slices.Clone(coords)
 		x := make([]complex128, spec.points)
 		spec.load(x, func(i int) complex128 {
-			at[spec.dim] = i
-			v := self.At(at...).Complex()
+			coords[spec.dim] = i
+			v := self.At(coords...).Complex()
 			if spec.complexPairs && !spec.fromReal {
-				at[len(at)-1] = 1
-				v = complex(real(v), self.At(at...).Float())
-				at[len(at)-1] = 0
+				coords[len(coords)-1] = 1
+				v = complex(real(v), self.At(coords...).Float())
+				coords[len(coords)-1] = 0
 			}
 			return v
 		})
 		for i, v := range refDFT(x, spec.points, spec.inverse)[:spec.outLen] {
 			v = kit.MulComplex(v, complex(spec.scale, 0))
-			at[spec.dim] = i
+			coords[spec.dim] = i
 			if !spec.complexPairs {
-				out.Set(tensor.ComplexScalar(v), at...)
+				out.Set(tensor.ComplexScalar(v), coords...)
 				continue
 			}
-			out.Set(tensor.FloatScalar(real(v)), at...)
+			out.Set(tensor.FloatScalar(real(v)), coords...)
 			if !spec.toReal {
-				at[len(at)-1] = 1
-				out.Set(tensor.FloatScalar(imag(v)), at...)
-				at[len(at)-1] = 0
+				coords[len(coords)-1] = 1
+				out.Set(tensor.FloatScalar(imag(v)), coords...)
+				coords[len(coords)-1] = 0
 			}
 		}
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// combineMode is the way in which a scatter combines an element of the plain operand with an element of the table. The
-// package documentation explains "plain operand" and "table".
+// combineMode is the way in which a scatter combines an element of the plain operand (the source of the scatter) with
+// an element of the table (the value that is written).
 type combineMode uint8
 
 const (

@@ -232,8 +232,8 @@ func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 	for i := range out.Shape[0] {
 		sums, count := make([]float64, out.Shape[1]), 0
 		for k := begins[i]; k < begins[i+1]; k++ {
-			at := kit.Unravel(int(k), indices.Shape)
-			row := indices.At(at...).Int()
+			coords := kit.Unravel(int(k), indices.Shape)
+			row := indices.At(coords...).Int()
 			if err := checkRow(row, weight.Shape[0]); err != nil {
 				return nil, err
 			}
@@ -242,7 +242,7 @@ func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 			}
 			scale := 1.0
 			if given[bagScales] != nil {
-				scale = given[bagScales].At(at...).Float()
+				scale = given[bagScales].At(coords...).Float()
 			}
 			for j := range sums {
 				switch x := weight.At(int(row), j).Float(); {

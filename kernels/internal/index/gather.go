@@ -89,9 +89,9 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	if out.Rank() == 0 {
 		tableSteps = nil
 	}
-	plain, table, indexOperand := operandAt(0, out), walkOperand{kit.PtrBuffer(1, self), tableSteps}, operandAt(2, index)
+	result, table, indexOperand := operandAt(0, out), walkOperand{kit.PtrBuffer(1, self), tableSteps}, operandAt(2, index)
 	walk := &indexedWalk{shape: out.Shape, lookups: []lookup{lookupAlong(self, index, dim)},
-		operands: []walkOperand{plain, table, indexOperand}}
+		operands: []walkOperand{result, table, indexOperand}}
 	return walk.kernel(kit.GatherOps(out.DType))
 }
 
@@ -99,13 +99,13 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(self.DType, index.Shape...)
 	var firstErr error
-	kit.EachIndex(index.Shape, func(at []int) {
-		i, err := refIndex(index, sizeAt(self.Meta, dim), dim, at...)
+	kit.EachIndex(index.Shape, func(coords []int) {
+		i, err := refIndex(index, sizeAt(self.Meta, dim), dim, coords...)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
 		}
-		src := slices.Clone(at)
+		src := slices.Clone(coords)
 		if self.Rank() == 0 {
 			src = nil
 		} else if len(src) == 0 {
@@ -113,7 +113,7 @@ func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		} else {
 			src[dim] = i
 		}
-		out.Set(self.At(src...), at...)
+		out.Set(self.At(src...), coords...)
 	})
 	return []*tensor.Tensor{out}, firstErr
 }
@@ -232,13 +232,13 @@ var Take = kit.Define[kit.None](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			kit.EachIndex(out.Shape, func(at []int) {
-				i, indexErr := refIndex(in[1], flat.Shape[0], 0, at...)
+			kit.EachIndex(out.Shape, func(coords []int) {
+				i, indexErr := refIndex(in[1], flat.Shape[0], 0, coords...)
 				if indexErr != nil {
 					err = cmp.Or(err, indexErr)
 					return
 				}
-				out.Set(flat.At(i), at...)
+				out.Set(flat.At(i), coords...)
 			})
 			return []*tensor.Tensor{out}, err
 		},

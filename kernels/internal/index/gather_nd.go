@@ -110,13 +110,13 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 				return nil, err
 			}
 			out := tensor.Zeros(in[0].DType, tuples.shape...)
-			kit.EachIndex(tuples.shape, func(at []int) {
-				from, indexErr := tuples.valueIndex(in[0].Meta, in[1], at)
+			kit.EachIndex(tuples.shape, func(coords []int) {
+				from, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
 				if indexErr != nil {
 					err = cmp.Or(err, indexErr)
 					return
 				}
-				out.Set(in[0].At(from...), at...)
+				out.Set(in[0].At(from...), coords...)
 			})
 			return []*tensor.Tensor{out}, err
 		},
@@ -172,13 +172,13 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			}
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 			mode := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]
-			kit.EachIndex(tuples.shape, func(at []int) {
-				to, indexErr := tuples.valueIndex(in[0].Meta, in[1], at)
+			kit.EachIndex(tuples.shape, func(coords []int) {
+				to, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
 				if indexErr != nil {
 					err = cmp.Or(err, indexErr)
 					return
 				}
-				out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
+				out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(to...), in[2].At(coords...)), to...)
 			})
 			return []*tensor.Tensor{out}, err
 		},

@@ -144,12 +144,12 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
 	kernel := copySelf(call)
-	from := kit.InBuffer(call, 2)
+	source := kit.InBuffer(call, 2)
 	switch a := call.In[2]; {
 	case a.Kind == graph.NumberArg:
-		from = kit.DataBuffer(a.Number.Tensor(out.DType))
+		source = kit.DataBuffer(a.Number.Tensor(out.DType))
 	case src.DType != out.DType:
-		from = convertValue(kernel, out.DType, src.DType)
+		source = convertValue(kernel, out.DType, src.DType)
 	}
 	if index.Numel() == 0 || out.Numel() == 0 {
 		return kernel, nil
@@ -161,18 +161,18 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	if out.Rank() == 0 { // a 0-dim value counts as a vector of one element
 		out.Shape, out.Strides = []int{1}, []int{0}
 	}
-	shape := slices.Clone(out.Shape) // of the walk: the source's, or that to which the number is broadcast
+	shape := slices.Clone(out.Shape) // of the walk: the shape of the source, to which a number is broadcast
 	shape[dim] = index.Numel()
-	plain := walkOperand{from, make([]int, len(shape))}
-	if !from.IsData() {
-		copy(plain.steps, kit.ByteStrides(src))
+	sourceOperand := walkOperand{source, make([]int, len(shape))}
+	if !source.IsData() {
+		copy(sourceOperand.steps, kit.ByteStrides(src))
 	}
 	indexOperand := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}
 	if index.Rank() == 1 {
 		indexOperand.steps[dim] = kit.StepAt(index, 0)
 	}
 	table := walkOperand{kit.OutBuffer(call, 0), withoutStep(kit.ByteStrides(out), dim)}
-	walk := &indexedWalk{shape: shape, operands: []walkOperand{plain, table, indexOperand},
+	walk := &indexedWalk{shape: shape, operands: []walkOperand{sourceOperand, table, indexOperand},
 		lookups: []lookup{lookupAlong(out, index, dim)}, writesTable: true}
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, mode, alpha)))
 	return kernel, nil
@@ -220,9 +220,9 @@ func indexWriteRef(in []*tensor.Tensor, dim int, mode combineMode, alpha tensor.
 			return nil, err
 		}
 		// Write slice j of the source to slice i of the result.
-		kit.EachIndex(sliceShape, func(at []int) {
-			to, from := slices.Clone(at), slices.Clone(at)
-			if len(at) > 0 {
+		kit.EachIndex(sliceShape, func(coords []int) {
+			to, from := slices.Clone(coords), slices.Clone(coords)
+			if len(coords) > 0 {
 				to[dim], from[dim] = i, j
 			}
 			if src.Rank() != out.Rank() { // a 0-dim value, or a vector of one element for a 0-dim self

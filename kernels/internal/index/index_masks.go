@@ -173,14 +173,14 @@ func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []
 // nonzeroRef is nonzeroIndices for references. Its result is row-major.
 func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 	var positions [][]int
-	kit.EachIndex(t.Shape, func(at []int) {
-		if t.At(at...).Complex() != 0 {
-			positions = append(positions, slices.Clone(at))
+	kit.EachIndex(t.Shape, func(coords []int) {
+		if t.At(coords...).Complex() != 0 {
+			positions = append(positions, slices.Clone(coords))
 		}
 	})
 	out := tensor.Zeros(tensor.Int64, len(positions), t.Rank())
-	for i, at := range positions {
-		for d, k := range at {
+	for i, coords := range positions {
+		for d, k := range coords {
 			out.Set(tensor.IntScalar(int64(k)), i, d)
 		}
 	}

@@ -173,8 +173,8 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	positions := tensor.Zeros(tensor.Int64, in[0].Shape...)
 	n := int64(0)
-	kit.EachIndex(in[0].Shape, func(at []int) {
-		positions.Set(tensor.IntScalar(n), at...)
+	kit.EachIndex(in[0].Shape, func(coords []int) {
+		positions.Set(tensor.IntScalar(n), coords...)
 		n++
 	})
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
@@ -191,9 +191,9 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	kit.EachIndex(selected[0].Shape, func(at []int) {
-		k := int(selected[0].At(at...).Int())
-		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(k), values.At(at...)), k)
+	kit.EachIndex(selected[0].Shape, func(coords []int) {
+		k := int(selected[0].At(coords...).Int())
+		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(k), values.At(coords...)), k)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -74,20 +74,20 @@ func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	if firstErr != nil {
 		return nil, firstErr
 	}
-	kit.EachIndex(shape, func(at []int) {
-		from, k := slices.Clone(at), 0 // k is the number of the slice in the result
-		if len(at) > 0 {
-			k = at[dim]
+	kit.EachIndex(shape, func(coords []int) {
+		from, k := slices.Clone(coords), 0 // k is the number of the slice in the result
+		if len(coords) > 0 {
+			k = coords[dim]
 		}
 		i, err := refIndex(flat, sizeAt(self.Meta, dim), dim, k)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
 		}
-		if len(at) > 0 {
+		if len(coords) > 0 {
 			from[dim] = i
 		}
-		out.Set(self.At(from...), at...)
+		out.Set(self.At(from...), coords...)
 	})
 	return []*tensor.Tensor{out}, firstErr
 }

@@ -18,7 +18,7 @@ import (
 // result, the dimensions of index replace dimension dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, m, indexMeta := c.Out[0], c.Meta(0), index.Meta
-	plain := operandAt(0, out)
+	result := operandAt(0, out)
 	table, indexOperand := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
 	for d := range m.Rank() {
 		if d == dim {
@@ -35,7 +35,7 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	if m.Rank() == 0 {
 		table.steps, indexOperand.steps = nil, nil
 	}
-	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, table, indexOperand},
+	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
 		lookups: []lookup{lookupAlong(m, indexMeta, dim)}}
 	return walk.kernel(kit.GatherOps(out.DType))
 }
@@ -224,13 +224,13 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(in[0].DType, kit.KnownSizes(parsed.shape)...)
 	endIndexDim := parsed.firstIndexDim + len(parsed.indexShape)
-	kit.EachIndex(out.Shape, func(at []int) {
-		from := make([]int, in[0].Rank())
-		broadcastIndex := at[parsed.firstIndexDim:endIndexDim]
-		otherIndices := append(slices.Clone(at[:parsed.firstIndexDim]), at[endIndexDim:]...)
-		for d := range from {
+	kit.EachIndex(out.Shape, func(coords []int) {
+		source := make([]int, in[0].Rank())
+		broadcastIndex := coords[parsed.firstIndexDim:endIndexDim]
+		otherIndices := append(slices.Clone(coords[:parsed.firstIndexDim]), coords[endIndexDim:]...)
+		for d := range source {
 			if !slices.Contains(parsed.indexedDims, d) {
-				from[d], otherIndices = otherIndices[0], otherIndices[1:]
+				source[d], otherIndices = otherIndices[0], otherIndices[1:]
 				continue
 			}
 			index := in[d+1]
@@ -247,9 +247,9 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				err = cmp.Or(err, indexErr)
 				return
 			}
-			from[d] = i
+			source[d] = i
 		}
-		out.Set(in[0].At(from...), at...)
+		out.Set(in[0].At(source...), coords...)
 	})
 	return []*tensor.Tensor{out}, err
 }

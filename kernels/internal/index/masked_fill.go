@@ -24,7 +24,7 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 var maskFills = func() (kernels [tensor.Complex128 + 1]rule.Kernel) {
 	fill := kit.Formula("where(mask, value, x)", "x", "mask", "value")
 	for d := tensor.Bool; d.Valid(); d++ {
-		// 1 result; the dtypes are those of the result, x, mask and value.
+		// The kernel has 1 result. The dtypes of result, x, mask and value follow.
 		kernels[d] = kit.FormulaKernel(fill, nil, 1, d, d, tensor.Bool, d)
 	}
 	return kernels

@@ -132,7 +132,7 @@ func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 		return c
 	}
 	n := 1 // the number of classes if all indices are negative
-	kit.EachIndex(index.Shape, func(at []int) { n = max(n, int(index.At(at...).Int())+1) })
+	kit.EachIndex(index.Shape, func(coords []int) { n = max(n, int(index.At(coords...).Int())+1) })
 	a.NumClasses = sym.Of(n)
 	return &graph.Call{In: c.In, Attrs: &a}
 }
@@ -166,8 +166,8 @@ func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 		return nil, err
 	}
 	if !call.Has(1) {
-		kit.EachIndex(in[0].Shape, func(at []int) {
-			switch class := in[0].At(at...).Int(); {
+		kit.EachIndex(in[0].Shape, func(coords []int) {
+			switch class := in[0].At(coords...).Int(); {
 			case class < 0:
 				err = errors.New("Class values must be non-negative.")
 			case class >= int64(classes) && err == nil:
@@ -179,8 +179,8 @@ func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 		}
 	}
 	out := tensor.Zeros(result.DType, result.Shape...)
-	kit.EachIndex(result.Shape, func(at []int) {
-		class := int(in[0].At(slices.Delete(slices.Clone(at), dim, dim+1)...).Int())
+	kit.EachIndex(result.Shape, func(coords []int) {
+		class := int(in[0].At(slices.Delete(slices.Clone(coords), dim, dim+1)...).Int())
 		offValue, onValue := tensor.IntScalar(0), tensor.IntScalar(1)
 		if call.Has(1) {
 			offValue, onValue = in[1].At(0), in[1].At(1)
@@ -189,10 +189,10 @@ func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 			}
 		}
 		value := offValue
-		if class == at[dim] {
+		if class == coords[dim] {
 			value = onValue
 		}
-		out.Set(value, at...)
+		out.Set(value, coords...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -204,7 +204,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
 	const costPerElement = 16
-	workerBytes := 2 * n * 8 // a copy of the line, and the memory of indexOf: n elements each, of at most 8 bytes
+	workerBytes := 2 * n * 8 // a copy of the line, and the memory of indexOf; n elements of at most 8 bytes each
 	// offsets are the byte offsets of a line in m, outs[0] and outs[1].
 	phase := lines.Phase(costPerElement*n, func(mem *graph.Mem, offsets [4]int) error {
 		dst, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
@@ -275,7 +275,7 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 	case s.kind != kthOf: // the lower median of the numbers
 		rank = (numbers - 1) / 2
 	}
-	// Equal elements are ranked by index, so that the element has index rank-less among those that equal value.
+	// Equal elements are ranked by index: the result is occurrence rank-less of value.
 	value, less := selectRank(ctx, work, rank)
 	return occurrence(ctx, line, value, rank-less)
 }
@@ -368,8 +368,8 @@ func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value 
 	return value, less
 }
 
-// pivotFor returns an element whose rank in the line is near the given rank. It takes 31 elements at equal distances,
-// sorts them, and returns the one at rank*31/len(line).
+// pivotFor returns an element whose rank in the line is close to the given rank. It sorts a sample of 31 elements at
+// equal distances, and returns element rank*31/len(line) of the sorted sample.
 func pivotFor[T kit.Sortable](line []T, rank int) T {
 	var sample [31]T
 	step := len(line) / len(sample)
@@ -424,9 +424,9 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 		return nil, err
 	}
 	sortedValues, sortedIndices := sortedLines[0], sortedLines[1]
-	kit.EachIndex(outs[0].Shape, func(at []int) {
-		from := slices.Clone(at)
-		if self.Rank() > len(at) && !s.all {
+	kit.EachIndex(outs[0].Shape, func(coords []int) {
+		from := slices.Clone(coords)
+		if self.Rank() > len(coords) && !s.all {
 			from = slices.Insert(from, dim, 0)
 		} else if s.all {
 			from = []int{0}
@@ -440,9 +440,9 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 			moveTo(i)
 			return sortedValues.At(from...)
 		}))
-		outs[0].Set(sortedValues.At(from...), at...)
+		outs[0].Set(sortedValues.At(from...), coords...)
 		if len(outs) > 1 {
-			outs[1].Set(sortedIndices.At(from...), at...)
+			outs[1].Set(sortedIndices.At(from...), coords...)
 		}
 	})
 	return outs, nil

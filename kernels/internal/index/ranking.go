@@ -75,7 +75,7 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType)
 	m, size := call.Meta(0), d.Size()
 	n := sizeAt(m, rank.dim)
 	// sort and topk return values and indices, argsort only indices. Mem.Ptrs has the results, then the operand. The
-	// offsets of a line are those in the operand, then in the results.
+	// offsets of a line are first the offset in the operand, then the offsets in the results.
 	metas := append([]tensor.Meta{m}, call.Out...)
 	lines := kit.NewLineSet(m.Shape, rank.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(d), d)
@@ -222,13 +222,13 @@ func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rank.k == 0 {
 		return []*tensor.Tensor{values, indices}, nil
 	}
-	kit.EachIndex(lineStarts, func(at []int) {
-		at = slices.Clone(at)
+	kit.EachIndex(lineStarts, func(coords []int) {
+		coords = slices.Clone(coords)
 		element := func(i int) tensor.Scalar {
-			if len(at) > 0 {
-				at[rank.dim] = i
+			if len(coords) > 0 {
+				coords[rank.dim] = i
 			}
-			return self.At(at...)
+			return self.At(coords...)
 		}
 		order := make([]int, sizeAt(self.Meta, rank.dim))
 		for i := range order {
@@ -249,11 +249,11 @@ func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 		})
 		for i, from := range order[:rank.k] {
 			value := element(from)
-			if len(at) > 0 {
-				at[rank.dim] = i
+			if len(coords) > 0 {
+				coords[rank.dim] = i
 			}
-			values.Set(value, at...)
-			indices.Set(tensor.IntScalar(int64(from)), at...)
+			values.Set(value, coords...)
+			indices.Set(tensor.IntScalar(int64(from)), coords...)
 		}
 	})
 	return []*tensor.Tensor{values, indices}, nil

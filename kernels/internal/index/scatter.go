@@ -136,7 +136,7 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 }
 
 // walk returns a walk over all elements of index, operand 1. It combines elements of the plain operand into the table.
-func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
+func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) *indexedWalk {
 	index := c.Meta(1)
 	// The lookup gives the position in dim, so the table has stride 0 there.
 	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
@@ -147,10 +147,10 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *
 		steps = []int{0}
 	}
 	// A constant is one element, and so is src if its rank differs: strides of 0.
-	if plain.IsData() || len(plain.steps) != index.Rank() {
-		plain.steps = make([]int, index.Rank())
+	if source.IsData() || len(source.steps) != index.Rank() {
+		source.steps = make([]int, index.Rank())
 	}
-	return &indexedWalk{shape: index.Shape, operands: []walkOperand{plain, {table, steps}, operandAt(2, index)},
+	return &indexedWalk{shape: index.Shape, operands: []walkOperand{source, {table, steps}, operandAt(2, index)},
 		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
 }
 
@@ -167,12 +167,12 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 		kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
 			identity).phase(scatterOps(out.DType, combineSet, one)))
 	}
-	plain := operandAt(3, call.Meta(2))
+	source := operandAt(3, call.Meta(2))
 	if a := call.In[2]; a.Kind == graph.NumberArg {
-		plain = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
+		source = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
 	kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
-		plain).phase(scatterOps(out.DType, s.mode(), one)))
+		source).phase(scatterOps(out.DType, s.mode(), one)))
 	if s.reduce == "mean" {
 		s.addMeanPhases(call, kernel)
 	}
@@ -264,13 +264,13 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	dtype, mode, one := out.DType, s.mode(), tensor.IntScalar(1)
 	counts := tensor.Zeros(tensor.Int64, out.Shape...)
 	var firstErr error
-	kit.EachIndex(in[1].Shape, func(at []int) {
-		i, err := refIndex(in[1], sizeAt(out.Meta, s.dim), s.dim, at...)
+	kit.EachIndex(in[1].Shape, func(coords []int) {
+		i, err := refIndex(in[1], sizeAt(out.Meta, s.dim), s.dim, coords...)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
 		}
-		to, from := slices.Clone(at), at
+		to, from := slices.Clone(coords), coords
 		if len(to) > 0 {
 			to[s.dim] = i
 		}
@@ -287,12 +287,12 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		counts.Set(tensor.IntScalar(count+1), to...)
 	})
 	if s.reduce == "mean" {
-		kit.EachIndex(out.Shape, func(at []int) {
-			count := counts.At(at...).Int()
+		kit.EachIndex(out.Shape, func(coords []int) {
+			count := counts.At(coords...).Int()
 			if s.includeSelf {
 				count++
 			}
-			value := out.At(at...)
+			value := out.At(coords...)
 			if count < 2 {
 				return
 			}
@@ -304,7 +304,7 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			default:
 				value = tensor.IntScalar(floorDiv(value.Int(), count))
 			}
-			out.Set(value, at...)
+			out.Set(value, coords...)
 		})
 	}
 	return []*tensor.Tensor{out}, firstErr

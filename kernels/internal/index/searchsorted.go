@@ -300,11 +300,11 @@ func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right boo
 	values = values.CopyTo(tensor.New(d, values.Shape...))
 	out := tensor.Zeros(c.Out[0].DType, values.Shape...)
 	n := sequence.Shape[sequence.Rank()-1]
-	kit.EachIndex(values.Shape, func(at []int) {
+	kit.EachIndex(values.Shape, func(coords []int) {
 		line := make([]float64, n)
 		row := []int{}
 		if sequence.Rank() > 1 {
-			row = at[:sequence.Rank()-1]
+			row = coords[:sequence.Rank()-1]
 		}
 		order := make([]int64, n)
 		for i := range n {
@@ -314,11 +314,11 @@ func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right boo
 				order[i] = sorter.At(from...).Int()
 			}
 		}
-		position, searchErr := searchOrder(line, order, values.At(at...).Float(), right)
+		position, searchErr := searchOrder(line, order, values.At(coords...).Float(), right)
 		if searchErr != nil {
 			err = searchErr
 		}
-		out.Set(tensor.IntScalar(int64(position)), at...)
+		out.Set(tensor.IntScalar(int64(position)), coords...)
 	})
 	return []*tensor.Tensor{out}, err
 }

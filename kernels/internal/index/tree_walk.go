@@ -70,7 +70,7 @@ func (t *trees[T]) setOperand(i int, p unsafe.Pointer, n int) {
 	}
 }
 
-// check checks the indices in the operands. Invalid indices in children and missing are no errors: see makeForward.
+// check checks the indices in the operands. Invalid indices in children and missing are not errors: see makeForward.
 func (t *trees[T]) check(columns, outputs int) error {
 	for _, list := range []struct {
 		operand int
@@ -274,7 +274,7 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	sums := kit.SliceOf[float64](m.WorkerScratch, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
-	var hasNaN [treeBlock / treeGroup]bool // for each group, if the operand missing is given
+	var hasNaN [treeBlock / treeGroup]bool // for each group: whether the rows have NaNs; false if missing is omitted
 	for g := range kit.DivUp(end-begin, treeGroup) {
 		if t.missing != nil {
 			first := begin + g*treeGroup
@@ -368,8 +368,8 @@ func (n *treeNodes[T]) next(row unsafe.Pointer, node int) int {
 // child for one result of its comparison only.
 func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, node int) bool { return n.next(row, node) == node }
 
-// leavesOf finds the nodes at which rows leave a tree. NaN compares false, as an element above the threshold does. A
-// row that has reached its leaf stays there until all rows have.
+// leavesOf finds the nodes at which rows leave a tree. The comparison of NaN is false, as for an element above the
+// threshold. A row that has reached its leaf stays there until all rows have reached their leaves.
 func (n *treeNodes[T]) leavesOf(m *graph.Mem, rows *[treeGroup]unsafe.Pointer, root int, leaves *[treeGroup]int) {
 	// The current nodes of the rows are separate variables, so that they stay in registers.
 	a, b, c, d, e, f, g, h := root, root, root, root, root, root, root, root

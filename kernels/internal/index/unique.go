@@ -111,9 +111,9 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 		return u.atenResults(shape, a.ReturnInverse, a.ReturnCounts), nil
 	})
 
-// uniqueOp defines an op that removes duplicates. refine gets an outline for each result and corrects those that are
-// not vectors of unknown length. The first result has the dtype of self, the others are int64. compute returns the
-// results.
+// uniqueOp defines an op that removes duplicates. refine gets an outline for each result and corrects the outlines of
+// results that are not vectors of unknown length. The first result has the dtype of self, and all other results are
+// int64. compute returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.Outline),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {

@@ -226,10 +226,10 @@ func (walk *indexedWalk) form() *graph.Gather {
 func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
-		at := i % walk.shape[d]
+		indexInDim := i % walk.shape[d]
 		i /= walk.shape[d]
 		for o := range walk.operands {
-			addresses[o] = unsafe.Add(addresses[o], at*walk.operands[o].steps[d])
+			addresses[o] = unsafe.Add(addresses[o], indexInDim*walk.operands[o].steps[d])
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // This file has predicates and arithmetic on sizes for inference. A size may be unknown: an expression over symbols.
 // Its hint is its value for assumed sizes of the symbols ([sym.Int.Hint]). If the bounds of the symbols do not decide a
-// predicate, its value for the hints is returned and recorded as a guard, which is a condition under which the inferred
-// types are valid.
+// predicate, a function returns the value for the hints and records a guard: a condition under which the inferred types
+// are valid.
 
 // SizeIs reports whether a size is n.
 func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }

@@ -121,8 +121,8 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 	if rank == u.cols {
 		return
 	}
-	// For Q R = u[:, :rank], the first rank columns of Q span the same space as those of u, hence the others of Q are
-	// orthogonal to it.
+	// Factor Q R = u[:, :rank]. The first rank columns of Q span the same space as the first rank columns of u. The other
+	// columns of Q are therefore orthogonal to this space.
 	q := s.copyOf(u.leading(rank))
 	tau := s.zeros(rank, 1).elements
 	s.qr(q, tau)

@@ -79,8 +79,9 @@ func (s *solver[T]) reflect(tau T, v, y []T) {
 	s.countWork(4 * len(v))
 }
 
-// multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product H_0 H_1 ... of the
-// len(tau) reflections that qr stored in a and tau. Q c applies the last reflection first, Q^H c the first one.
+// multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product H_0 H_1 ... of the len(tau)
+// reflections that qr stored in a and tau. For Q c the last reflection is applied first, for Q^H c the first
+// reflection.
 func (s *solver[T]) multiplyQ(a matrix[T], tau []T, c matrix[T], adjoint bool) {
 	for k := range tau {
 		if !adjoint {

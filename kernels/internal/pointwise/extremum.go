@@ -13,7 +13,7 @@ func extremumPointwise(name string, t bodies) *graph.Pointwise {
 		Body: bodyByDType(name, t)}
 }
 
-// extremumRef returns the reference of an extremum. ofUints is for uint64; ofInts is for the other integers and bools.
+// extremumRef returns the reference of an extremum. ofUints is for uint64, and ofInts for bools and all other integers.
 func extremumRef(ofInts func(a, b int64) int64, ofUints func(a, b uint64) uint64,
 	ofFloats func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.ForAnyCall(kit.Unsigned(

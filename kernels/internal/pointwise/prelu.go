@@ -55,8 +55,8 @@ var Prelu = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{kit.ExTransposed, tensor.New(tensor.Float32, 1)}}},
 	},
 	Lowerings: graph.Lowerings{
-		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, x, rank := compose.NewBuilder(into, c), c.In[0], c.Meta(0).Rank()
+		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			p, x, rank := compose.NewBuilder(parts, c), c.In[0], c.Meta(0).Rank()
 			channelDim := min(1, max(rank-1, 0)) // 0 for a vector, whose weight has one element
 			w := p.BroadcastAlong(c.In[1], channelDim, rank)
 			return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
@@ -100,12 +100,12 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 3, 2)}, Attrs: graph.Attrs{"dim": 0}}},
 	},
 	Lowerings: graph.Lowerings{
-		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			a, _, err := gluHalves(c)
 			if err != nil {
 				return nil, err
 			}
-			p, dim := compose.NewBuilder(into, c), kit.Attrs[gluAttrs](c).Dim
+			p, dim := compose.NewBuilder(parts, c), kit.Attrs[gluAttrs](c).Dim
 			// half returns half i of self, 0 or 1.
 			half := func(i int) graph.Arg {
 				n := kit.SizeOf(kit.KnownMeta(a), dim)

@@ -26,8 +26,8 @@ func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// divideParts divides both parts of z by d. If a part of z is infinite, a complex division would return NaN, because it
-// multiplies the other part of d, which is 0, by infinity.
+// divideParts divides both parts of z by d. A division by complex(d, 0) would return NaN if a part of z is infinite,
+// because it multiplies that part by 0.
 func divideParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
 
 // angle64 is math.Atan2, but the result has the sign of y even if y / x underflows.

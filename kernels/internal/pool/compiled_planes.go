@@ -32,9 +32,9 @@ type compiledPlanes struct {
 	state                    graph.PerWorker[loopState]
 }
 
-// compilePlanes makes the kernel of a [compiledPlanes]. It returns nil for maxima with indices, for operands and
-// results that are not row-major, for windows that newColumns or newRowLoops rejects, for too many divisors, and where
-// there is no machine code.
+// compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if the call is not supported: maxima with
+// indices, operands or results that are not row-major, windows that newColumns or newRowLoops rejects, too many
+// divisors, or no machine code.
 func compilePlanes(p *sizedPooling) (*graph.Kernel, error) {
 	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
 		return nil, nil

@@ -101,7 +101,7 @@ func (a *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: a.Output
 func (a *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: a.OutputSize} }
 
 // define defines a pooling with attributes A. The result of a pooling of images (dims 2) has the operand's memory
-// format, so the implementations read operands only in the order in which they write results.
+// format. The implementations therefore need to read operands only in the order in which they write results.
 func define[A any, P interface {
 	*A
 	args() callAttrs

@@ -28,7 +28,7 @@ type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8
 	join          *loops.Loop // joins the elements of a group
-	ones          []byte      // a packed row of ones; its product with a panel is the sums of the columns
+	ones          []byte      // a packed row of ones; the product of this row and a panel is the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 

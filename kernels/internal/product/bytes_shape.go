@@ -15,8 +15,8 @@ import (
 func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && jit.Available() == nil }
 
 // byteShape is the division of a product of byte matrices into register tiles. The product multiplies a matrix of m x k
-// elements by a matrix of k x n elements. In the following, rows are those of the first matrix and of the result, and
-// columns those of the second matrix and of the result. A tile is a rectangle of the result whose sums are held in
+// elements by a matrix of k x n elements. In the following, a row is a row of the first matrix or of the result, and a
+// column is a column of the second matrix or of the result. A tile is a rectangle of the result whose sums are held in
 // registers. A block is the range of columns of a tile, and a panel is a packed block of the second matrix.
 //
 // A group is a sequence of four or eight bytes along the depth k. One instruction multiplies a group of a row by a

@@ -125,7 +125,7 @@ func (plan *einsumPlan) product(a, b einsumTerm, kept []int, isLast bool) (einsu
 // mergedStride returns the stride of the dimension into which labels are merged, or false if the strides of the term do
 // not permit the merge.
 func (plan *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
-	merged, wanted, isFirst := 0, 0, true // wanted is the stride that the next label must have
+	merged, nextStride, isFirst := 0, 0, true // wanted is the stride that the next label must have
 	for i := len(labels) - 1; i >= 0; i-- {
 		size := plan.einsum.sizes[labels[i]]
 		if size == 1 {
@@ -135,10 +135,10 @@ func (plan *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 		switch {
 		case isFirst:
 			merged, isFirst = stride, false
-		case stride != wanted:
+		case stride != nextStride:
 			return 0, false
 		}
-		wanted = stride * size
+		nextStride = stride * size
 	}
 	return merged, true
 }
@@ -186,22 +186,22 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (eins
 		}
 	}
 	a = plan.makeMergeable(a, batch, rows, summed)
-	if !b.buffer.IsData() { // not the number 1 that sum multiplies by
+	if !b.buffer.IsData() { // if b is the number 1 of method sum, it has no labels
 		b = plan.makeMergeable(b, batch, summed, cols)
 	}
-	scratchBefore := plan.kernel.Scratch // newTerm allocates scratch memory, which a direct result does not need
-	to := plan.newTerm(slices.Concat(batch, rows, cols))
-	if isLast && len(to.labels) == len(plan.einsum.out) {
+	scratchBefore := plan.kernel.Scratch // restored if the scratch memory of newTerm is not needed
+	result := plan.newTerm(slices.Concat(batch, rows, cols))
+	if isLast && len(result.labels) == len(plan.einsum.out) {
 		out := plan.call.Out[0]
 		direct := einsumTerm{labels: plan.einsum.out, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
 		_, okRows := plan.mergedStride(&direct, rows)
 		_, okCols := plan.mergedStride(&direct, cols)
 		if okRows && okCols {
 			plan.kernel.Scratch = scratchBefore
-			to = direct
+			result = direct
 		}
 	}
-	return to, plan.gemm(&a, &b, &to, batch, rows, cols, summed)
+	return result, plan.gemm(&a, &b, &result, batch, rows, cols, summed)
 }
 
 // gemm adds the phases of a batch of matrix products. It merges the labels in rows, cols and summed into the dimensions

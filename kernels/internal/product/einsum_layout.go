@@ -18,8 +18,8 @@ import (
 // intermediate product, and a label names one of its dimensions.
 type einsumTypes struct {
 	equation *equation
-	order    []int // labels of all terms, first those of the result; dimension i of an aligned term has the label order[i]
-	counts   []int // by dimension: the number of terms, not yet multiplied, in which its size is not 1
+	order    []int // labels of all terms, the result's labels first; dimension i of an aligned term has label order[i]
+	counts   []int // for each dimension, the number of remaining terms in which its size is not 1
 }
 
 // align returns the type of an operand with a dimension for each label in types.order. It takes the diagonal of
@@ -30,7 +30,7 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 	for range types.order {
 		dims = append(dims, -1)
 	}
-	dim := 0 // the dimension of the label in the term, from which earlier diagonals have removed dimensions
+	dim := 0 // the dimension of the next label in the term; each diagonal has removed a dimension
 	var err error
 	for _, label := range labels {
 		axis := slices.Index(types.order, label)

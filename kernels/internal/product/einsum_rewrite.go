@@ -20,7 +20,7 @@ type einsumMatrices struct {
 
 // rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands. Passes can
 // fuse the matmul and choose its layouts.
-func rewriteEinsum(into *graph.Parts, call *graph.Call, _ graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext) (rewrite graph.Rewrite, err error) {
 	if len(call.In) != 2 || !call.Out[0].DType.IsFloat() || call.Type(0).DType != call.Type(1).DType {
 		return rewrite, nil
 	}
@@ -37,7 +37,7 @@ func rewriteEinsum(into *graph.Parts, call *graph.Call, _ graph.RewriteContext) 
 	if !ok {
 		return rewrite, nil
 	}
-	builder := compose.NewBuilder(into, call)
+	builder := compose.NewBuilder(parts, call)
 	last := len(labels.rows) - 1
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))

@@ -203,8 +203,8 @@ func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
 	e.terms = append(e.terms, term)
 }
 
-// implicitOut sets the labels of the result of an equation without "->": those of the ellipsis, and the letters that
-// occur once in left, the text of the operands.
+// implicitOut sets the labels of the result of an equation without "->": the labels of the ellipsis, and the letters
+// that occur exactly once in left, the text of the operands.
 func (e *equation) implicitOut(left string, ellipsisRank int) {
 	for k := ellipsisRank - 1; k >= 0; k-- {
 		e.out = append(e.out, ellipsisLabel-k)

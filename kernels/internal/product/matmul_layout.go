@@ -148,8 +148,9 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 }
 
 // foldsBatch mirrors PyTorch's should_fold. It reports whether PyTorch computes the product of batch, a batch of
-// matrices, and an operand of the given rank as one matrix product, whose rows are those of all matrices. PyTorch does
-// not fold a batch of transposed matrices, because bmm reads such matrices without a copy.
+// matrices, and an operand of the given rank as one matrix product: the rows of all matrices of the batch become the
+// rows of one matrix. PyTorch does not fold a batch of transposed matrices, because bmm reads such matrices without a
+// copy.
 func foldsBatch(batch tensor.Type, rank int) bool {
 	if batch.Rank() < 3 || rank != 1 && rank != 2 {
 		return false

@@ -17,12 +17,12 @@ import (
 // Products of 16-bit floats are computed in float32, as PyTorch defines them. The 16-bit instructions of arm64 are not
 // used: FMLA of float16 rounds each sum to float16, BFMMLA rounds sums to odd and flushes subnormal numbers, and FMLAL
 // computes no more sums per instruction than FMLA of float32.
-func rewriteMatmul(into *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
+func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
 	err error) {
-	if rewrite, err = compose.WidenToFloat32(into, call, context); err != nil || rewrite.Results != nil {
+	if rewrite, err = compose.WidenToFloat32(parts, call, context); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
-	if rewrite, err = rewriteTransposedWeights(into, call); err != nil || rewrite.Results != nil {
+	if rewrite, err = rewriteTransposedWeights(parts, call); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
 	x, y := call.In[0], call.In[1]
@@ -31,19 +31,19 @@ func rewriteMatmul(into *graph.Parts, call *graph.Call, context graph.RewriteCon
 	}
 	repetition, ok := findRepetition(y.Value, maxChainLength)
 	if !ok {
-		return rewriteSharedMatrix(into, call)
+		return rewriteSharedMatrix(parts, call)
 	}
 	rank := len(y.Type().Shape)
 	dim := repetition.dim
 	if dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[dim].Same(y.Type().Shape[dim]) {
 		return rewrite, nil
 	}
-	builder := compose.NewBuilder(into, call)
+	builder := compose.NewBuilder(parts, call)
 	groups, matrices := repetition.operands(builder, x)
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
-	product, err := into.Repeat(into.Whole(), groups, matrices)
+	product, err := parts.Repeat(parts.Whole(), groups, matrices)
 	if err != nil {
 		return rewrite, err
 	}
@@ -58,7 +58,7 @@ func rewriteMatmul(into *graph.Parts, call *graph.Call, context graph.RewriteCon
 
 // rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result
 // is one product of all rows with this matrix.
-func rewriteSharedMatrix(into *graph.Parts, call *graph.Call) (rewrite graph.Rewrite, err error) {
+func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Rewrite, err error) {
 	x, y := call.In[0], call.In[1]
 	rank := x.Type().Rank()
 	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
@@ -72,13 +72,13 @@ func rewriteSharedMatrix(into *graph.Parts, call *graph.Call) (rewrite graph.Rew
 	if !hasSizeOne(x, rank-2) || !hasSizeOne(y, rank-3) || !known || entries < 2 {
 		return rewrite, nil
 	}
-	builder := compose.NewBuilder(into, call)
+	builder := compose.NewBuilder(parts, call)
 	rows := builder.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
 	matrix := builder.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
-	product, err := into.Repeat(into.Whole(), rows, matrix)
+	product, err := parts.Repeat(parts.Whole(), rows, matrix)
 	if err != nil {
 		return rewrite, err
 	}

@@ -40,14 +40,14 @@ func mayBeWeights(x graph.Arg) bool {
 
 // rewriteTransposedWeights rewrites valuesᵀ @ weightsᵀ as (weights @ values)ᵀ. Attention is recognized only if the
 // weights are the first operand.
-func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (rewrite graph.Rewrite, err error) {
+func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	weights, ok := untransposed(y)
 	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !mayBeWeights(weights) ||
 		mayBeWeights(x) {
 		return rewrite, nil
 	}
-	builder := compose.NewBuilder(into, c)
+	builder := compose.NewBuilder(parts, c)
 	transposed := func(x graph.Arg) graph.Arg {
 		return builder.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x)
 	}
@@ -55,7 +55,7 @@ func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (rewrite graph.R
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
-	product, err := into.Repeat(into.Whole(), weights, values)
+	product, err := parts.Repeat(parts.Whole(), weights, values)
 	if err != nil {
 		return rewrite, err
 	}

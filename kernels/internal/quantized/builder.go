@@ -28,8 +28,8 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 // results.
 type quantBuilder struct{ *compose.Builder }
 
-// vector returns operand i converted to a dtype. The result has the elements of the operand along dimension dim, and
-// broadcasts over the other dimensions of values of the given rank.
+// vector returns operand i, which has at most one dimension, converted to a dtype. The result broadcasts to values of
+// the given rank, with its elements along dimension dim.
 func (builder quantBuilder) vector(i, dim, rank int, dtype tensor.DType) graph.Arg {
 	return builder.Convert(dtype, builder.BroadcastAlong(builder.Call.In[i], dim, max(rank, 1)))
 }

@@ -67,10 +67,10 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 		return false
 	}
 	fits := true
-	kit.EachIndex(weight.Shape, func(at []int) {
-		difference := weight.At(at...).Float()
+	kit.EachIndex(weight.Shape, func(coords []int) {
+		difference := weight.At(coords...).Float()
 		if zero != nil {
-			difference -= kit.ElementAlong(zero, at, 0)
+			difference -= kit.ElementAlong(zero, coords, 0)
 		}
 		fits = fits && difference >= math.MinInt8 && difference <= math.MaxInt8
 	})

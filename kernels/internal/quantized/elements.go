@@ -139,8 +139,8 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	}
 	if t := arg.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < maxInspected {
 		bound := 0.0
-		kit.EachIndex(t.Shape, func(at []int) {
-			bound = max(bound, math.Abs(t.At(at...).Float())) // max propagates NaN
+		kit.EachIndex(t.Shape, func(coords []int) {
+			bound = max(bound, math.Abs(t.At(coords...).Float())) // max propagates NaN
 		})
 		return bound
 	}
@@ -150,7 +150,9 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	if values, ok := dequantized(arg); ok { // the zero point is in the range of the dtype
 		lower, upper := bounds(values.bytes.Type().DType)
 		bound := 0.0
-		kit.EachIndex(values.scale.Shape, func(at []int) { bound = max(bound, values.scale.At(at...).Float()*(upper-lower)) })
+		kit.EachIndex(values.scale.Shape, func(coords []int) {
+			bound = max(bound, values.scale.At(coords...).Float()*(upper-lower))
+		})
 		return bound
 	}
 	node := arg.Value.Node

@@ -79,8 +79,8 @@ func normalScales(t *tensor.Tensor) bool {
 		return false
 	}
 	allNormal := true
-	kit.EachIndex(t.Shape, func(at []int) {
-		scale := t.At(at...).Float()
+	kit.EachIndex(t.Shape, func(coords []int) {
+		scale := t.At(coords...).Float()
 		allNormal = allNormal && scale > 0x1p-50 && scale < 0x1p50
 	})
 	return allNormal
@@ -394,15 +394,15 @@ func (values quantizedValues) elementsFitInt8() bool {
 		if values.zero == nil {
 			return fits(lower, upper, 0)
 		}
-		kit.EachIndex(values.zero.Shape, func(at []int) {
-			allFit = allFit && fits(lower, upper, values.zero.At(at...).Float())
+		kit.EachIndex(values.zero.Shape, func(coords []int) {
+			allFit = allFit && fits(lower, upper, values.zero.At(coords...).Float())
 		})
 		return allFit
 	}
-	kit.EachIndex(weight.Shape, func(at []int) {
-		element, zero := weight.At(at...).Float(), 0.0
+	kit.EachIndex(weight.Shape, func(coords []int) {
+		element, zero := weight.At(coords...).Float(), 0.0
 		if values.zero != nil {
-			zero = kit.ElementAlong(values.zero, at, 0)
+			zero = kit.ElementAlong(values.zero, coords, 0)
 		}
 		allFit = allFit && fits(element, element, zero)
 	})

@@ -123,8 +123,8 @@ func (q *quantMatmul) check(call *graph.Call) error {
 
 // decompose adds a product of bytes if there is machine code for the operands, else a product of floats. The product of
 // bytes also scales the sums if it supports the scales and the bias.
-func (q *quantMatmul) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	builder := quantBuilder{compose.NewBuilder(into, call)}
+func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+	builder := quantBuilder{compose.NewBuilder(parts, call)}
 	a, b := call.Meta(q.a), call.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
 	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&

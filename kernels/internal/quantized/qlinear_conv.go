@@ -122,12 +122,12 @@ func (q *quantConv) check(c *graph.Call) error {
 
 // decompose adds a convolution of bytes if there is machine code for the operands, else a convolution of floats whose
 // sums are exact.
-func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
 	op, convAttrs, err := q.floatConv(call)
 	if err != nil {
 		return nil, err
 	}
-	builder := quantBuilder{compose.NewBuilder(into, call)}
+	builder := quantBuilder{compose.NewBuilder(parts, call)}
 	if q.usesBytes(call) {
 		return builder.Result(builder.bytesConv(q))
 	}

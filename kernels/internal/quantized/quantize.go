@@ -62,8 +62,8 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		},
 	},
 	Lowerings: graph.Lowerings{
-		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			builder, attrs := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[quantizeAttrs](c)
+		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			builder, attrs := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[quantizeAttrs](c)
 			scale := builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))
 			zero := graph.Arg{}
 			if c.Has(2) {
@@ -110,8 +110,8 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		},
 	},
 	Lowerings: graph.Lowerings{
-		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			builder, attrs, x := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+			builder, attrs, x := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
 			dtype := tensor.Float32 // differences of 16-bit integers are exact in float32
 			if x.Type().DType.Size() > 2 {
 				dtype = tensor.Int64
@@ -202,25 +202,25 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, dtype t
 	out := tensor.Zeros(dtype, input.Shape...)
 	hasOneScale := in[1].Numel() == 1 && block == 0
 	kit.EachIndex(input.Shape, func(index []int) {
-		var at []int
+		var scaleCoords []int
 		switch {
 		case hasOneScale:
-			at = make([]int, in[1].Rank())
+			scaleCoords = make([]int, in[1].Rank())
 		case block > 0:
-			at = append(at, index...)
-			at[(axis+len(at))%len(at)] /= block
+			scaleCoords = append(scaleCoords, index...)
+			scaleCoords[(axis+len(scaleCoords))%len(scaleCoords)] /= block
 		default:
-			at = []int{index[(axis+input.Rank())%input.Rank()]}
+			scaleCoords = []int{index[(axis+input.Rank())%input.Rank()]}
 		}
 		zero := 0.0
 		if len(in) > 2 && in[2] != nil {
-			zeroAt := at
+			zeroAt := scaleCoords
 			if hasOneScale { // the rank of the zero point may differ from that of the scale
 				zeroAt = make([]int, in[2].Rank())
 			}
 			zero = in[2].At(zeroAt...).Float()
 		}
-		out.Set(compute(input.At(index...).Float(), in[1].At(at...).Float(), zero), index...)
+		out.Set(compute(input.At(index...).Float(), in[1].At(scaleCoords...).Float(), zero), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -274,8 +274,8 @@ func rangeScale(lower, upper float32) (scale float32, zero int32) {
 }
 
 // dynamicQuantizeParts decomposes dynamic_quantize_linear.
-func dynamicQuantizeParts(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	builder := quantBuilder{compose.NewBuilder(into, call)}
+func dynamicQuantizeParts(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+	builder := quantBuilder{compose.NewBuilder(parts, call)}
 	zero := builder.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
 	lower, upper := zero, zero
 	if call.Meta(0).Numel() > 0 {

@@ -119,8 +119,8 @@ func magnitudesAtMost(t *tensor.Tensor, limit int64) bool {
 		return false
 	}
 	all := true
-	kit.EachIndex(t.Shape, func(at []int) {
-		element := t.At(at...).Int()
+	kit.EachIndex(t.Shape, func(coords []int) {
+		element := t.At(coords...).Int()
 		all = all && -limit <= element && element <= limit
 	})
 	return all

@@ -55,8 +55,8 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 // shift = bias - mean*scale. With the statistics of a batch, it computes (input - center)*scale + shift; center is the
 // rounded mean, and shift = bias - (mean - center)*scale. Scale and shift of each channel are computed in float64 and
 // rounded once. They are constants if the parameters and the statistics are constants.
-func decomposeBatchNorm(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	builder, attrs, input := compose.NewBuilder(into, call), kit.Attrs[batchNormAttrs](call), call.Meta(0)
+func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
+	builder, attrs, input := compose.NewBuilder(parts, call), kit.Attrs[batchNormAttrs](call), call.Meta(0)
 	if input.Numel() == 0 {
 		return decomposeEmptyBatchNorm(builder)
 	}

@@ -153,7 +153,7 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 }
 
 // affineLoop returns the loop (x - center)*scale + shift, with the operands x, center, scale and shift. x and the
-// result have the given dtype, the other operands its OpMath. The operands are broadcast.
+// result have the given dtype, and all other operands its OpMath dtype. The operands are broadcast.
 func affineLoop(dtype tensor.DType) (*graph.Pointwise, error) {
 	loopDType := dtype.OpMath()
 	b := expr.NewBuilder(dtype, loopDType, loopDType, loopDType)

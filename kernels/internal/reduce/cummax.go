@@ -90,9 +90,9 @@ func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool)
 				if i*lines%kit.CheckEvery < lines { // about once per CheckEvery elements
 					mem.CheckContext()
 				}
-				at := first + i*inner
-				previous := max(first, at-inner) // not read if i is 0
-				runStep(values[at:at+lines], indices[at:at+lines], in[at:at+lines], values[previous:previous+lines],
+				offset := first + i*inner
+				end, previous := offset+lines, max(first, offset-inner) // previous is not read if i is 0
+				runStep(values[offset:end], indices[offset:end], in[offset:end], values[previous:previous+lines],
 					indices[previous:previous+lines], int64(i), greatest)
 			}
 		}
@@ -109,14 +109,14 @@ func sliceAt[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), 
 func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, greatest bool) {
 	best, bestAt := in[0], 0
 	kit.Blocks(mem.Context, len(in), func(begin, end int) {
-		v, at := best, bestAt
+		extreme, position := best, bestAt
 		for i := begin; i < end; i++ {
-			if x := in[i]; x != x || v == v && (greatest && x >= v || !greatest && x <= v) {
-				v, at = x, i
+			if x := in[i]; x != x || extreme == extreme && (greatest && x >= extreme || !greatest && x <= extreme) {
+				extreme, position = x, i
 			}
-			values[i], indices[i] = v, int64(at)
+			values[i], indices[i] = extreme, int64(position)
 		}
-		best, bestAt = v, at
+		best, bestAt = extreme, position
 	})
 }
 
@@ -125,11 +125,11 @@ func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T
 func runStep[T kit.Sortable](values []T, indices []int64, in, best []T, bestAt []int64, i int64, greatest bool) {
 	indices, best, bestAt, values = indices[:len(in)], best[:len(in)], bestAt[:len(in)], values[:len(in)]
 	for k, x := range in {
-		v, at := best[k], bestAt[k]
-		if i == 0 || x != x || v == v && (greatest && x >= v || !greatest && x <= v) {
-			v, at = x, i
+		extreme, position := best[k], bestAt[k]
+		if i == 0 || x != x || extreme == extreme && (greatest && x >= extreme || !greatest && x <= extreme) {
+			extreme, position = x, i
 		}
-		values[k], indices[k] = v, at
+		values[k], indices[k] = extreme, position
 	}
 }
 
@@ -141,16 +141,16 @@ func runningReference(self *tensor.Tensor, dim int, greatest bool) ([]*tensor.Te
 	}
 	values, indices := tensor.Zeros(self.DType, self.Shape...), tensor.Zeros(tensor.Int64, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
-		at, last := append([]int(nil), index...), 0
-		if len(at) > 0 {
-			last = at[dim]
+		coords, last := append([]int(nil), index...), 0
+		if len(coords) > 0 {
+			last = coords[dim]
 		}
 		best, bestAt := tensor.Scalar{}, 0
 		for k := range last + 1 {
-			if len(at) > 0 {
-				at[dim] = k
+			if len(coords) > 0 {
+				coords[dim] = k
 			}
-			element := self.At(at...)
+			element := self.At(coords...)
 			x, bestX := element.Float(), best.Float()
 			replaces := greatest && x >= bestX || !greatest && x <= bestX
 			if self.DType.IsIntegral(true) { // float64 does not have all int64

@@ -220,17 +220,17 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 	self = self.CopyTo(tensor.New(dtype, self.Shape...))
 	out := tensor.Zeros(dtype, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
-		at := append([]int(nil), index...)
+		coords := append([]int(nil), index...)
 		var result tensor.Scalar
 		last := 0
-		if len(at) > 0 {
-			last = at[dim]
+		if len(coords) > 0 {
+			last = coords[dim]
 		}
 		for k := range last + 1 {
-			if len(at) > 0 {
-				at[dim] = k
+			if len(coords) > 0 {
+				coords[dim] = k
 			}
-			v := self.At(at...)
+			v := self.At(coords...)
 			switch {
 			case k == 0:
 				result = v

@@ -78,9 +78,9 @@ func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) fu
 	}
 }
 
-// axes returns two axes: along a line, and along a run. A run has the elements that are accessed one after another:
-// those of a line in order lineRows, one of each of up to columnUnit adjacent lines in order lineColumns. m and out are
-// the metas of operand and result.
+// axes returns two axes: along a line, and along a run. A run has the elements that are accessed one after another. In
+// order lineRows, these are the elements of a line. In order lineColumns, they are one element of each of up to
+// columnUnit adjacent lines. m and out are the metas of operand and result.
 func (o lineOp) axes(c *graph.Call, order lineOrder, m, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {

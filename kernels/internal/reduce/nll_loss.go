@@ -359,23 +359,23 @@ func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []in
 		meanWeight = 1
 	}
 	for class := range l.classes {
-		at, classWeight := []int{class}, 1.0
+		coords, classWeight := []int{class}, 1.0
 		if input.Rank() > 1 {
-			at = append([]int{index[0], class}, index[1:]...)
+			coords = append([]int{index[0], class}, index[1:]...)
 		}
 		if classWeights != nil {
 			classWeight = classWeights.At(class).Float()
 		}
 		prob := 0.0
 		if l.hasProbabilities {
-			prob = target.At(at...).Float()
+			prob = target.At(coords...).Float()
 		} else if class == targetClass {
 			prob, meanWeight = 1, classWeight
 		}
 		prob = float64(prob*(1-l.smoothing)) + l.smoothing/float64(l.classes)
 		// If targets are classes, classes of probability 0 are skipped: 0 times an infinite element is NaN.
 		if l.hasProbabilities || prob != 0 {
-			loss -= float64(input.At(at...).Float() * prob * classWeight)
+			loss -= float64(input.At(coords...).Float() * prob * classWeight)
 		}
 	}
 	return loss, meanWeight

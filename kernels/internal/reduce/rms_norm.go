@@ -70,12 +70,12 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 				})
 				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(rowShape))+a.eps(input.DType))
 				kit.EachIndex(rowShape, func(indexInRow []int) {
-					at := append(slices.Clone(row), indexInRow...)
-					v := input.At(at...).Float() * scale
+					coords := append(slices.Clone(row), indexInRow...)
+					v := input.At(coords...).Float() * scale
 					if len(in) > 1 && in[1] != nil {
 						v *= in[1].At(indexInRow...).Float()
 					}
-					out.Set(tensor.FloatScalar(v), at...)
+					out.Set(tensor.FloatScalar(v), coords...)
 				})
 			})
 			return []*tensor.Tensor{out}, nil
@@ -133,10 +133,10 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			a, x := kit.Attrs[localResponseAttrs](c), in[0]
 			out := tensor.Zeros(x.DType, x.Shape...)
 			kit.EachIndex(x.Shape, func(index []int) {
-				at, sum := slices.Clone(index), 0.0
+				coords, sum := slices.Clone(index), 0.0
 				first := index[1] - a.Size/2
-				for at[1] = max(first, 0); at[1] < min(first+a.Size, x.Shape[1]); at[1]++ {
-					v := x.At(at...).Float()
+				for coords[1] = max(first, 0); coords[1] < min(first+a.Size, x.Shape[1]); coords[1]++ {
+					v := x.At(coords...).Float()
 					sum += float64(v * v)
 				}
 				out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
@@ -193,9 +193,9 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 					sums[i] += float64(float64(e) * float64(e))
 				}
 			}
-			at := (firstPlane+channel)*positions + first
+			offset := (firstPlane+channel)*positions + first
 			for i, s := range sums {
-				y[at+i] = T(float64(x[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
+				y[offset+i] = T(float64(x[offset+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
 			}
 		}
 		return nil

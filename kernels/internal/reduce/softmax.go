@@ -61,7 +61,7 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 	})
 }
 
-// softmaxDType returns the dtype to which the operand is converted, which is that of the result.
+// softmaxDType returns the dtype of the result, to which the operand is converted.
 func softmaxDType(c *graph.Call) tensor.DType {
 	if d := kit.Attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
 		return d

@@ -12,18 +12,18 @@ func softmaxReference(self *tensor.Tensor, dim int, d tensor.DType, isLog bool) 
 	self = self.CopyTo(tensor.New(d, self.Shape...))
 	out := tensor.Zeros(d, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
-		at := append([]int(nil), index...)
+		coords := append([]int(nil), index...)
 		n := 1
-		if len(at) > 0 {
+		if len(coords) > 0 {
 			n = self.Shape[dim]
 		}
 		line := make([]float64, n)
 		maximum, sum := math.Inf(-1), 0.0
 		for k := range n {
-			if len(at) > 0 {
-				at[dim] = k
+			if len(coords) > 0 {
+				coords[dim] = k
 			}
-			line[k] = self.At(at...).Float()
+			line[k] = self.At(coords...).Float()
 			maximum = max(maximum, line[k])
 		}
 		for _, x := range line {

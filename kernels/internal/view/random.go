@@ -143,9 +143,9 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, firstErr error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
 			i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
-			kit.EachIndex(out.Shape, func(at []int) {
-				x, err := bernoulliAt(i, seed, in[0].At(at...).Float())
-				out.Set(tensor.FloatScalar(x), at...)
+			kit.EachIndex(out.Shape, func(coords []int) {
+				x, err := bernoulliAt(i, seed, in[0].At(coords...).Float())
+				out.Set(tensor.FloatScalar(x), coords...)
 				firstErr = cmp.Or(firstErr, err)
 				i++
 			})
@@ -236,8 +236,8 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 				return []*tensor.Tensor{in[0]}, nil
 			}
 			out, i := tensor.Zeros(in[0].DType, in[0].Shape...), 0
-			kit.EachIndex(out.Shape, func(at []int) {
-				out.Set(tensor.FloatScalar(a.element(i, in[0].At(at...).Float())), at...)
+			kit.EachIndex(out.Shape, func(coords []int) {
+				out.Set(tensor.FloatScalar(a.element(i, in[0].At(coords...).Float())), coords...)
 				i++
 			})
 			return []*tensor.Tensor{out}, nil

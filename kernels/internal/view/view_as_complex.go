@@ -29,10 +29,10 @@ var (
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			m := kit.KnownMeta(asReal(in[0].Meta.Type()))
 			out := tensor.Zeros(m.DType, m.Shape...)
-			kit.EachIndex(in[0].Shape, func(at []int) {
-				v := in[0].At(at...).Complex()
-				out.Set(tensor.FloatScalar(real(v)), append(slices.Clone(at), 0)...)
-				out.Set(tensor.FloatScalar(imag(v)), append(slices.Clone(at), 1)...)
+			kit.EachIndex(in[0].Shape, func(coords []int) {
+				v := in[0].At(coords...).Complex()
+				out.Set(tensor.FloatScalar(real(v)), append(slices.Clone(coords), 0)...)
+				out.Set(tensor.FloatScalar(imag(v)), append(slices.Clone(coords), 1)...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
@@ -54,9 +54,9 @@ var (
 			}
 			m := kit.KnownMeta(t)
 			out := tensor.Zeros(m.DType, m.Shape...)
-			kit.EachIndex(m.Shape, func(at []int) {
-				re, im := in[0].At(append(slices.Clone(at), 0)...).Float(), in[0].At(append(slices.Clone(at), 1)...).Float()
-				out.Set(tensor.ComplexScalar(complex(re, im)), at...)
+			kit.EachIndex(m.Shape, func(coords []int) {
+				re, im := in[0].At(append(slices.Clone(coords), 0)...).Float(), in[0].At(append(slices.Clone(coords), 1)...).Float()
+				out.Set(tensor.ComplexScalar(complex(re, im)), coords...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
@@ -138,8 +138,8 @@ var Complex = kit.Define[kit.None](graph.Op{
 				return nil, err
 			}
 			out := tensor.Zeros(in[0].DType.ToComplex(), shape...)
-			kit.EachIndex(shape, func(at []int) {
-				out.Set(tensor.ComplexScalar(complex(re.At(at...).Float(), im.At(at...).Float())), at...)
+			kit.EachIndex(shape, func(coords []int) {
+				out.Set(tensor.ComplexScalar(complex(re.At(coords...).Float(), im.At(coords...).Float())), coords...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
