@@ -91,12 +91,12 @@ func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	return v
 }
 
-// reject fails if rejected is true. The message says that the operation, described by what, is undefined for dtype d.
+// reject fails if isRejected is true. The message says that the described operation is undefined for dtype d.
 //
 //go:noinline // many callers, none hot: they compile faster
-func (t *typer) reject(d tensor.DType, rejected bool, what string) {
-	if rejected {
-		t.fail("%s of %v is undefined", what, d)
+func (t *typer) reject(d tensor.DType, isRejected bool, operation string) {
+	if isRejected {
+		t.fail("%s of %v is undefined", operation, d)
 	}
 }
 
@@ -472,8 +472,8 @@ func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
 	n := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
-	odd := t.b.Do(Ne, t.b.Do(And, exponent, one), zero)
-	r, a := t.b.Do(Select, odd, base, one), base
+	isOdd := t.b.Do(Ne, t.b.Do(And, exponent, one), zero)
+	r, a := t.b.Do(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
 	for k := 1; k < n; k++ {
 		a = t.b.Do(Mul, a, a)
 		isBitSet := t.b.Do(Ne, t.b.Do(And, exponent, t.b.Int(dtype, 1<<k)), zero)
@@ -483,7 +483,7 @@ func (t *typer) powInt(base, exponent Value) Value {
 		return r
 	}
 	minusOne := t.b.Int(dtype, -1)
-	powerOfMinusOne := t.b.Do(Select, t.b.Do(Eq, base, minusOne), t.b.Do(Select, odd, minusOne, one), zero)
+	powerOfMinusOne := t.b.Do(Select, t.b.Do(Eq, base, minusOne), t.b.Do(Select, isOdd, minusOne, one), zero)
 	inverse := t.b.Do(Select, t.b.Do(Eq, base, one), one, powerOfMinusOne)
 	return t.b.Do(Select, t.b.Do(Lt, exponent, zero), inverse, r)
 }

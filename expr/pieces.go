@@ -189,16 +189,16 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 		return p.builder.Reduce(Op(inst.Imm), p.pieceResult(v))
 	}
 	selection := p.code.Insts[inst.A]
-	best, matchesNaN, ok := None, false, Op(inst.Imm) == Min && selection.Op == Select
+	extreme, matchesNaN, ok := None, false, Op(inst.Imm) == Min && selection.Op == Select
 	if ok {
-		best, matchesNaN, ok = p.matchExtreme(selection.A)
+		extreme, matchesNaN, ok = p.matchExtreme(selection.A)
 	}
 	if !ok || p.code.Insts[selection.B].Op == Reduce || p.dependsOnFold[selection.B] ||
 		p.code.Insts[selection.C].Op != Const {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
-	x := p.pieceResult(best)
-	matches := p.builder.Do(Eq, x, p.valueInJoin(best))
+	x := p.pieceResult(extreme)
+	matches := p.builder.Do(Eq, x, p.valueInJoin(extreme))
 	if matchesNaN {
 		matches = p.builder.Do(Or, matches, p.builder.Do(Ne, x, x))
 	}
@@ -207,23 +207,23 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 
 // matchExtreme reports whether v tests that an element equals the maximum or minimum of its row, and returns this
 // extreme as best. matchesNaN means that v is also true for an element that is NaN.
-func (p *pieceSplitter) matchExtreme(v Value) (best Value, matchesNaN, ok bool) {
+func (p *pieceSplitter) matchExtreme(v Value) (extreme Value, matchesNaN, ok bool) {
 	inst := p.code.Insts[v]
 	if inst.Op != Or {
-		best, _, ok = p.matchEqual(v)
-		return best, false, ok
+		extreme, _, ok = p.matchEqual(v)
+		return extreme, false, ok
 	}
 	for _, operands := range [2][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
-		best, x, ok := p.matchEqual(operands[0])
+		extreme, x, ok := p.matchEqual(operands[0])
 		if ne := p.code.Insts[operands[1]]; ok && ne.Op == Ne && ne.A == x && ne.B == x {
-			return best, true, true
+			return extreme, true, true
 		}
 	}
 	return None, false, false
 }
 
 // matchEqual reports whether v is the comparison x == best, and best is the extreme of x in the row.
-func (p *pieceSplitter) matchEqual(v Value) (best, x Value, ok bool) {
+func (p *pieceSplitter) matchEqual(v Value) (extreme, x Value, ok bool) {
 	inst := p.code.Insts[v]
 	if inst.Op != Eq {
 		return None, None, false

@@ -31,7 +31,7 @@ const maxSearched = 1 << 16
 // of nodes would exhaust the stack, only the first cycle is reported in a graph with more than maxSearched nodes.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
-	if g.sorted(marks) {
+	if g.isSorted(marks) {
 		return nil
 	}
 	clear(marks)
@@ -79,8 +79,8 @@ func (g *Graph) Sort() error {
 	return nil
 }
 
-// sorted reports whether the nodes are already in order, as in most files. It marks them.
-func (g *Graph) sorted(marks []mark) bool {
+// isSorted reports whether the nodes are already in order, as in most files. It marks the visited nodes as placed.
+func (g *Graph) isSorted(marks []mark) bool {
 	for _, n := range g.Nodes {
 		for i := range n.dependencyCount() {
 			if v := n.dependency(i); v != nil && v.Node != nil && marks[v.Node.number] != placed {

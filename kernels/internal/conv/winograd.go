@@ -41,6 +41,7 @@ type winogradConv struct {
 type tileSpan struct{ first, n int }
 
 const (
+	floatBytes = 4 // all elements are float32
 	// cachedWeightBytes is the maximum size of transformed weights that stay in the L2 cache, together with
 	// cachedPointBytes of points.
 	cachedWeightBytes = 1 << 20
@@ -88,14 +89,14 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
 		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes,
 		tileStride: kit.DivUp(conv.inChannels, lanes) * lanes, stripTiles: maxRows(2, registers)}
-	// With so few tiles, loading weights takes most of the time. One strip for all tiles reads the weights once and
+	// With so few tiles, loading weights takes most of the time. A single strip with all tiles reads the weights once and
 	// sequentially.
 	if oneStrip := maxRows(1, registers); w.tiles() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
 	w.blocks = kit.DivUp(conv.outChannels, w.blockChannels)
 	const setPeriod = 4096 // addresses at this distance are in the same set of the L1 cache
-	if w.tileStride*4%setPeriod == 0 {
+	if w.tileStride*floatBytes%setPeriod == 0 {
 		w.tileStride += lanes
 	}
 	return w
@@ -122,7 +123,7 @@ const (
 
 // schedule chooses the order with the least traffic beyond the caches.
 func (w *winogradConv) schedule() winogradSchedule {
-	weights := 4 * w.transformedWeights()
+	weights := floatBytes * w.transformedWeights()
 	switch hasSeveralSections := w.cachedSections() > 1; {
 	case hasSeveralSections && weights <= streamedWeightBytes:
 		return chunkSchedule
@@ -139,15 +140,15 @@ func (w *winogradConv) schedule() winogradSchedule {
 
 // memoryTraffic returns the bytes of points and of products that are written to memory and read back.
 func (w *winogradConv) memoryTraffic() (points, products int) {
-	perChannel := 2 * 4 * w.form.Points() * w.tiles() // a write and a read of four bytes each
+	perChannel := 2 * floatBytes * w.form.Points() * w.tiles() // a write and a read of four bytes each
 	return perChannel * w.tileStride, perChannel * w.blocks * w.blockChannels
 }
 
 // sectionCount returns the number of sections of blockSchedule and pointSchedule.
 func (w *winogradConv) sectionCount(order winogradSchedule) int {
-	tileBytes, sectionBytes := 4*w.form.Points()*w.tileStride, sharedPointBytes
+	tileBytes, sectionBytes := floatBytes*w.form.Points()*w.tileStride, sharedPointBytes
 	if order == pointSchedule {
-		tileBytes, sectionBytes = tileBytes+4*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
+		tileBytes, sectionBytes = tileBytes+floatBytes*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
 	}
 	return kit.DivUp(w.tiles(), max(w.stripTiles, sectionBytes/tileBytes))
 }
@@ -164,7 +165,7 @@ func (w *winogradConv) sections() spans {
 // cachedSections returns the number of sections of chunkSchedule.
 func (w *winogradConv) cachedSections() int {
 	tiles := w.tiles()
-	sections := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(4*w.form.Points()*w.tileStride)))
+	sections := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(floatBytes*w.form.Points()*w.tileStride)))
 	for sections < minSections && tiles >= 2*sections*w.stripTiles {
 		sections *= 2
 	}

@@ -89,10 +89,11 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		return nil, err
 	}
 	if !r.packed {
-		r.weightBytes = kit.AlignUp(4 * w.transformedWeights())
+		r.weightBytes = kit.AlignUp(floatBytes * w.transformedWeights())
 	}
 	sectionTiles, partTiles := r.sizeParts()
-	r.pointStride, r.productStride = sectionTiles*w.tileStride*4+pointPad, partTiles*w.blockChannels*4+pointPad
+	r.pointStride = sectionTiles*w.tileStride*floatBytes + pointPad
+	r.productStride = partTiles*w.blockChannels*floatBytes + pointPad
 	points := w.form.Points()
 	kernel := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
 	switch r.schedule {
@@ -102,7 +103,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		kernel.WorkerScratch = points * r.productStride
 		kernel.Scratch += points * r.pointStride
 	case pointSchedule:
-		r.blockStride = sectionTiles * w.blockChannels * 4
+		r.blockStride = sectionTiles * w.blockChannels * floatBytes
 		r.productStride = w.blocks*r.blockStride + pointPad
 		kernel.Scratch += points * (r.pointStride + r.productStride)
 	}
@@ -147,7 +148,7 @@ func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 		minStrips = min(minStrips, strips)
 	}
 	if r.schedule != chunkSchedule && minStrips > 1 {
-		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*4/machine.LineBytes, minStrips)
+		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*floatBytes/machine.LineBytes, minStrips)
 	}
 	return r.sections.maxTiles(), partTiles
 }
@@ -234,11 +235,11 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*
 func (r *winogradRun) product(tiles int) (*jit.Func, error) {
 	spec := &tile.Spec{Size: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetch,
-		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.conv.inChannels}},
+		Runs:  []tile.Run{{InStep: floatBytes, VecStep: floatBytes * r.blockChannels, Terms: r.conv.inChannels}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range tiles {
-		spec.In = append(spec.In, i*r.tileStride*4)
-		spec.Out = append(spec.Out, i*r.blockChannels*4)
+		spec.In = append(spec.In, i*r.tileStride*floatBytes)
+		spec.Out = append(spec.Out, i*r.blockChannels*floatBytes)
 	}
 	return tile.Compile(spec, r.cpu)
 }
@@ -273,7 +274,7 @@ func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.stripTiles) }
 // the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights are loaded once.
 func (r *winogradRun) parts(section tileSpan) spans {
 	w := r.winogradConv
-	if r.schedule != blockSchedule || 4*w.form.Points()*w.pointWeights() > cachedBlockBytes {
+	if r.schedule != blockSchedule || floatBytes*w.form.Points()*w.pointWeights() > cachedBlockBytes {
 		return section.divide(1)
 	}
 	return w.strips(section)

@@ -73,15 +73,15 @@ func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, ind
 		first += row*conv.inStride.h + col*conv.inStride.w
 	}
 	from := r.pixels(m.Ptrs[1], first, conv.inStride)
-	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
-		Col: r.pointStride, Tile: 4 * r.tileStride}
+	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), floatBytes*index*r.tileStride),
+		Row: r.form.N() * r.pointStride, Col: r.pointStride, Tile: floatBytes * r.tileStride}
 	return r.inputTransforms[inside].Run(args, to, from, nil, conv.inChannels, tiles.n)
 }
 
 // pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
 func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winograd.TileArray {
-	return winograd.TileArray{Ptr: unsafe.Add(p, 4*offset), Row: 4 * strides.h, Col: 4 * strides.w,
-		Tile: 4 * r.form.M * strides.w}
+	return winograd.TileArray{Ptr: unsafe.Add(p, floatBytes*offset), Row: floatBytes * strides.h,
+		Col: floatBytes * strides.w, Tile: floatBytes * r.form.M * strides.w}
 }
 
 // pointsAt returns the address of the points of a section.
@@ -161,7 +161,7 @@ func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, par
 // loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
 func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, index, block int,
 	share prefetchShare) error {
-	points, matrixBytes := r.form.Points(), 4*r.pointWeights()
+	points, matrixBytes := r.form.Points(), floatBytes*r.pointWeights()
 	pointsPerCall := max(1, winogradCallMACs/(r.stripTiles*r.pointWeights()))
 	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*points*matrixBytes)
 	args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = r.productsAt(m), args.Ptr[tile.Vec]
@@ -172,8 +172,8 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 		args.Row[tile.Vec] = point * matrixBytes
 		for i := range strips.n {
 			strip := strips.at(i)
-			args.Row[tile.In] = point*r.pointStride + 4*(strip.first-part.first+index)*r.tileStride
-			args.Row[tile.Out] = point*r.productStride + 4*(strip.first-part.first)*r.blockChannels
+			args.Row[tile.In] = point*r.pointStride + floatBytes*(strip.first-part.first+index)*r.tileStride
+			args.Row[tile.Out] = point*r.productStride + floatBytes*(strip.first-part.first)*r.blockChannels
 			// Each strip prefetches an equal share of the weights of the next call's points.
 			args.Row[tile.Prefetched] = (point+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.n
 			if strips.n == 1 { // prefetch this part's share of the next block
@@ -208,7 +208,7 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 
 // multiplyPoint multiplies all tiles of a section by the weights of one point.
 func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int) error {
-	points, matrixBytes := r.form.Points(), 4*r.pointWeights()
+	points, matrixBytes := r.form.Points(), floatBytes*r.pointWeights()
 	strips := r.strips(section)
 	for block := range r.blocks {
 		args.Row[tile.Vec] = (block*points + point) * matrixBytes
@@ -219,8 +219,8 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 		for i := range strips.n {
 			strip := strips.at(i)
 			indexInSection := strip.first - section.first
-			args.Row[tile.In] = point*r.pointStride + 4*indexInSection*r.tileStride
-			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*indexInSection*r.blockChannels
+			args.Row[tile.In] = point*r.pointStride + floatBytes*indexInSection*r.tileStride
+			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + floatBytes*indexInSection*r.blockChannels
 			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
 			if err := r.products[strip.n].Call(args); err != nil {
 				return err
@@ -264,14 +264,14 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 	row, col := tiles.tileRow*r.form.M, tiles.tileCol*r.form.M
 	first := tiles.image*conv.outStride.n + row*conv.outStride.h + col*conv.outStride.w + channel
 	to := r.pixels(m.Ptrs[0], first, conv.outStride)
-	from := winograd.TileArray{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.blockChannels),
-		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: 4 * r.blockChannels}
+	from := winograd.TileArray{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+floatBytes*index*r.blockChannels),
+		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: floatBytes * r.blockChannels}
 	var bias unsafe.Pointer
 	if conv.hasBias {
-		bias = unsafe.Add(conv.biasAt(m), 4*channel)
+		bias = unsafe.Add(conv.biasAt(m), floatBytes*channel)
 	}
 	code := r.resultCode(tiles.tileRow, tiles.tileCol, block)
-	r.epilogue.SetOffsets(&args.transform, 4*first, 4*channel)
+	r.epilogue.SetOffsets(&args.transform, floatBytes*first, floatBytes*channel)
 	if err := r.inverseTransforms[code].Run(&args.transform, to, from, bias, r.channels(block), tiles.n); err != nil {
 		return err
 	}

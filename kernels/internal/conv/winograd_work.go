@@ -69,7 +69,7 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
 	multiply.ReclassifyStores(&work, call)
-	weights, weightBytes := 4*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
+	weights, weightBytes := floatBytes*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
 	if weightBytes <= work.Bytes[graph.DenseConstants] {
 		work.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
 	}

@@ -271,18 +271,19 @@ func newRowLoops(p *sizedPooling, sumDType tensor.DType, windowRows int, cols co
 		cols.step > 1 && !sumDType.IsFloat() {
 		return nil, nil
 	}
-	rows, err := compiled.newRowsLoop(windowRows)
+	rowsExpr, err := compiled.newRowsLoop(windowRows)
 	if err != nil {
 		return nil, err
 	}
-	columns, err := compiled.newColumnsLoop(hasOneDivisor)
+	columnsExpr, err := compiled.newColumnsLoop(hasOneDivisor)
 	if err != nil {
 		return nil, err
 	}
-	if compiled.rowsLoop, err = loops.New(rows, loops.Options{}); err != nil || !compiled.rowsLoop.Compiled() {
+	if compiled.rowsLoop, err = loops.New(rowsExpr, loops.Options{}); err != nil || !compiled.rowsLoop.Compiled() {
 		return nil, err
 	}
-	if compiled.columnsLoop, err = loops.New(columns, loops.Options{}); err != nil || !compiled.columnsLoop.Compiled() {
+	compiled.columnsLoop, err = loops.New(columnsExpr, loops.Options{})
+	if err != nil || !compiled.columnsLoop.Compiled() {
 		return nil, err
 	}
 	return compiled, nil
@@ -301,7 +302,7 @@ func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
 	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, windowRows)...)
 	folded := builder.Convert(t.sumDType, builder.Load(0))
 	if t.kind == reduceAvg {
-		folded = builder.Do(expr.Add, builder.Const(t.sumDType, 0), folded) // makes 0 of -0, as in a sum that starts at 0
+		folded = builder.Do(expr.Add, builder.Const(t.sumDType, 0), folded) // -0 becomes 0, as in a sum that starts at 0
 	}
 	for k := 1; k < windowRows; k++ {
 		folded = t.combine(builder, folded, builder.Convert(t.sumDType, builder.Load(k)))

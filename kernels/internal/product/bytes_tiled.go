@@ -34,7 +34,7 @@ type byteTiles struct {
 	rowCopier                  *byteRows
 	packer                     *bytePacker
 	aOffsets, bOffsets         []int // offsets of the distinct matrices in the operands
-	aIndex, bIndex, outOffsets []int // by entry: index in aOffsets, index in bOffsets, and offset of the entry's result
+	aIndex, bIndex, outOffsets []int // for each entry: index in aOffsets, index in bOffsets, offset of its result
 	outRowStride               int   // stride of rows of the result, in elements
 
 	packed         bool                   // whether operand b was packed when the graph was planned

@@ -102,15 +102,15 @@ func (cell *cellFormula) gate(name string, function int, sum string) string {
 // formula names the gates i, f, n and o, the old cell c, the new cell d and the new state h.
 func (cell *cellFormula) lstm() (string, []cellOperand) {
 	cellState := cell.operand("c", cellStateBuffer, 0)
-	in := cell.gate("i", functionF, cell.sum(lstmInput)+cell.peephole(lstmInput, cellState))
+	inputGate := cell.gate("i", functionF, cell.sum(lstmInput)+cell.peephole(lstmInput, cellState))
 	forget := "(1 - i)"
 	if !cell.coupledGates {
 		forget = cell.gate("f", functionF, cell.sum(lstmForget)+cell.peephole(lstmForget, cellState))
 	}
 	candidate := cell.gate("n", functionG, cell.sum(lstmCandidate))
-	newCell := cell.define("d", forget+" * c + "+in+" * "+candidate)
-	out := cell.gate("o", functionF, cell.sum(lstmOutput)+cell.peephole(lstmOutput, newCell))
-	state := cell.define("h", out+" * "+"("+cell.activations[cell.dir][functionH].formula(newCell)+")")
+	newCell := cell.define("d", forget+" * c + "+inputGate+" * "+candidate)
+	outputGate := cell.gate("o", functionF, cell.sum(lstmOutput)+cell.peephole(lstmOutput, newCell))
+	state := cell.define("h", outputGate+" * "+"("+cell.activations[cell.dir][functionH].formula(newCell)+")")
 	return fmt.Sprintf("(%s, %s, %s)", newCell, state, state), []cellOperand{{buffer: cellStateBuffer},
 		{buffer: stateBuffer},
 		{buffer: yBuffer}}

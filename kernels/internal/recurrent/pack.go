@@ -30,7 +30,7 @@ func (layer *recurrentLayer) products() [2]int {
 }
 
 // firstRow returns the first row of the weights that a product (0 or 1) multiplies. Only a GRU has a second product. It
-// multiplies the rows of gate h, which follow those of the two other gates in ONNX and in PyTorch.
+// multiplies the rows of gate h, the last of the three gates in ONNX and in PyTorch.
 func (layer *recurrentLayer) firstRow(product int) int {
 	const gatesBefore = 2
 	return product * gatesBefore * layer.hidden
