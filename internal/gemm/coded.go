@@ -231,10 +231,10 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 }
 
 // linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
-// (tile.DefaultUnroll terms). It is 0 if B is in the caches, in place, just packed by the tile, or has one panel. If
-// several tiles read a panel, each prefetches lines of the next panel; otherwise the tile prefetches its own panel,
-// prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the hardware
-// prefetcher stops at page boundaries.
+// (tile.DefaultUnroll terms). It is 0 in four cases: B is in the caches, B is read in place, the tile has just packed
+// B, or B has one panel. If several tiles read a panel, each prefetches lines of the next panel; otherwise the tile
+// prefetches its own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run,
+// and the hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(mode readMode) int {
 	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
@@ -398,7 +398,8 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 		t.computeTiles(args, a, stack, store, readDirect, blockStart, 1+morePanels, j, cols)
 		return
 	}
-	// Calls for different stacks alternate, so that all tiles of a panel of A are computed while it is in the cache.
+	// Calls for different stacks alternate, so that all tiles of a panel of A are computed while the panel is in the
+	// cache.
 	if t.rows != blockEnd-blockStart || t.vectors != vectors {
 		t.rows, t.vectors = blockEnd-blockStart, vectors
 		t.stacks, t.stackCount = plan.stacks(blockEnd-blockStart, vectors)

@@ -8,8 +8,8 @@ import (
 )
 
 // This file computes products without packing. Tiny and empty products use strided loops. Products with few rows or
-// columns read the larger operand once, in place. As in BLAS, lda, ldb and ldc are the distances between the rows (for
-// dot products, between the columns of B); lda and ldc are in elements, ldb is in bytes.
+// columns read the larger operand once, in place. As in BLAS, lda, ldb and ldc are the distances between rows of A, B
+// and C; for dot products, ldb is the distance between columns of B. lda and ldc are in elements, ldb is in bytes.
 
 const (
 	// simpleMACs is the number of multiplications up to which plain strided loops are faster than packing.
@@ -23,7 +23,7 @@ const (
 	directDepth = 1 << 18
 	// directCols bounds the columns of a tile, and thus the part of C for which the epilogue is called.
 	directCols = 1 << 14
-	// storeTileElems is the number of elements of a tile that only stores zeros or the bias.
+	// storeTileElems is the number of elements of a tile that only stores zeros or the bias, because K is 0.
 	storeTileElems = machine.MoveGrain / 2
 )
 

@@ -64,8 +64,9 @@ func Interleave(size int, dst []byte, width int, runs []unsafe.Pointer, depth in
 	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), width*size, runs, depth)
 }
 
-// packPanels does the work of a PackFunc for a strided operand, into panels of the given width. Element (l, k) is at
-// distance laneStride·l + termStride·k from src, in elements. The lanes of the last panel from l1 on become zero.
+// packPanels packs a strided operand into panels of the given width, as a [PackFunc] does for other operands. Element
+// (l, k) is at distance laneStride·l + termStride·k from src, in elements. The lanes of the last panel from l1 on
+// become zero.
 func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride, termStride, k0, k1, l0, l1 int) {
 	depth := k1 - k0
 	if depth == 0 {

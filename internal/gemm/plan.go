@@ -144,7 +144,7 @@ type Plan struct {
 	a, b                 operandPlan       // how the tiled path reads A and B
 	rowsPerBlock         int               // rows of A in a block that fits L2
 	kc                   int               // depth of a block of K, in terms
-	maxSuperDepth        int               // depth of a K super-block, in terms; with pathDot and pathAxpy, terms per call
+	maxSuperDepth        int               // depth of a super-block of K, in terms; with pathDot and pathAxpy, of a call
 	tileRows, tileCols   int               // rows and columns of a tile
 	mTiles, nTiles       int               // numbers of rows and columns of tiles
 	worker               workerLayout      // layout of worker scratch
@@ -347,7 +347,7 @@ func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 	return elems*size >= minBytes && (spec.M*spec.K+spec.K*spec.N+spec.M*spec.N)*size >= minTotal
 }
 
-// contiguousAlongK reports whether the operand is read in place, and is contiguous along K.
+// contiguousAlongK reports whether the operand is read in place and has a stride of 1 along K.
 func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.termStride == 1 }
 
 // packsBeforeTiles reports whether panels of the operand are packed before tiles are computed.
@@ -387,8 +387,8 @@ const (
 	computeOtherRows                  // the other rows of tiles
 )
 
-// phasesPerBlock returns the number of phases of a super-block of K, in a plan that shares panels. There is one if the
-// first row of tiles, which packs B, is the only row.
+// phasesPerBlock returns the number of phases of a super-block of K, in a plan that shares panels. There is one phase
+// if the first row of tiles, which packs B, is the only row.
 func (p *Plan) phasesPerBlock() int {
 	if p.b.packedByFirstRow && p.mTiles == 1 {
 		return 1

@@ -9,10 +9,9 @@ import (
 )
 
 // This file emits prefetches for all register tiles, and runs the tiles that copy a panel of B while they read B in
-// place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K.
-//
-// A tile prefetches one cache line at a time, at intervals of several terms, because many prefetches at once would
-// delay its own loads. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy.
+// place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K. A
+// tile prefetches one cache line at a time, at intervals of several terms, because many prefetches at once would delay
+// the loads of the tile. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy.
 // Other tiles prefetch the rows of the result that they are about to write.
 
 // prefetchCount returns the number of prefetches of a tile that has one prefetch for each `interval` of its terms.

@@ -137,8 +137,8 @@ func (x *execution) runPack(tile int) {
 func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, to unsafe.Pointer) {
 	panels, depth := operand.packChunk(x.superTerms)
 	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
-	// A tile is a group of panels and a range of terms, the groups fastest. Panels follow one another: lane l0, the
-	// first of a panel, and term k0 of the super-block are at element l0*superTerms + k0*panelWidth.
+	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels follow one
+	// another: lane l0, the first of a panel, and term k0 of the super-block are at element l0*superTerms + k0*panelWidth.
 	l0 := tile % panelGroups * panels * operand.panelWidth
 	l1 := min(l0+panels*operand.panelWidth, operand.extent)
 	k0 := tile / panelGroups * depth

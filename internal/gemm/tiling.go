@@ -37,8 +37,8 @@ type workCosts struct {
 // packNS is the cost of packing an element from memory, in nanoseconds.
 const packNS = 0.25
 
-// costs were measured on Zen 5. They are not part of a machine profile, so that all machines with the same instruction
-// set choose the same tiles. The costs of cache accesses are fractions of packNS.
+// costs were measured on Zen 5. They are constants, not rates of a machine profile, so that all machines with the same
+// instruction set choose the same tiles. The costs of cache accesses are fractions of packNS.
 var costs = workCosts{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
 	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, updateC: packNS * 5 / 24}
 
@@ -118,7 +118,7 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 //	shared + w*(barrier + ceil(tiles/w)*tile)
 //
 // where shared is the time to pack shared panels, and tile the time of a tile. Products are converted to float64, so
-// that the compiler does not fuse them with additions on some architectures: all choose the same grid.
+// that no architecture fuses them with additions and all architectures choose the same grid.
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))

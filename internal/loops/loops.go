@@ -150,7 +150,7 @@ func (l *Loop) Listing(name string) expr.Listing {
 	return listing
 }
 
-// prepareInterpreter makes l.runner when it is needed for the first time.
+// prepareInterpreter creates l.runner when it is needed for the first time.
 func (l *Loop) prepareInterpreter() {
 	l.once.Do(func() { l.runner, l.interpError = interp.New(l.loop) })
 }
@@ -244,7 +244,7 @@ func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, rowLen,
 	}
 }
 
-// advance adds n steps to each address. steps are in bytes.
+// advance adds n steps to each address that is not nil. steps are in bytes.
 func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 	for k, p := range ptrs {
 		if p != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Features is a set of capabilities of a processor: the instructions that generated code and assembly may use.
-// Generators and engines get a set as an argument and ask for the members that they need ([Features.Has]). Sets are not
-// ordered, because members belong to different architectures.
+// Features is a set of capabilities of a processor: the instructions that generated code and assembly may use. Code
+// generators get a set as an argument and ask for the members that they need ([Features.Has]). Sets are not ordered,
+// because members belong to different architectures.
 type Features uint16
 
 // The empty set, for Go code only, and its possible members.
@@ -111,8 +111,8 @@ func (f Features) String() string {
 // Host returns the features that this process uses, except for the matrix unit. It is the only function that reads the
 // processor. The result never changes while the process runs, so that packed data fits every kernel. These values of
 // GODEBUG, read by golang.org/x/sys/cpu, remove features: cpu.avx2=off, cpu.avx512f=off, cpu.avxvnni=off and
-// cpu.avx512vnni=off. GRAPHRUN_TARGET selects a smaller set: a name and additional features as in avx512-dotbytes512 or
-// arm64-dotprod (see [Features.String]).
+// cpu.avx512vnni=off. GRAPHRUN_TARGET selects a smaller set: a name and additional features, such as avx512-dotbytes512
+// or arm64-dotprod (see [Features.String]).
 func Host() Features { return host &^ MatrixUnit }
 
 // TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [Host] is [Portable] then.

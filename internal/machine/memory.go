@@ -36,7 +36,8 @@ var unknownLimit = Limit{Left: maxRequest, Total: maxRequest, Name: "what a proc
 // Memory returns the tightest current limit.
 func Memory() Limit { return currentLimit(false) }
 
-// currentLimit reads the limits and returns the tightest one. block is as in readLimits.
+// currentLimit reads the limits and returns the tightest one. If block is set, it is a limit for a single allocation:
+// see readLimits.
 func currentLimit(block bool) Limit {
 	return tightest(readLimits(os.DirFS("/"), readIdleHeap(), block))
 }

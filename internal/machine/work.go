@@ -25,7 +25,7 @@ const (
 	numAccesses
 )
 
-// String returns the name in profiles.
+// String returns the name in profiles, in which DenseConstants are called kept.
 func (a Access) String() string {
 	return [...]string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered", "?"}[min(a, numAccesses)]
 }

@@ -10,24 +10,24 @@ import (
 // Listings returns descriptions of the code of all loops, in the order in which the loops run.
 func (p *Plan) Listings() []expr.Listing {
 	var list []expr.Listing
-	add := func(loop *loops.Loop, slots []int, name string) {
+	add := func(loop *loops.Loop, objects []int, name string) {
 		if loop == nil {
 			return
 		}
 		listing := loop.Listing(name)
 		listing.Staged = make([]bool, len(listing.Loop.Code.Out)+len(listing.Loop.Code.In))
-		for i := range min(len(slots), len(listing.Staged)) {
+		for i := range min(len(objects), len(listing.Staged)) {
 			// An object in the worker's memory is a staged copy or an intermediate result.
-			listing.Staged[i] = slots[i] >= 0 && p.objects[slots[i]].argument < 0
+			listing.Staged[i] = objects[i] >= 0 && p.objects[objects[i]].argument < 0
 		}
 		list = append(list, listing)
 	}
 	if p.fused != nil {
-		slots := make([]int, len(p.fused.slots))
-		for i, slot := range p.fused.slots {
-			slots[i] = slot.object
+		objects := make([]int, len(p.fused.pointers))
+		for i, pointer := range p.fused.pointers {
+			objects[i] = pointer.object
 		}
-		add(p.fused.loop, slots, "all passes fused in one loop: in each iteration, each pass computes a different row")
+		add(p.fused.loop, objects, "all passes fused in one loop: in each iteration, each pass computes a different row")
 	}
 	for i := range p.passes {
 		pass := &p.passes[i]
@@ -35,7 +35,7 @@ func (p *Plan) Listings() []expr.Listing {
 		for k := range pass.folds {
 			add(pass.folds[k].joinLoop, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
 		}
-		add(pass.perRow, pass.perRowSlots, fmt.Sprintf("after pass %d, once per row", i+1))
+		add(pass.perRow, pass.perRowObjects, fmt.Sprintf("after pass %d, once per row", i+1))
 	}
 	return list
 }

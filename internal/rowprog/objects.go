@@ -53,19 +53,19 @@ type compiledPass struct {
 	pointerObjects []int       // by pointer of loop (outputs, operands, accumulators): its object; -1: not stored
 	folds          []fold
 
-	unrolled      *loops.Loop   // along columns: a loop that processes several elements of each column at once, or nil
-	unrollCount   int           // the number of these elements
-	unrolledSlots []elementSlot // by pointer of the unrolled loop
+	unrolled         *loops.Loop      // along columns: a loop over several elements of each column at once, or nil
+	unrollCount      int              // the number of these elements
+	unrolledPointers []elementPointer // by pointer of the unrolled loop
 
 	scans []scan
 
-	perRow      *loops.Loop // the computation once per row, or nil
-	perRowSlots []int       // objects of the outputs and operands of perRow
+	perRow        *loops.Loop // the computation once per row, or nil
+	perRowObjects []int       // objects of the outputs and operands of perRow
 }
 
-// elementSlot describes a pointer of an unrolled loop.
-type elementSlot struct {
-	slot    int // index in compiledPass.slots
+// elementPointer describes a pointer of an unrolled loop.
+type elementPointer struct {
+	base    int // index in compiledPass.pointerObjects: the pointer of the loop without unrolling
 	element int // index in the column of the pointer's first element
 }
 
@@ -79,8 +79,8 @@ type fold struct {
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
 }
 
-// partial is the place of the partial results of a fold in scratch memory, if rows are divided into parts. The
-// results of a tile's parts are adjacent, in order.
+// partial is the location of the partial results of a fold in scratch memory, if rows are divided into parts. The
+// results of the parts of a tile are adjacent, in order.
 type partial struct {
 	offset int // byte offset
 	size   int // size in bytes of the results of one part
@@ -252,9 +252,9 @@ const (
 	asInput, asOutput = false, true
 )
 
-// objectAt returns the object that a place ([expr.Place]) stands for, or -1 for a result that is not stored. The place
-// is read or, if output is set, written: in the loop of a pass or, if isAfterLoop is set, by the computation that runs
-// once per row after the loop.
+// objectAt returns the object that a place ([expr.Place]) stands for, or -1 for a result that is not stored.
+// isAfterLoop is afterLoop if the computation that runs once per row accesses the place, and inLoop if the loop of a
+// pass does. output is asOutput if the place is written, and asInput if it is read.
 func (b *builder) objectAt(place expr.Place, isAfterLoop, output bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
@@ -288,12 +288,12 @@ func (b *builder) compilePass(k int) error {
 	if rowPass.After != nil {
 		exprLoop := &expr.Loop{Code: rowPass.After, Scalar: make([]bool, len(rowPass.After.In))}
 		for _, place := range rowPass.AfterOut {
-			pass.perRowSlots = append(pass.perRowSlots, b.objectAt(place, afterLoop, asOutput))
+			pass.perRowObjects = append(pass.perRowObjects, b.objectAt(place, afterLoop, asOutput))
 		}
 		for i, place := range rowPass.AfterIn {
 			index := b.objectAt(place, afterLoop, asInput)
 			exprLoop.Scalar[i] = b.objects[index].keptStride == 0 && b.tileLen > 1
-			pass.perRowSlots = append(pass.perRowSlots, index)
+			pass.perRowObjects = append(pass.perRowObjects, index)
 		}
 		var err error
 		if pass.perRow, err = loops.New(exprLoop, loops.Options{}); err != nil {
@@ -362,14 +362,14 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 }
 
 // objectsAt returns the objects of the outputs and operands of a pass's loop.
-func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
+func (b *builder) objectsAt(out, in []expr.Place) (objects []int) {
 	for _, place := range out {
-		slots = append(slots, b.objectAt(place, inLoop, asOutput))
+		objects = append(objects, b.objectAt(place, inLoop, asOutput))
 	}
 	for _, place := range in {
-		slots = append(slots, b.objectAt(place, inLoop, asInput))
+		objects = append(objects, b.objectAt(place, inLoop, asInput))
 	}
-	return slots
+	return objects
 }
 
 // newLoop returns the loop of an expression. Operands that are constant along the inner axis are scalars.
@@ -403,8 +403,8 @@ func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 		pass.unrolled, pass.unrollCount = loop, count
 		for i, index := range b.objectsAt(out, in) {
 			element := append(slices.Clone(out), in...)[i].Element
-			pass.unrolledSlots = append(pass.unrolledSlots,
-				elementSlot{slot: slices.Index(pass.pointerObjects, index), element: element})
+			pass.unrolledPointers = append(pass.unrolledPointers,
+				elementPointer{base: slices.Index(pass.pointerObjects, index), element: element})
 		}
 		return nil
 	}

@@ -94,8 +94,9 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 		p.partialBytes += (rows*pieces*output.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
 	layout := pieceLayout{pieces: p, metas: metas, kept: kept, piecesPerRow: pieces}
-	// planPieces plans pieces with cutLength positions along the cut axis, `blocks` of them for each position along the
-	// outer axes. Pieces are rows of this plan: the outer axes and the index of a piece are kept dimensions.
+	// planPieces plans pieces with cutLength positions along the cut axis. There are `blocks` such pieces for each
+	// position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
+	// dimensions.
 	planPieces := func(blocks, cutLength int) (*Plan, error) {
 		layout.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
@@ -184,9 +185,9 @@ func addDim(meta *tensor.Meta, size, stride int) {
 	meta.Shape, meta.Strides = append(meta.Shape, size), append(meta.Strides, stride)
 }
 
-// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand of its plan. Before
-// it, there are `pieces` elements of the outputs and of the first indices, and `positions` positions of the operands
-// along the cut axis. strides are the strides of the cut axis in bytes.
+// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand of the plan
+// lastPieces. This piece follows `pieces` elements of the outputs and of the first indices, and `positions` positions
+// of the operands along the cut axis. strides are the strides of the cut axis in bytes.
 func (l *pieceLayout) lastPieceOffsets(pieces, positions int, strides []int) (bytes []int) {
 	for _, output := range l.outs {
 		bytes = append(bytes, pieces*output.DType.Size())

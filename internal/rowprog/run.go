@@ -192,8 +192,8 @@ func (p *Plan) length(t tile, axisIndex int) int {
 
 // eachPosition calls visit for each position along the axes that are neither the inner nor the outer dimension of
 // loops. innerLen and outerLen are the lengths of these two dimensions. During the call, state.ptrs has the addresses
-// of the objects with the indices in slots, and nil for index -1. visit may modify state.ptrs.
-func (p *Plan) eachPosition(state *State, t tile, slots []int, visit func(innerLen, outerLen int)) {
+// of the given objects, and nil for object -1. visit may modify state.ptrs.
+func (p *Plan) eachPosition(state *State, t tile, objects []int, visit func(innerLen, outerLen int)) {
 	innerLen, outerLen := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
 	if p.rowLen == 0 {
 		return
@@ -205,7 +205,7 @@ func (p *Plan) eachPosition(state *State, t tile, slots []int, visit func(innerL
 	}
 	for {
 		state.ptrs = state.ptrs[:0]
-		for _, object := range slots {
+		for _, object := range objects {
 			if object < 0 {
 				state.ptrs = append(state.ptrs, nil)
 				continue
@@ -231,10 +231,10 @@ func (p *Plan) eachPosition(state *State, t tile, slots []int, visit func(innerL
 	}
 }
 
-// setStrides sets state.strides to the strides of the objects with the indices in slots, along an axis.
-func (p *Plan) setStrides(state *State, slots []int, axisIndex int) {
+// setStrides sets state.strides to the strides of the given objects along an axis.
+func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
 	state.strides = state.strides[:0]
-	for _, object := range slots {
+	for _, object := range objects {
 		stride := 0
 		if object >= 0 {
 			stride = p.objects[object].stride(axisIndex)
@@ -336,9 +336,10 @@ func (p *Plan) runColumns(state *State, pass *compiledPass, innerLen, outerLen i
 		if unrolledEnd = outerLen - outerLen%pass.unrollCount; unrolledEnd > 0 {
 			state.callPtrs, state.callStrides = state.callPtrs[:0], state.callStrides[:0]
 			// A pointer starts at its element of the column, and its step is unrollCount elements.
-			for _, slot := range pass.unrolledSlots {
-				state.callPtrs = append(state.callPtrs, unsafe.Add(state.ptrs[slot.slot], slot.element*state.strides[slot.slot]))
-				state.callStrides = append(state.callStrides, pass.unrollCount*state.strides[slot.slot])
+			for _, pointer := range pass.unrolledPointers {
+				stride := state.strides[pointer.base]
+				state.callPtrs = append(state.callPtrs, unsafe.Add(state.ptrs[pointer.base], pointer.element*stride))
+				state.callStrides = append(state.callStrides, pass.unrollCount*stride)
 			}
 			pass.unrolled.Run(&state.loops, state.callPtrs, state.callStrides, innerLen, unrolledEnd/pass.unrollCount)
 		}
@@ -359,7 +360,7 @@ func (p *Plan) runPerRow(state *State, t tile, pass *compiledPass) {
 		return
 	}
 	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
-	for _, object := range pass.perRowSlots {
+	for _, object := range pass.perRowObjects {
 		state.ptrs, state.strides = append(state.ptrs, state.tileBase[object]), append(state.strides, 0)
 	}
 	pass.perRow.Run(&state.loops, state.ptrs, state.strides, t.positions, 1)

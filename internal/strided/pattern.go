@@ -40,7 +40,7 @@ type Method uint8
 const (
 	// InRegisters: small tiles are transposed in registers.
 	InRegisters Method = iota
-	// Interleaved: vectors of three adjacent rows are interleaved, as from RGB planes to pixels.
+	// Interleaved: vectors of three adjacent rows are interleaved, for example RGB planes to pixels.
 	Interleaved
 	// Elementwise: element by element, because there are too few rows or columns for a transposition in registers.
 	Elementwise

@@ -27,7 +27,7 @@ type axis struct {
 }
 
 // outerAxis is a loop around tiles. It runs over a dimension other than a and b or, if isAxisB is set, over the tiles
-// of b. Loops over the tiles of b are necessary if rows of other dimensions are between the rows of b in dst.
+// of b. A loop over the tiles of b is necessary if rows of other dimensions are between the rows of b in dst.
 type outerAxis struct {
 	Axis
 	tilesPerIndex int // number of tiles for each index of the loop
@@ -165,7 +165,7 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	if len(rest) > 0 {
 		p.a = take(0)
 	}
-	fastest := -1 // the axis with the smallest stride in src, unless this is a
+	fastest := -1 // the axis with the smallest stride in src, or -1 if this is axis a
 	for i, x := range rest {
 		if stride := abs(x.Src); stride > 0 && stride < abs(p.a.Src) && (fastest < 0 || stride < abs(rest[fastest].Src)) {
 			fastest = i

@@ -17,8 +17,8 @@ type tileRoutine struct {
 }
 
 // tileFunc transposes n > 0 tiles. Rows of src have the stride srcStep. Rows of dst, which are columns of src, have the
-// stride dstStep. Consecutive tiles are srcNext and dstNext bytes apart. after is an address in dst to prefetch,
-// usually that of a tile that is written soon.
+// stride dstStep. Consecutive tiles are srcNext bytes apart in src and dstNext bytes apart in dst. after is an address
+// in dst to prefetch, usually that of the next tile that is written.
 type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 

@@ -58,9 +58,10 @@ func (s *scalars) fma(a, b, c ir.Value) ir.Value {
 	return s.op(lane.Convert, tensor.Float32, s.bits(f64, odd))
 }
 
-// scale computes value*2^floor(power) by up to five products: two by 2^bias if the power is large, two by 2^-down if it
-// is small, and one by 2^remaining, the power that then remains. Only the last product rounds: if the result is
-// subnormal, the earlier products are normal numbers. If the power is NaN, the result is NaN.
+// scale computes value*2^floor(power) by up to five products. If the power is large, up to two products by 2^bias
+// reduce it. If the power is small, up to two products by 2^-down increase it. The last product is by 2^remaining,
+// where remaining is the power that is left. Only the last product rounds: if the result is subnormal, the earlier
+// products are normal numbers. If the power is NaN, the result is NaN.
 func (s *scalars) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	const i32 = tensor.Int32
 	bias, mantissa := 127, 23
@@ -74,7 +75,7 @@ func (s *scalars) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	isNaN := s.op(lane.Ne, tensor.Bool, power, power)
 	remaining := s.op(lane.Convert, i32, clamped)
 	constant := func(x int) ir.Value { return s.Const(i32, uint64(uint32(x))) }
-	minExponent, down := 1-bias, bias-2-mantissa // minExponent is that of the least normal number
+	minExponent, down := 1-bias, bias-2-mantissa // minExponent is the exponent of the least normal number
 	for range 2 {
 		isLarge := s.op(lane.Lt, tensor.Bool, constant(bias), remaining)
 		value = s.choose(dtype, isLarge, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, bias))), value)
@@ -168,7 +169,8 @@ func (m *floatFormat) join(mantissa, exponent ir.Value) ir.Value {
 	offset := constant(m.maxExponent/2 + m.mantissa)
 	field := m.op(lane.Add, u64, m.op(lane.Shr, u64, converted, constant(m.mantissa)), exponent)
 	isNormal := m.op(lane.Lt, tensor.Bool, offset, field)
-	// A subnormal result has the mantissa at exponent 1; a normal one has the exponent of converted, moved by delta.
+	// The bits of a subnormal result are the mantissa, shifted to exponent 1. The bits of a normal result are those of
+	// converted, with the exponent changed by delta.
 	shift := m.op(lane.Sub, u64, exponent, constant(1))
 	small := m.op(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
 	delta := m.op(lane.Shl, u64, m.op(lane.Sub, u64, exponent, offset), constant(m.mantissa))

@@ -73,8 +73,8 @@ func (s *scalars) truncate(to, from tensor.DType, value ir.Value) ir.Value {
 	return s.resize(to, s.toInt(tensor.Int64, from, value))
 }
 
-// toInt converts a float to int32 or int64. For NaN and for numbers out of range, devices give different results: here
-// the result is the least integer.
+// toInt converts a float to int32 or int64. NaN and numbers out of range give the least integer, because the results of
+// devices differ for them.
 func (s *scalars) toInt(to, from tensor.DType, value ir.Value) ir.Value {
 	limit := math.Ldexp(1, 8*to.Size()-1)
 	inRange := s.op(lane.And, tensor.Bool, s.op(lane.Lt, tensor.Bool, s.float(from, -limit), value),

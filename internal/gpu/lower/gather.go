@@ -71,7 +71,7 @@ const (
 
 // gather generates the kernel of a gather.
 type gather struct {
-	scalars
+	scalars // builds the kernel: see scalar.go
 	*graph.Gather
 	shape   []int   // the fastest loop first
 	strides [][]int // by operand, in bytes

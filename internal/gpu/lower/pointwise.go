@@ -86,7 +86,7 @@ func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, t
 // pointwise generates the kernel of an expression over an iteration with 32-bit offsets. A thread computes a vector:
 // several consecutive elements along the fastest dimension, or one element.
 type pointwise struct {
-	scalars
+	scalars // builds the kernel: see scalar.go
 	code    *expr.Code
 	shape   []int          // fastest dimension first
 	strides [][]int        // by operand (outputs first) and dimension, in bytes
@@ -129,8 +129,9 @@ func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target
 }
 
 // alignOf returns a power of 2 that divides all addresses at which threads access an operand. If the fastest dimension
-// (shape[0], strides[0]) is contiguous, a thread accesses a vector of consecutive elements, else single elements. The
-// lowest set bit of base divides the first address. The result is at most 16 bytes, the size of the largest access.
+// (shape[0], strides[0]) is contiguous, a thread accesses a vector of consecutive elements; otherwise it accesses
+// single elements. base is a number whose lowest set bit divides the first address. The result is at most 16 bytes, the
+// size of the largest access.
 func alignOf(dtype tensor.DType, base int, shape, strides []int, vector int) int {
 	bits := base | 16 // its lowest set bit divides all addresses
 	for dim, stride := range strides {

@@ -10,22 +10,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowKernel generates the kernel of one launch. A unit is what a launch folds to one number: a row or, in the first
-// launch of a pass over cut rows, a piece of a row. Several threads of a group, the lanes of the unit, compute it.
+// rowKernel generates the kernel of one launch. A launch folds each unit to one number. A unit is a row or, in the
+// first launch of a pass over cut rows, a piece of a row. Several threads of a group compute a unit: the lanes of the
+// unit.
 type rowKernel struct {
-	scalars
-	*rows
+	scalars                       // builds the kernel: see scalar.go
+	*rows                         // what all launches of the program have in common
 	units      int                // number of rows or pieces
 	lanes      int                // number of lanes of a unit
 	laneStride int                // difference between the thread indices of two adjacent lanes
 	lane       ir.Value           // index of the thread among the lanes of its unit
 	thread     ir.Value           // index of the thread in the group
-	isValid    ir.Value           // whether the unit exists: the last group may have lanes for too many units
+	isValid    ir.Value           // whether the unit exists: the last group may have more lanes than its units need
 	row        ir.Value           // index of the row
 	piece      ir.Value           // index of the piece in the row; ir.None if the unit is a row
 	base       []ir.Value         // by output and operand: the address of the first element of the row
 	numbers    map[int]ir.Value   // by index in RowProgram.Numbers: the number of the row
-	uniforms   map[int][]ir.Value // by operand with one element for each row: the element, or its real and imaginary part
+	uniforms   map[int][]ir.Value // by operand with one element for each row: the numbers of the element (see memory.go)
 	joins      bool               // whether the kernel combines the results of pieces; its units are rows
 }
 
@@ -69,9 +70,9 @@ func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) er
 	return nil
 }
 
-// setThread sets joins and lanes, and adds the code that computes the row, the piece and the lane of a thread
-// and the addresses of its row. Threads whose unit does not exist compute the last unit, but store nothing: they must
-// reach all barriers.
+// setThread sets joins and lanes, and adds the code that computes the row, the piece and the lane of a thread, and the
+// addresses of the row. Threads whose unit does not exist compute the last unit but store nothing, because all threads
+// must reach the barriers.
 func (k *rowKernel) setThread() {
 	const u32 = tensor.Uint32
 	rows, units := k.rows, k.units
@@ -85,7 +86,7 @@ func (k *rowKernel) setThread() {
 	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*perGroup + unit. lanes and
 	// perGroup are powers of two.
 	slow, fast := k.quotient(k.thread, k.lanes), k.op(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
-	unit := slow // its index in the group, and below in the launch
+	unit := slow // the index of the unit: first in the group, below in the launch
 	k.lane, k.laneStride = fast, 1
 	if rows.columns && rows.pieces == 1 {
 		unit = k.op(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
@@ -142,7 +143,8 @@ func (k *rowKernel) number(n int) ir.Value {
 	return value
 }
 
-// uniform returns the element, or its real and imaginary part, of an operand with one element for each row.
+// uniform returns the numbers of the element of an operand with one element for each row: the element, or its real and
+// imaginary part.
 func (k *rowKernel) uniform(operand int) []ir.Value {
 	values, ok := k.uniforms[operand]
 	switch i := k.outs + operand; {
@@ -203,8 +205,8 @@ func (k *rowKernel) pass(i int) {
 			return k.op(lane.Le, tensor.Bool, limit, next)
 		})
 	}
-	// The generated loop has at least one iteration. Each lane of a row needs one, because lanes*vector is at most
-	// rowLen. The last piece may be shorter, so that some lanes need none.
+	// The generated loop has at least one iteration. Each lane of a row needs at least one, because lanes*vector is at
+	// most rowLen. The last piece may be shorter, so some of its lanes need none.
 	switch {
 	case k.piece != ir.None:
 		k.If(k.op(lane.Lt, tensor.Bool, first, limit), loop)
@@ -224,8 +226,8 @@ func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 	return k.constant(dtype, bits)
 }
 
-// combine combines the accumulators of the lanes of a unit in pass i. If the unit is a row, the results are in
-// k.numbers afterwards; if it is a piece, they are stored in scratch memory.
+// combine combines the accumulators of the lanes of a unit in pass i. The results become numbers of the row (k.numbers)
+// if the unit is a row, and are stored in scratch memory if the unit is a piece.
 func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) {
 	var results []ir.Value
 	for index, fold := range pass.Folds {
@@ -258,8 +260,9 @@ func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value
 	return k.inst(expr.Inst{Op: op, DType: dtype, A: 0, B: 0, C: expr.None}, dtype, []ir.Value{a, b})
 }
 
-// tree combines the values of the lanes of a unit, in group memory. In each step, lane l of the first half combines its
-// value with that of lane l+half. All lanes get the result. Bools are stored as uint32.
+// tree combines the values of the lanes of a unit by a balanced tree, in group memory. In each step, half is halved,
+// and lane l below half combines its value with that of lane l+half. All lanes get the result. Bools are stored as
+// uint32.
 func (k *rowKernel) tree(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	if k.lanes == 1 {
@@ -300,7 +303,7 @@ func (k *rowKernel) joinPieces(i int) {
 			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, address)[0]
 		}
 		accumulator := k.Do(ir.Var, register(dtype), partial(k.lane))
-		// Lane l combines pieces l and l+lanes, if there is such a piece: there are fewer than 2*lanes pieces.
+		// Lane l combines pieces l and l+lanes, if piece l+lanes exists. There are fewer than 2*lanes pieces.
 		if second := k.op(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces {
 			k.If(k.op(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
 				folded := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator), partial(second))
@@ -324,7 +327,7 @@ func (k *rowKernel) storeNumber(n int) {
 	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address, []ir.Value{k.numbers[n]})
 }
 
-// after adds the code that pass i runs once per row, after its loop.
+// after adds the code of pass i that runs once per row, after the loop over elements.
 func (k *rowKernel) after(i int) {
 	pass := k.program.Passes[i]
 	if pass.After == nil {

@@ -30,9 +30,9 @@ const maxShared = 16 << 10
 // A row is computed in the passes of expr.RowProgram: a pass reads all elements of the row, folds values, and then
 // computes numbers of the row from the results, for later passes. One group computes one row or, if rows are short,
 // several. If rows are cut, each pass has two launches: the first folds pieces, the second combines the results of the
-// pieces of each row, and computes the numbers of the row. A thread folds the elements at vector*(thread + n*threads)
-// and the vector-1 elements after each, in order. A balanced tree combines the results of threads, and then the results
-// of pieces. The tree depends only on the shape and the expression.
+// pieces of each row, and computes the numbers of the row. A row is divided into vectors of adjacent elements. Thread t
+// of n threads folds vectors t, t+n, t+2*n and so on, in order. A balanced tree combines the results of threads, and
+// then the results of pieces. The tree depends only on the shape and the expression.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
 	if _, err := expanded(source, target); err != nil { // expandPasses expands the code of each pass
 		return nil, err
@@ -112,7 +112,7 @@ type rows struct {
 	outs         int           // number of outputs
 	metas        []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
 	align        []int         // by output and operand: a number of bytes that divides the first address
-	hasPositions bool          // whether the last operand is the position of each element in its row; it has no memory
+	hasPositions bool          // whether the last operand has the position of each element in its row; it has no memory
 	kept         []axis        // the axes of different rows, the fastest first
 	reduced      []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
 	rowLen       int           // elements of a row
@@ -129,7 +129,8 @@ type rows struct {
 	columns bool // whether adjacent threads compute adjacent rows, not adjacent elements of a row
 }
 
-// setAxes sets kept, reduced, rowLen, count, columns and a first value of vector.
+// setAxes sets kept, reduced, rowLen, count and columns. It sets vector to the number of elements that the shape
+// allows; divide may reduce it.
 func (r *rows) setAxes(mask []bool) error {
 	shape := r.setShape(mask)
 	if max(r.rowLen, 1)*max(r.count, 1) > math.MaxInt32 {
@@ -244,7 +245,7 @@ func (r *rows) expandPasses() error {
 	return nil
 }
 
-// divide sets vector, pieces and pieceLen.
+// divide sets pieces and pieceLen, and reduces vector if the code is long.
 func (r *rows) divide(code *expr.Code) {
 	if r.vector*len(code.Insts) > maxInstructions {
 		r.vector = 1

@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scalars builds a kernel. It computes operations of package lane on all real dtypes by those that kernels may contain.
-// It represents an integer of less than 32 bits by an int32 or a uint32 of the same value, and a float16 or bfloat16 by
-// a uint32 of its bits. Most methods add instructions to the kernel and return the value of the last one.
+// scalars builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalars expresses
+// the other operations and all real dtypes by these. It represents an integer of less than 32 bits by an int32 or a
+// uint32 of the same value, and a float16 or bfloat16 by a uint32 of its bits. Most methods add instructions to the
+// kernel and return the value of the last one.
 type scalars struct {
 	*ir.Builder
 	target Target
@@ -46,7 +47,7 @@ func (s *scalars) bits(dtype tensor.DType, value ir.Value) ir.Value {
 	return s.op(lane.Bits, dtype, value)
 }
 
-// constant returns an element with the given bits, which is not a bool.
+// constant returns a constant element with the given bits. dtype is not bool.
 func (s *scalars) constant(dtype tensor.DType, bits uint64) ir.Value {
 	if dtype == tensor.Float64 && !s.target.Float64 {
 		s.unsupported("float64")
@@ -66,7 +67,7 @@ func (s *scalars) float(dtype tensor.DType, x float64) ir.Value {
 	return s.constant(dtype, math.Float64bits(x))
 }
 
-// unsigned returns the unsigned dtype with as many bits as register(dtype).
+// unsigned returns the unsigned integer dtype with as many bits as register(dtype).
 func unsigned(dtype tensor.DType) tensor.DType {
 	if dtype.Size() == 8 {
 		return tensor.Uint64

@@ -101,7 +101,7 @@ func memoryType(dtype tensor.DType) Type {
 }
 
 // add appends an instruction and returns its value. If the block has an equal instruction, add returns the value of
-// that one. Equal loads give equal elements, because stores are last.
+// that instruction. Equal loads give equal elements, because stores are last.
 func (b *Block) add(inst Inst) Value {
 	if value, ok := b.values[inst]; ok {
 		return value

@@ -116,7 +116,7 @@ func (r *rowRun) endRow() {
 }
 
 // iteration computes values of the given number of lanes from the next elements, folds the values and stores them.
-// `elements` is at most `lanes`: the lanes above have no element.
+// `elements` is at most `lanes`; the lanes from `elements` on have no element.
 func (r *rowRun) iteration(lanes, elements int) {
 	for v, inst := range r.loop.Insts {
 		if !r.loop.Uniform(Value(v)) && inst.Op != Store {

@@ -48,7 +48,7 @@ func (g *gen) blockTotal(i int) target.Addr {
 }
 
 // startBlocks stores the initial sum as the total before the first block, and resets the accumulators to 0. The initial
-// sum is not added to the first block of terms, because the terms of that block differ between tiles.
+// sum is not added to the first block of terms, because tiles differ in the terms of their first block.
 func (g *gen) startBlocks() {
 	if !g.spec.hasBlocks() {
 		return

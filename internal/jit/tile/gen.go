@@ -27,8 +27,8 @@ const (
 	vecStepReg                         // distance between terms in the vector operand, if dynamic
 	inStepReg                          // distance between terms in the broadcast operand, if dynamic
 
-	packedReg      = vecTileReg // address of the operand Packed: with PackedStep a call has one tile: vecTileReg is free
-	blockTotalsReg = strideReg  // running totals over blocks, which require rows at constant offsets
+	packedReg      = vecTileReg // address of operand Packed: a call with PackedStep has one tile, so vecTileReg is free
+	blockTotalsReg = strideReg  // address of the totals over blocks: with blocks, offsets of rows are constant
 )
 
 // Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
@@ -183,7 +183,7 @@ func (g *gen) begin() {
 	for i := range g.spec.Prefetch {
 		g.loadAddress(PrefetchOperands+i, prefetchListRegs[i])
 	}
-	// inReg is scratch from here on, because setAddresses reads the address from inTile.
+	// From here on, inReg is free: setAddresses reads the address from inTile.
 	for _, operand := range g.tileOperands() {
 		g.loadAddress(EpilogueOperands+operand, inReg)
 		g.Move(inReg, argsSpill(epilogueWords+operand))
@@ -294,7 +294,8 @@ func (g *gen) loops(depth int) {
 	g.Bind(top)
 	g.loops(depth + 1)
 	g.endIteration(loop, blockTripsLeft)
-	// The inner loops have advanced the addresses. The next iteration starts at a distance from the start of this one.
+	// The inner loops have advanced the addresses. The next iteration starts at a constant distance from the start of this
+	// iteration.
 	g.Move(inWord, inReg)
 	g.Move(vecWord, vecReg)
 	g.advance(inReg, loop.In)
@@ -387,8 +388,8 @@ func (g *gen) runs() {
 	}
 }
 
-// isFullyUnrolled reports whether all terms are unrolled: the numbers of terms are constants, there are at most
-// maxUnrolled instructions, and neither blocks, Unroll nor PrefetchedLines require a loop.
+// isFullyUnrolled reports whether all terms are unrolled. Three conditions must hold: the numbers of terms are
+// constants; there are at most maxUnrolled instructions; neither blocks, Unroll nor PrefetchedLines require a loop.
 func (g *gen) isFullyUnrolled() bool {
 	instructions := 0
 	for _, run := range g.spec.Runs {

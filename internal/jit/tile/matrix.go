@@ -21,7 +21,7 @@ func (g *gen) matrixTerm(inOffset int) {
 	}
 }
 
-// exchangeHalves converts the accumulators from one row per register to 2x2 sums, or back.
+// exchangeHalves converts the accumulators from one row per register to 2x2 sums per register, or back.
 func (g *gen) exchangeHalves() {
 	for i := 0; i < g.spec.Rows; i += 2 {
 		for vector := range g.spec.Vectors {

@@ -72,10 +72,10 @@ func (g *gen) iteration(run *Run, terms int) {
 	g.terms(run, terms)
 }
 
-// prefetch emits the prefetches of Spec.Prefetch[i]. The prefetches execute only if countReg & (Every-DefaultUnroll) is
-// 0. countReg is the number of remaining terms. An iteration has DefaultUnroll terms, and both numbers are powers of
-// two. The mask therefore selects the bits that count iterations within Every terms, and they are all 0 in one
-// iteration per Every terms.
+// prefetch emits the prefetches of Spec.Prefetch[i]. They execute only if countReg & (Every-DefaultUnroll) is 0, where
+// countReg is the number of remaining terms. An iteration has DefaultUnroll terms, and both numbers are powers of two.
+// The mask Every-DefaultUnroll therefore selects the bits of countReg that count iterations within Every terms. These
+// bits are all 0 in one iteration per Every terms.
 func (g *gen) prefetch(i int, prefetch Prefetch) {
 	skip := g.NewLabel()
 	if prefetch.Every > DefaultUnroll {
@@ -114,7 +114,8 @@ func (g *gen) terms(run *Run, count int) {
 }
 
 // term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The offsets
-// are those of the term from the addresses in registers. At least termsLeft terms of the run are left, with this one.
+// are those of the term from the addresses in registers. At least termsLeft terms of the run are left, including this
+// term.
 func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	if !g.spec.Int8Matrix {
 		g.beginTerm(run, inOffset, termsLeft)

@@ -10,8 +10,8 @@ import (
 
 // Limits of the matrix unit (AMX), which multiplies matrices in tile registers. It multiplies groups of four bytes. In
 // this package, a group counts as one element of an operand (Size 4), and the product of two groups (four
-// multiplications) as one term. Do not confuse a tile register with the tile of a Spec: the sums of a tile are in
-// several tile registers: one for each pair of a vector of columns and a part, which is some of the rows.
+// multiplications) as one term. A tile register is not the tile of a Spec. The rows of a tile are divided into parts,
+// and there is a tile register with sums for each part and each vector of columns.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -36,12 +36,13 @@ const (
 
 // unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit.
 type unitSplit struct {
-	rows             int   // number of rows of a part
-	firstRows        []int // by part: its first row
-	inRowStep        int   // distance in bytes between rows of the broadcast operand
-	vecStep          int   // distance in bytes between terms of the vector operand
-	outRowStep       int   // distance in bytes between rows of the result; 0 if it is not constant
-	terms, lastTerms int   // number of terms of a chunk, and of a run's last chunk if that is shorter, else 0
+	rows       int   // number of rows of a part
+	firstRows  []int // by part: its first row
+	inRowStep  int   // distance in bytes between rows of the broadcast operand
+	vecStep    int   // distance in bytes between terms of the vector operand
+	outRowStep int   // distance in bytes between rows of the result; 0 if it is not constant
+	terms      int   // number of terms of a chunk
+	lastTerms  int   // number of terms of a run's last chunk if it is shorter, else 0
 }
 
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
@@ -288,8 +289,8 @@ func (x *unitGen) run(run *Run) {
 	}
 }
 
-// chunk emits a chunk of terms and advances the addresses. Every other part visits the vectors in reverse order, to
-// reuse the operand that is in a register.
+// chunk emits a chunk of terms and advances the addresses. Every other part visits the vectors in reverse order, so
+// that its first vector is still in a register.
 func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	x.prefetch(terms)
 	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{} // by register: 1 + the part or vector in it, or 0

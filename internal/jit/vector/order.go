@@ -24,7 +24,8 @@ func evaluationOrder(loop *expr.Loop) []expr.Value {
 func registersNeeded(insts []expr.Inst) []int {
 	needed := make([]int, len(insts))
 	for value, inst := range insts {
-		// Each further operand that needs as many registers needs one more, for the results of the operands before it.
+		// The operand that needs the most registers is computed first. Each further operand that needs as many registers adds
+		// one register, which holds the result of an operand before it.
 		highest, ties := 0, 0
 		for _, operand := range inst.Uses() {
 			switch registers := needed[operand]; {

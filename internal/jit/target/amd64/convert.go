@@ -51,7 +51,7 @@ func (g *gen) notZero(x *laneValue) alloc.Virt {
 }
 
 // boolToNumber converts a bool to 1 or 0 in dtype d.
-func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *laneValue {
+func (g *gen) boolToNumber(d tensor.DType, mask alloc.Virt) *laneValue {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
 	if !d.IsFloat() {
@@ -60,10 +60,10 @@ func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *laneValue {
 	laneBytes := laneSize(d)
 	v := g.constLanes(laneBytes, one)
 	if g.avx512 {
-		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: m, Zero: true,
+		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: mask, Zero: true,
 			Dst: g.newLike(v), Fold: 0})
 	} else {
-		v = g.and(laneBytes, g.laneMask(m, laneBytes), v)
+		v = g.and(laneBytes, g.laneMask(mask, laneBytes), v)
 	}
 	return &laneValue{reg: v, dtype: d}
 }
@@ -161,8 +161,8 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 }
 
 // int64ToFloat64 converts 64-bit integers to float64, without AVX-512. Each half of an integer becomes the low bits of
-// the significand of a number with a large exponent, and the large powers of 2 are subtracted again. Only the last
-// addition rounds.
+// the significand of a float with a large exponent. The powers of 2 that these exponents add are subtracted again. Only
+// the last addition rounds.
 func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. That of a signed one becomes 2^84 + 2^63 + n*2^32,
 	// which also represents a negative n.
@@ -178,8 +178,8 @@ func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 // roundToOdd replaces each 64-bit integer that may be inexact in float64 by an odd multiple of 2^11, without AVX-512.
 // The replacement is exact in float64 and rounds to the same float32 as the integer.
 func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
-	below, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
-	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), zero)
+	lowBits, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
+	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
 	magnitude := v
 	if !unsigned {

@@ -70,8 +70,8 @@ func (g *gen) emit() error {
 	return g.err
 }
 
-// executedCount returns a bound on the number of instructions that the code so far executes if the loops over elements
-// have one iteration each.
+// executedCount returns a bound on the number of instructions that the code so far executes if each loop over elements
+// has one iteration.
 func (g *gen) executedCount() int { return g.asm.Instructions() + g.extraExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
@@ -194,8 +194,8 @@ func (g *gen) writePrefetches() {
 		if size := dtype.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) &&
 			size <= 8 {
 			base := g.loadPointer(g.outputs + k)
-			for at := 0; at < g.lanes*g.unroll*size; at += 64 {
-				g.asm.Emit(name, asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
+			for offset := 0; offset < g.lanes*g.unroll*size; offset += 64 {
+				g.asm.Emit(name, asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(offset)})
 			}
 		}
 	}
@@ -241,12 +241,12 @@ func (g *gen) tailLoop() {
 	assembler.Bind(done)
 	executed := g.executedCount() - executedBefore
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
-	g.work.Row += 3 - executed // as in iterationLoop, but the three instructions that detect an empty tail remain
+	g.work.Row += 3 - executed // as in iterationLoop, but Row keeps the three instructions that detect an empty tail
 }
 
-// tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. If there are complex elements, their
-// 2*regLimit parts fill two vectors: the masks after tailMask have the first g.lanes bits and the next g.lanes bits of
-// 2*regLimit ones.
+// tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. The 2*regLimit parts of complex
+// elements fill two vectors of g.lanes lanes. The two masks after tailMask select the parts in the first and in the
+// second of these vectors.
 func (g *gen) tailMasks() {
 	emit := g.asm.Emit
 	emit("MOVQ", asm.Imm(-1), regTemp)

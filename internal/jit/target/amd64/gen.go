@@ -73,9 +73,9 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
-// noFold, as alloc.Inst.Fold, states that no source may be a memory operand. In an instruction with an immediate, which
-// is source 0, Fold is 1 if the first vector may be one. noBroadcast, as laneBytes, states that a memory operand is a
-// whole vector.
+// alloc.Inst.Fold is the index of the source that may be a memory operand: 0 or, after an immediate (source 0), 1.
+// noFold means that no source may be one. noBroadcast is the value of laneBytes for memory operands that are whole
+// vectors.
 const (
 	noFold      = -1
 	noBroadcast = 0

@@ -68,7 +68,7 @@ func (g *gen) foldInMemory(k int) {
 		list := g.Collect(func() {
 			old := g.loadVector(mem, value.dtype)
 			sum := g.apply(fold.Op, value.dtype, old, value)
-			if kind == foldsInTail && !g.avx512 && value.dtype.Size() < 4 { // AVX2 has no masked store of these
+			if kind == foldsInTail && !g.avx512 && value.dtype.Size() < 4 { // AVX2 has no masked store of such elements
 				sum = g.selectLanes(&laneValue{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
 			}
 			store = g.store(mem, sum)
@@ -128,7 +128,7 @@ func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 }
 
 // foldInto folds a value into the accumulator acc. noNaN is 0, or an accumulator with the mask of the lanes that have
-// seen no NaN; the comparison that computes it is masked by its old contents, so a cleared lane stays cleared.
+// seen no NaN. The comparison that updates noNaN is masked by the old noNaN, so a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
 		laneBytes := laneSize(value.dtype)

@@ -163,8 +163,8 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 		halves[k] = g.loadFrom(width, "VMOVU"+floatSuffix(size), notFoldable, mem)
 	}
 	if g.avx512 {
-		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 0)),
-			g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 1))}
+		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, partIndices(g.lanes, 0)),
+			g.permute2(halves[0], halves[1], size, partIndices(g.lanes, 1))}
 	}
 	// The instructions work within 128 bits. VPERMPD then exchanges quarters 1 and 2 of 64 bits.
 	const exchangeMiddle = 0xD8
@@ -191,9 +191,9 @@ func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
-// evenOdd returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of n
+// partIndices returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of n
 // elements.
-func evenOdd(n, part int) []int {
+func partIndices(n, part int) []int {
 	indices := make([]int, n)
 	for k := range indices {
 		indices[k] = 2*k + part
@@ -252,7 +252,8 @@ type bitKey struct {
 	bit   int // a power of two
 }
 
-// bitMask returns the mask of the lanes of `indices` in which a bit is set. The argument bit is a power of two.
+// bitMask returns the mask of the lanes of `indices` in which a bit is set. The argument `bit` is the value of this
+// bit, a power of two.
 func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	key := bitKey{indices, bit}
 	mask, ok := g.bitMasks[key]

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// remainderWork is the number of executions of each instruction in the loop of writeRemainderLoop that jit.Work counts.
-// The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at
-// least 51 of these. Each iteration counts as 4, because it contains a slow division.
+// remainderWork is the number of times that jit.Work counts each instruction in the loop of writeRemainderLoop. The
+// loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least
+// 51 of these. Each iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -158,8 +158,8 @@ func (r *remainderLoop) subtractMultiple() {
 	emit("VBLENDV"+r.suffix, r.mask, r.temp, r.remainder, r.remainder)
 }
 
-// scaleOf returns the bits of a power of 2. One or two multiplications of the divisor by this number prevent an
-// overflow of the quotient.
+// scaleOf returns the bits of a power of 2 as a float. One or two multiplications of the divisor by this power prevent
+// an overflow of the quotient.
 func scaleOf(laneBytes int) uint64 {
 	if laneBytes == 8 {
 		return (1023 + 1000) << 52 // 2^1000; 1023 is the bias of exponents

@@ -86,9 +86,9 @@ func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(temp1), asm.X(temp0)))
 }
 
-// remainderWork is the number of executions of each instruction in the loop of remainderLoop that jit.Work counts. The
-// loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least
-// 51 of these. Each iteration counts as 4, because it contains a slow division.
+// remainderWork is the number of times that jit.Work counts each instruction in the loop of remainderLoop. The loop has
+// at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of
+// these. Each iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
 // remainderLoop writes the pseudo-instruction completeRemainder. Its operands are the remainders after one division. If
@@ -103,7 +103,7 @@ type remainderLoop struct {
 	dividend, divisor      asm.Vec // absolute values
 	absRemainder           asm.Vec // absolute value of the remainder
 	multiple               asm.Vec // the divisor times a power of 2
-	quotient, overflowMask asm.Vec // overflowMask has first the power of 2, then the lanes with a scaled divisor
+	quotient, overflowMask asm.Vec // overflowMask first has the power of 2, then selects lanes with a scaled divisor
 	mask                   asm.Vec // lanes whose remainder is not less than the divisor
 	remainder              asm.Vec // at first, the remainder after one division
 }
@@ -174,8 +174,8 @@ func (r *remainderLoop) subtractMultiple() {
 	r.bitwise("bit", r.remainder, r.absRemainder, r.mask)
 }
 
-// scaleBytes maps an element size to the bytes of a power of 2. One or two multiplications of the divisor by this
-// number prevent an overflow of the quotient.
+// scaleBytes maps an element size to the bytes of a power of 2 as a float. One or two multiplications of the divisor by
+// this power prevent an overflow of the quotient.
 var scaleBytes = map[asm.Elem][]byte{
 	asm.S: binary.LittleEndian.AppendUint32(nil, (127+100)<<23),   // 2^100; 127 is the bias of exponents
 	asm.D: binary.LittleEndian.AppendUint64(nil, (1023+1000)<<52), // 2^1000

@@ -28,7 +28,8 @@ type pass struct {
 	accCount int
 }
 
-// noFold, as alloc.Inst.Fold, states that no source may be a memory operand; NEON has no memory operands.
+// alloc.Inst.Fold is the index of the source that may be a memory operand. noFold means that no source may be one: NEON
+// instructions have no memory operands.
 const noFold = -1
 
 // selectPass selects the instructions of a pass with the given number of elements.
@@ -116,8 +117,8 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 	}
 }
 
-// writeTo makes accumulator acc the result of an instruction, and reports whether this is possible. It is not if the
-// instruction must overwrite the register of another value, or if it is a move or another pseudo-instruction.
+// writeTo makes accumulator acc the result of an instruction, and reports whether this is possible. It is impossible if
+// the instruction must overwrite the register of another value, or is a move or another pseudo-instruction.
 func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	for _, form := range inst.Forms {
 		if inst.Src[form.Tied].Virt == acc {

@@ -182,8 +182,8 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	return !failed
 }
 
-// accSetsOf returns the number of sets of accumulator registers of a pass. There is a set for each pass of a trip
-// of the main loop.
+// accSetsOf returns the number of sets of accumulator registers: the number of passes in a trip of the main loop, if
+// the loop consists of passes p.
 func (g *generator) accSetsOf(p *pass) int {
 	if len(g.loop.Folds) == 0 {
 		return 1

@@ -188,7 +188,7 @@ func (s *selector) widenReduced(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 }
 
 // roundToBFloat16 rounds to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16. The addition can overflow for a
-// NaN, so in the lanes of NaNs all bits of the sum are set afterwards: that is a NaN too.
+// NaN, so all bits of the sum are set afterwards in the lanes of NaNs. This pattern is a NaN, too.
 func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
 	rounded := s.makeParts(4, func(p int) alloc.Virt {
 		odd := s.op("cmtst", "4s", x[p], s.constant(4, 1<<16)) // -1 if odd

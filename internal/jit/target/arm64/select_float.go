@@ -30,8 +30,8 @@ func (s *selector) floatOp(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 }
 
 // extremum selects instructions for Min or Max. If both operands are zeros, the result must be b, but the machine
-// instruction chooses by the signs: b is then selected afterwards. If a is an accumulator, each instruction overwrites
-// a.
+// instruction chooses by the signs. A selection by equality therefore replaces its result by b. If a is an accumulator,
+// each instruction overwrites a.
 func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	if s.isExtremumExact(op, size, a, b) {
 		return s.op(extremumNames[op], arrangement(size), a, b)
