@@ -89,7 +89,7 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 			operations += float64(tensor.Numel(form.Shape)) * float64(len(form.Code.Insts))
 		case *graph.Gather:
 			for i, operand := range form.Operands {
-				if i == 1 { // of the table (operand 1), as many bytes are read as the output (operand 0) has
+				if i == 1 { // reads of the table (operand 1) have as many bytes as the output (operand 0)
 					operand = form.Operands[0]
 					stream(graph.Gathered, metas[operand.Index])
 					continue

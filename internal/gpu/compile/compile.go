@@ -37,7 +37,8 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 			return nil, err
 		}
 		all.Launches = append(all.Launches, program.Launches...)
-		// The forms use the same scratch memory one after another. The maximum of two texts is not empty if one is not.
+		// The forms use the same scratch memory one after another. The maximum of two texts is a text that is not empty, if
+		// there is one.
 		all.Scratch, all.Fault = max(all.Scratch, program.Scratch), max(all.Fault, program.Fault)
 	}
 	return all, nil

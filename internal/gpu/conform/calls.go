@@ -53,7 +53,7 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 			created.Operands = append(created.Operands, nil)
 			continue
 		}
-		limit := 5 // integers are smaller
+		limit := 5 // random integers are from 0 to limit-1
 		if param := op.Params[min(i, len(op.Params)-1)]; param.Below != nil {
 			limit = max(param.Below(created.Call), 1)
 		}

@@ -15,7 +15,7 @@ type allocator struct {
 	values       []Value
 	registerFile *File
 
-	uses        []int32               // positions in the list at which values are used: those of each value are adjacent
+	uses        []int32               // positions in the list at which values are used, grouped by value
 	nextUse     []int32               // by Virt: index in uses of its next use
 	usesEnd     []int32               // by Virt: end of its positions in uses
 	registerOf  []int8                // by Virt: its current register, or -1

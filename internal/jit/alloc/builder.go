@@ -133,7 +133,7 @@ func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 	return out
 }
 
-// interleaver copies a list of instructions for the iterations after those that the list computes.
+// interleaver copies a list of instructions for later iterations, which follow the iterations of the list.
 type interleaver struct {
 	*Builder
 	iterations int    // number of iterations in the given list

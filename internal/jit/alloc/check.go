@@ -44,8 +44,8 @@ func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Re
 	return c.checkFinalState()
 }
 
-// checker is the state of Check. A canonical value stands for all values with the same contents, such as those of equal
-// loads.
+// checker is the state of Check. A canonical value stands for all values with the same contents, such as the results of
+// equal loads.
 type checker struct {
 	values       []Value
 	registerFile *File

@@ -183,8 +183,8 @@ func (b *Comparison) runSeparate(starts offsets, n, rows int) error {
 }
 
 // run runs rows of n elements as machine code and in the interpreter, and compares the results. starts are the offsets
-// of the pointers in their memory. If sharedOperand is not negative, output sharedOutput is in the memory of pointer
-// sharedOperand, an operand.
+// of the pointers in their memory. If sharedOperand is not negative, output sharedOutput is in the memory of the
+// operand with pointer sharedOperand.
 func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand int) error {
 	b.fill(starts, n, rows)
 	if sharedOperand >= 0 {
@@ -210,7 +210,7 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 	}
 	b.interpret(ptrs[interpretedSide], b.strides, n, rows)
 	for k := range b.ptrs {
-		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored { // sharedOperand is compared in its place
+		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored { // compared at k == sharedOperand, or not stored
 			continue
 		}
 		dtype := b.ptrs[k].dtype

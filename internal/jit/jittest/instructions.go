@@ -78,9 +78,9 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 	return counts, nil
 }
 
-// count adds the line with an index. It records labels. If a loop over elements ends in this line, count moves the
-// instructions of the lines of the loop to c.loops. If another loop inside ends, it moves them to the cost of this
-// line.
+// count adds the line with an index, and records its label. If a loop over elements ends in this line, count moves the
+// instructions of the loop to c.loops. If a loop inside a loop over elements ends in this line, count moves the
+// instructions of the inner loop to the cost of this line.
 func (c *InstructionCount) count(index int) {
 	line := c.lines[index]
 	if label, ok := strings.CutSuffix(line, ":"); ok {
@@ -123,7 +123,7 @@ func (c *InstructionCount) count(index int) {
 	}
 }
 
-// step returns the step of a loop over elements, if the line advances such a loop.
+// step returns the number of elements of an iteration, if the line advances a loop over elements.
 func (s *syntax) step(line string) (elements int, ok bool) {
 	line, before := strings.CutPrefix(line, s.advances[0])
 	line, after := strings.CutSuffix(line, s.advances[1])

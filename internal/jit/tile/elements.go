@@ -19,8 +19,8 @@ type elements struct {
 	termsAhead int                // further terms whose elements are already loaded, in the next lanes of the registers
 }
 
-// elementRegisters returns the maximum number of registers for elements. If a load reads several elements, each row
-// may use a register.
+// elementRegisters returns the maximum number of registers for elements. If a load reads several elements, each row may
+// need a register of its own.
 func elementRegisters(cpu machine.Features) int {
 	if target.ElementsPerVector(cpu, 4) > 1 {
 		return len(elements{}.byRow)

@@ -148,7 +148,7 @@ const (
 // EpilogueStep is an element-wise operation on the accumulators.
 type EpilogueStep struct {
 	Op      EpilogueOp
-	Operand int     // index of the operand among those of the epilogue (see EpilogueOperands), if Op has an operand
+	Operand int     // index among the operands of the epilogue (see EpilogueOperands), if Op has an operand
 	Lo, Hi  float64 // the bounds (AtLeast: Lo, AtMost: Hi), or the factor (Scale: Lo); rounded to the elements' dtype
 }
 

@@ -159,8 +159,8 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	}
 }
 
-// loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are
-// those of term.
+// loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are as
+// in term.
 func (g *gen) loadVectors(offset, packedOffset int) {
 	for vector := range g.spec.termVectors() {
 		g.Load(target.Addr{Base: vecReg, Disp: offset + vector*g.vectorBytes}, g.vectorReg(vector), g.spec.Masked &&

@@ -154,7 +154,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	accRegs := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
 	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 &&
 		layout.firstAccRegister+accRegs <= g.registers-minPool
-	// The pool has the registers from firstAccRegister on, or those after the accumulators.
+	// The pool has the registers from firstAccRegister on or, if accumulators are in registers, the registers after them.
 	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<layout.firstAccRegister)
 	restFile := registerFile
 	list := layout.mainPass.memoryInsts

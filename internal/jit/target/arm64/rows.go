@@ -15,10 +15,10 @@ import (
 //
 // A pass is the code that computes a fixed number of adjacent elements of a row. The code of a row has three parts. The
 // main loop has passes of n elements. The rest loop has passes of fewer elements: the number for which the widest value
-// fills one register. The partial passes have half as many elements as those of the rest loop, a quarter, and so on
-// down to one: the same instructions with narrower loads and stores. Nothing beyond an operand is read or written, and
-// no masks are needed. A trip of the main loop is one pass. In a loop with folds, a trip has several passes, which
-// together fold one element into each accumulator.
+// fills one register. The partial passes have the instructions of the rest loop with narrower loads and stores: the
+// first has half as many elements, the next a quarter, and so on down to one element. Nothing beyond an operand is read
+// or written, and no masks are needed. A trip of the main loop is one pass. In a loop with folds, a trip has several
+// passes, which together fold one element into each accumulator.
 func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
 		registers = 32

@@ -255,8 +255,9 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	return s.truncate(integers, size, to.Size())
 }
 
-// floatToUint64 converts float64 to uint64 as Go does. A magnitude below 2^63 is converted to int64. Otherwise, and for
-// NaN, the highest bit is set, and the other bits are those of the conversion to uint64, or 0 from 2^64 on.
+// floatToUint64 converts float64 to uint64 as Go does. A magnitude below 2^63 is converted to int64. For other numbers
+// and NaN, the highest bit is set. The other bits are those of the conversion to uint64, or 0 for NaN and magnitudes
+// from 2^64 on.
 func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
 	return s.makeParts(8, func(p int) alloc.Virt {
 		below := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }

@@ -112,8 +112,8 @@ func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
 	}
 }
 
-// storeBytes stores the first `count` bytes of a general register, in pieces of 8, 4, 2 and 1 bytes: those that are set
-// as bits in count. If count is not a constant, the code tests these bits.
+// storeBytes stores the first `count` bytes of a general register in pieces. There is a piece of n bytes (8, 4, 2 or 1)
+// if bit n is set in count. If count is not a constant, the code tests these bits.
 func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count target.Int, temporary asm.Reg) {
 	constant, isConstant := count.(target.Imm)
 	if !isConstant {

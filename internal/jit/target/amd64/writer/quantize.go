@@ -135,8 +135,8 @@ func (q *Quantizer) Arrange(packed, order target.VReg) {
 
 // The 64 columns of [Quantizer.BeginColumns] are computed in four quarters of 16 columns.
 const (
-	quarterMask   = asm.K2         // the mask of the first quarter; those of the others follow
-	quarterScales = target.VReg(4) // the scales of the first quarter; those of the others follow
+	quarterMask   = asm.K2         // the mask of the first quarter; the next registers have the other masks
+	quarterScales = target.VReg(4) // the scales of the first quarter; the next registers have the other scales
 )
 
 // BeginColumns loads the mask of 64 columns, with a bit for each, and their scales into registers 4 to 7, with AVX-512.
