@@ -398,8 +398,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 		t.computeTiles(args, a, stack, store, readDirect, blockStart, 1+morePanels, j, cols)
 		return
 	}
-	// Calls for different stacks alternate, so that all tiles of a panel of A are computed while the panel is in the
-	// cache.
+	// Calls for different stacks alternate, so that a panel of A stays in the cache until all its tiles are computed.
 	if t.rows != blockEnd-blockStart || t.vectors != vectors {
 		t.rows, t.vectors = blockEnd-blockStart, vectors
 		t.stacks, t.stackCount = plan.stacks(blockEnd-blockStart, vectors)
