@@ -334,15 +334,15 @@ func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, time staging) {
 	for _, i := range e.staged {
 		s, buffer := e.streams[i], next
 		next = unsafe.Add(next, stageElems*s.size)
-		mover := strided.Move(s.size)
+		mover := strided.MoverOf(s.size)
 		along := strided.Axis{N: cols, Dst: s.size, Src: s.strides[0]}
 		across := strided.Axis{N: rows, Dst: cols * s.size, Src: r.rowStrides[i]}
 		switch isResult := i < len(e.code.Out); {
 		case isResult && time == afterLoop:
-			mover.Block(r.ptrs[i], buffer, along.Swapped(), across.Swapped())
+			mover.CopyBlock(r.ptrs[i], buffer, along.Swapped(), across.Swapped())
 			continue
 		case !isResult && time == beforeLoop:
-			mover.Block(buffer, r.ptrs[i], along, across)
+			mover.CopyBlock(buffer, r.ptrs[i], along, across)
 		}
 		r.ptrs[i], r.rowStrides[i] = buffer, cols*s.size
 	}

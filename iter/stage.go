@@ -261,13 +261,13 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	if s.minRows > 1 && o.Converted() && it.isTransposed(i) {
 		size := o.Meta.DType.Size()
 		transposed := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
-		m := strided.Move(size)
-		m.Block(transposed, src, strided.Axis{N: q.elems, Dst: size, Src: elemStride},
+		m := strided.MoverOf(size)
+		m.CopyBlock(transposed, src, strided.Axis{N: q.elems, Dst: size, Src: elemStride},
 			strided.Axis{N: q.rows, Dst: q.elems * size, Src: rowStride})
 		e.Row(blockAddr, transposed, e.DstSize, size, q.elems*q.rows)
 		return
 	}
-	e.Block(blockAddr, src, strided.Axis{N: q.elems, Dst: e.DstSize, Src: elemStride},
+	e.CopyBlock(blockAddr, src, strided.Axis{N: q.elems, Dst: e.DstSize, Src: elemStride},
 		strided.Axis{N: q.rows, Dst: q.elems * e.DstSize, Src: rowStride})
 }
 
@@ -284,7 +284,7 @@ func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
 		roundBlock(o, s.block(i), q.elems*q.rows)
 	}
 	e := conversion(o.Meta.DType, o.Target)
-	copyBlock := e.Block
+	copyBlock := e.CopyBlock
 	if s.nonTemporal {
 		copyBlock = e.StreamBlock
 	}
@@ -305,16 +305,17 @@ func inputConversion(o *rule.Resolved) strided.Elem {
 	if o.Cast == tensor.Invalid {
 		return conversion(o.Target, o.Meta.DType)
 	}
-	return strided.Convert(o.Target.Size(), o.Meta.DType.Size(), roundingConverters[[2]tensor.DType{o.Cast, o.Meta.DType}])
+	round := roundingConverters[[2]tensor.DType{o.Cast, o.Meta.DType}]
+	return strided.ConverterOf(o.Target.Size(), o.Meta.DType.Size(), round)
 }
 
 // conversion returns the conversion between two dtypes. Between equal dtypes it is a move, because the converter from
 // bool to bool would normalize every byte.
 func conversion(dst, src tensor.DType) strided.Elem {
 	if dst == src {
-		return strided.Move(dst.Size())
+		return strided.MoverOf(dst.Size())
 	}
-	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
+	return strided.ConverterOf(dst.Size(), src.Size(), tensor.Converter(dst, src))
 }
 
 // roundingConverters maps {half, from} to the conversion from dtype `from` to float32 that first rounds to the 16-bit

@@ -201,9 +201,9 @@ func (w *tileWalk) moveBlock(i int, direction moveDirection) {
 		dst, src = src, dst
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
-	e := strided.Move(w.prepared.iterator.ops[i].MemoryDType.Size())
+	e := strided.MoverOf(w.prepared.iterator.ops[i].MemoryDType.Size())
 	for k := range outer.N {
-		e.Block(unsafe.Add(dst, k*outer.Dst), unsafe.Add(src, k*outer.Src), row, across)
+		e.CopyBlock(unsafe.Add(dst, k*outer.Dst), unsafe.Add(src, k*outer.Src), row, across)
 	}
 }
 

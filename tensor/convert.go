@@ -54,7 +54,7 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	t[Bool][Complex64], t[Bool][Complex128] = notZero[complex64], notZero[complex128]
 	t[Complex64][Complex128], t[Complex128][Complex64] = narrowComplex, widenComplex
 	for d := Bool; d < numDTypes; d++ {
-		t[d][d] = strided.Move(dtypeInfo[d].size).Row
+		t[d][d] = strided.MoverOf(dtypeInfo[d].size).Row
 	}
 	t[Bool][Bool] = notZero[uint8] // a byte other than 0 becomes 1
 	return t

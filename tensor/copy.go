@@ -65,9 +65,9 @@ func copyElements(dst, src *Tensor) {
 // elementConverter returns the strided.Elem that converts one element. It normalizes bools to 0 or 1.
 func elementConverter(dst, src DType) strided.Elem {
 	if dst == src && dst != Bool {
-		return strided.Move(dst.Size())
+		return strided.MoverOf(dst.Size())
 	}
-	return strided.Convert(dst.Size(), src.Size(), Converter(dst, src))
+	return strided.ConverterOf(dst.Size(), src.Size(), Converter(dst, src))
 }
 
 // mayRepeat reports whether several elements may share an address. It is conservative: a result of true may be wrong,

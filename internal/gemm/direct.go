@@ -172,8 +172,8 @@ func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	if spec.A.ColStride == 1 {
 		return from, spec.A.RowStride
 	}
-	mover := strided.Move(size)
-	mover.Block(x.worker, from, strided.Axis{N: depth, Dst: size, Src: spec.A.ColStride * size},
+	mover := strided.MoverOf(size)
+	mover.CopyBlock(x.worker, from, strided.Axis{N: depth, Dst: size, Src: spec.A.ColStride * size},
 		strided.Axis{N: spec.M, Dst: depth * size, Src: spec.A.RowStride * size})
 	x.countMACs(depth * spec.M)
 	return x.worker, depth

@@ -72,7 +72,7 @@ func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride,
 	if depth == 0 {
 		return
 	}
-	mover, bytes := strided.Move(size), width*depth*size
+	mover, bytes := strided.MoverOf(size), width*depth*size
 	for lane := l0; lane < l1; lane += width {
 		panel := dst[:bytes]
 		dst = dst[bytes:]
@@ -80,7 +80,7 @@ func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride,
 		if lanes < width {
 			clear(panel)
 		}
-		mover.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (lane*laneStride+k0*termStride)*size),
+		mover.CopyBlock(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (lane*laneStride+k0*termStride)*size),
 			strided.Axis{N: lanes, Dst: size, Src: laneStride * size},
 			strided.Axis{N: depth, Dst: width * size, Src: termStride * size})
 	}

@@ -272,7 +272,7 @@ func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 		to, lane, end = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
 	size := x.set.elemBytes
-	for mover := strided.Move(size); lane < end; {
+	for mover := strided.MoverOf(size); lane < end; {
 		count := min(end-lane, checkMACs/packCost)
 		mover.Row(to, x.elem(x.bias, lane*x.spec.BiasStride), size, x.spec.BiasStride*size, count)
 		x.countMACs(packCost * count)

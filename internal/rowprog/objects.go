@@ -205,7 +205,7 @@ func (b *builder) makeObjects() {
 		case b.variesInRow(i):
 			objectOf[i] = b.tileMemory(b.objects[i].size, 1)
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.outCount, argument: i,
-				staged: objectOf[i], elem: strided.Move(b.objects[i].size)})
+				staged: objectOf[i], elem: strided.MoverOf(b.objects[i].size)})
 		case b.alongColumns && i >= b.outCount:
 			objectOf[i] = b.perRowOperand(i)
 		}
@@ -225,7 +225,7 @@ func (b *builder) perRowOperand(i int) int {
 	}
 	staging := b.perRowMemory(obj.size)
 	b.stagedCopies = append(b.stagedCopies, stagedCopy{argument: i, staged: staging,
-		elem: strided.Move(b.objects[i].size)})
+		elem: strided.MoverOf(b.objects[i].size)})
 	b.perRowIns[i] = staging
 	return staging
 }
@@ -241,7 +241,7 @@ func (b *builder) perRowOutput(i int) int {
 	}
 	staging := b.perRowMemory(obj.size)
 	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, argument: i, staged: staging,
-		elem: strided.Move(b.objects[i].size)})
+		elem: strided.MoverOf(b.objects[i].size)})
 	b.perRowOuts[i] = staging
 	return staging
 }

@@ -60,15 +60,15 @@ func (p *Plan) combineColumnFolds(state *State, t tile, pass *compiledPass) {
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		size, rows := p.objects[rowFold.result].size, t.positions/p.columnsPerRow
-		elem, results, transposed := strided.Move(size), state.tileBase[rowFold.result], state.tileBase[rowFold.upperAccs]
+		elem, results, transposed := strided.MoverOf(size), state.tileBase[rowFold.result], state.tileBase[rowFold.upperAccs]
 		// transposed[column][row] = results[row][column]
-		elem.Block(transposed, results, strided.Axis{N: rows, Dst: size, Src: p.columnsPerRow * size},
+		elem.CopyBlock(transposed, results, strided.Axis{N: rows, Dst: size, Src: p.columnsPerRow * size},
 			strided.Axis{N: p.columnsPerRow, Dst: rows * size, Src: size})
 		// Join columns 1, 2, ... to column 0 of all rows.
 		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},
 			[]int{0, 0, rows * size}, rows, p.columnsPerRow-1)
 		// results[row][column] = transposed[0][row]
-		elem.Block(results, transposed, strided.Axis{N: p.columnsPerRow, Dst: size},
+		elem.CopyBlock(results, transposed, strided.Axis{N: p.columnsPerRow, Dst: size},
 			strided.Axis{N: rows, Dst: p.columnsPerRow * size, Src: size})
 	}
 }

@@ -397,11 +397,11 @@ func (p *Plan) copyPerRow(state *State, t tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
 	rows := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}
 	if staging.output {
-		staging.elem.Block(state.tileBase[staging.argument], state.tileBase[staging.staged], rows.Swapped(),
+		staging.elem.CopyBlock(state.tileBase[staging.argument], state.tileBase[staging.staged], rows.Swapped(),
 			strided.Axis{N: 1})
 		return
 	}
-	staging.elem.Block(state.tileBase[staging.staged], state.tileBase[staging.argument], rows, strided.Axis{N: 1})
+	staging.elem.CopyBlock(state.tileBase[staging.staged], state.tileBase[staging.argument], rows, strided.Axis{N: 1})
 }
 
 // copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
@@ -414,9 +414,9 @@ func (p *Plan) copyElements(state *State, t tile, staging stagedCopy) {
 		outerAxis := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
 		argumentPtr, stagedPtr := state.ptrs[0], state.ptrs[1]
 		if staging.output {
-			staging.elem.Block(argumentPtr, stagedPtr, innerAxis.Swapped(), outerAxis.Swapped())
+			staging.elem.CopyBlock(argumentPtr, stagedPtr, innerAxis.Swapped(), outerAxis.Swapped())
 			return
 		}
-		staging.elem.Block(stagedPtr, argumentPtr, innerAxis, outerAxis)
+		staging.elem.CopyBlock(stagedPtr, argumentPtr, innerAxis, outerAxis)
 	})
 }

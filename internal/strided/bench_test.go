@@ -70,7 +70,7 @@ func BenchmarkCopies(b *testing.B) {
 				for i := range n {
 					dst[i], src[i] = 1, byte(i)
 				}
-				p := New(Move(c.size), c.axes)
+				p := New(MoverOf(c.size), c.axes)
 				run := func() { shared(p, dst, src, workers) }
 				ours, plain := best(b, run), time.Duration(0)
 				if workers == 1 {

@@ -2,9 +2,9 @@ package strided
 
 import "unsafe"
 
-// Block copies a.N by b.N elements, without a plan and without allocation. It is fast if source and destination both
-// fit the private caches of a core.
-func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
+// CopyBlock copies a.N by b.N elements, without a plan and without allocation. It is fast if source and destination
+// both fit the private caches of a core.
+func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
 		a, b = b, a // a single row, if there is one, runs along a
 	}

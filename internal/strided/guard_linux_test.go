@@ -81,7 +81,7 @@ func TestGuarded(t *testing.T) {
 				copy(want[i*size+j*b.Dst:][:size], src[first+i*a.Src+j*b.Src:][:size])
 			}
 		}
-		e := Move(size)
+		e := MoverOf(size)
 		withFeatures(func(name string) {
 			p := New(e, []Axis{a, b})
 			mem := make([]uint64, p.ScratchBytes()/8+1)
@@ -92,7 +92,7 @@ func TestGuarded(t *testing.T) {
 				t.Fatalf("%s, %d by %d elements of %d bytes, %v %v, at %d and %d: wrong", name, na, nb, size, a, b, offD, offS)
 			}
 			type block = func(dst, src unsafe.Pointer, a, b Axis)
-			for how, block := range map[string]block{"Block": e.Block, "BlockPast": e.StreamBlock} {
+			for how, block := range map[string]block{"Block": e.CopyBlock, "BlockPast": e.StreamBlock} {
 				copy(dst, background)
 				block(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[first]), a, b)
 				Fence()

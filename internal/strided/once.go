@@ -19,7 +19,7 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 		e.Row(dst, src, axes[0].Dst, axes[0].Src, axes[0].N)
 		return
 	case len(axes) == 2 && axes[0].N*axes[1].N <= maxUnplannedElems:
-		e.Block(dst, src, axes[0], axes[1])
+		e.CopyBlock(dst, src, axes[0], axes[1])
 		return
 	}
 	plan := Copy{elem: e}

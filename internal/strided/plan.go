@@ -366,7 +366,7 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int)
 	case p.transposed && p.matrix(scratch, dst, src, lenA, lenB).transpose():
 	case p.nonTemporal && !p.transposed && streamBlock(dst, src, lenA*p.elem.DstSize, b):
 	default:
-		p.elem.Block(dst, src, a, b)
+		p.elem.CopyBlock(dst, src, a, b)
 	}
 }
 

@@ -77,7 +77,7 @@ func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []strided.Axis) {
 	dst := room(r, axes, d.Size(), func(x strided.Axis) int { return x.Dst })
 	src := room(r, axes, d.Size(), func(x strided.Axis) int { return x.Src })
 	want := plain(dst, src, axes, d.Size())
-	p := strided.New(strided.Move(d.Size()), axes)
+	p := strided.New(strided.MoverOf(d.Size()), axes)
 	n := 1
 	for _, x := range axes {
 		n *= x.N
@@ -159,7 +159,7 @@ func TestTilesConvert(t *testing.T) {
 			flat := make([]uint64, 2*n)
 			tensor.Converter(to, from)(unsafe.Pointer(&flat[0]), in, to.Size(), from.Size(), n)
 			got := make([]uint64, 2*n)
-			p := strided.New(strided.Convert(to.Size(), from.Size(), tensor.Converter(to, from)),
+			p := strided.New(strided.ConverterOf(to.Size(), from.Size(), tensor.Converter(to, from)),
 				[]strided.Axis{{sizes[0], to.Size(), sizes[1] * from.Size()}, {sizes[1], sizes[0] * to.Size(), from.Size()}})
 			p.Run(unsafe.Pointer(&got[0]), in, make([]byte, p.ScratchBytes()), 0, p.Tiles())
 			for i := range n {
@@ -189,7 +189,7 @@ func TestTileSizes(t *testing.T) {
 		{[]strided.Axis{{3, 4, 4}, {4096, 12, 16}}, 7, 3 * 586},
 		{nil, 1, 1},
 	} {
-		p := strided.New(strided.Move(4), c.axes)
+		p := strided.New(strided.MoverOf(4), c.axes)
 		got := fmt.Sprint(p.Tiles(), p.Len())
 		if want := fmt.Sprint(c.tiles, c.len); got != want {
 			t.Errorf("%v: %s, want %s", c.axes, got, want)
@@ -210,7 +210,7 @@ func TestRanges(t *testing.T) {
 	dst := room(r, axes, 4, func(x strided.Axis) int { return x.Dst })
 	src := room(r, axes, 4, func(x strided.Axis) int { return x.Src })
 	want := plain(dst, src, axes, 4)
-	p := strided.New(strided.Move(4), axes)
+	p := strided.New(strided.MoverOf(4), axes)
 	if p.Tiles() < 60 {
 		t.Fatalf("only %d tiles", p.Tiles())
 	}
@@ -238,7 +238,7 @@ func TestTilesOfRuns(t *testing.T) {
 		{4, []strided.Axis{{N: 4096, Dst: 4, Src: 4}, {N: 4, Dst: 16384}}, 4},
 		{1, []strided.Axis{{N: 64, Dst: 1, Src: 1}, {N: 2, Dst: 64}, {N: 64, Dst: 128, Src: 64}, {N: 2, Dst: 8192}}, 4},
 	} {
-		if n := strided.New(strided.Move(c.size), c.axes).Tiles(); n != c.tiles {
+		if n := strided.New(strided.MoverOf(c.size), c.axes).Tiles(); n != c.tiles {
 			t.Errorf("%v of %d bytes: %d tiles, want %d", c.axes, c.size, n, c.tiles)
 		}
 	}
@@ -249,7 +249,7 @@ func TestTilesOfRuns(t *testing.T) {
 func TestPartsOfDst(t *testing.T) {
 	for _, c := range []struct{ pixels, channels, half int }{{49, 488, 512 * 49}, {196, 64, 64 * 196}, {64, 64, 0}} {
 		n := c.pixels * c.channels * 2
-		p := strided.New(strided.Move(4), []strided.Axis{{N: 2, Dst: 4 * c.pixels, Src: 4 * c.channels},
+		p := strided.New(strided.MoverOf(4), []strided.Axis{{N: 2, Dst: 4 * c.pixels, Src: 4 * c.channels},
 			{N: c.channels, Dst: 8 * c.pixels, Src: 4}, {N: c.pixels, Dst: 4, Src: 8 * c.channels}})
 		src, dst := make([]float32, n), make([]float32, n)
 		for i := range src {

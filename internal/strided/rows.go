@@ -44,12 +44,12 @@ func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes 
 // line.
 const minStreamLines = 16
 
-// StreamBlock is [Elem.Block] with non-temporal stores. It uses them if rows are contiguous, and consist of whole cache
-// lines or have at least minStreamLines cache lines. The caller must call [Fence] before another goroutine uses the
-// result.
+// StreamBlock is [Elem.CopyBlock] with non-temporal stores. It uses them if rows are contiguous, and consist of whole
+// cache lines or have at least minStreamLines cache lines. The caller must call [Fence] before another goroutine uses
+// the result.
 func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if !e.copiesUnchanged || a.Dst != e.DstSize || a.Src != e.SrcSize || !streamBlock(dst, src, a.N*e.DstSize, b) {
-		e.Block(dst, src, a, b)
+		e.CopyBlock(dst, src, a, b)
 	}
 }
 

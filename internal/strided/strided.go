@@ -4,7 +4,7 @@
 // It works on addresses and strides in bytes, without tensors. An [Elem] describes how an element is copied: it is
 // moved unchanged, or converted by a row loop. The ways to use the package are:
 //
-//   - [Elem.Block] copies two dimensions without a plan and without allocation, for hot loops.
+//   - [Elem.CopyBlock] copies two dimensions without a plan and without allocation, for hot loops.
 //   - [New] plans a copy of any number of dimensions. It coalesces dimensions and cuts them into tiles that workers may
 //     share. If the layouts differ in their fastest dimension, the copy is transposed panel by panel. If the result
 //     exceeds the caches, it is written by non-temporal stores.
@@ -28,11 +28,11 @@ type Elem struct {
 	copiesUnchanged  bool // elements are moved bit for bit, not converted
 }
 
-// Move returns the Elem that moves elements of 1, 2, 4, 8 or 16 bytes unchanged.
-func Move(size int) Elem { return Elem{size, size, movesBySize[size], true} }
+// MoverOf returns the Elem that moves elements of 1, 2, 4, 8 or 16 bytes unchanged.
+func MoverOf(size int) Elem { return Elem{size, size, movesBySize[size], true} }
 
-// Convert returns the Elem that converts elements by a row loop.
-func Convert(dst, src int, row Row) Elem { return Elem{DstSize: dst, SrcSize: src, Row: row} }
+// ConverterOf returns the Elem that converts elements by a row loop.
+func ConverterOf(dst, src int, row Row) Elem { return Elem{DstSize: dst, SrcSize: src, Row: row} }
 
 // Axis is a dimension of a copy. N is its size. Dst and Src are the strides of destination and source, in bytes.
 type Axis struct{ N, Dst, Src int }

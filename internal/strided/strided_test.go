@@ -71,7 +71,7 @@ type problem struct {
 
 // widened moves elements, and appends the same number of bytes 0xAA to each.
 func widened(size int) Elem {
-	return Convert(2*size, size, func(dst, src unsafe.Pointer, ds, ss, n int) {
+	return ConverterOf(2*size, size, func(dst, src unsafe.Pointer, ds, ss, n int) {
 		for i := range n {
 			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*ds)), 2*size)
 			copy(to, unsafe.Slice((*byte)(unsafe.Add(src, i*ss)), size))
@@ -155,7 +155,7 @@ func TestCopies(t *testing.T) {
 	ns := []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33}
 	blocks, staged, between := 0, map[string]int{}, map[string]int{}
 	for i := range testsize.Of(200, 500) {
-		e := Move(sizes[r.IntN(len(sizes))])
+		e := MoverOf(sizes[r.IntN(len(sizes))])
 		if i%5 == 0 {
 			e = widened(sizes[r.IntN(4)])
 		}
@@ -210,7 +210,7 @@ func (p *problem) copies(t *testing.T, name string, c *Copy, order *rand.Rand) {
 	p.check(t, name+" Run", func(dst, src unsafe.Pointer) { p.elem.Run(dst, src, slices.Clone(p.axes)) })
 	p.check(t, name+" InOrder", func(dst, src unsafe.Pointer) { p.elem.InOrder(dst, src, p.axes) })
 	if len(p.axes) == 2 {
-		p.check(t, name+" Block", func(dst, src unsafe.Pointer) { p.elem.Block(dst, src, p.axes[0], p.axes[1]) })
+		p.check(t, name+" Block", func(dst, src unsafe.Pointer) { p.elem.CopyBlock(dst, src, p.axes[0], p.axes[1]) })
 	}
 }
 
@@ -218,12 +218,12 @@ func (p *problem) copies(t *testing.T, name string, c *Copy, order *rand.Rand) {
 func TestEmpty(t *testing.T) {
 	for _, axes := range [][]Axis{{{0, 4, 4}}, {{3, 4, 4}, {0, 12, 12}}, {{0, 4, 8}, {5, 40, 4}, {300, 4000, 40}},
 		{{5, 4, 40}, {0, 20, 4}}} {
-		e := Move(4)
+		e := MoverOf(4)
 		if n := New(e, axes).Tiles(); n != 0 {
 			t.Errorf("%v: %d tiles", axes, n)
 		}
 		if len(axes) == 2 {
-			e.Block(nil, nil, axes[0], axes[1])
+			e.CopyBlock(nil, nil, axes[0], axes[1])
 		}
 		e.InOrder(nil, nil, axes)
 		e.Run(nil, nil, axes)
@@ -242,7 +242,7 @@ func TestInOrder(t *testing.T) {
 		{[]Axis{{3, 4, 8}, {2, 4, 4}}, []uint32{1, 3, 5, 6}},
 	} {
 		dst := make([]uint32, len(tc.want))
-		Move(4).InOrder(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), tc.axes)
+		MoverOf(4).InOrder(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), tc.axes)
 		if !slices.Equal(dst, tc.want) {
 			t.Errorf("%v: %v, want %v", tc.axes, dst, tc.want)
 		}

@@ -26,7 +26,7 @@ func TestTurning(t *testing.T) {
 		{"two rows of few lines", []strided.Axis{{2, 4, 48 * 784}, {196, 384, 4}, {48, 8, 784}},
 			strided.Transposition{Method: strided.Elementwise, Tiles: 48}},
 	} {
-		p := strided.New(strided.Move(4), x.axes)
+		p := strided.New(strided.MoverOf(4), x.axes)
 		way, _ := p.Pattern()
 		require.Equal(t, strided.Transposed, way, x.name)
 		require.Equal(t, x.want, p.Transposition(), x.name)
@@ -49,8 +49,8 @@ func TestLook(t *testing.T) {
 			axes[i].Src = src
 			src *= axes[i].N + r.IntN(2)
 		}
-		p := strided.New(strided.Move(size), axes)
-		q := strided.Analyze(strided.Move(size), axes)
+		p := strided.New(strided.MoverOf(size), axes)
+		q := strided.Analyze(strided.MoverOf(size), axes)
 		way, length := p.Pattern()
 		gotWay, gotLength := q.Pattern()
 		require.Equal(t, way, gotWay)

@@ -60,7 +60,7 @@ func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 	if !conv.usesPlaneTiles(dtype) {
 		return nil, nil
 	}
-	t := &planeTiles{conv: conv, elemBytes: dtype.Size(), elem: strided.Move(dtype.Size())}
+	t := &planeTiles{conv: conv, elemBytes: dtype.Size(), elem: strided.MoverOf(dtype.Size())}
 	var err error
 	const isScalar = true // a plane has one bias, and one weight for each tap
 	if t.sum, err = newTapSum(dtype, conv.h.Taps*conv.w.Taps, conv.hasBias, isScalar); t.sum == nil || err != nil {
@@ -346,7 +346,7 @@ func (t *planeTiles) copy(worker *tapRun, dst, src unsafe.Pointer, cols, rows, p
 	for i := range planes.N {
 		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
 		if cols.Dst != t.elemBytes || cols.Src != t.elemBytes || cols.N*t.elemBytes >= machine.LineBytes {
-			t.elem.Block(to, from, cols, rows)
+			t.elem.CopyBlock(to, from, cols, rows)
 			continue
 		}
 		worker.ptrs[0], worker.ptrs[1] = to, from

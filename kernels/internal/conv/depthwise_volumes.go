@@ -36,7 +36,7 @@ func newVolumeTaps(conv *convShape, dtype tensor.DType) *volumeTaps {
 	if conv.inPerGroup != 1 || !hasTapCode(dtype) || conv.outStride.w != 1 && conv.w.Results > 1 {
 		return nil
 	}
-	t := &volumeTaps{convShape: conv, dtype: dtype, elem: strided.Move(dtype.Size()),
+	t := &volumeTaps{convShape: conv, dtype: dtype, elem: strided.MoverOf(dtype.Size()),
 		paddedRows:       conv.h.Extent(conv.h.Results),
 		colsPerRemainder: kit.DivUp(conv.w.Extent(conv.w.Results), conv.w.Stride)}
 	if t.channelBytes() > maxTapsBytes {
@@ -113,7 +113,7 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 				continue
 			}
 			column := remainder*t.colsPerRemainder + (first+t.w.Before)/step // in the copy
-			t.elem.Block(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
+			t.elem.CopyBlock(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})
 		}

@@ -70,7 +70,7 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	}
 	if !conv.isPointwise() {
 		runLength, runsAreRows := pixelRun(conv)
-		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.Move(dtype.Size()),
+		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.MoverOf(dtype.Size()),
 			runLength: runLength, runsAreRows: runsAreRows}
 		multiplier.Prepare = func(job *multiply.Job) {
 			job.Lanes, job.Windows = make([]unsafe.Pointer, packer.width), make([]multiply.PixelWindow, packer.width)

@@ -181,7 +181,7 @@ func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Poin
 			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, worker.runs, fullColumns)
 		}
 		for w := range a.w.Size - fullColumns*a.w.Stride { // the first phases may have one more element
-			strided.Move(a.elemBytes).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.elemBytes),
+			strided.MoverOf(a.elemBytes).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.elemBytes),
 				unsafe.Add(worker.runs[w], fullColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
 		}
 	}

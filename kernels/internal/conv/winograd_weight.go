@@ -116,7 +116,7 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 	transposed []float32) {
 	const size = 4
 	depth := min(weightDepth, w.conv.inChannels-channel)
-	strided.Move(size).Run(unsafe.Pointer(unsafe.SliceData(transposed)), from, []strided.Axis{
+	strided.MoverOf(size).Run(unsafe.Pointer(unsafe.SliceData(transposed)), from, []strided.Axis{
 		{N: lanes, Dst: size, Src: strides[0] * size},
 		{N: depth, Dst: 9 * w.blockChannels * size, Src: strides[1] * size},
 		{N: 3, Dst: 3 * w.blockChannels * size, Src: strides[2] * size},

@@ -14,13 +14,13 @@ import (
 // loops copy bytes. This includes bool, whose converter would inspect every byte.
 func ElemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
-		return strided.Move(dst.Size())
+		return strided.MoverOf(dst.Size())
 	}
 	row := tensor.Converter(dst, src)
 	if c := conversionOf(dst, src); c != nil {
 		row = c.rowLoop(row)
 	}
-	return strided.Convert(dst.Size(), src.Size(), row)
+	return strided.ConverterOf(dst.Size(), src.Size(), row)
 }
 
 // Mover returns the loop that copies one row and converts its elements from dtype src to dtype dst.

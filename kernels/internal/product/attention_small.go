@@ -119,7 +119,7 @@ func (attn *attention) transposeOperand(spec *graph.Attention) {
 	}
 	entryStride := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
 	transposed.bytes = kit.AlignUp(attn.keySize * attn.blockEntries * transposed.lanes * attn.elemBytes)
-	transposed.copy = strided.New(strided.Move(attn.elemBytes), []strided.Axis{
+	transposed.copy = strided.New(strided.MoverOf(attn.elemBytes), []strided.Axis{
 		{N: attn.keySize, Dst: attn.blockEntries * transposed.lanes * attn.elemBytes,
 			Src: operand.Strides[depthDim] * attn.elemBytes},
 		{N: attn.blockEntries, Dst: transposed.lanes * attn.elemBytes, Src: entryStride * attn.elemBytes},

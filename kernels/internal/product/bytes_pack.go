@@ -108,10 +108,10 @@ func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, rowStri
 	cols := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*colStride)
 	if colStride != 1 && cols > 1 {
-		move, rows := strided.Move(1), max(1, kit.CheckEvery/cols)
+		move, rows := strided.MoverOf(1), max(1, kit.CheckEvery/cols)
 		for k := 0; k < p.k; k += rows {
 			interrupt.Check(worker.state.Context)
-			move.Block(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*rowStride),
+			move.CopyBlock(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*rowStride),
 				strided.Axis{N: cols, Dst: 1, Src: colStride},
 				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: rowStride})
 		}

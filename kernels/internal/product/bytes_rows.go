@@ -96,8 +96,8 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 			if r.loop != nil {
 				copied, copiedStep = scratch, r.k
 			}
-			move := strided.Move(1)
-			move.Block(copied, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
+			move := strided.MoverOf(1)
+			move.CopyBlock(copied, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
 				strided.Axis{N: n, Dst: copiedStep, Src: r.rowStride})
 			bytesAt, bytesStep = copied, copiedStep
 		}
