@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
@@ -180,6 +181,9 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 				"has no symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
 		}
 	}
+	if err := c.checkDevice(); err != nil {
+		return nil, err
+	}
 	p, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
 		Exact: c.Options.Exact, Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
 	if err != nil {
@@ -203,6 +207,21 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	}
 	problem.Graph.SetContext(ctx)
 	return layout.NewModel(problem)
+}
+
+// checkDevice returns an error if this machine does not have the device of the certificate. The kernels and prices of
+// another device make another problem.
+func (c *Certificate) checkDevice() error {
+	device, err := devices.Open(c.Options.Device)
+	if err != nil {
+		return fmt.Errorf("the certificate is for a device: %w", err)
+	}
+	certified := c.Profile.Devices[c.Options.Device].Device
+	if device != nil && device.Rates().Device != certified {
+		return fmt.Errorf("the certificate is for the device %q, but the %s device of this machine is %q", certified,
+			device.Name(), device.Rates().Device)
+	}
+	return nil
 }
 
 // sameProblem returns the first difference of two problems as an error.

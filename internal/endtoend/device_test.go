@@ -177,5 +177,17 @@ func TestDeviceRates(t *testing.T) {
 		certificate, err := experiment.Certify(p)
 		require.NoError(t, err)
 		assert.Equal(t, want, certificate.Profile.Devices["software"], name)
+		_, err = experiment.Verify(g, certificate)
+		require.NoError(t, err)
+		rates = certificate.Profile.Devices["software"]
+		rates.Device = "another"
+		certificate.Profile = certificate.Profile.WithDevice("software", rates)
+		certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)
+		_, err = experiment.Verify(g, certificate)
+		require.ErrorContains(t, err, `is for the device "another", but the software device of this machine is "interpreter"`)
+		certificate.Options.Device = "absent"
+		certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
+		_, err = experiment.Verify(g, certificate)
+		require.ErrorContains(t, err, `the certificate is for a device: there is no device "absent"`)
 	}
 }
