@@ -132,7 +132,7 @@ func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 	for codeIndex, code := range codes {
 		for walkIndex := range testsize.Of(1, len(conform.Walks)) {
 			walk := conform.Walks[(codeIndex+walkIndex)%len(conform.Walks)]
-			iteration, err := conform.Iterate(code.Code, walk, 3, 8, 20)
+			iteration, err := conform.Iterate(code.Code, walk, conform.WalkShape(walk)...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,12 +18,21 @@ import (
 )
 
 // Walks are the names of the iterations of [Iterate].
-var Walks = []string{"contiguous", "transposed", "broadcast", "strided"}
+var Walks = []string{"contiguous", "transposed", "broadcast", "strided", "matrices"}
+
+// WalkShape returns a small shape for a walk. Kernels have tiles for the shape of "matrices", which does not fill them.
+func WalkShape(walk string) []int {
+	if walk == "matrices" {
+		return []int{2, 18, 20}
+	}
+	return []int{3, 8, 20}
+}
 
 // Iterate returns an iteration over a shape, for the outputs and inputs of an expression. walk, an element of Walks,
 // selects their strides. Outputs are dense, and row-major except for "strided". The inputs are
 //   - contiguous: row-major;
 //   - transposed: column-major if their index is even;
+//   - matrices: with the last two dimensions transposed if their index is even;
 //   - broadcast: constant along one dimension, or along all dimensions if their index is 1 modulo 3;
 //   - strided: row-major with gaps; outputs are column-major.
 func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error) {
@@ -41,6 +50,10 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 		switch {
 		case walk == "transposed" && index%2 == 0:
 			meta.Strides = strides(shape, 1, true)
+		case walk == "matrices" && index%2 == 0:
+			last := len(shape) - 1
+			meta.Strides = slices.Clone(meta.Strides)
+			meta.Strides[last-1], meta.Strides[last] = 1, shape[last-1]
 		case walk == "broadcast" && index%3 == 1:
 			meta.Strides = make([]int, len(shape))
 		case walk == "broadcast":

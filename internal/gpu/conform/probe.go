@@ -50,6 +50,7 @@ func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 		promise.Exact64 = exact(f64, expr.Add, expr.Sub, expr.Mul)
 		promise.FMA64, promise.Div64, promise.Sqrt64 = exact(f64, expr.FMA), exact(f64, expr.Div),
 			exact(f64, expr.Sqrt)
+		promise.Round64 = exact(f64, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint)
 	}
 	promise.KeepsConstantZeros = check(withZero(f32)) && (!float64s || check(withZero(f64)))
 	return promise, failed

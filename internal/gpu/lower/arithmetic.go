@@ -36,6 +36,29 @@ func (s *scalars) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.
 	return s.op(lane.Convert, dtype, s.op(op, tensor.Float64, wide...))
 }
 
+// round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, it rounds the magnitude
+// by the sum with 2^52, whose last bit is 1, and corrects the result by 1.
+func (s *scalars) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
+	if dtype != tensor.Float64 || s.target.Round64 {
+		return s.op(op, dtype, x)
+	}
+	const f64 = tensor.Float64
+	isLess := func(a, b ir.Value) ir.Value { return s.op(lane.Lt, tensor.Bool, a, b) }
+	magnitude, one, limit := s.sign(lane.Abs, f64, x), s.float(f64, 1), s.float(f64, 1<<52)
+	nearest := s.op(lane.Sub, f64, s.op(lane.Add, f64, magnitude, limit), limit)
+	rounded := s.withSign(f64, nearest, x)
+	switch op {
+	case lane.Trunc:
+		rounded = s.choose(f64, isLess(magnitude, nearest), s.op(lane.Sub, f64, nearest, one), nearest)
+	case lane.Floor:
+		rounded = s.choose(f64, isLess(x, rounded), s.op(lane.Sub, f64, rounded, one), rounded)
+	case lane.Ceil:
+		rounded = s.choose(f64, isLess(rounded, x), s.op(lane.Add, f64, rounded, one), rounded)
+	}
+	rounded = s.withSign(f64, s.sign(lane.Abs, f64, rounded), x) // the sign of 0 is that of x
+	return s.choose(f64, isLess(magnitude, limit), rounded, x)   // larger numbers are integers
+}
+
 // fma computes an FMA of float32 in float64. The product is exact. The sum is rounded to odd: if it is not exact, its
 // last bit is 1. The conversion to float32 then rounds as if the sum were exact.
 func (s *scalars) fma(a, b, c ir.Value) ir.Value {
@@ -69,7 +92,7 @@ func (s *scalars) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 		bias, mantissa = 1023, 52
 	}
 	limit := float64(4 * bias) // beyond it every result is 0 or infinite
-	clamped := s.op(lane.Floor, dtype, power)
+	clamped := s.round(lane.Floor, dtype, power)
 	clamped = s.choose(dtype, s.op(lane.Lt, tensor.Bool, clamped, s.float(dtype, limit)), clamped, s.float(dtype, limit))
 	clamped = s.choose(dtype, s.op(lane.Lt, tensor.Bool, s.float(dtype, -limit), clamped), clamped, s.float(dtype, -limit))
 	isNaN := s.op(lane.Ne, tensor.Bool, power, power)

@@ -2,6 +2,7 @@ package lower_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func compareAll(t *testing.T, codes []conform.Code, target lower.Target) {
 	for k, c := range codes {
 		for w := range testsize.Of(1, len(conform.Walks)) {
 			walk := conform.Walks[(k+w)%len(conform.Walks)]
-			it, err := conform.Iterate(c.Code, walk, 3, 8, 16)
+			it, err := conform.Iterate(c.Code, walk, conform.WalkShape(walk)...)
 			require.NoError(t, err, "%s, %s", c.Name, walk)
 			diff, err := conform.Compare(c.Code, it, target, rng, conform.Interpret)
 			require.NoError(t, err, "%s, %s", c.Name, walk)
@@ -60,12 +61,13 @@ func TestCatalogue(t *testing.T) {
 	compareAll(t, codes, lower.IEEE)
 }
 
-// TestEmulated compares results of a device that rounds quotients, roots and fused products of float32 wrongly, and
-// that does not compute with constant zeros.
+// TestEmulated compares results of a device that rounds quotients, roots and fused products of float32 wrongly, does not
+// round float64 to integers exactly, and does not compute with constant zeros.
 func TestEmulated(t *testing.T) {
 	target := lower.IEEE
 	target.FMA32, target.Div32, target.Sqrt32, target.KeepsConstantZeros = false, false, false, false
-	compareAll(t, conform.Functions(tensor.Float32, tensor.Float16), target)
+	target.Round64 = false
+	compareAll(t, conform.Functions(tensor.Float32, tensor.Float16, tensor.Float64), target)
 }
 
 // TestUnsupported holds that a kernel does not use what a device lacks.
@@ -113,6 +115,49 @@ func TestLaunches(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, diff.Differ, c.shape)
 	}
+}
+
+// TestTiles checks copies, conversions and sums whose first operand is transposed: elements of all sizes, tiles that are
+// full or not, and sizes that do not fit vectors.
+func TestTiles(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	bool8, half, single, double := tensor.Bool, tensor.BFloat16, tensor.Float32, tensor.Float64
+	kernels := 0
+	for _, c := range []struct {
+		formula string
+		in      []tensor.DType // of x and y
+		side    int            // of a tile
+	}{
+		{"x", []tensor.DType{tensor.Uint8}, 64}, {"x", []tensor.DType{bool8}, 64}, {"x", []tensor.DType{half}, 64},
+		{"x", []tensor.DType{single}, 32}, {"x", []tensor.DType{tensor.Int64}, 32},
+		{"x", []tensor.DType{tensor.Complex64}, 32}, {"x", []tensor.DType{tensor.Complex128}, 32},
+		{"float32(x)", []tensor.DType{tensor.Int8}, 32}, {"int16(x)", []tensor.DType{half}, 64},
+		{"x + y", []tensor.DType{single, single}, 32}, {"x + y", []tensor.DType{half, half}, 64},
+		{"x * y", []tensor.DType{double, tensor.Complex64}, 32},
+	} {
+		f, err := expr.Parse(c.formula, []string{"x", "y"}[:len(c.in)]...)
+		require.NoError(t, err)
+		code, err := f.Code(c.in, expr.Typing{})
+		require.NoError(t, err)
+		for _, shape := range [][]int{{64, 128}, {2, 68, 36}, {33, 35}, {3, 2, 16, 18}} {
+			it, err := conform.Iterate(code, "matrices", shape...)
+			require.NoError(t, err)
+			diff, err := conform.Compare(code, it, lower.IEEE, rng, conform.Interpret)
+			require.NoError(t, err, "%s of %v, %v", c.formula, c.in, shape)
+			require.Zero(t, diff.Differ, "%s of %v, %v: %s", c.formula, c.in, shape, diff.First)
+			program, err := lower.Pointwise(code, it, slices.Repeat([]int{16}, 3), lower.IEEE)
+			require.NoError(t, err)
+			require.Len(t, program.Launches, 1)
+			kernel := program.Launches[0].Kernel
+			require.NotEmpty(t, kernel.Shared)
+			if len(shape) == 2 && shape[0] == 64 {
+				require.Equal(t, c.side*c.side, kernel.Shared[0].Length, "%s of %v", c.formula, c.in)
+				require.Equal(t, shape[0]*shape[1]/(c.side*c.side), program.Launches[0].Groups)
+			}
+			kernels++
+		}
+	}
+	t.Log(kernels, "kernels")
 }
 
 // TestFarOffsets holds that an iteration over more than 2^31 bytes is cut into launches with offsets of 32 bits.

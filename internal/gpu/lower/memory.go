@@ -129,3 +129,28 @@ func (s *scalars) storeRun(numbers run, address ir.Value, values []ir.Value) {
 		s.Do(ir.Store, wordType, args...)
 	}
 }
+
+// sharedType returns the dtype of an array in the memory of the group whose elements represent elements of a real
+// dtype. A bool is stored as a uint32, and an element of another dtype as its register.
+func sharedType(dtype tensor.DType) tensor.DType {
+	if dtype == tensor.Bool {
+		return tensor.Uint32
+	}
+	return register(dtype)
+}
+
+// toShared returns an element as it is stored in the memory of the group.
+func (s *scalars) toShared(dtype tensor.DType, element ir.Value) ir.Value {
+	if dtype == tensor.Bool {
+		return s.raw(dtype, element)
+	}
+	return element
+}
+
+// fromShared returns the element that toShared converted to a value.
+func (s *scalars) fromShared(dtype tensor.DType, value ir.Value) ir.Value {
+	if dtype == tensor.Bool {
+		return s.fromRaw(dtype, value)
+	}
+	return value
+}

@@ -80,6 +80,9 @@ func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, t
 		rest, err := pointwiseLaunches(code, last, align, target)
 		return append(launches, rest...), err
 	}
+	if tiled := newTile(kernel); tiled != nil {
+		return tiled.launch()
+	}
 	return kernel.launch()
 }
 
@@ -91,6 +94,7 @@ type pointwise struct {
 	shape   []int          // fastest dimension first
 	strides [][]int        // by operand (outputs first) and dimension, in bytes
 	dtypes  []tensor.DType // by operand
+	base    []int          // by operand: its lowest set bit divides the address of the first element
 	align   []int          // by operand: a power of 2 that divides the addresses which a thread accesses
 	offsets []int          // by operand: bytes from the address of the operand to the first element
 	vector  int            // consecutive elements that a thread computes
@@ -117,15 +121,31 @@ func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target
 		created.strides, created.offsets = append(created.strides, strides),
 			append(created.offsets, iteration.Offset(i))
 	}
-	created.vector = created.maxVector()
-	for created.shape[0]%created.vector != 0 {
-		created.vector /= 2
+	for i, offset := range created.offsets {
+		created.base = append(created.base, align[i]|offset)
 	}
-	for i, dtype := range created.dtypes {
-		created.align = append(created.align, alignOf(dtype, align[i]|created.offsets[i], created.shape,
-			created.strides[i], created.vector))
+	vector := created.maxVector()
+	for created.shape[0]%vector != 0 {
+		vector /= 2
 	}
+	created.setVector(vector)
 	return created
+}
+
+// setVector sets the number of elements of a thread, and the alignment of its accesses.
+func (p *pointwise) setVector(vector int) {
+	p.vector, p.align = vector, nil
+	for i, dtype := range p.dtypes {
+		p.align = append(p.align, alignOf(dtype, p.base[i], p.shape, p.strides[i], vector))
+	}
+}
+
+// parts returns the numbers of an element of operand i: 2 for a complex one.
+func (p *pointwise) parts(i int) int {
+	if p.dtypes[i].IsComplex() {
+		return 2
+	}
+	return 1
 }
 
 // alignOf returns a power of 2 that divides all addresses at which threads access an operand. If the fastest dimension
@@ -177,18 +197,21 @@ func (p *pointwise) maxVector() int {
 
 // launch builds the kernel and returns its only launch.
 func (p *pointwise) launch() ([]Launch, error) {
-	const u32 = tensor.Uint32
 	threads := tensor.Numel(p.shape) / p.vector
 	index := p.threadIndex()
-	p.If(p.op(lane.Lt, tensor.Bool, index, p.Const(u32, uint64(threads))), func() { p.body(index) })
+	p.If(p.less(index, threads), func() { p.elements(p.indices(index), nil) })
+	return p.launches(p.Groups(threads))
+}
+
+// launches returns the only launch of the kernel, with a number of groups, or the error of building the kernel.
+func (p *pointwise) launches(groups int) ([]Launch, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	kernel := &p.Kernel
-	launch := Launch{Kernel: kernel, Groups: kernel.Groups(threads)}
+	launch := Launch{Kernel: &p.Kernel, Groups: groups}
 	for i, offset := range p.offsets {
 		launch.Args = append(launch.Args, Arg{Buffer: i, Offset: offset})
 	}
@@ -201,13 +224,15 @@ func (s *scalars) threadIndex() ir.Value {
 	return s.op(lane.Add, u32, s.op(lane.Mul, u32, s.Do(ir.Group, u32), s.Const(u32, groupSize)), s.Do(ir.Thread, u32))
 }
 
-// body adds the code that computes the elements of the thread with the given index.
-func (p *pointwise) body(index ir.Value) {
-	addresses := p.addresses(p.indices(index))
+// elements adds the code that computes the vector of elements of a thread. index is the index of the first one. staged
+// has the numbers of elements of operands that the thread need not load.
+func (p *pointwise) elements(index []ir.Value, staged map[int][]ir.Value) {
 	outs := len(p.code.Out)
 	p.loaded = make([][]ir.Value, len(p.dtypes))
 	for i := outs; i < len(p.dtypes); i++ {
-		p.loaded[i] = p.load(p.access(i), addresses[i])
+		if p.loaded[i] = staged[i]; p.loaded[i] == nil {
+			p.loaded[i] = p.load(p.access(i), p.address(i, index))
+		}
 	}
 	stored := make([][]ir.Value, outs)
 	for position := range p.vector {
@@ -219,7 +244,7 @@ func (p *pointwise) body(index ir.Value) {
 		}
 	}
 	for output := range outs {
-		p.store(p.access(output), addresses[output], stored[output])
+		p.store(p.access(output), p.address(output, index), stored[output])
 	}
 }
 
@@ -228,12 +253,8 @@ func (p *pointwise) body(index ir.Value) {
 func (p *pointwise) element(position int) []ir.Value {
 	return p.eval(p.code, func(operand, part int) ir.Value {
 		operand += len(p.code.Out)
-		parts := 1
-		if p.dtypes[operand].IsComplex() {
-			parts = 2
-		}
 		numbers := p.loaded[operand]
-		return numbers[(position*parts+part)%len(numbers)] // an operand of stride 0 has one element
+		return numbers[(position*p.parts(operand)+part)%len(numbers)] // an operand of stride 0 has one element
 	})
 }
 
@@ -303,11 +324,7 @@ func (s *scalars) advance(address, offset ir.Value) ir.Value {
 	return s.op(lane.Add, tensor.Uint64, address, s.op(lane.Convert, tensor.Uint64, offset))
 }
 
-// addresses returns, for each operand, the address of the element at an index.
-func (p *pointwise) addresses(index []ir.Value) (list []ir.Value) {
-	for i, strides := range p.strides {
-		param := p.DoImm(ir.Param, tensor.Uint64, uint64(i))
-		list = append(list, p.advance(param, p.offset(index, p.shape, strides)))
-	}
-	return list
+// address returns the address of operand i's element at an index.
+func (p *pointwise) address(i int, index []ir.Value) ir.Value {
+	return p.advance(p.DoImm(ir.Param, tensor.Uint64, uint64(i)), p.offset(index, p.shape, p.strides[i]))
 }

@@ -261,35 +261,27 @@ func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value
 }
 
 // tree combines the values of the lanes of a unit by a balanced tree, in group memory. In each step, half is halved,
-// and lane l below half combines its value with that of lane l+half. All lanes get the result. Bools are stored as
-// uint32.
+// and lane l below half combines its value with that of lane l+half. All lanes get the result.
 func (k *rowKernel) tree(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	if k.lanes == 1 {
 		return value
 	}
-	computed := register(dtype)
-	stored, get := computed, func(value ir.Value) ir.Value { return value }
-	put := get
-	if dtype == tensor.Bool {
-		stored = u32
-		put = func(value ir.Value) ir.Value { return k.raw(dtype, value) }
-		get = func(value ir.Value) ir.Value { return k.fromRaw(dtype, value) }
-	}
-	array := k.Array(stored, groupSize)
-	k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(value))
+	array, stored := k.Array(sharedType(dtype), groupSize), sharedType(dtype)
+	k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, value))
 	for half := k.lanes / 2; half > 0; half /= 2 {
 		k.Do(ir.Barrier, tensor.Invalid)
 		k.If(k.op(lane.Lt, tensor.Bool, k.lane, k.Const(u32, uint64(half))), func() {
 			other := k.op(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.laneStride)))
-			lower := get(k.DoImm(ir.LoadShared, stored, array, k.thread))
-			upper := get(k.DoImm(ir.LoadShared, stored, array, other))
-			k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(k.fold(op, dtype, lower, upper)))
+			lower := k.fromShared(dtype, k.DoImm(ir.LoadShared, stored, array, k.thread))
+			upper := k.fromShared(dtype, k.DoImm(ir.LoadShared, stored, array, other))
+			folded := k.fold(op, dtype, lower, upper)
+			k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, folded))
 		})
 	}
 	k.Do(ir.Barrier, tensor.Invalid)
 	first := k.op(lane.Sub, u32, k.thread, k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.laneStride))))
-	return get(k.DoImm(ir.LoadShared, stored, array, first))
+	return k.fromShared(dtype, k.DoImm(ir.LoadShared, stored, array, first))
 }
 
 // joinPieces combines the results of the pieces of a row in pass i, and stores them as numbers of the row.

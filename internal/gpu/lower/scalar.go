@@ -155,6 +155,8 @@ func (s *scalars) inst(source expr.Inst, from tensor.DType, operands []ir.Value)
 		return s.exact(op, dtype, operands)
 	case lane.Sqrt, lane.FMA:
 		return s.exact(op, dtype, operands)
+	case lane.Floor, lane.Ceil, lane.Trunc, lane.Rint:
+		return s.round(op, dtype, operands[0])
 	case lane.Mod:
 		return s.mod(dtype, operands[0], operands[1])
 	case lane.Scale:

@@ -27,6 +27,9 @@ type Target struct {
 	// These operations round once and correctly, in float32 and in float64.
 	FMA32, Div32, Sqrt32 bool
 	FMA64, Div64, Sqrt64 bool
+	// Round64 is set if floor, ceil, trunc and rint of float64 are exact. They are not in Mesa's lavapipe: trunc returns
+	// numbers beyond 2^24 as they are, and rint rounds halves towards 0.
+	Round64 bool
 	// KeepsConstantZeros is set if the driver computes sums, products, quotients and selections of floats with the
 	// constant 0 as written. It is not set for Mesa, which simplifies them and so changes NaN and the sign of 0.
 	KeepsConstantZeros bool
@@ -36,7 +39,7 @@ type Target struct {
 
 // IEEE is a device that computes with float32 and float64 as IEEE 754 requires.
 var IEEE = Target{Float64: true, FMA32: true, Div32: true, Sqrt32: true, FMA64: true, Div64: true, Sqrt64: true,
-	KeepsConstantZeros: true, MaxParams: 32}
+	Round64: true, KeepsConstantZeros: true, MaxParams: 32}
 
 // unsupported records that the device cannot do a computation. Only the first call has an effect.
 func (s *scalars) unsupported(format string, args ...any) {

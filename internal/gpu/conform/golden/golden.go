@@ -30,6 +30,8 @@ func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 			{"add", "x * y + 1", "contiguous", []tensor.DType{tensor.Float32, tensor.Float32}},
 			{"narrow", "x + y", "contiguous", []tensor.DType{tensor.BFloat16, tensor.Int8}},
 			{"transposed", "where(x < y, x, y)", "transposed", []tensor.DType{tensor.Float64, tensor.Int64}},
+			{"tile", "x + y", "matrices", []tensor.DType{tensor.Float32, tensor.Float32}},
+			{"copy", "x", "matrices", []tensor.DType{tensor.Uint8, tensor.Uint8}},
 			{"complex", "x * y", "strided", []tensor.DType{tensor.Complex64, tensor.Complex64}},
 			{"fmod", "fmod(x, y)", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
 			{"exp", "exp(x) * y", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
@@ -114,7 +116,7 @@ func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Ker
 
 // kernelOf returns the kernel of an expression for the iteration with the name walk: see [conform.Walks].
 func kernelOf(t *testing.T, code conform.Code, walk string) *ir.Kernel {
-	iteration, err := conform.Iterate(code.Code, walk, 3, 8, 10)
+	iteration, err := conform.Iterate(code.Code, walk, conform.WalkShape(walk)...)
 	if err != nil {
 		t.Fatal(code.Name, err)
 	}

@@ -1,0 +1,222 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/gpu/ir"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// minTiled is the least size of both dimensions of a tile. If one is smaller, the threads of a group read most of each
+// memory transaction without a tile, and a tile would have few elements.
+const minTiled = 16
+
+// tile generates the kernel of a pointwise expression of which some inputs are transposed: the fastest dimension of an
+// input is not that of the output. A group computes a square tile of elements along both dimensions. Adjacent threads
+// first read adjacent elements of a transposed input, and store them in the memory of the group. After a barrier,
+// adjacent threads compute adjacent elements of the output.
+type tile struct {
+	*pointwise
+	dim    int        // the fastest dimension of transposed inputs
+	side   int        // elements along a side of a tile, a power of 2
+	lanes  int        // threads along a side: side/vector
+	inputs []int      // the operands that are read by way of group memory
+	first  []ir.Value // the index in each dimension of the tile's first element
+	arrays [][]uint64 // by index in inputs: the arrays in group memory, one for each number of an element
+	reads  []access   // by index in inputs: the elements along dim that a thread reads at once
+}
+
+// newTile returns the generator for a kernel with tiles, or nil if no input is transposed.
+func newTile(kernel *pointwise) *tile {
+	created := &tile{pointwise: kernel, side: 32}
+	for i := len(kernel.code.Out); i < len(kernel.dtypes); i++ {
+		dim := kernel.fastest(i)
+		if created.dim == 0 && min(kernel.shape[0], kernel.shape[dim]) >= minTiled {
+			created.dim = dim
+		}
+		if dim > 0 && dim == created.dim && created.bytes(append(created.inputs, i)) <= maxShared {
+			created.inputs = append(created.inputs, i)
+		}
+	}
+	if len(created.inputs) == 0 || created.tooLong() {
+		return nil
+	}
+	created.setVectors()
+	// A row of the tile has at least 64 bytes if possible.
+	if large := *created; large.vector > 1 {
+		if large.side = 64; large.bytes(large.inputs) <= maxShared && !large.tooLong() {
+			created.side = 64
+		}
+	}
+	created.lanes = created.side / created.vector
+	return created
+}
+
+// transactionBytes is the size of the smallest read of memory. Operands with a greater stride gain nothing by tiles.
+const transactionBytes = 32
+
+// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 if there is none, or if the
+// stride is transactionBytes or more.
+func (p *pointwise) fastest(i int) (fastest int) {
+	least := transactionBytes
+	for dim, stride := range p.strides[i] {
+		if p.shape[dim] > 1 && stride != 0 && stride < least {
+			fastest, least = dim, stride
+		}
+	}
+	return fastest
+}
+
+// bytes returns the size of the group memory for the inputs of a tile.
+func (t *tile) bytes(inputs []int) (bytes int) {
+	for _, i := range inputs {
+		bytes += t.side * t.side * t.parts(i) * sharedType(t.dtypes[i].ToReal()).Size()
+	}
+	return bytes
+}
+
+// tooLong reports whether a thread that computes its part of a tile exceeds maxInstructions.
+func (t *tile) tooLong() bool { return t.side*t.side/groupSize*len(t.code.Insts) > maxInstructions }
+
+// setVectors sets the elements that a thread reads or writes at once, up to 4 bytes in each operand.
+func (t *tile) setVectors() {
+	widest := 1
+	for _, dtype := range t.dtypes {
+		widest = max(widest, dtype.Size())
+	}
+	vector := max(4/widest, 1)
+	for t.shape[0]%vector != 0 || t.shape[t.dim]%vector != 0 {
+		vector /= 2
+	}
+	t.pointwise.setVector(vector)
+	for _, i := range t.inputs {
+		shape, strides := slices.Clone(t.shape), slices.Clone(t.strides[i])
+		shape[0], shape[t.dim] = shape[t.dim], shape[0] // dim is the fastest
+		strides[0], strides[t.dim] = strides[t.dim], strides[0]
+		t.reads = append(t.reads, access{dtype: t.dtypes[i], stride: strides[0], vector: vector,
+			align: alignOf(t.dtypes[i], t.base[i], shape, strides, vector)})
+	}
+}
+
+// launch builds the kernel and returns its only launch.
+func (t *tile) launch() ([]Launch, error) {
+	const u32 = tensor.Uint32
+	counts := slices.Clone(t.shape) // tiles along each dimension
+	for _, dim := range []int{0, t.dim} {
+		counts[dim] = (t.shape[dim] + t.side - 1) / t.side
+	}
+	t.first = t.split(t.Do(ir.Group, u32), counts)
+	for _, dim := range []int{0, t.dim} {
+		t.first[dim] = t.op(lane.Mul, u32, t.first[dim], t.u32(t.side))
+	}
+	thread := t.Do(ir.Thread, u32)
+	// A thread accesses vectors at the positions lane*vector along the fastest dimension, and row, row+groupSize/lanes
+	// and so on along the other one.
+	threadLane, row := t.op(lane.And, u32, thread, t.u32(t.lanes-1)), t.quotient(thread, t.lanes)
+	t.fill(threadLane, row)
+	t.Do(ir.Barrier, tensor.Invalid)
+	for step := 0; step < t.side; step += groupSize / t.lanes {
+		t.compute(threadLane, t.add32(row, t.u32(step)))
+	}
+	return t.launches(tensor.Numel(counts))
+}
+
+// fill copies the transposed inputs to group memory. It reads all elements before it stores one, so that the reads
+// overlap. Positions beyond the operand read its first elements.
+func (t *tile) fill(threadLane, row ir.Value) {
+	var loaded [][]ir.Value
+	for position, i := range t.inputs {
+		var arrays []uint64
+		for range t.parts(i) {
+			arrays = append(arrays, t.Array(sharedType(t.dtypes[i].ToReal()), t.side*t.side))
+		}
+		t.arrays = append(t.arrays, arrays)
+		for step := 0; step < t.side; step += groupSize / t.lanes {
+			index, valid := t.indexAt(t.add32(row, t.u32(step)), t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)))
+			offset := t.offset(index, t.shape, t.strides[i])
+			if valid != ir.None {
+				offset = t.choose(tensor.Uint32, valid, offset, t.u32(0))
+			}
+			address := t.advance(t.DoImm(ir.Param, tensor.Uint64, uint64(i)), offset)
+			loaded = append(loaded, t.load(t.reads[position], address))
+		}
+	}
+	for position, i := range t.inputs {
+		dtype := t.dtypes[i].ToReal()
+		for step := 0; step < t.side; step += groupSize / t.lanes {
+			for k, number := range loaded[0] {
+				element, part := k/t.parts(i), k%t.parts(i)
+				y := t.add32(t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)), t.u32(element))
+				cell := t.cell(t.interleaved(t.add32(row, t.u32(step))), y, t.interleavedVector(threadLane, element))
+				t.DoImm(ir.StoreShared, tensor.Invalid, t.arrays[position][part], cell, t.toShared(dtype, number))
+			}
+			loaded = loaded[1:]
+		}
+	}
+}
+
+// compute adds the code for the vector of elements at threadLane*vector along dimension 0 and y along dim.
+func (t *tile) compute(threadLane, y ir.Value) {
+	index, valid := t.indexAt(t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)), y)
+	body := func() {
+		staged := map[int][]ir.Value{}
+		for position, i := range t.inputs {
+			dtype := t.dtypes[i].ToReal()
+			for element := range t.vector {
+				cell := t.cell(t.interleavedVector(threadLane, element), y, t.interleaved(y))
+				for _, array := range t.arrays[position] {
+					number := t.DoImm(ir.LoadShared, sharedType(dtype), array, cell)
+					staged[i] = append(staged[i], t.fromShared(dtype, number))
+				}
+			}
+		}
+		t.elements(index, staged)
+	}
+	if valid == ir.None {
+		body()
+	} else {
+		t.If(valid, body)
+	}
+}
+
+// indexAt returns the index of the element at x along dimension 0 and y along dim of the tile, and whether it exists;
+// ir.None if all tiles are full.
+func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
+	index, valid = slices.Clone(t.first), ir.None
+	index[0], index[t.dim] = t.add32(index[0], x), t.add32(index[t.dim], y)
+	for _, dim := range []int{0, t.dim} {
+		if t.shape[dim]%t.side == 0 {
+			continue
+		}
+		exists := t.less(index[dim], t.shape[dim])
+		if valid != ir.None {
+			exists = t.and(valid, exists)
+		}
+		valid = exists
+	}
+	return index, valid
+}
+
+// cell returns the index in group memory of the element (x, y) of a tile: y*side + (x' ^ y'), where x' and y' are x and
+// y interleaved. Threads of a warp, which access cells of one row or of one column, thus access different banks.
+func (t *tile) cell(interleavedX, y, interleavedY ir.Value) ir.Value {
+	const u32 = tensor.Uint32
+	return t.add32(t.op(lane.Mul, u32, y, t.u32(t.side)), t.op(lane.Xor, u32, interleavedX, interleavedY))
+}
+
+// interleaved returns (x mod vector)*lanes + x/vector for a position x along a side. Elements that the threads of a row
+// access together are adjacent in this order.
+func (t *tile) interleaved(x ir.Value) ir.Value {
+	if t.vector == 1 {
+		return x
+	}
+	const u32 = tensor.Uint32
+	remainder := t.op(lane.And, u32, x, t.u32(t.vector-1))
+	return t.add32(t.op(lane.Mul, u32, remainder, t.u32(t.lanes)), t.quotient(x, t.vector))
+}
+
+// interleavedVector is interleaved for the position threadLane*vector + element.
+func (t *tile) interleavedVector(threadLane ir.Value, element int) ir.Value {
+	return t.add32(threadLane, t.u32(element*t.lanes))
+}
