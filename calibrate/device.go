@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -35,7 +36,7 @@ type deviceRun struct {
 }
 
 // deviceMeasurements is the number of measurements of a device. The first gives two rates, each other one rate.
-const deviceMeasurements = 5
+const deviceMeasurements = 6
 
 func newDeviceMeasurer(ctx context.Context, device graph.Device, options *Options) *deviceMeasurer {
 	return &deviceMeasurer{ctx: ctx, device: device, queue: device.NewQueue(), options: options,
@@ -83,6 +84,7 @@ func measureDevice(ctx context.Context, device graph.Device, options *Options, r
 		{machine.DeviceUpload, m.measureUpload},
 		{machine.DeviceDownload, m.measureDownload},
 		{"device.byte", m.measureByte},
+		{"device.tiled", m.measureTiled},
 		{machine.DeviceOperation, m.measureOperation},
 	} {
 		report(i, measurement.what)
@@ -207,6 +209,21 @@ func (m *deviceMeasurer) measureByte() error {
 	})
 }
 
+// measureTiled measures a byte of a transposed operand of a pointwise kernel. The time of the other operand and of the
+// result is predicted.
+func (m *deviceMeasurer) measureTiled() error {
+	sizes := deviceSizes{first: 32, factor: 2, last: int(math.Sqrt(float64(m.options.MaxBytes) / 12)), calls: 256}
+	return m.fit("device.tiled", "byte", &m.rates.TiledPS, sizes, func(size int) (*deviceCall, error) {
+		meta := tensor.New(tensor.Float32, size, size)
+		call, err := m.kernel("add", meta, meta.WithStrides([]int{1, size}))
+		if err == nil {
+			call.units = call.work.Bytes[graph.Tiled]
+			call.otherPS = float64(call.work.Bytes[graph.Dense] * m.rates.BytePS)
+		}
+		return call, err
+	})
+}
+
 // measureOperation measures an operation of a product of matrices.
 func (m *deviceMeasurer) measureOperation() error {
 	const unit = "multiply-add"
@@ -225,7 +242,7 @@ func (m *deviceMeasurer) measureOperation() error {
 // first. A run has at most the given number of calls.
 type deviceSizes struct{ first, factor, last, calls int }
 
-// fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps and the wait. It
+// fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other work. It
 // measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest call
 // determines the rate.
 func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes,
@@ -243,7 +260,7 @@ func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes
 				return false, err
 			}
 			if count*4 > sizes.calls || ns >= float64(m.options.CallTime) {
-				overheadPS := float64(float64(count)*m.rates.StepPS) + m.rates.WaitPS
+				overheadPS := float64(float64(count)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
 				overheadPS = min(overheadPS, 1e3*ns/2) // the wait of the largest call may have been shorter
 				*rate = (float64(1e3*ns) - overheadPS) / (float64(count) * call.units)
 				largest.work, largest.callBytes, largest.calls, largest.ns = call.work, call.bytes, count, ns
@@ -264,14 +281,15 @@ func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes
 
 // deviceCall is a call that a queue can repeat.
 type deviceCall struct {
-	call  func() error // adds the call to the queue
-	free  func()
-	work  graph.Work
-	bytes float64 // that the call accesses
-	units float64 // units of work of the rate that the call measures
+	call    func() error // adds the call to the queue
+	free    func()
+	work    graph.Work
+	bytes   float64 // that the call accesses
+	units   float64 // units of work of the rate that the call measures
+	otherPS float64 // the predicted time of other work, in picoseconds
 }
 
-// kernel prepares a call of an op on row-major operands on the device.
+// kernel prepares a call of an op on the device.
 func (m *deviceMeasurer) kernel(name string, operands ...tensor.Meta) (*deviceCall, error) {
 	b := graph.New("calibrate", kernels.Lookup)
 	var in []any
@@ -288,7 +306,15 @@ func (m *deviceMeasurer) kernel(name string, operands ...tensor.Meta) (*deviceCa
 	if err != nil {
 		return nil, err
 	}
-	work := impl.Work(call, call.InOrder(tensor.RowMajorOrder(call.Out[0].Rank())))
+	walk := call.InOrder(tensor.RowMajorOrder(call.Out[0].Rank()))
+	work := impl.Work(call, walk)
+	for i, meta := range operands {
+		read, ok := impl.Read(call, walk, i, meta)
+		if !ok {
+			return nil, fmt.Errorf("the device cannot read %v", meta)
+		}
+		work = work.Plus(read)
+	}
 	prepared := &deviceCall{work: work, bytes: work.TotalBytes()}
 	if prepared.bytes <= 0 || operationsOf(&work) <= 0 {
 		return nil, errors.New("the device has no kernel for " + name)

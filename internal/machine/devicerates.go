@@ -9,6 +9,7 @@ type DeviceRates struct {
 	StepPS      float64 `json:"step_ps" doc:"The cost of a step in a batch of steps, in picoseconds."`
 	WaitPS      float64 `json:"wait_ps" doc:"The cost of waiting for the device, in picoseconds."`
 	BytePS      float64 `json:"byte_ps" doc:"The cost of a byte that a kernel reads or writes, in picoseconds."`
+	TiledPS     float64 `json:"tiled_ps,omitzero" doc:"The cost of a byte of a transposed operand, in picoseconds; 0: 4 times byte_ps."`
 	OperationPS float64 `json:"operation_ps" doc:"The cost of an instruction on an element, in picoseconds."`
 	UploadPS    float64 `json:"upload_ps" doc:"The cost of a byte that is copied to the device, in picoseconds."`
 	DownloadPS  float64 `json:"download_ps" doc:"The cost of a byte that is copied to the host, in picoseconds."`
@@ -22,13 +23,17 @@ const (
 	DeviceOperation = "device.operation" // an instruction on an element
 )
 
-// Profile returns the rates as a profile. Transposed and strided access is assumed to cost 4 times as much as dense
-// access, and random access 8 times.
+// Profile returns the rates as a profile. Strided access is assumed to cost 4 times as much as dense access, and random
+// access 8 times.
 func (r *DeviceRates) Profile() *Profile {
 	curve := func(factor float64) Curve { return Curve{{Bytes: 1, PS: factor * r.BytePS}} }
+	tiled := curve(4)
+	if r.TiledPS > 0 {
+		tiled[0].PS = r.TiledPS
+	}
 	return &Profile{Version: ProfileVersion, CPU: r.Device, Measured: r.Measured, Estimated: r.Measured == "",
 		StepPS: r.StepPS, Memory: Rates{Dense: curve(1), DenseConstants: curve(1), Panels: curve(1), Copied: curve(1),
-			Tiled: curve(4), Strided: curve(4), Gathered: curve(8)},
+			Tiled: tiled, Strided: curve(4), Gathered: curve(8)},
 		Kernels: map[string]float64{DeviceUpload: r.UploadPS, DeviceDownload: r.DownloadPS, DeviceWait: r.WaitPS,
 			DeviceOperation: r.OperationPS}}
 }
@@ -36,7 +41,7 @@ func (r *DeviceRates) Profile() *Profile {
 // check returns an error for an invalid rate.
 func (r *DeviceRates) check() error {
 	for name, rate := range map[string]float64{"step_ps": r.StepPS, "wait_ps": r.WaitPS, "byte_ps": r.BytePS,
-		"operation_ps": r.OperationPS, "upload_ps": r.UploadPS, "download_ps": r.DownloadPS} {
+		"tiled_ps": r.TiledPS, "operation_ps": r.OperationPS, "upload_ps": r.UploadPS, "download_ps": r.DownloadPS} {
 		if !isRate(rate) {
 			return fmt.Errorf("%s: the cost is %v: want 0 to %g", name, rate, maxProfileRate)
 		}

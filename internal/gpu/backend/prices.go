@@ -16,10 +16,10 @@ func estimatedRates(info device.Info) machine.DeviceRates {
 	switch info.Kind {
 	case "discrete":
 		rates.StepPS, rates.WaitPS, rates.BytePS, rates.OperationPS = 5e6, 3e7, 1, .2
-		rates.UploadPS, rates.DownloadPS = 80, 80
+		rates.TiledPS, rates.UploadPS, rates.DownloadPS = 1.25, 80, 80
 	case "integrated":
 		rates.StepPS, rates.WaitPS, rates.BytePS, rates.OperationPS = 5e6, 3e7, 20, 1
-		rates.UploadPS, rates.DownloadPS = 100, 100
+		rates.TiledPS, rates.UploadPS, rates.DownloadPS = 25, 100, 100
 	default: // a processor
 		rates.StepPS, rates.WaitPS, rates.BytePS, rates.OperationPS = 2e7, 1e8, 100, 100
 		rates.UploadPS, rates.DownloadPS = 100, 100

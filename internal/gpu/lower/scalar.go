@@ -208,7 +208,11 @@ func (s *scalars) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value)
 	}
 	operands = slices.Clone(operands)
 	for position, operand := range operands {
-		if inst := s.Insts[operand]; lane.Op(inst.Op) == lane.Const && inst.DType == dtype && inst.Imm == 0 {
+		source := s.Insts[operand]
+		for lane.Op(source.Op) == lane.Convert { // the driver computes conversions of constants
+			source = s.Insts[source.Args[0]]
+		}
+		if lane.Op(source.Op) == lane.Const && source.Imm == 0 && s.Type(operand) == dtype {
 			zero := s.op(lane.Shr, tensor.Uint32, s.Do(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
 			operands[position] = s.bits(dtype, s.resize(unsigned(dtype), zero))
 		}

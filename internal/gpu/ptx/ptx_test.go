@@ -70,21 +70,26 @@ func TestModules(t *testing.T) {
 	require.Greater(t, checked, 100)
 }
 
-// TestAssembled assembles modules for two processors with ptxas.
+var usage = regexp.MustCompile(`(\d+) bytes spill stores, (\d+) bytes spill loads\s+ptxas info +: Used (\d+) registers`)
+
+// TestAssembled assembles modules for two processors with ptxas, and logs their registers.
 func TestAssembled(t *testing.T) {
 	assembler, err := exec.LookPath("ptxas")
 	if err != nil {
 		t.Skip("ptxas (CUDA toolkit) is not installed")
 	}
 	for name, k := range golden.Many(t, kernels.Lookup, testsize.Of(64, 1)) {
+		text, err := ptx.Module(k, "sm_80") // the latest target of PTX 7.0
+		require.NoError(t, err, name)
+		path := filepath.Join(t.TempDir(), "kernel.ptx")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		for _, processor := range []string{"sm_80", "sm_90"} {
-			text, err := ptx.Module(k, processor)
-			require.NoError(t, err, name)
-			path := filepath.Join(t.TempDir(), "kernel.ptx")
-			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 			out, err := exec.Command(assembler, "-v", "-arch="+processor, "-o", path+".cubin", path).CombinedOutput()
 			require.NoError(t, err, "%s: %s\n%s", name, out, text)
-			require.Contains(t, string(out), "0 bytes spill stores", name)
+			used := usage.FindStringSubmatch(string(out))
+			require.Len(t, used, 4, "%s: %s", name, out)
+			t.Logf("%s, %s: %s registers", name, processor, used[3])
+			require.Equal(t, []string{"0", "0"}, used[1:3], "%s: bytes of spills", name)
 		}
 	}
 }

@@ -82,6 +82,12 @@ var calls = []call{
 	{"conv2d", graph.Attrs{"padding": 1}, []tensor.Meta{f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(4)}},
 }
 
+// products have larger tiles than the product of calls: 64 and 128 rows and columns.
+var products = []call{
+	{"matmul", nil, []tensor.Meta{f32(1024, 20), f32(20, 512)}},
+	{"matmul", nil, []tensor.Meta{f32(2048, 20), f32(20, 1024)}},
+}
+
 // programOf returns the program of a call of op. Its kernels are not compiled for a device.
 func programOf(t *testing.T, op *graph.Op, sample call) *lower.Program {
 	concrete, err := conform.NewCall(op, sample.attrs, sample.in, rand.New(rand.NewPCG(1, 2)))
@@ -95,7 +101,7 @@ func programOf(t *testing.T, op *graph.Op, sample call) *lower.Program {
 	return program
 }
 
-// Many returns the kernels of [Few], and those of the expressions with the indices 0, step, 2*step, ... in the list of
+// Many returns the kernels of [Few], those of larger products, and those of the expressions with the indices 0, step, 2*step, ... in the list of
 // [conform.Primitives] and [conform.Functions].
 func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
@@ -103,6 +109,12 @@ func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Ker
 	return func(yield func(string, *ir.Kernel) bool) {
 		for name, kernel := range Few(t, lookup) {
 			if !yield(name, kernel) {
+				return
+			}
+		}
+		for _, sample := range products {
+			product := programOf(t, lookup(sample.op), sample).Launches[0].Kernel
+			if !yield(fmt.Sprintf("%s of %v", sample.op, sample.in), product) {
 				return
 			}
 		}
