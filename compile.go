@@ -100,7 +100,7 @@ type Options struct {
 	// Tracer, if set, observes runs.
 	Tracer Tracer
 	// MemoryLimit is the maximum memory of a run in bytes. 0 is the memory available to the process when the graph is
-	// compiled. A negative value disables the limit.
+	// compiled. The memory of a device is a limit of its values. A negative value disables both limits.
 	MemoryLimit int
 	// InputsInMemory says that the inputs of a run are already in memory during compilation.
 	InputsInMemory bool

@@ -34,6 +34,32 @@ func (p *Program) setDevice(d graph.Device) error {
 	return nil
 }
 
+// checkDevice returns a [*MemoryError] if the arena and the constants on the device exceed its memory. A negative limit
+// turns the check off.
+func (p *Program) checkDevice(limit int) error {
+	if p.device == nil || p.device.Memory() == 0 || limit < 0 {
+		return nil
+	}
+	need, seen := Need{Arena: p.deviceArena}, map[constantData]bool{}
+	for _, k := range p.uploaded.storages {
+		s := &p.storages[k]
+		if key := s.constantData(); !seen[key] {
+			seen[key] = true
+			need.Constants = sum(need.Constants, s.bytes)
+			need.add("constant", s.root, s.bytes)
+		}
+	}
+	if memory := p.device.Memory(); need.Total() > memory {
+		return &MemoryError{Need: need, Left: memory, Limit: memory, From: "the memory of the device " + p.device.Describe()}
+	}
+	return nil
+}
+
+// constantData identifies the bytes of a constant.
+func (s *storage) constantData() constantData {
+	return constantData{uintptr(s.data.Pointer()), s.bytes}
+}
+
 // Uploads has the constants that programs have uploaded to one device. Programs that share an Uploads upload each
 // constant once. A block of constants is freed when no program that reads one of them is reachable. The zero value is
 // ready for use.
@@ -97,7 +123,7 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	for _, k := range constants.storages {
 		s := &p.storages[k]
 		// A constant is in a block of an earlier program, or is added to the new block, whose memory is allocated below.
-		key := constantData{uintptr(s.data.Pointer()), s.bytes}
+		key := s.constantData()
 		position, found := known[key]
 		if b := position.block.Value(); found && b != nil {
 			addresses[k], blocks = graph.DeviceAddress{Memory: b.memory, Offset: position.offset}, append(blocks, b)

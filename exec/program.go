@@ -230,6 +230,9 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 	if err := o.check(p.need); err != nil {
 		return nil, err
 	}
+	if err := p.checkDevice(o.MemoryLimit); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 

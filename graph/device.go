@@ -32,6 +32,8 @@ type Device interface {
 	Rates() machine.DeviceRates
 	Prices() *machine.Profile
 	WithRates(rates machine.DeviceRates) Device
+	// Memory is the size of the device's memory in bytes; 0 if it is unknown.
+	Memory() int
 	// Alloc allocates memory, which is not cleared.
 	Alloc(bytes int) (DeviceMemory, error)
 	// NewQueue returns a queue for one run at a time.

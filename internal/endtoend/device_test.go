@@ -152,6 +152,35 @@ func TestDeviceMemory(t *testing.T) {
 	assert.LessOrEqual(t, int(c.live.Load()), 1+kept)
 }
 
+// small is a device with little memory.
+type small struct{ device.Device }
+
+func (s small) Info() device.Info {
+	info := s.Device.Info()
+	info.Memory = 64 << 10
+	return info
+}
+
+// TestDeviceMemoryLimit: a graph whose constants and values exceed the memory of the device is rejected.
+func TestDeviceMemoryLimit(t *testing.T) {
+	devices.Register("small", func() (graph.Device, error) { return backend.New(small{software.Open()}), nil })
+	compile := func(rows, limit int) error {
+		g := graphrun.New("limit")
+		x := g.Input("x", tensor.Float32, rows, 4096)
+		g.Output("y", op.Mul(op.Relu(x), g.Constant("w", generated(tensor.New(tensor.Float32, 4096)))))
+		require.NoError(t, g.Err())
+		_, err := graphrun.Compile(g, graphrun.Options{Device: "small", MemoryLimit: limit, Costs: freeDevice()})
+		return err
+	}
+	require.NoError(t, compile(1, 0))
+	err := compile(4, 0)
+	var tooLarge *graphrun.MemoryError
+	require.ErrorAs(t, err, &tooLarge)
+	assert.ErrorContains(t, err, "the memory of the device interpreter (software, other) is 64 KiB")
+	assert.Equal(t, 4096*4, tooLarge.Need.Constants)
+	require.NoError(t, compile(4, -1))
+}
+
 // generated returns a tensor of random numbers.
 func generated(m tensor.Meta) *tensor.Tensor {
 	return normal(rand.New(rand.NewPCG(1, uint64(m.Numel()))), m)

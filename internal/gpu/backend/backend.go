@@ -90,6 +90,9 @@ func (d *Device) Rates() machine.DeviceRates { return d.rates }
 // Prices implements graph.Device.
 func (d *Device) Prices() *machine.Profile { return d.prices }
 
+// Memory implements graph.Device.
+func (d *Device) Memory() int { return d.info.Memory }
+
 // memory implements graph.DeviceMemory.
 type memory struct {
 	d      *Device

@@ -89,12 +89,14 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 			operations += float64(tensor.Numel(form.Shape)) * float64(len(form.Code.Insts))
 		case *graph.Gather:
 			for i, operand := range form.Operands {
+				access := graph.Dense
 				if i == 1 { // reads of the table (operand 1) have as many bytes as the output (operand 0)
 					operand = form.Operands[0]
-					stream(graph.Gathered, metas[operand.Index])
-					continue
+					if contiguousBytes(form) < transactionBytes {
+						access = graph.Gathered
+					}
 				}
-				stream(graph.Dense, metas[operand.Index])
+				stream(access, metas[operand.Index])
 			}
 		case *graph.Contraction:
 			for _, operand := range []graph.ContractionOperand{form.Out, form.A, form.B} {
@@ -114,6 +116,24 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	work.Footprint = work.TotalBytes()
 	work.Do(machine.DeviceOperation, operations)
 	return work
+}
+
+// transactionBytes is the size of the smallest read of memory.
+const transactionBytes = 32
+
+// contiguousBytes returns the bytes of the table that a gather reads at consecutive addresses: those of the fastest loops
+// with the same indices.
+func contiguousBytes(gather *graph.Gather) int {
+	bytes := gather.Size
+	for loop, size := range slices.Backward(gather.Shape) {
+		for i, operand := range gather.Operands[1:] { // the table and the indices
+			if size > 1 && (i == 0 && operand.Strides[loop] != bytes || i > 0 && operand.Strides[loop] != 0) {
+				return bytes
+			}
+		}
+		bytes *= size
+	}
+	return bytes
 }
 
 // maxStrided is the maximum extent in elements of an operand that is not dense. Kernels compute 32-bit offsets in

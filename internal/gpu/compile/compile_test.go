@@ -2,6 +2,7 @@ package compile_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,40 @@ func TestShapes(t *testing.T) {
 	}
 	t.Log(n.String())
 	require.Zero(t, n.None)
+}
+
+// TestTree holds that the order of sums depends on the shape only: equal elements in other layouts have sums of equal
+// bits.
+func TestTree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, shape := range [][]int{{3, 1030}, {40, 50}, {2, 1<<14 + 6}, {5, 6, 70}} {
+		meta := tensor.New(tensor.Float32, shape...)
+		reversed, padded := meta, meta
+		reversed.Strides, padded.Strides = slices.Clone(meta.Strides), slices.Clone(meta.Strides)
+		step := 1
+		for dim, size := range shape {
+			reversed.Strides[dim], padded.Strides[dim] = step, 2*meta.Strides[dim]
+			step *= size
+		}
+		elements, want := (*tensor.Tensor)(nil), []byte(nil)
+		for _, layout := range []tensor.Meta{meta, reversed, padded} {
+			c, err := conform.NewCall(kernels.Lookup("sum"), graph.Attrs{"dim": []int{len(shape) - 1}},
+				[]tensor.Meta{layout}, rng)
+			require.NoError(t, err)
+			if want == nil {
+				elements = c.Operands[0]
+			}
+			program, err := compile.Call(c.Op, c.Call, nil, lower.IEEE)
+			require.NoError(t, err)
+			result := tensor.Empty(c.Out[0])
+			require.NoError(t, conform.Interpret(program, [][]byte{result.Storage().Bytes(),
+				elements.CopyTo(layout).Storage().Bytes()}))
+			if want == nil {
+				want = result.Storage().Bytes()
+			}
+			require.Equal(t, want, result.Storage().Bytes(), layout)
+		}
+	}
 }
 
 // TestFault checks the error for an index that is out of bounds.
