@@ -19,7 +19,7 @@ func TestOwnPasses(t *testing.T) {
 	own := passes.Pass{Name: "negate", Doc: "negates outputs", Needs: graph.Typed, Run: func(p *passes.Plan) error {
 		runs++
 		for i, o := range p.Graph.Outputs {
-			n, err := p.Graph.Insert("negated", "neg", []graph.Arg{graph.Of(o.Value)}, nil, "")
+			n, err := p.Graph.Insert("negated", "neg", []graph.Arg{graph.ArgOf(o.Value)}, nil, "")
 			if err != nil {
 				return err
 			}

@@ -371,7 +371,7 @@ func bytesOf(list []tensor.Meta) (bytes []int) {
 
 // operandOf returns an operand with a layout.
 func operandOf(meta tensor.Meta) graph.Arg {
-	return graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
+	return graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 }
 
 // runKernel runs all chunks of a kernel.

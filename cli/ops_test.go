@@ -40,7 +40,7 @@ func TestOpsJSON(t *testing.T) {
 		d := doc.Ops[i]
 		if d.Doc != o.Doc || d.Kind != o.Kind.String() || len(d.Operands) != len(o.Params) || len(d.Attributes) !=
 			len(o.Schema.Fields) ||
-			(d.Results == nil) != o.Many || len(d.DTypes) == 0 && len(o.Examples) > 0 && len(o.Params) > 0 {
+			(d.Results == nil) != o.VariadicResults || len(d.DTypes) == 0 && len(o.Examples) > 0 && len(o.Params) > 0 {
 			t.Errorf("%s: %+v", o.Name, d)
 		}
 		for k, f := range o.Schema.Fields {

@@ -116,7 +116,7 @@ func TestClassesOfOffsets(t *testing.T) {
 			Semantics: graph.Semantics{
 				Name: "look", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 				Infer: func(c *graph.Call) ([]graph.Result, error) {
-					return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+					return c.NewResult(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 				},
 			},
 			Facts:     graph.Facts{ReadsStorage: sees},
@@ -173,7 +173,7 @@ var maybe = defined(graph.Op{
 	Semantics: graph.Semantics{
 		Name: "maybe", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			r := c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type())
+			r := c.NewResult(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type())
 			r[0].Dynamic = c.Meta(0).Numel()%2 == 1
 			return r, nil
 		},
@@ -229,7 +229,7 @@ func TestConstantsAreFoldedOnceForAllClasses(t *testing.T) {
 		Semantics: graph.Semantics{
 			Name: "counted", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+				return c.NewResult(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 			},
 		},
 		Lowerings: graph.Lowerings{

@@ -292,7 +292,7 @@ var gapped = defined(graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gapped", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.Meta{DType: tensor.Float32, Shape: []int{4096}, Strides: []int{2}}.Type()), nil
+			return c.NewResult(tensor.Meta{DType: tensor.Float32, Shape: []int{4096}, Strides: []int{2}}.Type()), nil
 		},
 	},
 	Lowerings: graph.Lowerings{

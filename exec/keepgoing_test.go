@@ -22,7 +22,7 @@ var spoil = defined(graph.Op{
 	Semantics: graph.Semantics{
 		Name: "spoil", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+			return c.NewResult(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 		},
 	},
 	Lowerings: graph.Lowerings{

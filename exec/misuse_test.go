@@ -34,7 +34,7 @@ func TestOpWithoutKernel(t *testing.T) {
 		Semantics: graph.Semantics{
 			Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
 			Kind:  graph.OwnLayout,
-			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.NewResult(c.Type(0)), nil },
 			NoRef: "nothing defines it",
 		},
 		Lowerings: graph.Lowerings{Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }},
@@ -53,7 +53,7 @@ func TestKernelOfAnotherPlace(t *testing.T) {
 		Semantics: graph.Semantics{
 			Name: "far", Doc: "Runs on a device.", Params: []graph.Param{{Name: "self"}},
 			Kind:  graph.OwnLayout,
-			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil }, NoRef: "a test",
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.NewResult(c.Type(0)), nil }, NoRef: "a test",
 		},
 		Lowerings: graph.Lowerings{
 			Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{Place: 1}, nil },

@@ -14,7 +14,7 @@ import (
 // The tests bring a small catalogue of their own, so that they can make kernels fail,
 // linger and panic.
 
-var one, two = graph.Param{Name: "self"}, graph.Param{Name: "other", Number: true}
+var one, two = graph.Param{Name: "self"}, graph.Param{Name: "other", AcceptsNumber: true}
 
 type noAttrs struct{}
 
@@ -52,7 +52,7 @@ func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return c.One(tensor.New(tensor.Float32, 4).Type()), nil
+				return c.NewResult(tensor.New(tensor.Float32, 4).Type()), nil
 			},
 		},
 		Lowerings: graph.Lowerings{
@@ -69,7 +69,9 @@ func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
 var total = &graph.Op{
 	Semantics: graph.Semantics{
 		Name: "total", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Float32).Type()), nil },
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return c.NewResult(tensor.New(tensor.Float32).Type()), nil
+		},
 	},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

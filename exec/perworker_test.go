@@ -28,7 +28,7 @@ func TestPerWorker(t *testing.T) {
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				own := &graph.PerWorker[memory]{Make: func() *memory { made.Add(1); return new(memory) }}
 				return &graph.Kernel{Phases: []graph.Phase{{Chunks: 64, Run: func(m *graph.Mem, _ int) error {
-					x := own.Of(m)
+					x := own.Get(m)
 					if !x.busy.CompareAndSwap(false, true) {
 						shared.Add(1)
 					}

@@ -28,7 +28,7 @@ func windowSums(name string, failing int) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return c.One(tensor.New(tensor.Float32, flowN).Type()), nil
+				return c.NewResult(tensor.New(tensor.Float32, flowN).Type()), nil
 			},
 		},
 		Lowerings: graph.Lowerings{

@@ -17,7 +17,7 @@ import (
 // countedOps are ops that count how often they are compiled: one for which there is no memory when it
 // is compiled, and one that always goes well.
 func countedOps(compiled *int) graph.Lookup {
-	infer := func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Meta(0).Type()), nil }
+	infer := func(c *graph.Call) ([]graph.Result, error) { return c.NewResult(c.Meta(0).Type()), nil }
 	kernel := &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(*graph.Mem, int) error { return nil }}}}
 	op := func(name string, fails bool) *graph.Op {
 		return defined(graph.Op{

@@ -29,7 +29,7 @@ var dynamicOps = map[string]*graph.Op{
 		Semantics: graph.Semantics{
 			Name: "positive", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
+				return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.NoAlias, Dynamic: true}}, nil
 			},
 		},
 		Lowerings: graph.Lowerings{
@@ -56,7 +56,7 @@ var dynamicOps = map[string]*graph.Op{
 	"count": defined(graph.Op{
 		Semantics: graph.Semantics{
 			Name: "count", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Int64).Type()), nil },
+			Infer: func(c *graph.Call) ([]graph.Result, error) { return c.NewResult(tensor.New(tensor.Int64).Type()), nil },
 		},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -87,7 +87,7 @@ var dynamicOps = map[string]*graph.Op{
 		Semantics: graph.Semantics{
 			Name: "twice", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
+				return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.NoAlias, Dynamic: true}}, nil
 			},
 		},
 		Lowerings: graph.Lowerings{

@@ -40,12 +40,13 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 	}
 	definition := graph.Op{
 		Semantics: graph.Semantics{
-			Name: "fused_" + o.Name, Kind: o.Kind, Many: true,
+			Name: "fused_" + o.Name, Kind: o.Kind, VariadicResults: true,
 			Doc:    fmt.Sprintf("Computes %s, and pointwise ops on its result. %s", o.Name, o.Doc),
-			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, Number: true}},
+			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, AcceptsNumber: true}},
 			Infer:  inferFused, NoRef: o.NoRef,
 		},
-		Facts: graph.Facts{WritesAnyOrder: o.WritesAnyOrder, FixedLayoutReason: o.FixedLayoutReason, ImageRole: o.ImageRole},
+		Facts: graph.Facts{WritesAnyDenseLayout: o.WritesAnyDenseLayout, FixedLayoutReason: o.FixedLayoutReason,
+			ImageRole: o.ImageRole},
 	}
 	if o.Ref != nil {
 		definition.Ref = fusedRef
@@ -147,7 +148,8 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	if err != nil {
 		return nil
 	}
-	writesInferred := f.Parts[0].Op.WritesAnyOrder || isStandard(anchor.Out[0]) // the anchor writes the inferred layout
+	// the anchor writes the inferred layout
+	writesInferred := f.Parts[0].Op.WritesAnyDenseLayout || isStandard(anchor.Out[0])
 	if meta := anchor.Out[0]; !writesInferred {
 		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
 	}
@@ -313,7 +315,7 @@ func (e *Epilogue) phase() graph.Phase {
 	}
 	runs := new(graph.PerWorker[EpilogueRun])
 	return graph.Phase{Chunks: (e.numel + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
-		r := runs.Of(m)
+		r := runs.Get(m)
 		e.Bind(r, m)
 		for i, end := chunk*grain, min((chunk+1)*grain, e.numel); i < end; {
 			n := end - i
@@ -336,7 +338,7 @@ func withReorderedAddresses(phases []graph.Phase, host, resultCount int) []graph
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	for i, phase := range phases {
 		reordered[i] = graph.Phase{Chunks: phase.Chunks, Run: func(m *graph.Mem, chunk int) error {
-			anchorMem := mems.Of(m)
+			anchorMem := mems.Get(m)
 			m.Within(anchorMem, 0)
 			anchorMem.Ptrs = append(append(anchorMem.Ptrs, m.Ptrs[host]), m.Ptrs[resultCount:]...)
 			for o, p := range m.Ptrs[:resultCount] {

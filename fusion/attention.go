@@ -95,12 +95,12 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 	}
 	definition := graph.Op{
 		Semantics: graph.Semantics{
-			Name: "fused_attention", Kind: graph.OwnLayout, Many: true,
+			Name: "fused_attention", Kind: graph.OwnLayout, VariadicResults: true,
 			Doc:    "Computes a product of matrices, a row program on its result, and a product of these rows.",
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused, Ref: fusedRef,
 		},
-		Facts: graph.Facts{WritesAnyOrder: true, Flops: func(call *graph.Call) float64 {
+		Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: func(call *graph.Call) float64 {
 			return attentionImpl{Attend: o.Attend}.work(call, graph.Walk{}).Flops
 		}},
 		Lowerings: graph.Lowerings{
@@ -179,7 +179,7 @@ func denseCall(call *graph.Call) *graph.Call {
 	for i, a := range call.In {
 		meta := a.Meta()
 		meta = tensor.New(meta.DType, meta.Shape...)
-		dense.In[i] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
+		dense.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
 	return &dense
 }
@@ -237,7 +237,7 @@ func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, me
 	}
 	dense := denseCall(call)
 	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
-	dense.In[i] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
+	dense.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 	a, err := attention.attentionOf(dense)
 	switch {
 	case err != nil: // the operand has no view with its shape in ViewShapes

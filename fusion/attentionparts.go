@@ -26,10 +26,10 @@ func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep fun
 	if err != nil {
 		return err
 	}
-	builder.node.Op = attentionOp(last.Op)
-	builder.fusion.Anchor = productOperands
+	builder.node.Op, builder.fusion.Anchor = attentionOp(last.Op), productOperands
 	builder.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
-	if err := checkProductOperands(append(slices.Clone(builder.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
+	scoresArg := graph.ArgOf(first.Out[0])
+	if err := checkProductOperands(append(slices.Clone(builder.node.In), scoresArg, last.In[0])); err != nil {
 		return err
 	}
 	scores, hasFold := first.Out[0].Meta.Shape, false

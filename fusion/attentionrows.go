@@ -102,7 +102,7 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 		weights = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[align(r.weightBytes):]
 	}
-	state := r.state.Of(m)
+	state := r.state.Get(m)
 	state.ptrs = append(state.ptrs[:0], weights, scores)
 	others := m.Ptrs[1+productOperands:] // after the result, query, key and value
 	for i, o := range r.operands {

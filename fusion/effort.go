@@ -124,7 +124,7 @@ func exampleCode(op *graph.Op) *expr.Code {
 			call.In = append(call.In, graph.Arg{})
 			continue
 		}
-		call.In = append(call.In, graph.Of(&graph.Value{Meta: meta, Type: meta.Type()}))
+		call.In = append(call.In, graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()}))
 	}
 	results, err := op.Infer(call)
 	if err != nil {

@@ -61,7 +61,7 @@ type FusedArg struct {
 var Fused = func() *graph.Op {
 	op, err := graph.Define(graph.Op{
 		Semantics: graph.Semantics{
-			Name: "fused", Kind: graph.FollowsOperands, Many: true,
+			Name: "fused", Kind: graph.FollowsOperands, VariadicResults: true,
 			Doc:    "Computes several ops over the same elements in one loop, or over the same rows in a few loops.",
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused,
@@ -106,7 +106,7 @@ func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, call *graph
 				t := types[a.Part][a.Index]
 				v := &graph.Value{Type: t}
 				v.Meta, _ = t.Meta()
-				call.In[k] = graph.Of(v)
+				call.In[k] = graph.ArgOf(v)
 			default:
 				return nil, fmt.Errorf("operand %d of %q does not exist", k, p.Name)
 			}
@@ -149,7 +149,7 @@ func inferFused(call *graph.Call) ([]graph.Result, error) {
 		if part >= len(types) || output >= len(types[part]) {
 			return nil, fmt.Errorf("no part computes result %d", i)
 		}
-		results[i] = graph.Result{Type: types[part][output], Alias: graph.Fresh}
+		results[i] = graph.Result{Type: types[part][output], Alias: graph.NoAlias}
 	}
 	return results, nil
 }

@@ -292,7 +292,7 @@ func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
 	anchor, shift := builder.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
 	if anchor > 0 {
-		dtypes, shift = append(dtypes, graph.Of(parts[0].Out[0]).Type().DType), 1-anchor
+		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchor
 	}
 	for _, a := range builder.node.In[anchor:] {
 		dtypes = append(dtypes, a.Type().DType)

@@ -187,7 +187,7 @@ func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
 	if len(m.Ptrs) < w.numAddresses {
 		return fmt.Errorf("got %d of %d addresses", len(m.Ptrs), w.numAddresses)
 	}
-	s := w.state.Of(m)
+	s := w.state.Get(m)
 	s.ptrs = append(s.ptrs[:0], m.Ptrs[:w.numOuts]...)
 	for _, i := range w.operands {
 		s.ptrs = append(s.ptrs, m.Ptrs[w.numOuts+i])

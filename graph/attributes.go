@@ -104,7 +104,7 @@ func (n *Node) Written() iter.Seq2[string, any] {
 				return
 			}
 		}
-		if n.Op.Schema.Others == nil {
+		if n.Op.Schema.Additional == nil {
 			return
 		}
 		for _, name := range sorted.Keys(n.attrs.given) {
@@ -225,7 +225,10 @@ func (op *Op) numberOperand(name string) int {
 	if op.Schema.has(name) {
 		return -1
 	}
-	return slices.IndexFunc(op.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
+	return slices.IndexFunc(op.Params, func(p Param) bool {
+		return p.AcceptsNumber && !p.Variadic &&
+			p.attrName() == name
+	})
 }
 
 // NumberAttr returns the name of the attribute by which operand p can be given as a number. It is empty if there is no

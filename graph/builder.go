@@ -130,7 +130,7 @@ func (g *Graph) addValue(v *Value) {
 	names := g.nameIndex()
 	if v.Name == "" || names.values[v.Name] != nil {
 		g.recordError(g.nameError(v.Name))
-		v.Name = g.Fresh("value")
+		v.Name = g.UniqueName("value")
 	}
 	g.assignNumber(v)
 	names.values[v.Name] = v
@@ -162,7 +162,7 @@ func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any)
 
 // applyCount is [Graph.ApplyN], and with exact set [Graph.ApplyExactly].
 func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operands []any) []*Value {
-	n := &Node{Name: g.Fresh(op)}
+	n := &Node{Name: g.UniqueName(op)}
 	var err error
 	if n.Op, err = g.find(op); err == nil {
 		err = g.apply(n, op, attrs, operands, count, exact)
@@ -243,7 +243,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	}
 	for i, v := range n.Out {
 		if len(results) > 1 {
-			v.Name = g.Fresh(fmt.Sprintf("%s_%d", n.Name, i))
+			v.Name = g.UniqueName(fmt.Sprintf("%s_%d", n.Name, i))
 		}
 		g.assignNumber(v)
 		names.values[v.Name] = v
@@ -301,7 +301,7 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	}
 	n.Attrs = attrs
 	if n.needsData() {
-		return slices.Repeat([]Result{{Alias: Fresh, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
+		return slices.Repeat([]Result{{Alias: NoAlias, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: attrs})
 }
@@ -387,7 +387,7 @@ func (n *Node) checkArity() error {
 			if !p.Optional {
 				return fmt.Errorf("operand %q is missing", p.Name)
 			}
-		case n.In[i].Kind == NumberArg && !p.Number:
+		case n.In[i].Kind == NumberArg && !p.AcceptsNumber:
 			hint := ""
 			if s := n.Op.Schema; s != nil && s.has(p.attrName()) {
 				hint = fmt.Sprintf(": a number is the attribute %q", p.attrName())
@@ -407,7 +407,7 @@ func (n *Node) checkList(p Param, first int) error {
 		return errors.New("expected a non-empty list of tensors")
 	}
 	for i, a := range n.In[first:] {
-		if a.Kind == NumberArg && !p.Number || a.Kind == Null && !p.Optional {
+		if a.Kind == NumberArg && !p.AcceptsNumber || a.Kind == Null && !p.Optional {
 			return fmt.Errorf("operand %d of the list must be a tensor", i)
 		}
 	}

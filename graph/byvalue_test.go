@@ -54,7 +54,7 @@ func TestNamesOfACopy(t *testing.T) {
 	require.Nil(t, c.Value("y"))
 	require.Same(t, v, c.Value("z"))
 	require.Same(t, y, g.Value("y"), "the original has its names")
-	require.NotEqual(t, "y", c.Fresh("y"), "a node has the name still")
-	require.NotEqual(t, parts[0].Node.Name, c.Fresh(parts[0].Node.Name), "a node of several values has its name")
+	require.NotEqual(t, "y", c.UniqueName("y"), "a node has the name still")
+	require.NotEqual(t, parts[0].Node.Name, c.UniqueName(parts[0].Node.Name), "a node of several values has its name")
 	require.NoError(t, graph.Verify(c, graph.Sorted))
 }

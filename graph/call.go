@@ -27,7 +27,7 @@ type Call struct {
 	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set while a [Symbolic] is inferred
 
 	oneResult  [1]Result // buffer of One and Shared
-	allResults []Result  // buffer of All and AllShared
+	allResults []Result  // buffer of NewResults and AliasResults
 }
 
 // Epilogue is an expression that the kernel of a product or a convolution, called the anchor, applies to each element
@@ -96,8 +96,8 @@ func (a Arg) Operand() rule.Operand {
 	return rule.OfType(a.Type())
 }
 
-// Has reports whether operand i is present.
-func (c *Call) Has(i int) bool { return i >= 0 && i < len(c.In) && c.In[i].Kind != Null }
+// HasOperand reports whether operand i is present.
+func (c *Call) HasOperand(i int) bool { return i >= 0 && i < len(c.In) && c.In[i].Kind != Null }
 
 // Type returns the type of operand i, or the zero Type if it is absent. Infer uses it.
 func (c *Call) Type(i int) tensor.Type {
@@ -155,15 +155,15 @@ func (r Result) Meta() tensor.Meta {
 	return meta
 }
 
-// Fresh is the [Result.Alias] of a result with storage of its own.
-const Fresh = -1
+// NoAlias is the [Result.Alias] of a result with storage of its own.
+const NoAlias = -1
 
-// One returns a single result with storage of its own. To avoid allocations, the returned slice is a buffer of the
-// Call. The next call of One or Shared overwrites this buffer.
-func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
+// NewResult returns a single result with storage of its own. To avoid allocations, the returned slice is a buffer of
+// the Call. The next call of NewResult or AliasResult overwrites this buffer.
+func (c *Call) NewResult(t tensor.Type) []Result { return c.AliasResult(t, NoAlias) }
 
-// Shared is [Call.One] for a result that shares the storage of operand i ([Result].Alias).
-func (c *Call) Shared(t tensor.Type, i int) []Result {
+// AliasResult is [Call.NewResult] for a result that shares the storage of operand i ([Result].Alias).
+func (c *Call) AliasResult(t tensor.Type, i int) []Result {
 	c.oneResult[0].set(&t, i)
 	return c.oneResult[:]
 }
@@ -179,11 +179,11 @@ func setFields(dst, src *tensor.Type) {
 	dst.DType, dst.Shape, dst.Strides, dst.Offset = src.DType, src.Shape, src.Strides, src.Offset
 }
 
-// All is [Call.One] for several results.
-func (c *Call) All(types ...tensor.Type) []Result { return c.AllShared(Fresh, types...) }
+// NewResults is [Call.NewResult] for several results.
+func (c *Call) NewResults(types ...tensor.Type) []Result { return c.AliasResults(NoAlias, types...) }
 
-// AllShared is [Call.Shared] for several results.
-func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
+// AliasResults is [Call.AliasResult] for several results.
+func (c *Call) AliasResults(i int, types ...tensor.Type) []Result {
 	if len(c.allResults) < len(types) {
 		c.allResults = make([]Result, len(types))
 	}

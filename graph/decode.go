@@ -31,7 +31,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 		if _, ok := s.byName[name]; ok {
 			continue
 		}
-		if s.Others == nil {
+		if s.Additional == nil {
 			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
 		}
 		if err := setOther(s, out.Elem(), name, given[name], symbols); err != nil {
@@ -64,11 +64,11 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 // setOther stores an attribute without a field of its own.
 func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
 	var number tensor.Scalar
-	if err := setField(*s.Others, reflect.ValueOf(&number).Elem(), v, symbols); err != nil {
-		return s.Others.withExpectedType(err)
+	if err := setField(*s.Additional, reflect.ValueOf(&number).Elem(), v, symbols); err != nil {
+		return s.Additional.withExpectedType(err)
 	}
-	// Schema.Others describes the field of the attribute struct that has all other attributes.
-	others := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
+	// Schema.Additional describes the field of the attribute struct that has all other attributes.
+	others := attrs.Field(s.Additional.index).Addr().Interface().(*map[string]tensor.Scalar)
 	if *others == nil {
 		*others = map[string]tensor.Scalar{}
 	}

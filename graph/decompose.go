@@ -36,8 +36,8 @@ func nameOf(op *Op) string {
 	return op.Name
 }
 
-// Of returns an operand that reads a value.
-func Of(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
+// ArgOf returns an operand that reads a value.
+func ArgOf(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
 // results of the new nodes, which get the layout of the node's pin. The caller, a pass, replaces the node in Nodes. If
@@ -236,7 +236,7 @@ func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
 	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("only a node of the graph can be copied as a part")
 	}
-	m := &Node{Name: p.graph.Fresh(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in), Attrs: n.Attrs,
+	m := &Node{Name: p.graph.UniqueName(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in), Attrs: n.Attrs,
 		Why: p.whole.Why, PartOf: p.whole, attrs: n.attrs}
 	if err := p.graph.insertNode(m); err != nil {
 		return nil, fmt.Errorf("%s: %w", n.Op.Name, err)

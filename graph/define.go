@@ -156,8 +156,8 @@ func (check *definer) checkParams() {
 }
 
 func (check *definer) checkOutputs() {
-	if check.op.Many && check.op.Outputs != nil {
-		check.fail("Outputs", "the results have names, but Many says that their number varies")
+	if check.op.VariadicResults && check.op.Outputs != nil {
+		check.fail("Outputs", "the results have names, but VariadicResults says that their number varies")
 	}
 	if check.op.Outputs != nil && len(check.op.Outputs) == 0 {
 		check.fail("Outputs", "the list is empty: an op has at least one result")
@@ -187,8 +187,8 @@ func (check *definer) checkFunctions() {
 		check.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", op.Kind)
 	}
 	check.checkImpls()
-	if op.Copies && (!op.Identity || !op.WritesAnyOrder || op.Kind != OwnLayout) {
-		check.fail("Copies", "the op must have kind %v, Identity and WritesAnyOrder", OwnLayout)
+	if op.Copies && (!op.Identity || !op.WritesAnyDenseLayout || op.Kind != OwnLayout) {
+		check.fail("Copies", "the op must have kind %v, Identity and WritesAnyDenseLayout", OwnLayout)
 	}
 	if op.Permutes != nil && op.Kind != View {
 		check.fail("Permutes", "only a view can permute dimensions, but the kind is %v", op.Kind)
@@ -243,9 +243,9 @@ func (check *definer) checkPointwise(p *Pointwise) {
 		check.fail("Pointwise", "Outputs is %d and Grain %d: both must not be negative", p.Outputs, p.Grain)
 	}
 	switch results, described := max(len(op.Outputs), 1), max(p.Outputs, 1); {
-	case op.Many != (p.Results != nil):
-		check.fail("Pointwise", "Results must be set if and only if Many is set")
-	case !op.Many && results != described:
+	case op.VariadicResults != (p.Results != nil):
+		check.fail("Pointwise", "Results must be set if and only if VariadicResults is set")
+	case !op.VariadicResults && results != described:
 		check.fail("Pointwise", "the part has %d results, but the op has %d", described, results)
 	}
 	if op.Kind != FollowsOperands {

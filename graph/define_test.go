@@ -62,8 +62,8 @@ func TestDefineRefuses(t *testing.T) {
 		`op "o": Params: operand "list" is a list and must be the last`: func(o *graph.Op) {
 			o.Params = []graph.Param{{Name: "list", Variadic: true}, graphtest.Self}
 		},
-		`op "o": Outputs: the results have names, but Many says`: func(o *graph.Op) {
-			o.Outputs, o.Many = []string{"a"}, true
+		`op "o": Outputs: the results have names, but VariadicResults says`: func(o *graph.Op) {
+			o.Outputs, o.VariadicResults = []string{"a"}, true
 		},
 		`op "o": Outputs: the list is empty: an op has at least one result`: func(o *graph.Op) {
 			o.Outputs = []string{}

@@ -22,7 +22,9 @@ type levelAttrs struct {
 func leveled() *graph.Op {
 	return &graph.Op{Semantics: graph.Semantics{
 		Name: "leveled", Schema: graph.SchemaOf[levelAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Float64, 1).Type()), nil },
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return c.NewResult(tensor.New(tensor.Float64, 1).Type()), nil
+		},
 	}}
 }
 

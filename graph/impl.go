@@ -392,7 +392,7 @@ func (op *Op) completeImpls() {
 // defaultWalks is the default of [Impl.Walks].
 func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
 	list := []Walk{{}} // the zero Walk: results in the inferred layouts
-	if op.Kind != FollowsOperands && !op.WritesAnyOrder || len(call.Out) == 0 {
+	if op.Kind != FollowsOperands && !op.WritesAnyDenseLayout || len(call.Out) == 0 {
 		return list
 	}
 	for _, order := range candidates {

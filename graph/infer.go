@@ -161,7 +161,7 @@ func (n *Node) checkCall() error {
 	if err := n.checkArity(); err != nil {
 		return err
 	}
-	if want := len(n.Op.Outputs); !n.Op.Many && want > 1 && len(n.Out) != want {
+	if want := len(n.Op.Outputs); !n.Op.VariadicResults && want > 1 && len(n.Out) != want {
 		return n.outputsError(want)
 	}
 	return nil

@@ -147,7 +147,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 		if err := g.Ended(); err != nil {
 			return nil, err
 		}
-		copied := &Node{Name: g.Fresh(n.Name + "." + bodyNode.Name), Op: bodyNode.Op, In: slices.Clone(bodyNode.In),
+		copied := &Node{Name: g.UniqueName(n.Name + "." + bodyNode.Name), Op: bodyNode.Op, In: slices.Clone(bodyNode.In),
 			Pin: bodyNode.Pin, PartOf: n,
 			attrs: bodyNode.attrs.withReplacements(copyOf)}
 		for i := range copied.In {
@@ -177,7 +177,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 
 // addResult adds result i, with a fresh name, to node n.
 func (inlining *inlining) addResult(n *Node, i int, name string) *Value {
-	result := &Value{Name: inlining.graph.Fresh(name), Node: n, Index: i, graph: inlining.graph}
+	result := &Value{Name: inlining.graph.UniqueName(name), Node: n, Index: i, graph: inlining.graph}
 	inlining.graph.assignNumber(result)
 	inlining.graph.nameIndex().values[result.Name] = result
 	n.Out = append(n.Out, result)
@@ -197,7 +197,7 @@ func (inlining *inlining) copyOf(n *Node, v *Value, copies map[*Value]*Value) *V
 		return copies[v]
 	}
 	w := *v
-	w.Name, w.graph = inlining.graph.Fresh(n.Name+"."+v.Name), inlining.graph
+	w.Name, w.graph = inlining.graph.UniqueName(n.Name+"."+v.Name), inlining.graph
 	inlining.graph.assignNumber(&w)
 	inlining.graph.nameIndex().values[w.Name] = &w
 	inlining.graph.Constants = append(inlining.graph.Constants, &w)
@@ -250,7 +250,7 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 			results[i] = unbacked.Outputs[i].Value.outline().Result()
 			continue
 		}
-		results[i] = Result{Type: output.Value.Meta.Type(), Alias: Fresh}
+		results[i] = Result{Type: output.Value.Meta.Type(), Alias: NoAlias}
 	}
 	return results, nil
 }
@@ -298,7 +298,7 @@ func (inlining *inlining) unroll(n *Node) error {
 		// The outputs of Body are the condition, the carried values and the collected values. Invariant values stay.
 		copy(values, out[1:1+repetition.Carried])
 		for k, v := range out[1+repetition.Carried:] {
-			collected[k] = append(collected[k], Of(v))
+			collected[k] = append(collected[k], ArgOf(v))
 		}
 	}
 	for i := range repetition.Carried {
@@ -325,7 +325,7 @@ func (inlining *inlining) stack(n *Node, list []Arg) (*Value, error) {
 	if op == nil {
 		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
 	}
-	stack := &Node{Name: inlining.graph.Fresh(n.Name + ".stack"), Op: op, In: list, PartOf: n,
+	stack := &Node{Name: inlining.graph.UniqueName(n.Name + ".stack"), Op: op, In: list, PartOf: n,
 		attrs: attributesOf(Attrs{"dim": 0})}
 	v := inlining.addResult(stack, 0, stack.Name)
 	inlining.addNode(stack)

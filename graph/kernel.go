@@ -96,11 +96,11 @@ func (m *Mem) CheckContext() {
 // checkSteps is the number of simple steps between two checks of the context.
 const checkSteps = 1 << 16
 
-// Count counts n simple steps of a long chunk. A simple step takes a few nanoseconds. Count checks the context after
-// every checkSteps steps: see [Mem.CheckContext].
+// CheckContextAfter counts n simple steps of a long chunk. A simple step takes a few nanoseconds. Count checks the
+// context after every checkSteps steps: see [Mem.CheckContext].
 //
 //go:noinline
-func (m *Mem) Count(n int) {
+func (m *Mem) CheckContextAfter(n int) {
 	if m == nil {
 		return
 	}
@@ -144,8 +144,8 @@ type PerWorker[T any] struct {
 	Make func() *T
 }
 
-// Of returns the object of the worker that owns the Mem.
-func (p *PerWorker[T]) Of(m *Mem) *T {
+// Get returns the object of the worker that owns the Mem.
+func (p *PerWorker[T]) Get(m *Mem) *T {
 	if m.State == nil {
 		m.State = new(WorkerState)
 	}

@@ -27,11 +27,11 @@ type Semantics struct {
 	Params []Param // tensor operands in aten's order
 	Schema *Schema // attributes
 
-	// Outputs names the results. Nil means one result or, if Many is set, a number of results that depends on
-	// attributes and shapes (split).
-	Outputs []string
-	Many    bool
-	Kind    Kind
+	// Outputs names the results. Nil means one result or, if VariadicResults is set, a number of results that depends
+	// on attributes and shapes (split).
+	Outputs         []string
+	VariadicResults bool
+	Kind            Kind
 
 	// Infer returns the types that eager PyTorch's results have, and for a view the operand whose storage it shares. Infer
 	// has no side effects and must not retain call. Its errors have PyTorch's messages.
@@ -75,14 +75,14 @@ func (k Kind) String() string {
 
 // Param is a tensor operand of an op.
 type Param struct {
-	Name     string
-	Optional bool // may be null, or missing at the end
-	Number   bool // may be a plain number, among the inputs or as an attribute
-	Variadic bool // stands for all remaining inputs
-	// Below is set if the integers in the operand are indices or lengths. It returns the exclusive upper bound of the
-	// integers for a call, or a negative number if they have no bound. The lower bound is 0, although some ops also
+	Name          string
+	Optional      bool // may be null, or missing at the end
+	AcceptsNumber bool // may be a plain number, among the inputs or as an attribute
+	Variadic      bool // stands for all remaining inputs
+	// IndexBound is set if the integers in the operand are indices or lengths. It returns the exclusive upper bound of
+	// the integers for a call, or a negative number if they have no bound. The lower bound is 0, although some ops also
 	// accept negative indices.
-	Below func(call *Call) int
+	IndexBound func(call *Call) int
 	// Attr is the name of the attribute by which the operand can be given as a number, if that name differs from Name. For
 	// example, scatter's src is called value if it is a number.
 	Attr string
@@ -94,9 +94,9 @@ type Param struct {
 // Facts are properties of an op that passes and the cost model use. The zero Facts state no property.
 type Facts struct {
 	// SelectsElements means that each element of the results is an unchanged element of an operand. This operand has no
-	// indices: its [Param.Below] is nil. The selection depends only on shapes, attributes and operands with indices. An
-	// element-wise function may therefore be applied before or after the op. All views without ReadsStorage have this
-	// property.
+	// indices: its [Param.IndexBound] is nil. The selection depends only on shapes, attributes and operands with
+	// indices. An element-wise function may therefore be applied before or after the op. All views without ReadsStorage
+	// have this property.
 	SelectsElements bool
 
 	// Fills means that each element of the results is either selected, as in an op with SelectsElements, or depends only
@@ -143,9 +143,9 @@ type Facts struct {
 	// is the reason, for reports.
 	UnfusableReason string
 
-	// WritesAnyOrder means that kernels of Compile can write any dense layout, not only the inferred layout. Ops of kind
-	// FollowsOperands need not set it.
-	WritesAnyOrder bool
+	// WritesAnyDenseLayout means that kernels of Compile can write any dense layout, not only the inferred layout. Ops
+	// of kind FollowsOperands need not set it.
+	WritesAnyDenseLayout bool
 
 	// FixedLayoutReason is the reason why the op writes results in the inferred layout only. Reports show it to explain a
 	// copy.
@@ -159,10 +159,11 @@ type Facts struct {
 	// Empty means [Flop].
 	FlopKernel string
 
-	// Each is the number of operations per element of the first result or, if operand 0 has more elements, per element
-	// of operand 0. The zero Each means the default: no operations if Flops is set, one evaluation of a function such
-	// as exp for a pointwise op with a small [Pointwise.Grain], and one simple operation for all other ops.
-	Each Each
+	// FlopsPerElement is the number of operations per element of the first result or, if operand 0 has more elements,
+	// per element of operand 0. The zero ElementFlops means the default: no operations if Flops is set, one evaluation of
+	// a function such as exp for a pointwise op with a small [Pointwise.Grain], and one simple operation for all other
+	// ops.
+	FlopsPerElement ElementFlops
 }
 
 // ImageRole describes which operands and results are images or volumes, [n, c, h, w] or [n, c, d, h, w].
@@ -175,8 +176,8 @@ const (
 	ImagePreserving           // the results are images if operands of the same rank are images
 )
 
-// Each counts the operations on one element: simple operations, and functions such as exp.
-type Each struct{ Simple, Function float64 }
+// ElementFlops counts the operations on one element: simple operations, and functions such as exp.
+type ElementFlops struct{ Simple, Function float64 }
 
 // Lowerings are the ways to compute an op: by kernels, as an expression or a row program, or by nodes of other ops.
 type Lowerings struct {

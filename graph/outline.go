@@ -23,7 +23,7 @@ type Outline struct {
 
 // Result returns an outline as the result of inference.
 func (o Outline) Result() Result {
-	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes, TypeFor: o.TypeFor}
+	return Result{Type: tensor.Type{DType: o.DType}, Alias: NoAlias, Dynamic: true, Sizes: o.Sizes, TypeFor: o.TypeFor}
 }
 
 // Join returns the outline of a value that has either outline o or outline p: the dtype and the sizes that are the same

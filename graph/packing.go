@@ -78,7 +78,7 @@ func inferPack(call *Call) ([]Result, error) {
 		return nil, errors.New("the node has no Packing")
 	}
 	meta := tensor.New(packing.DType, packing.Len)
-	return call.One(meta.Type()), meta.Check()
+	return call.NewResult(meta.Type()), meta.Check()
 }
 
 // compilePack returns a kernel that fills the packed data in one chunk. Ptrs[0] is the address of the result, and
@@ -122,7 +122,8 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.Fresh(v.Name + ".packed"), Op: packOp, In: []Arg{Of(v)}, Attrs: &packing, Impl: &packOp.Impls[0]}
+	n := &Node{Name: g.UniqueName(v.Name + ".packed"), Op: packOp, In: []Arg{ArgOf(v)}, Attrs: &packing,
+		Impl: &packOp.Impls[0]}
 	result := &Value{Name: n.Name, Node: n, Packed: packed, graph: g}
 	n.Out = []*Value{result}
 	g.assignNodeNumber(n)

@@ -20,7 +20,8 @@ type Pointwise struct {
 	Body func(call *Call, r *rule.Rule) (rule.Kernel, error)
 	// Outputs is the number of outputs. The zero value means 1.
 	Outputs int
-	// Results returns the number of outputs of a call if it depends on attributes ([Op.Many]); nil means Outputs.
+	// Results returns the number of outputs of a call if it depends on attributes ([Op.VariadicResults]); nil means
+	// Outputs.
 	Results func(call *Call) (int, error)
 	// Grain is the number of elements of a chunk. 0 means iter.GrainSize, or less for an expression with functions such
 	// as exp.
@@ -98,14 +99,14 @@ func (p *Pointwise) Infer(call *Call) ([]Result, error) {
 		return nil, err
 	}
 	if r.NumOutputs() == 1 {
-		return call.One(r.Type(0)), nil
+		return call.NewResult(r.Type(0)), nil
 	}
 	var buffer [4]tensor.Type // on the stack: few ops have more outputs
 	types := buffer[:0]
 	for i := range r.NumOutputs() {
 		types = append(types, r.Type(i))
 	}
-	return call.All(types...), nil
+	return call.NewResults(types...), nil
 }
 
 // Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;

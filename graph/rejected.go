@@ -119,7 +119,7 @@ func (n *Node) missingDependency(unavailable map[*Value]bool, unknown []string) 
 // has one result with the name of the node. The results have no types, but they may be outputs, and operands of other
 // nodes that Refuse adds.
 func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
-	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op)}
+	n := &Node{Name: g.UniqueName(cmp.Or(name, "node")), Op: unknownOp(op)}
 	g.assignNodeNumber(n)
 	g.rejectNode(n, cmp.Or(err, errNoCause))
 	for i, v := range operands {
@@ -134,7 +134,7 @@ func (g *Graph) Refuse(name, op string, results []string, err error, operands ..
 		results = []string{n.Name}
 	}
 	for i, result := range results {
-		v := &Value{Name: g.Fresh(cmp.Or(result, n.Name)), Node: n, Index: i, graph: g}
+		v := &Value{Name: g.UniqueName(cmp.Or(result, n.Name)), Node: n, Index: i, graph: g}
 		g.assignNumber(v)
 		names.values[v.Name] = v
 		n.Out = append(n.Out, v)

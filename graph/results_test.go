@@ -14,13 +14,13 @@ import (
 func TestCallsResultsAreOverwritten(t *testing.T) {
 	var c graph.Call
 	a, b := tensor.New(tensor.Float32, 2).Type(), tensor.New(tensor.Int64, 3).Type()
-	res := c.All(a, b)
+	res := c.NewResults(a, b)
 	res[0].Dynamic, res[0].Sizes = true, []int{1}
-	require.Equal(t, []graph.Result{{Type: b, Alias: 4}}, c.AllShared(4, b))
-	const fresh = graph.Fresh
+	require.Equal(t, []graph.Result{{Type: b, Alias: 4}}, c.AliasResults(4, b))
+	const fresh = graph.NoAlias
 	want := []graph.Result{{Type: b, Alias: fresh}, {Type: a, Alias: fresh}, {Type: b, Alias: fresh}}
-	require.Equal(t, want, c.All(b, a, b))
-	require.Empty(t, c.All())
-	c.Shared(a, 1)[0].Dynamic = true
-	require.Equal(t, []graph.Result{{Type: b, Alias: graph.Fresh}}, c.One(b))
+	require.Equal(t, want, c.NewResults(b, a, b))
+	require.Empty(t, c.NewResults())
+	c.AliasResult(a, 1)[0].Dynamic = true
+	require.Equal(t, []graph.Result{{Type: b, Alias: graph.NoAlias}}, c.NewResult(b))
 }

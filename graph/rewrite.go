@@ -10,8 +10,8 @@ import (
 
 // This file has the functions by which passes change graphs.
 
-// Fresh returns an unused name: base, if no value or node has that name, otherwise base with a number.
-func (g *Graph) Fresh(base string) string {
+// UniqueName returns an unused name: base, if no value or node has that name, otherwise base with a number.
+func (g *Graph) UniqueName(base string) string {
 	name, names := base, g.nameIndex()
 	for names.isTaken(name) {
 		g.nameSerial++
@@ -29,7 +29,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 		return nil, err
 	case found == nil:
 		return nil, UnknownOp(op, g.lookup)
-	case found.Many || len(found.Outputs) > 1:
+	case found.VariadicResults || len(found.Outputs) > 1:
 		return nil, fmt.Errorf("op %s has several results, but an inserted node must have one", op)
 	}
 	n, err := g.insert(name, found, in, attrs)
@@ -52,7 +52,7 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.Fresh(name), Op: op, In: in, Attrs: decoded, attrs: attributesOf(attrs)}
+	n := &Node{Name: g.UniqueName(name), Op: op, In: in, Attrs: decoded, attrs: attributesOf(attrs)}
 	if err := g.insertNode(n); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (g *Graph) insertNode(n *Node) error {
 	for i := range max(len(n.Op.Outputs), 1) {
 		v := &Value{Name: n.Name, Node: n, Index: i, graph: g}
 		if i > 0 {
-			v.Name = g.Fresh(n.Name + "." + n.Op.Outputs[i])
+			v.Name = g.UniqueName(n.Name + "." + n.Op.Outputs[i])
 		}
 		n.Out = append(n.Out, v)
 	}
@@ -93,9 +93,10 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
 		return nil, errors.New("the replaced operand or its replacement does not belong to the graph")
 	}
-	again := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, PartOf: n.PartOf,
-		attrs: n.attrs}
-	again.In[index] = Of(replacement)
+	again := &Node{Name: g.UniqueName(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why,
+		PartOf: n.PartOf,
+		attrs:  n.attrs}
+	again.In[index] = ArgOf(replacement)
 	for i := range n.Out {
 		again.Out = append(again.Out, &Value{Name: again.Name, Node: again, Index: i, graph: g})
 	}
@@ -105,7 +106,7 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 	}
 	for i, v := range again.Out {
 		if len(again.Out) > 1 {
-			v.Name = g.Fresh(n.Out[i].Name)
+			v.Name = g.UniqueName(n.Out[i].Name)
 		}
 		g.assignNumber(v)
 		g.nameIndex().values[v.Name] = v

@@ -41,10 +41,10 @@ type Schema struct {
 	// generic iterators of reflect.Type, which slows builds.
 	empty  any
 	Fields []Field
-	// Others is the field for all attributes without a field of their own; nil if they are not permitted.
-	Others *Field
-	byName map[string]int // index in Fields of each attribute
-	zero   any            // decoded attributes if no attribute is given; nil if an attribute is required
+	// Additional is the field for all attributes without a field of their own; nil if they are not permitted.
+	Additional *Field
+	byName     map[string]int // index in Fields of each attribute
+	zero       any            // decoded attributes if no attribute is given; nil if an attribute is required
 }
 
 // IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
@@ -106,9 +106,9 @@ func schemaOf(empty any) *Schema {
 		if !ok {
 			panic("graph: field " + structField.Name + " of " + structType.String() + " has no attr tag")
 		}
-		if name == anyName && structField.IsExported() && schema.Others == nil &&
+		if name == anyName && structField.IsExported() && schema.Additional == nil &&
 			structField.Type == reflect.TypeFor[map[string]tensor.Scalar]() {
-			schema.Others = &Field{Name: name, Doc: structField.Tag.Get("doc"), Type: "number", index: i}
+			schema.Additional = &Field{Name: name, Doc: structField.Tag.Get("doc"), Type: "number", index: i}
 			continue
 		}
 		if !structField.IsExported() || !decodable(structField.Type) || name == anyName {

@@ -223,7 +223,7 @@ func (a *anyAttrs) Check() error {
 // TestSchemaOfAnyName takes attributes that no field is for, and asks the struct whether they fit together.
 func TestSchemaOfAnyName(t *testing.T) {
 	s := graph.SchemaOf[anyAttrs]()
-	if len(s.Fields) != 1 || s.Others == nil || s.Others.Doc != "a number" || s.Others.Type != "number" {
+	if len(s.Fields) != 1 || s.Additional == nil || s.Additional.Doc != "a number" || s.Additional.Type != "number" {
 		t.Fatalf("%+v", s)
 	}
 	a, err := s.Decode(graph.Attrs{"text": "a", "alpha": 0.5, "n": 2, "z": []any{int64(1), 2.5}}, nil)

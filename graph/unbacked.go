@@ -127,7 +127,7 @@ func (u *unbacked) setStaticResults(results []Result) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		results[i] = Result{Type: t, Alias: Fresh}
+		results[i] = Result{Type: t, Alias: NoAlias}
 	}
 	return results, nil
 }

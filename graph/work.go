@@ -173,14 +173,14 @@ const functionGrain = machine.MoveGrain / 4
 
 // operationsPerElement returns the op's Each. The default is one function for a pointwise op with a small grain, one
 // simple operation for any other op, and nothing for an op with Flops.
-func (op *Op) operationsPerElement() Each {
+func (op *Op) operationsPerElement() ElementFlops {
 	switch p := op.Pointwise; {
-	case op.Each != Each{} || op.Flops != nil:
-		return op.Each
+	case op.FlopsPerElement != ElementFlops{} || op.Flops != nil:
+		return op.FlopsPerElement
 	case p != nil && p.Grain > 0 && p.Grain <= functionGrain:
-		return Each{Function: 1}
+		return ElementFlops{Function: 1}
 	}
-	return Each{Simple: 1}
+	return ElementFlops{Simple: 1}
 }
 
 // Pricing computes the work of implementations whose field Work or Read is nil. For a call that it does not price, a

@@ -199,8 +199,8 @@ func opSchema(op *graph.Op) object {
 		}
 	}
 	attrsMember := closedObject(attrs, required...)
-	if op.Schema.Others != nil {
-		attrsMember["additionalProperties"] = attrSchema(*op.Schema.Others)
+	if op.Schema.Additional != nil {
+		attrsMember["additionalProperties"] = attrSchema(*op.Schema.Additional)
 	}
 	for _, p := range op.Params {
 		if name := op.NumberAttr(p); name != "" {
@@ -310,7 +310,7 @@ func operandSchema(p graph.Param) object {
 	if p.Optional {
 		types = append(types, "null")
 	}
-	if !p.Number {
+	if !p.AcceptsNumber {
 		return object{"type": types, "description": p.Name}
 	}
 	types = append(types, "number", "boolean")

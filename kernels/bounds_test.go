@@ -52,7 +52,7 @@ func exampleCallOf(t *testing.T, o *graph.Op, ex graph.Example) *graph.Call {
 	return c
 }
 
-// TestBelow checks the declared bounds of integer operands (Param.Below): an op that rejects large integers must
+// TestBelow checks the declared bounds of integer operands (Param.IndexBound): an op that rejects large integers must
 // declare a bound, accept the greatest integer below it, and reject the bound itself.
 func TestBelow(t *testing.T) {
 	const large = 1000
@@ -67,7 +67,7 @@ func TestBelow(t *testing.T) {
 				if !m.DType.IsIntegral(false) || rejection(t, o, ex, i, 0) != nil {
 					continue
 				}
-				below := o.Params[i].Below
+				below := o.Params[i].IndexBound
 				err := rejection(t, o, ex, i, large)
 				if err != nil {
 					rejected++

@@ -112,7 +112,7 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 	}
 	res, err := op.Infer(c)
 	require.NoError(t, err, name)
-	if res[0].Alias != graph.Fresh {
+	if res[0].Alias != graph.NoAlias {
 		return 0
 	}
 	for _, r := range res {

@@ -63,7 +63,7 @@ func eachCall(t *testing.T, f func(op *graph.Op, c *graph.Call)) {
 			if err != nil {
 				continue
 			}
-			if res, err := kerneltest.Infer(op, c); err != nil || len(res) == 0 || res[0].Alias != graph.Fresh ||
+			if res, err := kerneltest.Infer(op, c); err != nil || len(res) == 0 || res[0].Alias != graph.NoAlias ||
 				res[0].Dynamic || len(op.Impls) == 0 {
 				continue
 			}
@@ -97,10 +97,10 @@ func independent(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
 			if r.IntN(3) == 0 && v.Const == nil {
 				v.Const = tensor.Zeros(m.DType, m.Shape...)
 			}
-			call.In[i] = graph.Of(&v)
+			call.In[i] = graph.ArgOf(&v)
 			w := v
 			w.Meta, w.Type, other.InPlace[i] = m, m.Type(), op.ConcatDim != nil && r.IntN(2) == 0
-			other.In[i] = graph.Of(&w)
+			other.In[i] = graph.ArgOf(&w)
 		}
 	}
 	candidates := []tensor.Order{randomOrder(r, call.Out[0].Rank())}

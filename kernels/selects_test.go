@@ -35,7 +35,7 @@ func TestSelects(t *testing.T) {
 						return tensor.IntScalar(int64(first + number))
 					})
 				}
-				if plain[k], mirrored[k] = draw(0, 1), draw(sum, -1); op.Params[min(k, len(op.Params)-1)].Below != nil {
+				if plain[k], mirrored[k] = draw(0, 1), draw(sum, -1); op.Params[min(k, len(op.Params)-1)].IndexBound != nil {
 					plain[k] = draw(0, 0)
 					mirrored[k] = plain[k]
 				}

@@ -95,7 +95,7 @@ func call(t *testing.T, g *graph.Graph, o *graph.Op, f listed, ex graph.Example)
 	for i, field := range o.Schema.Fields {
 		attrs[field.Name] = reflect.ValueOf(decoded).Elem().Field(i)
 	}
-	if o.Schema.Others != nil {
+	if o.Schema.Additional != nil {
 		attrs["*"] = reflect.ValueOf(decoded).Elem().FieldByName("Numbers")
 	}
 	fn := reflect.ValueOf(f.values)

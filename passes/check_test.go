@@ -21,7 +21,7 @@ func withOwnOps(name string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Params: []graph.Param{{Name: "self"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+				return c.NewResult(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
 			},
 		},
 		Lowerings: graph.Lowerings{

@@ -48,7 +48,7 @@ func double(t *testing.T, parts func(p *graph.Parts, c *graph.Call) ([]*graph.Va
 		Semantics: graph.Semantics{
 			Name: "double", Params: []graph.Param{{Name: "self"}},
 			Schema: graph.SchemaOf[nothing](),
-			Infer:  func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
+			Infer:  func(c *graph.Call) ([]graph.Result, error) { return c.NewResult(c.Type(0)), nil },
 			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				y := tensor.Zeros(f32, 3, 4)
 				for i := range 12 {
@@ -92,10 +92,10 @@ func TestWrongParts(t *testing.T) {
 			c *graph.Call) ([]*graph.Value, error) {
 			v, err := add(p, "t", nil, c.In[0])
 			require.NoError(t, err)
-			if v, err = add(p, "contiguous", nil, graph.Of(v[0])); err != nil {
+			if v, err = add(p, "contiguous", nil, graph.ArgOf(v[0])); err != nil {
 				return nil, err
 			}
-			return add(p, "t", nil, graph.Of(v[0]))
+			return add(p, "t", nil, graph.ArgOf(v[0]))
 		},
 		"sum: ": func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			return add(p, "sum", graph.Attrs{"dim": 7}, c.In[0])

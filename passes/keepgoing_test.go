@@ -19,7 +19,7 @@ type nothing struct{}
 var unplannable = map[string]*graph.Op{}
 
 func init() {
-	same := func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil }
+	same := func(c *graph.Call) ([]graph.Result, error) { return c.NewResult(c.Type(0)), nil }
 	for name, walks := range map[string]func(*graph.Call, []tensor.Order) []graph.Walk{
 		"novariant": func(*graph.Call, []tensor.Order) []graph.Walk { return nil },
 		"panics":    func(*graph.Call, []tensor.Order) []graph.Walk { panic("a mistake in the rule") },

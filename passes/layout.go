@@ -270,7 +270,7 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 			// The pinned value is the copy, so it gets the name.
 			unpinned := resultCopy.Value
 			name := unpinned.Name
-			l.graph.Rename(unpinned, l.graph.Fresh(name+".unpinned"))
+			l.graph.Rename(unpinned, l.graph.UniqueName(name+".unpinned"))
 			l.graph.Rename(v, name)
 			n.Pin = graph.Pin{Impl: n.Pin.Impl, Device: n.Pin.Device}
 			l.setPin(v, pin)
@@ -421,7 +421,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	default:
 		name, impl = name+"."+device.Name(), device.Impl(op)
 	}
-	n, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.Of(from)}, nil, c.Why)
+	n, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.ArgOf(from)}, nil, c.Why)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func TestCopiesAreSettled(t *testing.T) {
 	g.Output("y", op.View(op.Contiguous(x).Named("c"), op.ViewAttrs{Size: []int{6, 20}}))
 	require.NoError(t, g.Err())
 	add := func(p *passes.Plan) error {
-		n, err := p.Graph.Insert("again", "clone", []graph.Arg{graph.Of(p.Graph.Outputs[0].Value)}, nil, "")
+		n, err := p.Graph.Insert("again", "clone", []graph.Arg{graph.ArgOf(p.Graph.Outputs[0].Value)}, nil, "")
 		if err != nil {
 			return err
 		}

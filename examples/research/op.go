@@ -33,7 +33,7 @@ func channelNorm() (*graph.Op, error) {
 				if x := call.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
 					return nil, errors.New("channel_norm takes images of float32")
 				}
-				return call.One(call.Type(0)), nil
+				return call.NewResult(call.Type(0)), nil
 			},
 			Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				return []*tensor.Tensor{normReference(in[0], call.Attrs.(*normAttrs).Eps)}, nil

@@ -141,7 +141,7 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 		call.In = append(call.In, a)
 	}
 	results, err := n.Op.Infer(call)
-	if err != nil || len(results) == 0 || results[0].Alias != graph.Fresh {
+	if err != nil || len(results) == 0 || results[0].Alias != graph.NoAlias {
 		return 0 // a view costs nothing; where no view is possible, the copy costs the same in every order
 	}
 	for _, r := range results {

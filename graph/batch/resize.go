@@ -45,7 +45,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 				if err != nil {
 					return nil, g.Fail(resized, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
 				}
-				repeatedConstants[key] = g.Constant(g.Fresh(a.Value.Name+".rows"), t)
+				repeatedConstants[key] = g.Constant(g.UniqueName(a.Value.Name+".rows"), t)
 			}
 			resized.In[k].Value = repeatedConstants[key]
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 // Valid returns the valid candidates for each integer input whose elements are used as indices. A candidate is valid if
-// it is within the bounds ([graph.Param.Below]) of all operands that use the input as indices. Valid omits inputs that
-// are not used as indices, and inputs whose valid candidates it cannot determine. The graph must be inferred.
+// it is within the bounds ([graph.Param.IndexBound]) of all operands that use the input as indices. Valid omits inputs
+// that are not used as indices, and inputs whose valid candidates it cannot determine. The graph must be inferred.
 //
 // An input is followed to its uses through element-wise ops (pointwise ops, copies, conversions) and through views, but
 // not through ops that combine two inputs or move elements.
@@ -44,7 +44,7 @@ func indexSources(g *graph.Graph) map[*graph.Value]bool {
 		// If a result is a source, all operands are sources.
 		hasSource := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] })
 		for i, a := range n.In {
-			if a.Kind == graph.TensorArg && (hasSource || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
+			if a.Kind == graph.TensorArg && (hasSource || i < len(n.Op.Params) && n.Op.Params[i].IndexBound != nil) {
 				sources[a.Value] = true
 			}
 		}
@@ -84,14 +84,14 @@ func (s *search) dropRejected(n *graph.Node) {
 		return
 	}
 	for i, p := range n.Op.Params {
-		if p.Below == nil || i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
+		if p.IndexBound == nil || i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
 			continue
 		}
 		source := s.outcomes[n.In[i].Value]
 		if source == nil || !source.results.DType.IsIntegral(false) {
 			continue
 		}
-		limit := p.Below(n.Call())
+		limit := p.IndexBound(n.Call())
 		if limit < 0 {
 			continue
 		}

@@ -268,7 +268,7 @@ var listedFunctions = map[string]any{
 	"graph.New":                  graph.New,
 	"graph.NewDraft":             graph.NewDraft,
 	"graph.Numbers":              graph.Numbers,
-	"graph.Of":                   graph.Of,
+	"graph.ArgOf":                graph.ArgOf,
 	"graph.PackConstant":         graph.PackConstant,
 	"graph.ParseDim":             graph.ParseDim,
 	"graph.ParsePin":             graph.ParsePin,

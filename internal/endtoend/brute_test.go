@@ -224,7 +224,7 @@ func (b *brute) rigid(v *graph.Value) bool {
 }
 
 func bruteArg(v *graph.Value, m tensor.Meta) graph.Arg {
-	return graph.Of(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin})
+	return graph.ArgOf(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin})
 }
 
 // price adds up what a call costs; false where it cannot be read so.
@@ -406,7 +406,7 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 	way := bruteWay{in: in}
 	inferred := false
 	for k, v := range n.Out {
-		if res[k].Alias != graph.Fresh {
+		if res[k].Alias != graph.NoAlias {
 			return way, false
 		}
 		if k >= len(w.Out) || w.Out[k].Rank() != v.Meta.Rank() || w.Out[k] == "" {

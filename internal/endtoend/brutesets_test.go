@@ -159,7 +159,7 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 		c := b.with(n, []int{i})
 		res, err := n.Op.Infer(c)
-		own := b.own(n, err) && res[k].Alias == graph.Fresh
+		own := b.own(n, err) && res[k].Alias == graph.NoAlias
 		for f := range outside {
 			if cost, ok := b.copy(y, m, f); own && ok {
 				least(f, cost)
@@ -174,7 +174,7 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		case b.transparent(n):
 		case err != nil:
 			continue
-		case res[k].Alias == graph.Fresh:
+		case res[k].Alias == graph.NoAlias:
 			for f := range outside {
 				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
 					least(f, cost)
@@ -227,7 +227,7 @@ func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 				continue
 			}
 			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))
-			fresh := err != nil || res[v.Index].Alias == graph.Fresh
+			fresh := err != nil || res[v.Index].Alias == graph.NoAlias
 			switch {
 			case !b.transparent(v.Node) && fresh || b.own(v.Node, err) && fresh && b.place(v, m) == 0:
 				continue
@@ -261,7 +261,7 @@ func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *gr
 	}
 	at, w := &graph.Call{In: c.In, Attrs: c.Attrs, Out: []tensor.Meta{to}}, graph.Walk{}
 	if !to.SameAddresses(inferred) {
-		if !n.Op.WritesAnyOrder {
+		if !n.Op.WritesAnyDenseLayout {
 			return 0, false
 		}
 		w = at.InOrder(o)

@@ -51,7 +51,7 @@ func (j *joiner) input(f tensor.MemoryFormat, shape ...int) *graph.Value {
 }
 
 func (j *joiner) constant(shape ...int) *graph.Value {
-	return j.g.Constant(j.g.Fresh("c"), j.fill(tensor.New(f32, shape...)))
+	return j.g.Constant(j.g.UniqueName("c"), j.fill(tensor.New(f32, shape...)))
 }
 
 func (j *joiner) any() *graph.Value { return j.values[j.rng.IntN(len(j.values))] }

@@ -67,7 +67,7 @@ func pricedApart(t *testing.T, n *graph.Node, rng *rand.Rand) (compared int) {
 			m := a.Meta().WithStrides(o.Strides(a.Meta().Shape))
 			if _, ok := read(k, m); ok {
 				c.In = slices.Clone(c.In)
-				c.In[k] = graph.Of(&graph.Value{Name: a.Value.Name, Meta: m, Type: m.Type()})
+				c.In[k] = graph.ArgOf(&graph.Value{Name: a.Value.Name, Meta: m, Type: m.Type()})
 			}
 		}
 		require.Equal(t, work, n.Impl.Work(c, n.Walk), "%s by %s", n.Name, n.Impl.Name)

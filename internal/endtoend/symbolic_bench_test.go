@@ -25,8 +25,8 @@ func residualNetwork() *graph.Graph {
 		return g.Apply(op, attrs, operands...)[0]
 	}
 	conv := func(x *graph.Value, out, kernel, stride int) *graph.Value {
-		w := g.Constant(g.Fresh("w"), tensor.Zeros(f32, out, x.Meta.Shape[1], kernel, kernel))
-		channel := g.Constant(g.Fresh("c"), tensor.Zeros(f32, out))
+		w := g.Constant(g.UniqueName("w"), tensor.Zeros(f32, out, x.Meta.Shape[1], kernel, kernel))
+		channel := g.Constant(g.UniqueName("c"), tensor.Zeros(f32, out))
 		y := one("conv2d", graph.Attrs{"stride": stride, "padding": kernel / 2}, x, w)
 		return one("batch_norm", nil, y, channel, channel, channel, channel)
 	}

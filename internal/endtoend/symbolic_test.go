@@ -321,7 +321,7 @@ func (r *grower) anyOp(v *graph.Value) {
 			case len(fits) > 0:
 				operands[i] = fits[r.rng.IntN(len(fits))]
 			default:
-				operands[i] = r.g.InputMeta(r.g.Fresh("k"), m)
+				operands[i] = r.g.InputMeta(r.g.UniqueName("k"), m)
 			}
 		}
 		if len(r.apply(op.Name, e.Attrs, operands...)) > 0 {

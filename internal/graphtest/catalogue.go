@@ -64,7 +64,7 @@ type bodyAttrs struct {
 
 // inferBody returns the type of the first output of the attribute body.
 func inferBody(call *graph.Call) ([]graph.Result, error) {
-	return call.One(call.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
+	return call.NewResult(call.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
 }
 
 // binary is the iteration of an op of two operands.
@@ -90,8 +90,8 @@ func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph
 var (
 	// Self is the only operand of most ops.
 	Self     = graph.Param{Name: "self"}
-	selfNum  = graph.Param{Name: "self", Number: true}
-	otherNum = graph.Param{Name: "other", Number: true}
+	selfNum  = graph.Param{Name: "self", AcceptsNumber: true}
+	otherNum = graph.Param{Name: "other", AcceptsNumber: true}
 
 	// Catalogue holds the ops by name.
 	Catalogue = map[string]*graph.Op{}
@@ -113,7 +113,7 @@ func init() {
 		}},
 		{Semantics: graph.Semantics{
 			Name: "chunk", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[chunkAttrs](),
-			Infer: inferChunk, Many: true,
+			Infer: inferChunk, VariadicResults: true,
 		}},
 		{Semantics: graph.Semantics{
 			Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](),
@@ -164,12 +164,12 @@ func Lookup(name string) *graph.Op { return Catalogue[name] }
 
 func inferPermute(call *graph.Call) ([]graph.Result, error) {
 	meta, err := call.Meta(0).Permute(call.Attrs.(*permuteAttrs).Dims)
-	return call.Shared(meta.Type(), 0), err
+	return call.AliasResult(meta.Type(), 0), err
 }
 
 func inferExpand(call *graph.Call) ([]graph.Result, error) {
 	meta, err := call.Meta(0).Expand(call.Attrs.(*SizeAttrs).Size)
-	return call.Shared(meta.Type(), 0), err
+	return call.AliasResult(meta.Type(), 0), err
 }
 
 func inferChunk(call *graph.Call) ([]graph.Result, error) {
@@ -185,7 +185,7 @@ func inferChunk(call *graph.Call) ([]graph.Result, error) {
 // InferLikeFirst infers a row-major result with the dtype and the shape of operand 0. It ignores the other operands.
 func InferLikeFirst(call *graph.Call) ([]graph.Result, error) {
 	meta := call.Meta(0)
-	return call.One(tensor.New(meta.DType, meta.Shape...).Type()), nil
+	return call.NewResult(tensor.New(meta.DType, meta.Shape...).Type()), nil
 }
 
 // inferConv infers a result of the size of the image, in the memory format that the image suggests.
@@ -196,7 +196,7 @@ func inferConv(call *graph.Call) ([]graph.Result, error) {
 	}
 	shape := []int{x.Shape[0], weight.Shape[0], x.Shape[2], x.Shape[3]}
 	meta, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
-	return call.One(meta.Type()), err
+	return call.NewResult(meta.Type()), err
 }
 
 // ConvImpls returns two implementations of conv2d: nchw reads only contiguous images, and nhwc only channels-last
@@ -217,5 +217,5 @@ func ConvImpls() []graph.Impl {
 // inferVarMean infers two numbers.
 func inferVarMean(call *graph.Call) ([]graph.Result, error) {
 	meta := tensor.New(call.Meta(0).DType)
-	return []graph.Result{{Type: meta.Type(), Alias: graph.Fresh}, {Type: meta.Type(), Alias: graph.Fresh}}, nil
+	return []graph.Result{{Type: meta.Type(), Alias: graph.NoAlias}, {Type: meta.Type(), Alias: graph.NoAlias}}, nil
 }

@@ -79,7 +79,7 @@ func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, 
 	case base.choice.Drop: // the node of the graph makes the first form
 		base.choice.Drop, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true
 		decoder.setInput(base.choice, base.view.node, base.view.operand, from)
-		if base.choice.Impl = impl; impl != nil && base.view.node.Op.WritesAnyOrder {
+		if base.choice.Impl = impl; impl != nil && base.view.node.Op.WritesAnyDenseLayout {
 			base.choice.Walk = base.view.node.Call().InOrder(form.order)
 		}
 		return &Copy{Value: out, Original: true}

@@ -263,7 +263,7 @@ func (finder *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Me
 		return
 	}
 	for k, result := range results {
-		if order, dense := tensor.OrderOf(result.Meta()); dense && result.Alias == graph.Fresh {
+		if order, dense := tensor.OrderOf(result.Meta()); dense && result.Alias == graph.NoAlias {
 			finder.addOrder(finder.model.variables.At(n.Out[k]), order)
 		}
 	}
@@ -271,7 +271,7 @@ func (finder *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Me
 
 // followsOperands reports whether a node writes its results in the order of its operands, for any order.
 func followsOperands(n *graph.Node) bool {
-	return n.Op.Kind == graph.FollowsOperands || n.Op.WritesAnyOrder || n.Op.ImageRole == graph.ImagePreserving
+	return n.Op.Kind == graph.FollowsOperands || n.Op.WritesAnyDenseLayout || n.Op.ImageRole == graph.ImagePreserving
 }
 
 // addOperandForms adds the forms of a node's operands from which the node makes the given form of a result.
@@ -390,7 +390,7 @@ func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
 func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	if a := n.In[operand]; !a.Value.Meta.SameLayout(meta) || a.Value.Meta.Offset != meta.Offset {
-		call.In[operand] = graph.Of(&graph.Value{Name: a.Value.Name, Node: a.Value.Node, Index: a.Value.Index, Meta: meta,
+		call.In[operand] = graph.ArgOf(&graph.Value{Name: a.Value.Name, Node: a.Value.Node, Index: a.Value.Index, Meta: meta,
 			Type: meta.Type()})
 	}
 	return call

@@ -250,12 +250,12 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	for k, order := range o.copies {
 		meta := in[k].Meta()
 		meta = meta.WithStrides(order.Strides(meta.Shape))
-		in[k] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
+		in[k] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
 	results, err := n.Op.Infer(&graph.Call{In: in, Attrs: call.Attrs})
 	o.results = results
 	return err == nil && len(results) == len(call.Out) &&
-		!slices.ContainsFunc(results, func(r graph.Result) bool { return r.Alias != graph.Fresh })
+		!slices.ContainsFunc(results, func(r graph.Result) bool { return r.Alias != graph.NoAlias })
 }
 
 // copyNS returns the price, in nanoseconds, of copying a value between two layouts by the copy op of the graph.
@@ -266,7 +266,7 @@ func (p *Problem) copyNS(from, to tensor.Meta) (ns float64) {
 		work.Bytes[graph.Copied] = work.Footprint
 		return Price(p.Profile, work)
 	}
-	call := &graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: from, Type: from.Type()})}, Out: []tensor.Meta{to}}
+	call := &graph.Call{In: []graph.Arg{graph.ArgOf(&graph.Value{Meta: from, Type: from.Type()})}, Out: []tensor.Meta{to}}
 	impl := &op.Impls[0]
 	read, _ := impl.Read(call, graph.Walk{}, 0, from)
 	return Price(p.Profile, impl.Work(call, graph.Walk{})) + Price(p.Profile, read)

@@ -182,7 +182,7 @@ func (m *Model) copyImpl(from, to *form) *graph.Impl {
 	if !known {
 		v := &graph.Value{Meta: to.meta, Type: to.meta.Type()}
 		attrs, err := m.copyOp.Schema.Decode(nil, nil)
-		call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to.meta}, Attrs: attrs}
+		call := &graph.Call{In: []graph.Arg{graph.ArgOf(v)}, Out: []tensor.Meta{to.meta}, Attrs: attrs}
 		canCopy = err == nil && len(impl.Walks(call, nil)) > 0
 		m.deviceCopies[to.meta.DType] = canCopy
 	}
@@ -199,7 +199,7 @@ func (m *Model) moveCost(from, to *form) int64 {
 		return wcsp.Forbidden
 	}
 	v := &graph.Value{Meta: from.meta, Type: from.meta.Type()}
-	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to.meta}}
+	call := &graph.Call{In: []graph.Arg{graph.ArgOf(v)}, Out: []tensor.Meta{to.meta}}
 	walk := call.InOrder(to.order)
 	work := impl.Work(call, walk)
 	read, ok := impl.Read(call, walk, 0, from.meta)

@@ -197,7 +197,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 	if err != nil {
 		return d.Problem.Graph.Fail(n, err)
 	}
-	if len(results) == 0 || results[0].Alias == graph.Fresh {
+	if len(results) == 0 || results[0].Alias == graph.NoAlias {
 		if results, err = d.choose(n, choice, call, results, wish); err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	if !modified && !n.Pin.SetsLayout() { // the results are those of the graph as written
 		d.inferred, d.inferredMetas = d.inferred[:0], d.inferredMetas[:0]
 		for _, v := range n.Out {
-			result := graph.Result{Type: v.Type, Alias: graph.Fresh}
+			result := graph.Result{Type: v.Type, Alias: graph.NoAlias}
 			if v.Alias != nil {
 				result.Alias = slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Value == v.Alias })
 			}

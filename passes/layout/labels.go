@@ -242,7 +242,7 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 	}
 	resultCall.Out = make([]tensor.Meta, len(results))
 	for k, result := range results {
-		if result.Alias != graph.Fresh {
+		if result.Alias != graph.NoAlias {
 			return label{}, false
 		}
 		resultCall.Out[k] = result.Meta()
@@ -283,7 +283,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 				if n.Pin.SetsLayout() {
 					continue
 				}
-				list[k] = list[k] || result.Alias != graph.Fresh || !result.Meta().SameAddresses(n.Out[j].Meta)
+				list[k] = list[k] || result.Alias != graph.NoAlias || !result.Meta().SameAddresses(n.Out[j].Meta)
 			}
 		}
 	}
@@ -300,7 +300,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	if view.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
 		for i := range operand.forms {
 			results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[i].meta))
-			if err != nil || results[0].Alias == graph.Fresh {
+			if err != nil || results[0].Alias == graph.NoAlias {
 				view.outputCopies |= 1 << i
 			}
 		}
@@ -317,7 +317,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 		if inferred == nil {
 			continue
 		}
-		view.canView[i] = inferred[0].Alias != graph.Fresh
+		view.canView[i] = inferred[0].Alias != graph.NoAlias
 		for k, r := range inferred {
 			if view.viewedForm(k, i) >= 0 && view.outputCopies>>i&1 == 0 {
 				continue
@@ -355,7 +355,7 @@ func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Cal
 			continue
 		}
 		results[i] = inferred
-		if inferred[0].Alias == graph.Fresh && operand.forms[i].place == tensor.Host {
+		if inferred[0].Alias == graph.NoAlias && operand.forms[i].place == tensor.Host {
 			m.variables.At(n.Out[0]).addForm(inferred[0].Meta())
 		}
 	}
@@ -401,7 +401,8 @@ func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable,
 	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || result.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.WritesAnyOrder ||
+		if !f.dense || result.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) &&
+			!view.node.Op.WritesAnyDenseLayout ||
 			f.place != tensor.Host || from.place != tensor.Host {
 			continue
 		}

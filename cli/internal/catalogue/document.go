@@ -65,21 +65,21 @@ func docOf(op *graph.Op) OpDoc {
 	d := OpDoc{Name: op.Name, Doc: op.Doc, Kind: op.Kind.String(), DTypes: dtypes.mostGeneral().names(),
 		AsInferred: op.FixedLayoutReason, Dynamic: op.RunDynamic != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(op.Outputs)}
-	if !op.Many {
+	if !op.VariadicResults {
 		n := max(1, len(op.Outputs))
 		d.Results = &n
 	}
-	if op.Schema.Others != nil {
-		d.OtherAttributes = op.Schema.Others.Doc
+	if op.Schema.Additional != nil {
+		d.OtherAttributes = op.Schema.Additional.Doc
 	}
 	d.Formulas, d.Functions = formulasOf(op), functionsOf(op)
-	d.Implementations, d.AnyOrder = []implDoc{}, op.WritesAnyOrder || op.Kind == graph.FollowsOperands
+	d.Implementations, d.AnyOrder = []implDoc{}, op.WritesAnyDenseLayout || op.Kind == graph.FollowsOperands
 	for _, impl := range op.Impls {
 		d.Implementations = append(d.Implementations, implDoc{impl.Name, impl.Doc})
 	}
 	for i, p := range op.Params {
-		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic,
-			Index: p.Below != nil, Attribute: op.NumberAttr(p), Overload: p.Overload}
+		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.AcceptsNumber, Variadic: p.Variadic,
+			Index: p.IndexBound != nil, Attribute: op.NumberAttr(p), Overload: p.Overload}
 		if set := dtypes.operands[i]; set != nil {
 			doc.DTypes = set.names()
 		}

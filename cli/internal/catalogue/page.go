@@ -26,8 +26,8 @@ func signature(op *graph.Op) string {
 	for _, f := range op.Schema.Fields {
 		parts = append(parts, f.Name+"="+attrDefault(f))
 	}
-	if op.Schema.Others != nil {
-		parts = append(parts, "NAME="+op.Schema.Others.Type)
+	if op.Schema.Additional != nil {
+		parts = append(parts, "NAME="+op.Schema.Additional.Type)
 	}
 	return "(" + strings.Join(parts, ", ") + ")"
 }
@@ -64,7 +64,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 		for _, f := range op.Schema.Fields {
 			t.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
 		}
-		if f := op.Schema.Others; f != nil {
+		if f := op.Schema.Additional; f != nil {
 			t.Add("  NAME", f.Type, "any other name", f.Doc)
 		}
 		t.Write(w, show)
@@ -79,7 +79,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 		t.Write(w, show)
 	}
 	switch {
-	case op.Many:
+	case op.VariadicResults:
 		fmt.Fprintln(w, "\nOutputs: their number depends on attributes and shapes; name them under \"outputs\".")
 	case len(op.Outputs) > 1:
 		fmt.Fprintf(w, "\nOutputs: %s; name them under \"outputs\".\n", strings.Join(op.Outputs, ", "))
@@ -96,7 +96,7 @@ func layoutText(op *graph.Op) string {
 	case graph.RequiresLayout:
 		return "requires: reads some layouts; others are copied first"
 	}
-	if op.WritesAnyOrder {
+	if op.WritesAnyDenseLayout {
 		return "own: reads any layout; the result has a layout of its own, or any requested order"
 	}
 	if op.FixedLayoutReason != "" {
@@ -111,11 +111,11 @@ func paramText(op *graph.Op, param graph.Param) string {
 	switch {
 	case param.Variadic:
 		text = "one or more tensors"
-		if param.Number {
+		if param.AcceptsNumber {
 			text += " or numbers"
 		}
 		return text
-	case param.Number:
+	case param.AcceptsNumber:
 		text = "tensor or number"
 		if name := op.NumberAttr(param); name != "" {
 			text += " (or attribute " + name + ")"

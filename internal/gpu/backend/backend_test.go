@@ -59,7 +59,7 @@ func TestKernels(t *testing.T) {
 					operands[i] = call.In[i].Number.Tensor(tensor.Float32)
 					continue
 				}
-				call.In = append(call.In, graph.Of(&graph.Value{Meta: meta, Type: meta.Type()}))
+				call.In = append(call.In, graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()}))
 				operands[i] = tensor.Empty(meta)
 				rng := rand.New(rand.NewPCG(1, uint64(i)))
 				for k := range operands[i].Storage().Bytes() {
@@ -109,7 +109,7 @@ func TestKernels(t *testing.T) {
 			require.NoError(t, kernel.Phases[0].Run(m, 0))
 
 			v := &graph.Value{Meta: call.Out[0], Type: call.Out[0].Type()}
-			download, err := d.Download().Lower(&graph.Call{In: []graph.Arg{graph.Of(v)}, Out: call.Out})
+			download, err := d.Download().Lower(&graph.Call{In: []graph.Arg{graph.ArgOf(v)}, Out: call.Out})
 			require.NoError(t, err)
 			got := tensor.Empty(call.Out[0])
 			m.Ptrs, m.Addresses = []unsafe.Pointer{got.Pointer(), nil}, []graph.DeviceAddress{{}, m.Addresses[0]}
@@ -165,7 +165,7 @@ func TestNoKernel(t *testing.T) {
 		op := kernels.Lookup(name)
 		call := &graph.Call{}
 		for _, meta := range in {
-			call.In = append(call.In, graph.Of(&graph.Value{Meta: meta, Type: meta.Type()}))
+			call.In = append(call.In, graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()}))
 		}
 		var err error
 		call.Attrs, err = op.Schema.Decode(nil, nil)

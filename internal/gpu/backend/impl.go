@@ -75,7 +75,7 @@ func denseCall(call *graph.Call, walk graph.Walk) *graph.Call {
 		if arg.Kind == graph.TensorArg {
 			operandMeta, value := arg.Meta(), arg.Value
 			operandMeta = tensor.New(operandMeta.DType, operandMeta.Shape...)
-			dense.In[i] = graph.Of(&graph.Value{Name: value.Name, Meta: operandMeta,
+			dense.In[i] = graph.ArgOf(&graph.Value{Name: value.Name, Meta: operandMeta,
 				Type: operandMeta.Type(), Const: value.Const})
 		}
 	}

@@ -43,7 +43,7 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 		return nil, err
 	}
 	for _, result := range results {
-		if result.Dynamic || result.Alias != graph.Fresh {
+		if result.Dynamic || result.Alias != graph.NoAlias {
 			return nil, errors.New("the result is a view, or its shape depends on data")
 		}
 		created.Out = append(created.Out, result.Meta())
@@ -54,8 +54,8 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 			continue
 		}
 		limit := 5 // random integers are from 0 to limit-1
-		if param := op.Params[min(i, len(op.Params)-1)]; param.Below != nil {
-			limit = max(param.Below(created.Call), 1)
+		if param := op.Params[min(i, len(op.Params)-1)]; param.IndexBound != nil {
+			limit = max(param.IndexBound(created.Call), 1)
 		}
 		created.Operands = append(created.Operands, random(meta, limit, rng))
 	}

@@ -28,7 +28,7 @@ var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
 		Ref:      copies.Ref(inferCastWithStrides),
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dtype": "float32", "strides": []int{1, 2}}),
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: copies.CompileCopy,
 		Expression: func(c *graph.Call) (*expr.Code, error) {
@@ -50,5 +50,5 @@ func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
 	if m, ok := t.Meta(); ok && !m.IsNonOverlappingAndDense() {
 		return nil, errors.New("cast_with_strides: expected strides of a dense value")
 	}
-	return call.One(t), nil
+	return call.NewResult(t), nil
 }

@@ -38,7 +38,7 @@ func (p *Builder) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) [
 		return args
 	}
 	for i := range args {
-		args[i] = graph.Of(out[i])
+		args[i] = graph.ArgOf(out[i])
 	}
 	return args
 }

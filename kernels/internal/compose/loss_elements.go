@@ -13,8 +13,8 @@ import (
 // The ops of this file are the element-wise parts of losses. They are not in the catalogue.
 var (
 	MseElements = lossElements("mse", "mse_cpu", "d = x - y; d * d", rule.Binary,
-		func(*kit.None) map[string]tensor.Scalar { return nil },
-		func(x, y float64, _ *kit.None) float64 { return (x - y) * (x - y) })
+		func(*kit.EmptyAttrs) map[string]tensor.Scalar { return nil },
+		func(x, y float64, _ *kit.EmptyAttrs) float64 { return (x - y) * (x - y) })
 	SmoothL1Elements = lossElements("smooth_l1", "smooth_l1_cpu",
 		"z = abs(x - y); where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)", rule.Binary,
 		func(a *SmoothL1Attrs) map[string]tensor.Scalar {
@@ -40,8 +40,8 @@ var (
 	BinaryCrossEntropyElements = lossElements("binary_cross_entropy", "binary_cross_entropy",
 		"(y - 1) * maximum(log1p(-x), -100) - y * maximum(log(x), -100)",
 		func(out, x, y rule.Operand) rule.Config { return rule.New().Output(out).Input(x).Input(y) },
-		func(*kit.None) map[string]tensor.Scalar { return nil },
-		func(x, y float64, _ *kit.None) float64 {
+		func(*kit.EmptyAttrs) map[string]tensor.Scalar { return nil },
+		func(x, y float64, _ *kit.EmptyAttrs) float64 {
 			return float64((y-1)*max(math.Log1p(-x), -100)) - float64(y*max(math.Log(x), -100))
 		})
 )
@@ -77,7 +77,7 @@ func lossElements[A any](name, torchKernel, text string, config func(out, x, y r
 			Name: name + "_elements", Doc: "Returns the loss of each element.",
 			Params: []graph.Param{kit.Self, {Name: "target"}},
 			Ref: kit.PointwiseRef(loop, func(c *graph.Call) kit.ScalarFunc {
-				return kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1], kit.Attrs[A](c)) }, nil)
+				return kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1], kit.Attrs[A](c)) }, nil)
 			}),
 		},
 		Lowerings: graph.Lowerings{Pointwise: loop},

@@ -49,7 +49,7 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 		for i, a := range out {
 			types[i] = a.Type()
 		}
-		res := c.All(types...)
+		res := c.NewResults(types...)
 		for i, a := range out {
 			if operand, ok := shared[a.Value]; ok {
 				res[i].Alias = operand
@@ -80,7 +80,7 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 			values, err := parts.Add(op, a, in...)
 			out := make([]graph.Arg, len(values))
 			for i, v := range values {
-				out[i] = graph.Of(v)
+				out[i] = graph.ArgOf(v)
 			}
 			return out, err
 		}}
@@ -113,7 +113,7 @@ func (shared sharing) infer(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]grap
 	out := make([]graph.Arg, len(res))
 	for i, r := range res {
 		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: r.Meta()}
-		out[i] = graph.Of(v)
+		out[i] = graph.ArgOf(v)
 		if r.Alias >= 0 {
 			if operand, ok := shared[in[r.Alias].Value]; ok {
 				shared[v] = operand
@@ -166,7 +166,7 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.At
 			results[i] = results[i].CopyTo(r.Meta())
 		}
 		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: results[i].Meta}
-		data[v], out[i] = results[i], graph.Of(v)
+		data[v], out[i] = results[i], graph.ArgOf(v)
 	}
 	return out, nil
 }
@@ -193,7 +193,7 @@ func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
 		return s.Apply(castWithStrides, graph.Attrs{"dtype": x.Type().DType, "strides": m.Strides}, x)
 	}
 	t.DType = x.Type().DType
-	return graph.Of(&graph.Value{Name: castWithStrides.Name, Type: t}) // unknown sizes occur only in inference
+	return graph.ArgOf(&graph.Value{Name: castWithStrides.Name, Type: t}) // unknown sizes occur only in inference
 }
 
 // Check ends the sequence with err, unless err is nil.

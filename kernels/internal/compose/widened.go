@@ -32,7 +32,7 @@ func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteCont
 		return rewrite, err
 	}
 	rewrite.Why = "sums of " + dtype.String() + " are computed in " + widened.String()
-	rewrite.Results, err = p.Result(p.Convert(dtype, graph.Of(out[0])))
+	rewrite.Results, err = p.Result(p.Convert(dtype, graph.ArgOf(out[0])))
 	return rewrite, err
 }
 
@@ -42,7 +42,7 @@ func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, context graph.Rew
 	if context.ComputedFrom != nil {
 		for _, v := range context.ComputedFrom(x.Value) {
 			if v.Node.Op == view.To && v.Type.DType == d && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
-				return graph.Of(v)
+				return graph.ArgOf(v)
 			}
 		}
 	}

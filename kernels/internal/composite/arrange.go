@@ -21,14 +21,14 @@ var (
 	Fliplr = defineOne(graph.Semantics{
 		Name: "fliplr", Doc: "Reverses the second dimension.", Params: selfOnly,
 		Examples: kit.OneExample(kit.ExTransposed, nil),
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 2, "Input must be >= 2-d.")
 		return s.flip(in[0], 1)
 	})
 	Flipud = defineOne(graph.Semantics{
 		Name: "flipud", Doc: "Reverses the first dimension.", Params: selfOnly,
 		Examples: kit.OneExample(kit.ExTransposed, nil),
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 1, "Input must be >= 1-d.")
 		return s.flip(in[0], 0)
 	})
@@ -51,7 +51,7 @@ var (
 	Msort = defineOne(graph.Semantics{
 		Name: "msort", Doc: "Sorts along the first dimension. NaN is greater than all numbers.", Params: selfOnly,
 		Examples: kit.OneExample(kit.ExMatrix, nil),
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		return s.ApplyMany(index.Sort, graph.Attrs{"dim": 0}, in[0])[0]
 	})
 	DiagEmbed = defineOne(graph.Semantics{

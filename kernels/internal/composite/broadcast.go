@@ -19,7 +19,7 @@ type meshgridAttrs struct {
 var (
 	BroadcastTensors = viewEach("broadcast_tensors", "Expands values to the shape to which they broadcast.",
 		[]graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3))},
-		func(s steps, _ *kit.None, in []graph.Arg) []graph.Arg {
+		func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) []graph.Arg {
 			var shape []sym.Int
 			for _, x := range in {
 				joint, err := tensor.BroadcastSizes(shape, s.shape(x))
@@ -41,7 +41,7 @@ var (
 func viewEach[A any](name, doc string, examples []graph.Example,
 	views func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: graph.Semantics{
-		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors}, Many: true, Examples: examples,
+		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors}, VariadicResults: true, Examples: examples,
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
 		return views(steps{s},
 			kit.Attrs[A](s.Call), s.Call.In)

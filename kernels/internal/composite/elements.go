@@ -38,12 +38,12 @@ var (
 	Softsign = defineOne(graph.Semantics{
 		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
 		Examples: unaryExamples,
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		return s.div(in[0], s.add(s.abs(in[0]), integer(1)))
 	})
 	Tanhshrink = defineOne(graph.Semantics{
 		Name: "tanhshrink", Doc: "Returns self - tanh(self).", Params: []graph.Param{kit.Input}, Examples: unaryExamples,
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		return s.sub(in[0], s.Apply(pointwise.Tanh, nil, in[0]))
 	})
 	Softmin = defineOne(graph.Semantics{
@@ -60,9 +60,9 @@ var (
 	Rad2deg    = scaled("rad2deg", "Converts radians to degrees.", 180/math.Pi)
 	FloatPower = defineOne(graph.Semantics{
 		Name: "float_power", Doc: "Raises self to the power `exponent` in float64 or complex128.",
-		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", Number: true}},
+		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.ExBinary},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		d := tensor.Float64
 		for _, x := range in {
 			if x.Type().DType.IsComplex() {
@@ -80,14 +80,14 @@ var (
 	Ldexp = defineOne(graph.Semantics{
 		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
 		Examples: []graph.Example{kit.ExBinary},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		return s.mul(in[0], s.Apply(pointwise.Pow, nil, compose.Number(2), in[1]))
 	})
 	Polar = defineOne(graph.Semantics{
 		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		x, y := in[0].Type().DType, in[1].Type().DType
 		for _, d := range []tensor.DType{x, y} {
 			s.Reject(d != tensor.Float32 && d != tensor.Float64,
@@ -106,7 +106,7 @@ var (
 func scaled(name, doc string, factor float64) *graph.Op {
 	return defineOne(graph.Semantics{
 		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.ExInts, nil), unaryExamples...),
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		s.Reject(in[0].Type().DType.IsComplex(), "%s is not supported for complex tensors.", name)
 		return s.preserveFormat(s.mul(in[0], compose.Number(factor)), in[0])
 	})
@@ -129,7 +129,7 @@ var (
 	Equal = defineOne(graph.Semantics{
 		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		x, y := in[0].Type(), in[1].Type()
 		s.Reject(x.DType != y.DType, "Expected object of data type %s but got data type %s for argument 'other' in "+
 			"call to "+
@@ -142,7 +142,7 @@ var (
 	Isreal = defineOne(graph.Semantics{
 		Name: "isreal", Doc: "Returns whether each element has no imaginary part.", Params: selfOnly,
 		Examples: append(kit.OneExample(kit.ExComplex, nil), unaryExamples...),
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		if !in[0].Type().DType.IsComplex() {
 			return s.Apply(view.OnesLike, graph.Attrs{"dtype": tensor.Bool}, in[0])
 		}
@@ -150,8 +150,8 @@ var (
 	})
 	Isin = defineOne(graph.Semantics{
 		Name: "isin", Doc: "Returns whether each element of `elements` equals an element of `test_elements`.",
-		Params: []graph.Param{{Name: "elements", Number: true, Attr: "element"}, {Name: "test_elements",
-			Number: true, Attr: "test_element"}},
+		Params: []graph.Param{{Name: "elements", AcceptsNumber: true, Attr: "element"}, {Name: "test_elements",
+			AcceptsNumber: true, Attr: "test_element"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow)},
 	}, isin)
 )

@@ -22,7 +22,7 @@ type gradientAttrs struct {
 // Gradient is torch.gradient with numbers as spacing.
 var Gradient = define(graph.Semantics{
 	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension.",
-	Params: selfOnly, Many: true,
+	Params: selfOnly, VariadicResults: true,
 	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"dim": []int{1},
 		"edge_order": 2, "spacing": 0.5}, kit.ExMatrix), kit.Example(graph.Attrs{"spacing": []any{2, 0.5}}, kit.ExMatrix)},
 }, gradient)
@@ -82,7 +82,7 @@ var MaskedScatter = defineOne(graph.Semantics{
 		"`source`, in row-major order.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "source"}},
 	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 2, 3), kit.F32(6))},
-}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	x, source := in[0], in[2]
 	s.Reject(x.Type().DType != source.Type().DType, "masked_scatter: expected self and source to have same dtypes but "+
 		"got%s and %s", kit.CppName(x.Type().DType), kit.CppName(source.Type().DType))

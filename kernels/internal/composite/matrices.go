@@ -167,7 +167,7 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 
 // multiDot multiplies matrices in the order that takes the fewest multiplications of elements. A vector is a row if it
 // is the first operand, and a column if it is the last.
-func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+func multiDot(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	const name = "multi_dot"
 	n := len(in)
 	s.Reject(n < 2, "%s(): expected at least 2 tensors but got %d", name, n)

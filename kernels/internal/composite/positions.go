@@ -27,7 +27,7 @@ var (
 	Put = defineOne(graph.Semantics{
 		Name: "put", Doc: "Copies self, then replaces its elements at the row-major positions `index` by `source`, or " +
 			"adds `source` to them. If a position occurs several times, the last of its elements remains, or all are added.",
-		Params: []graph.Param{kit.Self, {Name: "index", Below: func(c *graph.Call) int { return c.Meta(0).Numel() }},
+		Params: []graph.Param{kit.Self, {Name: "index", IndexBound: func(c *graph.Call) int { return c.Meta(0).Numel() }},
 			{Name: "source"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.I64(2), kit.F32(2)),
 			kit.Example(graph.Attrs{"accumulate": true}, kit.ExMatrix, kit.I64(2, 1), kit.F32(1, 2))},
@@ -35,7 +35,7 @@ var (
 	IndexReduce = defineOne(graph.Semantics{
 		Name: "index_reduce", Doc: "Copies self and reduces the slices of `source` into its slices along `dim`, at the " +
 			"positions in a one-dimensional `index`.",
-		Params: []graph.Param{kit.Self, {Name: "index", Below: func(c *graph.Call) int {
+		Params: []graph.Param{kit.Self, {Name: "index", IndexBound: func(c *graph.Call) int {
 			return kit.SizeOf(c.Meta(0), kit.Attrs[indexReduceAttrs](c).Dim)
 		}}, {Name: "source"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"dim": 1, "reduce": "mean"}, kit.F32(3, 4, 2), kit.I64(2),

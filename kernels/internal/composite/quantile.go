@@ -28,7 +28,7 @@ var (
 
 func quantileOp(name, doc string, ignoreNaN bool) *graph.Op {
 	return defineOne(graph.Semantics{
-		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", Number: true}},
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4), kit.F32()), // tests draw a q in range for these sizes
 			kit.Example(graph.Attrs{"dim": 1, "interpolation": "midpoint"}, kit.F32(3, 5), kit.F32())},
 	}, func(s steps, a *quantileAttrs, in []graph.Arg) graph.Arg { return s.quantile(name, a, in, ignoreNaN) })

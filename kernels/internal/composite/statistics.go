@@ -216,7 +216,7 @@ func (s steps) weights(n sym.Int, fweights, aweights graph.Arg) graph.Arg {
 	return s.mul(fweights, aweights)
 }
 
-func corrcoef(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+func corrcoef(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(rank > 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d "+
 		"dimensions", rank)

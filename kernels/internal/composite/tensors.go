@@ -34,7 +34,7 @@ var (
 	Inner = defineOne(graph.Semantics{
 		Name: "inner", Doc: "Returns the inner products of the last dimensions of self and `other`.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(4, 3))},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		x, y := s.shape(in[0]), s.shape(in[1])
 		if len(x) == 0 || len(y) == 0 {
 			return s.mul(in[0], in[1])
@@ -48,7 +48,7 @@ var (
 		Name: "vdot", Doc: "Returns the inner product of the vectors self and `other`; " +
 			"self is conjugated.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3), kit.F32(3))},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		x := in[0]
 		if x.Type().DType.IsComplex() {
 			x = s.Apply(pointwise.ConjPhysical, nil, x)
@@ -58,7 +58,7 @@ var (
 	Kron = defineOne(graph.Semantics{
 		Name: "kron", Doc: "Returns the Kronecker product.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow)},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		x, y := s.shape(in[0]), s.shape(in[1])
 		rank := max(len(x), len(y))
 		x, y = padOnes(x, rank), padOnes(y, rank)
@@ -147,7 +147,7 @@ func addbmm(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
 
 // bilinear multiplies the outer products of input1 [..., n1] and input2 [..., n2], as a matrix [batch, n1*n2], by the
 // transpose of weight [out, n1*n2].
-func bilinear(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+func bilinear(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	const name = "bilinear(): "
 	x, y, weight := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
 	n := len(x)
@@ -242,7 +242,7 @@ var (
 			"are rows.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3), kit.F32())},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		d := s.commonDType(in...)
 		total := sym.Of(0)
 		rows := make([]graph.Arg, len(in))
@@ -265,7 +265,7 @@ var (
 		Name: "cartesian_prod", Doc: "Returns all combinations of elements of vectors, one per row.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2), kit.F32(3))},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		for _, x := range in {
 			s.Reject(len(s.shape(x)) != 1, "Expect a 1D vector, but got shape %s", tensor.Sizes(s.shape(x)))
 		}
@@ -290,7 +290,7 @@ var (
 		Name: "column_stack", Doc: "Concatenates tensors along the second dimension; vectors are columns.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(2))},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		columns := slices.Clone(in)
 		for i, x := range in {
 			if x.Type().Rank() <= 1 {
@@ -303,7 +303,7 @@ var (
 		Name: "dstack", Doc: "Concatenates tensors along the third dimension; matrices get a third dimension of size 1.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(2, 1, 2))},
-	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		planes := slices.Clone(in)
 		for i, x := range in {
 			planes[i] = s.Apply(view.Atleast3d, nil, x)

@@ -47,7 +47,7 @@ var (
 		Semantics: graph.Semantics{
 			Name: "if", Doc: "Runs `then_branch` if `condition` holds, else `else_branch`. The results are the outputs of " +
 				"that graph.",
-			Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf,
+			Params: []graph.Param{{Name: "condition", AcceptsNumber: true}, optValues}, VariadicResults: true, Infer: inferIf,
 			Ref: byReference(runIf),
 		},
 		Lowerings: graph.Lowerings{RunDynamic: runIf},
@@ -59,9 +59,9 @@ var (
 			Doc: "Runs `body` at most `max_trip_count` times, as long as `condition` holds. The results are the carried " +
 				"values after the last iteration, and the collected values of all iterations, stacked along a new first " +
 				"dimension.",
-			Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true},
-				{Name: "condition", Optional: true, Number: true}, optValues},
-			Many: true, Infer: inferLoop, Ref: byReference(runLoop),
+			Params: []graph.Param{{Name: "max_trip_count", Optional: true, AcceptsNumber: true},
+				{Name: "condition", Optional: true, AcceptsNumber: true}, optValues},
+			VariadicResults: true, Infer: inferLoop, Ref: byReference(runLoop),
 		},
 		Lowerings: graph.Lowerings{Repeats: unrolledLoop, RunDynamic: runLoop},
 	})
@@ -71,7 +71,7 @@ var (
 			Name: "scan",
 			Doc: "Runs `body` once for each index of the scanned operands. " +
 				"The results are the states after the last iteration, and the collected values, stacked along a new dimension.",
-			Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Ref: byReference(runScan),
+			Params: []graph.Param{optValues}, VariadicResults: true, Infer: inferScan, Ref: byReference(runScan),
 		},
 		Lowerings: graph.Lowerings{RunDynamic: runScan},
 	})
@@ -88,7 +88,7 @@ var Raise = kit.Define[raiseAttrs](graph.Op{
 		Name: "raise",
 		Doc: "Fails with `message` when it runs. Its results are never computed. They stand in for the results of " +
 			"nodes that cannot run, so that the graph stays valid.",
-		Many: true, Infer: inferRaise,
+		VariadicResults: true, Infer: inferRaise,
 		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
 		},
@@ -109,7 +109,7 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 	if results < 1 || results > maxResults {
 		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, results)
 	}
-	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, results), nil
+	return slices.Repeat([]graph.Result{{Alias: graph.NoAlias, Dynamic: true}}, results), nil
 }
 
 // byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
@@ -175,7 +175,7 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", ins, outs, attrs.Carried)
 	case max(len(c.In)-2, 0) != ins-2:
 		return nil, fmt.Errorf("the body takes %d values, got %d", ins-2, max(len(c.In)-2, 0))
-	case c.Has(0) && !kit.HaveOneElement(c, 0) || c.Has(1) && !kit.HaveOneElement(c, 1):
+	case c.HasOperand(0) && !kit.HaveOneElement(c, 0) || c.HasOperand(1) && !kit.HaveOneElement(c, 1):
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
 	return unknownResults(attrs.Body.Outputs[1:]), nil
@@ -204,11 +204,11 @@ func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[loopAttrs](c)
 	trips, conditionHolds := int64(math.MaxInt64), true
-	if c.Has(0) {
+	if c.HasOperand(0) {
 		trips = in[0].At(make([]int, in[0].Rank())...).Int()
 	}
 	var err error
-	if c.Has(1) {
+	if c.HasOperand(1) {
 		if conditionHolds, err = conditionValue(in[1]); err != nil {
 			return nil, err
 		}

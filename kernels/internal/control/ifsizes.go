@@ -21,7 +21,7 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 		Name: "if_sizes",
 		Doc: "Runs `then_branch` or `else_branch`. The results are the outputs of that graph. The choice depends only " +
 			"on sizes. When the sizes are known, the nodes of the chosen branch replace the node.",
-		Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
+		Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, VariadicResults: true,
 		Infer: inferIfSizes,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			body, _ := chooseBranch(c)

@@ -25,7 +25,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 		Kind: graph.RequiresLayout,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := bytesResult(c)
-			return c.One(t), err
+			return c.NewResult(t), err
 		},
 		Ref: bytesRef,
 		Examples: []graph.Example{
@@ -35,7 +35,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 				tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
 		},
 	},
-	Facts: graph.Facts{Parallel: kit.BatchLoop(4, 0), ImageRole: graph.ImageOp, WritesAnyOrder: true,
+	Facts: graph.Facts{Parallel: kit.BatchLoop(4, 0), ImageRole: graph.ImageOp, WritesAnyDenseLayout: true,
 		Flops: byteConv.flops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
@@ -91,7 +91,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	m := kit.KnownMeta(result)
 	out, zero := tensor.Zeros(m.DType, m.Shape...), 0.0
-	if call.Has(bytesResultZero) {
+	if call.HasOperand(bytesResultZero) {
 		zero = in[bytesResultZero].At().Float()
 	}
 	kit.EachIndex(m.Shape, func(index []int) {
@@ -163,7 +163,7 @@ func (s *convShape) bytesSum(m *graph.Mem, input, weight unsafe.Pointer, signMas
 	oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {
-			m.Count(2 + s.inPerGroup)
+			m.CheckContextAfter(2 + s.inPerGroup)
 			ih, iw := s.h.Position(oh, kh), s.w.Position(ow, kw)
 			if !s.h.Contains(ih) || !s.w.Contains(iw) {
 				continue

@@ -40,16 +40,16 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		return result, kit.NotImplemented(name, input.DType)
 	}
 	dtype := tensor.Int32
-	if call.Has(bytesScale) != call.Has(bytesResultZero) {
+	if call.HasOperand(bytesScale) != call.HasOperand(bytesResultZero) {
 		return result, fmt.Errorf("%s: expected scale and zero_point together", name)
 	}
-	if call.Has(bytesResultZero) {
+	if call.HasOperand(bytesResultZero) {
 		if dtype = call.Type(bytesResultZero).DType; dtype != tensor.Uint8 && dtype != tensor.Int8 {
 			return result, kit.NotImplemented(name, dtype)
 		}
 	}
 	for i, want := range []tensor.DType{input.DType, tensor.Int8, tensor.Int32, tensor.Float32, input.DType} {
-		if got := call.Type(i).DType; got != want && (i != bytesScale || call.Has(i)) {
+		if got := call.Type(i).DType; got != want && (i != bytesScale || call.HasOperand(i)) {
 			return result, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
 		}
 	}
@@ -65,7 +65,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		if i < bytesInputZero {
 			wantedShape = append(wantedShape, weight.Shape[0])
 		}
-		if t := call.Type(i); call.Has(i) && !tensor.SameSizes(t.Shape, wantedShape) {
+		if t := call.Type(i); call.HasOperand(i) && !tensor.SameSizes(t.Shape, wantedShape) {
 			return result, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i,
 				tensor.Sizes(wantedShape), tensor.Sizes(t.Shape))
 		}

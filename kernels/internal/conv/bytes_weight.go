@@ -42,13 +42,13 @@ func (w *byteWeight) offsets() []int {
 // fill packs the weight at address src, which has the given strides in elements. It panics as [graph.Mem.CheckContext]
 // does if the context ends.
 func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides ncdhw) {
-	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
+	kit.ForEachBlock(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	from := *w.conv
 	from.weightStride = strides
 	terms, offsets := from.channelsLastTerms(), w.offsets()
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.conv.outChannels)
 	w.channels(func(o, channelOffset int) {
-		m.Count(len(terms))
+		m.CheckContextAfter(len(terms))
 		row, sum := kit.AddressOf[int8](src, o*strides.n), int32(0)
 		for i, offset := range offsets {
 			weight := *(*int8)(kit.AddressOf[int8](row, terms[i]))

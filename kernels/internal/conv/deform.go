@@ -42,7 +42,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := kit.Attrs[deformConvAttrs](c).result(c)
-			return c.One(t), err
+			return c.NewResult(t), err
 		},
 		Ref: deformRef,
 		Examples: []graph.Example{
@@ -97,7 +97,7 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 		return expected("input_c.ndimension() == 4")
 	case offset.Rank() != 4:
 		return expected("offset_c.ndimension() == 4")
-	case call.Has(deformMask) && mask.Rank() != 4:
+	case call.HasOperand(deformMask) && mask.Rank() != 4:
 		return expected("!use_mask || mask_c.ndimension() == 4")
 	case weight.Rank() != 4:
 		return expected("weight_c.ndimension() == 4")
@@ -124,7 +124,7 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 		return expected("weight_c.size(0) % n_weight_grps == 0")
 	case offset.Shape[1].Ne(offsets).Holds():
 		return input, fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", offset.Shape[1], offsets)
-	case call.Has(deformMask) && mask.Shape[1].Ne(taps).Holds():
+	case call.HasOperand(deformMask) && mask.Shape[1].Ne(taps).Holds():
 		return input, fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", mask.Shape[1], taps)
 	case !kit.SizeIs(input.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
 		return expected("input_c.size(1) % n_offset_grps == 0")
@@ -138,7 +138,7 @@ func (a *deformConvAttrs) checkSizes(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
 	oh, ow := a.size(input, weight)
 	for i, name := range []string{2: "offset", deformMask: "mask"} {
-		if s := call.Type(i).Shape; name != "" && call.Has(i) {
+		if s := call.Type(i).Shape; name != "" && call.HasOperand(i) {
 			if s[0].Ne(input.Shape[0]).Holds() {
 				return input, errors.New("invalid batch size of " + name)
 			}
@@ -168,7 +168,7 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 		return dtype, kit.NotImplementedBy("deformable_im2col", dtype)
 	}
 	for i := 2; i <= deformMask; i++ {
-		if o := call.Type(i).DType; call.Has(i) && o != dtype {
+		if o := call.Type(i).DType; call.HasOperand(i) && o != dtype {
 			return dtype, fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), o.TorchName())
 		}
 	}
@@ -177,7 +177,7 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 		return dtype, errors.New("mat1 and mat2 must have the same dtype")
 	case dtype == tensor.Float16:
 		return dtype, kit.NotImplementedBy("addmm_impl_cpu_", dtype)
-	case !call.Has(deformBias):
+	case !call.HasOperand(deformBias):
 		return dtype, nil
 	}
 	b := call.Type(deformBias)
@@ -216,16 +216,16 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 		dtype, sample = tensor.Float64, sampleColumns[float64]
 	}
 	builder := copies.NewKernelBuilder(call)
-	in, weight := builder.Dense(builder.In(0), dtype), builder.Dense(builder.In(1), dtype)
-	offset, mask := builder.Dense(builder.In(2), dtype), builder.Dense(builder.In(deformMask), dtype)
-	bias := builder.In(deformBias)
+	in, weight := builder.ToRowMajor(builder.Operand(0), dtype), builder.ToRowMajor(builder.Operand(1), dtype)
+	offset, mask := builder.ToRowMajor(builder.Operand(2), dtype), builder.ToRowMajor(builder.Operand(deformMask), dtype)
+	bias := builder.Operand(deformBias)
 	if bias.IsGiven() {
-		bias = builder.Dense(bias, bias.Meta.DType)
+		bias = builder.ToRowMajor(bias, bias.Meta.DType)
 	}
 	addsBiasLater := bias.IsGiven() && bias.Meta.DType != dtype
 	var out kit.Buffer
 	if addsBiasLater {
-		out = builder.Temp(dtype, call.Out[0].Shape...)
+		out = builder.NewScratch(dtype, call.Out[0].Shape...)
 	} else {
 		out = builder.Result(0, dtype)
 	}
@@ -234,7 +234,7 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
 	images := min(conv.images, max(1, maxProductBytes/max(1, columnBytes))) // images that are computed at a time
-	cols := builder.Temp(dtype, images, conv.inChannels*conv.taps(), conv.points)
+	cols := builder.NewScratch(dtype, images, conv.inChannels*conv.taps(), conv.points)
 	buffers := []kit.Buffer{out, cols, weight}
 	productAddsBias := bias.IsGiven() && !addsBiasLater
 	if productAddsBias {

@@ -233,7 +233,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	conv := t.conv
 	strips := kit.DivUp(conv.h.Results, t.rows)
 	return graph.Phase{Chunks: conv.n * strips, Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.run.Of(mem)
+		worker := t.run.Get(mem)
 		args := &worker.args
 		image, first := chunk/strips, chunk%strips*t.rows
 		rows := min(t.rows, conv.h.Results-first)

@@ -125,7 +125,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	order.Cut(t.work(strips), windowGrain)
 	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
-		worker := t.run.Of(m)
+		worker := t.run.Get(m)
 		args := &worker.args
 		args.Ptr[depthwise.In], args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		args.Ptr[depthwise.Bias] = conv.denseBias(m, t.elemBytes)

@@ -207,7 +207,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 		conv.w.Taps), machine.DirectMACGrain)
 	return &graph.Kernel{WorkerScratch: t.workerBytes, Phases: []graph.Phase{{Chunks: division.Chunks,
 		Run: func(mem *graph.Mem, chunk int) error {
-			worker := t.tapRuns.Of(mem)
+			worker := t.tapRuns.Get(mem)
 			worker.reserve(len(t.tapOffsets))
 			first, end := division.ChunkRange(chunk)
 			for unit := first; unit < end; unit++ {

@@ -74,7 +74,7 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{WorkerScratch: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(units, channelsPerChunk),
 			Run: func(mem *graph.Mem, chunk int) error {
-				worker := t.run.Of(mem)
+				worker := t.run.Get(mem)
 				clear(mem.WorkerScratch[:t.channelBytes()])
 				copied := -1 // number of the input channel in worker memory, over all images
 				for unit := chunk * channelsPerChunk; unit < min(units, (chunk+1)*channelsPerChunk); unit++ {

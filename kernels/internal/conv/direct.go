@@ -141,7 +141,7 @@ func (t *directConv) compile() error {
 // result is quantized, of scales and zero points.
 func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
-		worker := t.run.Of(m)
+		worker := t.run.Get(m)
 		args := &worker.args
 		bind(args, m)
 		args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = m.Ptrs[0], args.Ptr[tile.Vec]

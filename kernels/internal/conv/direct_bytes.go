@@ -325,7 +325,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 				from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 			}
 			to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
-			t.widen.Run(t.state.Of(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
+			t.widen.Run(t.state.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
 		}
 		return nil
 	}}

@@ -92,7 +92,7 @@ func (op convolution) infer(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.One(t), nil
+	return c.NewResult(t), nil
 }
 
 // result checks a call and returns the type of its result.
@@ -208,7 +208,7 @@ func (params convParams) check(c *graph.Call, input, weight tensor.Type) error {
 		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
 			"channels instead", params.groups, tensor.Sizes(weight.Shape), tensor.Sizes(input.Shape), channels, input.Shape[1])
 	}
-	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(weight.Shape[0]).Holds()) {
+	if b := c.Type(2); c.HasOperand(2) && (b.Rank() != 1 || b.Shape[0].Ne(weight.Shape[0]).Holds()) {
 		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of "+
 			"size %s instead", tensor.Sizes(weight.Shape), weight.Shape[0], tensor.Sizes(b.Shape))
 	}
@@ -254,7 +254,7 @@ func (params convParams) windowExtent(weight tensor.Type, d int) sym.Int {
 
 // checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all other checks.
 func (op convolution) checkBias(c *graph.Call, input tensor.Type) error {
-	if bias := c.Type(2); c.Has(2) && op.dims == 2 && bias.DType != input.DType {
+	if bias := c.Type(2); c.HasOperand(2) && op.dims == 2 && bias.DType != input.DType {
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(input.DType),
 			kit.CppName(bias.DType))
 	}
@@ -289,7 +289,7 @@ func (params convParams) isDilated() bool {
 // message is the message of the kernel that PyTorch would choose.
 func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type) error {
 	dtype, sameWeight := input.DType, input.DType == weight.DType
-	sameBias := !call.Has(2) || call.Type(2).DType == dtype
+	sameBias := !call.HasOperand(2) || call.Type(2).DType == dtype
 	switch {
 	case !sameWeight && dtype.IsComplex():
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same", legacyName(dtype),

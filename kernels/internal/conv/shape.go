@@ -258,7 +258,7 @@ func (op convolution) shape(call *graph.Call) *convShape {
 	conv.n, conv.inChannels, conv.outChannels, conv.inPerGroup = inputSize.n, inputSize.c, weightSize.n, weightSize.c
 	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], params.stride,
 		kit.KnownSizes(params.padding), params.dilation))
-	if call.Has(2) {
+	if call.HasOperand(2) {
 		conv.hasBias, conv.biasStride = true, call.Meta(2).Strides[0]
 	}
 	return conv

@@ -51,7 +51,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				t, err := op.result(c)
-				return c.One(t), err
+				return c.NewResult(t), err
 			},
 			Ref: op.ref,
 			Examples: []graph.Example{
@@ -153,7 +153,7 @@ func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym
 			"%v channels instead", tensor.Sizes(weight.Shape), tensor.Sizes(shape), weight.Shape[0], shape[1])
 	}
 	channels := weight.Shape[1].Mul(sym.Of(params.groups))
-	if b := call.Type(2); call.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
+	if b := call.Type(2); call.HasOperand(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
 		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v "+
 			"elements, but got bias of size %s instead", tensor.Sizes(weight.Shape), channels, tensor.Sizes(b.Shape))
 	}
@@ -208,7 +208,7 @@ func (op transposedConv) formatAttr(name string, list []int, forHeight int) stri
 func (op transposedConv) checkDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
 	for i := 1; i < 3; i++ {
-		if got := call.Type(i).DType; call.Has(i) && got != dtype {
+		if got := call.Type(i).DType; call.HasOperand(i) && got != dtype {
 			return fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), got.TorchName())
 		}
 	}
@@ -232,7 +232,7 @@ func (op transposedConv) windows(c *graph.Call) *transposedWindows {
 	input, weight, out := c.Meta(0), c.Meta(1), c.Out[0]
 	windows := &transposedWindows{n: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
 		groups:  params.groups,
-		hasBias: c.Has(2)}
+		hasBias: c.HasOperand(2)}
 	if input.Rank() == op.dims+2 {
 		windows.n = input.Shape[0]
 	}
@@ -284,7 +284,7 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
 	images := min(conv.n, max(1, maxProductBytes/windowBytes))
-	products := builder.Temp(dtype, images*conv.groups*rows*inputPixels)
+	products := builder.NewScratch(dtype, images*conv.groups*rows*inputPixels)
 	adder, err := newWindowAdder(conv, dtype)
 	if err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func (t *tapTarget) count() int { return t.end - t.first }
 // products is the address of the products, tap by tap: one product for each input element and tap. phases is worker
 // memory for the phases.
 func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Pointer, bias float64) {
-	worker := a.run.Of(mem)
+	worker := a.run.Get(mem)
 	worker.state.Context = mem.Context
 	if a.inPlace() {
 		phases = out
@@ -156,7 +156,7 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 		address := unsafe.Add(phase, row*phaseRow+(w.first+w.shift)*a.elemBytes)
 		from := unsafe.Add(products, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
 		worker.ptrs = [3]unsafe.Pointer{address, address, from} // the sum, and its two operands
-		mem.Count(w.count() * h.count())
+		mem.CheckContextAfter(w.count() * h.count())
 		a.add.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())
 	}
 }
@@ -166,7 +166,7 @@ func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Poin
 	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phases[2]
 	fullColumns := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
-		m.Count(a.w.Size)
+		m.CheckContextAfter(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
 		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
 		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
@@ -198,7 +198,7 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 		shift := shape.w.Position(0, kw)
 		first, end := shape.w.ResultsOf(kw)
 		for row := range shape.rowsOut() {
-			m.Count(shape.w.Results + 8)
+			m.CheckContextAfter(shape.w.Results + 8)
 			products := windowProducts[:shape.w.Results]
 			windowProducts = windowProducts[shape.w.Results:]
 			d, h := shape.d.Position(row/shape.h.Results, kd), shape.h.Position(row%shape.h.Results, kh)
@@ -236,7 +236,7 @@ func fill[T any](m *graph.Mem, list []T, value T) {
 		for i := range block {
 			block[i] = value
 		}
-		m.Count(len(block))
+		m.CheckContextAfter(len(block))
 	}
 }
 

@@ -73,7 +73,7 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 		return nil
 	}
 	for i := range call.In {
-		if call.Has(i) && call.Meta(i).DType != tensor.Float32 {
+		if call.HasOperand(i) && call.Meta(i).DType != tensor.Float32 {
 			return nil
 		}
 	}

@@ -28,7 +28,7 @@ func (r *winogradRun) packPhase() graph.Phase {
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Of(m)
+		args := r.args.Get(m)
 		defer args.release()
 		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
@@ -107,7 +107,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.parts(section)
 	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.n
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Of(m)
+		args := r.args.Get(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
@@ -122,7 +122,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 // the products back.
 func (r *winogradRun) chunkPhase() graph.Phase {
 	return graph.Phase{Chunks: r.sections.n, Run: func(mem *graph.Mem, chunk int) error {
-		args := r.args.Of(mem)
+		args := r.args.Get(mem)
 		defer args.release()
 		section := r.sections.at(chunk)
 		if err := r.eachRun(section, func(t tileRun) error {
@@ -191,7 +191,7 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Of(m)
+		args := r.args.Get(m)
 		defer args.release()
 		call := &args.product
 		call.Ptr[tile.In], call.Ptr[tile.Vec], call.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
@@ -234,7 +234,7 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Of(m)
+		args := r.args.Get(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
 		first, end := division.ChunkRange(chunk)

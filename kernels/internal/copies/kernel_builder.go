@@ -31,17 +31,17 @@ type KernelBuilder struct {
 // NewKernelBuilder starts the kernel of a call.
 func NewKernelBuilder(c *graph.Call) *KernelBuilder { return &KernelBuilder{Call: c} }
 
-// In returns operand i in its own layout, or the zero Buffer if it was omitted. Offsets of views of the buffer are
+// Operand returns operand i in its own layout, or the zero Buffer if it was omitted. Offsets of views of the buffer are
 // relative to the operand's first element.
-func (builder *KernelBuilder) In(i int) kit.Buffer {
+func (builder *KernelBuilder) Operand(i int) kit.Buffer {
 	b := kit.InBuffer(builder.Call, i)
 	b.Meta.Offset = 0
 	b.Data = builder.Call.Const(i)
 	return b
 }
 
-// Temp returns scratch memory for a row-major value.
-func (builder *KernelBuilder) Temp(d tensor.DType, shape ...int) kit.Buffer {
+// NewScratch returns scratch memory for a row-major value.
+func (builder *KernelBuilder) NewScratch(d tensor.DType, shape ...int) kit.Buffer {
 	return builder.scratch(tensor.New(d, shape...))
 }
 
@@ -52,15 +52,16 @@ func (builder *KernelBuilder) scratch(m tensor.Meta) kit.Buffer {
 	return b
 }
 
-// Dense returns the elements of a buffer in dtype d and in row-major order: the buffer itself if possible, else a copy.
-func (builder *KernelBuilder) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
+// ToRowMajor returns the elements of a buffer in dtype d and in row-major order: the buffer itself if possible, else a
+// copy.
+func (builder *KernelBuilder) ToRowMajor(s kit.Buffer, d tensor.DType) kit.Buffer {
 	if !s.IsGiven() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
 		return s
 	}
 	if s.Data != nil {
 		return kit.DataBuffer(s.Data.CopyTo(tensor.New(d, s.Meta.Shape...)))
 	}
-	t := builder.Temp(d, s.Meta.Shape...)
+	t := builder.NewScratch(d, s.Meta.Shape...)
 	builder.AddCopies(Job{Dst: t, Src: s})
 	return t
 }
@@ -70,11 +71,11 @@ func (builder *KernelBuilder) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 func (builder *KernelBuilder) Operands(d tensor.DType) []kit.Buffer {
 	var out []kit.Buffer
 	for i := range builder.Call.In {
-		s := builder.In(i)
+		s := builder.Operand(i)
 		if s.Meta.DType.IsFloat() || s.Meta.DType.IsComplex() {
-			s = builder.Dense(s, d.OpMath())
+			s = builder.ToRowMajor(s, d.OpMath())
 		} else {
-			s = builder.Dense(s, s.Meta.DType)
+			s = builder.ToRowMajor(s, s.Meta.DType)
 		}
 		out = append(out, s)
 	}
@@ -96,7 +97,7 @@ func (builder *KernelBuilder) Result(i int, d tensor.DType) kit.Buffer {
 		m.Offset = 0
 		return kit.PtrBuffer(i, m)
 	}
-	t := builder.Temp(d, m.Shape...)
+	t := builder.NewScratch(d, m.Shape...)
 	builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(builder.Call, i), Src: t})
 	return t
 }

@@ -64,9 +64,9 @@ func (r *rooms) operands(t testing.TB, c *call, n *graph.Node) []*tensor.Tensor 
 		}
 		in[i] = r.outOf(t, i, m, d.one(2))
 		below, sizes := -1, false
-		if i < len(c.op.Params) && c.op.Params[i].Below != nil {
+		if i < len(c.op.Params) && c.op.Params[i].IndexBound != nil {
 			if sizes = n.Out[0].Dynamic; !sizes {
-				below = c.op.Params[i].Below(n.Call())
+				below = c.op.Params[i].IndexBound(n.Call())
 			}
 		}
 		mixed := kerneltest.MixedValues(d.rng)

@@ -155,7 +155,7 @@ func (d *drawn) laid(t tensor.DType, shape []int) tensor.Meta {
 func (d *drawn) plainNumbers(op *graph.Op, in []tensor.Meta) []any {
 	numbers := make([]any, len(in))
 	for i := range in {
-		if i >= len(op.Params) || !op.Params[i].Number || op.Params[i].Variadic || !d.one(4) {
+		if i >= len(op.Params) || !op.Params[i].AcceptsNumber || op.Params[i].Variadic || !d.one(4) {
 			continue
 		}
 		d.theme = d.power()

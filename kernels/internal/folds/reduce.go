@@ -45,7 +45,7 @@ type Computation struct {
 // Define defines an op of one operand by its spec.
 func Define(attrs *graph.Schema, op graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op {
 	op.Params = []graph.Param{kit.Self}
-	op.WritesAnyOrder = true
+	op.WritesAnyDenseLayout = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		s, err := spec(c)
 		if err != nil {
@@ -164,14 +164,14 @@ func (s *Spec) infer(call *graph.Call) []graph.Result {
 	out := call.Type(0).Reduced(s.Mask, s.Keepdim)
 	out.DType = s.Outs[0]
 	if len(s.Outs) == 1 {
-		return call.One(out)
+		return call.NewResult(out)
 	}
 	var onStack [2]tensor.Type // avoids an allocation
 	types := onStack[:0]
 	for _, d := range s.Outs {
 		types = append(types, out.WithDType(d))
 	}
-	return call.All(types...)
+	return call.NewResults(types...)
 }
 
 // Reference computes the results from self, index by index.

@@ -39,7 +39,7 @@ var (
 			Params: []graph.Param{kit.Input},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				_, t, err := newDft(c)
-				return c.One(t), err
+				return c.NewResult(t), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				s, t, err := newDft(c)
@@ -51,7 +51,7 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
 				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true,
+		Facts: graph.Facts{WritesAnyDenseLayout: true,
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[dftAttrs](c).Dim, -1} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -78,7 +78,7 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				_, t, err := specOf(c)
-				return c.One(t), err
+				return c.NewResult(t), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				s, t, err := specOf(c)
@@ -91,7 +91,7 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[fftAttrs](c).Dim} }),
-			WritesAnyOrder: true},
+			WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, _, err := specOf(c)

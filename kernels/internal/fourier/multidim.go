@@ -205,7 +205,7 @@ func fftShiftOp(name, doc string, extra int) *graph.Op {
 			}
 		}
 		if !known && len(dims) > 0 { // sizes are unknown only in inference
-			return []graph.Arg{graph.Of(&graph.Value{Name: name, Type: rule.PreserveType(self)})}
+			return []graph.Arg{graph.ArgOf(&graph.Value{Name: name, Type: rule.PreserveType(self)})}
 		}
 		return []graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Call.In[0])}
 	})

@@ -152,12 +152,12 @@ const complexBytes = 16
 func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
 	put func(line unsafe.Pointer, x []complex128, first, step int)) {
 	m, out := c.Meta(0), c.Out[0]
-	in, inStep, outStep := m, kit.StepAt(m, spec.dim), kit.StepAt(out, spec.dim)
+	in, inStep, outStep := m, kit.ByteStride(m, spec.dim), kit.ByteStride(out, spec.dim)
 	imagIn, imagOut := 0, 0 // distances in bytes from the real part to the imaginary part of a pair
 	shape, dst := m.Shape, out
 	if spec.complexPairs {
 		last := m.Rank() - 1
-		imagIn, imagOut = kit.StepAt(m, last), kit.StepAt(out, last)
+		imagIn, imagOut = kit.ByteStride(m, last), kit.ByteStride(out, last)
 		withoutLast := func(m tensor.Meta) tensor.Meta {
 			m.Shape, m.Strides = m.Shape[:last], m.Strides[:last]
 			return m

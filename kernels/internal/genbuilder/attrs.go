@@ -23,9 +23,9 @@ func operandType(p graph.Param) string {
 	switch {
 	case p.Variadic:
 		return "[]*graph.Value"
-	case p.Number && p.Optional:
+	case p.AcceptsNumber && p.Optional:
 		return "Optional"
-	case p.Number:
+	case p.AcceptsNumber:
 		return "Operand"
 	}
 	return "*graph.Value"
@@ -144,7 +144,7 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 			fmt.Fprintf(out, "\t// %s takes the place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
 		}
 	}
-	if o := f.op.Schema.Others; o != nil {
+	if o := f.op.Schema.Additional; o != nil {
 		writeWrapped(out, "\t", "", "Numbers are attributes of any name: "+o.Doc+".")
 		out.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}

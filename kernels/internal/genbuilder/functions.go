@@ -167,7 +167,7 @@ func describe(op *graph.Op, overload string) *function {
 			f.name += camel(p.Overload)
 		}
 		f.takesGraph = f.takesGraph && p.Optional
-		nilable := p.Optional && !p.Number && !p.Variadic
+		nilable := p.Optional && !p.AcceptsNumber && !p.Variadic
 		f.params = append(f.params, param{name: unique(p.Name), typ: operandType(p), nilable: nilable})
 	}
 	for _, a := range op.Schema.Fields {
@@ -194,7 +194,7 @@ func describe(op *graph.Op, overload string) *function {
 }
 
 // hasStruct reports whether the op has optional attributes, and therefore an Attrs struct.
-func (f *function) hasStruct() bool { return len(f.optional) > 0 || f.op.Schema.Others != nil }
+func (f *function) hasStruct() bool { return len(f.optional) > 0 || f.op.Schema.Additional != nil }
 
 // structName returns the name of the struct of optional attributes.
 func (f *function) structName() string { return camel(f.op.Name) + "Attrs" }
@@ -232,7 +232,7 @@ func formatted(text []byte) ([]byte, error) {
 // returnsSlice reports whether the function returns a slice, because the number of results depends on the call. The
 // function of an overload returns one result, unless the op is a view.
 func (f *function) returnsSlice() bool {
-	return f.op.Many && (f.overload == "" || f.op.Kind == graph.View)
+	return f.op.VariadicResults && (f.overload == "" || f.op.Kind == graph.View)
 }
 
 // write writes the documentation and the declaration of the function.

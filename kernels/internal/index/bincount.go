@@ -20,7 +20,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	Name: "bincount",
 	Doc: "Counts the occurrences of each number from 0 to the greatest element of self. With `weights`, it adds the " +
 		"weights of the occurrences instead: in float32 if they are float32, else in float64.",
-	Params: []graph.Param{{Name: "self", Below: exampleBins}, {Name: "weights", Optional: true}},
+	Params: []graph.Param{{Name: "self", IndexBound: exampleBins}, {Name: "weights", Optional: true}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"minlength": 20}, kit.I64(5)), kit.Example(nil, kit.I64(5),
 		kit.F32(5))},
 }}, func(c *graph.Call) ([]graph.Outline, error) {
@@ -36,7 +36,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 		return nil, kit.NotImplemented("bincount", self.DType)
 	case kit.IsEmpty(self):
 		return oneOutline(tensor.Int64, a.Minlength)
-	case !c.Has(1):
+	case !c.HasOperand(1):
 		return oneOutline(tensor.Int64, unknownSize)
 	}
 	weights := c.Type(1)

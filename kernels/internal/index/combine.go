@@ -31,12 +31,12 @@ type realElement interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// scatterOps returns the loops over a row that combine elements of the plain operand into the table. combineAdd
+// scatterRowLoops returns the loops over a row that combine elements of the plain operand into the table. combineAdd
 // multiplies the elements of the plain operand by alpha; the other modes ignore alpha.
-func scatterOps(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowOps {
+func scatterRowLoops(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowLoops {
 	if mode == combineSet {
-		move := kit.Mover(dtype, dtype)
-		return kit.RowOps{
+		move := kit.RowConverter(dtype, dtype)
+		return kit.RowLoops{
 			Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
 				move(table, plain, tableStep, plainStep, n)
 			},
@@ -80,8 +80,8 @@ func scatterOps(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.R
 // plain into the element at the address table.
 //
 //go:noinline // many callers, none hot: they compile faster
-func combineOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
-	return kit.RowOps{
+func combineOps(f func(table, plain unsafe.Pointer)) kit.RowLoops {
+	return kit.RowLoops{
 		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
 			for i := range n {
 				f(unsafe.Add(table, i*tableStep), unsafe.Add(plain, i*plainStep))
@@ -96,7 +96,7 @@ func combineOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 }
 
 // combineReal returns the loops for real numbers.
-func combineReal[T realElement](mode combineMode, alpha T) kit.RowOps {
+func combineReal[T realElement](mode combineMode, alpha T) kit.RowLoops {
 	switch mode {
 	case combineAdd:
 		return combineOps(func(table, plain unsafe.Pointer) {
@@ -116,7 +116,7 @@ func combineReal[T realElement](mode combineMode, alpha T) kit.RowOps {
 
 // combineHalf returns the loops for 16-bit floats, which compute in float32.
 func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, load func(H) float32,
-	store func(float32) H) kit.RowOps {
+	store func(float32) H) kit.RowLoops {
 	return combineOps(func(table, plain unsafe.Pointer) {
 		a, b := load(*(*H)(table)), load(*(*H)(plain))
 		switch {
@@ -132,7 +132,7 @@ func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, l
 }
 
 // combineComplex returns the loops for complex numbers, which have the modes combineAdd and combineMul.
-func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.RowOps {
+func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.RowLoops {
 	product := func(a, b T) T { return T(kit.MulComplex(complex128(a), complex128(b))) }
 	if mode == combineAdd {
 		return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) += product(alpha, *(*T)(plain)) })
@@ -142,7 +142,7 @@ func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.Row
 
 // combineBits returns the loops for bools: a sum or a maximum is an or, and a product or a minimum is an and. Addition
 // with alpha 0 changes nothing.
-func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowOps {
+func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowLoops {
 	if mode == combineAdd && alpha.Complex() == 0 {
 		return combineOps(func(_, _ unsafe.Pointer) {})
 	}
@@ -158,7 +158,7 @@ func refCombine(dtype tensor.DType, mode combineMode, alpha, a, b tensor.Scalar)
 	if mode == combineSet {
 		return b
 	}
-	combine := kit.ByKind(func(x []int64) int64 {
+	combine := kit.ByDTypeKind(func(x []int64) int64 {
 		switch {
 		case mode == combineAdd:
 			if dtype == tensor.Bool {

@@ -122,7 +122,7 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 // countTrue returns the number of flags that are set.
 func countTrue(ctx context.Context, flags []bool) int {
 	n := 0
-	kit.Blocks(ctx, len(flags), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(flags), func(begin, end int) {
 		for _, flag := range flags[begin:end] {
 			if flag {
 				n++
@@ -138,9 +138,9 @@ func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, indices []int
 	shape[dim] = len(indices)
 	out := tensor.Zeros(self.DType, shape...)
 	if self.Rank() == 1 && len(indices) > 0 {
-		size, step := self.DType.Size(), kit.StepAt(self.Meta, 0)
+		size, step := self.DType.Size(), kit.ByteStride(self.Meta, 0)
 		offsets := kit.NewInts[int](min(kit.CheckEvery, len(indices)))
-		kit.Blocks(ctx, len(indices), func(begin, end int) {
+		kit.ForEachBlock(ctx, len(indices), func(begin, end int) {
 			for k, i := range indices[begin:end] {
 				offsets[k] = i * step
 			}

@@ -45,8 +45,8 @@ var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
 			"with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of " +
 			"a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset, or the last " +
 			"row of a matrix, begins no bag. `scale_grad_by_freq` and `sparse` have no effect. The maximum accepts neither.",
-		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf},
-			{Name: "offsets", Optional: true, Below: func(*graph.Call) int { return 1 }},
+		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowsOfSelf},
+			{Name: "offsets", Optional: true, IndexBound: func(*graph.Call) int { return 1 }},
 			{Name: "per_sample_weights", Optional: true}},
 		Infer: inferEmbeddingBag,
 		Ref:   refEmbeddingBag,
@@ -54,7 +54,7 @@ var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
 			kit.Example(graph.Attrs{"mode": 1, "padding_idx": 1}, kit.F32(4, 6).WithStrides([]int{1, 4}), kit.I64(2, 3)),
 			kit.Example(graph.Attrs{"mode": 2}, kit.F32(4, 6), kit.I64(2, 3))},
 	},
-	Facts:     graph.Facts{Parallel: bagLoops, WritesAnyOrder: true},
+	Facts:     graph.Facts{Parallel: bagLoops, WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{Compile: compileEmbeddingBag},
 })
 
@@ -64,7 +64,7 @@ func bagLoops(c *graph.Call) []graph.Parallel {
 		return nil
 	}
 	loop := kit.LoopOver(c, bagIndices, 0, 0)
-	if c.Has(bagScales) {
+	if c.HasOperand(bagScales) {
 		loop.In[bagScales] = 0
 	}
 	return []graph.Parallel{loop}
@@ -102,7 +102,7 @@ func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	out, err := kit.FreshType(weight.DType, []sym.Int{bags, weight.Shape[1]})
-	return c.One(out), err
+	return c.NewResult(out), err
 }
 
 // numberOfBags returns the number of bags of a call. It returns PyTorch's error if the indices and offsets do not
@@ -110,7 +110,7 @@ func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
 func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) {
 	d := indices.DType
 	switch {
-	case indices.Rank() == 2 && c.Has(bagOffsets):
+	case indices.Rank() == 2 && c.HasOperand(bagOffsets):
 		return bags, errors.New("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed " +
 			"length sequences. However, found offsets of type <class 'torch.Tensor'>")
 	case indices.Rank() == 2 && kit.SizeIs(indices.Shape[1], 0):
@@ -119,7 +119,7 @@ func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) 
 		bags = indices.Shape[0]
 	case indices.Rank() != 1:
 		return bags, fmt.Errorf("input has to be 1D or 2D Tensor, but got Tensor of dimension %d", indices.Rank())
-	case !c.Has(bagOffsets):
+	case !c.HasOperand(bagOffsets):
 		return bags, errors.New("offsets has to be a 1D Tensor but got None")
 	case c.Type(bagOffsets).Rank() != 1:
 		return bags, errors.New("offsets has to be a 1D Tensor")
@@ -144,7 +144,7 @@ func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) 
 
 // checkScales returns PyTorch's error if the operand per_sample_weights does not match the others.
 func checkScales(c *graph.Call, weight, indices tensor.Type) error {
-	if !c.Has(bagScales) {
+	if !c.HasOperand(bagScales) {
 		return nil
 	}
 	scales, mode := c.Type(bagScales), kit.Attrs[embeddingBagAttrs](c).Mode
@@ -295,14 +295,14 @@ func newBagReducer[T float32 | float64](c *graph.Call, d tensor.DType) *bagReduc
 	r := &bagReducer[T]{dtype: d, out: kit.OutBuffer(c, 0), weight: kit.InBuffer(c, bagWeight),
 		indices: kit.InBuffer(c, bagIndices), mode: kit.Attrs[embeddingBagAttrs](c).Mode, padding: paddingRow(c),
 		bags: c.Out[0].Shape[0]}
-	if c.Has(bagOffsets) {
+	if c.HasOperand(bagOffsets) {
 		r.offsets = kit.InBuffer(c, bagOffsets)
 	}
-	if c.Has(bagScales) {
+	if c.HasOperand(bagScales) {
 		r.scales = kit.InBuffer(c, bagScales)
-		r.loadScales = kit.Mover(d, r.scales.Meta.DType)
+		r.loadScales = kit.RowConverter(d, r.scales.Meta.DType)
 	}
-	r.loadRow, r.store = kit.Mover(d, r.weight.Meta.DType), kit.Mover(r.out.Meta.DType, d)
+	r.loadRow, r.store = kit.RowConverter(d, r.weight.Meta.DType), kit.RowConverter(r.out.Meta.DType, d)
 	r.loadIndices = strided.Row(tensor.Converter(tensor.Int64, r.indices.Meta.DType))
 	return r
 }
@@ -328,7 +328,7 @@ func (r *bagReducer[T]) kernel() *graph.Kernel {
 
 // offset returns element i of the offsets.
 func (r *bagReducer[T]) offset(m *graph.Mem, i int) (offset int64) {
-	step := kit.StepAt(r.offsets.Meta, 0)
+	step := kit.ByteStride(r.offsets.Meta, 0)
 	tensor.Converter(tensor.Int64, r.offsets.Meta.DType)(unsafe.Pointer(&offset), unsafe.Add(r.offsets.Address(m), i*step),
 		0, 0, 1)
 	return offset
@@ -380,19 +380,19 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 		if !b.IsGiven() {
 			return nil, 0
 		}
-		step, p := kit.StepAt(b.Meta, last), b.Address(w.mem)
+		step, p := kit.ByteStride(b.Meta, last), b.Address(w.mem)
 		for d, i := range first {
-			p = unsafe.Add(p, i*kit.StepAt(b.Meta, d))
+			p = unsafe.Add(p, i*kit.ByteStride(b.Meta, d))
 		}
 		return unsafe.Add(p, begin*step), step
 	}
 	indices, indexStep := address(&r.indices)
 	scales, scaleStep := address(&r.scales)
-	out, outStep := r.out.Address(w.mem), kit.StepAt(r.out.Meta, 1)
+	out, outStep := r.out.Address(w.mem), kit.ByteStride(r.out.Meta, 1)
 	for column := 0; column == 0 || column < r.out.Meta.Shape[1]; column += bagColumns {
 		columns := min(r.out.Meta.Shape[1]-column, bagColumns)
 		sums, kept := w.sums[:columns], 0
-		w.mem.Count(max(columns, 1))
+		w.mem.CheckContextAfter(max(columns, 1))
 		clear(sums)
 		for done := 0; done < count; done += bagIndexBlock {
 			n := min(count-done, bagIndexBlock)
@@ -411,7 +411,7 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 				sums[j] = x / T(kept)
 			}
 		}
-		to := unsafe.Add(out, bag*kit.StepAt(r.out.Meta, 0)+column*outStep)
+		to := unsafe.Add(out, bag*kit.ByteStride(r.out.Meta, 0)+column*outStep)
 		r.store(to, unsafe.Pointer(&w.sums[0]), outStep, r.dtype.Size(), columns)
 	}
 	return nil
@@ -422,17 +422,17 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, kept int, scaled bool) (added int, err error) {
 	m := r.weight.Meta
 	for k, index := range w.indices[:n] {
-		w.mem.Count(max(columns, 1))
+		w.mem.CheckContextAfter(max(columns, 1))
 		if err := checkRow(index, m.Shape[0]); err != nil {
 			return 0, err
 		}
 		if index == r.padding {
 			continue
 		}
-		from := unsafe.Add(r.weight.Address(w.mem), int(index)*kit.StepAt(m, 0)+column*kit.StepAt(m, 1))
+		from := unsafe.Add(r.weight.Address(w.mem), int(index)*kit.ByteStride(m, 0)+column*kit.ByteStride(m, 1))
 		row, sums := w.row[:columns], w.sums[:columns]
 		if columns > 0 {
-			r.loadRow(unsafe.Pointer(&row[0]), from, r.dtype.Size(), kit.StepAt(m, 1), columns)
+			r.loadRow(unsafe.Pointer(&row[0]), from, r.dtype.Size(), kit.ByteStride(m, 1), columns)
 		}
 		switch {
 		case r.mode == bagMax && kept+added == 0:

@@ -33,7 +33,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 					err = checkIndexDType("gather", index.DType)
 				}
 			}
-			return c.One(index.RowMajor().WithDType(self.DType)), err
+			return c.NewResult(index.RowMajor().WithDType(self.DType)), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
@@ -46,7 +46,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, SelectsElements: true,
+	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true,
 		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) {
@@ -92,7 +92,7 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	result, table, indexOperand := operandAt(0, out), walkOperand{kit.PtrBuffer(1, self), tableSteps}, operandAt(2, index)
 	walk := &indexedWalk{shape: out.Shape, lookups: []lookup{lookupAlong(self, index, dim)},
 		operands: []walkOperand{result, table, indexOperand}}
-	return walk.kernel(kit.GatherOps(out.DType))
+	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
 // gatherRef is the reference of gather. A 0-dim value counts as a vector of one element.
@@ -128,13 +128,13 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		Name: "take_along_dim",
 		Doc: "Takes elements of self along a dimension, as gather does, after self and `indices` are broadcast in the " +
 			"other dimensions. If `dim` is not given, self and `indices` are flattened.",
-		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfSelf}},
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfSelf}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, index, _, err := takeAlong(c)
 			if err != nil {
 				return nil, err
 			}
-			return c.One(index.RowMajor().WithDType(t.DType)), nil
+			return c.NewResult(index.RowMajor().WithDType(t.DType)), nil
 		},
 		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			self, index, dim, err := takeAlong(call)
@@ -144,14 +144,14 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			m, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
 			source, err := in[0].View(m)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
-				source, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
+				source, err = kit.ReshapeRowMajor(context.Background(), in[0], m.Numel())
 			}
 			if err != nil {
 				return nil, err
 			}
 			indices, err := in[1].Contiguous().Expanded(indexMeta.Shape)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
-				indices, err = kit.RowMajorAs(context.Background(), in[1], indexMeta.Shape...)
+				indices, err = kit.ReshapeRowMajor(context.Background(), in[1], indexMeta.Shape...)
 			}
 			if err != nil {
 				return nil, err
@@ -161,7 +161,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 	},
-	Facts: graph.Facts{Parallel: takeAlongLoops, WritesAnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: takeAlongLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			self, index, dim, err := takeAlong(call)
@@ -213,7 +213,7 @@ func takeAlong(c *graph.Call) (self, index tensor.Type, dim int, err error) {
 }
 
 // Take is torch.take.
-var Take = kit.Define[kit.None](graph.Op{
+var Take = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "take",
 		Doc: "Takes elements of self by their flat row-major index. The result has the shape of `index`. A negative index " +
@@ -224,11 +224,11 @@ var Take = kit.Define[kit.None](graph.Op{
 			if kit.IsEmpty(self) && !kit.IsEmpty(index) {
 				return nil, errors.New("take(): tried to take from an empty tensor")
 			}
-			return c.One(index.RowMajor().WithDType(self.DType)), checkIndexDType("take", index.DType)
+			return c.NewResult(index.RowMajor().WithDType(self.DType)), checkIndexDType("take", index.DType)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(in[0].DType, in[1].Shape...)
-			flat, err := kit.RowMajorAs(context.Background(), in[0], in[0].Numel())
+			flat, err := kit.ReshapeRowMajor(context.Background(), in[0], in[0].Numel())
 			if err != nil {
 				return nil, err
 			}
@@ -244,7 +244,7 @@ var Take = kit.Define[kit.None](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},
@@ -264,7 +264,7 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 		{kit.PtrBuffer(1, m), make([]int, out.Rank())}, operandAt(2, index)},
 		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(),
 			flatLayout: &m}}}
-	return walk.kernel(kit.GatherOps(out.DType))
+	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
 // indexedDim implements [oneDimAttrs], as do the methods of this name in other files.

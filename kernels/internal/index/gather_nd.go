@@ -95,14 +95,14 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		Doc: "Takes elements or slices of self by tuples of indices: `indices` [..., k] give [..., rest], where a " +
 			"tuple indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of " +
 			"its other dimensions. A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}},
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfTuples}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
 			t, err := kit.FreshType(c.Type(0).DType, shape)
-			return c.One(t), err
+			return c.NewResult(t), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			tuples, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
@@ -123,7 +123,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
 			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			tuples, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
@@ -133,7 +133,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups,
 				operands: []walkOperand{operandAt(0, c.Out[0]), {kit.InBuffer(c, 0), tuples.tableSteps},
 					{kit.InBuffer(c, 1), tuples.indexSteps}}}
-			return walk.kernel(kit.GatherOps(c.Out[0].DType)), nil
+			return walk.kernel(kit.GatherRowLoops(c.Out[0].DType)), nil
 		},
 	},
 })
@@ -145,7 +145,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 		Doc: "Copies self and writes `updates` into it at tuples of indices: `indices` [..., k] and `updates` " +
 			"[..., rest], where a tuple indexes the first k dimensions of self. Among updates with the same tuple, " +
 			"the last wins. A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfTuples}, {Name: "updates"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			self, updates := call.Type(0), call.Type(2)
 			shape, _, err := tupleWalkShape("scatter_nd", self, call.Type(1), 0)
@@ -163,7 +163,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				(mode == combineMax || mode == combineMin) {
 				return nil, kit.NotImplementedBy("scatter_nd", self.DType)
 			}
-			return call.One(self.RowMajor()), nil
+			return call.NewResult(self.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			tuples, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
@@ -186,7 +186,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			Attrs: graph.Attrs{"reduce": "add"}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			tuples, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)
@@ -202,7 +202,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 					{kit.InBuffer(call, 1), tuples.indexSteps}}}
 			mode := combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce]
 			kernel.Phases = append(kernel.Phases,
-				walk.phase(scatterOps(call.Out[0].DType, mode, tensor.IntScalar(1))))
+				walk.phase(scatterRowLoops(call.Out[0].DType, mode, tensor.IntScalar(1))))
 			return kernel, nil
 		},
 	},

@@ -48,7 +48,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 	source := graph.Param{Name: "source"}
 	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
 	if isFill {
-		source = graph.Param{Name: "value", Number: true}
+		source = graph.Param{Name: "value", AcceptsNumber: true}
 		example[2] = kit.F32()
 	}
 	return kit.DefineWith(attrs, graph.Op{
@@ -63,9 +63,9 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 					err = checkIndexWrite(name, call, dim, isFill, alpha)
 				}
 				if isFill { // aten fills a clone
-					return call.One(rule.PreserveType(t)), err
+					return call.NewResult(rule.PreserveType(t)), err
 				}
-				return call.One(t.RowMajor()), err
+				return call.NewResult(t.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				dim, mode, alpha := spec(c)
@@ -77,7 +77,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 			},
 			Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true, Parallel: kit.LoopsExcept(func(c *graph.Call) []int {
+		Facts: graph.Facts{WritesAnyDenseLayout: true, Parallel: kit.LoopsExcept(func(c *graph.Call) []int {
 			dim, _, _ := spec(c)
 			return []int{dim}
 		})},
@@ -113,11 +113,11 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 				src.Rank())
 		}
 		if call.In[2].Kind == graph.NumberArg {
-			return kit.NumberFits(call.In[2].Number, self.DType)
+			return kit.CheckNumberFits(call.In[2].Number, self.DType)
 		}
 		return nil
 	}
-	if err := kit.NumberFits(alpha, self.DType); err != nil {
+	if err := kit.CheckNumberFits(alpha, self.DType); err != nil {
 		return err
 	}
 	if src.DType != self.DType {
@@ -169,12 +169,12 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	}
 	indexOperand := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}
 	if index.Rank() == 1 {
-		indexOperand.steps[dim] = kit.StepAt(index, 0)
+		indexOperand.steps[dim] = kit.ByteStride(index, 0)
 	}
 	table := walkOperand{kit.OutBuffer(call, 0), withoutStep(kit.ByteStrides(out), dim)}
 	walk := &indexedWalk{shape: shape, operands: []walkOperand{sourceOperand, table, indexOperand},
 		lookups: []lookup{lookupAlong(out, index, dim)}, writesTable: true}
-	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, mode, alpha)))
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, mode, alpha)))
 	return kernel, nil
 }
 
@@ -198,12 +198,12 @@ func convertValue(kernel *graph.Kernel, d, from tensor.DType) kit.Buffer {
 func indexWriteRef(in []*tensor.Tensor, dim int, mode combineMode, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	if in[2].Rank() == 0 && in[2].DType != out.DType {
-		if err := kit.NumberFits(in[2].At(), out.DType); err != nil {
+		if err := kit.CheckNumberFits(in[2].At(), out.DType); err != nil {
 			return nil, err
 		}
 	}
 	src := in[2].CopyTo(tensor.New(out.DType, in[2].Shape...))
-	flatIndex, err := kit.RowMajorAs(context.Background(), in[1], in[1].Numel())
+	flatIndex, err := kit.ReshapeRowMajor(context.Background(), in[1], in[1].Numel())
 	if err != nil {
 		return nil, err
 	}

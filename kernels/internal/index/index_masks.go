@@ -15,7 +15,7 @@ import (
 // hasMask reports whether an operand of index is a mask, so that the result's shape depends on data.
 func hasMask(c *graph.Call) bool {
 	for i := 1; i < len(c.In); i++ {
-		if c.Has(i) && c.Type(i).DType == tensor.Bool {
+		if c.HasOperand(i) && c.Type(i).DType == tensor.Bool {
 			return true
 		}
 	}
@@ -36,7 +36,7 @@ func maskedOutline(call *graph.Call) graph.Outline {
 	}
 	operandCount := 0
 	for i := 1; i < len(call.In); i++ {
-		if call.Has(i) {
+		if call.HasOperand(i) {
 			operandCount++
 		}
 	}
@@ -61,7 +61,7 @@ func withIndicesForMasks(call *graph.Call, n sym.Int) *graph.Call {
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
 	args := []graph.Arg{call.In[0]}
 	for i := 1; i < len(call.In); i++ {
-		if !call.Has(i) || call.Type(i).DType != tensor.Bool {
+		if !call.HasOperand(i) || call.Type(i).DType != tensor.Bool {
 			args = append(args, call.In[i])
 			continue
 		}

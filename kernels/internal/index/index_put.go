@@ -39,7 +39,7 @@ var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 			if err == nil {
 				err = parsed.checkValues(values)
 			}
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Ref: indexPutRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.F32(3, 1), {}, kit.I64(3, 1), kit.I64(2)}},
@@ -71,7 +71,7 @@ var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 func fillsMask(c *graph.Call) bool {
 	indexOperands := 0
 	for i := 2; i < len(c.In); i++ {
-		if c.Has(i) {
+		if c.HasOperand(i) {
 			indexOperands++
 		}
 	}
@@ -110,7 +110,7 @@ func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.
 	if values.DType != in[0].DType { // see fillsMask
 		values = tensor.Zeros(in[0].DType)
 		number := in[1].At(make([]int, in[1].Rank())...)
-		if err := kit.NumberFits(number, values.DType); err != nil {
+		if err := kit.CheckNumberFits(number, values.DType); err != nil {
 			return nil, nil, err
 		}
 		values.Set(number)
@@ -147,9 +147,9 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 		d := parsed.indexedDims[k]
 		walk.operands = append(walk.operands, operandAt(firstIndexPtr+d, kit.KnownMeta(index)))
 		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
-			size: out.Shape[d], step: kit.StepAt(out, d)})
+			size: out.Shape[d], step: kit.ByteStride(out, d)})
 	}
-	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, putMode(c), putAlpha)))
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, putMode(c), putAlpha)))
 	return kernel, nil
 }
 

@@ -35,10 +35,10 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 				if n := index.Numel(); !kit.SizeIs(n, 1) {
 					return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
 				}
-				return call.One(tensor.NewType(t.DType)), nil
+				return call.NewResult(tensor.NewType(t.DType)), nil
 			}
 			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, dim, index.Numel()))
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
@@ -50,7 +50,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
 	},
-	Facts: graph.Facts{Parallel: indexSelectLoops, WritesAnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: indexSelectLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
 			m := c.Meta(0)
@@ -70,7 +70,7 @@ func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		shape[dim] = index.Numel()
 	}
 	out := tensor.Zeros(self.DType, shape...)
-	flat, firstErr := kit.RowMajorAs(context.Background(), index, index.Numel())
+	flat, firstErr := kit.ReshapeRowMajor(context.Background(), index, index.Numel())
 	if firstErr != nil {
 		return nil, firstErr
 	}
@@ -103,7 +103,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "embedding",
 		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
-		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf}},
+		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowsOfSelf}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			weight, index := call.Type(0), call.Type(1)
 			if weight.Rank() != 2 {
@@ -115,7 +115,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 			}
 			// ReplaceSizes appends the length of a row.
 			out, err := kit.FreshType(weight.DType, kit.ReplaceSizes(index.Shape, index.Rank(), weight.Shape[1]))
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out, err := selectRef(in[0], in[1], 0)
@@ -127,7 +127,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 	},
-	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
 			return selectKernel(c, kit.InBuffer(c, 1), 0), nil
@@ -136,7 +136,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 })
 
 // Index is aten::index.Tensor.
-var Index = kit.Define[kit.None](graph.Op{
+var Index = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index",
 		Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to " +
@@ -154,7 +154,7 @@ var Index = kit.Define[kit.None](graph.Op{
 				return nil, err
 			}
 			t, err := parsed.resultType()
-			return call.One(t), err
+			return call.NewResult(t), err
 		},
 		Ref: indexRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), {}, kit.I64(2, 1), kit.I64(3)}},

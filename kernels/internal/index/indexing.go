@@ -30,14 +30,14 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 			}
 			continue
 		}
-		table.steps, indexOperand.steps = append(table.steps, kit.StepAt(m, d)), append(indexOperand.steps, 0)
+		table.steps, indexOperand.steps = append(table.steps, kit.ByteStride(m, d)), append(indexOperand.steps, 0)
 	}
 	if m.Rank() == 0 {
 		table.steps, indexOperand.steps = nil, nil
 	}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
 		lookups: []lookup{lookupAlong(m, indexMeta, dim)}}
-	return walk.kernel(kit.GatherOps(out.DType))
+	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
 // indexCall is a call of the op index without masks. The fields table and indices are types, expanded to the shape of
@@ -59,7 +59,7 @@ type indexCall struct {
 func newIndexCall(call *graph.Call) (*indexCall, error) {
 	parsed := &indexCall{self: call.Type(0)}
 	for i := 1; i < len(call.In); i++ {
-		if !call.Has(i) {
+		if !call.HasOperand(i) {
 			continue
 		}
 		t := call.Type(i)
@@ -146,9 +146,9 @@ func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
 		walk.operands = append(walk.operands, operandAt(firstIndexPtr+d, kit.KnownMeta(index)))
 		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
 			size: self.Shape[d],
-			step: kit.StepAt(self, d)})
+			step: kit.ByteStride(self, d)})
 	}
-	return walk.kernel(kit.GatherOps(call.Out[0].DType))
+	return walk.kernel(kit.GatherRowLoops(call.Out[0].DType))
 }
 
 // resultType returns the type of the result. Its layout follows from PyTorch's permutation rule.
@@ -205,7 +205,7 @@ const maxIndices = 8
 func indexParams() []graph.Param {
 	params := []graph.Param{kit.Self}
 	for i := range maxIndices {
-		params = append(params, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: sizeOfDim(i)})
+		params = append(params, graph.Param{Name: fmt.Sprint("index", i), Optional: true, IndexBound: sizeOfDim(i)})
 	}
 	return params
 }

@@ -31,12 +31,12 @@ var maskFills = func() (kernels [tensor.Complex128 + 1]rule.Kernel) {
 }()
 
 // MaskedFill is torch.masked_fill.
-var MaskedFill = kit.Define[kit.None](graph.Op{
+var MaskedFill = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "masked_fill",
 		Doc: "Replaces the elements of self where `mask` is true by `value`, a number or 0-dim. self and `mask` are " +
 			"broadcast.",
-		Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
+		Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", AcceptsNumber: true}},
 		Infer:    kit.InferWithLayout(&maskFilling, rowMajorResult),
 		Ref:      refMaskedFill,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
@@ -47,11 +47,11 @@ var MaskedFill = kit.Define[kit.None](graph.Op{
 // refMaskedFill is the reference. A value of another dtype must fit the dtype of self.
 func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
-		if err := kit.NumberFits(in[2].At(), in[0].DType); err != nil {
+		if err := kit.CheckNumberFits(in[2].At(), in[0].DType); err != nil {
 			return nil, err
 		}
 	}
-	return kit.PointwiseRef(&maskFilling, kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	return kit.PointwiseRef(&maskFilling, kit.IgnoreCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if x[1].Int() != 0 {
 			return x[2]
 		}
@@ -68,7 +68,7 @@ func maskedFillConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error
 	value := call.In[2].Operand()
 	switch {
 	case call.In[2].Kind == graph.NumberArg:
-		if err := kit.NumberFits(call.In[2].Number, dtype); err != nil {
+		if err := kit.CheckNumberFits(call.In[2].Number, dtype); err != nil {
 			return rule.Config{}, err
 		}
 		value = rule.OfType(tensor.Type{DType: dtype})

@@ -12,7 +12,7 @@ import (
 func convertedItem(to, from tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
 	item := tensor.Zeros(from)
 	const step, n = 0, 1
-	kit.Mover(from, from)(item.Pointer(), p, step, step, n)
+	kit.RowConverter(from, from)(item.Pointer(), p, step, step, n)
 	number := item.At()
-	return number.Tensor(to), kit.NumberFits(number, to)
+	return number.Tensor(to), kit.CheckNumberFits(number, to)
 }

@@ -69,7 +69,7 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 // keepSlices returns a copy of the slices of a tensor along dim that have their flag set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
 	indices := kit.NewInts[int](countTrue(ctx, flags))[:0]
-	kit.Blocks(ctx, len(flags), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(flags), func(begin, end int) {
 		for i, flag := range flags[begin:end] {
 			if flag {
 				indices = append(indices, begin+i)
@@ -100,7 +100,7 @@ var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: gr
 	input, dim := in[0], 0
 	var err error
 	if a := kit.Attrs[compressAttrs](c); a.Dim == nil {
-		input, err = kit.RowMajorAs(ctx, input, input.Numel())
+		input, err = kit.ReshapeRowMajor(ctx, input, input.Numel())
 	} else {
 		dim, err = tensor.WrapDim(*a.Dim, input.Rank())
 	}

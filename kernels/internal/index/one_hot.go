@@ -25,7 +25,7 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 			"the others are off.\n`values` has two elements: the off value and the on value. If it is not given, they are " +
 			"0 and 1 of int64, and indices outside 0 to num_classes-1 are errors. If it is given, negative indices count " +
 			"from the end, and no element is on for an index outside the range.",
-		Params: []graph.Param{{Name: "self", Below: sizeOfClasses}, {Name: "values", Optional: true}},
+		Params: []graph.Param{{Name: "self", IndexBound: sizeOfClasses}, {Name: "values", Optional: true}},
 		Infer:  inferOneHot,
 		Ref:    refOneHot,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
@@ -34,12 +34,12 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: runOneHot},
 })
 
-// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.Below]). If the indices determine the number
-// of classes, the bound is a small number, which limits the size of generated results.
+// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.IndexBound]). If the indices determine the
+// number of classes, the bound is a small number, which limits the size of generated results.
 func sizeOfClasses(c *graph.Call) int {
 	n := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {
-	case c.Has(1): // indices outside the range are valid
+	case c.HasOperand(1): // indices outside the range are valid
 		return noBound
 	case n < 0:
 		const generatedClasses = 16
@@ -51,11 +51,11 @@ func sizeOfClasses(c *graph.Call) int {
 // inferOneHot infers the result. Its size along the new dimension is unknown if the indices determine it.
 func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[oneHotAttrs](call), call.Type(0)
-	if self.DType != tensor.Int64 && (self.DType != tensor.Int32 || !call.Has(1)) {
+	if self.DType != tensor.Int64 && (self.DType != tensor.Int32 || !call.HasOperand(1)) {
 		return nil, errors.New("one_hot is only applicable to index tensor.")
 	}
 	dtype := tensor.Int64
-	if call.Has(1) {
+	if call.HasOperand(1) {
 		values := call.Type(1)
 		if values.Rank() != 1 || !kit.SizeIs(values.Shape[0], 2) {
 			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.Sizes(values.Shape))
@@ -77,7 +77,7 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}
 	out, err := kit.FreshType(dtype, slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses))
-	return call.One(out), err
+	return call.NewResult(out), err
 }
 
 // compileOneHot returns the kernel for a known number of classes. A line has the elements of the result for one index.
@@ -89,9 +89,9 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 	}
 	indices := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
 	lines := kit.NewLineSet(out.Shape, dim, out, indices)
-	step, n, size, hasValues := kit.StepAt(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), call.Has(1)
+	step, n, size, hasValues := kit.ByteStride(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), call.HasOperand(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
-	move := kit.Mover(out.DType, out.DType)
+	move := kit.RowConverter(out.DType, out.DType)
 	// offsets are the byte offsets of a line in the result and in indices.
 	return &graph.Kernel{Phases: []graph.Phase{lines.Phase(n, func(mem *graph.Mem, offsets [4]int) error {
 		class, address := 0, unsafe.Add(mem.Ptrs[1], offsets[1])
@@ -103,7 +103,7 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 		offValue, onValue := zero.Pointer(), one.Pointer()
 		if hasValues {
 			offValue = mem.Ptrs[2]
-			onValue = unsafe.Add(offValue, kit.StepAt(call.Meta(1), 0))
+			onValue = unsafe.Add(offValue, kit.ByteStride(call.Meta(1), 0))
 			if class < 0 {
 				class += n
 			}
@@ -113,7 +113,10 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 			return errors.New("Class values must be smaller than num_classes.")
 		}
 		dst := unsafe.Add(mem.Ptrs[0], offsets[0])
-		kit.Blocks(mem.Context, n, func(begin, end int) { move(unsafe.Add(dst, begin*step), offValue, step, 0, end-begin) })
+		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
+			move(unsafe.Add(dst, begin*step), offValue, step, 0,
+				end-begin)
+		})
 		if class >= 0 && class < n {
 			kit.CopyElement(unsafe.Add(dst, class*step), onValue, size)
 		}
@@ -165,7 +168,7 @@ func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !call.Has(1) {
+	if !call.HasOperand(1) {
 		kit.EachIndex(in[0].Shape, func(coords []int) {
 			switch class := in[0].At(coords...).Int(); {
 			case class < 0:
@@ -182,7 +185,7 @@ func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	kit.EachIndex(result.Shape, func(coords []int) {
 		class := int(in[0].At(slices.Delete(slices.Clone(coords), dim, dim+1)...).Int())
 		offValue, onValue := tensor.IntScalar(0), tensor.IntScalar(1)
-		if call.Has(1) {
+		if call.HasOperand(1) {
 			offValue, onValue = in[1].At(0), in[1].At(1)
 			if class < 0 {
 				class += classes

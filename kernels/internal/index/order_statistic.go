@@ -45,13 +45,13 @@ var (
 		Name: "median",
 		Doc: "Returns the median of all elements, or the medians along a dimension and their indices. The median of an " +
 			"even number of elements is the lower of the two in the middle. If an element is NaN, the median is NaN.",
-		Many: true, Examples: medianExamples,
+		VariadicResults: true, Examples: medianExamples,
 	}, func(a *medianAttrs) statistic { return a.statistic(medianOf) })
 	Nanmedian = orderStatistic[medianAttrs](graph.Semantics{
 		Name: "nanmedian",
 		Doc: "Returns the median of all elements that are not NaN, or the medians along a dimension and their indices. " +
 			"The median of an even number of elements is the lower of the two in the middle.",
-		Many: true, Examples: medianExamples,
+		VariadicResults: true, Examples: medianExamples,
 	}, func(a *medianAttrs) statistic { return a.statistic(nanmedianOf) })
 	Mode = orderStatistic[modeAttrs](graph.Semantics{
 		Name: "mode",
@@ -103,7 +103,7 @@ func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) sta
 	}
 	return kit.Define[A](graph.Op{
 		Semantics: semantics,
-		Facts:     graph.Facts{WritesAnyOrder: true, Each: orderingEach},
+		Facts:     graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingEach},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return statisticOf(kit.Attrs[A](c)).compile(c)
 		}},
@@ -117,7 +117,7 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 		return nil, err
 	}
 	if s.all {
-		return call.One(tensor.NewType(t.DType)), nil
+		return call.NewResult(tensor.NewType(t.DType)), nil
 	}
 	dim, err := tensor.WrapDim(s.dim, t.Rank())
 	switch {
@@ -172,11 +172,11 @@ func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 // result is copied from the operand by index, so that its bits are preserved.
 func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
-	in, dtype := builder.In(0), call.Meta(0).DType
+	in, dtype := builder.Operand(0), call.Meta(0).DType
 	outs := []tensor.Meta{call.Out[0], call.Out[0]}
 	dim := 0
 	if stat.all {
-		in = builder.Dense(in, dtype)
+		in = builder.ToRowMajor(in, dtype)
 		in = in.View(tensor.New(dtype, in.Meta.Numel()))
 		outs[0] = tensor.New(dtype, 1)
 		outs[1] = outs[0]
@@ -195,7 +195,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 		}
 	}
 	m := in.Meta
-	n, step, size := sizeAt(m, dim), kit.StepAt(m, dim), dtype.Size()
+	n, step, size := sizeAt(m, dim), kit.ByteStride(m, dim), dtype.Size()
 	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in}
 	if !stat.all {
 		buffers = append(buffers, kit.OutBuffer(call, 1))
@@ -230,7 +230,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 // unsigned is set for uint64 elements.
 func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.ConvertFunc, src unsafe.Pointer, step int,
 	unsigned bool) {
-	kit.Blocks(ctx, len(line), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*step), int(unsafe.Sizeof(line[0])), step, end-begin)
 		if unsigned {
 			for i := begin; i < end; i++ {
@@ -244,7 +244,7 @@ func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.Convert
 // is greater than all of them. work is temporary memory for the numbers, as long as the line.
 func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) int {
 	numbers, firstNaN := 0, -1
-	kit.Blocks(ctx, len(line), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i, v := range line[begin:end] {
 			if v == v {
 				work[numbers] = v
@@ -260,7 +260,7 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 	case s.kind == modeOf && numbers > 0:
 		value := mostFrequent(ctx, work)
 		last := 0
-		kit.Blocks(ctx, len(line), func(begin, end int) {
+		kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 			for i, x := range line[begin:end] {
 				if x == value {
 					last = begin + i
@@ -283,7 +283,7 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 // occurrence returns the index of occurrence k of a value in a line. k counts from 0.
 func occurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) int {
 	index := 0
-	kit.Blocks(ctx, len(line), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end && k >= 0; i++ {
 			if line[i] == value {
 				index = i
@@ -297,7 +297,7 @@ func occurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) i
 // nthNaN returns the index of NaN k of a line. k counts from 0.
 func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
 	index := 0
-	kit.Blocks(ctx, len(line), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end && k >= 0; i++ {
 			if line[i] != line[i] {
 				index = i
@@ -312,7 +312,7 @@ func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
 func mostFrequent[T kit.Sortable](ctx context.Context, line []T) T {
 	kit.Sort(ctx, line, compareNumbers[T])
 	best, bestCount, runStart := line[0], 0, 0 // runStart is the start of the current run of equal elements
-	kit.Blocks(ctx, len(line), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end; i++ {
 			if line[i] != line[runStart] {
 				runStart = i
@@ -383,7 +383,7 @@ func pivotFor[T kit.Sortable](line []T, rank int) T {
 // partition moves the elements that satisfy isFirst to the front and returns their number.
 func partition[T kit.Sortable](ctx context.Context, line []T, isFirst func(x T) bool) int {
 	n := 0
-	kit.Blocks(ctx, len(line), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end; i++ {
 			if x := line[i]; isFirst(x) {
 				line[i], line[n] = line[n], x

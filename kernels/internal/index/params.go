@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file has the attributes that several ops share, and the bounds on indices ([graph.Param.Below]). Tests generate
-// indices below these bounds.
+// This file has the attributes that several ops share, and the bounds on indices ([graph.Param.IndexBound]). Tests
+// generate indices below these bounds.
 
 // oneDimAttrs is implemented by the attributes of ops that index one dimension. indexedDim returns the dimension. ok is
 // false if the indices are flat indices into self.
@@ -66,7 +66,7 @@ type gatherAttrs struct {
 }
 
 // indexParam is an operand with indices of dimension dim of self, or with flat indices if the op has no attribute dim.
-var indexParam = graph.Param{Name: "index", Below: sizeOfSelf}
+var indexParam = graph.Param{Name: "index", IndexBound: sizeOfSelf}
 
 type gatherNDAttrs struct {
 	BatchDims int `attr:"batch_dims" default:"0" doc:"number of leading dimensions that self and indices share"`

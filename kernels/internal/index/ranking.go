@@ -17,7 +17,7 @@ var valuesAndIndices = []string{"values", "indices"}
 
 // orderingEach estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
 // as functions such as exp.
-var orderingEach = graph.Each{Function: 7}
+var orderingEach = graph.ElementFlops{Function: 7}
 
 // ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each
 // line.
@@ -79,8 +79,8 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType)
 	metas := append([]tensor.Meta{m}, call.Out...)
 	lines := kit.NewLineSet(m.Shape, rank.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(d), d)
-	inStep, valueStep := kit.StepAt(m, rank.dim), kit.StepAt(call.Out[0], rank.dim)
-	indexStep := kit.StepAt(call.Out[len(call.Out)-1], rank.dim)
+	inStep, valueStep := kit.ByteStride(m, rank.dim), kit.ByteStride(call.Out[0], rank.dim)
+	indexStep := kit.ByteStride(call.Out[len(call.Out)-1], rank.dim)
 	unsigned := d == tensor.Uint64
 	log2 := 1 // log2(n), rounded up
 	for 1<<log2 < n {
@@ -94,7 +94,7 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType)
 			loadRanked(mem.Context, line, load, src, inStep, unsigned)
 			line = takeBest(mem.Context, line, rank.k, rank.descending)
 			indices := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
-			kit.Blocks(mem.Context, len(line), func(begin, end int) {
+			kit.ForEachBlock(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
 					*(*int64)(unsafe.Add(indices, i*indexStep)) = line[i].index
 				}
@@ -116,7 +116,7 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType)
 // unsigned is set for uint64 elements.
 func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc,
 	src unsafe.Pointer, step int, unsigned bool) {
-	kit.Blocks(ctx, len(line), func(begin, end int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		part := line[begin:end]
 		load(unsafe.Pointer(&part[0].value), unsafe.Add(src, begin*step), int(unsafe.Sizeof(part[0])), step, len(part))
 		for i := range part {

@@ -39,7 +39,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 				return []graph.Result{rowMajor(r.dtype, outlineSizesExcept(r.valueType.Shape, r.dim)...).Result()}, nil
 			}
 			out, err := kit.FreshType(r.dtype, kit.ReplaceSizes(r.valueType.Shape, r.dim, r.size))
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return repeatInterleave(context.Background(), c, in)
@@ -84,17 +84,17 @@ type repeatCall struct {
 // newRepeatCall checks a call of repeat_interleave and returns its description.
 func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	attrs, self := kit.Attrs[repeatInterleaveAttrs](call), call.Type(0)
-	if call.Has(1) && attrs.Repeats != nil {
+	if call.HasOperand(1) && attrs.Repeats != nil {
 		return nil, errors.New("repeat_interleave: repeats is given twice, as an operand and as an attribute")
 	}
 	repeat := &repeatCall{valueType: self, dtype: self.DType}
-	if !call.Has(1) && attrs.Repeats == nil {
+	if !call.HasOperand(1) && attrs.Repeats == nil {
 		return repeat, repeat.setRepeatedIndices(call)
 	}
 	switch {
 	case attrs.Dim == nil:
 		repeat.valueType, repeat.flattened = tensor.NewType(self.DType, self.Numel()), true
-	case self.Rank() == 0 && call.Has(1):
+	case self.Rank() == 0 && call.HasOperand(1):
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	default:
 		var err error
@@ -106,7 +106,7 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 		}
 	}
 	n := repeat.valueType.Shape[repeat.dim]
-	if call.Has(1) {
+	if call.HasOperand(1) {
 		repeatsType := call.Type(1)
 		repeat.perSlice, repeat.repeatsOperand = true, 1
 		switch {
@@ -226,7 +226,7 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 			interrupt.Check(ctx)
 		}
 		repetitions := positions[filled : filled+repeatsAt(i)]
-		kit.Blocks(ctx, len(repetitions), func(begin, end int) {
+		kit.ForEachBlock(ctx, len(repetitions), func(begin, end int) {
 			for k := range repetitions[begin:end] {
 				repetitions[begin+k] = i
 			}
@@ -283,7 +283,7 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
 				{index, kit.ByteStrides(index.Meta)}},
 			lookups: []lookup{{operand: 2, isInt64: true, size: m.Numel(), step: m.DType.Size(), flatLayout: &m}}}
-		gather = walk.kernel(kit.GatherOps(out.DType))
+		gather = walk.kernel(kit.GatherRowLoops(out.DType))
 	default:
 		gather = selectKernel(call, index, r.dim)
 	}
@@ -309,7 +309,7 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 		if repeatsMeta.Numel() == 1 { // one number for all slices
 			step = 0
 		}
-		kit.Blocks(mem.Context, n, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
 			repeats := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
 			load(unsafe.Pointer(&sums[begin]), repeats, positionBytes, step, end-begin)
 		})
@@ -344,7 +344,7 @@ func repeatStep(m tensor.Meta) int {
 	if m.Rank() == 0 {
 		return 0
 	}
-	return kit.StepAt(m, 0)
+	return kit.ByteStride(m, 0)
 }
 
 // repeatInterleave computes all forms of the op from a list of positions. It is the reference, and computes results
@@ -389,7 +389,7 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	}
 	value := in[0]
 	if repeat.flattened {
-		if value, err = kit.RowMajorAs(ctx, value, value.Numel()); err != nil {
+		if value, err = kit.ReshapeRowMajor(ctx, value, value.Numel()); err != nil {
 			return nil, err
 		}
 	}

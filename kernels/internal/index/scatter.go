@@ -71,14 +71,14 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + " A negative index counts from the end.",
-			Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
+			Params: []graph.Param{kit.Self, indexParam, {Name: "src", AcceptsNumber: name == "scatter", Attr: "value"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				scatter, err := checkedSpec(c)
 				if err == nil {
 					err = checkScatter(name, c, &scatter)
 				}
 				t := c.Type(0)
-				return c.One(t.RowMajor()), err
+				return c.NewResult(t.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				scatter, err := checkedSpec(c)
@@ -90,7 +90,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})},
 				Attrs: example}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true,
+		Facts: graph.Facts{WritesAnyDenseLayout: true,
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{spec(c).dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -165,14 +165,14 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 	if !s.includeSelf {
 		identity := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.mode()))}
 		kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
-			identity).phase(scatterOps(out.DType, combineSet, one)))
+			identity).phase(scatterRowLoops(out.DType, combineSet, one)))
 	}
 	source := operandAt(3, call.Meta(2))
 	if a := call.In[2]; a.Kind == graph.NumberArg {
 		source = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
 	kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
-		source).phase(scatterOps(out.DType, s.mode(), one)))
+		source).phase(scatterRowLoops(out.DType, s.mode(), one)))
 	if s.reduce == "mean" {
 		s.addMeanPhases(call, kernel)
 	}
@@ -228,7 +228,7 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	})
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
 	addCounts := s.walk(call, count, walkOperand{Buffer: one}).
-		phase(scatterOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
+		phase(scatterRowLoops(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	loopDType := kit.LoopDType(out.DType)
 	load, store := tensor.Converter(loopDType, out.DType), tensor.Converter(out.DType, loopDType)
 	divideSums := eachBlock(func(m *graph.Mem, counts []int64, first int) {

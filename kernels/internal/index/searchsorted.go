@@ -31,8 +31,9 @@ var (
 			Doc: "Returns the positions at which elements of self can be inserted so that `sorted_sequence` stays sorted. " +
 				"The sequence is a vector, or has a sorted row for each row of self. `sorter`, if given, has the indices that " +
 				"sort the sequence.",
-			Params: []graph.Param{{Name: "sorted_sequence"}, {Name: "self", Number: true}, {Name: "sorter", Optional: true}},
-			Infer:  inferSearchsorted,
+			Params: []graph.Param{{Name: "sorted_sequence"}, {Name: "self", AcceptsNumber: true},
+				{Name: "sorter", Optional: true}},
+			Infer: inferSearchsorted,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				a := kit.Attrs[searchsortedAttrs](c)
 				var sorter *tensor.Tensor
@@ -44,7 +45,7 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5), kit.F32(2, 3)}},
 				{In: []tensor.Meta{kit.F32(2, 5), kit.F32(2, 3)}, Attrs: graph.Attrs{"right": true}}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Function: 2}},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return compileSearch(c, searchsortedOperands, kit.Attrs[searchsortedAttrs](c).right())
 		}},
@@ -54,14 +55,14 @@ var (
 			Name: "bucketize",
 			Doc: "Returns the index of the bucket of each element of self. `boundaries` is a sorted vector. Bucket i " +
 				"ends at boundary i.",
-			Params: []graph.Param{{Name: "self", Number: true}, {Name: "boundaries"}},
+			Params: []graph.Param{{Name: "self", AcceptsNumber: true}, {Name: "boundaries"}},
 			Infer:  inferBucketize,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				return searchRef(c, in[1], in[0], nil, kit.Attrs[bucketizeAttrs](c).Right)
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(5)}}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Function: 2}},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return compileSearch(c, bucketizeOperands, kit.Attrs[bucketizeAttrs](c).Right)
 		}},
@@ -87,7 +88,7 @@ func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
 			"of left while right was True")
 	}
 	sequence := c.Type(0)
-	if c.Has(2) {
+	if c.HasOperand(2) {
 		sorter := c.Type(2)
 		if !tensor.SameSizes(sorter.Shape, sequence.Shape) {
 			return nil, fmt.Errorf("torch.searchsorted(): boundary and sorter must have the same size, but got boundary "+
@@ -123,7 +124,7 @@ func inferSearch(c *graph.Call, operands searchOperands, outInt32 bool) ([]graph
 		if sequence.Rank() != 1 {
 			return nil, errors.New(scalarMessage)
 		}
-		return c.One(tensor.NewType(out)), checkSearchDType(c)
+		return c.NewResult(tensor.NewType(out)), checkSearchDType(c)
 	}
 	values := c.Type(operands.values)
 	last := sequence.Rank() - 1
@@ -136,7 +137,7 @@ func inferSearch(c *graph.Call, operands searchOperands, outInt32 bool) ([]graph
 			"of boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
 			tensor.Sizes(sequence.Shape), tensor.Sizes(values.Shape))
 	}
-	return c.One(tensor.NewType(out, values.Shape...)), checkSearchDType(c)
+	return c.NewResult(tensor.NewType(out, values.Shape...)), checkSearchDType(c)
 }
 
 // searchDType returns the dtype to which the sequence and the values are promoted.
@@ -188,18 +189,20 @@ func compileSearch(c *graph.Call, operands searchOperands, right bool) (*graph.K
 func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype tensor.DType,
 	right bool) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
-	values := builder.In(operands.values)
+	values := builder.Operand(operands.values)
 	if arg := c.In[operands.values]; arg.Kind == graph.NumberArg {
 		values = kit.DataBuffer(arg.Number.Tensor(dtype))
 	}
 	// Operands are rounded to dtype before they are converted to the dtype of the loop.
-	dense := func(x kit.Buffer) kit.Buffer { return builder.Dense(builder.Dense(x, dtype), kit.LoopDType(dtype)) }
-	sequence, values := dense(builder.In(operands.sequence)), dense(values)
+	dense := func(x kit.Buffer) kit.Buffer {
+		return builder.ToRowMajor(builder.ToRowMajor(x, dtype), kit.LoopDType(dtype))
+	}
+	sequence, values := dense(builder.Operand(operands.sequence)), dense(values)
 	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), sequence, values}
 	// Only searchsorted has an operand sorter.
-	isSorted := operands == bucketizeOperands || !c.Has(2)
+	isSorted := operands == bucketizeOperands || !c.HasOperand(2)
 	if !isSorted {
-		buffers = append(buffers, builder.Dense(builder.In(2), tensor.Int64))
+		buffers = append(buffers, builder.ToRowMajor(builder.Operand(2), tensor.Int64))
 	}
 	// The sequence has n elements in each row. perRow values are searched in each row. If the sequence is a vector, all
 	// values are searched in it.

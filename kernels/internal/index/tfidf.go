@@ -45,7 +45,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			}
 			shape := append(slices.Clone(self.Shape[:self.Rank()-1]), sym.Of(vectorizer.size))
 			out, err := kit.FreshType(tensor.Float32, shape)
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](c))
@@ -59,7 +59,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3}, "pool_int64s": []int{0, 1, 1, 0, 1, 1},
 			"weights": []float64{1, 2, 3, 4}}),
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](c))
@@ -180,7 +180,7 @@ func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
 		if isOccurrence {
 			count++
 		}
-		mem.Count(len(g.ids))
+		mem.CheckContextAfter(len(g.ids))
 	}
 	return count
 }
@@ -206,7 +206,7 @@ const tfidfGrain = 1 << 20
 // of the distances.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
-	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.Dense(builder.In(0), tensor.Int64)}
+	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.ToRowMajor(builder.Operand(0), tensor.Int64)}
 	m := c.Meta(0)
 	n := m.Shape[m.Rank()-1]
 	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
@@ -243,9 +243,9 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	writeResults := copies.ChunkedPhase(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
 		for row := begin; row < end; row++ {
 			y := unsafe.Slice((*float32)(kit.AddressOf[float32](m.Ptrs[0], row*t.size)), t.size)
-			kit.Blocks(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
+			kit.ForEachBlock(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
 			for i := range t.grams {
-				m.Count(1)
+				m.CheckContextAfter(1)
 				if gram := &t.grams[i]; t.includes(gram) {
 					t.writeCount(gram, int(counts(m)[row*grams+i]), &y[gram.position])
 				}

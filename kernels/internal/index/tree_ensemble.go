@@ -23,11 +23,11 @@ var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 			"node i are weights[k], for column targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result " +
 			"without weights is 0. Sums are computed in float64.",
 		Params: []graph.Param{kit.Self,
-			{Name: "roots", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeFeatures), 0) }},
-			{Name: "features", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},
+			{Name: "roots", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeFeatures), 0) }},
+			{Name: "features", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},
 			{Name: "thresholds"}, {Name: "children"},
-			{Name: "offsets", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeWeights), 0) + 1 }},
-			{Name: "targets", Below: func(c *graph.Call) int { return kit.Attrs[treeEnsembleAttrs](c).Outputs }},
+			{Name: "offsets", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeWeights), 0) + 1 }},
+			{Name: "targets", IndexBound: func(c *graph.Call) int { return kit.Attrs[treeEnsembleAttrs](c).Outputs }},
 			{Name: "weights"}, {Name: "missing", Optional: true}},
 		Infer: inferTreeEnsemble,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -41,8 +41,8 @@ var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 			{In: treeMissingExample(tensor.Float64), Attrs: graph.Attrs{"outputs": 2, "aggregate": "amin"}}},
 	},
 	Facts: graph.Facts{
-		WritesAnyOrder: true,
-		Parallel:       kit.BatchLoop(2, treeSelf),
+		WritesAnyDenseLayout: true,
+		Parallel:             kit.BatchLoop(2, treeSelf),
 		Flops: func(c *graph.Call) float64 {
 			nodes, trees := c.Meta(treeFeatures).Numel(), max(1, c.Meta(treeRoots).Numel())
 			depth := math.Log2(float64(max(2, nodes/trees)))
@@ -92,7 +92,7 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 		treeThresholds: {nodes}, treeChildren: {nodes, sym.Of(2)}, treeOffsets: {nodes.Add(sym.Of(1))},
 		treeTargets: {weights}, treeWeights: {weights}, treeMissing: {nodes}}
 	for i := treeRoots; i < treeOperands; i++ {
-		if !c.Has(i) && i == treeMissing {
+		if !c.HasOperand(i) && i == treeMissing {
 			continue
 		}
 		t, want := c.Type(i), tensor.Int32
@@ -112,7 +112,7 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	out, err := kit.FreshType(self.DType, []sym.Int{self.Shape[0], sym.Of(outputs)})
-	return c.One(out), err
+	return c.NewResult(out), err
 }
 
 // treeReference is the reference for self of element type T.

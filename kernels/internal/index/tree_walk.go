@@ -108,7 +108,7 @@ func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
 			next = int32(node)
 		}
 		dst[i] = next
-		m.Count(1)
+		m.CheckContextAfter(1)
 	}
 }
 
@@ -182,13 +182,13 @@ const treeChunks, minTreeGroups = 16, 8
 // treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
 func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	walk, builder, dtype := newTreeWalk[T](c), copies.NewKernelBuilder(c), c.Meta(treeSelf).DType
-	buffers := []kit.Buffer{builder.Result(0, dtype), builder.Dense(builder.In(treeSelf), dtype)}
+	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(treeSelf), dtype)}
 	var constants trees[T]
 	isConstant := true
 	for i := treeRoots; i < treeOperands; i++ {
 		operand := kit.Buffer{} // for an omitted operand
-		if c.Has(i) {
-			operand, walk.counts[i] = builder.Dense(builder.In(i), c.Meta(i).DType), c.Meta(i).Numel()
+		if c.HasOperand(i) {
+			operand, walk.counts[i] = builder.ToRowMajor(builder.Operand(i), c.Meta(i).DType), c.Meta(i).Numel()
 			if isConstant = isConstant && operand.Data != nil; isConstant {
 				constants.setOperand(i, operand.Data.Pointer(), walk.counts[i])
 			}
@@ -334,7 +334,7 @@ func (t *trees[T]) leafOf(m *graph.Mem, row unsafe.Pointer, root int) int {
 		default:
 			next = int(t.children[2*node])
 		}
-		m.Count(1)
+		m.CheckContextAfter(1)
 		if next == node {
 			return node
 		}
@@ -383,6 +383,6 @@ func (n *treeNodes[T]) leavesOf(m *graph.Mem, rows *[treeGroup]unsafe.Pointer, r
 			*leaves = [treeGroup]int{a, b, c, d, e, f, g, h}
 			return
 		}
-		m.Count(treeSteps * treeGroup)
+		m.CheckContextAfter(treeSteps * treeGroup)
 	}
 }

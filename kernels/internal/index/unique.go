@@ -213,9 +213,9 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	input, along := self, 0 // the slices of input along dimension `along` are compared
 	var err error
 	if dim == nil {
-		input, err = kit.RowMajorAs(ctx, self, self.Numel())
+		input, err = kit.ReshapeRowMajor(ctx, self, self.Numel())
 	} else if along, err = tensor.WrapDim(*dim, self.Rank()); err == nil && self.Rank() == 0 {
-		input, err = kit.RowMajorAs(ctx, self, 1)
+		input, err = kit.ReshapeRowMajor(ctx, self, 1)
 	}
 	if err != nil {
 		return nil, err

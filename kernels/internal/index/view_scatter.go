@@ -112,7 +112,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 				if err == nil {
 					err = checkDistinct(view)
 				}
-				return c.One(out), err
+				return c.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
@@ -129,7 +129,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 			},
 			Examples: []graph.Example{{In: operands, Attrs: example}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true},
+		Facts: graph.Facts{WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			view, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
 			if err != nil {
@@ -155,14 +155,14 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 func writeInOrder(dst, src kit.Buffer) graph.Phase {
 	last := dst.Meta.Rank() - 1
 	lines := kit.NewLineSet(dst.Meta.Shape, last, dst.Meta, src.Meta)
-	move := kit.Mover(dst.Meta.DType, src.Meta.DType)
-	n, dstStep, srcStep := dst.Meta.Shape[last], kit.StepAt(dst.Meta, last), kit.StepAt(src.Meta, last)
+	move := kit.RowConverter(dst.Meta.DType, src.Meta.DType)
+	n, dstStep, srcStep := dst.Meta.Shape[last], kit.ByteStride(dst.Meta, last), kit.ByteStride(src.Meta, last)
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 		for i := range lines.Count {
 			m.CheckContext()
 			offsets := lines.Offsets(i)
 			to, from := unsafe.Add(dst.Address(m), offsets[0]), unsafe.Add(src.Address(m), offsets[1])
-			kit.Blocks(m.Context, n, func(begin, end int) {
+			kit.ForEachBlock(m.Context, n, func(begin, end int) {
 				move(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
 			})
 		}

@@ -176,7 +176,7 @@ func (walk *indexedWalk) divideWork() {
 }
 
 // phase returns the phase that runs the walk. ops are the loops over a row of elements.
-func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
+func (walk *indexedWalk) phase(ops kit.RowLoops) graph.Phase {
 	walk.divideWork()
 	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
 		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), positionBlock)
@@ -190,7 +190,7 @@ func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 }
 
 // kernel returns a kernel whose only phase is the walk.
-func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
+func (walk *indexedWalk) kernel(ops kit.RowLoops) *graph.Kernel {
 	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, WorkerScratch: positionBlock * 8}
 	if f := walk.form(); f != nil {
 		k.Forms = []graph.Form{f}
@@ -235,7 +235,7 @@ func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, d
 }
 
 // runUnit runs a unit of work. offsets is memory for the offsets of positionBlock elements.
-func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, offsets []int) error {
+func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowLoops, unit int, offsets []int) error {
 	var start [maxOperands]unsafe.Pointer
 	for o := range walk.operands {
 		start[o] = walk.operands[o].Address(mem)
@@ -259,7 +259,7 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, offse
 
 // runRow moves n elements along the innermost dimension. addresses are the addresses of the operands. If the indices do
 // not vary along the dimension, they are read once. Otherwise the offsets in the table are computed block by block.
-func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowOps, addresses *[maxOperands]unsafe.Pointer, n int,
+func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer, n int,
 	offsets []int) error {
 	plainStep, tableStep := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
 	plain, table := addresses[0], addresses[1]
@@ -271,11 +271,11 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowOps, addresses *[maxO
 			}
 			table = unsafe.Add(table, offset)
 		}
-		kit.Blocks(mem.Context, n, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
 			ops.Strided(unsafe.Add(plain, begin*plainStep), unsafe.Add(table, begin*tableStep), plainStep, tableStep,
 				end-begin)
 		})
-		mem.Count(n)
+		mem.CheckContextAfter(n)
 		return nil
 	}
 	for from := 0; from < n; from += positionBlock {
@@ -296,7 +296,7 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowOps, addresses *[maxO
 			}
 		}
 		ops.AtOffsets(unsafe.Add(plain, from*plainStep), table, plainStep, block)
-		mem.Count(len(block) * (1 + len(walk.lookups)))
+		mem.CheckContextAfter(len(block) * (1 + len(walk.lookups)))
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func sizeAt(m tensor.Meta, dim int) int {
 // and index is the operand's meta.
 func lookupAlong(m, index tensor.Meta, dim int) lookup {
 	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim),
-		step: kit.StepAt(m, dim)}
+		step: kit.ByteStride(m, dim)}
 }
 
 // refIndex reads the element of index operand t at a position, and checks it as a lookup does. size is the size of

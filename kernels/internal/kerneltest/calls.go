@@ -167,7 +167,7 @@ func rowMajor(list []*tensor.Tensor) []graph.Arg {
 	for i, t := range list {
 		if t != nil {
 			list[i] = t.CopyTo(tensor.New(t.DType, t.Shape...))
-			args[i] = graph.Of(&graph.Value{Meta: list[i].Meta})
+			args[i] = graph.ArgOf(&graph.Value{Meta: list[i].Meta})
 		}
 	}
 	return args

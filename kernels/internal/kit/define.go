@@ -22,11 +22,11 @@ func DefineWith(schema *graph.Schema, op graph.Op) *graph.Op {
 	return defined
 }
 
-// None is the attribute struct of an op without attributes.
-type None struct{}
+// EmptyAttrs is the attribute struct of an op without attributes.
+type EmptyAttrs struct{}
 
 // NoAttrs is the schema of an op without attributes.
-var NoAttrs = graph.SchemaOf[None]()
+var NoAttrs = graph.SchemaOf[EmptyAttrs]()
 
 // Attrs returns the decoded attributes of a call of an op defined with A.
 func Attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }
@@ -45,9 +45,9 @@ func HaveOneElement(c *graph.Call, operands ...int) bool {
 // number in PyTorch. An operand named Opt... may be omitted.
 var (
 	Self          = graph.Param{Name: "self"}
-	SelfOrNumber  = graph.Param{Name: "self", Number: true}
+	SelfOrNumber  = graph.Param{Name: "self", AcceptsNumber: true}
 	Other         = graph.Param{Name: "other"}
-	OtherOrNumber = graph.Param{Name: "other", Number: true}
+	OtherOrNumber = graph.Param{Name: "other", AcceptsNumber: true}
 	Input         = graph.Param{Name: "input"}
 	Tensors       = graph.Param{Name: "tensors", Variadic: true}
 	Weight        = graph.Param{Name: "weight"}

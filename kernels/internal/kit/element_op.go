@@ -20,10 +20,10 @@ func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error)
 func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (tensor.Type, error),
 	formula func(c *graph.Call) func(i int) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
-	op.WritesAnyOrder = true
+	op.WritesAnyDenseLayout = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := infer(c)
-		return c.One(t), err
+		return c.NewResult(t), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		element, m := formula(c), c.Out[0]

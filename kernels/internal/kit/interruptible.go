@@ -14,9 +14,9 @@ import (
 // CheckEvery is the number of steps after which a loop of simple steps checks its context.
 const CheckEvery = 1 << 16
 
-// Blocks divides n elements into ranges of at most CheckEvery and calls f for each range. It checks the context before
-// each range except the first, and panics as [interrupt.Check] does.
-func Blocks(ctx context.Context, n int, f func(begin, end int)) {
+// ForEachBlock divides n elements into ranges of at most CheckEvery and calls f for each range. It checks the context
+// before each range except the first, and panics as [interrupt.Check] does.
+func ForEachBlock(ctx context.Context, n int, f func(begin, end int)) {
 	for begin := 0; begin < n; begin += CheckEvery {
 		if begin > 0 {
 			interrupt.Check(ctx)

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// StepAt returns the stride of a dimension in bytes. It returns 0 for a 0-dim value.
+// ByteStride returns the stride of a dimension in bytes. It returns 0 for a 0-dim value.
 //
 //go:noinline // many callers, none hot: they compile faster
-func StepAt(m tensor.Meta, dim int) int {
+func ByteStride(m tensor.Meta, dim int) int {
 	if m.Rank() == 0 {
 		return 0
 	}

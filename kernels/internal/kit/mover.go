@@ -23,8 +23,8 @@ func ElemOf(dst, src tensor.DType) strided.Elem {
 	return strided.ConverterOf(dst.Size(), src.Size(), row)
 }
 
-// Mover returns the loop that copies one row and converts its elements from dtype src to dtype dst.
-func Mover(dst, src tensor.DType) strided.Row { return ElemOf(dst, src).Row }
+// RowConverter returns the loop that copies one row and converts its elements from dtype src to dtype dst.
+func RowConverter(dst, src tensor.DType) strided.Row { return ElemOf(dst, src).Row }
 
 // conversion is machine code that converts contiguous rows.
 type conversion struct {

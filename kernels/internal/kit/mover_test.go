@@ -38,7 +38,7 @@ func TestLongRowsConvertAsElements(t *testing.T) {
 		}
 		for dst := tensor.Bool; dst.Valid(); dst++ {
 			long, each := tensor.Zeros(dst, n), tensor.Zeros(dst, n)
-			row := kit.Mover(dst, src)
+			row := kit.RowConverter(dst, src)
 			to, from := dst.Size(), src.Size()
 			row(unsafe.Pointer(&long.Storage().Bytes()[0]), unsafe.Pointer(&x.Storage().Bytes()[0]), to, from, n)
 			for i := range n {

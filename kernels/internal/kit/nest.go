@@ -15,7 +15,7 @@ type InnerKernels struct {
 // addresses of the buffers.
 func (n *InnerKernels) Phase(innerPhase graph.Phase, buffers []Buffer) graph.Phase {
 	return graph.Phase{Chunks: innerPhase.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		inner := n.mems.Of(m)
+		inner := n.mems.Get(m)
 		m.Within(inner, n.Scratch) // inner gets the worker, the context and the scratch memory of m
 		for i := range buffers {
 			inner.Ptrs = append(inner.Ptrs, buffers[i].Address(m))

@@ -19,8 +19,8 @@ var sourceNames = map[tensor.DType]string{
 	tensor.Complex64: "c10::complex<float>", tensor.Complex128: "c10::complex<double>",
 }
 
-// limits has the least and the greatest number that NumberFits accepts for a dtype. The least number of an unsigned
-// dtype is negative, because negative integers wrap in PyTorch. Dtypes without an entry accept every number.
+// limits has the least and the greatest number that CheckNumberFits accepts for a dtype. The least number of an
+// unsigned dtype is negative, because negative integers wrap in PyTorch. Dtypes without an entry accept every number.
 var limits = map[tensor.DType][2]float64{
 	tensor.Uint8: {-255, 255}, tensor.Int8: {-128, 127}, tensor.Int16: {-32768, 32767},
 	tensor.Int32: {math.MinInt32, math.MaxInt32}, tensor.Int64: {math.MinInt64, math.MaxInt64},
@@ -30,9 +30,9 @@ var limits = map[tensor.DType][2]float64{
 	tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
 }
 
-// NumberFits fails if the dtype cannot hold a number (c10::checked_convert). The fraction of a float is ignored, and a
-// negative integer may wrap in an unsigned dtype.
-func NumberFits(number tensor.Scalar, dtype tensor.DType) error {
+// CheckNumberFits fails if the dtype cannot hold a number (c10::checked_convert). The fraction of a float is
+// ignored, and a negative integer may wrap in an unsigned dtype.
+func CheckNumberFits(number tensor.Scalar, dtype tensor.DType) error {
 	if dtype == tensor.Bool {
 		return nil
 	}
@@ -61,10 +61,10 @@ func NumberFits(number tensor.Scalar, dtype tensor.DType) error {
 	return nil
 }
 
-// NumberOrSizeFits is [NumberFits] for a number or an unknown size. It adds guards for an unknown size.
+// NumberOrSizeFits is [CheckNumberFits] for a number or an unknown size. It adds guards for an unknown size.
 func NumberOrSizeFits(n graph.NumberOrSize, dtype tensor.DType) error {
 	if n.Number.IsSet() {
-		return NumberFits(n.Number, dtype)
+		return CheckNumberFits(n.Number, dtype)
 	}
 	limit, bounded := limits[dtype.ToReal()]
 	if !bounded || limit[1] >= math.MaxInt64 || dtype == tensor.Bool {

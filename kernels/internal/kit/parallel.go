@@ -41,7 +41,7 @@ func BatchLoop(rank int, operands ...int) parallel {
 		}
 		loop := WholeLoop(c)
 		for _, i := range operands {
-			if c.Has(i) {
+			if c.HasOperand(i) {
 				loop.In[i] = 0
 			}
 		}

@@ -100,19 +100,19 @@ func EachIndex(shape []int, f func(index []int)) {
 	}
 }
 
-// ForAnyCall returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
+// IgnoreCall returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
 // attributes.
 //
 //go:noinline // many callers, none hot: they compile faster
-func ForAnyCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
+func IgnoreCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
 
-// ByKind makes a ScalarFunc from functions for integers, floats and complex numbers. The function of an unsupported
-// kind may be nil.
+// ByDTypeKind makes a ScalarFunc from functions for integers, floats and complex numbers. The function of an
+// unsupported kind may be nil.
 //
 //go:noinline // many callers, none hot: they compile faster
-func ByKind(integers func(x []int64) int64, floats func(x []float64) float64,
+func ByDTypeKind(integers func(x []int64) int64, floats func(x []float64) float64,
 	complexes func(x []complex128) complex128) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -137,9 +137,9 @@ func ByKind(integers func(x []int64) int64, floats func(x []float64) float64,
 	}
 }
 
-// Unsigned returns a ScalarFunc that calls unsigned for uint64 and other for other dtypes. A function that computes
-// with int64 would read uint64 numbers above the greatest int64 as negative.
-func Unsigned(unsigned func(x []uint64) uint64, other ScalarFunc) ScalarFunc {
+// WithUint64Case returns a ScalarFunc that calls unsigned for uint64 and other for other dtypes. A function that
+// computes with int64 would read uint64 numbers above the greatest int64 as negative.
+func WithUint64Case(unsigned func(x []uint64) uint64, other ScalarFunc) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d != tensor.Uint64 {
 			return other(d, x)

@@ -47,7 +47,7 @@ func FreshTypeInFormat(dtype tensor.DType, size []sym.Int, format tensor.MemoryF
 // WithIndices returns the results of an op that computes values of type t and their int64 indices. Both results have
 // the same layout.
 func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
-	return c.All(t, t.WithDType(tensor.Int64))
+	return c.NewResults(t, t.WithDType(tensor.Int64))
 }
 
 // ElementwiseType returns the type of an elementwise result of a and b, such as a + b. Their shapes must broadcast.
@@ -59,9 +59,9 @@ func ElementwiseType(a, b tensor.Type) tensor.Type {
 	return r.Type(0)
 }
 
-// RowMajorAs returns the elements of t in row-major order with the given shape. The result is a view of t if t is
+// ReshapeRowMajor returns the elements of t in row-major order with the given shape. The result is a view of t if t is
 // contiguous, else a copy.
-func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
+func ReshapeRowMajor(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
 	if !t.IsContiguous() {
 		t = CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
 	}
@@ -83,7 +83,7 @@ func InferWithLayout(p *graph.Pointwise,
 		if err != nil {
 			return nil, err
 		}
-		return call.One(t.WithDType(res[0].Type.DType)), nil
+		return call.NewResult(t.WithDType(res[0].Type.DType)), nil
 	}
 }
 

@@ -6,20 +6,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowOps are the loops over one row of an op such as gather or scatter, which moves elements between two values. The
+// RowLoops are the loops over one row of an op such as gather or scatter, which moves elements between two values. The
 // table is the value that is accessed at positions given by indices. The plain value is accessed with a constant
 // stride. Steps and offsets are in bytes.
-type RowOps struct {
+type RowLoops struct {
 	// Strided moves n elements if both values are accessed with a constant stride.
 	Strided func(plain, table unsafe.Pointer, plainStep, tableStep, n int)
 	// AtOffsets moves one element for each offset from the beginning of the table.
 	AtOffsets func(plain, table unsafe.Pointer, plainStep int, offsets []int)
 }
 
-// GatherOps returns the loops that copy elements of the table to the plain value.
-func GatherOps(d tensor.DType) RowOps {
-	move := Mover(d, d)
-	return RowOps{
+// GatherRowLoops returns the loops that copy elements of the table to the plain value.
+func GatherRowLoops(d tensor.DType) RowLoops {
+	move := RowConverter(d, d)
+	return RowLoops{
 		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
 			move(plain, table, plainStep, tableStep, n)
 		},

@@ -37,7 +37,7 @@ var (
 				return nil, err
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: copies(2),
@@ -75,16 +75,16 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
 			if name == "cholesky" && kit.IsEmpty(t) { // PyTorch does not check an empty operand
-				return c.One(t.RowMajor()), nil
+				return c.NewResult(t.RowMajor()), nil
 			}
 			if err := check.check(t, true); err != nil {
 				return nil, err
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
 			if withInfo {
-				return c.All(out, infoType(batchSizes(t))), err
+				return c.NewResults(out, infoType(batchSizes(t))), err
 			}
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Examples: examples(nil, operands...),
 	}, algorithm{
@@ -168,7 +168,7 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := columnMajor(a.DType, withBatch(batch, b.Shape[bRank-2:]...)...)
-	return c.One(out), err
+	return c.NewResult(out), err
 }
 
 // solveByCholesky computes the result of cholesky_solve.

@@ -119,15 +119,15 @@ func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
 		return p
 	}
 	if rank > 0 {
-		p.rows, p.rowStep = meta.Shape[lead], kit.StepAt(meta, lead)
+		p.rows, p.rowStep = meta.Shape[lead], kit.ByteStride(meta, lead)
 	}
 	if rank > 1 {
-		p.cols, p.colStep = meta.Shape[lead+1], kit.StepAt(meta, lead+1)
+		p.cols, p.colStep = meta.Shape[lead+1], kit.ByteStride(meta, lead+1)
 	}
 	p.batchSteps = make([]int, batchRank)
 	for d := range lead { // batch dimensions are aligned at the last one
 		if meta.Shape[d] != 1 {
-			p.batchSteps[batchRank-lead+d] = kit.StepAt(meta, d)
+			p.batchSteps[batchRank-lead+d] = kit.ByteStride(meta, d)
 		}
 	}
 	return p
@@ -147,7 +147,7 @@ func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
 	}
 	for i, rank := range inRanks {
 		meta := tensor.Meta{} // of dtype Invalid
-		if c.Has(i) {
+		if c.HasOperand(i) {
 			meta = c.Meta(i)
 		}
 		in = append(in, newPart(meta, rank, len(batch), len(c.Out)+i))

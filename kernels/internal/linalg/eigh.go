@@ -36,10 +36,10 @@ func eighOp(name string, outputs []string) *graph.Op {
 			}
 			values := tensor.NewType(t.DType.ToReal(), t.Shape[:t.Rank()-1]...)
 			if !withVectors {
-				return c.One(values), nil
+				return c.NewResult(values), nil
 			}
 			vectors, err := columnMajor(t.DType, t.Shape...)
-			return c.All(values, vectors), err
+			return c.NewResults(values, vectors), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: copies(4), ranks: ranks})

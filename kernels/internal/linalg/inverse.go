@@ -39,9 +39,9 @@ func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op 
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
 			if withInfo {
-				return c.All(out, infoType(batchSizes(t))), err
+				return c.NewResults(out, infoType(batchSizes(t))), err
 			}
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: invert[float64], complex: invert[complex128], ranks: ranks})
@@ -102,9 +102,9 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 				return nil, err
 			}
 			if withInfo {
-				return c.All(out, infoType(batchSizes(c.Type(0)))), nil
+				return c.NewResults(out, infoType(batchSizes(c.Type(0)))), nil
 			}
-			return c.One(out), nil
+			return c.NewResult(out), nil
 		},
 		Examples: []graph.Example{kit.Example(nil, squareExample, kit.F32(3, 4)), kit.Example(nil, squareExample, kit.F32(3)),
 			kit.Example(graph.Attrs{"left": false}, complexExample, tensor.New(tensor.Complex128, 2, 3))},

@@ -89,7 +89,7 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 	if findsSingularValues(driver) {
 		singularValues = tensor.NewType(real, withBatch(batch, rows.Min(cols))...)
 	}
-	return c.All(x, residuals, rank, singularValues), nil
+	return c.NewResults(x, residuals, rank, singularValues), nil
 }
 
 // rightSideShape returns the shape of b as a batch of matrices: a vector is a matrix with one column. It returns

@@ -52,7 +52,7 @@ var (
 	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
 		Doc: "Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P permutes rows, " +
 			"L is lower triangular with ones on the diagonal, U is upper triangular.",
-		Params:  []graph.Param{{Name: "LU_data"}, {Name: "LU_pivots", Below: func(*graph.Call) int { return 1 }}},
+		Params:  []graph.Param{{Name: "LU_data"}, {Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}},
 		Outputs: threeMatrices, Infer: inferUnpack,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
 			tensor.New(tensor.Int32, 2, 3)),
@@ -73,7 +73,7 @@ var (
 			if !left {
 				out, err = kit.FreshType(c.Type(0).DType, shape)
 			}
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Examples: examplesOfLUSolve(0, 1, 2),
 	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: copies(1),
@@ -87,7 +87,7 @@ var (
 				return nil, err
 			}
 			out, err := columnMajor(c.Type(1).DType, shape...)
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Examples: examplesOfLUSolve(1, 2, 0),
 	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: copies(1),
@@ -140,7 +140,7 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 			n := t.Rank()
 			out, err := columnMajor(t.DType, t.Shape...)
 			pivots := tensor.NewType(tensor.Int32, withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1]))...)
-			return c.All([]tensor.Type{out, pivots, infoType(batchSizes(t))}[:len(outputs)]...), err
+			return c.NewResults([]tensor.Type{out, pivots, infoType(batchSizes(t))}[:len(outputs)]...), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -189,7 +189,7 @@ func unpackedTypes(c *graph.Call, t tensor.Type, withTriangles, withPermutation 
 		set(1, rows, minSize)
 		set(2, minSize, cols)
 	}
-	return c.All(types...), err
+	return c.NewResults(types...), err
 }
 
 // factorLU computes the results P, L and U of a task.

@@ -26,7 +26,7 @@ func matrixExpOp(name string) *graph.Op {
 				return nil, err
 			}
 			out, err := exponentialType(t)
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: copies(1), ranks: matrices(1)})

@@ -46,7 +46,7 @@ var (
 				return nil, err
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
-			return c.All(out, tensor.NewType(t.DType, withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
+			return c.NewResults(out, tensor.NewType(t.DType, withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -84,10 +84,10 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 			}
 			r, err := columnMajor(t.DType, withBatch(batchSizes(t), rowsOfR, cols)...)
 			if err != nil || mode(c) == "r" {
-				return c.All(emptyVector(t.DType), r), err
+				return c.NewResults(emptyVector(t.DType), r), err
 			}
 			q, err := columnMajor(t.DType, withBatch(batchSizes(t), rows, rowsOfR)...)
-			return c.All(q, r), err
+			return c.NewResults(q, r), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -157,7 +157,7 @@ func inferHouseholder(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := columnMajor(t.DType, t.Shape...)
-	return c.One(out), err
+	return c.NewResult(out), err
 }
 
 // multiplyReflections computes the first columns of Q, the product of the reflections of a task, as Q times the first
@@ -210,7 +210,7 @@ func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := columnMajor(t.DType, other.Shape...)
-	return c.One(out), err
+	return c.NewResult(out), err
 }
 
 // multiplyByQ computes the result of ormqr: Q C or C Q, or with Q^H in place of Q. C Q is the adjoint of Q^H C^H.

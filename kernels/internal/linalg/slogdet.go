@@ -19,7 +19,7 @@ var (
 			if err := (matrixCheck{name: "logdet"}).check(t, true); err != nil {
 				return nil, err
 			}
-			return c.One(tensor.NewType(t.DType, batchSizes(t)...)), nil
+			return c.NewResult(tensor.NewType(t.DType, batchSizes(t)...)), nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: logdet[float64], complex: logdet[complex128], ranks: ranksOf([]int{2}, []int{0})})
@@ -36,7 +36,8 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 			if err := (matrixCheck{name: "linalg.slogdet"}).check(t, true); err != nil {
 				return nil, err
 			}
-			return c.All(tensor.NewType(t.DType, batchSizes(t)...), tensor.NewType(t.DType.ToReal(), batchSizes(t)...)), nil
+			return c.NewResults(tensor.NewType(t.DType, batchSizes(t)...), tensor.NewType(t.DType.ToReal(), batchSizes(t)...)),
+				nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: signAndLogarithm[float64], complex: signAndLogarithm[complex128],

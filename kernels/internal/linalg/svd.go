@@ -32,7 +32,7 @@ var (
 				}
 				return minSize, minSize
 			})
-			return c.All(u, s, v), err
+			return c.NewResults(u, s, v), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], memory: svdMemory,
@@ -41,7 +41,7 @@ var (
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, s, _, err := svdTypes(c, func(_, _, minSize sym.Int) (sym.Int, sym.Int) { return minSize, minSize })
-			return c.One(s), err
+			return c.NewResult(s), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], memory: svdMemory,
@@ -93,10 +93,10 @@ func inferSVD(c *graph.Call) ([]graph.Result, error) {
 	// U and V are then square zeros; PyTorch returns a row-major U, and V with the strides of Vh.
 	if !attrs.ComputeUV {
 		u, err = kit.FreshType(u.DType, u.Shape)
-		return c.All(u, s, v), err
+		return c.NewResults(u, s, v), err
 	}
 	v, err = v.Transpose(n-2, n-1)
-	return c.All(u, s, v), err
+	return c.NewResults(u, s, v), err
 }
 
 // factorSVD returns the factors of the matrix of a task: U with colsOfU columns, the singular values, and V with

@@ -39,7 +39,7 @@ var (
 				return nil, err
 			}
 			out, err := columnMajor(a.DType, shape...)
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"upper": true}, squareExample, kit.F32(3, 4)),
 			kit.Example(graph.Attrs{"upper": false, "left": false, "unitriangular": true}, complexExample,
@@ -95,7 +95,7 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	coefficient, err := columnMajor(a.DType, withBatch(shape[:len(shape)-2], a.Shape[a.Rank()-2:]...)...)
-	return c.All(out, coefficient), err
+	return c.NewResults(out, coefficient), err
 }
 
 // triangularSolve computes the results of triangular_solve.

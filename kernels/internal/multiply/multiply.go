@@ -181,7 +181,7 @@ func (multiplier *Multiplier) SetEpilogue(e *fusion.Epilogue, s gemm.Spec) {
 
 // prepareJob returns the worker's job with the addresses of a run.
 func (multiplier *Multiplier) prepareJob(mem *graph.Mem) *Job {
-	job := multiplier.jobs.Of(mem)
+	job := multiplier.jobs.Get(mem)
 	if multiplier.Prepare != nil && !job.prepared {
 		multiplier.Prepare(job)
 	}

@@ -46,7 +46,7 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 // dtype of the results.
 func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
-	worker := r.run.Of(m)
+	worker := r.run.Get(m)
 	if r.loop != nil {
 		r.loop.Run(&worker.state, []unsafe.Pointer{out, sums, scales, zeroPoint}, []int{pitch, sumsPitch, 0, 0},
 			columns, rows)

@@ -11,7 +11,7 @@ import (
 )
 
 // Abs is torch.abs.
-var Abs = kit.Define[kit.None](graph.Op{
+var Abs = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "abs",
 		Doc:    "Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.",
@@ -22,7 +22,7 @@ var Abs = kit.Define[kit.None](graph.Op{
 			}
 			return kit.InferWithLayout(&magnitude, preservedLayout)(c) // unary_op_impl_with_complex_to_float
 		},
-		Ref: kit.PointwiseRef(&magnitude, kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&magnitude, kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
 			case d.IsComplex():
 				return tensor.FloatScalar(cmplx.Abs(x[0].Complex()))

@@ -42,7 +42,7 @@ var (
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTransposed))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
 		unaryParams, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
-		kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			v := x[0].Float()
 			return tensor.FloatScalar(roundTo(d)(v*min(max(v+3, 0), 6)) / 6) // the product may overflow d
 		}), kit.ExUnary)

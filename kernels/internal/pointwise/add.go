@@ -160,7 +160,7 @@ func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 	return func(c *graph.Call) kit.ScalarFunc {
 		alpha := kit.Attrs[addAttrs](c).Alpha
 		// The conversion of the product to float64 forbids a fused multiply-add.
-		numbers := kit.ByKind(
+		numbers := kit.ByDTypeKind(
 			func(x []int64) int64 { return x[0] + sign*alpha.Int()*x[1] },
 			func(x []float64) float64 { return x[0] + float64(float64(sign)*alpha.Float()*x[1]) },
 			func(x []complex128) complex128 {

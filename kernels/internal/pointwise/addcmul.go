@@ -26,7 +26,7 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			round := roundTo(kit.LoopDType(dtype)) // a product may overflow the dtype
-			return kit.ByKind(
+			return kit.ByDTypeKind(
 				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
 				func(x []float64) float64 {
 					return x[0] + round(float64(round(round(v.Float())*x[1])*x[2]))
@@ -49,7 +49,7 @@ var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
 		v := kit.Attrs[valueAttrs](c).Value
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			round := roundTo(d) // a product may underflow before a division by 0
-			return kit.ByKind(nil,
+			return kit.ByDTypeKind(nil,
 				func(x []float64) float64 { return x[0] + round(round(round(v.Float())*x[1])/x[2]) },
 				func(x []complex128) complex128 { return x[0] + kit.MulComplex(v.Complex(), x[1])/x[2] })(d, x)
 		}
@@ -76,7 +76,7 @@ func scaledTernary(torchKernel, text string, dtypes ...[]tensor.DType) func(*gra
 	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		v := kit.Attrs[valueAttrs](c).Value
-		if err := kit.NumberFits(v, it.CommonDType()); err != nil {
+		if err := kit.CheckNumberFits(v, it.CommonDType()); err != nil {
 			return rule.Kernel{}, err
 		}
 		if !slices.Contains(all, it.DType(1)) {

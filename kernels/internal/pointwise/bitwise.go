@@ -25,7 +25,7 @@ var (
 func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: bodyByDType(name, bodiesOf(formula(text), bools, integers))},
-		kit.ForAnyCall(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
+		kit.IgnoreCall(kit.ByDTypeKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
 		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 
@@ -33,7 +33,7 @@ func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	"Flips the bits of self; for bools it is the logical not.", unaryParams,
 	&graph.Pointwise{Config: unary, Body: bodyByDType("bitwise_not", bodiesOf(formula("~x"), bools, integers))},
-	kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
 		}
@@ -60,7 +60,7 @@ func shiftOp(name, torchKernel, doc, text string, signed func(a, b int64) int64,
 	unsigned func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: namedBody(torchKernel, bodiesOf(formula(text), integers))},
-		kit.ForAnyCall(kit.Unsigned(func(x []uint64) uint64 { return unsigned(x[0], x[1]&63) },
+		kit.IgnoreCall(kit.WithUint64Case(func(x []uint64) uint64 { return unsigned(x[0], x[1]&63) },
 			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				mask := int64(max(32, 8*d.Size()) - 1) // 31, or 63 for int64
 				return tensor.IntScalar(signed(x[0].Int(), x[1].Int()&mask))

@@ -57,11 +57,11 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 		lower, upper, ok = a.Min.Float(), a.Max.Float(), true
 	case Clamp:
 		a := kit.Attrs[clampAttrs](call)
-		setBounds(clampBounds{min: a.Min, max: a.Max, hasLower: call.Has(1), hasUpper: call.Has(2)})
+		setBounds(clampBounds{min: a.Min, max: a.Max, hasLower: call.HasOperand(1), hasUpper: call.HasOperand(2)})
 	case ClampMin:
-		setBounds(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, hasLower: call.Has(1)})
+		setBounds(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, hasLower: call.HasOperand(1)})
 	case ClampMax:
-		setBounds(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, hasUpper: call.Has(1)})
+		setBounds(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, hasUpper: call.HasOperand(1)})
 	}
 	return lower, upper, ok && lower == lower && upper == upper // no range with a NaN
 }

@@ -42,7 +42,7 @@ func chebyshev(name string, kind rune) *graph.Op {
 	return elementwise(kit.NoAttrs, "special_"+name, "Returns the Chebyshev polynomial of kind "+string(kind-'a'+'A')+
 		" and degree n at x. A negative degree gives 0. "+
 		"Within (-1, 1), degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
-		[]graph.Param{{Name: "x", Number: true}, {Name: "n", Number: true}},
+		[]graph.Param{{Name: "x", AcceptsNumber: true}, {Name: "n", AcceptsNumber: true}},
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
 			Body: bodyByDType(name, bodiesOf(formula(text, "x", "n"), floats))},
 		floatRef2(func(x, n float64) float64 {

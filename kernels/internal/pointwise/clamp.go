@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	minParam = graph.Param{Name: "min", Optional: true, Number: true}
-	maxParam = graph.Param{Name: "max", Optional: true, Number: true}
+	minParam = graph.Param{Name: "min", Optional: true, AcceptsNumber: true}
+	maxParam = graph.Param{Name: "max", Optional: true, AcceptsNumber: true}
 )
 
 // Clamp limits self to at least min and at most max. ClampMin has only the bound min, ClampMax only max.
@@ -27,7 +27,7 @@ var (
 				// NaN.
 				a.Min, a.Max = infinityForNaN(a.Min, -1), infinityForNaN(a.Max, 1)
 			}
-			return clampBounds{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)}
+			return clampBounds{min: a.Min, max: a.Max, hasLower: c.HasOperand(1), hasUpper: c.HasOperand(2)}
 		},
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
@@ -35,13 +35,13 @@ var (
 	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
 		"Clamps self to at least `min`.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)}
+			return clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most `max`.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)}
+			return clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
@@ -76,7 +76,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 					return res, err
 				}
 				t, err := castLayout(c.Type(0), res[0].Type.DType)
-				return c.One(t), err
+				return c.NewResult(t), err
 			},
 			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
 		},

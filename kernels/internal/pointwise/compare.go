@@ -41,12 +41,13 @@ var (
 func comparisonOp(name, doc, text string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, bodiesTo(formula(text), toBool, bools, integers, floats, moreDTypes))},
-		kit.ForAnyCall(ref), kit.ExBinary, kit.ExIntegers)
+		kit.IgnoreCall(ref), kit.ExBinary, kit.ExIntegers)
 }
 
 // ordered returns the ScalarFunc of a comparison by order, such as less than. ofUints is for uint64, and ofInts for
 // bools and all other integers.
 func ordered(ofInts func(x []int64) bool, ofUints func(x []uint64) bool,
 	ofFloats func(x []float64) bool) kit.ScalarFunc {
-	return kit.Unsigned(func(x []uint64) uint64 { return uint64(boolInt(ofUints(x))) }, boolRef(ofInts, ofFloats, nil))
+	return kit.WithUint64Case(func(x []uint64) uint64 { return uint64(boolInt(ofUints(x))) },
+		boolRef(ofInts, ofFloats, nil))
 }

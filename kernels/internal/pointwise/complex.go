@@ -15,19 +15,19 @@ import (
 
 // Real and Imag return views of the real and the imaginary parts of complex numbers.
 var (
-	Real = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
+	Real = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or self if it is real.",
 		Params: unaryParams,
 		Kind:   graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.Shared(realPart(c.Type(0)), 0), nil
+			return c.AliasResult(realPart(c.Type(0)), 0), nil
 		},
 		Ref: partRef(func(z complex128) float64 {
 			return real(z)
 		}),
 		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 	}})
-	Imag = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
+	Imag = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "imag",
 		Doc: "Returns a view of the imaginary parts of complex numbers. Real numbers are not " +
 			"supported.",
@@ -39,7 +39,7 @@ var (
 			}
 			t := realPart(c.Type(0))
 			t.Offset = t.Offset.Add(sym.Of(1))
-			return c.Shared(t, 0), nil
+			return c.AliasResult(t, 0), nil
 		},
 		Ref: partRef(func(z complex128) float64 {
 			return imag(z)
@@ -61,7 +61,7 @@ func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]
 }
 
 // ConjPhysical negates imaginary parts.
-var ConjPhysical = kit.Define[kit.None](graph.Op{
+var ConjPhysical = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conj_physical",
 		Doc: "Negates the imaginary part of each element, in new memory. A real self is " +
@@ -69,12 +69,12 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 		Params: unaryParams, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
-				return c.Shared(c.Type(0), 0), nil
+				return c.AliasResult(c.Type(0), 0), nil
 			}
 			return conjugation.Infer(c)
 		},
 		Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
-			kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				if d.IsComplex() {
 					return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
 				}
@@ -82,7 +82,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 			})),
 		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(conjugation, c) },
 	},
@@ -91,7 +91,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 var conjugation = &graph.Pointwise{Config: unary, Body: bodyByDType("conj", bodiesOf(formula("conj(x)"), complexes))}
 
 // Angle returns the argument of complex numbers: the angle in the complex plane.
-var Angle = kit.Define[kit.None](graph.Op{
+var Angle = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "angle",
 		Doc:    "Returns the angle of each element in the complex plane: for real numbers pi below 0, else 0.",
@@ -103,7 +103,7 @@ var Angle = kit.Define[kit.None](graph.Op{
 			// PyTorch resizes a new tensor for the real result, so the result is row-major.
 			return kit.InferWithLayout(&angleLoop, rowMajorLayout)(c)
 		},
-		Ref: kit.PointwiseRef(&angleLoop, kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&angleLoop, kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d.IsComplex() {
 				return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
 			}

@@ -115,7 +115,7 @@ func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 // floorRef returns the reference of a division that rounds down.
 func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 	round := quotientRounding(p, c)
-	return kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
+	return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(
 		checkedReference(floorQuotient),
 		func(x []float64) float64 { return floorDiv(x[0], x[1], round) }, nil))
 }
@@ -127,11 +127,11 @@ func divRef(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&division, c)
 	case "trunc":
 		round := quotientRounding(&division, c)
-		return kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByKind(
+		return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(
 			checkedReference(func(a, b int64) int64 { return a / b }),
 			func(x []float64) float64 { return math.Trunc(round(x[0] / x[1])) }, nil))
 	}
-	return kit.ByKind(nil,
+	return kit.ByDTypeKind(nil,
 		func(x []float64) float64 { return x[0] / x[1] },
 		func(x []complex128) complex128 { return x[0] / x[1] })
 }

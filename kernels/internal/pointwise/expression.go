@@ -17,9 +17,9 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 		Doc: "Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are " +
 			"broadcast, and each operation promotes as in PyTorch: on integers, / and functions return float32, comparisons " +
 			"bool. The result has the layout of any pointwise op. Integer division by 0 gives an unspecified number.",
-		Params: []graph.Param{{Name: "operands", Variadic: true, Number: true}},
-		Many:   true,
-		Ref:    expressionRef,
+		Params:          []graph.Param{{Name: "operands", Variadic: true, AcceptsNumber: true}},
+		VariadicResults: true,
+		Ref:             expressionRef,
 		Examples: []graph.Example{
 			kit.Example(graph.Attrs{"expr": "where(x > 0, x * sigmoid(x), alpha * y)", "alpha": 0.5}, kit.ExTransposed,
 				kit.ExTransposed),
@@ -27,7 +27,7 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 			kit.Example(graph.Attrs{"expr": "not x"}, kit.ExBools),
 		},
 	},
-	Facts: graph.Facts{Each: graph.Each{Simple: 2, Function: 1}},
+	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2, Function: 1}},
 	Lowerings: graph.Lowerings{
 		Pointwise: &graph.Pointwise{
 			Config: func(call *graph.Call, outs []rule.Operand) (rule.Config, error) {

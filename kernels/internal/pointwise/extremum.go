@@ -16,9 +16,9 @@ func extremumPointwise(name string, t bodies) *graph.Pointwise {
 // extremumRef returns the reference of an extremum. ofUints is for uint64, and ofInts for bools and all other integers.
 func extremumRef(ofInts func(a, b int64) int64, ofUints func(a, b uint64) uint64,
 	ofFloats func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.ForAnyCall(kit.Unsigned(
+	return kit.IgnoreCall(kit.WithUint64Case(
 		func(x []uint64) uint64 { return ofUints(x[0], x[1]) },
-		kit.ByKind(
+		kit.ByDTypeKind(
 			func(x []int64) int64 { return ofInts(x[0], x[1]) },
 			func(x []float64) float64 { return ofFloats(x[0], x[1]) }, nil)))
 }

@@ -48,7 +48,7 @@ func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, 
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
 			Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
-			Ref: kit.PointwiseRef(pointwise, kit.ForAnyCall(kit.Unsigned(
+			Ref: kit.PointwiseRef(pointwise, kit.IgnoreCall(kit.WithUint64Case(
 				func(x []uint64) uint64 { return uint64(boolInt(ofFloat(float64(x[0])))) },
 				boolRef(
 					func(x []int64) bool { return ofFloat(float64(x[0])) },
@@ -60,7 +60,7 @@ func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, 
 	if layout != nil {
 		op.Infer = kit.InferWithLayout(pointwise, layout)
 	}
-	return kit.Define[kit.None](op)
+	return kit.Define[kit.EmptyAttrs](op)
 }
 
 // PyTorch composes isinf and isfinite from other ops. Therefore the layout of the result is inferred by applying the

@@ -21,7 +21,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 		Name: "lerp",
 		Doc: "Interpolates linearly between self (weight 0) and `end` (weight 1). `weight` is a tensor or a plain " +
 			"number. All tensors must have the same dtype.",
-		Params: []graph.Param{kit.Self, {Name: "end"}, {Name: "weight", Optional: true, Number: true}},
+		Params: []graph.Param{kit.Self, {Name: "end"}, {Name: "weight", Optional: true, AcceptsNumber: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			res, err := interpolation.Infer(c)
 			if err != nil || len(c.In) < 3 || c.In[2].Kind != graph.NumberArg {
@@ -29,7 +29,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 			}
 			// A plain weight does not affect the layout.
 			t, err := kit.FirstResultType(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
-			return c.One(t), err
+			return c.NewResult(t), err
 		},
 		Ref: kit.PointwiseRef(&interpolation, lerpRef),
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
@@ -53,19 +53,19 @@ func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		}
 	}
 	switch isSet := kit.Attrs[lerpAttrs](call).Weight.IsSet(); {
-	case isSet && call.Has(2):
+	case isSet && call.HasOperand(2):
 		return rule.Config{}, errors.New("lerp: weight is given twice, as an operand and as an attribute")
-	case !isSet && !call.Has(2):
+	case !isSet && !call.HasOperand(2):
 		return rule.Config{}, errors.New("lerp: weight must be given, as an operand or an attribute")
 	}
 	if !dtype.IsFloat() && !dtype.IsComplex() {
 		torchKernel := "lerp_kernel_scalar"
-		if call.Has(2) && call.In[2].Kind == graph.TensorArg {
+		if call.HasOperand(2) && call.In[2].Kind == graph.TensorArg {
 			torchKernel = "lerp_kernel_tensor"
 		}
 		return rule.Config{}, kit.NotImplementedBy(torchKernel, dtype)
 	}
-	if call.Has(2) {
+	if call.HasOperand(2) {
 		return ternary(call, outs)
 	}
 	return binary(call, outs)
@@ -83,7 +83,7 @@ func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	if !weight.IsSet() {
 		return lerpBodies.kernelNamed("lerp_kernel_tensor", iteration)
 	}
-	if err := kit.NumberFits(weight, c.Type(0).DType); err != nil {
+	if err := kit.CheckNumberFits(weight, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err
 	}
 	converted := weight.Tensor(iteration.DType(1)).At()
@@ -104,7 +104,7 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 			operands = append(operands[:2:2], w)
 		}
 		round := roundTo(dtype)
-		return kit.ByKind(nil,
+		return kit.ByDTypeKind(nil,
 			func(operands []float64) float64 {
 				diff := round(operands[1] - operands[0]) // the difference may overflow the dtype
 				if operands[2] < 0.5 {

@@ -23,7 +23,7 @@ var (
 func logicalOp(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, predicateBodies(ofNumbers, ofBools))},
-		kit.ForAnyCall(boolRef(
+		kit.IgnoreCall(boolRef(
 			func(x []int64) bool { return f(x[0] != 0, x[1] != 0) },
 			func(x []float64) bool { return f(x[0] != 0, x[1] != 0) },
 			func(x []complex128) bool { return f(x[0] != 0, x[1] != 0) })),
@@ -33,7 +33,7 @@ func logicalOp(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *gr
 // LogicalNot returns whether self is 0.
 var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unaryParams,
 	&graph.Pointwise{Config: unaryTo(tensor.Bool), Body: bodyByDType("logical_not", predicateBodies("x == 0", "not x"))},
-	kit.ForAnyCall(boolRef(
+	kit.IgnoreCall(boolRef(
 		func(x []int64) bool { return x[0] == 0 },
 		func(x []float64) bool { return x[0] == 0 },
 		func(x []complex128) bool { return x[0] == 0 })),

@@ -51,14 +51,14 @@ func logit(a *logitAttrs) func(float64) float64 {
 }
 
 // LogSigmoid is the logarithm of sigmoid.
-var LogSigmoid = kit.Define[kit.None](graph.Op{
+var LogSigmoid = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "log_sigmoid",
 		Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
 			"floats only.",
 		Params:   unaryParams,
 		Infer:    kit.InferWithLayout(&logSigmoidLoop, rowMajorLayout),
-		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.ForAnyCall(logSigmoid)),
+		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.IgnoreCall(logSigmoid)),
 		Examples: []graph.Example{kit.ExUnary},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &logSigmoidLoop},

@@ -11,13 +11,13 @@ import (
 )
 
 // Ndtr is the distribution function of the standard normal distribution.
-var Ndtr = kit.Define[kit.None](graph.Op{
+var Ndtr = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "special_ndtr",
 		Doc:    "Returns the probability that a standard normal number is less than the element.",
 		Params: unaryParams,
 		Infer:  kit.InferWithLayout(&ndtrLoop, ndtrLayout),
-		Ref: kit.PointwiseRef(&ndtrLoop, kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 {
+		Ref: kit.PointwiseRef(&ndtrLoop, kit.IgnoreCall(kit.ByDTypeKind(nil, func(x []float64) float64 {
 			return math.Erfc(-x[0]*math.Sqrt2/2) / 2
 		}, nil))),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},

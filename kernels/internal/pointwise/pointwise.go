@@ -73,19 +73,19 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 
 // floatRef returns the argument f of kit.PointwiseRef for a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
+	return kit.IgnoreCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
 
 // floatRef2 returns the argument f of kit.PointwiseRef for a function of two real numbers.
 func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
+	return kit.IgnoreCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
 // boolRef returns the ScalarFunc of an op that returns bool, from a function for each kind of dtype. If the op does not
 // support a kind, the function for it is nil.
 func boolRef(ofInts func(x []int64) bool, ofFloats func(x []float64) bool,
 	ofComplexes func(x []complex128) bool) kit.ScalarFunc {
-	zeroOrOne := kit.ByKind(
+	zeroOrOne := kit.ByDTypeKind(
 		func(x []int64) int64 { return boolInt(ofInts(x)) },
 		func(x []float64) float64 { return float64(boolInt(ofFloats(x))) },
 		func(x []complex128) complex128 { return complex(float64(boolInt(ofComplexes(x))), 0) })

@@ -12,21 +12,21 @@ import (
 )
 
 // Pow is self to the power of exponent. Both operands may be plain numbers.
-var Pow = kit.Define[kit.None](graph.Op{
+var Pow = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pow",
 		Doc: "Raises self to the power of `exponent`, with broadcasting. Integers stay integers: a negative plain " +
 			"exponent is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
-		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", Number: true}},
+		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Infer:    powInfer,
-		Ref:      kit.PointwiseRef(&power, kit.ForAnyCall(powRef)),
+		Ref:      kit.PointwiseRef(&power, kit.IgnoreCall(powRef)),
 		Examples: []graph.Example{kit.ExBinary, kit.ExIntegers},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &power},
 })
 
 // Square is self times itself, like pow with the plain exponent 2.
-var Square = kit.Define[kit.None](graph.Op{
+var Square = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "square",
 		Doc:    "Multiplies self by itself. Bools become int64.",
@@ -39,7 +39,7 @@ var Square = kit.Define[kit.None](graph.Op{
 			}
 			return castLayout(t, d)
 		}),
-		Ref: kit.PointwiseRef(&squaring, kit.ForAnyCall(kit.ByKind(
+		Ref: kit.PointwiseRef(&squaring, kit.IgnoreCall(kit.ByDTypeKind(
 			func(x []int64) int64 { return x[0] * x[0] },
 			func(x []float64) float64 { return x[0] * x[0] },
 			func(x []complex128) complex128 { return kit.MulComplex(x[0], x[0]) }))),
@@ -91,7 +91,7 @@ func powInfer(call *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	return call.One(t), nil
+	return call.NewResult(t), nil
 }
 
 // powBody returns the kernel of pow. A plain exponent is the constant e of the formula. Exponents such as 2 and 0.5
@@ -121,7 +121,7 @@ func powRef(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 		}
 		return result
 	}
-	return kit.Unsigned(powUint, kit.ByKind(
+	return kit.WithUint64Case(powUint, kit.ByDTypeKind(
 		func(operands []int64) int64 {
 			switch {
 			case operands[1] >= 0:

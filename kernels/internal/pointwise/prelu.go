@@ -12,7 +12,7 @@ import (
 )
 
 // Prelu multiplies elements that are not positive by a weight. There is one weight for all elements or one per channel.
-var Prelu = kit.Define[kit.None](graph.Op{
+var Prelu = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "prelu",
 		Doc: "Multiplies each element that is not positive by a weight. `weight` has one element, or one per channel " +
@@ -38,7 +38,7 @@ var Prelu = kit.Define[kit.None](graph.Op{
 				return nil, fmt.Errorf("expected scalar type %s but found %s", self.DType.TorchName(), weight.DType.TorchName())
 			}
 			t, err := tensor.NewTypeFormat(self.DType, self.Shape, self.SuggestMemoryFormat(false))
-			return call.One(t), err
+			return call.NewResult(t), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
@@ -82,7 +82,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if !a.DType.IsFloat() {
 				return nil, kit.NotImplemented("glu", a.DType)
 			}
-			return c.One(kit.ElementwiseType(a, b)), nil
+			return c.NewResult(kit.ElementwiseType(a, b)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, b, err := gluHalves(c)

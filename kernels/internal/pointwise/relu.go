@@ -18,8 +18,8 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 			boolCheck("Boolean inputs not supported for relu")),
 		Body: bodyByDType("clamp_min", bodiesOf(formula("maximum(x, 0)", "x"), signedInts, unsignedInts, floats)),
 	},
-	kit.ForAnyCall(kit.Unsigned(func(x []uint64) uint64 { return x[0] },
-		kit.ByKind(
+	kit.IgnoreCall(kit.WithUint64Case(func(x []uint64) uint64 { return x[0] },
+		kit.ByDTypeKind(
 			func(x []int64) int64 { return max(x[0], 0) },
 			func(x []float64) float64 { return max(x[0], 0) }, nil))),
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
@@ -115,12 +115,12 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 		if d := c.Type(0).DType; d.IsIntegral(false) { // negative numbers wrap in unsigned dtypes
 			limit, value = attrs.Threshold.Tensor(d).At().Int(), attrs.Value.Tensor(d).At().Int()
 		}
-		return kit.Unsigned(func(x []uint64) uint64 {
+		return kit.WithUint64Case(func(x []uint64) uint64 {
 			if x[0] <= uint64(limit) {
 				return uint64(value)
 			}
 			return x[0]
-		}, kit.ByKind(
+		}, kit.ByDTypeKind(
 			func(x []int64) int64 {
 				if x[0] <= limit {
 					return value

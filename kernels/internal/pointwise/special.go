@@ -85,7 +85,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 		Body: bodyByDType("heaviside",
 			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), bools))),
 	},
-	kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	kit.IgnoreCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
 		case x[0].Float() == 0:
 			return x[1]
@@ -133,7 +133,7 @@ var (
 // replaceRef returns the reference of nan_to_num.
 func replaceRef(c *graph.Call) kit.ScalarFunc {
 	r := replacements(c, c.Type(0).DType)
-	return kit.ByKind(
+	return kit.ByDTypeKind(
 		func(x []int64) int64 { return x[0] },
 		func(x []float64) float64 {
 			switch {

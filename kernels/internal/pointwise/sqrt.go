@@ -24,7 +24,7 @@ var (
 func rootOp(name, torchKernel, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, &graph.Pointwise{Config: unaryFloat,
 		Body: namedBody(torchKernel, bodiesOf(formula(text), floats, complexes))},
-		kit.ForAnyCall(kit.ByKind(nil,
+		kit.IgnoreCall(kit.ByDTypeKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))

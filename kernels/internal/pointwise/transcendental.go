@@ -25,7 +25,7 @@ func formulaOp(name, torchKernel, doc, text string, cfg config, f func(float64) 
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
 			Body: namedBody(torchKernel, bodiesOf(formula(text, "x"), dtypes...))},
-		kit.ForAnyCall(kit.ByKind(nil,
+		kit.IgnoreCall(kit.ByDTypeKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),
 		examples...)

@@ -10,14 +10,14 @@ import (
 )
 
 // Where selects each element from one of two operands by a condition.
-var Where = kit.Define[kit.None](graph.Op{
+var Where = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "where",
 		Doc: "Takes self where `condition` is true and `other` elsewhere, with broadcasting. The condition is " +
 			"bool, or uint8 for compatibility; self and `other` are promoted.",
 		Params: []graph.Param{{Name: "condition"}, kit.SelfOrNumber, kit.OtherOrNumber},
 		Infer:  kit.InferWithLayout(&selection, whereLayout),
-		Ref: kit.PointwiseRef(&selection, kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&selection, kit.IgnoreCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if x[0].Int() != 0 {
 				return x[1]
 			}

@@ -18,7 +18,7 @@ const carriedBytes = 16 << 10
 // maxRunElements bounds the elements that one call of a loop folds, so that a call takes at most a few milliseconds.
 const maxRunElements = 1 << 24
 
-// loopCallCost is the approximate cost of a call of a loop, in the unit of [graph.Mem.Count].
+// loopCallCost is the approximate cost of a call of a loop, in the unit of [graph.Mem.CheckContextAfter].
 const loopCallCost = 64
 
 // compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. The loops
@@ -98,7 +98,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 		kernel.WorkerScratch += max(carriedBytes, p.channels*p.sumDType.Size())
 	}
 	kernel.Phases = []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		worker := p.state.Of(m)
+		worker := p.state.Get(m)
 		worker.begin(m)
 		p.fillNeutral(p.dtype, m.WorkerScratch[:p.channels*p.elemBytes])
 		for row, end := division.ChunkRange(chunk); row < end; row++ {
@@ -124,7 +124,7 @@ func (p *compiledPixels) computeRow(mem *graph.Mem, worker *loopState, image, de
 	for next := 0; next < columns.Results; {
 		run := columns.RunAt(next, p.maxRunResults, p.countPadding)
 		next += run.Results
-		mem.Count(loopCallCost + p.channels*run.Results)
+		mem.CheckContextAfter(loopCallCost + p.channels*run.Results)
 		windows := p.windows(depth, row, run.First)
 		firstPlane, firstRow, firstCol := windows[0].Start, windows[1].Start, windows[2].Start
 		offset := image*p.inStrides[batchDim] + firstPlane*p.inStrides[depthDim] + firstRow*p.inStrides[rowDim] +
@@ -214,7 +214,7 @@ func (p *compiledPixels) runIndices(m *graph.Mem, worker *loopState, to, toIndic
 			worker.add(unsafe.Add(tap.ptr, i*tap.resultStride), 0)
 		}
 		worker.add(unsafe.Pointer(&worker.index), 0)
-		m.Count(loopCallCost + p.channels*len(worker.taps))
+		m.CheckContextAfter(loopCallCost + p.channels*len(worker.taps))
 		worker.run(p.firstLoop, p.channels, 1)
 		worker.index += int64(run.Step)
 	}
@@ -248,7 +248,7 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, to unsafe.P
 			offset := p.tapOffset(window, tap/columnTaps/rowTaps, tap/columnTaps%rowTaps, tap%columnTaps)
 			worker.add(unsafe.Add(firstTap, offset), run.Step*p.inStrides[columnDim])
 		}
-		mem.Count(loopCallCost + tapsPerLoop*p.channels*run.Results)
+		mem.CheckContextAfter(loopCallCost + tapsPerLoop*p.channels*run.Results)
 		worker.run(loop, p.channels, run.Results)
 	}
 	if p.kind == reduceAvg {

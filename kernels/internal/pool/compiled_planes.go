@@ -141,7 +141,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	return &graph.Kernel{WorkerScratch: neutralBytes + p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size(),
 		Code: p.listings,
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-			worker := p.state.Of(m)
+			worker := p.state.Get(m)
 			worker.begin(m)
 			p.fillNeutral(p.dtype, m.WorkerScratch[:p.width*p.elemBytes])
 			p.fillNeutral(p.sumDType, m.WorkerScratch[neutralBytes:][:p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size()])
@@ -206,7 +206,7 @@ func (p *compiledPlanes) foldRows(m *graph.Mem, worker *loopState, in unsafe.Poi
 	step, n int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
-	m.Count(loopCallCost + p.width*n)
+	m.CheckContextAfter(loopCallCost + p.width*n)
 	worker.add(to.ptr, to.rowStride)
 	for d := range p.maxTaps[0] {
 		for k := range p.maxTaps[1] {

@@ -127,7 +127,7 @@ func (f *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
 			f.foldRow(unsafe.Add(channel, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.planeIndex(d, h, 0))
 		}
 	}
-	mem.Count(2 * f.n * f.taps)
+	mem.CheckContextAfter(2 * f.n * f.taps)
 	for i := range f.results {
 		offset := 0
 		for d, stride := range f.sizedPooling.outStrides[i] {

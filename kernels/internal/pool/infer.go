@@ -79,7 +79,7 @@ func (p *pooling) results(call *graph.Call, t tensor.Type, shape []sym.Int) ([]g
 	if p.indices {
 		return kit.WithIndices(call, out), nil
 	}
-	return call.One(out), nil
+	return call.NewResult(out), nil
 }
 
 // asImages converts the type of sequences to the type of images of height 1. It inserts a dimension of size 1 before
@@ -289,7 +289,7 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	if !p.supports(args, input.DType) {
 		return nil, kit.NotImplementedBy("max_pool1d_impl", input.DType)
 	}
-	return call.One(tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-1, length)...)), nil
+	return call.NewResult(tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-1, length)...)), nil
 }
 
 // inferAdaptive is infer for adaptive windows.
@@ -383,8 +383,8 @@ func (p *pooling) inferGlobalAvg(call *graph.Call, input tensor.Type) ([]graph.R
 		out.Strides = []sym.Int{input.Shape[1], one, input.Shape[1], input.Shape[1]}
 	}
 	if p.dims == 2 {
-		return call.One(out), nil
+		return call.NewResult(out), nil
 	}
 	out, err := out.Squeeze(-2)
-	return call.One(out), err
+	return call.NewResult(out), err
 }

@@ -44,13 +44,13 @@ var (
 func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
-		return c.One(t), err
+		return c.NewResult(t), err
 	}
 	planeSize := func(c *graph.Call) int { return tensor.Numel(kit.KnownSizes(size(c))) }
 	exampleShape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: planeSize}},
+			Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: planeSize}},
 			Infer: infer,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				t, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
@@ -137,8 +137,8 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	builder := copies.NewKernelBuilder(call)
-	buffers := []kit.Buffer{builder.Result(0, out.DType), builder.Dense(builder.In(0), out.DType),
-		builder.Dense(builder.In(1), tensor.Int64)}
+	buffers := []kit.Buffer{builder.Result(0, out.DType), builder.ToRowMajor(builder.Operand(0), out.DType),
+		builder.ToRowMajor(builder.Operand(1), tensor.Int64)}
 	lead := out.Rank() - dims
 	unpool := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
 		inElements: tensor.Numel(call.Meta(0).Shape[lead:])}

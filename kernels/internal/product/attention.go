@@ -37,7 +37,7 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			return c.One(t), nil
+			return c.NewResult(t), nil
 		},
 		Ref: attentionReference,
 		Examples: []graph.Example{
@@ -49,8 +49,8 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 		},
 	},
 	Facts: graph.Facts{
-		Parallel:       attentionLoops,
-		WritesAnyOrder: true,
+		Parallel:             attentionLoops,
+		WritesAnyDenseLayout: true,
 		Flops: func(c *graph.Call) float64 {
 			q, v := c.Meta(0), c.Meta(2)
 			lead := tensor.Numel(c.Out[0].Shape[:c.Out[0].Rank()-1])
@@ -85,7 +85,7 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 		return result, kit.NotImplementedBy("softmax_lastdim_kernel_impl", query.DType)
 	case attrs.Dropout != 0:
 		return result, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not supported")
-	case attrs.IsCausal && call.Has(attentionMask):
+	case attrs.IsCausal && call.HasOperand(attentionMask):
 		return result, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 	}
 	rows := func(t tensor.Type) sym.Int { return t.Shape[t.Rank()-2] }
@@ -113,7 +113,7 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 		return result, err
 	}
 	result = tensor.NewType(query.DType, append(slices.Clone(batch), queries, columns(value))...)
-	if !call.Has(attentionMask) {
+	if !call.HasOperand(attentionMask) {
 		return result, nil
 	}
 	mask := call.Type(attentionMask)
@@ -149,9 +149,9 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	out := builder.StridedResult(0, dtype)
 	buffers := []kit.Buffer{out} // the result, then the operands
 	for i := range 1 + attentionMask {
-		value := builder.In(i)
+		value := builder.Operand(i)
 		if value.IsGiven() && value.Meta.DType != tensor.Bool && value.Meta.DType != dtype {
-			value = builder.Dense(value, dtype)
+			value = builder.ToRowMajor(value, dtype)
 		}
 		buffers = append(buffers, value)
 	}
@@ -175,7 +175,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		indexes := queryAndKey(builder, queries, keys)
 		buffers = append(buffers[:4], indexes[:]...)
 		spec.Others = []tensor.Meta{indexes[0].Meta, indexes[1].Meta}
-	case call.Has(attentionMask):
+	case call.HasOperand(attentionMask):
 		spec.Others = []tensor.Meta{heads.split(buffers[4].Meta, false)}
 	default:
 		buffers = buffers[:4]

@@ -274,7 +274,7 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	memory := mem.WorkerScratch[attn.scoresBytes:]
 	scratch, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
 	memory = memory[attn.productBytes+attn.panelBytes:]
-	worker := attn.workers.Of(mem)
+	worker := attn.workers.Get(mem)
 	args := &worker.args
 	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	*args = gemm.Args{Shared: panels}

@@ -20,7 +20,7 @@ func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.
 	if count > math.MaxInt32 {
 		dtype = tensor.Int64
 	}
-	indexes := builder.Temp(dtype, count)
+	indexes := builder.NewScratch(dtype, count)
 	builder.AddCall(view.Arange, graph.Attrs{"end": count, "dtype": dtype}, []kit.Buffer{indexes})
 	return [2]kit.Buffer{indexes.View(tensor.New(dtype, queries, 1)), indexes.View(tensor.New(dtype, 1, keys))}
 }

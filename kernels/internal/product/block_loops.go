@@ -38,7 +38,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 					rowZeros = unsafe.Add(rowZeros, column*blocks)
 				}
 				row := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.row)
-				kit.Blocks(mem.Context, depth, func(begin, end int) {
+				kit.ForEachBlock(mem.Context, depth, func(begin, end int) {
 					for i := begin; i < end; i++ {
 						zeroPoint := weight.defaultZero
 						if rowZeros != nil {
@@ -53,14 +53,14 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 						sum = *(*float32)(kit.AddressOf[float32](p, column))
 					}
 					elements := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], inputRow*depth), depth)
-					kit.Blocks(mem.Context, depth, func(begin, end int) {
+					kit.ForEachBlock(mem.Context, depth, func(begin, end int) {
 						for i := begin; i < end; i++ {
 							sum += float32(elements[i] * weightRow[i])
 						}
 					})
 					*(*float32)(kit.AddressOf[float32](mem.Ptrs[0], inputRow*columns+column)) = sum
 				}
-				mem.Count(2 * depth * (rows + 1))
+				mem.CheckContextAfter(2 * depth * (rows + 1))
 			}
 			return nil
 		}}}}, nil

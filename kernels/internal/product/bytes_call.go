@@ -44,10 +44,10 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		cols = b.Shape[b.Rank()-1]
 	}
 	result = tensor.NewType(tensor.Int32, result.Shape...)
-	if call.Has(bytesScale) != call.Has(bytesZero) {
+	if call.HasOperand(bytesScale) != call.HasOperand(bytesZero) {
 		return result, fmt.Errorf("%s: expected scale and zero_point together", name)
 	}
-	if call.Has(bytesZero) {
+	if call.HasOperand(bytesZero) {
 		if result.DType = call.Type(bytesZero).DType; !isByte(result.DType) {
 			return result, kit.NotImplemented(name, result.DType)
 		}
@@ -61,7 +61,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
 		{bytesZero, "zero_point", result.DType, sym.Of(1), true}} {
-		if !call.Has(want.operand) {
+		if !call.HasOperand(want.operand) {
 			continue
 		}
 		v := call.Type(want.operand)
@@ -92,7 +92,7 @@ func byteAt(address unsafe.Pointer, d tensor.DType, offset int) int32 {
 // vectorStride returns the stride of operand k, a vector with an element for each row or column. The stride is 0 if the
 // operand is omitted or has a single element for all rows or columns.
 func vectorStride(c *graph.Call, k int) int {
-	if m := c.Meta(k); c.Has(k) && m.Numel() > 1 {
+	if m := c.Meta(k); c.HasOperand(k) && m.Numel() > 1 {
 		return m.Strides[0]
 	}
 	return 0

@@ -212,7 +212,7 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 		DType: tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
-			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
+			kit.ForEachBlock(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
 			transposeBuffer := tensor.NewStorage(packer.transposeBytes()).Bytes()
 			rowStride, colStride, starts := matrixLayout(src.Meta)
 			var worker byteRun

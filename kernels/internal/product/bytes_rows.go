@@ -180,7 +180,7 @@ func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 
 // allAre reports whether all elements of operand k are known to equal a number. An omitted operand has the elements 0.
 func allAre(c *graph.Call, k int, number float64) bool {
-	if !c.Has(k) {
+	if !c.HasOperand(k) {
 		return number == 0
 	}
 	t := c.Const(k)

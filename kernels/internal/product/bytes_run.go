@@ -16,7 +16,7 @@ import (
 
 // operandAddress returns a function that returns the address of operand k, or nil if the operand is omitted.
 func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
-	if !c.Has(k) {
+	if !c.HasOperand(k) {
 		return func(*graph.Mem) unsafe.Pointer { return nil }
 	}
 	return func(m *graph.Mem) unsafe.Pointer { return m.Ptrs[1+k] }
@@ -51,7 +51,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		chunks += len(t.bOffsets) * blockChunks
 	}
 	return graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.run.Of(mem)
+		worker := t.run.Get(mem)
 		worker.state.Context = mem.Context
 		defer worker.state.Release()
 		switch {
@@ -135,7 +135,7 @@ func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZ
 func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	scale, zero := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.run.Of(mem)
+		worker := t.run.Get(mem)
 		args := &worker.args
 		t.epilogue.SetOperands(args, mem, &worker.lanes)
 		if t.hasInitialSums {
@@ -242,7 +242,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	}
 	for group := 0; group < t.groups; group += callGroups {
 		args.N = min(callGroups, t.groups-group)
-		mem.Count(rows * args.N)
+		mem.CheckContextAfter(rows * args.N)
 		args.Row[tile.Vec] = block*t.panelBytes() + group*t.width()*t.groupBytes
 		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.N))
 		for _, stack := range t.stacks(rows) {

@@ -103,8 +103,8 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 		packed:       call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.zeroPoints.step[bytesA] > 0 // whether each row has its own zero point
 	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: perRow,
-		Scaled: call.Has(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
-	t.hasInitialSums = call.Has(bytesBias) || t.zeroPoints.nonzero[bytesA] && !perRow
+		Scaled: call.HasOperand(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
+	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.nonzero[bytesA] && !perRow
 	switch {
 	case t.conversion == (multiply.SumConversion{Scaled: true, DType: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)

@@ -30,7 +30,7 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 				Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
 	},
 	Facts: graph.Facts{
-		WritesAnyOrder: true,
+		WritesAnyDenseLayout: true,
 		Flops: func(c *graph.Call) float64 {
 			e, err := newEinsum(c)
 			if err != nil {
@@ -63,9 +63,9 @@ func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	}
 	out, isView, err := equation.layout(types)
 	if err != nil || !isView {
-		return call.One(out), err
+		return call.NewResult(out), err
 	}
-	return call.Shared(out, 0), nil
+	return call.AliasResult(out, 0), nil
 }
 
 // refEinsum is the reference implementation. It adds the product of all operands at each combination of indices of all

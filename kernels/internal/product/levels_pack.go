@@ -37,7 +37,7 @@ func newLevelShape(call *graph.Call) levelShape {
 	_, vectorBytes := tile.Registers(machine.Host())
 	shape := levelShape{blockWeight: newBlockWeight(call), k: x.Shape[x.Rank()-1], n: call.Meta(blocksWeight).Shape[0],
 		m: kit.BoundedProduct(x.Shape[:x.Rank()-1]...), lanes: vectorBytes / 4, vectors: levelVectors,
-		hasZeros: call.Has(blocksZero)}
+		hasZeros: call.HasOperand(blocksZero)}
 	shape.block = min(shape.block, max(1, shape.k))
 	shape.blocks = kit.DivUp(shape.k, shape.block)
 	return shape

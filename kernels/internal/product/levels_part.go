@@ -114,7 +114,7 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*part.width()*4, block*part.width()
 			args.Step[tile.LoopTrips] = count
 			block += count
-			mem.Count(2 * height * count * terms * part.width())
+			mem.CheckContextAfter(2 * height * count * terms * part.width())
 			code := levelCode{rows: height, terms: terms, start: part.start(k), isLast: block == part.blocks}
 			if err := part.codes[code].Call(args); err != nil {
 				return err
@@ -146,7 +146,7 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 				tiles -= args.Rows
 				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.step
 				part.setOffsets(worker, i, k, j)
-				mem.Count(2 * height * args.Rows * args.N * vectors * part.lanes)
+				mem.CheckContextAfter(2 * height * args.Rows * args.N * vectors * part.lanes)
 				code := levelCode{rows: height, start: part.start(k), isLast: k+args.N == part.k}
 				if err := part.codes[code].Call(args); err != nil {
 					return err

@@ -88,10 +88,10 @@ func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, err
 
 // newLevelProduct divides the product of a call by an algorithm, and generates the code.
 func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct, error) {
-	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.Has(blocksBias),
+	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.HasOperand(blocksBias),
 		codes: map[levelCode]*jit.Func{}}
 	for i := blocksWeight; i <= blocksZero; i++ {
-		if !call.Has(i) {
+		if !call.HasOperand(i) {
 			continue
 		}
 		packed := call.Packed(i)
@@ -253,7 +253,7 @@ func (p *levelProduct) packPhase(call *graph.Call) graph.Phase {
 		i := p.unpacked[chunk/panels]
 		m := call.Meta(i)
 		p.pack(i, chunk%panels, scratch(mem, p.offsets[i]), mem.Ptrs[1+i], m)
-		mem.Count(p.panelBytes(i))
+		mem.CheckContextAfter(p.panelBytes(i))
 		return nil
 	}}
 }
@@ -275,7 +275,7 @@ func (p *levelProduct) panel(mem *graph.Mem, i, panel int) unsafe.Pointer {
 func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 	bias := operandAddress(call, blocksBias)
 	return graph.Phase{Chunks: p.chunks.Chunks, Run: func(mem *graph.Mem, chunk int) error {
-		worker := p.run.Of(mem)
+		worker := p.run.Get(mem)
 		worker.state.Context = mem.Context
 		defer func() {
 			clear(worker.args.Ptr[:])
@@ -338,7 +338,7 @@ func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Wor
 			work.Do(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))            // tiles have 2 vectors
 		}
 		for i := blocksWeight; i <= blocksZero; i++ {
-			if call.Has(i) && !call.Constant(i) {
+			if call.HasOperand(i) && !call.Constant(i) {
 				work.Do(multiply.RatePackRow, levels)
 			}
 		}

@@ -20,7 +20,7 @@ var (
 
 // detOp defines an op that returns determinants.
 func detOp(name string) *graph.Op {
-	return kit.Define[kit.None](graph.Op{
+	return kit.Define[kit.EmptyAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Returns the determinants of square matrices, the last two dimensions.",
 			Params: []graph.Param{kit.Self},
@@ -39,7 +39,7 @@ func detOp(name string) *graph.Op {
 				case self.DType.IsReducedFloat():
 					return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", self.DType.TorchName())
 				}
-				return call.One(tensor.NewType(self.DType, self.Shape[:n-2]...)), nil
+				return call.NewResult(tensor.NewType(self.DType, self.Shape[:n-2]...)), nil
 			},
 			Ref: refDet,
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}},
@@ -52,7 +52,7 @@ func detOp(name string) *graph.Op {
 					return &graph.Kernel{}, nil
 				}
 				batchRank := self.Rank() - 2
-				n, rowStep, colStep := self.Shape[batchRank], kit.StepAt(self, batchRank), kit.StepAt(self, batchRank+1)
+				n, rowStep, colStep := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
 				batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
 				// A line for each matrix: offset 0 is that of the result, and offset 1 that of the matrix.
 				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)

@@ -11,7 +11,7 @@ import (
 )
 
 // Linear is input @ weight.T + bias.
-var Linear = kit.Define[kit.None](graph.Op{
+var Linear = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "linear",
 		Doc: "Applies a fully connected layer: `input` [..., in], `weight` [out, in] and `bias` [out] give [..., out]. A " +
@@ -28,7 +28,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 				tensor.New(tensor.Float32, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: linearLoops, WritesAnyOrder: true, Flops: linearFlops},
+	Facts:     graph.Facts{Parallel: linearLoops, WritesAnyDenseLayout: true, Flops: linearFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(linearContraction), Rewrite: compose.WidenToFloat32},
 })
 
@@ -56,22 +56,22 @@ func inferLinear(call *graph.Call) ([]graph.Result, error) {
 	}
 	var out tensor.Type
 	switch {
-	case call.Has(linearBias) && input.Rank() == 2:
+	case call.HasOperand(linearBias) && input.Rank() == 2:
 		out, err = addmmType(bias, input, weight)
-	case call.Has(linearBias) && flattensInput(input):
+	case call.HasOperand(linearBias) && flattensInput(input):
 		flat := [2]sym.Int{input.Shape[0].Mul(input.Shape[1]), input.Shape[2]}
 		if err = checkAddmm(bias, tensor.Type{DType: input.DType, Shape: flat[:], Strides: flat[:]}, weight); err == nil {
 			out, err = kit.FreshType(input.DType, []sym.Int{input.Shape[0], input.Shape[1], weight.Shape[1]})
 		}
 	default:
-		if out, err = matmulType(input, weight); err == nil && call.Has(linearBias) {
+		if out, err = matmulType(input, weight); err == nil && call.HasOperand(linearBias) {
 			err = checkInPlaceAdd(out, bias)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return call.One(out), nil
+	return call.NewResult(out), nil
 }
 
 // checkInPlaceAdd returns PyTorch's error for an invalid out.add_(bias).
@@ -102,7 +102,7 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 	}
 	matmul := graph.Call{In: []graph.Arg{call.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: weight}}}}
 	product, err := productContraction(&matmul, out)
-	if err != nil || !call.Has(linearBias) {
+	if err != nil || !call.HasOperand(linearBias) {
 		return product, err
 	}
 	product.hasAdd, product.addOperand, product.beta = true, linearBias, tensor.IntScalar(1)

@@ -79,14 +79,14 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 	}{{blocksScale, "scale", tensor.Float32, []sym.Int{out, blocks}},
 		{blocksZero, "zero_point", tensor.Uint8, []sym.Int{out, blocks}},
 		{blocksBias, "bias", tensor.Float32, []sym.Int{out}}} {
-		if t := call.Type(operand.index); call.Has(operand.index) &&
+		if t := call.Type(operand.index); call.HasOperand(operand.index) &&
 			(t.DType != operand.dtype || !tensor.SameSizes(t.Shape, operand.shape)) {
 			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", name, operand.name, operand.dtype,
 				tensor.Sizes(operand.shape), t.DType, tensor.Sizes(t.Shape))
 		}
 	}
 	shape := append(append([]sym.Int{}, input.Shape[:input.Rank()-1]...), out)
-	return call.One(tensor.NewType(tensor.Float32, shape...)), nil
+	return call.NewResult(tensor.NewType(tensor.Float32, shape...)), nil
 }
 
 // linearBlocksRef is the reference implementation. It rounds sums as [kit.Accumulator] does for float32. A level is an

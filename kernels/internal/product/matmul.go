@@ -8,7 +8,7 @@ import (
 )
 
 // Matmul is the product of vectors, matrices and batches of matrices.
-var Matmul = kit.Define[kit.None](graph.Op{
+var Matmul = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul",
 		Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
@@ -23,12 +23,12 @@ var Matmul = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Int64, 1, 4), tensor.New(tensor.Int64, 2, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: productLoops, WritesAnyOrder: true, Flops: productFlops},
+	Facts:     graph.Facts{Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: rewriteMatmul, Attend: blockedAttention},
 })
 
 // Mm is the product of two matrices.
-var Mm = kit.Define[kit.None](graph.Op{
+var Mm = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "mm",
 		Doc:    "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Operands do not broadcast.",
@@ -40,13 +40,13 @@ var Mm = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
 		},
 	},
-	Facts: graph.Facts{Parallel: productLoops, WritesAnyOrder: true, Flops: productFlops},
+	Facts: graph.Facts{Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
 		Attend: blockedAttention},
 })
 
 // Bmm is the product of two batches of matrices.
-var Bmm = kit.Define[kit.None](graph.Op{
+var Bmm = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "bmm",
 		Doc:    "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Operands do not broadcast.",
@@ -56,13 +56,13 @@ var Bmm = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 	},
-	Facts: graph.Facts{Parallel: productLoops, WritesAnyOrder: true, Flops: productFlops},
+	Facts: graph.Facts{Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
 		Attend: blockedAttention},
 })
 
 // Mv is the product of a matrix and a vector.
-var Mv = kit.Define[kit.None](graph.Op{
+var Mv = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "mv",
 		Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
@@ -76,7 +76,7 @@ var Mv = kit.Define[kit.None](graph.Op{
 })
 
 // Dot is the inner product of two vectors.
-var Dot = kit.Define[kit.None](graph.Op{
+var Dot = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "dot",
 		Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
@@ -96,7 +96,7 @@ func inferBy(resultType func(a, b tensor.Type) (tensor.Type, error)) func(*graph
 		if err != nil {
 			return nil, err
 		}
-		return c.One(t), nil
+		return c.NewResult(t), nil
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // MatmulBytes is the product of quantized matrices. It replaces several ops of quantized models and combines their
 // constants.
-var MatmulBytes = kit.Define[kit.None](graph.Op{
+var MatmulBytes = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul_bytes",
 		Doc: "Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. `input_zero_point` " +
@@ -24,7 +24,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 			{Name: "zero_point", Optional: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := bytesResult(c)
-			return c.One(t), err
+			return c.NewResult(t), err
 		},
 		Ref: bytesRef,
 		Examples: []graph.Example{
@@ -35,7 +35,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Uint8, 9, 20), tensor.New(tensor.Int8, 20)}},
 		},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, Flops: productFlops},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
 			{Name: "tiled", Doc: "Packs other into panels, once if it is constant. Multiplies groups of four or eight " +
@@ -72,7 +72,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	a := minusZeroPoint(bytesA, bytesAZero, in[bytesA].Rank()-2)
 	b := minusZeroPoint(bytesB, bytesBZero, in[bytesB].Rank()-1)
-	sums, err := productRef(&graph.Call{Attrs: &kit.None{}, In: call.In[:2]}, []*tensor.Tensor{a, b})
+	sums, err := productRef(&graph.Call{Attrs: &kit.EmptyAttrs{}, In: call.In[:2]}, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +130,14 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 					if p := address(mem, bytesBias); p != nil {
 						sum = *(*int32)(kit.AddressOf[int32](p, j*strides[bytesBias]))
 					}
-					kit.Blocks(mem.Context, product.k, func(begin, end int) {
+					kit.ForEachBlock(mem.Context, product.k, func(begin, end int) {
 						for k := begin; k < end; k++ {
 							a := byteAt(mem.Ptrs[1+bytesA], aDType, offset(matrixA, entry)+i*product.a.row+k*product.a.col)
 							b := byteAt(mem.Ptrs[1+bytesB], bDType, offset(matrixB, entry)+k*product.b.row+j*product.b.col)
 							sum += (a - aZero) * (b - bZero)
 						}
 					})
-					mem.Count(2 * product.k)
+					mem.CheckContextAfter(2 * product.k)
 					resultOffset := offset(matrixC, entry) + i*product.c.row + j*product.c.col
 					if p := address(mem, bytesScale); p != nil {
 						scale := *(*float32)(kit.AddressOf[float32](p, j*strides[bytesScale]))

@@ -28,7 +28,7 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 }
 
 // Outer is torch.outer, the product of a column and a row.
-var Outer = composite[kit.None](graph.Op{
+var Outer = composite[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "outer", Doc: "Multiplies each element of self by each element of `vec2`: [n] and [m] give [n, m].",
 		Params:   []graph.Param{kit.Self, {Name: "vec2"}},
@@ -40,7 +40,7 @@ var Outer = composite[kit.None](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			return p.Add(pointwise.Mul, nil, graph.Of(column[0]), c.In[1])
+			return p.Add(pointwise.Mul, nil, graph.ArgOf(column[0]), c.In[1])
 		},
 	},
 }, pointwise.Mul, func(c *graph.Call) ([]tensor.Type, error) {
@@ -54,7 +54,7 @@ var Outer = composite[kit.None](graph.Op{
 })
 
 // Trace is torch.trace, the sum of the diagonal.
-var Trace = composite[kit.None](graph.Op{
+var Trace = composite[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "trace", Doc: "Sums the diagonal of a matrix.",
 		Params: []graph.Param{kit.Self}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4)}}},
@@ -65,7 +65,7 @@ var Trace = composite[kit.None](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			return p.Add(reduce.Sum, nil, graph.Of(diagonal[0]))
+			return p.Add(reduce.Sum, nil, graph.ArgOf(diagonal[0]))
 		},
 	},
 }, reduce.Sum, func(c *graph.Call) ([]tensor.Type, error) {
@@ -109,7 +109,7 @@ func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]
 }
 
 // Numel is torch.numel: the number of elements, as a tensor.
-var Numel = kit.ElementOp[kit.None](graph.Op{Semantics: graph.Semantics{
+var Numel = kit.ElementOp[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "numel", Doc: "Returns the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
 }}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },

@@ -126,7 +126,7 @@ func rowMajor(c *graph.Call) *graph.Call {
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
 			m := a.Meta() // replaced even if contiguous, because strides of dimensions of size 1 matter
-			copied.In[i] = graph.Of(withLayout(a.Value, tensor.New(m.DType, m.Shape...)))
+			copied.In[i] = graph.ArgOf(withLayout(a.Value, tensor.New(m.DType, m.Shape...)))
 		}
 	}
 	return &copied
@@ -150,7 +150,7 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 	if err != nil {
 		return work, true
 	}
-	laidOut.In[operand] = graph.Of(withLayout(call.In[operand].Value, m))
+	laidOut.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, m))
 	product, err := describe(laidOut)
 	switch {
 	case err != nil:

@@ -47,7 +47,7 @@ func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteCo
 	if err != nil {
 		return rewrite, err
 	}
-	out := builder.Add(view.Flatten, graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, graph.Of(product[0]))
+	out := builder.Add(view.Flatten, graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, graph.ArgOf(product[0]))
 	if repetition.joinsRows(x) {
 		out = builder.Add(view.Unsqueeze, graph.Attrs{"dim": dim + 1}, out)
 	}
@@ -82,7 +82,8 @@ func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Re
 	if err != nil {
 		return rewrite, err
 	}
-	rewrite.Results, err = builder.Result(builder.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
+	rewrite.Results, err = builder.Result(builder.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2},
+		graph.ArgOf(product[0])))
 	rewrite.Why = "a shared matrix is multiplied by all rows at once"
 	return rewrite, err
 }
@@ -125,7 +126,7 @@ type repeatedSlices struct {
 
 // matrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
 func (r repeatedSlices) matrices(builder *compose.Builder) graph.Arg {
-	x := graph.Of(r.source)
+	x := graph.ArgOf(r.source)
 	if r.lacksUnitDim {
 		x = builder.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
 	}

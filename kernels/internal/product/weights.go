@@ -59,7 +59,7 @@ func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.
 	if err != nil {
 		return rewrite, err
 	}
-	rewrite.Results, err = builder.Result(transposed(graph.Of(product[0])))
+	rewrite.Results, err = builder.Result(transposed(graph.ArgOf(product[0])))
 	rewrite.Why = "weights multiply values"
 	return rewrite, err
 }

@@ -37,7 +37,7 @@ func (builder quantBuilder) vector(i, dim, rank int, dtype tensor.DType) graph.A
 // minusZeroPoint returns operand i minus its zero points, in the given dtype. zero is the index of the operand with the
 // zero points, which differ along dimension dim. The operand with the zero points may be omitted.
 func (builder quantBuilder) minusZeroPoint(i, zero, dim int, dtype tensor.DType) graph.Arg {
-	if !builder.Call.Has(zero) {
+	if !builder.Call.HasOperand(zero) {
 		return builder.Convert(dtype, builder.Call.In[i])
 	}
 	return builder.Add(pointwise.Sub, nil, builder.Call.In[i], builder.vector(zero, dim, builder.Call.Meta(i).Rank(),

@@ -39,7 +39,7 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 		!sameZeroDType(call, 0, q.xZero) {
 		return false
 	}
-	if q.scaled && call.Has(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
+	if q.scaled && call.HasOperand(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
 		return false
 	}
 	fits := q.weightFitsInt8(call)
@@ -63,7 +63,7 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 // points are unknown.
 func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 	weight, zero := c.Const(q.weight), c.Const(q.wZero)
-	if c.Has(q.wZero) && zero == nil {
+	if c.HasOperand(q.wZero) && zero == nil {
 		return false
 	}
 	fits := true
@@ -96,10 +96,10 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	full := func(value int, dtype tensor.DType, size ...int) graph.Arg {
 		return builder.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": value, "dtype": dtype})
 	}
-	if bias = full(0, tensor.Int32, outputs); q.scaled && call.Has(biasOperand) {
+	if bias = full(0, tensor.Int32, outputs); q.scaled && call.HasOperand(biasOperand) {
 		bias = call.In[biasOperand]
 	}
-	if xZero = full(0, call.Meta(0).DType); call.Has(q.xZero) {
+	if xZero = full(0, call.Meta(0).DType); call.HasOperand(q.xZero) {
 		xZero = scalar(q.xZero)
 	}
 	convolve := func(weight, bias graph.Arg) graph.Arg {
@@ -125,7 +125,7 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 // float32.
 func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
 	weight := builder.Call.In[q.weight]
-	if builder.Call.Has(q.wZero) && !magnitudesAtMost(builder.Call.Const(q.wZero), 0) {
+	if builder.Call.HasOperand(q.wZero) && !magnitudesAtMost(builder.Call.Const(q.wZero), 0) {
 		weight = builder.minusZeroPoint(q.weight, q.wZero, 0, tensor.Float32)
 	}
 	return builder.Convert(tensor.Int8, weight)
@@ -148,7 +148,7 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 			compose.Number(offset)))
 	}
 	zero := builder.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(offset), "dtype": i32})
-	if builder.Call.Has(q.wZero) {
+	if builder.Call.HasOperand(q.wZero) {
 		zero = builder.Convert(i32, builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, 1, 4, f), compose.Number(offset)))
 	}
 	groups, outputs := kit.Attrs[quantConvAttrs](builder.Call).Groups, meta.Shape[0]

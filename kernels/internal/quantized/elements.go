@@ -34,7 +34,7 @@ const (
 // that may be large or infinite are clamped before the division. NaN becomes 0.
 func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	value, lower, upper := q.skipClamps()
-	input, scale := graph.Of(value), firstElement(q.result.scale)
+	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
 	finite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
 	if finite {

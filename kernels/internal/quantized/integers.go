@@ -41,7 +41,8 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 	}
 	attrs, isDequantize := arg.Value.Node.Attrs.(*dequantizeAttrs)
 	call := arg.Value.Node.Call()
-	if !isDequantize || attrs.BlockSize != 0 || !normalScales(call.Const(1)) || call.Has(2) && call.Const(2) == nil ||
+	if !isDequantize || attrs.BlockSize != 0 || !normalScales(call.Const(1)) || call.HasOperand(2) &&
+		call.Const(2) == nil ||
 		!sameZeroDType(call, 0, 2) {
 		return values, false
 	}
@@ -54,7 +55,7 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 	attrs := kit.Attrs[quantizeAttrs](c)
 	if attrs.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
-		c.Has(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
+		c.HasOperand(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
 		return values, false
 	}
 	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
@@ -62,7 +63,7 @@ func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 
 // operand returns operand i of a call, or a null operand if it is omitted.
 func operand(c *graph.Call, i int) graph.Arg {
-	if c.Has(i) {
+	if c.HasOperand(i) {
 		return c.In[i]
 	}
 	return graph.Arg{}
@@ -200,14 +201,14 @@ func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewri
 		if err != nil {
 			return rewrite, err
 		}
-		in[i] = graph.Of(bytes[0])
+		in[i] = graph.ArgOf(bytes[0])
 	}
 	out, err := q.into.Repeat(node, in...)
 	if err != nil {
 		return rewrite, err
 	}
 	rewrite.Replaced, rewrite.Why = node, fmt.Sprintf("%s moves numbers, which are quantized before it", node.Name)
-	y := graph.Of(out[0])
+	y := graph.ArgOf(out[0])
 	if out[0].Alias != nil { // a result of quantize_linear must not alias an operand
 		y = q.Add(view.Clone, nil, y)
 	}

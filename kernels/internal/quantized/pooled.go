@@ -27,6 +27,6 @@ func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewri
 		return rewrite, err
 	}
 	rewrite.Replaced, rewrite.Why = node, fmt.Sprintf("%s computes the maximum of bytes", node.Name)
-	rewrite.Results, err = q.Result(q.Add(pool.MaxPool2d, attrs, graph.Of(bytes[0])))
+	rewrite.Results, err = q.Result(q.Add(pool.MaxPool2d, attrs, graph.ArgOf(bytes[0])))
 	return rewrite, err
 }

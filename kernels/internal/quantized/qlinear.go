@@ -47,12 +47,12 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 		examples = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
 			f32, u8(), tensor.New(tensor.Int32, 5)}}}
 	}
-	return kit.Define[kit.None](graph.Op{
+	return kit.Define[kit.EmptyAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				t, err := q.result(c)
-				return c.One(t), err
+				return c.NewResult(t), err
 			},
 			Ref:      q.ref,
 			Examples: examples,
@@ -67,7 +67,8 @@ func (q *quantMatmul) result(call *graph.Call) (tensor.Type, error) {
 		return tensor.Type{}, err
 	}
 	a, b := call.Type(q.a), call.Type(q.b)
-	result, err := kit.InferredType(product.Matmul, &kit.None{}, a.WithDType(tensor.Float32), b.WithDType(tensor.Float32))
+	result, err := kit.InferredType(product.Matmul, &kit.EmptyAttrs{}, a.WithDType(tensor.Float32),
+		b.WithDType(tensor.Float32))
 	if err != nil {
 		return result, err
 	}
@@ -129,7 +130,7 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 	k := a.Shape[a.Rank()-1]
 	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&
 		sameZeroDType(call, q.b, q.bZero)
-	smallBias := !call.Has(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
+	smallBias := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
 	if inBytes && (q.aScale < 0 || call.Meta(q.aScale).Numel() == 1 && smallBias) {
 		return builder.Result(builder.bytesProduct(q, q.aScale >= 0))
 	}
@@ -145,7 +146,7 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 		return builder.Result(builder.toInt32(sums, k))
 	}
 	rank := len(call.Out[0].Shape)
-	if call.Has(biasOperand) {
+	if call.HasOperand(biasOperand) {
 		sums = builder.Add(pointwise.Add, nil, sums, builder.Convert(tensor.Float64,
 			builder.BroadcastAlong(call.In[biasOperand], rank-1, rank)))
 	}
@@ -165,7 +166,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg 
 		return builder.Call.In[i]
 	}
 	zeroPoint := func(i int) graph.Arg { // operand i; no operand if it is absent or all its zero points are 0
-		if !builder.Call.Has(i) || magnitudesAtMost(builder.Call.Const(i), 0) {
+		if !builder.Call.HasOperand(i) || magnitudesAtMost(builder.Call.Const(i), 0) {
 			return graph.Arg{}
 		}
 		return flat(i)
@@ -176,7 +177,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg 
 			builder.Convert(f32, flat(q.bScale)))
 		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(f32, flat(resultScaleOperand)))
 		bias := graph.Arg{}
-		if builder.Call.Has(biasOperand) {
+		if builder.Call.HasOperand(biasOperand) {
 			bias = builder.Call.In[biasOperand]
 		}
 		in = append(in, bias, scale, flat(resultZeroOperand))
@@ -200,7 +201,7 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 		return minusZeroPoints(in[operand], zero, dim)
 	}
 	a, b := differences(q.a, q.aZero, in[q.a].Rank()-2), differences(q.b, q.bZero, in[q.b].Rank()-1)
-	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: call.In,
+	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.EmptyAttrs{}, In: call.In,
 		Out: []tensor.Meta{tensor.New(tensor.Float64, result.Shape...)}}, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err

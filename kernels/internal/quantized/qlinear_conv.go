@@ -41,7 +41,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				t, err := q.result(c)
-				return c.One(t), err
+				return c.NewResult(t), err
 			},
 			Ref:      q.ref,
 			Examples: []graph.Example{example},
@@ -92,7 +92,7 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 	if err := q.check(call); err != nil {
 		return result, err
 	}
-	if call.Has(q.xZero) && !kit.HaveOneElement(call, q.xZero) {
+	if call.HasOperand(q.xZero) && !kit.HaveOneElement(call, q.xZero) {
 		return result, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name,
 			tensor.Sizes(call.Type(q.xZero).Shape))
 	}
@@ -145,7 +145,7 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 		return builder.Result(builder.toInt32(sums, terms))
 	}
 	rank := weight.Rank()
-	if call.Has(biasOperand) {
+	if call.HasOperand(biasOperand) {
 		sums = builder.Add(pointwise.Add, nil, sums, builder.vector(biasOperand, 1, rank, tensor.Float64))
 	}
 	return builder.Result(builder.requantize(sums, builder.vector(xScaleOperand, 0, rank, tensor.Float32),

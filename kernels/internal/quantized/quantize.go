@@ -44,7 +44,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			if !isQuantizedDType(d) {
 				return nil, kit.NotImplemented("quantize_linear", d)
 			}
-			return call.One(m.RowMajor().WithDType(d)), nil
+			return call.NewResult(m.RowMajor().WithDType(d)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[quantizeAttrs](c)
@@ -66,7 +66,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			builder, attrs := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[quantizeAttrs](c)
 			scale := builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))
 			zero := graph.Arg{}
-			if c.Has(2) {
+			if c.HasOperand(2) {
 				zero = builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)
 			}
 			x := builder.Add(pointwise.Div, nil, builder.Convert(tensor.Float32, c.In[0]), scale)
@@ -95,7 +95,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			if !isQuantizableFloat(call.Type(1).DType) {
 				return nil, kit.NotImplemented("dequantize_linear", call.Type(1).DType)
 			}
-			return call.One(m.RowMajor().WithDType(call.Type(1).DType)), nil
+			return call.NewResult(m.RowMajor().WithDType(call.Type(1).DType)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[dequantizeAttrs](c)
@@ -116,7 +116,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			if x.Type().DType.Size() > 2 {
 				dtype = tensor.Int64
 			}
-			if c.Has(2) {
+			if c.HasOperand(2) {
 				x = builder.Add(pointwise.Sub, nil, builder.Convert(dtype, x),
 					builder.Convert(dtype, builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)))
 			}
@@ -130,7 +130,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 // is the attribute dtype (attr), or uint8 if this attribute is not given.
 func quantDType(c *graph.Call, attr tensor.DType) tensor.DType {
 	switch {
-	case c.Has(2):
+	case c.HasOperand(2):
 		return c.Type(2).DType
 	case attr != tensor.Invalid:
 		return attr
@@ -151,7 +151,7 @@ func isQuantizedDType(dtype tensor.DType) bool {
 func checkScales(c *graph.Call, axis, block int) error {
 	input, scale, zero := c.Type(0), c.Type(1), c.Type(2)
 	hasOneScale := block == 0 && kit.HaveOneElement(c, 1)
-	if c.Has(2) && !tensor.SameSizes(zero.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
+	if c.HasOperand(2) && !tensor.SameSizes(zero.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
 		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zero.Shape), tensor.Sizes(scale.Shape))
 	}
 	if hasOneScale {
@@ -226,7 +226,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, dtype t
 }
 
 // DynamicQuantizeLinear is ONNX's operator DynamicQuantizeLinear.
-var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
+var DynamicQuantizeLinear = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dynamic_quantize_linear",
 		Doc: "Quantizes float32 to uint8. The scale and the zero point are chosen so that the quantized values span the " +
@@ -239,7 +239,7 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 				return nil, kit.NotImplemented("dynamic_quantize_linear", m.DType)
 			}
 			fresh := func(d tensor.DType, shape ...sym.Int) graph.Result {
-				return graph.Result{Type: tensor.NewType(d, shape...), Alias: graph.Fresh}
+				return graph.Result{Type: tensor.NewType(d, shape...), Alias: graph.NoAlias}
 			}
 			return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
 		},

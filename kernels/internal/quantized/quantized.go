@@ -16,7 +16,7 @@ import (
 // checkByteDTypes checks that the operands with the given indices are bytes. name is the name of the op in the error.
 func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
 	for _, i := range operands {
-		if d := c.Type(i).DType; c.Has(i) && d != tensor.Int8 && d != tensor.Uint8 {
+		if d := c.Type(i).DType; c.HasOperand(i) && d != tensor.Int8 && d != tensor.Uint8 {
 			return kit.NotImplemented(name, d)
 		}
 	}
@@ -26,7 +26,7 @@ func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
 // sameZeroDType reports whether the zero point of an operand has the dtype of the operand, or is omitted. The ops allow
 // zero points of other dtypes, but byte products do not.
 func sameZeroDType(c *graph.Call, operand, zero int) bool {
-	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
+	return !c.HasOperand(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
 
 // checkParamCount checks that scales or zero points of type t are omitted, or have one element or n elements. In the
@@ -80,7 +80,7 @@ const (
 // error.
 func checkBias(name string, c *graph.Call, n sym.Int) error {
 	bias := c.Type(biasOperand)
-	if !c.Has(biasOperand) || bias.DType == tensor.Int32 && bias.Rank() == 1 && !bias.Shape[0].Ne(n).Holds() {
+	if !c.HasOperand(biasOperand) || bias.DType == tensor.Int32 && bias.Rank() == 1 && !bias.Shape[0].Ne(n).Holds() {
 		return nil
 	}
 	return fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", name, n, bias.DType,

@@ -24,7 +24,7 @@ var (
 func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	optional := func(name string) graph.Param { return graph.Param{Name: name, Optional: true} }
 	params := []graph.Param{{Name: "X"}, {Name: "W"}, {Name: "R"}, optional("B"),
-		{Name: "sequence_lens", Optional: true, Below: lengthBound}, optional("initial_h")}
+		{Name: "sequence_lens", Optional: true, IndexBound: lengthBound}, optional("initial_h")}
 	outputs := []string{"Y", "Y_h"}
 	if kind == cellLSTM {
 		params, outputs = append(params, optional("initial_c"), optional("P")), append(outputs, "Y_c")
@@ -54,8 +54,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	})
 }
 
-// lengthBound returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.Below] requires: the
-// number of steps plus 1. Steps are the first dimension of operand 0, unless layout is 1.
+// lengthBound returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.IndexBound] requires:
+// the number of steps plus 1. Steps are the first dimension of operand 0, unless layout is 1.
 func lengthBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 
 // onnxCellLoops returns the parallel loop over the batch.
@@ -67,7 +67,7 @@ func onnxCellLoops(c *graph.Call) []graph.Parallel {
 		loop, stateDim = kit.LoopOver(c, 0, 0, 0), 0
 	}
 	for i, dim := range map[int]int{onnxLengths: 0, onnxH0: stateDim, onnxC0: stateDim} {
-		if c.Has(i) {
+		if c.HasOperand(i) {
 			loop.In[i] = dim
 		}
 	}

@@ -98,7 +98,7 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	biases, peepholes := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
 	for i, want := range [onnxOperandCount][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases},
 		{batch}, state, state, {dirs, peepholes}} {
-		if want == nil || !call.Has(i) {
+		if want == nil || !call.HasOperand(i) {
 			continue
 		}
 		wantDType := input.DType
@@ -114,9 +114,9 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	if err := cell.setActivations(attrs, &recurrentLayer{dirs: attrs.dirs()}); err != nil {
 		return nil, err
 	}
-	results := call.One(tensor.NewType(input.DType, y...))
+	results := call.NewResult(tensor.NewType(input.DType, y...))
 	for range cells[cell.kind].results - 1 {
-		results = append(results, graph.Result{Type: tensor.NewType(input.DType, state...), Alias: graph.Fresh})
+		results = append(results, graph.Result{Type: tensor.NewType(input.DType, state...), Alias: graph.NoAlias})
 	}
 	return results, nil
 }

@@ -112,7 +112,7 @@ func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype te
 	if dtype == tensor.Float32 {
 		sumBiases = addBiases[float32]
 	}
-	bias := builder.Temp(dtype, layer.dirs, rows)
+	bias := builder.NewScratch(dtype, layer.dirs, rows)
 	biases := []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, biases,
 		graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
@@ -120,7 +120,7 @@ func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype te
 			return nil
 		}})
 	items := layer.steps * layer.batch
-	projected := builder.Temp(dtype, layer.dirs, items, rows)
+	projected := builder.NewScratch(dtype, layer.dirs, items, rows)
 	for dir := range layer.dirs {
 		product := projected.View(tensor.Meta{DType: dtype, Shape: []int{items, rows}, Strides: []int{rows, 1},
 			Offset: dir * items * rows})
@@ -212,7 +212,7 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 		}
 	}
 	builder.AddListings(s.listings)
-	packs := builder.Temp(dtype, s.assignPackedOffsets()/s.elemBytes)
+	packs := builder.NewScratch(dtype, s.assignPackedOffsets()/s.elemBytes)
 	buffers := []kit.Buffer{packs, projected, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
 	buffers = append(buffers, layer.r[:]...)
 	buffers = append(buffers, layer.stateBias[:]...)

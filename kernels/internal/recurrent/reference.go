@@ -73,13 +73,13 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
 	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
-	kit.Blocks(c.ctx, c.inputs, func(begin, end int) {
+	kit.ForEachBlock(c.ctx, c.inputs, func(begin, end int) {
 		for i := begin; i < end; i++ {
 			in += T(w[i] * x[i])
 		}
 	})
 	r := c.r[c.direction][row*c.hidden:]
-	kit.Blocks(c.ctx, len(h), func(begin, end int) {
+	kit.ForEachBlock(c.ctx, len(h), func(begin, end int) {
 		for i := begin; i < end; i++ {
 			state += T(r[i] * h[i])
 		}

@@ -31,7 +31,7 @@ type cellRun struct {
 func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	n, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
 	buffers := mem.WorkerScratch[:s.bufferBytes]
-	worker := s.runs.Of(mem)
+	worker := s.runs.Get(mem)
 	if worker.repeated == nil {
 		worker.repeated, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
 	}

@@ -194,9 +194,9 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	results := call.One(out)
+	results := call.NewResult(out)
 	for range cell.firstWeight() - 1 {
-		results = append(results, graph.Result{Type: tensor.NewType(dtype, state...), Alias: graph.Fresh})
+		results = append(results, graph.Result{Type: tensor.NewType(dtype, state...), Alias: graph.NoAlias})
 	}
 	return results, nil
 }
@@ -266,12 +266,12 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	var operands, results []kit.Buffer
 	for i := range call.In {
-		operands = append(operands, builder.Dense(builder.In(i), dtype))
+		operands = append(operands, builder.ToRowMajor(builder.Operand(i), dtype))
 	}
 	resultIsTanh := cell.activation == "Tanh" && dtype == tensor.Int64 // sums are integers; tanh is applied at the end
 	for i, m := range call.Out {
 		if resultIsTanh {
-			results = append(results, builder.Temp(dtype, m.Shape...))
+			results = append(results, builder.NewScratch(dtype, m.Shape...))
 		} else {
 			results = append(results, builder.Result(i, dtype))
 		}
@@ -286,7 +286,7 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		}
 		layer.x, layer.y = x, y
 		if i+1 < attrs.NumLayers {
-			layer.y = builder.Temp(dtype, y.Meta.Shape...)
+			layer.y = builder.NewScratch(dtype, y.Meta.Shape...)
 		}
 		x = layer.y // of the next layer
 		layer.h0, layer.hn = ofLayer(operands[1]), ofLayer(lastStates[0])

@@ -45,7 +45,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			Name: name, Doc: doc,
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{Each: graph.Each{Simple: 3.5}},
+		Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
 		if err := checkNonEmptyDim(name, t, a.Dim, ""); err != nil {
@@ -98,10 +98,10 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
 	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc, Many: true,
+			Name: name, Doc: doc, VariadicResults: true,
 			Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{Each: graph.Each{Simple: 3.5}},
+		Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
 		attrs, self := kit.Attrs[argmaxAttrs](c), c.Type(0)
 		err := checkNonEmptyDim(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument.")
@@ -148,7 +148,7 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 	op.Impls = nil // derived from Compile
 	op.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		if !c.Has(1) {
+		if !c.HasOperand(1) {
 			return infer(c)
 		}
 		if a := kit.Attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
@@ -158,20 +158,20 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 	}
 	if rows != nil {
 		op.Rows = func(c *graph.Call) (*graph.Rows, error) {
-			if c.Has(1) {
+			if c.HasOperand(1) {
 				return nil, nil
 			}
 			return rows(c)
 		}
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Has(1) {
+		if c.HasOperand(1) {
 			return pairwise.Compile(c)
 		}
 		return compile(c)
 	}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if c.Has(1) {
+		if c.HasOperand(1) {
 			return pairwise.Ref(c, in)
 		}
 		return reference(c, in)

@@ -74,7 +74,7 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 	}
 	deviation := builder.Add(pointwise.Sqrt, nil, builder.Add(pointwise.Add, nil, variance, compose.Number(attrs.Eps)))
 	scale := graph.Arg{}
-	if call.Has(1) {
+	if call.HasOperand(1) {
 		scale = builder.Add(pointwise.Div, nil, builder.Convert(f64, call.In[1]), deviation)
 	} else {
 		scale = builder.Add(pointwise.Reciprocal, nil, deviation)
@@ -87,7 +87,7 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f64, center))
 	}
 	shift := builder.Add(pointwise.Mul, nil, mean, scale)
-	if call.Has(2) {
+	if call.HasOperand(2) {
 		shift = builder.Add(pointwise.Sub, nil, builder.Convert(f64, call.In[2]), shift)
 	} else {
 		shift = builder.Add(pointwise.Neg, nil, shift)
@@ -102,7 +102,7 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 func decomposeEmptyBatchNorm(builder *compose.Builder) ([]*graph.Value, error) {
 	y := builder.Add(view.Clone, nil, builder.Call.In[0])
 	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
-		if param := 1 + i; builder.Call.Has(param) {
+		if param := 1 + i; builder.Call.HasOperand(param) {
 			first := builder.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, builder.Call.In[param])
 			y = builder.Add(op, nil, y, first)
 		}
@@ -114,7 +114,7 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	input := call.Type(0)
 	if kit.IsEmpty(input) {
 		out, err := emptyBatchNormType(call, input)
-		return call.One(out), err
+		return call.NewResult(out), err
 	}
 	features := sym.Int{}
 	if input.Rank() > 1 {
@@ -137,7 +137,7 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	isRowMajor := input.IsContiguous()
 	allDense := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
 	for i := 1; i < 5; i++ {
-		allDense = allDense && (!call.Has(i) || call.Type(i).IsContiguous())
+		allDense = allDense && (!call.HasOperand(i) || call.Type(i).IsContiguous())
 	}
 	format := input.SuggestMemoryFormat(false)
 	if allDense && isRowMajor {
@@ -146,5 +146,5 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 		format = tensor.ChannelsLast
 	}
 	out, err := tensor.NewTypeFormat(input.DType, input.Shape, format)
-	return call.One(out), err
+	return call.NewResult(out), err
 }

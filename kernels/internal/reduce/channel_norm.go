@@ -40,7 +40,7 @@ func (s *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	builder := copies.NewKernelBuilder(call)
-	in := builder.In(0)
+	in := builder.Operand(0)
 	coefficients := s.coefficients(builder, s.statistics(builder, in))
 	loop, err := affineLoop(input.DType)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
 // statistics are operands.
 func (s *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
 	if s.meanOperand != 0 {
-		return []kit.Buffer{builder.Dense(builder.In(s.varianceOperand), tensor.Float64),
-			builder.Dense(builder.In(s.meanOperand), tensor.Float64)}
+		return []kit.Buffer{builder.ToRowMajor(builder.Operand(s.varianceOperand), tensor.Float64),
+			builder.ToRowMajor(builder.Operand(s.meanOperand), tensor.Float64)}
 	}
 	m := in.Meta
 	mask := make([]bool, m.Rank())
@@ -68,7 +68,7 @@ func (s *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) [
 		mask[d] = true
 	}
 	shape := rule.ReduceShape(m.Shape, mask, true)
-	out := []kit.Buffer{builder.Temp(tensor.Float64, shape...), builder.Temp(tensor.Float64, shape...)}
+	out := []kit.Buffer{builder.NewScratch(tensor.Float64, shape...), builder.NewScratch(tensor.Float64, shape...)}
 	v := variance{dtype: m.DType, n: sym.Of(folds.Count(m.Shape, mask)), returnsMean: true}
 	spec := v.spec(mask, true, tensor.Float64, tensor.Float64)
 	builder.AddKernel("statistics", spec.Compile, out, in)
@@ -88,11 +88,11 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 	}
 	var out []kit.Buffer
 	for range 3 {
-		out = append(out, builder.Temp(tensor.Float64, shape...))
+		out = append(out, builder.NewScratch(tensor.Float64, shape...))
 	}
 	buffers := slices.Concat(out, statistics)
 	for _, param := range []int{1, 2} { // weight and bias
-		buffers = append(buffers, builder.Dense(builder.In(param), tensor.Float64))
+		buffers = append(buffers, builder.ToRowMajor(builder.Operand(param), tensor.Float64))
 	}
 	// A unit of work is a group of n channels of a sample. The buffers, and thus m.Ptrs, are center, scale, shift,
 	// variance, mean, weight, bias.
@@ -110,7 +110,7 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 	})
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
 	for i, b := range out {
-		out[i] = builder.Dense(b, loopDType)
+		out[i] = builder.ToRowMajor(b, loopDType)
 	}
 	return out
 }

@@ -44,7 +44,7 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 4}},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 4}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			if c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, nil
@@ -72,7 +72,8 @@ func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool)
 	// Values are [outer, n, inner]: n elements in each of inner adjacent lines. A unit of work is a block of up to
 	// columnUnit adjacent lines: unit = outer index * blocks + block.
 	n, inner := kit.SizeOf(m, dim), tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
-	buffers := []kit.Buffer{builder.Result(0, d), builder.Result(1, tensor.Int64), builder.Dense(builder.In(0), d)}
+	buffers := []kit.Buffer{builder.Result(0, d), builder.Result(1, tensor.Int64),
+		builder.ToRowMajor(builder.Operand(0), d)}
 	blocks := kit.DivUp(inner, columnUnit)
 	units, unitCost := m.Numel()/(n*inner)*blocks, 4*n*min(inner, columnUnit)
 	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
@@ -108,7 +109,7 @@ func sliceAt[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), 
 // runLine writes the extremes of one line and their indices. A NaN replaces any extreme, and only a NaN replaces NaN.
 func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, greatest bool) {
 	best, bestAt := in[0], 0
-	kit.Blocks(mem.Context, len(in), func(begin, end int) {
+	kit.ForEachBlock(mem.Context, len(in), func(begin, end int) {
 		extreme, position := best, bestAt
 		for i := begin; i < end; i++ {
 			if x := in[i]; x != x || extreme == extreme && (greatest && x >= extreme || !greatest && x <= extreme) {

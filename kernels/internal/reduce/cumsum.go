@@ -89,7 +89,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 				if d == tensor.Bool && m.Rank() > 0 && !kit.IsEmpty(m) {
 					return nil, kit.NotImplemented(name+"_out", d)
 				}
-				return c.One(m.RowMajor().WithDType(d)), nil
+				return c.NewResult(m.RowMajor().WithDType(d)), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, in[0].Rank())
@@ -101,14 +101,14 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{
-			WritesAnyOrder:  true,
-			UnfusableReason: "carries a running value from element to element in its own kernel",
+			WritesAnyDenseLayout: true,
+			UnfusableReason:      "carries a running value from element to element in its own kernel",
 		},
 		Lowerings: graph.Lowerings{
 			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
-				elementCost: graph.Each{Simple: fusion.ScanSimple},
+				elementCost: graph.ElementFlops{Simple: fusion.ScanSimple},
 				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 					d := dtype(call)
 					scan := scanLoopsOf(op, d, loops)
@@ -146,7 +146,7 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 		return &graph.Kernel{}, nil
 	}
 	builder := copies.NewKernelBuilder(call)
-	in, out := builder.In(0), kit.OutBuffer(call, 0)
+	in, out := builder.Operand(0), kit.OutBuffer(call, 0)
 	// The operand is [outer, n, inner]: n elements in each of inner adjacent lines. If lines are processed one after
 	// another, dim is moved to the end, and inner is 1.
 	n, inner := kit.SizeOf(call.Meta(0), dim), 1
@@ -156,9 +156,9 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 		inner = tensor.Numel(call.Meta(0).Shape[min(dim+1, call.Meta(0).Rank()):])
 	}
 	// Elements are rounded to dtype before they are converted to the dtype of the loops.
-	in, result := builder.Dense(builder.Dense(in, dtype), loops.dtype), out
+	in, result := builder.ToRowMajor(builder.ToRowMajor(in, dtype), loops.dtype), out
 	if out.Meta.DType != loops.dtype || !out.Meta.IsContiguous() {
-		result = builder.Temp(loops.dtype, out.Meta.Shape...)
+		result = builder.NewScratch(loops.dtype, out.Meta.Shape...)
 	}
 	// A unit of work is a block of up to columnUnit adjacent lines: unit = outer index * blocks + block.
 	blocks, size := kit.DivUp(inner, columnUnit), loops.dtype.Size()
@@ -201,7 +201,7 @@ func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, n, step, lines 
 	carry := unsafe.Pointer(&mem.WorkerScratch[0])
 	l.Begin(carry, lines)
 	if lines == 1 && step == l.dtype.Size() {
-		kit.Blocks(mem.Context, n, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
 			l.Row(carry, unsafe.Add(out, begin*step), unsafe.Add(in, begin*step), end-begin)
 		})
 		return

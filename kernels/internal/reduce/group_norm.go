@@ -36,7 +36,7 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
 			tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 2.5}},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 2.5}},
 	Lowerings: graph.Lowerings{
 		Rows: groupNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -108,7 +108,7 @@ func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
 	}
 	for i, name := range []string{"weight", "bias"} {
 		param := call.Type(i + 1)
-		if call.Has(i+1) && (param.Rank() != 1 || param.Shape[0].Ne(input.Shape[1]).Holds()) {
+		if call.HasOperand(i+1) && (param.Rank() != 1 || param.Shape[0].Ne(input.Shape[1]).Holds()) {
 			return nil, fmt.Errorf("Expected %s to be a vector of size equal to the number of channels in input, but got %s "+
 				"of shape %s and input of shape %s", name, name, tensor.Sizes(param.Shape), tensor.Sizes(input.Shape))
 		}
@@ -130,7 +130,7 @@ func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
 		input = input.WithStrides(strides)
 	}
 	out, err := tensor.NewTypeFormat(input.DType, input.Shape, input.SuggestMemoryFormat(false))
-	return call.One(out), err
+	return call.NewResult(out), err
 }
 
 type instanceNormAttrs struct {
@@ -163,7 +163,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 2.5}},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 2.5}},
 	Lowerings: graph.Lowerings{
 		Rows: instanceNormRows,
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
@@ -192,7 +192,7 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 
 func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	attrs, input := kit.Attrs[instanceNormAttrs](call), call.Type(0)
-	if !attrs.UseInputStats && !(call.Has(3) && call.Has(4)) {
+	if !attrs.UseInputStats && !(call.HasOperand(3) && call.HasOperand(4)) {
 		return nil, errors.New("Expected running_mean and running_var to be defined when use_input_stats is false")
 	}
 	if input.Rank() < 2 {
@@ -208,7 +208,7 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 		if err := checkBatchNormDTypes(call); err != nil {
 			return nil, err
 		}
-		return call.One(input.RowMajor()), nil
+		return call.NewResult(input.RowMajor()), nil
 	}
 	return emptyInstanceNorm(call)
 }
@@ -218,7 +218,7 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 // empty if there are no samples.
 func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	input := call.Type(0)
-	if (call.Has(1) || call.Has(2)) && kit.SizeIs(input.Shape[0], 0) {
+	if (call.HasOperand(1) || call.HasOperand(2)) && kit.SizeIs(input.Shape[0], 0) {
 		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
 	}
 	oneSample, err := input.View(append([]sym.Int{sym.Of(1), input.Shape[0].Mul(input.Shape[1])}, input.Shape[2:]...))
@@ -230,5 +230,5 @@ func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := oneSample.View(input.Shape)
-	return call.One(out), err
+	return call.NewResult(out), err
 }

@@ -31,7 +31,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			if !m.DType.IsFloat() {
 				return nil, kit.NotImplemented("hardmax", m.DType)
 			}
-			return c.One(m.RowMajor()), nil
+			return c.NewResult(m.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			input := in[0]
@@ -67,7 +67,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		Rows: hardmaxRows,
 		Impls: lineOp{
 			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
-			elementCost: graph.Each{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
+			elementCost: graph.ElementFlops{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 				if k, err := compileSuitedRows(c, order.applyTo(hardmaxRows)); k != nil || err != nil {
 					return k, err
@@ -104,9 +104,9 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	if m.Rank() > 0 {
 		shape[dim] = 1
 	}
-	positions, one := builder.Temp(tensor.Int64, shape...), tensor.Zeros(dtype)
+	positions, one := builder.NewScratch(tensor.Int64, shape...), tensor.Zeros(dtype)
 	one.Set(tensor.IntScalar(1))
-	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.In(0))
+	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.Operand(0))
 	// The result is [outer, n, inner], positions are [outer, inner]. A unit of work is one index of outer. It clears its
 	// part of the result and then copies a 1 to each position.
 	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
@@ -115,7 +115,7 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 		copies.ChunkedPhase(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
 				resultBytes := kit.PlaneOf[byte](m.Ptrs[0], unit, n*inner*dtype.Size())
-				kit.Blocks(m.Context, len(resultBytes), func(from, to int) { clear(resultBytes[from:to]) })
+				kit.ForEachBlock(m.Context, len(resultBytes), func(from, to int) { clear(resultBytes[from:to]) })
 				oneBytes := unsafe.Slice((*byte)(m.Ptrs[2]), dtype.Size())
 				for i, position := range kit.PlaneOf[int64](m.Ptrs[1], unit, inner) {
 					copy(resultBytes[(int(position)*inner+i)*dtype.Size():], oneBytes)

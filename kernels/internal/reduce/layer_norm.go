@@ -45,7 +45,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"normalized_shape": []int{4}}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 3}},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 3}},
 	Lowerings: graph.Lowerings{
 		Rows: layerNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -65,7 +65,7 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 			"element, but got normalized_shape = []")
 	}
 	for i, name := range []string{"weight", "bias"} {
-		if param := call.Type(i + 1); call.Has(i+1) && !tensor.SameSizes(param.Shape, shape) {
+		if param := call.Type(i + 1); call.HasOperand(i+1) && !tensor.SameSizes(param.Shape, shape) {
 			return nil, fmt.Errorf("Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "+
 				"normalized_shape = %s",
 				name, name, tensor.Sizes(param.Shape), tensor.Sizes(shape))
@@ -82,7 +82,7 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 	if err := checkNormDTypes(call, 1, 2); err != nil {
 		return nil, err
 	}
-	return call.One(input.RowMajor()), nil
+	return call.NewResult(input.RowMajor()), nil
 }
 
 // layerNormRows returns the expression over rows. Mean and variance are computed in float64.

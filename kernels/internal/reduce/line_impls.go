@@ -23,7 +23,7 @@ const (
 type lineOp struct {
 	dim          func(c *graph.Call) (int, error)         // returns the dimension of a call, counted from the front
 	typicalAttrs any                                      // attributes of a typical call, for the cost of rows
-	elementCost  graph.Each                               // cost of an element if rows is nil or there is no machine code
+	elementCost  graph.ElementFlops                       // cost of an element if rows is nil or there is no machine code
 	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row; nil if there is none
 	// lower returns the kernel that processes lines in the given order.
 	lower func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error)
@@ -112,7 +112,8 @@ func (o lineOp) effort() (e fusion.Effort, compiled bool) {
 	}
 	defer func() { _ = recover() }() // the zero values of attributes may be invalid
 	m := tensor.New(tensor.Float32, 2, 3)
-	r, err := o.rows(&graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: m, Type: m.Type()})}, Out: []tensor.Meta{m},
+	r, err := o.rows(&graph.Call{In: []graph.Arg{graph.ArgOf(&graph.Value{Meta: m, Type: m.Type()})},
+		Out:   []tensor.Meta{m},
 		Attrs: o.typicalAttrs})
 	if err != nil || r == nil {
 		return e, false

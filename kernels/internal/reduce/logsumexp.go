@@ -25,7 +25,7 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 			"float32.",
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 	},
-	Facts: graph.Facts{Each: graph.Each{Simple: 1, Function: 0.7}},
+	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 1, Function: 0.7}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, self := kit.Attrs[logsumexpAttrs](c), c.Type(0)
 	if self.DType.IsComplex() {

@@ -74,7 +74,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
-			Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
+			Params: []graph.Param{kit.Self, {Name: "target", IndexBound: classesOfSelf}, kit.OptWeight},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
 				l, err := lossOf(call)
 				if err != nil {
@@ -82,9 +82,9 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 				}
 				d, err := l.dtype(call)
 				if err != nil || l.reduction != reductionNone {
-					return call.One(tensor.NewType(d)), err
+					return call.NewResult(tensor.NewType(d)), err
 				}
-				return call.One(tensor.NewType(d, targetSizes(call.Type(0))...)), nil
+				return call.NewResult(tensor.NewType(d, targetSizes(call.Type(0))...)), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				l, err := lossOf(c)
@@ -136,7 +136,7 @@ func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	}
 	var err error
 	for i := 1; i < len(c.In) && err == nil; i++ {
-		if c.Has(i) {
+		if c.HasOperand(i) {
 			dtype, err = tensor.Promote(dtype, c.Type(i).DType)
 		}
 	}
@@ -172,14 +172,14 @@ func (l *nllLoss) check(call *graph.Call) error {
 		}
 	}
 	switch {
-	case call.Has(2) && (weight.Rank() != 1 || weight.Shape[0].Ne(classes).Holds()):
+	case call.HasOperand(2) && (weight.Rank() != 1 || weight.Shape[0].Ne(classes).Holds()):
 		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor "+
 			"of shape: %s", classes, tensor.Sizes(weight.Shape))
 	case !self.DType.IsFloat():
 		return kit.NotImplementedBy("nll_loss_out_frame", self.DType)
 	case !l.hasProbabilities && target.DType != tensor.Int64:
 		return fmt.Errorf("expected scalar type Long but found %s", target.DType.TorchName())
-	case call.Has(2) && (!l.hasProbabilities && weight.DType != self.DType || !weight.DType.IsFloat()):
+	case call.HasOperand(2) && (!l.hasProbabilities && weight.DType != self.DType || !weight.DType.IsFloat()):
 		return fmt.Errorf("expected scalar type %s but found %s", self.DType.TorchName(), weight.DType.TorchName())
 	}
 	return nil
@@ -260,11 +260,11 @@ func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.K
 	ins := append(builder.Operands(dtype), kit.Buffer{}) // ins[2] is empty if there is no weight
 	elements := ins[0]
 	if spec.isCrossEntropy && elements.Meta.Numel() > 0 {
-		elements = builder.Temp(dtype, ins[0].Meta.Shape...)
+		elements = builder.NewScratch(dtype, ins[0].Meta.Shape...)
 		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, ins[0])
 	}
 	chunks := kit.DivUp(n, machine.FunctionGrain)
-	out, sums := builder.Result(0, dtype), builder.Temp(tensor.Float64, chunks, 2)
+	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2)
 	// mem.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, ins[1], ins[2]},
 		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {

@@ -39,7 +39,7 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
 			Attrs: graph.Attrs{"p": 2, "dim": []int{1}}}},
 	},
-	Facts: graph.Facts{Each: graph.Each{Simple: 2}},
+	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[normAttrs](c), c.Type(0)
 	dtype := m.DType
@@ -65,7 +65,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
 			Attrs: graph.Attrs{"ord": 2, "dim": []int{1}}}},
 	},
-	Facts: graph.Facts{Each: graph.Each{Simple: 2}},
+	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[vectorNormAttrs](c), c.Type(0)
 	dtype, err := vectorNormDType(m.DType, a.DType)

@@ -21,7 +21,7 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 		// The first parameter decides, unless another one has the dtype of operand 0.
 		first := tensor.Invalid
 		for _, i := range params {
-			if p := call.Type(i).DType; call.Has(i) && (first == tensor.Invalid || p == dtype) {
+			if p := call.Type(i).DType; call.HasOperand(i) && (first == tensor.Invalid || p == dtype) {
 				first = p
 			}
 		}
@@ -30,7 +30,7 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 		}
 	}
 	for _, i := range params {
-		if call.Has(i) && call.Type(i).DType != want {
+		if call.HasOperand(i) && call.Type(i).DType != want {
 			return fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), call.Type(i).DType.TorchName())
 		}
 	}
@@ -80,7 +80,7 @@ func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 		name    string
 	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
 		switch {
-		case c.Has(p.operand):
+		case c.HasOperand(p.operand):
 			t := c.Type(p.operand)
 			if n := t.Numel(); n.Ne(features).Holds() {
 				return fmt.Errorf("%s should contain %v elements not %v", p.name, features, n)
@@ -101,7 +101,7 @@ func checkBatchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
 	first := tensor.Invalid // the dtype of the first given parameter
 	for i := 4; i > 0; i-- {
-		if call.Has(i) {
+		if call.HasOperand(i) {
 			first = call.Type(i).DType
 		}
 	}
@@ -109,7 +109,7 @@ func checkBatchNormDTypes(call *graph.Call) error {
 		return checkNormDTypes(call, 1, 2, 3, 4)
 	}
 	for i := 1; i < 5; i++ {
-		if call.Has(i) && call.Type(i).DType != tensor.Float32 {
+		if call.HasOperand(i) && call.Type(i).DType != tensor.Float32 {
 			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
 		}
 	}
@@ -127,7 +127,7 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 		input.Strides = tensor.DenseStridesOf(input.Shape, input.Strides)
 	}
 	for i := 1; i < 3; i++ {
-		if !call.Has(i) {
+		if !call.HasOperand(i) {
 			continue
 		}
 		param := call.Type(i)

@@ -37,7 +37,7 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 				return nil, fmt.Errorf("pairwise_probabilities: %v is not the number of pairs of %d classes", x.Shape[1], k)
 			}
 			out, err := kit.FreshType(x.DType, []sym.Int{x.Shape[0], sym.Of(k)})
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			k := kit.Attrs[pairwiseAttrs](c).Classes
@@ -56,9 +56,9 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 6).WithStrides([]int{1, 3})}, Attrs: graph.Attrs{"classes": 4}}},
 	},
 	Facts: graph.Facts{
-		WritesAnyOrder:  true,
-		Parallel:        kit.LoopsExceptDims(1),
-		UnfusableReason: "iterates over a whole row, in its own kernel",
+		WritesAnyDenseLayout: true,
+		Parallel:             kit.LoopsExceptDims(1),
+		UnfusableReason:      "iterates over a whole row, in its own kernel",
 		Flops: func(c *graph.Call) float64 {
 			const flopsPerPair = 10 // an estimate: the number of iterations depends on the probabilities
 			k := c.Out[0].Shape[1]
@@ -73,10 +73,10 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 		rows, pairs, k := c.Out[0].Shape[0], c.Meta(0).Shape[1], c.Out[0].Shape[1]
 		var states graph.PerWorker[coupling]
 		states.Make = func() *coupling { return newCoupling(k) }
-		buffers := []kit.Buffer{builder.Result(0, tensor.Float64), builder.Dense(builder.In(0), tensor.Float64)}
+		buffers := []kit.Buffer{builder.Result(0, tensor.Float64), builder.ToRowMajor(builder.Operand(0), tensor.Float64)}
 		rowCost := 20 * k * k // an estimate: the number of iterations depends on the probabilities
 		phase := copies.ChunkedPhase(rows, rowCost, func(m *graph.Mem, begin, end int) error {
-			state := states.Of(m)
+			state := states.Get(m)
 			for row := begin; row < end; row++ {
 				copy(state.pairs, kit.PlaneOf[float64](m.Ptrs[1], row, pairs))
 				state.mem = m
@@ -137,7 +137,7 @@ func (s *coupling) solve() []float64 {
 				s.qp[i] += float64(s.q[i*classes+j] * p)
 			}
 			pqp += float64(s.p[i] * s.qp[i])
-			s.mem.Count(classes)
+			s.mem.CheckContextAfter(classes)
 		}
 		for _, v := range s.qp {
 			greatestError = max(greatestError, math.Abs(v-pqp))
@@ -154,7 +154,7 @@ func (s *coupling) solve() []float64 {
 				s.qp[j] = (s.qp[j] + float64(step*s.q[i*classes+j])) / (1 + step)
 				s.p[j] /= 1 + step
 			}
-			s.mem.Count(classes)
+			s.mem.CheckContextAfter(classes)
 		}
 	}
 	return s.p

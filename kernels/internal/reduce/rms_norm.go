@@ -45,7 +45,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 				return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s",
 					sizes, sizes[1:len(sizes)-1], tensor.Sizes(m.Shape))
 			}
-			if w := call.Type(1); call.Has(1) && !tensor.SameSizes(w.Shape, shape) {
+			if w := call.Type(1); call.HasOperand(1) && !tensor.SameSizes(w.Shape, shape) {
 				return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and "+
 					"normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
 			}
@@ -55,7 +55,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			if err := checkNormDTypes(call, 1); err != nil {
 				return nil, err
 			}
-			return call.One(m.RowMajor()), nil
+			return call.NewResult(m.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, input := kit.Attrs[rmsNormAttrs](c), in[0]
@@ -84,7 +84,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
 			{In: []tensor.Meta{kit.ExTransposed}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 2}},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 2}},
 	Lowerings: graph.Lowerings{
 		Rows: rmsNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -127,7 +127,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			if !m.DType.IsFloat() {
 				return nil, kit.NotImplementedBy("avg_pool2d", m.DType)
 			}
-			return call.One(m.RowMajor()), nil
+			return call.NewResult(m.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, x := kit.Attrs[localResponseAttrs](c), in[0]
@@ -149,7 +149,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 	Facts: graph.Facts{
 		Parallel:          kit.LoopsExceptDims(1),
 		FixedLayoutReason: "squares are summed over neighbouring planes",
-		Each:              graph.Each{Simple: 10, Function: 0.3},
+		FlopsPerElement:   graph.ElementFlops{Simple: 10, Function: 0.3},
 	},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -175,7 +175,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	blocks := kit.DivUp(positions, localBlock)
 	power := localPower(a.Beta)
 	builder := copies.NewKernelBuilder(c)
-	buffers := []kit.Buffer{builder.Result(0, d), builder.Dense(builder.In(0), d)}
+	buffers := []kit.Buffer{builder.Result(0, d), builder.ToRowMajor(builder.Operand(0), d)}
 	// The power and the division take about as long as copying 8 elements.
 	units, unitCost := m.Shape[0]*blocks*channels, min(positions, localBlock)*(min(a.Size, channels)+8)
 	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {

@@ -41,8 +41,9 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, dims in
 	}
 	builder, d := copies.NewKernelBuilder(call), tensor.DTypeOf[T]()
 	n := tensor.Numel(input.Shape[input.Rank()-dims:])
-	buffers := []kit.Buffer{builder.Result(0, d), builder.Dense(builder.In(0), d), builder.Dense(builder.In(1), d),
-		builder.Dense(builder.In(2), d)}
+	buffers := []kit.Buffer{builder.Result(0, d), builder.ToRowMajor(builder.Operand(0), d),
+		builder.ToRowMajor(builder.Operand(1), d),
+		builder.ToRowMajor(builder.Operand(2), d)}
 	division := machine.DivideUnits(input.Numel()/n, n, machine.ReduceGrain/2)
 	phase := graph.Phase{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		weight, bias := kit.ElementsOf[T](mem.Ptrs[2], n), kit.ElementsOf[T](mem.Ptrs[3], n)
@@ -64,15 +65,15 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, dims in
 // float64. The rounding error of the mean in T is corrected, as in standardizedRow.
 func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float64) {
 	var sum, squares float64
-	kit.Blocks(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
+	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
 	n := float64(len(x))
 	mean := sum / n
-	kit.Blocks(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
+	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
 	scale := 1 / math.Sqrt(squares/n+eps)
 	// (x-mean)*scale = (x-meanT)*scale + (meanT-mean)*scale
 	meanT := T(mean)
 	scaleT, correction := T(scale), T((float64(meanT)-mean)*scale)
-	kit.Blocks(mem.Context, len(x), func(begin, end int) {
+	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) {
 		standardize(y[begin:end], x[begin:end], sliceOrNil(w, begin, end), sliceOrNil(b, begin, end), meanT, scaleT,
 			correction)
 	})
@@ -81,9 +82,9 @@ func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float
 // scaleRow writes the RMS norm of row x to y: x*w / sqrt(mean(x^2) + eps). w may be nil. There is no bias.
 func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
 	squares := 0.0
-	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
+	kit.ForEachBlock(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
 	factor := T(1 / math.Sqrt(squares/float64(len(x))+eps))
-	kit.Blocks(m.Context, len(x), func(begin, end int) {
+	kit.ForEachBlock(m.Context, len(x), func(begin, end int) {
 		multiplyRow(y[begin:end], x[begin:end], sliceOrNil(w, begin, end), factor)
 	})
 }

@@ -81,7 +81,7 @@ func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph
 func normOperands(call *graph.Call, dims, params int) (builder *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
-		if call.Has(i) {
+		if call.HasOperand(i) {
 			types, in = append(types, call.Meta(i).DType), append(in, i)
 		}
 	}

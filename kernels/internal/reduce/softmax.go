@@ -41,12 +41,12 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{WritesAnyOrder: true},
+		Facts: graph.Facts{WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{
 			Rows: rows,
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
-				elementCost: graph.Each{Simple: 1, Function: 0.7}, rows: rows, typicalAttrs: &softmaxAttrs{Dim: 1},
+				elementCost: graph.ElementFlops{Simple: 1, Function: 0.7}, rows: rows, typicalAttrs: &softmaxAttrs{Dim: 1},
 				lower: func(c *graph.Call, _ int, order lineOrder) (*graph.Kernel, error) {
 					if c.Out[0].Numel() == 0 {
 						return &graph.Kernel{}, nil
@@ -84,5 +84,5 @@ func inferSoftmax(call *graph.Call, name string) ([]graph.Result, error) {
 		}
 		return nil, kit.NotImplementedBy(kernel, dtype)
 	}
-	return call.One(m.RowMajor().WithDType(dtype)), nil
+	return call.NewResult(m.RowMajor().WithDType(dtype)), nil
 }

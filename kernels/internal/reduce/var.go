@@ -48,7 +48,7 @@ func varOp(name, doc string, results variance) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
 				Attrs: graph.Attrs{"dim": []int{1}}}},
 		},
-		Facts: graph.Facts{Each: graph.Each{Simple: 2}},
+		Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 	}
 	if results.returnsMean {
 		op.Outputs = []string{name[:3], "mean"} // var or std

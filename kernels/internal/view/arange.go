@@ -39,7 +39,7 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 func inferArange(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[arangeAttrs](call)
 	if t, ok, err := attrs.symbolicType(); ok {
-		return call.One(t), err
+		return call.NewResult(t), err
 	}
 	startNumber, endNumber := kit.SpecializedNumber(attrs.Start), kit.SpecializedNumber(attrs.End)
 	for _, s := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
@@ -55,7 +55,7 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 	size := math.Ceil((end - start) / step)
 	if dtype.IsIntegral(false) {
 		for _, s := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
-			if err := kit.NumberFits(s, tensor.Int64); err != nil {
+			if err := kit.CheckNumberFits(s, tensor.Int64); err != nil {
 				return nil, err
 			}
 		}
@@ -75,7 +75,7 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("invalid size, possible overflow?")
 	}
 	t, err := kit.FreshType(dtype, sym.Ints(int(size)))
-	return call.One(t), err
+	return call.NewResult(t), err
 }
 
 // maxArangeSize is far below the greatest int, so that the conversion of a float64 up to it does not overflow.

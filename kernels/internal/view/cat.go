@@ -30,7 +30,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 			Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 			Infer: j.infer, Ref: j.ref, Examples: examples,
 		},
-		Facts: graph.Facts{WritesAnyOrder: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
+		Facts: graph.Facts{WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
 			ConcatDim: j.concatDim},
 		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile, j.forms)}},
 	})
@@ -59,7 +59,7 @@ func (j joinOp) withParts(c *graph.Call, visit func(parts []tensor.Type)) (whole
 
 func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 	t, _, err := j.withParts(c, nil)
-	return c.One(t), err
+	return c.NewResult(t), err
 }
 
 // partTypes appends the types of the operands, viewed with at least j.rank dimensions, to a list. It returns the list,

@@ -23,14 +23,14 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 		Ref:      copies.Ref(inferClone),
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
 	},
-	Facts:     graph.Facts{Identity: true, WritesAnyOrder: true, Copies: true},
+	Facts:     graph.Facts{Identity: true, WritesAnyDenseLayout: true, Copies: true},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 
 // inferClone infers the type of the copy.
 func inferClone(c *graph.Call) ([]graph.Result, error) {
 	t, err := kit.LikeType(c.Type(0), kit.Attrs[cloneAttrs](c).MemoryFormat)
-	return c.One(t), err
+	return c.NewResult(t), err
 }
 
 type contiguousAttrs struct {
@@ -58,11 +58,11 @@ func inferContiguous(call *graph.Call) ([]graph.Result, error) {
 	t, f := call.Type(0), kit.Attrs[contiguousAttrs](call).MemoryFormat
 	// As in PyTorch, a contiguous self is returned before the format preserve is rejected.
 	if f == tensor.Preserve && t.IsContiguous() || f != tensor.Preserve && t.Is(f) {
-		return call.Shared(t, 0), nil
+		return call.AliasResult(t, 0), nil
 	}
 	if f == tensor.Preserve {
 		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
 	}
 	t, err := kit.LikeType(t, f)
-	return call.One(t), err
+	return call.NewResult(t), err
 }

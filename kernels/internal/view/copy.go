@@ -41,10 +41,10 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 			if err != nil || tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape) {
 				return out, err
 			}
-			if out, err = p.Add(Expand, graph.Attrs{"size": c.Meta(0).Shape}, graph.Of(out[0])); err != nil {
+			if out, err = p.Add(Expand, graph.Attrs{"size": c.Meta(0).Shape}, graph.ArgOf(out[0])); err != nil {
 				return nil, err
 			}
-			return p.Add(Clone, nil, graph.Of(out[0]))
+			return p.Add(Clone, nil, graph.ArgOf(out[0]))
 		},
 	},
 })
@@ -67,7 +67,7 @@ func inferCopy(call *graph.Call) ([]graph.Result, error) {
 		if src, err = kit.LikeType(src.WithDType(self.DType), tensor.Preserve); err != nil {
 			return nil, err
 		}
-		sharedOperand = graph.Fresh
+		sharedOperand = graph.NoAlias
 	}
 	if !tensor.SameSizes(self.Shape, src.Shape) {
 		if src, err = src.Expand(self.Shape); err != nil {
@@ -77,7 +77,7 @@ func inferCopy(call *graph.Call) ([]graph.Result, error) {
 		if src, err = kit.LikeType(src, tensor.Preserve); err != nil {
 			return nil, err
 		}
-		sharedOperand = graph.Fresh
+		sharedOperand = graph.NoAlias
 	}
-	return call.Shared(src, sharedOperand), nil
+	return call.AliasResult(src, sharedOperand), nil
 }

@@ -25,7 +25,7 @@ var Eye = kit.Define[eyeAttrs](graph.Op{
 		Ref:      refEye,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"n": 3, "m": 4}}},
 	},
-	Facts:     graph.Facts{WritesAnyOrder: true},
+	Facts:     graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{Compile: compileEye},
 })
 
@@ -46,7 +46,7 @@ func inferEye(call *graph.Call) ([]graph.Result, error) {
 		dtype = tensor.Float32
 	}
 	t, err := kit.FreshType(dtype, size)
-	return call.One(t), err
+	return call.NewResult(t), err
 }
 
 // compileEye returns a kernel that fills the result with zeros and then the diagonal with ones.

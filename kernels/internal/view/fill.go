@@ -12,13 +12,13 @@ import (
 // returns the number.
 func fillOp(attrs *graph.Schema, op graph.Op, resultType func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
-	op.WritesAnyOrder, op.Fills = true, true
+	op.WritesAnyDenseLayout, op.Fills = true, true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := resultType(c)
 		if err == nil {
 			err = kit.NumberOrSizeFits(value(c), t.DType)
 		}
-		return c.One(t), err
+		return c.NewResult(t), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		m, number := c.Out[0], kit.NumberForHints(value(c))

@@ -25,14 +25,14 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 				return nil, err
 			}
 			t, err := kit.LikeType(c.Type(0), tensor.Preserve)
-			return c.One(t), err
+			return c.NewResult(t), err
 		},
 		Ref:      refFlip,
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
 	},
 	Facts: graph.Facts{
-		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
-		Each:     copyEach, WritesAnyOrder: true, ImageRole: graph.ImagePreserving,
+		Parallel:        kit.LoopsExcept(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
+		FlopsPerElement: copyEach, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving,
 		SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

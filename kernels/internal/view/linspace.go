@@ -59,12 +59,12 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 		if attrs.Steps.Le(sym.Of(i)).Holds() {
 			break // the number is not used, and PyTorch does not check it
 		}
-		if err := kit.NumberFits(s, dtype); err != nil {
+		if err := kit.CheckNumberFits(s, dtype); err != nil {
 			return nil, err
 		}
 	}
 	t, err := kit.FreshType(dtype, []sym.Int{attrs.Steps})
-	return call.One(t), err
+	return call.NewResult(t), err
 }
 
 // linspaceAt returns the function that computes element i of the result in the precision of the result. The first half

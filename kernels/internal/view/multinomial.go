@@ -42,7 +42,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 				return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 			}
 			out, err := kit.FreshType(tensor.Int64, kit.ReplaceSizes(t.Shape, t.Rank()-1, a.NumSamples))
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			attrs, x := kit.Attrs[multinomialAttrs](c), in[0]
@@ -72,7 +72,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(0, 3), graph.Attrs{"num_samples": 3, "replacement": true}),
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			if c.Out[0].Numel() == 0 {
@@ -178,8 +178,8 @@ func newMultinomial(c *graph.Call) *multinomial {
 	m, out := c.Meta(0), c.Out[0]
 	last := m.Rank() - 1
 	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c), lines: kit.NewLineSet(m.Shape, last, m, out),
-		toFloat64: tensor.Converter(tensor.Float64, m.DType), weights: m.Shape[last], weightStep: kit.StepAt(m, last),
-		draws: out.Shape[last], outStep: kit.StepAt(out, last), treeBytes: 2 * leavesOf(m.Shape[last]) * float64Bytes}
+		toFloat64: tensor.Converter(tensor.Float64, m.DType), weights: m.Shape[last], weightStep: kit.ByteStride(m, last),
+		draws: out.Shape[last], outStep: kit.ByteStride(out, last), treeBytes: 2 * leavesOf(m.Shape[last]) * float64Bytes}
 }
 
 // kernel returns the kernel of the call. If a row has at most blockDraws draws, a chunk builds the tree of a row and
@@ -222,7 +222,7 @@ func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 	weights := t[len(t)/2:][:p.weights] // the leaves
 	if p.weights > 0 {
 		from := unsafe.Add(m.Ptrs[1], p.lines.Offsets(row)[0])
-		kit.Blocks(m.Context, p.weights, func(begin, end int) {
+		kit.ForEachBlock(m.Context, p.weights, func(begin, end int) {
 			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(from, begin*p.weightStep), 8, p.weightStep, end-begin)
 		})
 	}

@@ -27,7 +27,7 @@ var Pad = kit.Define[padAttrs](graph.Op{
 			Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
 			{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
 	},
-	Facts: graph.Facts{Parallel: padLoops, WritesAnyOrder: true, ImageRole: graph.ImagePreserving},
+	Facts: graph.Facts{Parallel: padLoops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
 			return padsBefore(kit.Attrs[padAttrs](c).Pad, c.Meta(0).Rank())
@@ -56,7 +56,8 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 	},
-	Facts: graph.Facts{Parallel: constantPadLoops, WritesAnyOrder: true, ImageRole: graph.ImagePreserving, Fills: true},
+	Facts: graph.Facts{Parallel: constantPadLoops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving,
+		Fills: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[constantPadAttrs](c)
@@ -90,7 +91,7 @@ func inferPad(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := kit.FreshType(self.DType, shape)
-	return call.One(out), err
+	return call.NewResult(out), err
 }
 
 // inferConstantPad infers the type of the result of at::constant_pad_nd. If no padding is positive, the result is a
@@ -110,7 +111,7 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 	}
 	if !grows {
 		out, err := kit.LikeType(inner, tensor.Preserve)
-		return call.One(out), err
+		return call.NewResult(out), err
 	}
 	shape := slices.Clone(self.Shape)
 	for d := rank - len(pad)/2; d < rank; d++ {
@@ -125,9 +126,9 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 	}
 	out, err := kit.FreshTypeInFormat(self.DType, shape, suggestedFormat(self))
 	if err == nil {
-		err = kit.NumberFits(value, self.DType)
+		err = kit.CheckNumberFits(value, self.DType)
 	}
-	return call.One(out), err
+	return call.NewResult(out), err
 }
 
 // padsBefore returns, for each dimension, the number of elements that are added before the operand's first element.

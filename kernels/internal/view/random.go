@@ -138,7 +138,7 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 			if !t.DType.IsFloat() {
 				return nil, kit.NotImplementedBy("bernoulli_tensor_cpu_p_", t.DType)
 			}
-			return c.One(t.RowMajor()), nil
+			return c.NewResult(t.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, firstErr error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
@@ -153,7 +153,7 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(0, 3), nil),
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			seed := uint64(kit.Attrs[seedAttrs](c).Seed)
@@ -222,13 +222,13 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 				return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
 			}
 			if !a.Train {
-				return call.Shared(t, 0), nil
+				return call.AliasResult(t, 0), nil
 			}
 			if !t.DType.IsFloat() {
 				return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
 			}
 			out, err := kit.LikeType(t, tensor.Preserve)
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[dropoutAttrs](c)
@@ -245,7 +245,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"train": true, "p": 0.3}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[dropoutAttrs](c)

@@ -59,4 +59,4 @@ func channelsLastMeta(d tensor.DType, shape ...int) tensor.Meta {
 }
 
 // copyEach is the cost of an op that copies elements: a tenth of an arithmetic operation for each element.
-var copyEach = graph.Each{Simple: 0.1}
+var copyEach = graph.ElementFlops{Simple: 0.1}

@@ -63,7 +63,7 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			},
 			Examples: kit.OneExample(kit.F32(2, 3), example),
 		},
-		Facts: graph.Facts{Parallel: repeatLoops, WritesAnyOrder: true},
+		Facts: graph.Facts{Parallel: repeatLoops, WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.KnownSizes(repeats(c))) },
 		},
@@ -85,7 +85,7 @@ func inferRepeat(call *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Re
 		shape[leading+d] = repeats[leading+d].Mul(s)
 	}
 	out, err := kit.FreshType(t.DType, shape)
-	return call.One(out), err
+	return call.NewResult(out), err
 }
 
 // compileRepeat returns a kernel that is one copy. Each dimension of the output is viewed as two dimensions,

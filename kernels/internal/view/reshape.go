@@ -25,12 +25,12 @@ func shapeOp(attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, t tenso
 			t := c.Type(0)
 			size, err := shape(c, t)
 			if err != nil || size == nil {
-				return c.Shared(t, 0), err
+				return c.AliasResult(t, 0), err
 			}
 			return reshaped(c, t, size)
 		}
 	}
-	op.WritesAnyOrder, op.Reshapes = true, true
+	op.WritesAnyDenseLayout, op.Reshapes = true, true
 	op.Impls = []graph.Impl{copies.Impl(func(c *graph.Call) (*graph.Kernel, error) {
 		return copies.RowMajorKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	})}
@@ -58,10 +58,10 @@ func reshaped(call *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, 
 		return nil, err
 	}
 	if ok {
-		return call.Shared(out, 0), nil
+		return call.AliasResult(out, 0), nil
 	}
 	out, err = t.RowMajor().View(size)
-	return call.One(out), err
+	return call.NewResult(out), err
 }
 
 type reshapeAttrs struct {
@@ -121,7 +121,7 @@ var Ravel = shapeOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 func inferRavel(c *graph.Call) ([]graph.Result, error) {
 	t := c.Type(0)
 	if !t.IsContiguous() {
-		return c.One(tensor.NewType(t.DType, t.Numel())), nil
+		return c.NewResult(tensor.NewType(t.DType, t.Numel())), nil
 	}
 	return reshaped(c, t, []sym.Int{t.Numel()})
 }

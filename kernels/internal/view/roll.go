@@ -28,7 +28,7 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 		Ref:      refRoll,
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
 	},
-	Facts: graph.Facts{Parallel: rollLoops, Each: copyEach, WritesAnyOrder: true,
+	Facts: graph.Facts{Parallel: rollLoops, FlopsPerElement: copyEach, WritesAnyDenseLayout: true,
 		ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{Compile: compileRoll},
 })
@@ -41,9 +41,9 @@ func inferRoll(call *graph.Call) ([]graph.Result, error) {
 	case len(attrs.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
 	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1 && self.Rank() == 1 && kit.IsEmpty(self): // a clone in PyTorch
-		return call.One(rule.PreserveType(self)), nil
+		return call.NewResult(rule.PreserveType(self)), nil
 	case len(attrs.Dims) == 0 && len(attrs.Shifts) == 1:
-		return call.One(self.RowMajor()), nil
+		return call.NewResult(self.RowMajor()), nil
 	case len(attrs.Dims) != len(attrs.Shifts):
 		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(attrs.Shifts), len(attrs.Dims))
 	}
@@ -61,7 +61,7 @@ func inferRoll(call *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	return call.One(self), nil
+	return call.NewResult(self), nil
 }
 
 // RolledType returns the type of self after dimension d is rotated, so that index start becomes index 0.

@@ -10,12 +10,12 @@ import (
 )
 
 // ShapeAsTensor is torch._shape_as_tensor.
-var ShapeAsTensor = kit.Define[kit.None](graph.Op{
+var ShapeAsTensor = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "_shape_as_tensor", Doc: "Returns the sizes of self as a vector of int64.",
 		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return c.One(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil
+			return c.NewResult(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(tensor.Int64, in[0].Rank())
@@ -27,7 +27,7 @@ var ShapeAsTensor = kit.Define[kit.None](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			shape, step := c.Meta(0).Shape, kit.StepAt(c.Out[0], 0)
+			shape, step := c.Meta(0).Shape, kit.ByteStride(c.Out[0], 0)
 			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 				for i, s := range shape {
 					*(*int64)(unsafe.Add(m.Ptrs[0], i*step)) = int64(s)

@@ -95,11 +95,11 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 					return nil, err
 				}
 				if s.copiesSelf {
-					return call.One(rule.PreserveType(call.Type(0))), nil
+					return call.NewResult(rule.PreserveType(call.Type(0))), nil
 				}
 				t := call.Type(0)
 				out, err := tensor.NewTypeFormat(t.DType, s.shape, suggestedFormat(t))
-				return call.One(out), err
+				return call.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				s, err := spec(c)
@@ -110,7 +110,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 			},
 			Examples: kit.OneExample(exampleOperand, exampleAttrs),
 		},
-		Facts: graph.Facts{Parallel: shuffleLoops, WritesAnyOrder: true, ImageRole: graph.ImagePreserving},
+		Facts: graph.Facts{Parallel: shuffleLoops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, err := spec(c)
@@ -144,7 +144,7 @@ func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if self.Numel() == 0 {
 		return []*tensor.Tensor{tensor.Zeros(self.DType, kit.KnownSizes(s.shape)...)}, nil
 	}
-	input, err := kit.RowMajorAs(context.Background(), self, kit.KnownSizes(s.split)...)
+	input, err := kit.ReshapeRowMajor(context.Background(), self, kit.KnownSizes(s.split)...)
 	if err != nil {
 		return nil, err
 	}

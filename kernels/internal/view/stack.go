@@ -25,7 +25,8 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 		Ref:      refStack,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts:     graph.Facts{Parallel: stackLoops, Each: copyEach, WritesAnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: stackLoops, FlopsPerElement: copyEach, WritesAnyDenseLayout: true,
+		SelectsElements: true},
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
@@ -57,11 +58,11 @@ func inferStack(call *graph.Call) ([]graph.Result, error) {
 	}
 	t, _, err := concatType(parts, dim)
 	if err != nil || dim == len(shape) {
-		return call.One(t), err
+		return call.NewResult(t), err
 	}
 	size := append(make([]sym.Int, 0, len(shape)+1), shape[:dim]...)
 	t, err = t.View(append(append(size, sym.Of(len(parts))), shape[dim:]...))
-	return call.One(t), err
+	return call.NewResult(t), err
 }
 
 func compileStack(call *graph.Call) (*graph.Kernel, error) {

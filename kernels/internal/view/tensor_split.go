@@ -40,7 +40,7 @@ var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Seman
 	if err != nil {
 		return nil, err
 	}
-	if c.Has(1) {
+	if c.HasOperand(1) {
 		a, err = splitByConstant(c, *a)
 		if err != nil {
 			return nil, err

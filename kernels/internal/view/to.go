@@ -31,13 +31,13 @@ var To = kit.Define[toAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}},
 			{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Float16)}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, Identity: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true, Identity: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.Impl(copies.CompileCopy)},
 		// As an expression, a conversion can be fused with other loops, so that its result is not stored in memory.
 		Expression: func(c *graph.Call) (*expr.Code, error) {
 			res, err := inferTo(c)
-			if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
+			if err != nil || c.HasOperand(1) || res[0].Type.DType == c.Type(0).DType {
 				return nil, err // no expression if `other` gives the dtype, or if no element is converted
 			}
 			return kit.Conversion(c.Type(0).DType, res[0].Type.DType)
@@ -48,7 +48,7 @@ var To = kit.Define[toAttrs](graph.Op{
 func inferTo(call *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[toAttrs](call)
 	dtype := a.DType
-	if call.Has(1) {
+	if call.HasOperand(1) {
 		if dtype != tensor.Invalid {
 			return nil, errors.New("to: the dtype is other's; attribute \"dtype\" cannot be given too")
 		}
@@ -66,14 +66,14 @@ func inferTo(call *graph.Call) ([]graph.Result, error) {
 func convertedResult(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat,
 	alwaysCopy bool) ([]graph.Result, error) {
 	if t.DType == d && !alwaysCopy && (f == tensor.Preserve || suggestedFormat(t) == f) {
-		return c.Shared(t, 0), nil
+		return c.AliasResult(t, 0), nil
 	}
 	t, err := kit.LikeType(t, f)
-	return c.One(t.WithDType(d)), err
+	return c.NewResult(t.WithDType(d)), err
 }
 
 // TypeAs is Tensor.type_as.
-var TypeAs = kit.Define[kit.None](graph.Op{
+var TypeAs = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "type_as",
 		Doc:      "Converts self to the dtype of `other`; returns self if it has that dtype.",
@@ -83,7 +83,7 @@ var TypeAs = kit.Define[kit.None](graph.Op{
 		Ref:      copies.Ref(inferTypeAs),
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int32)}}},
 	},
-	Facts:     graph.Facts{WritesAnyOrder: true, Identity: true},
+	Facts:     graph.Facts{WritesAnyDenseLayout: true, Identity: true},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 

@@ -56,7 +56,7 @@ func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, 
 				if _, err := tensor.WrapDim(-2, t.Rank()); err != nil {
 					return nil, err
 				}
-				return c.One(t.RowMajor()), nil
+				return c.NewResult(t.RowMajor()), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out := tensor.Zeros(in[0].DType, in[0].Shape...)
@@ -70,7 +70,7 @@ func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, 
 			},
 			Examples: kit.OneExample(kit.F32(3, 4), graph.Attrs{"diagonal": 1}),
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExceptDims(-1, -2), WritesAnyOrder: true},
+		Facts: graph.Facts{Parallel: kit.LoopsExceptDims(-1, -2), WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
 		},
@@ -87,10 +87,10 @@ func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (
 	cols := dst.Shape[n-1] // the rows are the elements of all other dimensions
 	rows := dst.Numel() / cols
 	rowsPerChunk := max(1, machine.MoveGrain/cols)
-	moveBlock := kit.Mover(dst.DType, src.DType)
+	moveBlock := kit.RowConverter(dst.DType, src.DType)
 	// move copies n elements. Steps are distances between elements in bytes.
 	move := func(m *graph.Mem, to, from unsafe.Pointer, dstStep, srcStep, n int) {
-		kit.Blocks(m.Context, n, func(begin, end int) {
+		kit.ForEachBlock(m.Context, n, func(begin, end int) {
 			moveBlock(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
 		})
 	}

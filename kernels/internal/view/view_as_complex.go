@@ -16,7 +16,7 @@ import (
 // ViewAsReal views complex numbers as pairs of real numbers. ViewAsComplex views pairs of real numbers as complex
 // numbers.
 var (
-	ViewAsReal = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
+	ViewAsReal = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_real", Doc: "Views complex numbers as pairs of real ones along a new last dimension.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -24,7 +24,7 @@ var (
 			if !t.DType.IsComplex() {
 				return nil, errors.New("view_as_real is only supported for complex tensors")
 			}
-			return c.Shared(asReal(t), 0), nil
+			return c.AliasResult(asReal(t), 0), nil
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			m := kit.KnownMeta(asReal(in[0].Meta.Type()))
@@ -38,14 +38,14 @@ var (
 		},
 		Examples: kit.OneExample(tensor.New(tensor.Complex64, 2, 3).WithStrides([]int{1, 2}), nil),
 	}})
-	ViewAsComplex = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
+	ViewAsComplex = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_complex",
 		Doc: "Views pairs of real numbers along the last dimension as complex ones. It fails " +
 			"if a copy is needed.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := asComplex(c.Type(0))
-			return c.Shared(t, 0), err
+			return c.AliasResult(t, 0), err
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			t, err := asComplex(in[0].Meta.Type())
@@ -106,7 +106,7 @@ func asComplex(self tensor.Type) (tensor.Type, error) {
 }
 
 // Complex is torch.complex.
-var Complex = kit.Define[kit.None](graph.Op{
+var Complex = kit.Define[kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "complex", Doc: "Creates complex numbers from real and imaginary parts, which are broadcast.",
 		Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
@@ -122,7 +122,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 			}
 			t, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOf(dtype.ToComplex())).
 				Input(call.In[0].Operand()).Input(call.In[1].Operand()))
-			return call.One(t), err
+			return call.NewResult(t), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
@@ -145,7 +145,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), kit.F32(3)}}},
 	},
-	Facts: graph.Facts{Parallel: graph.BroadcastLoops, WritesAnyOrder: true},
+	Facts: graph.Facts{Parallel: graph.BroadcastLoops, WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			// The result is viewed as real numbers. Operand i is copied to index i of the last dimension of this view.

@@ -28,7 +28,7 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := viewType(c, c.Type(0), storage)
-		return c.Shared(t, 0), err
+		return c.AliasResult(t, 0), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -66,10 +66,10 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 	if op.Params == nil {
 		op.Params = []graph.Param{kit.Self}
 	}
-	op.Kind, op.Many = graph.View, true
+	op.Kind, op.VariadicResults = graph.View, true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		types, err := parts(c, c.Type(0))
-		return c.AllShared(0, types...), err
+		return c.AliasResults(0, types...), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

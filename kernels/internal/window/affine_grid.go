@@ -38,7 +38,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 				return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
 			}
 			out, err := kit.FreshType(t.DType, affineShape(a.Size))
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			switch d := in[0].DType; {
@@ -51,7 +51,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
 	},
-	Facts: graph.Facts{WritesAnyOrder: true},
+	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			switch d := c.Meta(0).DType; {
@@ -103,7 +103,7 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 					}
 					sum += term
 				}
-				write(unsafe.Add(dst, row*kit.StepAt(out, dims+1)), unsafe.Pointer(&sum), 0, 0, 1)
+				write(unsafe.Add(dst, row*kit.ByteStride(out, dims+1)), unsafe.Pointer(&sum), 0, 0, 1)
 			}
 		}
 		return nil

@@ -49,9 +49,10 @@ type gridGroup struct {
 func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gridKernel {
 	grid, out := c.Meta(1), c.Out[0]
 	last := grid.Rank() - 1
-	kernel := &gridKernel{gridSampling: sampling, channels: input.Shape[1], coordinateStep: kit.StepAt(grid, last),
-		fromChannel: kit.StepAt(input, 1), toChannel: kit.StepAt(out, 1), operandDType: input.DType, dtype: grid.DType,
-		read: tensor.Converter(tensor.Float64, grid.DType), write: tensor.Converter(grid.DType, tensor.Float64)}
+	kernel := &gridKernel{gridSampling: sampling, channels: input.Shape[1], coordinateStep: kit.ByteStride(grid, last),
+		fromChannel: kit.ByteStride(input, 1), toChannel: kit.ByteStride(out, 1), operandDType: input.DType,
+		dtype: grid.DType,
+		read:  tensor.Converter(tensor.Float64, grid.DType), write: tensor.Converter(grid.DType, tensor.Float64)}
 	kernel.maxTaps = maxTapsOf(kernel.mode, len(kernel.axes))
 	kernel.groupSize = min(maxGroupPositions, maxGroupTaps/kernel.maxTaps)
 	columnStride := kernel.axes[len(kernel.axes)-1].step
@@ -67,8 +68,8 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 		positions(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
 	mergeDims(rows)
 	inner := rows[0].Rank() - 1
-	kernel.rowPositions, kernel.gridStep, kernel.toPosition = rows[0].Shape[inner], kit.StepAt(rows[0], inner),
-		kit.StepAt(rows[1], inner)
+	kernel.rowPositions, kernel.gridStep, kernel.toPosition = rows[0].Shape[inner], kit.ByteStride(rows[0], inner),
+		kit.ByteStride(rows[1], inner)
 	kernel.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
 	kernel.rowGroups, kernel.channelBlocks = kit.DivUp(kernel.rowPositions, kernel.groupSize),
 		kit.DivUp(kernel.channels, maxBlockChannels)
@@ -119,7 +120,7 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(groupIndex/k.rowGroups)
 	if isFirst || block == 0 {
 		k.listTaps(group, unsafe.Add(mem.Ptrs[2], offsets[0]+first*k.gridStep), positions)
-		mem.Count(positions * k.maxTaps)
+		mem.CheckContextAfter(positions * k.maxTaps)
 	}
 	firstChannel := block * maxBlockChannels
 	channels := min(maxBlockChannels, k.channels-firstChannel)
@@ -135,7 +136,7 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 	default:
 		k.sumConverted(group, out, in, positions, channels)
 	}
-	mem.Count(positions * k.maxTaps * channels)
+	mem.CheckContextAfter(positions * k.maxTaps * channels)
 }
 
 // listTaps lists the taps of n positions of the grid.

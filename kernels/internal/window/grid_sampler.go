@@ -31,7 +31,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 				return nil, err
 			}
 			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return []*tensor.Tensor{newGridSampling(c, c.Meta(0)).reference(in[0], in[1])}, nil
@@ -42,7 +42,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)},
 				Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 	},
-	Facts: graph.Facts{WritesAnyOrder: true, Flops: gridOperations, FlopKernel: graph.GoSimple,
+	Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: gridOperations, FlopKernel: graph.GoSimple,
 		Parallel: func(c *graph.Call) []graph.Parallel { return kit.BatchLoop(c.Meta(0).Rank(), 0, 1)(c) }},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -91,12 +91,12 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 // channels, and each element is converted only once.
 func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
-	operand, out := builder.In(0), call.Out[0]
+	operand, out := builder.Operand(0), call.Out[0]
 	m := operand.Meta
 	taps := kit.BoundedProduct(out.Numel(), maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, m.Rank()-2))
 	if m.DType == tensor.Float32 && taps/minTapsPerElement >= m.Numel() {
 		shape := append(append([]int{m.Shape[0]}, m.Shape[2:]...), m.Shape[1])
-		pixels := builder.Temp(tensor.Float64, shape...)
+		pixels := builder.NewScratch(tensor.Float64, shape...)
 		strides := pixels.Meta.Strides // of [N, spatial dimensions, C]
 		last := len(strides) - 1
 		pixels.Meta = tensor.Meta{DType: tensor.Float64, Shape: m.Shape,
@@ -105,7 +105,7 @@ func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 		operand = pixels
 	}
 	workerBytes, phase := newGridKernel(call, newGridSampling(call, operand.Meta), operand.Meta).phase()
-	builder.AddPhases(0, workerBytes, []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.In(1)}, phase)
+	builder.AddPhases(0, workerBytes, []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.Operand(1)}, phase)
 	return builder.Kernel()
 }
 
@@ -117,7 +117,7 @@ func newGridSampling(c *graph.Call, m tensor.Meta) *gridSampling {
 	attrs := kit.Attrs[gridSamplerAttrs](c)
 	sampling := &gridSampling{mode: attrs.InterpolationMode, padding: attrs.PaddingMode, alignCorners: attrs.AlignCorners}
 	for d := 2; d < m.Rank(); d++ {
-		sampling.axes = append(sampling.axes, gridAxis{m.Shape[d], kit.StepAt(m, d)})
+		sampling.axes = append(sampling.axes, gridAxis{m.Shape[d], kit.ByteStride(m, d)})
 	}
 	return sampling
 }

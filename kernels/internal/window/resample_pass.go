@@ -298,7 +298,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	grain := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.maxCallRows, p.taps.maxTaps)))
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		from, to, table := p.from.Address(m), p.to.Address(m), p.tapsOf(m)
-		state := p.state.Of(m)
+		state := p.state.Get(m)
 		state.Context = m.Context
 		for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
 			outer, index := unit/outSize*p.maxCallRows, unit%outSize

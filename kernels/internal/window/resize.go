@@ -35,7 +35,7 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 		Params: []graph.Param{kit.Input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, _, _, out, err := resizePlan(c)
-			return c.One(out), err
+			return c.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			r, err := newResize(c)
@@ -50,7 +50,7 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 			{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3},
 				"keep_aspect_ratio_policy": "not_larger"}}},
 	},
-	Facts:     graph.Facts{Parallel: resizeLoops, WritesAnyOrder: true, ImageRole: graph.ImageOp},
+	Facts:     graph.Facts{Parallel: resizeLoops, WritesAnyDenseLayout: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 

@@ -47,7 +47,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 					attrs.SamplingRatio)
 			}
 			out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], attrs.PooledHeight, attrs.PooledWidth})
-			return call.One(out), err
+			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			attrs, input, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
@@ -73,7 +73,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)},
 			Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoop(4, 1, 2), WritesAnyOrder: true},
+	Facts:     graph.Facts{Parallel: kit.BatchLoop(4, 1, 2), WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 
@@ -122,7 +122,7 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 		}
 		for j := range colSamples {
 			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
-			mem.Count(roiSampleMoves)
+			mem.CheckContextAfter(roiSampleMoves)
 			value, maxPixel := bilinearAt(y, x, h, w, pixel)
 			sum, maximum = sum+value, max(maximum, maxPixel)
 		}

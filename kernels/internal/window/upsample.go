@@ -85,7 +85,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 					format = t.SuggestMemoryFormat(false)
 				}
 				out, err := kit.FreshTypeInFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), format)
-				return call.One(out), err
+				return call.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				r, err := describe(c)
@@ -97,7 +97,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 			Examples: kit.OneExample(kit.F32(exampleShapes[spatial]...),
 				graph.Attrs{"output_size": exampleSizes[spatial]}),
 		},
-		Facts:     graph.Facts{Parallel: kit.LoopsExceptLast(spatial), WritesAnyOrder: true, ImageRole: graph.ImageOp},
+		Facts:     graph.Facts{Parallel: kit.LoopsExceptLast(spatial), WritesAnyDenseLayout: true, ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{Impls: resampleImpls(describe)},
 	})
 }

@@ -31,7 +31,7 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 		Ref:      refUpsampleNearest,
 		Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
 	},
-	Facts: graph.Facts{Parallel: kit.LoopsExceptLast(2), WritesAnyOrder: true, ImageRole: graph.ImageOp},
+	Facts: graph.Facts{Parallel: kit.LoopsExceptLast(2), WritesAnyDenseLayout: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",
 			Lower: compileUpsampleNearest, Work: nearestWork, Read: nearestRead}},
@@ -57,7 +57,7 @@ func inferUpsampleNearest(call *graph.Call) ([]graph.Result, error) {
 	}
 	shape := kit.ReplaceSizes(self.Shape, 2, size...)
 	out, err := kit.FreshTypeInFormat(self.DType, shape, self.SuggestMemoryFormat(false))
-	return call.One(out), err
+	return call.NewResult(out), err
 }
 
 // upsampledSize returns the height and the width of the result. It makes the checks of
@@ -148,7 +148,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	}
 	row, col := nearestIndices(c, dst.Shape)
 	size := dst.DType.Size()
-	move := kit.Mover(dst.DType, src.DType)
+	move := kit.RowConverter(dst.DType, src.DType)
 	dstStrides, srcStrides := kit.ByteStrides(dst), kit.ByteStrides(src)
 	kernel := &graph.Kernel{}
 	rowTable := newIndexTable(kernel, dst.Shape[2], row)

@@ -41,7 +41,7 @@ func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
 // Emit adds an op to the graph, without constant folding.
 func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
 	count := 0 // the op's schema determines the number of results
-	if op := n.opts.Lookup(name); op != nil && op.Many {
+	if op := n.opts.Lookup(name); op != nil && op.VariadicResults {
 		count = len(n.proto.Output)
 	}
 	return n.emitN(name, count, attrs, operands...)
@@ -84,7 +84,7 @@ func (n *Node) asNumber(op string, i int, x *Value, operands []any) any {
 	definition := n.opts.Lookup(op)
 	dtype := x.DType()
 	if definition == nil || x.data == nil || x.graphValue != nil || x.data.Numel() != 1 || i >= len(definition.Params) ||
-		!definition.Params[i].Number || dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
+		!definition.Params[i].AcceptsNumber || dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
 		return nil
 	}
 	for k, operand := range operands {

@@ -453,7 +453,7 @@ func (im *importer) materialise(x *Value) *graph.Value {
 		if name == "" {
 			name = "const"
 		}
-		x.graphValue = im.graph.Constant(im.graph.Fresh(name), x.data.Contiguous())
+		x.graphValue = im.graph.Constant(im.graph.UniqueName(name), x.data.Contiguous())
 		im.hasModelName[x.graphValue] = true
 	}
 	return x.graphValue

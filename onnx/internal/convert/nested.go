@@ -199,7 +199,7 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	if x.kind != tensorKind {
 		return nil, errors.New("sequences and optionals are not supported here")
 	}
-	name = im.graph.Fresh(name)
+	name = im.graph.UniqueName(name)
 	dtype := x.DType()
 	switch {
 	case !dtype.Valid():

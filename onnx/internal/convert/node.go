@@ -84,7 +84,7 @@ func (im *importer) setName(x *Value, name string) {
 		return
 	}
 	im.hasModelName[x.graphValue] = true
-	x.graphValue.Named(im.graph.Fresh(name))
+	x.graphValue.Named(im.graph.UniqueName(name))
 }
 
 // readProto sets the fields In, attrs and unavailable. An optional without a value is an omitted operand, except for

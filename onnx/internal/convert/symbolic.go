@@ -87,7 +87,7 @@ func (n *Node) operandElements(op *graph.Op, i int, operand any) *symbolic.Tenso
 
 // isIndex reports whether the elements of operand i of an op are indices.
 func isIndex(op *graph.Op, i int) bool {
-	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].Below != nil
+	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].IndexBound != nil
 }
 
 // results returns the results of the op as values: lists has the elements of each result. The op is added to the graph
