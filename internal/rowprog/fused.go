@@ -196,7 +196,9 @@ func (p *Plan) runPipelinedRows(state *State, rows int) {
 			p.runPipelineStep(state, step, groups)
 		}
 		p.runFusedRows(state, groups-lag)
-		for group := groups - lag; group < groups; group++ { // the groups that some passes have not processed
+		// Over each of the last groups, the fused loop has run only the first groups-group passes. It does not store the
+		// numbers of rows, which the other passes need: compute them.
+		for group := groups - lag; group < groups; group++ {
 			for k := range groups - group {
 				for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {
 					p.seekRow(state, row)

@@ -189,8 +189,8 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	return rest
 }
 
-// dimsBetween returns the number of dimensions, other than a, whose stride in dst is smaller than that of b. It returns
-// 0 if all these strides are whole cache lines, because workers then never write to the same line.
+// dimsBetween returns the number of dimensions, other than a, whose stride in dst is smaller than that of b. If these
+// strides and that of b are whole cache lines, it returns 0, because workers then never write to the same line.
 func (p *Copy) dimsBetween(rest []Axis) int {
 	count, strideBits := 0, p.b.Dst
 	for count < len(rest) && rest[count].Dst > 0 && rest[count].Dst < p.b.Dst {

@@ -372,7 +372,8 @@ func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 	return elementAccess, k.advance(k.base[i], k.offset(index, shape, strides))
 }
 
-// storedRow returns the access of a thread to RowProgram.Rows[stored], and the address of an element of the row.
+// storedRow returns the access of a thread to a stored row (RowProgram.Rows[stored]), and the address of an element of
+// the row.
 func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
 	dtype := k.program.Rows[stored].DType
 	// The address is a sum of multiples of three numbers: the alignment of the stored rows, the distance between the

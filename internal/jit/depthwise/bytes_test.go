@@ -193,7 +193,8 @@ func TestBytes(t *testing.T) {
 // TestBytesRefused checks the errors of invalid specs of bytes.
 func TestBytesRefused(t *testing.T) {
 	for cpu, s := range map[machine.Features]*depthwise.ByteSpec{machine.Portable: {},
-		machine.AVX512: {WordProducts: true}, machine.AVX2: {SignedIn: true}, machine.NEON: {}, machine.NEON | machine.DotBytes128: {}} {
+		machine.AVX512: {WordProducts: true}, machine.AVX2: {SignedIn: true},
+		machine.NEON: {}, machine.NEON | machine.DotBytes128: {}} {
 		_, err := depthwise.CompileBytes(s, cpu)
 		if err == nil || !strings.Contains(err.Error(), "there is no code") {
 			t.Error(err)
