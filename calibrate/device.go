@@ -242,9 +242,9 @@ func (m *deviceMeasurer) measureOperation() error {
 // first. A run has at most the given number of calls.
 type deviceSizes struct{ first, factor, last, calls int }
 
-// fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other work. It
-// measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest call
-// determines the rate.
+// fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
+// work. It measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest
+// call determines the rate.
 func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
 	largest := deviceRun{of: what, unit: unit}

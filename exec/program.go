@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,10 +228,7 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 	p.findDirectOutputs()
 	p.computeNeed()
 	interrupt.Check(o.Context)
-	if err := o.check(p.need); err != nil {
-		return nil, err
-	}
-	if err := p.checkDevice(o.MemoryLimit); err != nil {
+	if err := cmp.Or(o.check(p.need), p.checkDevice(o.MemoryLimit)); err != nil {
 		return nil, err
 	}
 	return p, nil

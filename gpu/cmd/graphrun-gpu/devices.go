@@ -95,7 +95,8 @@ func describe(info device.Info) deviceReport {
 		{"float32 sums and products with subnormal numbers", promise.Exact32}, {"float32 division", promise.Div32},
 		{"float32 square root", promise.Sqrt32}, {"float32 fused multiply-add", promise.FMA32}, {"float64", promise.Float64},
 		{"float64 sums and products with subnormal numbers", promise.Exact64}, {"float64 division", promise.Div64},
-		{"float64 floor, ceil, trunc and rint", promise.Round64}, {"float64 square root", promise.Sqrt64}, {"float64 fused multiply-add", promise.FMA64}, {"float16", info.Float16},
+		{"float64 floor, ceil, trunc and rint", promise.Round64},
+		{"float64 square root", promise.Sqrt64}, {"float64 fused multiply-add", promise.FMA64}, {"float16", info.Float16},
 	} {
 		if operation.has {
 			described.Promises = append(described.Promises, operation.name)

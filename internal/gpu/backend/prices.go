@@ -121,8 +121,8 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 // transactionBytes is the size of the smallest read of memory.
 const transactionBytes = 32
 
-// contiguousBytes returns the bytes of the table that a gather reads at consecutive addresses: those of the fastest loops
-// with the same indices.
+// contiguousBytes returns the bytes of the table that a gather reads at consecutive addresses: those of the fastest
+// loops with the same indices.
 func contiguousBytes(gather *graph.Gather) int {
 	bytes := gather.Size
 	for loop, size := range slices.Backward(gather.Shape) {

@@ -36,8 +36,8 @@ func (s *scalars) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.
 	return s.op(lane.Convert, dtype, s.op(op, tensor.Float64, wide...))
 }
 
-// round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, it rounds the magnitude
-// by the sum with 2^52, whose last bit is 1, and corrects the result by 1.
+// round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, the sum with 2^52,
+// whose last bit is 1, rounds the magnitude, and the result is corrected by 1.
 func (s *scalars) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
 	if dtype != tensor.Float64 || s.target.Round64 {
 		return s.op(op, dtype, x)

@@ -61,8 +61,8 @@ func TestCatalogue(t *testing.T) {
 	compareAll(t, codes, lower.IEEE)
 }
 
-// TestEmulated compares results of a device that rounds quotients, roots and fused products of float32 wrongly, does not
-// round float64 to integers exactly, and does not compute with constant zeros.
+// TestEmulated compares results of a device that rounds quotients, roots and fused products of float32 wrongly, that
+// does not round float64 to integers exactly, and that does not compute with constant zeros.
 func TestEmulated(t *testing.T) {
 	target := lower.IEEE
 	target.FMA32, target.Div32, target.Sqrt32, target.KeepsConstantZeros = false, false, false, false
@@ -117,8 +117,8 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// TestTiles checks copies, conversions and sums whose first operand is transposed: elements of all sizes, tiles that are
-// full or not, and sizes that do not fit vectors.
+// TestTiles checks copies, conversions and sums whose first operand is transposed: elements of all sizes, tiles that
+// are full or not, and sizes that do not fit vectors.
 func TestTiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	bool8, half, single, double := tensor.Bool, tensor.BFloat16, tensor.Float32, tensor.Float64

@@ -56,8 +56,8 @@ func newTile(kernel *pointwise) *tile {
 // transactionBytes is the size of the smallest read of memory. Operands with a greater stride gain nothing by tiles.
 const transactionBytes = 32
 
-// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 if there is none, or if the
-// stride is transactionBytes or more.
+// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 if there is none, or if
+// the stride is transactionBytes or more.
 func (p *pointwise) fastest(i int) (fastest int) {
 	least := transactionBytes
 	for dim, stride := range p.strides[i] {
