@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/graphrun/graphrun"
@@ -90,6 +91,8 @@ func bodyError(ctx context.Context, err error) error {
 		return &statusError{http.StatusServiceUnavailable, err}
 	case errors.As(err, &tooLarge):
 		return statusErrorf(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", tooLarge.Limit)
+	case errors.As(context.Cause(ctx), new(timeoutError)), errors.Is(err, os.ErrDeadlineExceeded):
+		return statusErrorf(http.StatusServiceUnavailable, "the body did not arrive in time")
 	case ctx.Err() != nil:
 		return &statusError{statusClientGone, context.Cause(ctx)}
 	}

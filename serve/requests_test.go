@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -105,6 +108,21 @@ func TestAnnouncedLength(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "the body exceeds 67108864 bytes")
 	body, header := binaryRequest(make([]float32, 3<<19), 1<<19, 3) // more than is allocated at once
 	assert.Equal(t, 200, call(s, "POST", "/v2/models/m/infer", body, header...).Code)
+}
+
+// TestSlowBody: a body that does not arrive within Options.Timeout ends the request, not as that of a gone client.
+func TestSlowBody(t *testing.T) {
+	s := open(t, Options{Timeout: 50 * time.Millisecond}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	server := httptest.NewServer(s)
+	defer server.Close()
+	reader, writer := io.Pipe() // no byte arrives
+	defer writer.Close()
+	r, err := http.Post(server.URL+"/v2/models/m/infer", "application/json", reader)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	assert.Equal(t, 503, r.StatusCode)
+	assert.Contains(t, string(text), "the body did not arrive in time")
 }
 
 func TestBinaryData(t *testing.T) {

@@ -40,19 +40,35 @@ def wait_until_ready(process, url):
             time.sleep(0.05)
 
 
+def processor_time(pid):
+    """The processor time that a process has used, in milliseconds."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1e3 / os.sysconf("SC_CLK_TCK")
+
+
 def load(a, command, name, port, clients, environment=None):
-    """Starts a server, and returns serveload's report."""
+    """Starts a server, and returns serveload's report with the processor times of a row: Server and Load."""
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment)
     try:
         url = f"http://127.0.0.1:{port}/v2/models/{name}"
         wait_until_ready(server, url)
-        p = subprocess.run([a.serveload, "-url", url, "-clients", str(clients), "-for", f"{a.seconds}s", "-dims", a.dims],
-                           capture_output=True, text=True)
-        if p.returncode:
-            sys.exit(f"serveload: {p.stderr.strip()}")
-        report = json.loads(p.stdout)
-        if report["Errors"] or report["Wrong"]:
+        p = subprocess.Popen([a.serveload, "-url", url, "-clients", str(clients), "-for", f"{a.seconds}s", "-dims", a.dims],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = p.stderr.readline().strip()
+        if line != "measuring":
+            sys.exit(f"serveload: {line}")
+        pids = {"Server": server.pid, "Load": p.pid}
+        start = {name: processor_time(pid) for name, pid in pids.items()}
+        text = p.stdout.read()
+        end = {name: processor_time(pid) for name, pid in pids.items()}
+        if p.wait():
+            sys.exit(f"serveload: {p.stderr.read().strip()}")
+        report = json.loads(text)
+        if report["Errors"] or report["Wrong"] or not report["Requests"]:
             sys.exit(f"{command[0]}: {report}")
+        rows = report["Requests"] * int(a.dims.split(",")[0])
+        report.update({name: (end[name] - start[name]) / rows for name in pids})
         return report
     finally:
         server.terminate()
@@ -62,6 +78,7 @@ def load(a, command, name, port, clients, environment=None):
 def bench(a, rows):
     """The median time of a run of so many rows, in milliseconds."""
     dim = [f"--dim={a.symbol}={rows}"] if rows != 1 or a.symbolic else []
+    dim += [f"--dim={d}" for d in a.dim]
     p = subprocess.run([a.graphrun, "bench", a.model, "--json", "--for", f"{a.seconds}s", *dim], capture_output=True,
                        text=True)
     if p.returncode:
@@ -101,6 +118,7 @@ def main():
     p.add_argument("--batch", type=int, default=8, help="rows of the batch of bench")
     p.add_argument("--symbol", default="N", help="the symbol of the batch dimension")
     p.add_argument("--symbolic", action="store_true", help="give bench the symbol at batch 1, too")
+    p.add_argument("--dim", action="append", default=[], help="another symbolic size for bench, H=96 (repeatable)")
     p.add_argument("--seconds", type=int, default=10, help="time of a measurement")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--serve-flag", action="append", default=[], help="a flag of graphrun serve (repeatable)")
@@ -121,7 +139,9 @@ def main():
             waits = [r[side, clients]["P50"] / r["one row"] for r in rounds]
             print(f"{clients:4d} clients {side:12s} {middle([x['RowsPerSecond'] for x in reports]):9.1f} rows/s"
                   f" ({middle(shares):.2f} of bench), p50 {middle([x['P50'] for x in reports]):.3f} ms"
-                  f" ({middle(waits):.2f} of bench), p99 {middle([x['P99'] for x in reports]):.3f} ms")
+                  f" ({middle(waits):.2f} of bench), p99 {middle([x['P99'] for x in reports]):.3f} ms;"
+                  f" processor time a row: server {middle([x['Server'] for x in reports]):.3f} ms,"
+                  f" clients {middle([x['Load'] for x in reports]):.3f} ms")
         ratio = middle([r["graphrun", clients]["RowsPerSecond"] / r["onnxruntime", clients]["RowsPerSecond"] for r in rounds])
         print(f"{clients:4d} clients: graphrun / ONNX Runtime in Node {ratio:.2f} by throughput")
 
