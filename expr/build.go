@@ -86,7 +86,7 @@ func (b *Builder) Make(inst Inst) Value {
 
 // Load returns the element of an operand, or its real part if the operand is complex.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (b *Builder) Load(operand int) Value { return b.load(operand, 0) }
 
 // LoadImag returns the imaginary part of the element of a complex operand.

@@ -93,7 +93,7 @@ func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 
 // reject fails if isRejected is true. The message says that the described operation is undefined for dtype d.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (t *typer) reject(d tensor.DType, isRejected bool, operation string) {
 	if isRejected {
 		t.fail("%s of %v is undefined", operation, d)

@@ -109,7 +109,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	}
 	l.parse()
 	if len(l.errs) > 0 {
-		l.addRefusals()
+		l.addNodeMistakes()
 		l.errs.Sort()
 		return nil, nil, l.errs
 	}
@@ -135,8 +135,8 @@ func asErrors(err error) graph.Errors {
 }
 
 // rootErrors is [graph.Graph.RootErrors], up to maxErrors.
-func rootErrors(g *graph.Graph, refused map[*graph.Node]*graph.Error) graph.Errors {
-	list := g.RootErrors(refused)
+func rootErrors(g *graph.Graph, rejected map[*graph.Node]*graph.Error) graph.Errors {
+	list := g.RootErrors(rejected)
 	return list[:min(len(list), maxErrors)]
 }
 

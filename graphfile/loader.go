@@ -85,7 +85,8 @@ func (l *loader) parse() {
 	}
 }
 
-// failAt records a mistake at an offset of the file. Not inlined: its many callers are not hot, and compile faster.
+// failAt records a mistake at an offset of the file. It is not inlined, to save compile time: it has many callers, none
+// of them hot.
 //
 //go:noinline
 func (l *loader) failAt(offset int, format string, args ...any) {
@@ -127,7 +128,7 @@ func (l *loader) readTopLevel() error {
 		switch key {
 		case "version":
 			v, err := l.scan.value()
-			if _, whole := v.(int64); err == nil && !whole {
+			if _, isInteger := v.(int64); err == nil && !isInteger {
 				l.failAt(offset, "\"version\" must be the integer 1")
 			} else if err == nil && v != int64(1) {
 				l.failAt(offset, "version %v is not supported: want 1", v)
@@ -171,7 +172,7 @@ func (l *loader) unknownKey(key string, offset int, want string) error {
 func (l *loader) readSymbols() error {
 	return l.scan.object(func(name string, offset int) error {
 		var bounds graph.Bounds
-		hintAt := -1
+		hintOffset := -1
 		err := l.scan.object(func(key string, offset int) error {
 			switch key {
 			case "min":
@@ -183,7 +184,7 @@ func (l *loader) readSymbols() error {
 				var hint int
 				err := l.scan.integerTo(&hint)
 				if len(l.errs) == firstErr { // otherwise an error says that the hint is not an integer
-					bounds.Hint, hintAt = &hint, offset
+					bounds.Hint, hintOffset = &hint, offset
 				}
 				return err
 			}
@@ -195,8 +196,8 @@ func (l *loader) readSymbols() error {
 		case bounds.Min < 0 || bounds.Max != 0 && bounds.Max < bounds.Min:
 			l.failAt(offset, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, bounds.Min, bounds.Max)
 		case err == nil && bounds.Hint != nil && (*bounds.Hint < bounds.Min || bounds.Max > 0 && *bounds.Hint > bounds.Max):
-			l.failAt(hintAt, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *bounds.Hint, bounds.Min,
-				maxText(bounds))
+			l.failAt(hintOffset, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *bounds.Hint,
+				bounds.Min, maxText(bounds))
 		}
 		l.addSymbol(name)
 		l.graph.Symbols[name], l.declaredSymbols[name] = bounds, true

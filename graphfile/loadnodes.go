@@ -208,9 +208,9 @@ func numberObject(v any) (tensor.Scalar, bool) {
 	return numerals.Scalar(object["number"])
 }
 
-// declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErr:].
-// taken reports whether the draft rejected a name, for example because another value has it.
-func (l *loader) declare(declared *declaredNode, offset, firstErr int) (n *graph.Node, taken bool) {
+// declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErr:]. nameRejected reports
+// whether the draft rejected a name, for example because another value has the name.
+func (l *loader) declare(declared *declaredNode, offset, firstErr int) (n *graph.Node, nameRejected bool) {
 	if declared.name == "" && len(l.errs) > firstErr {
 		return nil, false
 	}
@@ -318,8 +318,8 @@ func (l *loader) noValue(name string) error {
 
 // valueNames yields the names of all values.
 func (l *loader) valueNames(yield func(string) bool) {
-	more := true
-	l.graph.Values(func(v *graph.Value) { more = more && yield(v.Name) })
+	wantsMore := true
+	l.graph.Values(func(v *graph.Value) { wantsMore = wantsMore && yield(v.Name) })
 }
 
 // noOperand is noValue for an operand. The user may also have meant a number.
@@ -333,9 +333,9 @@ func (l *loader) noOperand(name string) error {
 	return l.noValue(name)
 }
 
-// addRefusals adds the recorded mistakes of nodes to l.errs, unless they are there already. It is called if the file is
-// rejected; otherwise inference returns them.
-func (l *loader) addRefusals() {
+// addNodeMistakes adds the mistakes that the draft records for nodes to l.errs, unless they are there already. It is
+// called if the file is rejected; otherwise inference returns these mistakes.
+func (l *loader) addNodeMistakes() {
 	for _, raw := range l.rawNodes {
 		if err := l.draft.Refused(raw.node); err != nil && !raw.reported {
 			l.addError(l.graph.Fail(raw.node, err))

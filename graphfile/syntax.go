@@ -68,8 +68,8 @@ func wrongEncoding(data []byte) *syntaxMistake {
 	return nil
 }
 
-// fail panics with the mistake at an offset of the file. It is not inlined, because its many callers then compile
-// faster.
+// fail panics with the mistake at an offset of the file. It is not inlined, to save compile time: it has many callers,
+// none of them hot.
 //
 //go:noinline
 func (s *syntaxChecker) fail(offset int, format string, args ...any) {

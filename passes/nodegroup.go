@@ -41,7 +41,7 @@ func (group *nodeGroup) addNode(g *grouper, n *graph.Node) {
 }
 
 // group returns the group of a node, or nil.
-// Not inlined: its many callers are not hot, and compile faster.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func (g *grouper) group(n *graph.Node) *nodeGroup {

@@ -451,7 +451,7 @@ func inferTypes(p *Plan) error {
 }
 
 // counted returns a number with its noun, which is one or many. It returns "" for 0.
-// Not inlined: its many callers are not hot, and compile faster.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func counted(n int, one, many string) string {

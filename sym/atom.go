@@ -172,10 +172,10 @@ func (e *expr) single() *atom {
 	return nil
 }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func maxOf(a, b Int) Int { return extreme(kindMax, a, b) }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
 
 // extreme returns the maximum or the minimum of two operands. If bounds show that an operand is the result, it returns

@@ -42,7 +42,7 @@ type cond struct {
 }
 
 // The slow paths of comparisons are separate functions, so that the compiler can inline the fast paths, which call
-// them. The slow paths are not inlined: their many callers are not hot, and compile faster.
+// them. The slow paths are not inlined, to save compile time: they have many callers, none of them hot.
 
 //go:noinline
 func eq(a, b Int) Bool {

@@ -139,7 +139,7 @@ func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 
 // exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (env *Env) exprOf(a Int) *expr {
 	switch {
 	case a.e == nil:

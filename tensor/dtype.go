@@ -129,7 +129,7 @@ var dtypeAliases = map[string]DType{
 
 // String returns the name used in graph files: "float32".
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (d DType) String() string {
 	if d >= numDTypes {
 		return fmt.Sprintf("dtype(%d)", uint8(d))
@@ -223,7 +223,7 @@ func DTypeOf[T Element]() DType {
 	return dtypeOf(zero)
 }
 
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func dtypeOf(element any) DType {
 	switch element.(type) {
 	case bool:

@@ -24,7 +24,7 @@ type Meta struct {
 
 // New returns a row-major meta at offset 0. The meta uses the slice shape itself.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func New(d DType, shape ...int) Meta {
 	return Meta{DType: d, Shape: shape, Strides: ContiguousStrides(shape)}
 }
@@ -41,7 +41,7 @@ func (m Meta) Rank() int { return len(m.Shape) }
 
 // Numel returns the number of elements. It is 1 for a 0-dim value.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (m Meta) Numel() int { return Numel(m.Shape) }
 
 // Bytes returns the number of elements times the element size: the size of a dense copy.
@@ -69,7 +69,7 @@ func (m Meta) WithStrides(strides []int) Meta { m.Strides, m.Offset = strides, 0
 
 // SameLayout reports whether shapes and strides are equal, the strides of dimensions of size 1 included.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (m Meta) SameLayout(other Meta) bool {
 	return slices.Equal(m.Shape, other.Shape) && slices.Equal(m.Strides, other.Strides)
 }

@@ -27,7 +27,7 @@ func Product(sizes []sym.Int) sym.Int {
 // RowMajor returns row-major strides in a new slice. A size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func RowMajor(shape []sym.Int) []sym.Int {
 	strides := make([]sym.Int, len(shape))
 	rowMajor(strides, shape)

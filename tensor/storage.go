@@ -59,7 +59,7 @@ func StorageOf(b []byte) *Storage { return StorageAt(Host, b) }
 
 // Bytes returns the bytes of the storage, not a copy, or nil for nil storage. It panics after [Storage.Release].
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (s *Storage) Bytes() []byte {
 	if s == nil {
 		return nil
@@ -72,7 +72,7 @@ func (s *Storage) Bytes() []byte {
 
 // Len returns the size in bytes, or 0 for nil storage. It panics after [Storage.Release].
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (s *Storage) Len() int { return len(s.Bytes()) }
 
 // Tensor is a Meta over Storage. The functions that make a tensor check that the storage holds all elements of the

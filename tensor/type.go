@@ -20,7 +20,7 @@ type Type struct {
 
 // NewType returns a row-major type at offset 0. The type uses the slice shape itself.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func NewType(d DType, shape ...sym.Int) Type {
 	return Type{DType: d, Shape: shape, Strides: RowMajor(shape)}
 }
@@ -137,7 +137,7 @@ func (t Type) Rank() int { return len(t.Shape) }
 
 // Numel returns the number of elements. It is 1 for a 0-dim value.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (t Type) Numel() sym.Int { return Product(t.Shape) }
 
 // Extent returns the number of elements of storage that the value needs, its offset included: the largest index of an

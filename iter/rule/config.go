@@ -138,7 +138,7 @@ func (c Config) Output(o Operand) Config {
 
 // Input adds an input.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (c Config) Input(o Operand) Config {
 	c.ops = append(slices.Clip(c.ops), o)
 	return c
@@ -209,7 +209,7 @@ func (c Config) CastInputs(d tensor.DType) Config {
 // OpMath sets that loops compute on float16 and bfloat16 operands in float32, as PyTorch's CPU kernels do. Results are
 // rounded on write. Layouts do not change. Default false.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 
 // StaticShape sets the shape, which is otherwise inferred from the operands. Operands may be larger; the loop then

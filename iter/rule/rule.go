@@ -125,7 +125,7 @@ func (r *Rule) panicNoOperand(i int) {
 
 // DType returns the dtype in which loops see operand i. It panics if i is out of range.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (r *Rule) DType(i int) tensor.DType { return r.Operand(i).Target }
 
 // Sizes returns the broadcast shape in the operands' order of dimensions.

@@ -36,13 +36,13 @@ func Printable(s string) string {
 
 // Count formats a number of things: "1 step", "2 steps".
 //
-// Not inlined: its many callers are not hot, and compile faster.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func Count(n int, thing string) string { return CountIrregular(n, thing, thing+"s") }
 
 // CountIrregular is [Count] with an irregular plural: "1 copy", "2 copies".
-// Not inlined: its many callers are not hot, and compile faster.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func CountIrregular(n int, one, many string) string {
@@ -53,13 +53,13 @@ func CountIrregular(n int, one, many string) string {
 }
 
 // Bytes formats a number of bytes in the largest binary unit that does not exceed it.
-// Not inlined: its many callers are not hot, and compile faster.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func Bytes(n int) string { return machine.Bytes(n) }
 
 // Nanoseconds formats a time: "812.3µs".
-// Not inlined: its many callers are not hot, and compile faster.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func Nanoseconds(ns float64) string { return machine.Nanoseconds(ns) }

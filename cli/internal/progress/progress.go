@@ -67,7 +67,7 @@ func Begin(cmd *cobra.Command, name string) *Job {
 
 // End clears the progress line. A second call has no effect.
 //
-// Not inlined: its many callers are not hot, and compile faster.
+// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func (j *Job) End() { j.finish() }

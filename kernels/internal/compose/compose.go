@@ -45,7 +45,7 @@ func (p *Builder) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) [
 
 // Add adds a node with one result.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (p *Builder) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
 	return p.AddMany(1, op, a, in...)[0]
 }

@@ -200,7 +200,7 @@ func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 		Values: call.In[2:]}, true
 }
 
-// runLoop runs the iterations. It releases the carried values and collected values of the body that nothing else uses.
+// runLoop runs the iterations. It releases carried values and collected values of the body as soon as they are unused.
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[loopAttrs](c)
 	trips, conditionHolds := int64(math.MaxInt64), true
@@ -231,7 +231,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 			collectedStorages[t.Storage()] = true
 		}
 		if i > 0 {
-			releaseOthers(values[:attrs.Carried], out[1:1+attrs.Carried], inputStorages, collectedStorages)
+			releaseUnused(values[:attrs.Carried], out[1:1+attrs.Carried], inputStorages, collectedStorages)
 		}
 		copy(values, out[1:1+attrs.Carried])
 	}
@@ -248,7 +248,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		out = append(out, t)
 	}
 	for _, list := range collected {
-		releaseOthers(list, values[:attrs.Carried], inputStorages)
+		releaseUnused(list, values[:attrs.Carried], inputStorages)
 	}
 	return out, nil
 }
@@ -264,9 +264,9 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	return set
 }
 
-// releaseOthers releases the storages of results of a body. It does not release the storages of the tensors in kept and
-// the storages in the sets.
-func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
+// releaseUnused releases the storages of results of a body, except the storages of the tensors in kept and the storages
+// in the sets.
+func releaseUnused(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
 		s := t.Storage()
@@ -348,7 +348,7 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(attrs.Body.Outputs), nil
 }
 
-// runScan runs the body for each index. It releases the states and collected values of the body that nothing else uses.
+// runScan runs the body for each index. It releases states and collected values of the body as soon as they are unused.
 func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[scanAttrs](c)
 	values := slices.Clone(in)
@@ -394,7 +394,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 			collectedStorages[t.Storage()] = true
 		}
 		if i > 0 {
-			releaseOthers(values[:attrs.States], out[:attrs.States], inputStorages, collectedStorages)
+			releaseUnused(values[:attrs.States], out[:attrs.States], inputStorages, collectedStorages)
 		}
 		copy(values, out[:attrs.States])
 	}
@@ -403,7 +403,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		return nil, err
 	}
 	for _, list := range collected {
-		releaseOthers(list, values[:attrs.States], inputStorages)
+		releaseUnused(list, values[:attrs.States], inputStorages)
 	}
 	return results, nil
 }

@@ -118,7 +118,7 @@ const NoScratch = 0
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
 // sizes in bytes of the scratch memory and of the worker memory that the phases use.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func (builder *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	builder.partScratch, builder.workerBytes = max(builder.partScratch, scratch), max(builder.workerBytes, worker)
 	for _, phase := range phases {

@@ -79,7 +79,7 @@ func scatterRowLoops(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) 
 // combineOps returns the loops over a row that call f for each pair of elements. f combines the element at the address
 // plain into the element at the address table.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func combineOps(f func(table, plain unsafe.Pointer)) kit.RowLoops {
 	return kit.RowLoops{
 		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {

@@ -142,7 +142,7 @@ func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) 
 	return bags, nil
 }
 
-// checkScales returns PyTorch's error if the operand per_sample_weights does not match the others.
+// checkScales returns PyTorch's error if the operand per_sample_weights does not match the weight and the indices.
 func checkScales(c *graph.Call, weight, indices tensor.Type) error {
 	if !c.HasOperand(bagScales) {
 		return nil
@@ -175,22 +175,22 @@ func paddingRow(c *graph.Call) int64 {
 	return int64(*i)
 }
 
-// checkOffset returns an error if offset i of some offsets, which follows the offset before, does not begin a bag of n
-// indices.
-func checkOffset(i, offsets int, offset, before int64, n int) error {
+// checkOffset returns an error if offset i of `offsets` offsets is not the start of a bag of the n indices. previous is
+// offset i-1, or 0 if i is 0.
+func checkOffset(i, offsets int, offset, previous int64, n int) error {
 	switch {
 	case i == 0 && offset != 0:
 		return fmt.Errorf("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "+
 			"However, got %d", offset)
 	case i == offsets-1 && offset > int64(n):
 		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", n, offset)
-	case offset < before:
-		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, before)
+	case offset < previous:
+		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, previous)
 	}
 	return nil
 }
 
-// checkRow returns an error if an index is no row of a weight.
+// checkRow returns an error if an index is not the index of one of the rows of the weight.
 func checkRow(index int64, rows int) error {
 	if index < 0 || index >= int64(rows) {
 		return fmt.Errorf("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be %d", index)
@@ -209,13 +209,13 @@ func refOffsets(indices, offsets *tensor.Tensor) ([]int64, error) {
 		}
 		return append(begins, n), nil
 	}
-	before := int64(0)
+	previous := int64(0)
 	for i := range offsets.Numel() {
 		begin := offsets.At(i).Int()
-		if err := checkOffset(i, offsets.Numel(), begin, before, indices.Numel()); err != nil {
+		if err := checkOffset(i, offsets.Numel(), begin, previous, indices.Numel()); err != nil {
 			return nil, err
 		}
-		begins, before = append(begins, begin), begin
+		begins, previous = append(begins, begin), begin
 	}
 	return append(begins, n), nil
 }
@@ -280,15 +280,15 @@ func compileEmbeddingBag(c *graph.Call) (*graph.Kernel, error) {
 	return newBagReducer[float32](c, tensor.Float32).kernel(), nil
 }
 
-// bagReducer computes embedding_bag with sums of type T, which is dtype.
+// bagReducer computes embedding_bag with sums of type T; dtype is the dtype of T.
 type bagReducer[T float32 | float64] struct {
 	dtype                                 tensor.DType
 	out, weight, indices, offsets, scales kit.Buffer
-	mode                                  int
-	padding                               int64
-	bags                                  int
-	loadRow, loadIndices, loadScales      strided.Row
-	store                                 strided.Row
+	mode                                  int         // bagSum, bagMean or bagMax
+	padding                               int64       // index whose rows are omitted, or -1
+	bags                                  int         // number of bags
+	loadRow, loadIndices, loadScales      strided.Row // convert elements for the computation
+	store                                 strided.Row // converts sums to elements of the result
 }
 
 func newBagReducer[T float32 | float64](c *graph.Call, d tensor.DType) *bagReducer[T] {
@@ -308,7 +308,8 @@ func newBagReducer[T float32 | float64](c *graph.Call, d tensor.DType) *bagReduc
 }
 
 func (r *bagReducer[T]) kernel() *graph.Kernel {
-	k := &graph.Kernel{WorkerScratch: 2*bagColumns*8 + 2*bagIndexBlock*8 + 4*64}
+	const alignment = 4 * 64 // for the four arrays of a bagWorker
+	k := &graph.Kernel{WorkerScratch: 2*bagColumns*8 + 2*bagIndexBlock*8 + alignment}
 	if r.offsets.IsGiven() {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: r.checkOffsets})
 	}
@@ -335,16 +336,16 @@ func (r *bagReducer[T]) offset(m *graph.Mem, i int) (offset int64) {
 }
 
 func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
-	before, n := int64(0), r.offsets.Meta.Numel()
+	previous, n := int64(0), r.offsets.Meta.Numel()
 	for i := range n {
 		if i%bagChunk == bagChunk-1 {
 			m.CheckContext()
 		}
 		offset := r.offset(m, i)
-		if err := checkOffset(i, n, offset, before, r.indices.Meta.Numel()); err != nil {
+		if err := checkOffset(i, n, offset, previous, r.indices.Meta.Numel()); err != nil {
 			return err
 		}
-		before = offset
+		previous = offset
 	}
 	return nil
 }
@@ -391,24 +392,24 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 	out, outStep := r.out.Address(w.mem), kit.ByteStride(r.out.Meta, 1)
 	for column := 0; column == 0 || column < r.out.Meta.Shape[1]; column += bagColumns {
 		columns := min(r.out.Meta.Shape[1]-column, bagColumns)
-		sums, kept := w.sums[:columns], 0
+		sums, addedCount := w.sums[:columns], 0
 		w.mem.CheckContextAfter(max(columns, 1))
 		clear(sums)
-		for done := 0; done < count; done += bagIndexBlock {
-			n := min(count-done, bagIndexBlock)
-			r.loadIndices(unsafe.Pointer(&w.indices[0]), unsafe.Add(indices, done*indexStep), 8, indexStep, n)
+		for processed := 0; processed < count; processed += bagIndexBlock {
+			n := min(count-processed, bagIndexBlock)
+			r.loadIndices(unsafe.Pointer(&w.indices[0]), unsafe.Add(indices, processed*indexStep), 8, indexStep, n)
 			if scales != nil {
-				r.loadScales(unsafe.Pointer(&w.scales[0]), unsafe.Add(scales, done*scaleStep), r.dtype.Size(), scaleStep, n)
+				r.loadScales(unsafe.Pointer(&w.scales[0]), unsafe.Add(scales, processed*scaleStep), r.dtype.Size(), scaleStep, n)
 			}
-			added, err := r.addRows(w, column, columns, n, kept, scales != nil)
+			added, err := r.addRows(w, column, columns, n, addedCount, scales != nil)
 			if err != nil {
 				return err
 			}
-			kept += added
+			addedCount += added
 		}
-		if r.mode == bagMean && kept > 0 {
+		if r.mode == bagMean && addedCount > 0 {
 			for j, x := range sums {
-				sums[j] = x / T(kept)
+				sums[j] = x / T(addedCount)
 			}
 		}
 		to := unsafe.Add(out, bag*kit.ByteStride(r.out.Meta, 0)+column*outStep)
@@ -417,9 +418,10 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 	return nil
 }
 
-// addRows adds the rows of the first n of the worker's indices to its sums, for some columns. kept is the number of
-// rows added before. It returns the number of rows, without padding.
-func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, kept int, scaled bool) (added int, err error) {
+// addRows adds the rows of the first n of the worker's indices to its sums, for some columns. addedBefore is the number
+// of rows that earlier calls have added. addRows returns the number of rows that it has added, without padding.
+func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, addedBefore int, isScaled bool) (added int,
+	err error) {
 	m := r.weight.Meta
 	for k, index := range w.indices[:n] {
 		w.mem.CheckContextAfter(max(columns, 1))
@@ -435,7 +437,7 @@ func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, kept int, s
 			r.loadRow(unsafe.Pointer(&row[0]), from, r.dtype.Size(), kit.ByteStride(m, 1), columns)
 		}
 		switch {
-		case r.mode == bagMax && kept+added == 0:
+		case r.mode == bagMax && addedBefore+added == 0:
 			copy(sums, row)
 		case r.mode == bagMax:
 			for j, x := range row {
@@ -443,7 +445,7 @@ func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, kept int, s
 					sums[j] = x
 				}
 			}
-		case scaled:
+		case isScaled:
 			for j, x := range row {
 				sums[j] += T(w.scales[k] * x) // the conversion prevents a fused product and sum
 			}

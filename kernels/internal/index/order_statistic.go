@@ -67,7 +67,7 @@ var medianExamples = []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 
 // statistic returns the statistic of a call of median or nanmedian.
 func (a *medianAttrs) statistic(kind statisticKind) statistic {
-	s := statistic{kind: kind, keepdim: a.Keepdim, all: a.Dim == nil}
+	s := statistic{kind: kind, keepdim: a.Keepdim, isFlat: a.Dim == nil}
 	if a.Dim != nil {
 		s.dim = *a.Dim
 	}
@@ -90,7 +90,7 @@ type statistic struct {
 	k       int // for kthOf: the element's rank in ascending order, from 1
 	dim     int
 	keepdim bool
-	all     bool // all elements are one line, and there is no result of indices
+	isFlat  bool // whether all elements are one line; there is then no result of indices
 }
 
 // orderStatistic defines an op that takes one element of each line.
@@ -116,7 +116,7 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 	if err := s.checkDType(name, t.DType); err != nil {
 		return nil, err
 	}
-	if s.all {
+	if s.isFlat {
 		return call.NewResult(tensor.NewType(t.DType)), nil
 	}
 	dim, err := tensor.WrapDim(s.dim, t.Rank())
@@ -148,7 +148,7 @@ func (s statistic) checkDType(name string, d tensor.DType) error {
 		return kit.NotImplementedBy("mode_impl", d)
 	case s.kind == kthOf:
 		return kit.NotImplemented("kthvalue", d)
-	case s.all:
+	case s.isFlat:
 		return kit.NotImplementedBy("median_cpu", d)
 	}
 	return kit.NotImplementedBy("median_out", d)
@@ -175,7 +175,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	in, dtype := builder.Operand(0), call.Meta(0).DType
 	outs := []tensor.Meta{call.Out[0], call.Out[0]}
 	dim := 0
-	if stat.all {
+	if stat.isFlat {
 		in = builder.ToRowMajor(in, dtype)
 		in = in.View(tensor.New(dtype, in.Meta.Numel()))
 		outs[0] = tensor.New(dtype, 1)
@@ -197,7 +197,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	m := in.Meta
 	n, step, size := sizeAt(m, dim), kit.ByteStride(m, dim), dtype.Size()
 	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in}
-	if !stat.all {
+	if !stat.isFlat {
 		buffers = append(buffers, kit.OutBuffer(call, 1))
 	}
 	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
@@ -217,7 +217,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 		loadLine(mem.Context, line, load, src, step, dtype == tensor.Uint64)
 		index := indexOf(mem.Context, stat, line, scratch[n:])
 		kit.CopyElement(dst, unsafe.Add(src, index*step), size)
-		if !stat.all {
+		if !stat.isFlat {
 			*(*int64)(unsafe.Add(mem.Ptrs[2], offsets[2])) = int64(index)
 		}
 		return nil
@@ -241,7 +241,7 @@ func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.Convert
 }
 
 // indexOf returns the index of the element that s takes of a line. Elements other than NaN are called numbers here; NaN
-// is greater than all of them. work is temporary memory for the numbers, as long as the line.
+// is greater than all numbers. work is temporary memory for the numbers, as long as the line.
 func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) int {
 	numbers, firstNaN := 0, -1
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
@@ -396,7 +396,7 @@ func partition[T kit.Sortable](ctx context.Context, line []T, isFirst func(x T) 
 
 // reference sorts the lines by the reference of sort and takes an element of each.
 func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tensor, error) {
-	if s.all {
+	if s.isFlat {
 		flat, err := self.CopyTo(tensor.New(self.DType, self.Shape...)).View(tensor.New(self.DType, self.Numel()))
 		if err != nil {
 			return nil, err
@@ -426,9 +426,9 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 	sortedValues, sortedIndices := sortedLines[0], sortedLines[1]
 	kit.EachIndex(outs[0].Shape, func(coords []int) {
 		from := slices.Clone(coords)
-		if self.Rank() > len(coords) && !s.all {
+		if self.Rank() > len(coords) && !s.isFlat {
 			from = slices.Insert(from, dim, 0)
-		} else if s.all {
+		} else if s.isFlat {
 			from = []int{0}
 		}
 		moveTo := func(i int) { // moves from to element i of the line

@@ -41,7 +41,7 @@ func CppName(dtype tensor.DType) string {
 
 // NotImplemented returns PyTorch's error for a dtype that its kernel <name>_cpu does not support.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }
 
 // NotImplementedBy is [NotImplemented] with the full name of the kernel.

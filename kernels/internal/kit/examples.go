@@ -7,7 +7,7 @@ import (
 
 // I64 returns a row-major int64 meta for examples.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // Operands that examples use.
@@ -25,12 +25,12 @@ var (
 
 // Example returns an example of a call with the given attributes, which may be nil, and operands.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func Example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
 
 // F32 returns a row-major float32 meta for examples.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func F32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 
 // NHWC returns a channels-last float32 meta for examples.
@@ -44,7 +44,7 @@ func NHWC(n, c, h, w int) tensor.Meta {
 
 // OneExample returns the example of a call with one operand.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func OneExample(m tensor.Meta, a graph.Attrs) []graph.Example {
 	return []graph.Example{{In: []tensor.Meta{m}, Attrs: a}}
 }

@@ -10,7 +10,7 @@ import (
 
 // ByteStride returns the stride of a dimension in bytes. It returns 0 for a 0-dim value.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func ByteStride(m tensor.Meta, dim int) int {
 	if m.Rank() == 0 {
 		return 0

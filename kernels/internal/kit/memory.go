@@ -64,7 +64,7 @@ func CopyElement(dst, src unsafe.Pointer, size int) {
 
 // ByteStrides returns a value's strides in bytes.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func ByteStrides(m tensor.Meta) []int {
 	out := make([]int, len(m.Strides))
 	for d, s := range m.Strides {

@@ -14,7 +14,7 @@ type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 // and converted to the dtype of the computation, and the result is converted to the dtype of the output. f returns the
 // function that computes one element, for the attributes of a call. Omitted operands are not passed to this function.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
@@ -103,7 +103,7 @@ func EachIndex(shape []int, f func(index []int)) {
 // IgnoreCall returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
 // attributes.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func IgnoreCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
@@ -111,7 +111,7 @@ func IgnoreCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 // ByDTypeKind makes a ScalarFunc from functions for integers, floats and complex numbers. The function of an
 // unsupported kind may be nil.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func ByDTypeKind(integers func(x []int64) int64, floats func(x []float64) float64,
 	complexes func(x []complex128) complex128) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {

@@ -23,7 +23,7 @@ func LikeType(t tensor.Type, format tensor.MemoryFormat) (tensor.Type, error) {
 // FreshType returns the row-major type of new memory with user-given sizes. The type keeps the slice size without
 // copying it.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	return FreshTypeInFormat(d, size, tensor.Contiguous)
 }

@@ -28,7 +28,7 @@ func IsEmpty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 
 // KnownSize returns a known size as an int. It is for kernels and references, which run with known sizes.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func KnownSize(s sym.Int) int {
 	n, _ := s.Known()
 	return n
@@ -36,7 +36,7 @@ func KnownSize(s sym.Int) int {
 
 // KnownSizes returns known sizes as ints.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func KnownSizes(s []sym.Int) []int {
 	out := make([]int, len(s))
 	for i := range s {
@@ -47,7 +47,7 @@ func KnownSizes(s []sym.Int) []int {
 
 // KnownMeta returns a type with known sizes as a meta.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func KnownMeta(t tensor.Type) tensor.Meta {
 	m, _ := t.Meta()
 	return m
@@ -115,7 +115,7 @@ const MaxProduct = min(1<<59, math.MaxInt/4)
 
 // BoundedProduct returns the product of nonnegative numbers, or MaxProduct if the product exceeds it.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func BoundedProduct(list ...int) int {
 	product := uint64(1)
 	for _, n := range list {

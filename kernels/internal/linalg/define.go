@@ -19,7 +19,7 @@ type task[T number] struct {
 	*solver[T]
 	call    *graph.Call
 	in, out []matrix[T]
-	chunk   int  // index in the batch, which counts its matrices in row-major order
+	chunk   int  // number of the task: its index in the batch, in row-major order
 	isBatch bool // whether operands have dimensions of a batch
 }
 
@@ -36,8 +36,8 @@ func (t *task[T]) errorPrefix() string {
 type algorithm struct {
 	float   func(t *task[float64]) error
 	complex func(t *task[complex128]) error
-	// memory returns the number of elements that the solver needs besides the operands and results. in and out are the
-	// numbers of elements of the operands and results of one task. If memory is nil, the solver needs no elements.
+	// memory returns the number of elements that the solver needs in addition to the operands and results. in and out are
+	// the numbers of elements of the operands and results of one task. If memory is nil, the solver needs no elements.
 	memory func(in, out int) int
 	// ranks returns the number of dimensions that do not belong to the batch, for each operand and result.
 	ranks func(c *graph.Call) (in, out []int)
@@ -75,8 +75,8 @@ func copies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
 }
 
-// elements returns two numbers of elements for one task: values, of all operands and results together, and memory,
-// which the solver needs besides.
+// elements returns two numbers of elements for one task: values is the total of all operands and results, and memory is
+// the number that the solver needs in addition.
 func (a *algorithm) elements(in, out []part) (values, memory int) {
 	count := func(parts []part) (n int) {
 		for _, p := range parts {

@@ -78,16 +78,16 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 	if hasVector(c) {
 		x.Shape, x.Strides = x.Shape[:n-1], x.Strides[:n-1]
 	}
-	real := a.DType.ToReal()
-	residuals, singularValues, rank := emptyVector(real), emptyVector(real), emptyVector(tensor.Int64)
+	realDType := a.DType.ToReal()
+	residuals, singularValues, rank := emptyVector(realDType), emptyVector(realDType), emptyVector(tensor.Int64)
 	if driver != "gelsy" && rows.Gt(cols).Holds() {
-		residuals = tensor.NewType(real, withBatch(batch, columnsOfB)...)
+		residuals = tensor.NewType(realDType, withBatch(batch, columnsOfB)...)
 	}
 	if driver != "gels" {
 		rank = tensor.NewType(tensor.Int64, batch...)
 	}
 	if findsSingularValues(driver) {
-		singularValues = tensor.NewType(real, withBatch(batch, rows.Min(cols))...)
+		singularValues = tensor.NewType(realDType, withBatch(batch, rows.Min(cols))...)
 	}
 	return c.NewResults(x, residuals, rank, singularValues), nil
 }

@@ -15,7 +15,7 @@ type bodies [tensor.Complex128 + 1]rule.Kernel
 
 // mergeTables merges tables. If several tables have a kernel for a dtype, the last of them applies.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func mergeTables(tables ...bodies) (out bodies) {
 	for _, t := range tables {
 		for d, b := range t {
@@ -49,7 +49,7 @@ func bodyByDType(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kern
 
 // namedBody is bodyByDType with the full name of PyTorch's kernel, torchKernel.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func namedBody(torchKernel string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.kernelNamed(torchKernel, it) }
 }
@@ -97,7 +97,7 @@ type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
 // withCheck returns the config f, except that calls for which check fails are rejected.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func withCheck(f config, check func(c *graph.Call) error) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // formula parses the formula that computes one element of an op's result. Package expr describes the syntax.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
 // Lists of the dtypes in which ops compute, by kind. Ops compute 16-bit floats in float32, except the ops that round

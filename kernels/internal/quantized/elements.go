@@ -36,8 +36,8 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	value, lower, upper := q.skipClamps()
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
 	rewrite.Replaced = value.Node
-	finite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
-	if finite {
+	isFinite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
+	if isFinite {
 		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
 			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err
@@ -47,7 +47,7 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	loop := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.result.zero),
 		lowerBound: lower, upperBound: upper}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
-	if !finite {
+	if !isFinite {
 		loop.text, loop.valid = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
 		loop.names, in = append(loop.names, "far"), append(in, q.number(scale*saturatingLevel))
 		loop.names[0] = "number"

@@ -72,9 +72,9 @@ func operand(c *graph.Call, i int) graph.Arg {
 // isByte reports whether d is a dtype of bytes.
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. Products of a few such scales
-// and 16-bit integers do not overflow, and neither do sums of these products or quotients of the sums. Rounding errors
-// of subnormal numbers are far below one quantization step.
+// normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. With such scales, computations
+// with a few scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far below one
+// quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
@@ -89,7 +89,7 @@ func normalScales(t *tensor.Tensor) bool {
 
 // firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
 //
-//go:noinline // many callers, none hot: they compile faster
+//go:noinline // saves compile time: it has many callers, none of them hot
 func firstElement(t *tensor.Tensor) float64 {
 	if t == nil {
 		return 0
@@ -114,7 +114,7 @@ func (values quantizedValues) quantize(dtype tensor.DType, number float64) int64
 type quantizeRewriter struct {
 	quantBuilder
 	graph.RewriteContext
-	into   *graph.Parts
+	parts  *graph.Parts
 	result quantizedValues // the scale and the zero point of the call
 }
 
@@ -122,16 +122,16 @@ type quantizeRewriter struct {
 //
 //   - If the operand was dequantized with the same scale and zero point, the result is the original bytes.
 //   - If the operand is the result of an op that only moves elements, the quantization moves before that op.
-//   - If the operand is a max pooling, a convolution or a product of dequantized numbers, it is computed with bytes.
+//   - If the operand is a max pooling, a convolution or a product of dequantized numbers, that op computes with bytes.
 //   - Otherwise the quantization becomes one loop over elements.
-func rewriteQuantize(into *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
+func rewriteQuantize(parts *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
 	err error) {
 	result, ok := quantizationOf(call)
 	if !ok || call.In[0].Kind != graph.TensorArg {
 		return rewrite, nil
 	}
-	q := &quantizeRewriter{quantBuilder: quantBuilder{compose.NewBuilder(into, call)}, RewriteContext: context,
-		into: into, result: result}
+	q := &quantizeRewriter{quantBuilder: quantBuilder{compose.NewBuilder(parts, call)}, RewriteContext: context,
+		parts: parts, result: result}
 	node := call.In[0].Value.Node
 	if node == nil {
 		return q.rewriteAsLoop()
@@ -153,8 +153,8 @@ func rewriteQuantize(into *graph.Parts, call *graph.Call, context graph.RewriteC
 	return q.rewriteAsLoop()
 }
 
-// isMoveOp reports whether a node only moves elements, can be applied to bytes, and computes no other result than the
-// operand of the quantization.
+// isMoveOp reports whether a node only moves elements, can be applied to bytes, and has no result except the operand of
+// the quantization.
 func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
 	isView := node.Op.Kind == graph.View && !node.Op.ReadsStorage && node.Op.Expression == nil
 	if !isView && !node.Op.SelectsElements || len(node.Out) != 1 || !q.UsedOnlyHere(node.Out[0]) || len(node.In) == 0 {
@@ -197,13 +197,13 @@ func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewri
 	for i, a := range q.movedOperands(node) {
 		// Whole is the rewritten node, quantize_linear. It is repeated for the operand.
 		args := append([]graph.Arg{a}, q.Call.In[1:]...)
-		bytes, err := q.into.Repeat(q.into.Whole(), args...)
+		bytes, err := q.parts.Repeat(q.parts.Whole(), args...)
 		if err != nil {
 			return rewrite, err
 		}
 		in[i] = graph.ArgOf(bytes[0])
 	}
-	out, err := q.into.Repeat(node, in...)
+	out, err := q.parts.Repeat(node, in...)
 	if err != nil {
 		return rewrite, err
 	}
@@ -216,8 +216,8 @@ func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewri
 	return rewrite, err
 }
 
-// skipClamps follows the operand of the quantization over ops that clamp, such as relu, if no other op reads their
-// results. It returns the value v that the skipped ops clamp, and the bounds to which all of them together clamp it.
+// skipClamps goes from the operand of the quantization back over ops that clamp, such as relu, if no other op reads
+// their results. It returns the value v that the skipped ops clamp, and the combined bounds of all skipped ops.
 func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
 	v, lower, upper = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
@@ -467,12 +467,12 @@ func (q *quantizeRewriter) biasOf(b bias, sumScale graph.Arg, channels int) grap
 	case b.hasSumScale:
 		return b.values.bytes
 	}
-	const computed = tensor.Float64
-	numbers := q.Convert(computed, b.operand)
+	const computeDType = tensor.Float64
+	numbers := q.Convert(computeDType, b.operand)
 	if b.values.scale != nil {
-		numbers = q.Add(pointwise.Mul, nil, q.Convert(computed, b.values.bytes),
-			q.Convert(computed, q.asVector(b.values.scaleArg)))
+		numbers = q.Add(pointwise.Mul, nil, q.Convert(computeDType, b.values.bytes),
+			q.Convert(computeDType, q.asVector(b.values.scaleArg)))
 	}
 	return q.Convert(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, numbers,
-		q.Convert(computed, sumScale))))
+		q.Convert(computeDType, sumScale))))
 }

@@ -60,7 +60,7 @@ type number interface {
 	tensor.Element
 }
 
-// bestElementFold returns the fold of the best element and its index. It has no results yet.
+// bestElementFold returns the fold of the best element and its index. The caller adds the results.
 func bestElementFold[T number](greatest bool) *iter.Fold {
 	row, columns := leastRow[T], leastColumns[T]
 	if greatest {

@@ -72,7 +72,7 @@ func scanLoopsOf(op expr.Op, d tensor.DType, complexLoops [2]scanLoops) scanLoop
 }
 
 // scanOp defines a scan by op. loops has the loops for complex64 and complex128. combine is the reference function for
-// floats and complex numbers, and combineInts is that for integers.
+// floats and complex numbers, and combineInts the reference function for integers.
 func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b complex128) complex128,
 	combineInts func(a, b int64) int64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {

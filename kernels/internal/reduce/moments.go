@@ -167,8 +167,8 @@ func mergeMoments(a, src []moments) {
 	}
 }
 
-// sumOfSquares returns the sum of the squares of x - mean, in four partial sums that do not wait for each other. The
-// conversions float64(d * d) prevent fused multiply-adds.
+// sumOfSquares returns the sum of the squares of x - mean, in four partial sums, so that an addition does not wait for
+// the previous one. The conversions float64(d * d) prevent fused multiply-adds.
 func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
 	var q0, q1, q2, q3 float64
 	for len(x) >= 4 {

@@ -82,7 +82,8 @@ func prodFold(d tensor.DType) *iter.Fold {
 		mulToComplex))
 }
 
-// prodRow multiplies the accumulator a by the elements x, in four partial products that do not wait for each other.
+// prodRow multiplies the accumulator a by the elements x, in four partial products, so that a multiplication does not
+// wait for the previous one.
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var p0, p1, p2, p3 A = 1, 1, 1, 1
 	for len(x) >= 4 {

@@ -23,16 +23,16 @@ const (
 // group, and then computes the weighted sums for each channel.
 type gridKernel struct {
 	*gridSampling
-	rows                     *kit.LineSet       // rows of positions, with offsets in grid, result and operand
-	rowPositions, channels   int                // number of positions of a row; number of channels
-	rowGroups, channelBlocks int                // number of groups of a row; number of blocks of maxBlockChannels channels
-	groupSize, maxTaps       int                // maximum number of positions of a group, and of taps of a position
-	channelsInside           bool               // whether the inner loop is over channels (smaller stride)
-	gridStep, coordinateStep int                // steps in the grid to the next position and the next coordinate, in bytes
-	fromChannel              int                // stride of channels in the operand, in bytes
-	toPosition, toChannel    int                // strides of positions and of channels in the result, in bytes
-	operandDType, dtype      tensor.DType       // dtype of the operand; dtype of grid and result
-	read, write              tensor.ConvertFunc // convert elements of dtype to float64, and back
+	rows                                *kit.LineSet       // rows of positions, with offsets in grid, result and operand
+	rowPositions, channels              int                // number of positions of a row; number of channels
+	rowGroups, channelBlocks            int                // numbers of groups of a row and of blocks of channels
+	groupSize, maxTaps                  int                // maximum number of positions of a group; of taps of a position
+	channelsInside                      bool               // whether the inner loop is over channels (smaller stride)
+	gridStep, coordinateStep            int                // strides of positions and coordinates in the grid, in bytes
+	inChannelStride                     int                // stride of channels in the operand, in bytes
+	outPositionStride, outChannelStride int                // strides of positions and of channels in the result, in bytes
+	operandDType, dtype                 tensor.DType       // dtype of the operand; dtype of grid and result
+	read, write                         tensor.ConvertFunc // convert elements of dtype to float64, and back
 }
 
 // gridGroup is the memory of a worker for one group.
@@ -50,13 +50,13 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 	grid, out := c.Meta(1), c.Out[0]
 	last := grid.Rank() - 1
 	kernel := &gridKernel{gridSampling: sampling, channels: input.Shape[1], coordinateStep: kit.ByteStride(grid, last),
-		fromChannel: kit.ByteStride(input, 1), toChannel: kit.ByteStride(out, 1), operandDType: input.DType,
+		inChannelStride: kit.ByteStride(input, 1), outChannelStride: kit.ByteStride(out, 1), operandDType: input.DType,
 		dtype: grid.DType,
 		read:  tensor.Converter(tensor.Float64, grid.DType), write: tensor.Converter(grid.DType, tensor.Float64)}
 	kernel.maxTaps = maxTapsOf(kernel.mode, len(kernel.axes))
 	kernel.groupSize = min(maxGroupPositions, maxGroupTaps/kernel.maxTaps)
 	columnStride := kernel.axes[len(kernel.axes)-1].step
-	kernel.channelsInside = max(kernel.fromChannel, -kernel.fromChannel) < max(columnStride, -columnStride)
+	kernel.channelsInside = max(kernel.inChannelStride, -kernel.inChannelStride) < max(columnStride, -columnStride)
 
 	// positions returns an array with one element for each position: in the tensor m, with the given strides.
 	positions := func(m tensor.Meta, strides ...int) tensor.Meta {
@@ -68,7 +68,7 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 		positions(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
 	mergeDims(rows)
 	inner := rows[0].Rank() - 1
-	kernel.rowPositions, kernel.gridStep, kernel.toPosition = rows[0].Shape[inner], kit.ByteStride(rows[0], inner),
+	kernel.rowPositions, kernel.gridStep, kernel.outPositionStride = rows[0].Shape[inner], kit.ByteStride(rows[0], inner),
 		kit.ByteStride(rows[1], inner)
 	kernel.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
 	kernel.rowGroups, kernel.channelBlocks = kit.DivUp(kernel.rowPositions, kernel.groupSize),
@@ -124,8 +124,8 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 	}
 	firstChannel := block * maxBlockChannels
 	channels := min(maxBlockChannels, k.channels-firstChannel)
-	out := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.toPosition+firstChannel*k.toChannel)
-	in := unsafe.Add(mem.Ptrs[1], offsets[2]+firstChannel*k.fromChannel)
+	out := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.outPositionStride+firstChannel*k.outChannelStride)
+	in := unsafe.Add(mem.Ptrs[1], offsets[2]+firstChannel*k.inChannelStride)
 	switch {
 	case k.operandDType == tensor.Float32:
 		sumGroup[float32, float32](k, group, out, in, positions, channels)
@@ -171,9 +171,10 @@ func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, 
 		block = channels
 	}
 	for channel := 0; channel < channels; channel += block {
-		to, from := unsafe.Add(out, channel*k.toChannel), unsafe.Add(in, channel*k.fromChannel)
+		to, from := unsafe.Add(out, channel*k.outChannelStride), unsafe.Add(in, channel*k.inChannelStride)
 		for i := range n {
-			sumChannels[From, To](k, unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i), min(block, channels-channel))
+			sumChannels[From, To](k, unsafe.Add(to, i*k.outPositionStride), from, k.tapsOf(group, i),
+				min(block, channels-channel))
 		}
 	}
 }
@@ -181,7 +182,7 @@ func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, 
 // sumChannels computes the results of one position in the given number of channels. out is the address of the first
 // channel's result, and in the address of the first element of the operand's first channel.
 func sumChannels[From, To float32 | float64](k *gridKernel, out, in unsafe.Pointer, taps []gridTap, channels int) {
-	from, to := k.fromChannel, k.toChannel
+	from, to := k.inChannelStride, k.outChannelStride
 	if len(taps) == 4 { // a bilinear sample of an image: pointers and weights stay in registers
 		four := (*[4]gridTap)(taps)
 		x0, x1, x2, x3 := unsafe.Add(in, four[0].offset), unsafe.Add(in, four[1].offset), unsafe.Add(in, four[2].offset),
@@ -213,7 +214,7 @@ func weighted[T float32 | float64](weight float64, x unsafe.Pointer, offset int)
 func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	value := unsafe.Pointer(&group.value)
 	for channel := range channels {
-		from, to := unsafe.Add(in, channel*k.fromChannel), unsafe.Add(out, channel*k.toChannel)
+		from, to := unsafe.Add(in, channel*k.inChannelStride), unsafe.Add(out, channel*k.outChannelStride)
 		for i := range n {
 			sum := 0.0
 			for _, tap := range k.tapsOf(group, i) {
@@ -221,7 +222,7 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, n, c
 				sum += float64(tap.weight * group.value)
 			}
 			group.value = sum
-			k.write(unsafe.Add(to, i*k.toPosition), value, 0, 0, 1)
+			k.write(unsafe.Add(to, i*k.outPositionStride), value, 0, 0, 1)
 		}
 	}
 }

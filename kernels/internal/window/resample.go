@@ -219,8 +219,8 @@ func (r *resampling) isSelection() bool {
 // few milliseconds.
 const maxPieceElements = 1 << 20
 
-// selectionKernel returns a kernel that copies elements, one piece of a row of the result after another. By dimension,
-// a table has the byte offset in the operand for each index of the result, or -1 for indices without taps.
+// selectionKernel returns a kernel that copies elements, one piece of a row of the result after another. Each dimension
+// has a table: for each index of the result, the byte offset in the operand, or -1 if the index has no taps.
 func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
