@@ -300,8 +300,9 @@ function legend(panel) {
 function boxLegend(panel) { // explains the signs that the picture has
   const some = holds => data.boxes.some(holds), kind = k => some(b => b.kind === k);
   const signs = [[data.legend.length, "Stripe on the left: the layout of the result."],
-    [some(b => b.share > 0), "Bar: the estimated cost; the longest bar is the most expensive step of the plan" +
-      (some(b => b.svg.includes("measured")) ? ", or the longest measured time, in orange" : "") + ". Percentages are of the whole plan."],
+    [some(b => b.share > 0), (some(b => b.svg.includes("measured")) ? "Upper bar: the estimated cost; lower bar, in " +
+      "orange: the measured time. The longest bar is the largest of all these" : "Bar: the estimated cost; the longest " +
+      "bar is the most expensive step of the plan") + ". Percentages are of the whole plan."],
     [kind("view"), "Dotted border: a view of its operand, without work."],
     [kind("copy"), "Dashed red border: an inserted copy."], [data.groups.length > 1, "Stack: a folded group of boxes."],
     [some(b => b.marks), "Black corner and \u2260: differs from the other plan."]].filter(s => s[0]);
