@@ -84,21 +84,53 @@ func selectOf[U word](o operands) {
 			return
 		}
 	}
-	b, c, dst := o.b, o.c, unsafe.Slice((*U)(o.dst.ptr), o.n)
-	for i, maskByte := range unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), len(dst)) {
-		x, y := uint64(*(*U)(unsafe.Add(b.ptr, b.offset))), uint64(*(*U)(unsafe.Add(c.ptr, c.offset)))
-		if maskByte != 0 {
-			y = x
+	dst, mask := unsafe.Slice((*U)(o.dst.ptr), o.n), unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), o.n)
+	b, c, size := unsafe.Add(o.b.ptr, o.b.offset), unsafe.Add(o.c.ptr, o.c.offset), int(unsafe.Sizeof(U(0)))
+	switch { // loops without offsets take 0.8 of the time
+	case o.b.stride == size && o.c.stride == size:
+		first, second := unsafe.Slice((*U)(b), len(mask)), unsafe.Slice((*U)(c), len(mask))
+		for i, maskByte := range mask {
+			x, y := uint64(first[i]), uint64(second[i])
+			if maskByte != 0 {
+				y = x
+			}
+			dst[i] = U(y)
 		}
-		dst[i] = U(y)
-		b.offset += b.stride
-		c.offset += c.stride
+	case o.b.stride == 0 && o.c.stride == size:
+		x, second := uint64(*(*U)(b)), unsafe.Slice((*U)(c), len(mask))
+		for i, maskByte := range mask {
+			y := uint64(second[i])
+			if maskByte != 0 {
+				y = x
+			}
+			dst[i] = U(y)
+		}
+	default:
+		x, y := 0, 0 // offsets
+		for i, maskByte := range mask {
+			first, second := uint64(*(*U)(unsafe.Add(b, x))), uint64(*(*U)(unsafe.Add(c, y)))
+			x += o.b.stride
+			y += o.c.stride
+			if maskByte != 0 {
+				second = first
+			}
+			dst[i] = U(second)
+		}
 	}
 }
 
 // joinOf stores elements of a and b, of the size of U, as pairs: the real and the imaginary parts of complex numbers.
 func joinOf[U word](o operands) {
 	dst, a, b := o.dst, o.a, o.b
+	if size := int(unsafe.Sizeof(U(0))); dst.stride == 2*size && a.stride == size && b.stride == size {
+		pairs := unsafe.Slice((*[2]U)(unsafe.Add(dst.ptr, dst.offset)), o.n)
+		first, second := unsafe.Slice((*U)(unsafe.Add(a.ptr, a.offset)), len(pairs)),
+			unsafe.Slice((*U)(unsafe.Add(b.ptr, b.offset)), len(pairs))
+		for i := range pairs {
+			pairs[i] = [2]U{first[i], second[i]}
+		}
+		return
+	}
 	for range o.n {
 		pair := (*[2]U)(unsafe.Add(dst.ptr, dst.offset))
 		pair[0], pair[1] = *(*U)(unsafe.Add(a.ptr, a.offset)), *(*U)(unsafe.Add(b.ptr, b.offset))

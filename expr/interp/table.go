@@ -51,8 +51,12 @@ var table = func() *loopTable {
 		}
 	}
 	t[expr.Ne][tensor.Bool] = t[expr.Xor][tensor.Bool]
-	t[expr.Eq][tensor.Complex64] = func(o operands) { each2(&o, func(x, y complex64) bool { return x == y }) }
-	t[expr.Ne][tensor.Complex64] = func(o operands) { each2(&o, func(x, y complex64) bool { return x != y }) }
+	t[expr.Eq][tensor.Complex64] = func(o operands) {
+		each2(&o, func(x, y complex64) uint8 { return oneIf(real(x) == real(y)) & oneIf(imag(x) == imag(y)) })
+	}
+	t[expr.Ne][tensor.Complex64] = func(o operands) {
+		each2(&o, func(x, y complex64) uint8 { return oneIf(real(x) != real(y)) | oneIf(imag(x) != imag(y)) })
+	}
 	return t
 }()
 
@@ -139,6 +143,14 @@ func inWords(elements, uint64s loop, size int, constA, constB bool) loop {
 		}
 		elements(o)
 	}
+}
+
+// oneIf returns 1 if the condition is true, else 0, without a branch.
+func oneIf(condition bool) (one uint8) {
+	if condition {
+		one = 1
+	}
+	return one
 }
 
 // firstIf returns the bits of x if the condition is true or x is NaN, else the bits of y.
