@@ -160,12 +160,12 @@ func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any)
 	return g.applyCount(op, count, true, attrs, operands)
 }
 
-// applyCount is [Graph.ApplyN], and with exact set [Graph.ApplyExactly].
-func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operands []any) []*Value {
+// applyCount is [Graph.ApplyN], and with isExact set [Graph.ApplyExactly].
+func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, operands []any) []*Value {
 	n := &Node{Name: g.UniqueName(op)}
 	var err error
 	if n.Op, err = g.find(op); err == nil {
-		err = g.apply(n, op, attrs, operands, count, exact)
+		err = g.apply(n, op, attrs, operands, count, isExact)
 	}
 	if err == nil {
 		return n.Out
@@ -177,7 +177,7 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 	}
 	// The number of placeholders is the number of results that the caller expects.
 	count = min(max(count, 1), maxOutputs)
-	if n.Op != nil && !exact {
+	if n.Op != nil && !isExact {
 		count = max(len(n.Op.Outputs), count)
 	}
 	out := make([]*Value, count)
@@ -207,8 +207,8 @@ func (a Attrs) clone() Attrs {
 var errRejected = errors.New("depends on a rejected node")
 
 // apply infers node n with the given operands and attributes, and adds it and its results to the graph. For count and
-// exact see applyCount.
-func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
+// isExact see applyCount.
+func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, isExact bool) error {
 	switch {
 	case n.Op == nil:
 		return UnknownOp(op, g.lookup)
@@ -225,7 +225,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	switch {
 	case len(results) == 0:
 		return errors.New("makes no values")
-	case exact && len(results) != count:
+	case isExact && len(results) != count:
 		return fmt.Errorf("makes %d values, want %d", len(results), count)
 	}
 	values := make([]Value, len(results))
@@ -368,20 +368,20 @@ func (n *Node) trimAbsent() {
 // checkArity checks operands against the op's parameters.
 func (n *Node) checkArity() error {
 	params := n.Op.Params
-	single := len(params) // number of parameters that are a single operand
-	if single > 0 && params[single-1].Variadic {
-		single--
-		if err := n.checkList(params[single], single); err != nil {
+	singleCount := len(params) // number of parameters that are a single operand
+	if singleCount > 0 && params[singleCount-1].Variadic {
+		singleCount--
+		if err := n.checkList(params[singleCount], singleCount); err != nil {
 			return err
 		}
-	} else if len(n.In) > single {
+	} else if len(n.In) > singleCount {
 		noun := "operands"
 		if len(params) == 1 {
 			noun = "operand"
 		}
 		return fmt.Errorf("takes at most %d %s, got %d", len(params), noun, len(n.In))
 	}
-	for i, p := range params[:single] {
+	for i, p := range params[:singleCount] {
 		switch {
 		case i >= len(n.In) || n.In[i].Kind == Null:
 			if !p.Optional {

@@ -55,10 +55,10 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	if dim < 0 {
 		dim += rank
 	}
-	mismatch := slices.ContainsFunc(n.In, func(a Arg) bool {
+	isMismatch := slices.ContainsFunc(n.In, func(a Arg) bool {
 		return a.Kind != TensorArg || a.Meta().Rank() != rank && a.Meta().Numel() > 0
 	})
-	return dim, ok && dim >= 0 && dim < rank && !mismatch
+	return dim, ok && dim >= 0 && dim < rank && !isMismatch
 }
 
 // inPlace marks the operands that are already in place: in their slice of the node's result, so that the node need not
@@ -152,21 +152,21 @@ func (v *verifier) checkConcatMemory() {
 			return
 		}
 		for _, p := range parts[owner] { // two slices are disjoint if their ranges are disjoint in some dimension
-			disjoint := false
+			isDisjoint := false
 			for d := range first {
-				disjoint = disjoint || end[d] <= p.first[d] || p.end[d] <= first[d]
+				isDisjoint = isDisjoint || end[d] <= p.first[d] || p.end[d] <= first[d]
 			}
-			if !disjoint {
+			if !isDisjoint {
 				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, p.writer.Name)
 			}
 		}
 		parts[owner] = append(parts[owner], part{writer: n, first: first, end: end})
 	}
-	shared := map[*Value]bool{} // the concatenations into whose memory other nodes write
+	sharedConcats := map[*Value]bool{} // the concatenations into whose memory other nodes write
 	for _, n := range v.graph.Nodes {
 		for _, o := range n.Out {
 			if o.Within != nil {
-				shared[o.BufferOwner()] = true
+				sharedConcats[o.BufferOwner()] = true
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func (v *verifier) checkConcatMemory() {
 		places := n.Places()
 		for _, o := range n.Out {
 			switch owner := o.BufferOwner(); {
-			case o.Alias != nil || !shared[owner]:
+			case o.Alias != nil || !sharedConcats[owner]:
 			case places == nil:
 				add(n, owner, o.Meta)
 			default: // a concatenation writes the operands that are not in place

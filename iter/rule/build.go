@@ -38,8 +38,8 @@ func (c Config) Resolve(r *Rule) error {
 	return nil
 }
 
-// decide makes all decisions in r. It checks memory overlap if overlap is set.
-func (r *Rule) decide(c Config, overlap bool) error {
+// decide makes all decisions in r. It checks memory overlap if checksOverlap is set.
+func (r *Rule) decide(c Config, checksOverlap bool) error {
 	if c.mistake != nil {
 		return c.mistake
 	}
@@ -52,7 +52,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 		return err
 	}
 	r.markReadWrite()
-	if overlap {
+	if checksOverlap {
 		if err := r.checkOverlap(); err != nil {
 			return err
 		}
@@ -221,12 +221,12 @@ func (r *Rule) checkStaticShape() error {
 			continue
 		}
 		leadingDims := len(r.sizes) - len(o.Type.Shape)
-		tooSmall := leadingDims < 0
-		for d := 0; !tooSmall && d < len(o.Type.Shape); d++ {
+		isTooSmall := leadingDims < 0
+		for d := 0; !isTooSmall && d < len(o.Type.Shape); d++ {
 			size := o.Type.Shape[d]
-			tooSmall = size.Lt(r.sizes[leadingDims+d]).And(size.Ne(sym.Of(1))).Holds()
+			isTooSmall = size.Lt(r.sizes[leadingDims+d]).And(size.Ne(sym.Of(1))).Holds()
 		}
-		if tooSmall {
+		if isTooSmall {
 			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape),
 				tensor.Sizes(r.sizes), r.Describe(i))
 		}

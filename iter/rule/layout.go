@@ -103,11 +103,11 @@ func (r *Rule) fastKind() FastSetup {
 	switch {
 	case r.flags.reduction || !r.sameShapes().Holds():
 		return FastNone
-	case r.holdsForKept(tensor.Type.IsContiguous):
+	case r.holdsForGiven(tensor.Type.IsContiguous):
 		return FastContiguous
 	case r.flags.linearIteration:
 		return FastNone
-	case r.holdsForKept(tensor.Type.IsChannelsLast):
+	case r.holdsForGiven(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
 	// All operands have equal shapes and strides here, so all are dense if one is.
@@ -127,9 +127,9 @@ func (r *Rule) fastKind() FastSetup {
 	return FastNone
 }
 
-// holdsForKept reports whether a predicate is true for all operands with a given layout (layouts that the rule does
+// holdsForGiven reports whether a predicate is true for all operands with a given layout (layouts that the rule does
 // not choose).
-func (r *Rule) holdsForKept(holds func(tensor.Type) bool) bool {
+func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.RuleChoosesLayout() && !holds(*o.comparedType) {
 			return false
@@ -186,7 +186,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 		}
 		swap, stay = swap.Or(swapHere), stay.Or(stayHere)
 		undecided = undecided.And(swapHere.Or(stayHere).Not()).Decide()
-		if more, known := undecided.Known(); known && !more {
+		if isUndecided, known := undecided.Known(); known && !isUndecided {
 			break
 		}
 	}
@@ -206,11 +206,11 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 			return sym.Truth(swaps), sym.Truth(stays)
 		}
 	}
-	zeroA, zeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
+	isZeroA, isZeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
 	if r.flags.reduction && o.isOutput {
-		swap, stay = zeroB.And(zeroA.Not()), zeroA.And(zeroB.Not())
+		swap, stay = isZeroB.And(isZeroA.Not()), isZeroA.And(isZeroB.Not())
 	}
-	decides := zeroA.Or(zeroB).Not() // neither stride is 0
+	decides := isZeroA.Or(isZeroB).Not() // neither stride is 0
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
