@@ -3065,9 +3065,10 @@ type GradientAttrs struct {
 
 // Gradient is the op gradient.
 //
-// Estimates the gradient of samples by central differences, one result for each dimension.
-func Gradient(self *graph.Value, attrs ...GradientAttrs) []*graph.Value {
-	return node("gradient", 0, nonzeroAttrs(attrs), self)
+// Estimates the gradient of samples by central differences, one result for each dimension. The samples have the
+// given `spacing` or, along each dimension, the positions in a vector of `coordinates`.
+func Gradient(self *graph.Value, coordinates []*graph.Value, attrs ...GradientAttrs) []*graph.Value {
+	return node("gradient", 0, nonzeroAttrs(attrs), self, coordinates)
 }
 
 // GridSamplerAttrs are the optional attributes of [GridSampler].
@@ -4266,6 +4267,8 @@ func LinalgSolveTriangular(self, b *graph.Value, upper bool, attrs ...LinalgSolv
 type LinalgSvdAttrs struct {
 	// U and Vh are square; else they have the smaller size (default true)
 	FullMatrices *bool `attr:"full_matrices"`
+	// null; PyTorch has drivers for GPUs only
+	Driver string `attr:"driver"`
 }
 
 // LinalgSvd is the op linalg_svd.
@@ -4278,11 +4281,17 @@ func LinalgSvd(a *graph.Value, attrs ...LinalgSvdAttrs) (u, s, vh *graph.Value) 
 	return made[0], made[1], made[2]
 }
 
+// LinalgSvdvalsAttrs are the optional attributes of [LinalgSvdvals].
+type LinalgSvdvalsAttrs struct {
+	// null; PyTorch has drivers for GPUs only
+	Driver string `attr:"driver"`
+}
+
 // LinalgSvdvals is the op linalg_svdvals.
 //
 // Returns the singular values of matrices, in descending order. Dimensions before the last two are a batch.
-func LinalgSvdvals(a *graph.Value) *graph.Value {
-	return node("linalg_svdvals", 1, nil, a)[0]
+func LinalgSvdvals(a *graph.Value, attrs ...LinalgSvdvalsAttrs) *graph.Value {
+	return node("linalg_svdvals", 1, nonzeroAttrs(attrs), a)[0]
 }
 
 // LinalgTensorinvAttrs are the optional attributes of [LinalgTensorinv].

@@ -143,14 +143,18 @@ def _eigh(r):
     return [T(ill(r, square(r)), plain=r.flip(0.95))], r.some(UPLO=("L", "U"))
 
 
+def driver(r):
+    return {"driver": r.of("gesvd", "gesvdj")} if r.flip(0.1) else {}
+
+
 @call("linalg_svd")
 def _svd(r):
-    return [T(ill(r, matrix(r)), plain=r.flip(0.95))], r.some(full_matrices=(True, False))
+    return [T(ill(r, matrix(r)), plain=r.flip(0.95))], dict(r.some(full_matrices=(True, False)), **driver(r))
 
 
 @call("linalg_svdvals")
 def _svdvals(r):
-    return [T(ill(r, matrix(r)), plain=r.flip(0.95))], {}
+    return [T(ill(r, matrix(r)), plain=r.flip(0.95))], driver(r)
 
 
 @call("svd")

@@ -58,8 +58,15 @@ def _renorm(r):
 
 @call("gradient")
 def _gradient(r):
-    s, ins = one(r, 1)
-    dims = r.of({}, {"dim": [r.dim(s)]}, {"dim": [0, -1]})
+    s = [r.of(2, 3, 4, 5) if r.flip(0.9) else r.size() for _ in r.shape(least=1)]
+    ins, dims = [T(s)], r.of({}, {"dim": [r.dim(s)]}, {"dim": [0, -1]})
+    if r.flip():  # coordinates; PyTorch crashes if there is one vector for several dimensions
+        vectors = []
+        for d in dims.get("dim", range(len(s))):
+            dtype, shape = r.other_dtype() or r.dtype, [s[d]] if r.flip(0.95) else r.shape()
+            rising = r.flip(0.8) and len(shape) == 1 and not dtype.is_complex
+            vectors.append(T(shape, dtype, lo=0, hi=99, rising=rising))
+        return ins + vectors, dict(r.some(edge_order=(1, 2)), **dims)
     steps = [r.of(2, 0.5, -1, 2j) for _ in dims.get("dim", s)]
     return ins, dict(r.some(spacing=(2, 0.5, 1j, steps, steps), edge_order=(1, 2)), **dims)
 

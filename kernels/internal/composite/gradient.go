@@ -19,12 +19,15 @@ type gradientAttrs struct {
 	EdgeOrder int             `attr:"edge_order" default:"1" doc:"order of the differences at the edges: 1 or 2"`
 }
 
-// Gradient is torch.gradient with numbers as spacing.
+// Gradient is torch.gradient. The operands coordinates are PyTorch's spacing where it is a list of tensors.
 var Gradient = define(graph.Semantics{
-	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension.",
-	Params: selfOnly, VariadicResults: true,
+	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension. " +
+		"The samples have the given `spacing` or, along each dimension, the positions in a vector of `coordinates`.",
+	Params: []graph.Param{kit.Self, {Name: "coordinates", Variadic: true, Optional: true}}, VariadicResults: true,
 	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"dim": []int{1},
-		"edge_order": 2, "spacing": 0.5}, kit.ExMatrix), kit.Example(graph.Attrs{"spacing": []any{2, 0.5}}, kit.ExMatrix)},
+		"edge_order": 2, "spacing": 0.5}, kit.ExMatrix), kit.Example(graph.Attrs{"spacing": []any{2, 0.5}}, kit.ExMatrix),
+		kit.Example(graph.Attrs{"dim": []int{1}, "edge_order": 2}, kit.F32(2, 4), kit.F32(4)),
+		kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Float64, 3), kit.F32(4))},
 }, gradient)
 
 func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
@@ -38,12 +41,21 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 		}
 	}
 	s.Reject(len(dims) > rank || rank == 0, "gradient: expected at most one result for each of %d dimensions", rank)
-	spacing := a.Spacing
-	if len(spacing) == 1 {
-		spacing = slices.Repeat(spacing, len(dims))
+	count := len(in) - 1
+	along := func(i, d int) graph.Arg { return s.gradientOfCoordinates(x, d, in[i+1], a.EdgeOrder) }
+	if in[1].Kind == graph.Null {
+		spacing := a.Spacing
+		if len(spacing) == 1 {
+			spacing = slices.Repeat(spacing, len(dims))
+		}
+		count = len(spacing)
+		along = func(i, d int) graph.Arg { return s.gradientOfSteps(x, d, number(spacing[i]), a.EdgeOrder) }
 	}
-	s.Reject(len(spacing) != len(dims), "torch.gradient expected spacing to be unspecified, a scalar, or a list of "+
-		"length %d, but got a list of length %d", len(dims), len(spacing))
+	s.Reject(count != len(dims) && a.Dim == nil, "torch.gradient expected spacing to be unspecified, a scalar or a list "+
+		"of length %d but got a list of length %d", rank, count)
+	s.Reject(count != len(dims), "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "+
+		"arguments to have the same length, but got a spacing argument of length %d and a dim argument of length %d.",
+		count, len(dims))
 	seen := make([]bool, rank)
 	var out []graph.Arg
 	for i, dim := range dims {
@@ -52,15 +64,15 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 		seen[d] = true
 		s.Reject(!kit.SizeAtLeast(s.shape(x)[d], a.EdgeOrder+1), "torch.gradient expected each dimension size to be at "+
 			"least edge_order+1")
-		out = append(out, s.gradientAlong(x, d, number(spacing[i]), a.EdgeOrder))
+		out = append(out, along(i, d))
 	}
 	return out
 }
 
-// gradientAlong returns (x[i+1] - x[i-1]) / (2*step) along a dimension. The first and the last result depend on
+// gradientOfSteps returns (x[i+1] - x[i-1]) / (2*step) along a dimension. The first and the last result depend on
 // edgeOrder: for 1, the result is the difference of two samples divided by step, and for 2, the derivative of the
 // parabola through three samples.
-func (s steps) gradientAlong(x graph.Arg, dim int, step graph.Arg, edgeOrder int) graph.Arg {
+func (s steps) gradientOfSteps(x graph.Arg, dim int, step graph.Arg, edgeOrder int) graph.Arg {
 	samples := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
 	scale := func(x graph.Arg, factor float64) graph.Arg { return s.mul(x, compose.Number(factor)) }
 	center := s.div(s.div(s.sub(samples(2, nil), samples(0, -2)), step), compose.Number(2))
@@ -72,6 +84,44 @@ func (s steps) gradientAlong(x graph.Arg, dim int, step graph.Arg, edgeOrder int
 		first = s.div(s.sub(first, scale(samples(2, 3), 0.5)), step)
 		last = s.sub(scale(samples(-3, -2), 0.5), s.mul(samples(-2, -1), integer(2)))
 		last = s.div(s.add(last, scale(samples(-1, nil), 1.5)), step)
+	}
+	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
+}
+
+// gradientOfCoordinates returns the derivatives of the parabolas through three neighbours along a dimension, at the
+// positions in a vector. At the ends, edge order 1 stands for the slope between two samples, and edge
+// order 2 for the derivative of the parabola through three samples. The order of operations is PyTorch's.
+func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg, edgeOrder int) graph.Arg {
+	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
+		"got an element with %d dimensions!", len(s.shape(coordinates)))
+	shape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)
+	shape[dim] = sym.Of(-1)
+	samples := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
+	gaps := s.Apply(Diff, nil, coordinates)
+	left, right := s.slice(gaps, 0, 0, -1), s.slice(gaps, 0, 1, nil)
+	sum := s.add(left, right)
+	weights := []graph.Arg{s.div(s.neg(right), s.mul(left, sum)), s.div(s.sub(right, left), s.mul(left, right)),
+		s.div(left, s.mul(right, sum))}
+	for i, w := range weights {
+		weights[i] = s.reshape(w, shape...)
+	}
+	weighted := func(weights []graph.Arg, y ...graph.Arg) graph.Arg {
+		return s.add(s.add(s.mul(weights[0], y[0]), s.mul(weights[1], y[1])), s.mul(weights[2], y[2]))
+	}
+	center := weighted(weights, samples(0, -2), samples(1, -1), samples(2, nil))
+	var first, last graph.Arg
+	if edgeOrder == 1 {
+		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.take(gaps, 0, 0))
+		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.take(gaps, 0, -1))
+	} else {
+		outer, inner := s.take(gaps, 0, 0), s.take(gaps, 0, 1)
+		sum := s.add(outer, inner)
+		first = weighted([]graph.Arg{s.div(s.neg(s.add(s.mul(outer, compose.Number(2)), inner)), s.mul(outer, sum)),
+			s.div(sum, s.mul(outer, inner)), s.div(s.neg(outer), s.mul(inner, sum))}, samples(0, 1), samples(1, 2), samples(2, 3))
+		outer, inner = s.take(gaps, 0, -1), s.take(gaps, 0, -2)
+		sum = s.add(outer, inner)
+		last = weighted([]graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
+			s.div(s.add(s.mul(outer, integer(2)), inner), s.mul(outer, sum))}, samples(-3, -2), samples(-2, -1), samples(-1, nil))
 	}
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
 }

@@ -99,11 +99,12 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
 	values := make([]float64, a.cols)
-	rank := 0 // number of singular values that are not 0
+	rank := 0 // number of columns of a V that have a direction
 	for k, j := range order {
 		values[k] = norms[j]
 		copy(v.column(k), rotations.column(j))
-		if norms[j] > 0 {
+		// Elements that are subnormal and far below the largest are left over from rounding: they have few bits.
+		if isRest := norms[j] < minNorm && norms[j] <= norms[order[0]]*0x1p-53; !isRest {
 			rank = k + 1
 			column := a.column(j)
 			for i, x := range column {
@@ -114,6 +115,9 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	s.complete(u, rank)
 	return values
 }
+
+// minNorm is the least norm of a vector whose elements, down to the rounding error of the norm, are not subnormal.
+const minNorm = 0x1p-1022 * 0x1p53
 
 // complete sets the columns of u after the first rank columns such that all columns are orthonormal. The first rank
 // columns are already orthonormal.

@@ -23,6 +23,22 @@ func TestNorm(t *testing.T) {
 	}
 }
 
+// TestSubnormalRest checks the factors of a matrix of rank 1. Rotations leave a column of subnormal elements.
+func TestSubnormalRest(t *testing.T) {
+	s := &solver[float64]{field: reals, ctx: context.Background(), memory: make([]float64, 1<<10)}
+	a := s.zeros(3, 3)
+	for i := range 3 {
+		for j, x := range []float64{-0.27887507905339715, 0.829498734978446, 1.6695404005141246} {
+			a.set(i, j, x)
+		}
+	}
+	u, v := s.zeros(3, 3), s.zeros(3, 3)
+	values := s.svd(a, u, v)
+	if d := s.distance(s.product(s.adjointOf(u), u), s.identity(3, 3)); !(d < 1e-12) {
+		t.Errorf("for the singular values %g, U^H U differs from the identity by %g", values, d)
+	}
+}
+
 func checkIdentities[T number](t *testing.T, f *field[T]) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, size := range [][2]int{{1, 1}, {2, 2}, {5, 5}, {7, 3}, {3, 7}, {40, 40}, {60, 20}, {6, 1}} {

@@ -1,6 +1,7 @@
 package linalg
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -10,7 +11,12 @@ import (
 )
 
 type linalgSVDAttrs struct {
-	FullMatrices bool `attr:"full_matrices" default:"true" doc:"U and Vh are square; else they have the smaller size"`
+	FullMatrices bool    `attr:"full_matrices" default:"true" doc:"U and Vh are square; else they have the smaller size"`
+	Driver       *string `attr:"driver" default:"none" doc:"null; PyTorch has drivers for GPUs only"`
+}
+
+type svdvalsAttrs struct {
+	Driver *string `attr:"driver" default:"none" doc:"null; PyTorch has drivers for GPUs only"`
 }
 
 type svdAttrs struct {
@@ -25,22 +31,28 @@ var (
 			"orthonormal rows. Columns of U and rows of Vh can be multiplied by numbers of magnitude 1.",
 		Params: []graph.Param{operandA}, Outputs: []string{"U", "S", "Vh"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			full := kit.Attrs[linalgSVDAttrs](c).FullMatrices
+			attrs := kit.Attrs[linalgSVDAttrs](c)
 			u, s, v, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
-				if full {
+				if attrs.FullMatrices {
 					return rows, cols
 				}
 				return minSize, minSize
 			})
+			if err == nil {
+				err = checkDriver(c, attrs.Driver)
+			}
 			return c.NewResults(u, s, v), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], memory: svdMemory,
 		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
-	Svdvals = matrixOp(kit.NoAttrs, graph.Semantics{Name: "linalg_svdvals",
+	Svdvals = matrixOp(graph.SchemaOf[svdvalsAttrs](), graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, s, _, err := svdTypes(c, func(_, _, minSize sym.Int) (sym.Int, sym.Int) { return minSize, minSize })
+			if err == nil {
+				err = checkDriver(c, kit.Attrs[svdvalsAttrs](c).Driver)
+			}
 			return c.NewResult(s), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
@@ -58,6 +70,20 @@ var (
 // as the results or, if U and V are not results, as two operands. Each of the at most four other matrices of the solver
 // has at most as many elements as the operand.
 func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
+
+// checkDriver returns PyTorch's error for a driver, which it checks only for operands with elements.
+func checkDriver(c *graph.Call, driver *string) error {
+	if driver == nil {
+		return nil
+	}
+	for _, n := range c.Type(0).Shape {
+		if !kit.SizeAtLeast(n, 1) {
+			return nil
+		}
+	}
+	return errors.New("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER " +
+		"backend.")
+}
 
 // svdTypes returns the types of U, S and Vh. The function sizes returns the number of columns of U and the number of
 // rows of Vh, for an operand with the given numbers of rows and columns, whose minimum is minSize.
