@@ -311,6 +311,23 @@ def EmbedLayerNormalization(r):
 
 
 @operator
+def QEmbedLayerNormalization(r):
+    call = EmbedLayerNormalization(r)
+    ids, segments, *tables = call.operands[:7]
+    dtype = np.uint8 if chance(r) else np.int8
+    tables = [quantized(r, *t.shape, dtype=dtype) if t is not None else (None, None, None) for t in tables]
+    words, places, kinds, gamma, beta = (real(*t) if t[0] is not None else None for t in tables)
+    total = words[ids] + places[np.arange(ids.shape[1])][None]
+    if segments is not None:
+        total = total + kinds[segments]
+    mask = call.operands[7] if len(call.operands) > 7 else None
+    levels, scales, zeros = zip(*tables)
+    operands = [ids, segments, *levels, mask, *scales, *zeros]
+    known = [i for i, x in enumerate(operands) if x is not None and i not in (0, 1, 7)]
+    return Call(operands, [layer_norm(total, gamma, beta, call.attrs.get("epsilon", 1e-12)), call.wants[1]], known, **call.attrs)
+
+
+@operator
 def GroupNorm(r):
     n, h, w, groups, c = sizes(r, 5, 5, 1, 5)
     c, last = groups * c, chance(r, 0.7)
@@ -505,6 +522,15 @@ def QLinearAdd(r):
 @operator
 def QLinearMul(r):
     return quantized_binary(r, np.multiply)
+
+
+@operator
+def QLinearWhere(r):
+    call = quantized_binary(r, np.add)
+    a, b = call.operands[:3], call.operands[3:6]
+    where = r.integers(0, 2, a[0].shape).astype(bool)
+    scale, zero, y = result(r, np.where(where, real(*a), real(*b)), a[0].dtype)
+    return Call([where, *a, *b, scale, zero], [y], [2, 3, 5, 6, 7, 8])
 
 
 def quantized_unary(r, x, f, zeros=True, **attrs):

@@ -12,7 +12,12 @@ import (
 // dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
 // zero point.
 func dequantize(n *node, x int) *value {
-	quantized, scale, zero := n.Operand(x), asScalar(n, n.Operand(x+1)), n.OperandOrNil(x+2)
+	return dequantizeBy(n, n.Operand(x), n.Operand(x+1), n.OperandOrNil(x+2))
+}
+
+// dequantizeBy converts a quantized value to floats. The scale and the zero point, which may be nil, have one element.
+func dequantizeBy(n *node, quantized, scale, zero *value) *value {
+	scale = asScalar(n, scale)
 	if zero != nil {
 		zero = asScalar(n, zero)
 	}
@@ -48,6 +53,12 @@ func qlinearBinary(op string) converter {
 	return func(n *node) []*value {
 		return quantize(n, n.Op(op, nil, dequantize(n, 0), dequantize(n, 3)), 6, n.Operand(0).DType())
 	}
+}
+
+// qlinearWhere converts QLinearWhere. Operand 0 is the condition, and operands 1 and 4 are the values to select from.
+// Operand 7 is the scale of the result.
+func qlinearWhere(n *node) []*value {
+	return quantize(n, n.Op("where", nil, n.Operand(0), dequantize(n, 1), dequantize(n, 4)), 7, n.Operand(1).DType())
 }
 
 // qlinearUnary returns the converter of an operator that dequantizes operand 0, applies f, and quantizes the result by

@@ -38,26 +38,44 @@ func rmsNormOfSum(n *node, sum *value, eps float64) *value {
 // and 4 are the tables of their embeddings. Operands 5 and 6 are the weight and the bias of the normalization. Output 1
 // is the number of words in each row for which the mask (operand 7) is 1, or 0 without a mask. Output 2 is the sum.
 func embedLayerNormalization(n *node) []*value {
+	embed := func(table int, ids *value) *value { return n.Op("embedding", nil, n.Operand(table), ids) }
+	return embeddedNorm(n, n.OperandOrNil(8), embed, n.Operand)
+}
+
+// quantizedEmbedLayerNormalization converts QEmbedLayerNormalization: EmbedLayerNormalization whose operands 2 to 6 are
+// quantized. Operands 8 to 12 are their scales, and operands 13 to 17 their zero points.
+func quantizedEmbedLayerNormalization(n *node) []*value {
+	wide := func(i int, quantized *value) *value {
+		return dequantizeBy(n, quantized, n.Operand(i+6), n.Operand(i+11))
+	}
+	embed := func(table int, ids *value) *value {
+		return wide(table, n.Op("embedding", nil, n.Operand(table), ids))
+	}
+	return embeddedNorm(n, nil, embed, func(i int) *value { return wide(i, n.Operand(i)) })
+}
+
+// embeddedNorm converts operators whose operands are those of EmbedLayerNormalization. positions may be nil. embed looks
+// up rows of the operand with the given index, and parameter returns the weight or bias.
+func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *value,
+	parameter func(i int) *value) []*value {
 	ids := n.Operand(0)
 	if n.Rank(ids) != 2 {
 		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(ids))
 	}
-	segments, segmentTable := n.OperandOrNil(1), n.OperandOrNil(4)
-	if (segments == nil) != (segmentTable == nil) {
+	segments := n.OperandOrNil(1)
+	if (segments == nil) != (n.OperandOrNil(4) == nil) {
 		n.Failf("segment_ids (operand 1) and segment_embedding (operand 4) must be used together")
 	}
 	sizes := n.SymShape(ids)
-	embed := func(table, ids *value) *value { return n.Op("embedding", nil, table, ids) }
-	sum := embed(n.Operand(2), ids)
-	positions := n.OperandOrNil(8)
+	sum := embed(2, ids)
 	if positions == nil {
 		positions = n.Op("unsqueeze", graph.Attrs{"dim": 0}, n.IndexVector(sizes[1]))
 	}
-	sum = n.Op("add", nil, sum, embed(n.Operand(3), positions))
+	sum = n.Op("add", nil, sum, embed(3, positions))
 	if segments != nil {
-		sum = n.Op("add", nil, sum, embed(segmentTable, segments))
+		sum = n.Op("add", nil, sum, embed(4, segments))
 	}
-	out := []*value{layerNorm(n, sum, n.Operand(5), n.Operand(6), 2, n.Float("epsilon", skipEpsilon)), nil, sum}
+	out := []*value{layerNorm(n, sum, parameter(5), parameter(6), 2, n.Float("epsilon", skipEpsilon)), nil, sum}
 	switch mask := n.OperandOrNil(7); {
 	case !n.IsOutputUsed(1):
 	case mask != nil:
