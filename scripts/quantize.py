@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Quantizes an ONNX model: writes a model with QuantizeLinear and DequantizeLinear around its nodes.
+"""Quantizes an ONNX model in one of the forms that ONNX Runtime's quantizer writes.
 
-    scripts/quantize.py model.onnx quantized.onnx --graphrun /tmp/graphrun
+    scripts/quantize.py model.onnx quantized.onnx --graphrun /tmp/graphrun [--form static|dynamic|4bit]
 
+static has QuantizeLinear and DequantizeLinear around the nodes, and needs graphrun for the ranges of values:
 Batch norms are folded into the convolutions before them. Weights of convolutions and fully connected layers become
 int8 with zero point 0 and a scale for each output channel (--per-tensor: one scale), and biases int32. The inputs and
 outputs of these nodes and of additions, pools and similar nodes become uint8 (--activations int8). Their ranges are the
 minimum and maximum in runs on a few inputs. Inputs are random unless --inputs names files; the runs use `graphrun run`.
+
+dynamic quantizes the operand of each product in the run (DynamicQuantizeLinear, MatMulInteger, ConvInteger, QAttention)
+and the tables of embeddings to uint8. 4bit replaces products by MatMulNBits with blocks of 32 and zero points.
 """
 import argparse
 import os
@@ -121,6 +125,172 @@ def made_up(model, inputs, seed):
     return given
 
 
+def integers(w, axis, most):
+    """int8 elements of w, and their scale: one, or one for each index of axis."""
+    others = None if axis is None else tuple(i for i in range(w.ndim) if i != axis)
+    each = np.maximum(np.abs(w).max(axis=others, keepdims=True), 1e-8).astype(np.float32) / np.float32(most)
+    return np.clip(np.rint(w / each), -most, most).astype(np.int8), each.reshape(-1) if axis is not None else each.reshape(())
+
+
+class Replacer:
+    """Replaces nodes one by one: a method named after an operator returns whether it has replaced the node."""
+
+    def __init__(self, model, options):
+        self.model, self.options, self.nodes = model, options, []
+
+    def run(self):
+        for n in self.model.graph.node:
+            if not getattr(self, n.op_type, lambda n: False)(n):
+                self.nodes.append(n)
+        replace(self.model, self.nodes)
+
+    def add(self, op, inputs, *outputs, domain="", **attributes):
+        self.nodes.append(helper.make_node(op, inputs, outputs, domain=domain, **attributes))
+        return outputs[0]
+
+    def weight(self, n, rank):
+        """The constant that is operand 1, or None."""
+        w = self.model.constants.get(n.input[1]) if len(n.input) > 1 else None
+        return w if w is not None and w.ndim == rank and w.dtype == np.float32 else None
+
+    def Gemm(self, n):
+        """MatMul and Add."""
+        a, w = {x.name: helper.get_attribute_value(x) for x in n.attribute}, self.weight(n, 2)
+        if w is None or a.get("transA") or a.get("alpha", 1) != 1 or a.get("beta", 1) != 1:
+            return False
+        y = n.output[0]
+        name = self.model.constant(y + "_weight", w.T if a.get("transB") else w)
+        product = helper.make_node("MatMul", [n.input[0], name], [y + "_product" if len(n.input) > 2 else y])
+        self.MatMul(product)
+        if len(n.input) > 2:
+            self.add("Add", [product.output[0], n.input[2]], y)
+        return True
+
+
+class FourBits(Replacer):
+    BLOCK = 32
+
+    def MatMul(self, n):
+        w = self.weight(n, 2)
+        if w is None or n.input[0] in self.model.constants or w.shape[0] % (2 * self.BLOCK):
+            return False
+        inner, columns = w.shape
+        blocks = w.T.reshape(columns, inner // self.BLOCK, self.BLOCK)
+        least, most = (np.minimum(blocks.min(2), 0), np.maximum(blocks.max(2), 0))
+        scale = np.maximum((most - least) / 15, 1e-8).astype(np.float32)
+        zero = np.clip(np.rint(-least / scale), 0, 15).astype(np.uint8)
+        levels = np.clip(np.rint(blocks / scale[..., None]) + zero[..., None], 0, 15).astype(np.uint8)
+
+        def pairs(x):
+            return x[..., 0::2] | x[..., 1::2] << 4
+        y = n.output[0]
+        names = [self.model.constant(y + "_Q4", pairs(levels)), self.model.constant(y + "_scales", scale.reshape(-1)),
+                 self.model.constant(y + "_zero_points", pairs(zero).reshape(-1))]
+        self.add("MatMulNBits", [n.input[0], *names], y, domain="com.microsoft", K=inner, N=columns, bits=4,
+                 block_size=self.BLOCK)
+        return True
+
+
+class Dynamic(Replacer):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.operands = {}
+
+    def operand(self, x):
+        """The uint8 elements, scale and zero point of an operand."""
+        if x not in self.operands:
+            self.operands[x] = [x + "_quantized", x + "_scale", x + "_zero_point"]
+            self.add("DynamicQuantizeLinear", [x], *self.operands[x])
+        return self.operands[x]
+
+    def constants(self, name, levels, scale):
+        return [self.model.constant(name + "_quantized", levels), self.model.constant(name + "_scale", scale),
+                self.model.constant(name + "_zero_point", np.zeros(scale.shape, levels.dtype))]
+
+    def integer(self, n, op, w, axis, attributes=()):
+        """Adds an integer product, its conversion and the product with the scales; returns the name of the result."""
+        y, (x, scale, zero) = n.output[0], self.operand(n.input[0])
+        levels, each = integers(w, None if self.options.per_tensor else axis, self.options.most)
+        w, w_scale, w_zero = self.constants(y + "_weight", levels, each)
+        self.add(op, [x, w, zero, w_zero], y + "_integer")
+        self.nodes[-1].attribute.extend(attributes)
+        self.add("Cast", [y + "_integer"], y + "_cast", to=onnx.TensorProto.FLOAT)
+        return y + "_cast", self.add("Mul", [scale, w_scale], y + "_scales")
+
+    def MatMul(self, n):
+        w = self.weight(n, 2)
+        if w is None or n.input[0] in self.model.constants:
+            return False
+        self.add("Mul", self.integer(n, "MatMulInteger", w, 1), n.output[0])
+        return True
+
+    def Conv(self, n):
+        w, y = self.weight(n, 4), n.output[0]
+        if w is None:
+            return False
+        self.add("Mul", self.integer(n, "ConvInteger", w, None, n.attribute), y + "_product" if len(n.input) > 2 else y)
+        if len(n.input) > 2:
+            bias = self.model.constants[n.input[2]].reshape(1, -1, 1, 1)
+            self.add("Add", [y + "_product", self.model.constant(y + "_bias", bias)], y)
+        return True
+
+    def table(self, name):
+        t = self.model.constants[name]
+        least, most = min(float(t.min()), 0), max(float(t.max()), 0)
+        scale = np.float32(max(most - least, 1e-6) / 255)
+        zero = np.uint8(np.clip(np.rint(-least / scale), 0, 255))
+        return [self.model.constant(name + "_quantized", np.clip(np.rint(t / scale) + zero, 0, 255).astype(np.uint8)),
+                self.model.constant(name + "_scale", scale), self.model.constant(name + "_zero_point", zero)]
+
+    def Gather(self, n):
+        t = self.model.constants.get(n.input[0])
+        if t is None or t.dtype != np.float32:
+            return False
+        levels, *rest = self.table(n.input[0])
+        y = n.output[0]
+        self.add("Gather", [levels, n.input[1]], y + "_quantized")
+        self.nodes[-1].attribute.extend(n.attribute)
+        self.add("DequantizeLinear", [y + "_quantized", *rest], y)
+        return True
+
+    def EmbedLayerNormalization(self, n):
+        tables = [self.table(x) if x else [""] * 3 for x in n.input[2:7]]
+        levels, scales, zeros = zip(*tables)
+        mask = n.input[7] if len(n.input) > 7 else ""
+        if len(n.input) > 8 or len(n.output) > 2:
+            return False
+        self.add("QEmbedLayerNormalization", [*n.input[:2], *levels, mask, *scales, *zeros], *n.output,
+                 domain="com.microsoft")
+        self.nodes[-1].attribute.extend(a for a in n.attribute if a.name == "epsilon")
+        return True
+
+    def Attention(self, n):
+        w = self.weight(n, 2)
+        if w is None or n.domain != "com.microsoft":
+            return False
+        x, scale, zero = self.operand(n.input[0])
+        levels, each = integers(w, None if self.options.per_tensor else 1, 64)  # with the reduced range
+        w, w_scale, w_zero = self.constants(n.output[0] + "_weight", levels, each)
+        rest = [n.input[i] if len(n.input) > i else "" for i in (2, 3, 4)]
+        self.add("QAttention", [x, w, rest[0], scale, w_scale, rest[1], zero, w_zero, rest[2]], *n.output,
+                 domain="com.microsoft")
+        self.nodes[-1].attribute.extend(n.attribute)
+        return True
+
+
+def replace(model, nodes):
+    """Gives the model other nodes, and removes constants without readers."""
+    g = model.graph
+    del g.node[:]
+    g.node.extend(nodes)
+    used = {x for n in g.node for x in n.input} | model.outputs
+    for t in [t for t in g.initializer if t.name not in used]:
+        g.initializer.remove(t)
+    del g.value_info[:]
+    if not any(o.domain == "com.microsoft" for o in model.proto.opset_import):
+        model.proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+
+
 class Quantizer:
     def __init__(self, model, options):
         self.model, self.options, self.nodes = model, options, []
@@ -167,7 +337,6 @@ class Quantizer:
             for out in n.output:
                 if out in self.found:
                     self.quantize(out, moved.get(out))
-        g = self.model.graph
         rename = {x for x in self.wide if x in self.model.outputs}
         for n in self.nodes:  # an output of the model keeps its name: it is the dequantized value
             for i, x in enumerate(n.output):
@@ -180,12 +349,7 @@ class Quantizer:
                     n.input[i] = x + ".float"
                 elif x.endswith(".wide") and x[:-5] in rename:
                     n.input[i] = x[:-5]
-        del g.node[:]
-        g.node.extend(self.nodes)
-        used = {x for n in g.node for x in n.input} | self.model.outputs
-        for t in [t for t in g.initializer if t.name not in used]:
-            g.initializer.remove(t)
-        del g.value_info[:]
+        replace(self.model, self.nodes)
 
     def levels(self, name, like):
         if like in self.level_of:
@@ -214,11 +378,7 @@ class Quantizer:
         w, name = self.model.constants[n.input[1]].astype(np.float32), n.output[0]
         rows = n.op_type == "Conv" or any(a.name == "transB" and a.i for a in n.attribute)
         axis = 0 if rows else w.ndim - 1
-        others = tuple(i for i in range(w.ndim) if i != axis) if not self.options.per_tensor else None
-        scale = np.maximum(np.abs(w).max(axis=others), 1e-8).astype(np.float32) / np.float32(127)
-        shape = [-1 if i == axis else 1 for i in range(w.ndim)]
-        each = scale.reshape(shape) if scale.ndim else scale
-        levels = np.clip(np.rint(w / each), -127, 127).astype(np.int8)
+        levels, scale = integers(w, None if self.options.per_tensor else axis, self.options.most)
         wide = self.dequantized(name + ".weight", levels, scale, np.zeros(scale.shape, np.int8), axis)
         n.input[1] = wide
         if len(n.input) > 2 and n.input[2] in self.model.constants:
@@ -239,15 +399,19 @@ def main():
     p.add_argument("model")
     p.add_argument("to")
     p.add_argument("--graphrun", default="graphrun", help="the command that runs the model")
+    p.add_argument("--form", choices=["static", "dynamic", "4bit"], default="static")
     p.add_argument("--activations", choices=sorted(DTYPES), default="uint8")
     p.add_argument("--per-tensor", action="store_true", help="one scale for a weight")
+    p.add_argument("--reduce-range", action="store_true", help="weights of 7 bits, for processors whose products saturate")
     p.add_argument("--inputs", nargs="*", default=[], help=".npz files of inputs")
     p.add_argument("--runs", type=int, default=4, help="runs on random inputs, from -1 to 1, where there are no files")
     o = p.parse_args()
+    o.most = 64 if o.reduce_range else 127
     model = Model(o.model, 13)
     model.fold_batch_norms()
-    Quantizer(model, o).run()
-    onnx.checker.check_model(model.proto)
+    {"static": Quantizer, "dynamic": Dynamic, "4bit": FourBits}[o.form](model, o).run()
+    if o.form == "static":  # the others may have operators of ONNX Runtime
+        onnx.checker.check_model(model.proto)
     onnx.save(model.proto, o.to)
 
 

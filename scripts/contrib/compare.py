@@ -56,8 +56,10 @@ def run_graphrun(options, folder, model, inputs):
     return dict(np.load(os.path.join(folder, "out.npz")))
 
 
-def run_ort(options, folder, model, inputs):
-    spec = {"model": model, "data": os.path.join(folder, "in.bin"), "out": os.path.join(folder, "out.bin"), "inputs": []}
+def run_ort(options, folder, model, inputs, **more):
+    """The outputs by name; with more["seconds"] also the time of a run. ort.js documents more."""
+    spec = {"model": model, "data": os.path.join(folder, "in.bin"), "out": os.path.join(folder, "out.bin"), "inputs": [],
+            **more}
     with open(spec["data"], "wb") as f:
         for name, a in inputs.items():
             raw = np.ascontiguousarray(a).tobytes()
@@ -71,8 +73,10 @@ def run_ort(options, folder, model, inputs):
         raise RuntimeError("ONNX Runtime: " + p.stderr.strip())
     with open(spec["out"], "rb") as f:
         data = f.read()
-    return {name: np.frombuffer(data, type_, int(np.prod(dims)), offset).reshape(dims)
-            for name, type_, dims, offset, _ in json.loads(p.stdout.splitlines()[-1])}
+    lines = p.stdout.splitlines()
+    outputs = {name: np.frombuffer(data, type_, int(np.prod(dims)), offset).reshape(dims)
+               for name, type_, dims, offset, _ in json.loads(lines[-1])}
+    return (outputs, float(lines[-2])) if "seconds" in more else outputs
 
 
 def error(got, want, magnitude):

@@ -1,6 +1,7 @@
 // Runs a model once with ONNX Runtime: `node ort.js SPEC.json` reads {"model", "data", "out", "inputs"}; inputs are
 // [name, type, dims, offset, bytes] in the file data. It writes the outputs to the file out, and prints them as a list
-// of the same form.
+// of the same form. Optional are "level" of optimization, "optimized" (the file for the optimized model), "threads", and
+// "seconds" of further runs, whose median in milliseconds is printed before the list.
 const ort = require('onnxruntime-node');
 const fs = require('fs');
 
@@ -10,8 +11,9 @@ const arrays = { float32: Float32Array, float64: Float64Array, int64: BigInt64Ar
 
 (async () => {
   const session = await ort.InferenceSession.create(spec.model, {
-    executionProviders: ['cpu'], intraOpNumThreads: 1, interOpNumThreads: 1, graphOptimizationLevel: 'disabled',
-    logSeverityLevel: 3,
+    executionProviders: ['cpu'], intraOpNumThreads: spec.threads || 1, interOpNumThreads: 1,
+    graphOptimizationLevel: spec.level || 'disabled', logSeverityLevel: 3,
+    ...(spec.optimized && { optimizedModelFilePath: spec.optimized }),
   });
   const data = fs.readFileSync(spec.data);
   const feeds = {};
@@ -20,6 +22,16 @@ const arrays = { float32: Float32Array, float64: Float64Array, int64: BigInt64Ar
     feeds[name] = new ort.Tensor(type, new arrays[type](raw.buffer), dims);
   }
   const results = await session.run(feeds);
+  if (spec.seconds) {
+    const now = () => Number(process.hrtime.bigint()) / 1e6;
+    const times = [], end = now() + 1e3 * spec.seconds;
+    while (times.length < 3 || now() < end) {
+      const start = now();
+      await session.run(feeds);
+      times.push(now() - start);
+    }
+    console.log(times.sort((a, b) => a - b)[times.length >> 1]);
+  }
   const list = [], chunks = [];
   let offset = 0;
   for (const name of Object.keys(results)) {

@@ -20,6 +20,7 @@ import torch
 
 import language
 import speech
+import transformers
 import vision
 
 warnings.filterwarnings("ignore")
@@ -96,7 +97,7 @@ def main():
     parser.add_argument("--out", default="networks")
     parser.add_argument("--list", action="store_true")
     opts = parser.parse_args()
-    makers = {**vision.NETWORKS, **language.NETWORKS, **speech.NETWORKS}
+    makers = {**vision.NETWORKS, **language.NETWORKS, **speech.NETWORKS, **transformers.NETWORKS}
     if opts.list:
         print(" ".join(makers))
         return

@@ -33,7 +33,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.randn(width))
 
     def forward(self, x):
-        wide = x.to(torch.float32)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
         return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
 
 
@@ -44,7 +44,7 @@ def rotate_half(x):
 class Llama(nn.Module):
     """Rotary positions, grouped heads (by expand), a causal mask of finfo.min, gated layers, and a KV cache."""
 
-    def __init__(self, width=48, heads=6, groups=2, layers=2, vocab=97, repeat=False):
+    def __init__(self, width=48, heads=6, groups=2, layers=2, vocab=97, repeat=False, hidden=96):
         super().__init__()
         self.heads, self.groups, self.size, self.repeat = heads, groups, width // heads, repeat
         self.embed = nn.Embedding(vocab, width)
@@ -52,8 +52,8 @@ class Llama(nn.Module):
         self.layers = nn.ModuleList([nn.ModuleDict({
             "n1": RMSNorm(width), "q": nn.Linear(width, width, bias=False), "k": nn.Linear(width, kv, bias=False),
             "v": nn.Linear(width, kv, bias=False), "o": nn.Linear(width, width, bias=False), "n2": RMSNorm(width),
-            "gate": nn.Linear(width, 96, bias=False), "up": nn.Linear(width, 96, bias=False),
-            "down": nn.Linear(96, width, bias=False)}) for _ in range(layers)])
+            "gate": nn.Linear(width, hidden, bias=False), "up": nn.Linear(width, hidden, bias=False),
+            "down": nn.Linear(hidden, width, bias=False)}) for _ in range(layers)])
         self.norm, self.head = RMSNorm(width), nn.Linear(width, vocab, bias=False)
         self.register_buffer("inv", 1.0 / 10000 ** (torch.arange(0, self.size, 2).float() / self.size))
 
@@ -72,7 +72,7 @@ class Llama(nn.Module):
         angles = torch.cat((at[:, None] * self.inv,) * 2, -1)
         cos, sin = angles.cos(), angles.sin()
         lowest = torch.finfo(x.dtype).min
-        mask = torch.full((t, t + past), lowest).to(x.dtype)
+        mask = torch.full((t, t + past), lowest, dtype=x.dtype)
         mask = torch.triu(mask, diagonal=1) if past == 0 else mask.masked_fill(
             torch.arange(t + past)[None] <= at[:, None], 0.0)
         new_keys, new_values = [], []
@@ -85,7 +85,7 @@ class Llama(nn.Module):
             new_keys.append(k)
             new_values.append(v)
             a = q @ self.grouped(k).transpose(2, 3) / math.sqrt(self.size) + mask
-            a = F.softmax(a, -1, dtype=torch.float32).to(q.dtype)
+            a = F.softmax(a, -1, dtype=torch.promote_types(a.dtype, torch.float32)).to(q.dtype)
             x = x + m["o"](merge_heads(a @ self.grouped(v)))
             h = m["n2"](x)
             x = x + m["down"](F.silu(m["gate"](h)) * m["up"](h))
