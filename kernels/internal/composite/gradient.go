@@ -116,12 +116,14 @@ func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg
 	} else {
 		outer, inner := s.take(gaps, 0, 0), s.take(gaps, 0, 1)
 		sum := s.add(outer, inner)
-		first = weighted([]graph.Arg{s.div(s.neg(s.add(s.mul(outer, compose.Number(2)), inner)), s.mul(outer, sum)),
-			s.div(sum, s.mul(outer, inner)), s.div(s.neg(outer), s.mul(inner, sum))}, samples(0, 1), samples(1, 2), samples(2, 3))
+		weights = []graph.Arg{s.div(s.neg(s.add(s.mul(outer, compose.Number(2)), inner)), s.mul(outer, sum)),
+			s.div(sum, s.mul(outer, inner)), s.div(s.neg(outer), s.mul(inner, sum))}
+		first = weighted(weights, samples(0, 1), samples(1, 2), samples(2, 3))
 		outer, inner = s.take(gaps, 0, -1), s.take(gaps, 0, -2)
 		sum = s.add(outer, inner)
-		last = weighted([]graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
-			s.div(s.add(s.mul(outer, integer(2)), inner), s.mul(outer, sum))}, samples(-3, -2), samples(-2, -1), samples(-1, nil))
+		weights = []graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
+			s.div(s.add(s.mul(outer, integer(2)), inner), s.mul(outer, sum))}
+		last = weighted(weights, samples(-3, -2), samples(-2, -1), samples(-1, nil))
 	}
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
 }
