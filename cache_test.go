@@ -108,7 +108,9 @@ func bitsOf(t *testing.T, g *graph.Graph, o graphrun.Options) (string, *graphrun
 }
 
 // isSolved reports whether strategy Optimal solved the layout problem of a program, which then did not follow a plan.
-func isSolved(p *graphrun.Program) bool { return (*program.Program)(p).First().Plan.Solution != nil }
+func isSolved(p *graphrun.Program) bool {
+	return (*program.Program)(p).FirstBinding().Plan.Solution != nil
+}
 
 // stepsOf describes the nodes of the planned graph.
 func stepsOf(p *graphrun.Program) string {
@@ -118,7 +120,7 @@ func stepsOf(p *graphrun.Program) string {
 		if n.Impl != nil {
 			impl = n.Impl.Name
 		}
-		fmt.Fprintf(&b, "%s %s %s %q %q\n", n.Name, n.Op.Name, impl, n.Walk.Order, n.Walk.Out)
+		fmt.Fprintf(&b, "%s %s %s %q %q\n", n.Name, n.Op.Name, impl, n.Walk.LoopOrder, n.Walk.ResultOrders)
 		for _, v := range n.Out {
 			fmt.Fprintf(&b, "  %s %v\n", v.Name, v.Meta)
 		}

@@ -143,7 +143,7 @@ func usesCatalogue(g *graph.Graph) bool {
 		if n.Op == nil || kernels.Lookup(n.Op.Name) != n.Op {
 			return false
 		}
-		for _, attr := range n.Written() {
+		for _, attr := range n.AttrsAsGiven() {
 			if body, ok := attr.(*graph.Graph); ok && body != nil && !usesCatalogue(body) {
 				return false
 			}

@@ -190,7 +190,7 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	if f.model != nil {
 		g, err = f.convert(ctx, sizes)
 	} else {
-		err = g.BindOnly(sizes)
+		err = g.BindWithoutInference(sizes)
 	}
 	if err == nil && f.rows != nil {
 		g, err = f.rows.resize(ctx, g)

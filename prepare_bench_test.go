@@ -59,7 +59,7 @@ func BenchmarkPrepare(b *testing.B) {
 		}
 		b.StartTimer()
 		var err error
-		p, err = graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal, Sizes: g.Bound(),
+		p, err = graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal, Sizes: g.BoundSizes(),
 			Threads: runtime.GOMAXPROCS(0)})
 		require.NoError(b, err)
 		b.StopTimer()

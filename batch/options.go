@@ -142,7 +142,7 @@ func (o *Options) complete() error {
 		o.MaxRows = plannedRows
 	}
 	if o.Memory == 0 {
-		o.Memory = max(machine.Memory().Left/8, 1<<20)
+		o.Memory = max(machine.Memory().Available/8, 1<<20)
 	}
 	return o.Images.Check()
 }

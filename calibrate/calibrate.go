@@ -60,7 +60,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 		options.Progress = func(int, int, string) {}
 	}
 	m := &measurer{options: options, profile: machine.DefaultProfile(), rates: kernels.Rates()}
-	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.Host().Name()
+	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.HostFeatures().Name()
 	m.profile.Estimated = false
 	m.profile.Measured = time.Now().UTC().Format(time.RFC3339)
 	m.probes = append(memoryProbes(float64(options.MaxBytes)), rateProbes(m.rates)...)
@@ -155,7 +155,7 @@ func (m *measurer) result() *Result {
 	for _, p := range m.probes {
 		point := Point{Of: p.name(), Unit: p.unit, NS: p.ns}
 		for _, work := range p.works {
-			point.PredictedNS += m.profileFor(p).NS(work)
+			point.PredictedNS += m.profileFor(p).PriceNS(work)
 			point.Bytes = max(point.Bytes, work.Footprint)
 		}
 		result.Points = append(result.Points, point)

@@ -101,7 +101,7 @@ func (m *deviceMeasurer) points() (points []Point) {
 	for _, run := range m.runs {
 		calls := float64(run.calls)
 		points = append(points, Point{Of: run.of, Unit: run.unit, Bytes: calls * run.callBytes, NS: run.ns,
-			PredictedNS: float64(calls*prices.NS(run.work)) + m.rates.WaitPS/1e3})
+			PredictedNS: float64(calls*prices.PriceNS(run.work)) + m.rates.WaitPS/1e3})
 	}
 	return points
 }
@@ -191,8 +191,8 @@ func (m *deviceMeasurer) measureDownload() error {
 // a download is the wait of its run.
 func transferCall(kernel string, bytes int, memory graph.DeviceMemory, call func() error) *deviceCall {
 	transfer := &deviceCall{call: call, free: memory.Free, bytes: float64(bytes), units: float64(bytes)}
-	transfer.work.Steps = 1
-	transfer.work.DoUnoverlapped(kernel, transfer.units)
+	transfer.work.StartedSteps = 1
+	transfer.work.AddUnoverlapped(kernel, transfer.units)
 	return transfer
 }
 
@@ -306,7 +306,7 @@ func (m *deviceMeasurer) kernel(name string, operands ...tensor.Meta) (*deviceCa
 	if err != nil {
 		return nil, err
 	}
-	walk := call.InOrder(tensor.RowMajorOrder(call.Out[0].Rank()))
+	walk := call.WalkInOrder(tensor.RowMajorOrder(call.Out[0].Rank()))
 	work := impl.Work(call, walk)
 	for i, meta := range operands {
 		read, ok := impl.Read(call, walk, i, meta)

@@ -27,7 +27,7 @@ func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 	p.works = nil
 	for _, n := range r.graph.Nodes {
 		if r.watch.isTimed(n) {
-			p.works = append(p.works, n.Works()...)
+			p.works = append(p.works, n.WorkParts()...)
 		}
 	}
 	if err := r.runRepeatedly(ctx, callTime); err != nil {

@@ -11,9 +11,9 @@ import (
 
 // TestRatesArePositive solves for calls that were measured as shorter than a step alone: short measurements vary.
 func TestRatesArePositive(t *testing.T) {
-	work := graph.Work{Steps: 1, Footprint: 4096}
+	work := graph.Work{StartedSteps: 1, Footprint: 4096}
 	work.Bytes[graph.Copied] = 4096
-	part := graph.Work{Steps: 1, Footprint: 4096}
+	part := graph.Work{StartedSteps: 1, Footprint: 4096}
 	part.Parts[0] = machine.Part{Kernel: "gemm.f32", Units: 100}
 	m := &measurer{profile: machine.DefaultProfile(), rates: []graph.Rate{{Name: "gemm.f32"}},
 		probes: []*probe{{access: graph.Copied, footprintBytes: 4096, works: []graph.Work{work}, ns: 1e-3},

@@ -133,7 +133,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if f.json {
 		document.Write(out, doc)
 	} else {
-		doc.write(out, term.Output(cmd))
+		doc.write(out, term.StdoutDisplay(cmd))
 	}
 	return out.Flush()
 }
@@ -146,7 +146,7 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 		return nil, exit.UsageErrorf("--device %s: %w", name, err)
 	}
 	if device == nil && name == devices.Auto {
-		term.Note(cmd, "--device %s: only the host is measured: %s", name, devices.WhyNone())
+		term.PrintNote(cmd, "--device %s: only the host is measured: %s", name, devices.WhyNone())
 	}
 	return device, nil
 }
@@ -201,9 +201,9 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
-	columns := []term.Column{term.UncutCol("bytes")}
+	columns := []term.Column{term.UntruncatedCol("bytes")}
 	for _, c := range memoryCurves(&profile.Memory) {
-		columns = append(columns, term.UncutCol(c.column))
+		columns = append(columns, term.UntruncatedCol(c.column))
 	}
 	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
@@ -216,7 +216,8 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 			units[point.Subject] = point.Unit
 		}
 	}
-	kernelColumns := []term.Column{term.NameCol("kernel"), term.UncutCol("a unit takes"), term.UncutCol("units/ns"),
+	kernelColumns := []term.Column{term.NameCol("kernel"), term.UntruncatedCol("a unit takes"),
+		term.UntruncatedCol("units/ns"),
 		term.ProseCol("unit")}
 	term.WriteList(w, show, "Inner kernels", kernels, kernelColumns, func(name string) []any {
 		ps := profile.Kernels[name]
@@ -231,9 +232,10 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 
 // writeDevices prints the rates of the devices of a profile.
 func writeDevices(w *bufio.Writer, show term.Display, p *machine.Profile) {
-	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UncutCol("step"),
-		term.UncutCol("wait"), term.UncutCol("memory"), term.UncutCol("operations/ns"), term.UncutCol("upload"),
-		term.UncutCol("download")}
+	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UntruncatedCol("step"),
+		term.UntruncatedCol("wait"), term.UntruncatedCol("memory"), term.UntruncatedCol("operations/ns"),
+		term.UntruncatedCol("upload"),
+		term.UntruncatedCol("download")}
 	perNS := func(ps float64, unit string) string {
 		if ps > 0 {
 			return fmt.Sprintf("%.3g%s", 1e3/ps, unit)

@@ -112,7 +112,8 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	job.End()
 	command.PrintWarnings(cmd, inPath, g)
 	if names := sorted.Keys(g.Labels); len(names) > 0 {
-		term.Note(cmd, "graph files have no strings and maps; the results %s are numbers in %s", strings.Join(names, ", "),
+		term.PrintNote(cmd, "graph files have no strings and maps; the results %s are numbers in %s",
+			strings.Join(names, ", "),
 			outPath)
 	}
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)

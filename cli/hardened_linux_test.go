@@ -72,7 +72,7 @@ func TestHardened(t *testing.T) {
 	if r.code != exit.CodeDone || !strings.HasPrefix(why, refused) {
 		t.Fatalf("exit %d, %s%s", r.code, r.out, r.errors)
 	}
-	machineHasCode := machine.Host() != machine.Portable && os.Getenv("GRAPHRUN_JIT") == ""
+	machineHasCode := machine.HostFeatures() != machine.Portable && os.Getenv("GRAPHRUN_JIT") == ""
 	if machineHasCode && !strings.Contains(why, "permission denied") {
 		t.Errorf("it is not the system that refuses: %s", why)
 	}

@@ -108,7 +108,7 @@ func loadCertified(ctx context.Context, ext *command.Extensions, path string, c 
 	for _, name := range sorted.Keys(c.Graph.Sizes) {
 		dims = append(dims, fmt.Sprintf("%s=%d", name, c.Graph.Sizes[name]))
 	}
-	return ext.LoadPinned(ctx, path, dims, nil)
+	return ext.LoadWithPins(ctx, path, dims, nil)
 }
 
 // writeCopiesVerdict prints the bounds on the number of copies that the certificate proves.

@@ -60,7 +60,7 @@ func rows(bytes int, chunks ...int) *Program {
 	for i, n := range chunks {
 		v := &graph.Value{Meta: before.Meta}
 		p.storages[i+1].bytes = bytes
-		p.steps = append(p.steps, step{refs: []ref{{storage: i + 1}, {storage: i}},
+		p.steps = append(p.steps, step{addresses: []storageAddress{{storage: i + 1}, {storage: i}},
 			node:   &graph.Node{Out: []*graph.Value{v}, In: []graph.Arg{{Kind: graph.TensorArg, Value: before}}},
 			kernel: &graph.Kernel{Phases: []graph.Phase{{Chunks: n}}}})
 		before = v
@@ -94,7 +94,8 @@ func TestSplits(t *testing.T) {
 // A step of which all parts of a value come from others hands on what those wrote, and nothing itself.
 func TestMovesPassOver(t *testing.T) {
 	p := rows(64<<10, 2, 0, 2)
-	p.steps[1].refs[0].storage, p.steps[2].refs[1].storage = 1, 1 // the step in between has its result where it is
+	// the step in between has its result where it is
+	p.steps[1].addresses[0].storage, p.steps[2].addresses[1].storage = 1, 1
 	assert.Equal(t, []transfer{{0, 2, 64 << 10 / 2 / machine.LineBytes * 3}}, p.transfers(3))
 }
 

@@ -100,7 +100,7 @@ func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, segment 
 // reads reports whether any segment reads value v, which another segment computes.
 func (segmented *segmentedGraph) reads(v *graph.Value) bool {
 	return slices.ContainsFunc(segmented.segments, func(s graph.Segment) bool {
-		return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)
+		return slices.Contains(s.In, v) || slices.Contains(s.AttrInputs, v)
 	})
 }
 

@@ -31,7 +31,7 @@ func manySegments() *graph.Graph {
 	x := g.Input("x", tensor.Float32, 6)
 	p := g.Apply("positive", nil, g.Apply("half", nil, x)[0])[0]
 	k := g.Apply("count", nil, x)[0]
-	h := g.Apply("head", graph.Attrs{"k": graph.Ref{Value: k}}, x)[0]
+	h := g.Apply("head", graph.Attrs{"k": graph.ValueRef{Value: k}}, x)[0]
 	g.Output("sum", g.Apply("add", nil, g.Apply("half", nil, h)[0], p)[0])
 	g.Output("twice", g.Apply("twice", nil, p)[0])
 	return g

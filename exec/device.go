@@ -196,7 +196,7 @@ func (s *Session) openDevice() error {
 	}
 	for i := range p.steps {
 		st := &p.steps[i]
-		for k, r := range st.refs {
+		for k, r := range st.addresses {
 			if r.storage < 0 || p.storages[r.storage].place == tensor.Host {
 				continue
 			}
@@ -209,7 +209,7 @@ func (s *Session) openDevice() error {
 			d.addresses[st.firstPtr+k] = a
 		}
 		if st.hasDeviceScratch() {
-			d.addresses[st.firstPtr+len(st.refs)] = graph.DeviceAddress{Memory: d.arena, Offset: st.scratch}
+			d.addresses[st.firstPtr+len(st.addresses)] = graph.DeviceAddress{Memory: d.arena, Offset: st.scratch}
 		}
 	}
 	for i := range s.workers {
@@ -235,7 +235,7 @@ func (st *step) hasDeviceScratch() bool {
 
 // addressesOf returns the addresses on the device of a step's outputs, operands and scratch memory, in this order.
 func (d *deviceSession) addressesOf(st *step) []graph.DeviceAddress {
-	n := len(st.refs)
+	n := len(st.addresses)
 	if st.hasDeviceScratch() {
 		n++
 	}

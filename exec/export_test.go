@@ -31,8 +31,8 @@ func (p *Program) Unordered() (pairs [][2]int) {
 			if after[j][i] {
 				continue
 			}
-			for _, a := range p.steps[i].refs {
-				for _, b := range p.steps[j].refs {
+			for _, a := range p.steps[i].addresses {
+				for _, b := range p.steps[j].addresses {
 					if a.storage >= 0 && b.storage >= 0 && !apart(a.storage, b.storage) {
 						pairs = append(pairs, [2]int{j, i})
 					}

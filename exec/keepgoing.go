@@ -75,7 +75,7 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 		for _, a := range n.In {
 			source = cmp.Or(source, cause[a.Value])
 		}
-		for _, v := range n.Refs() {
+		for _, v := range n.AttrRefs() {
 			source = cmp.Or(source, cause[v])
 		}
 		if source != "" {
@@ -171,7 +171,7 @@ func describeShortage(g *graph.Graph, e *MemoryError) *shortage {
 func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 	omitted := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
-		omitted[n] = s.graph.Fail(n, memoryErrorFor(s.bytes[n], s.err))
+		omitted[n] = s.graph.NodeError(n, memoryErrorFor(s.bytes[n], s.err))
 	}
 	missing := map[*graph.Value]bool{}
 	for _, n := range s.graph.Nodes {
@@ -191,7 +191,7 @@ func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 			reasons = append(reasons, omitted[n])
 		}
 	}
-	return s.graph.Drop(omitted), reasons
+	return s.graph.WithoutRejected(omitted), reasons
 }
 
 // memoryErrorFor returns the reason why a node with results of the given size is omitted. If the results alone would
@@ -214,7 +214,7 @@ type jointMemoryError struct {
 // Error gives the size of the value, the need of the run, and the limit.
 func (e *jointMemoryError) Error() string {
 	return fmt.Sprintf("the value takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes),
-		machine.Bytes(e.total), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+		machine.Bytes(e.total), machine.Limit{Available: e.Left, Total: e.Limit, Name: e.From})
 }
 
 // Unwrap returns the error without the total.
@@ -311,7 +311,7 @@ func (failures *stepFailures) add(step int, err error) {
 	failures.mu.Lock()
 	defer failures.mu.Unlock()
 	if !failures.lostSteps[step].Swap(true) {
-		failures.failed = append(failures.failed, failures.program.graph.Fail(failures.program.steps[step].node, err))
+		failures.failed = append(failures.failed, failures.program.graph.NodeError(failures.program.steps[step].node, err))
 	}
 	failures.anyFailed.Store(true)
 }

@@ -231,7 +231,7 @@ func TestKeepGoingPiecewise(t *testing.T) {
 	g.Output("mixed", g.Apply("add", nil, none, p)[0])
 	// Three of seven elements: the attribute is refused when it is known.
 	k := g.Apply("count", nil, g.Apply("mul", nil, x, x)[0])[0]
-	seven := g.Apply("head", graph.Attrs{"k": graph.Ref{Value: k}}, p)[0]
+	seven := g.Apply("head", graph.Attrs{"k": graph.ValueRef{Value: k}}, p)[0]
 	g.Output("head", seven).Output("after", g.Apply("half", nil, seven)[0])
 	require.NoError(t, g.Err())
 	for _, threads := range []int{1, 3} {
@@ -283,8 +283,8 @@ func TestPlannersMayLeaveOut(t *testing.T) {
 	g.Output("a", g.Apply("half", nil, x)[0]).Output("b", g.Apply("flip", nil, g.Apply("total", nil, x)[0])[0])
 	refused := errors.New("refused by the planner")
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
-		failed := g.Fail(g.Nodes[1], refused)
-		return g.Drop(map[*graph.Node]*graph.Error{g.Nodes[1]: failed}), graph.Errors{failed}
+		failed := g.NodeError(g.Nodes[1], refused)
+		return g.WithoutRejected(map[*graph.Node]*graph.Error{g.Nodes[1]: failed}), graph.Errors{failed}
 	}
 	r, err := exec.NewRunner(g, plan, exec.Options{KeepGoing: true})
 	require.NoError(t, err)

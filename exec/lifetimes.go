@@ -21,7 +21,7 @@ func (p *Program) Lifetimes() []Lifetime {
 	listIndex := make([]int, len(p.storages)) // listIndex[s] is 1 + the index in list of storage s
 	for i := range p.steps {
 		st := &p.steps[i]
-		for _, r := range st.refs {
+		for _, r := range st.addresses {
 			if r.storage < 0 {
 				continue
 			}

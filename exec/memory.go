@@ -22,7 +22,7 @@ import (
 // the arena only a little larger: see affinity.
 func (p *Program) plan(ctx context.Context) {
 	for i := range p.steps {
-		for _, r := range p.steps[i].refs {
+		for _, r := range p.steps[i].addresses {
 			if r.storage >= 0 {
 				p.storages[r.storage].lastStep = i
 			}
@@ -33,7 +33,7 @@ func (p *Program) plan(ctx context.Context) {
 	plan := func(ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
 		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
 		for i := range steps {
-			p.steps[i].refs = slices.Clone(steps[i].refs)
+			p.steps[i].addresses = slices.Clone(steps[i].addresses)
 		}
 		return p.planFor(ctx, ignoresAffinity, maxBytes, extendsLast)
 	}
@@ -143,8 +143,8 @@ func (m *memoryPlanner) planStep(i int) {
 	p := m.program
 	st := &p.steps[i]
 	outCount := len(st.node.Out)
-	for k := range st.refs {
-		if r := &st.refs[k]; r.storage >= 0 {
+	for k := range st.addresses {
+		if r := &st.addresses[k]; r.storage >= 0 {
 			r.storage = m.mergedRoot(r.storage)
 			// refs[k] is operand k-outCount; it must be written before step i reads it.
 			if k >= outCount && m.isWrittenByStep(r.storage) && st.node.In[k-outCount].Kind == graph.TensorArg {
@@ -155,7 +155,7 @@ func (m *memoryPlanner) planStep(i int) {
 	m.reuseInPlace(i)
 	m.overwriteInputs(i)
 	for k := range outCount {
-		r := st.refs[k]
+		r := st.addresses[k]
 		if r.storage < 0 {
 			continue
 		}
@@ -165,7 +165,7 @@ func (m *memoryPlanner) planStep(i int) {
 	if st.kernel.Scratch > 0 {
 		st.scratch, _ = m.alloc(i, st.kernel.Scratch, len(p.storages)+i, st.kernel.Place)
 	}
-	for _, r := range st.refs {
+	for _, r := range st.addresses {
 		if r.storage >= 0 && m.isWrittenByStep(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
 			m.users[r.storage] = append(m.users[r.storage], int32(i))
 		}
@@ -183,7 +183,7 @@ func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	case !m.isPlaced[storage] && storage == m.program.storageOf(v):
 		s.arenaOffset, m.previousUsers[storage] = m.alloc(i, s.bytes, storage, s.place)
 		m.isPlaced[storage] = true
-	case v.Within != nil:
+	case v.ContainedIn != nil:
 		for _, u := range m.previousUsers[storage] {
 			m.addWait(i, u)
 		}
@@ -219,9 +219,10 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 	outCount := len(st.node.Out)
 	reused := map[int]bool{}
 	for _, pair := range st.kernel.InPlace {
-		out, in := &st.refs[pair.Out], st.refs[outCount+pair.In]
+		out, in := &st.addresses[pair.Out], st.addresses[outCount+pair.In]
 		if out.storage < 0 || in.storage < 0 || reused[in.storage] || m.merged[out.storage] != out.storage ||
-			out.storage != p.storageOf(st.node.Out[pair.Out]) || m.isPlaced[out.storage] || st.node.Out[pair.Out].Within != nil {
+			out.storage != p.storageOf(st.node.Out[pair.Out]) || m.isPlaced[out.storage] ||
+			st.node.Out[pair.Out].ContainedIn != nil {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]
@@ -250,7 +251,7 @@ func (m *memoryPlanner) readsSameElements(i, in int) bool {
 	outCount := len(st.node.Out)
 	meta := st.node.In[in].Meta()
 	for k, a := range st.node.In {
-		if k == in || st.refs[outCount+k].storage != st.refs[outCount+in].storage || a.Kind != graph.TensorArg {
+		if k == in || st.addresses[outCount+k].storage != st.addresses[outCount+in].storage || a.Kind != graph.TensorArg {
 			continue
 		}
 		if other := a.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() ||
@@ -366,7 +367,7 @@ func (m *memoryPlanner) freeAfter(i int) {
 		m.freeBlock(st.kernel.Place, st.scratch, st.kernel.Scratch, []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
-		for _, r := range p.steps[k].refs {
+		for _, r := range p.steps[k].addresses {
 			if r.storage < 0 {
 				continue
 			}

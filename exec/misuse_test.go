@@ -85,7 +85,7 @@ func TestInputsAreLookedAt(t *testing.T) {
 	tracerPanic.Offset = 1 << 20
 	strides := tensor.Zeros(tensor.Float32, 4)
 	strides.Strides = nil
-	far := tensor.Must(tensor.Over(tensor.New(tensor.Float32, 4), tensor.StorageAt(1, make([]byte, 16))))
+	far := tensor.Must(tensor.FromStorage(tensor.New(tensor.Float32, 4), tensor.StorageAt(1, make([]byte, 16))))
 	x := tensor.Zeros(tensor.Float32, 4)
 	for want, in := range map[string]map[string]*tensor.Tensor{
 		`input "x" is missing`:                                                     nil,
@@ -119,7 +119,7 @@ func TestOutputsInForeignMemory(t *testing.T) {
 		"shares memory with input":   tensor.Must(tensor.FromSlice(data[1:], 4)),
 		"shares memory with a const": tensor.Must(tensor.FromSlice(c, 4)),
 		"out of bounds for storage":  {Meta: tensor.New(tensor.Float32, 4)},
-		"in the memory of device 1": tensor.Must(tensor.Over(tensor.New(tensor.Float32, 4),
+		"in the memory of device 1": tensor.Must(tensor.FromStorage(tensor.New(tensor.Float32, 4),
 			tensor.StorageAt(1, make([]byte, 16)))),
 	} {
 		err := p.RunInto(context.Background(), []*tensor.Tensor{x}, []*tensor.Tensor{out})

@@ -154,7 +154,7 @@ func (e *MemoryError) Error() string {
 	if e.Held > e.Need.Total()/100 {
 		fmt.Fprintf(&b, ", of which %s are taken already", machine.Bytes(e.Held))
 	}
-	fmt.Fprintf(&b, " (%v): %v", e.Need, machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+	fmt.Fprintf(&b, " (%v): %v", e.Need, machine.Limit{Available: e.Left, Total: e.Limit, Name: e.From})
 	for i, h := range e.Need.Largest {
 		if i == 0 {
 			b.WriteString("; the largest values are ")
@@ -187,7 +187,7 @@ func (n Need) Check(limit, held int) error {
 		return nil
 	}
 	if l, ok := machine.Fits(total - held); !ok {
-		return &MemoryError{Need: n, Held: held, Left: l.Left, Limit: l.Total, From: l.Name}
+		return &MemoryError{Need: n, Held: held, Left: l.Available, Limit: l.Total, From: l.Name}
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func minNeed(g *graph.Graph) Need {
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {
 			switch bytes := storageBytes(v); {
-			case v.Alias != nil || v.Within != nil || v.Place() != tensor.Host:
+			case v.Alias != nil || v.ContainedIn != nil || v.Place() != tensor.Host:
 			case output[v]:
 				n.Outputs = sum(n.Outputs, bytes)
 				n.add("output", v, bytes)

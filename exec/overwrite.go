@@ -19,7 +19,7 @@ func (m *memoryPlanner) overwriteInputs(i int) {
 	st := &p.steps[i]
 	outCount := len(st.node.Out)
 	for _, pair := range st.kernel.InPlace {
-		out, in := st.refs[pair.Out], st.refs[outCount+pair.In]
+		out, in := st.addresses[pair.Out], st.addresses[outCount+pair.In]
 		if out.storage < 0 || in.storage < 0 || p.storages[out.storage].kind != inNewMemory ||
 			p.storages[in.storage].kind != inInput || p.storages[in.storage].lastStep != i || p.omittedValues != nil ||
 			slices.Contains(m.overwrites, 1+p.storages[in.storage].input) {
@@ -32,7 +32,7 @@ func (m *memoryPlanner) overwriteInputs(i int) {
 		}
 		m.overwrites[out.storage] = 1 + p.storages[in.storage].input
 		for k := range p.steps[:i] {
-			if slices.ContainsFunc(p.steps[k].refs, func(r ref) bool { return r.storage == in.storage }) {
+			if slices.ContainsFunc(p.steps[k].addresses, func(r storageAddress) bool { return r.storage == in.storage }) {
 				m.addWait(i, int32(k))
 			}
 		}

@@ -51,7 +51,7 @@ func (p *Program) findPipelines() {
 func (st *step) pipelinePhase() *graph.Phase {
 	kernel := st.kernel
 	if len(kernel.Phases) != 1 || kernel.Scratch > 0 || len(kernel.InPlace) > 0 || len(st.node.Out) != 1 ||
-		st.node.Out[0].Within != nil {
+		st.node.Out[0].ContainedIn != nil {
 		return nil
 	}
 	if ph := &kernel.Phases[0]; ph.Flow != nil && ph.Chunks > 1 {
@@ -67,7 +67,7 @@ func (p *Program) bufferedBytes(i int) int {
 	previous, st := &p.steps[i-1], &p.steps[i]
 	from, target := previous.pipelinePhase(), st.pipelinePhase()
 	if from == nil || target == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
-		st.refs[1] != previous.refs[0] { // the first operand is the previous result
+		st.addresses[1] != previous.addresses[0] { // the first operand is the previous result
 		return -1
 	}
 	written, read := previous.node.Out[0].Meta, st.node.In[0].Meta()
@@ -94,9 +94,9 @@ func (p *Program) bufferedBytes(i int) int {
 // readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
 // operand.
 func (p *Program) readsFrom(i, first int) bool {
-	for _, r := range p.steps[i].refs[2:] { // refs 0 and 1 are the only output and the first operand
+	for _, r := range p.steps[i].addresses[2:] { // refs 0 and 1 are the only output and the first operand
 		for k := first; k < i && r.storage >= 0; k++ {
-			if p.steps[k].refs[0].storage == r.storage {
+			if p.steps[k].addresses[0].storage == r.storage {
 				return true
 			}
 		}
@@ -147,7 +147,7 @@ func (p *Program) mustWait(i, chunk, finished int) bool {
 func (p *Program) extendLifetimes() {
 	for i := range p.steps {
 		for k := i; k < p.steps[i].pipelineEnd; k++ {
-			for _, r := range p.steps[k].refs {
+			for _, r := range p.steps[k].addresses {
 				if r.storage >= 0 {
 					p.storages[r.storage].lastStep = max(p.storages[r.storage].lastStep, p.steps[i].pipelineEnd-1)
 				}

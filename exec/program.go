@@ -117,9 +117,9 @@ type storage struct {
 	lastStep    int // last step that uses it
 }
 
-// ref is an address, given as a storage and an offset in bytes. For inputs the offset counts from the first element of
-// the root value. For other storages it counts from the start of the storage.
-type ref struct {
+// storageAddress is an address, given as a storage and an offset in bytes. For inputs the offset counts from the first
+// element of the root value. For other storages it counts from the start of the storage.
+type storageAddress struct {
 	storage int // index in Program.storages, or -1 for a nil address
 	offset  int
 }
@@ -128,10 +128,10 @@ type ref struct {
 type step struct {
 	node         *graph.Node
 	kernel       *graph.Kernel
-	refs         []ref   // addresses of the outputs, then of the operands; storage -1 means a nil address
-	firstPtr     int     // index of its first address in a session
-	firstPhase   int     // index of its first phase in a session
-	waitingSteps []int32 // steps that wait for this step, in order
+	addresses    []storageAddress // addresses of the outputs, then of the operands; storage -1 means a nil address
+	firstPtr     int              // index of its first address in a session
+	firstPhase   int              // index of its first phase in a session
+	waitingSteps []int32          // steps that wait for this step, in order
 	// scratch is the offset in the arena of the kernel's shared scratch.
 	scratch     int
 	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
@@ -210,9 +210,9 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 		}
 		if err != nil {
 			if p.omittedValues == nil {
-				return nil, g.Fail(n, err)
+				return nil, g.NodeError(n, err)
 			}
-			p.failed = append(p.failed, g.Fail(n, err))
+			p.failed = append(p.failed, g.NodeError(n, err))
 			p.markMissing(n)
 		}
 	}
@@ -279,7 +279,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 	}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
-			if v.Alias == nil && v.Within == nil {
+			if v.Alias == nil && v.ContainedIn == nil {
 				add(v, storage{kind: inArena, place: v.Place()})
 			}
 		}
@@ -304,27 +304,27 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 		return nil
 	}
 	s := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phases,
-		refs: make([]ref, 0, len(n.Out)+len(n.In))}
+		addresses: make([]storageAddress, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
-		s.refs = append(s.refs, p.refOf(v))
+		s.addresses = append(s.addresses, p.refOf(v))
 	}
 	for i, a := range n.In {
-		r := ref{storage: -1}
+		r := storageAddress{storage: -1}
 		switch {
-		case i < len(kernel.Bound) && kernel.Bound[i] != nil:
-			r = p.addConstant(kernel.Bound[i])
+		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
+			r = p.addConstant(kernel.EmbeddedOperands[i])
 		case a.Kind == graph.TensorArg:
 			r = p.refOf(a.Value)
 		}
-		s.refs = append(s.refs, r)
+		s.addresses = append(s.addresses, r)
 	}
-	c := call{firstPtr: int32(s.firstPtr), ptrCount: int32(len(s.refs))}
+	c := call{firstPtr: int32(s.firstPtr), ptrCount: int32(len(s.addresses))}
 	if len(kernel.Phases) == 1 && kernel.Phases[0].Chunks == 1 && kernel.Scratch == 0 {
 		c.run = kernel.Phases[0].Run
 	}
 	p.calls = append(p.calls, c)
 	p.phases += len(kernel.Phases)
-	p.pointerCount += len(s.refs)
+	p.pointerCount += len(s.addresses)
 	if s.hasDeviceScratch() {
 		p.pointerCount++ // the address of the scratch memory follows those of the operands
 	}
@@ -334,20 +334,20 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 }
 
 // addConstant adds a storage for a constant that a kernel provides, and returns the address of the constant.
-func (p *Program) addConstant(t *tensor.Tensor) ref {
+func (p *Program) addConstant(t *tensor.Tensor) storageAddress {
 	if t.Numel() == 0 {
-		return ref{storage: -1}
+		return storageAddress{storage: -1}
 	}
 	p.storages = append(p.storages, storage{kind: inConst, data: t, bytes: t.Bytes(), lastStep: -1})
-	return ref{storage: len(p.storages) - 1, offset: t.Offset * t.DType.Size()}
+	return storageAddress{storage: len(p.storages) - 1, offset: t.Offset * t.DType.Size()}
 }
 
 // refOf returns the address of a value.
-func (p *Program) refOf(v *graph.Value) ref {
+func (p *Program) refOf(v *graph.Value) storageAddress {
 	if v.Meta.Numel() == 0 {
-		return ref{storage: -1}
+		return storageAddress{storage: -1}
 	}
-	return ref{storage: p.storageOf(v), offset: v.Meta.Offset * v.Meta.DType.Size()}
+	return storageAddress{storage: p.storageOf(v), offset: v.Meta.Offset * v.Meta.DType.Size()}
 }
 
 // Step describes one kernel call of a program.

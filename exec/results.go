@@ -119,7 +119,7 @@ func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, meta tensor.Meta
 // pooledCopy returns a copy of t with the layout meta, offset included.
 func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, meta tensor.Meta,
 	workers int) (*tensor.Tensor, error) {
-	out := tensor.Must(tensor.Over(meta, pool.Take(meta.Extent()*meta.DType.Size(), !coversStorage(meta))))
+	out := tensor.Must(tensor.FromStorage(meta, pool.Take(meta.Extent()*meta.DType.Size(), !coversStorage(meta))))
 	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
@@ -147,8 +147,8 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		memory := &s.outputMemories[k]
 		if from := memory.storage; memory.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
-			t, err = tensor.Over(meta, tensor.StorageOf(from.Bytes()[memory.shift:]))
-		} else if t, err = tensor.Over(meta, from); err == nil && out[i] == nil {
+			t, err = tensor.FromStorage(meta, tensor.StorageOf(from.Bytes()[memory.shift:]))
+		} else if t, err = tensor.FromStorage(meta, from); err == nil && out[i] == nil {
 			memory.ownedByCaller = true
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input

@@ -153,7 +153,7 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 // that is removed only because it depends on a rejected node has no error.
 func inferWithOmissions(s *graph.Graph) (*graph.Graph, graph.Errors) {
 	rejected := s.InferAll()
-	return s.Drop(rejected), s.RootErrors(rejected)
+	return s.WithoutRejected(rejected), s.RootErrors(rejected)
 }
 
 // Run runs the graph on inputs by name, like [Program.Run].
@@ -269,7 +269,7 @@ func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tens
 			s = r.options.Pool.Adopt(t.Storage())
 			adopted[t.Storage()] = s
 		}
-		out[i] = tensor.Must(tensor.Over(t.Meta, s))
+		out[i] = tensor.Must(tensor.FromStorage(t.Meta, s))
 	}
 }
 

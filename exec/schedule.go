@@ -79,7 +79,7 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 	if ended := interrupt.Err(ctx); ended != nil {
 		return ended
 	}
-	return s.program.graph.Fail(s.program.steps[i].node, err)
+	return s.program.graph.NodeError(s.program.steps[i].node, err)
 }
 
 // runSerialObserved does what [Session.runSerial] does, for runs that have a tracer, and for runs that continue after a
@@ -129,7 +129,7 @@ func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) er
 
 // prepare sets the addresses and scratch memory of a step for a worker.
 func (s *Session) prepare(w *workerState, st *step) {
-	w.mem.Ptrs = s.ptrs[st.firstPtr : st.firstPtr+len(st.refs)]
+	w.mem.Ptrs = s.ptrs[st.firstPtr : st.firstPtr+len(st.addresses)]
 	w.mem.Scratch = nil
 	n := st.kernel.Scratch
 	switch {

@@ -181,14 +181,14 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 		return 0
 	}
 	price := func(work graph.Work) float64 {
-		work.Steps = 0 // the cost of starting a step is no work that workers can share
+		work.StartedSteps = 0 // the cost of starting a step is no work that workers can share
 		if onlyMemory {
 			work.Parts = [len(work.Parts)]graph.Part{}
 		}
-		return costs.NS(work)
+		return costs.PriceNS(work)
 	}
 	ns = price(impl.Work(call, call.Walk))
-	read := impl.Reader(call, call.Walk)
+	read := impl.OperandWorkFunc(call, call.Walk)
 	for i, a := range call.In {
 		if a.Kind == graph.TensorArg {
 			if r, ok := read(i, a.Meta()); ok {

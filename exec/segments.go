@@ -57,7 +57,7 @@ func (segmented *segmentedGraph) findLastReads() {
 		if s.Dynamic {
 			results = s.Nodes[0].Out // all outputs of a dynamic node are stored
 		}
-		for _, list := range [][]*graph.Value{s.In, s.Awaits, results} {
+		for _, list := range [][]*graph.Value{s.In, s.AttrInputs, results} {
 			for _, v := range list {
 				if !seen.At(v) {
 					seen.Set(v, true)
@@ -251,10 +251,10 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 			out[i], isComputed[output.Name] = t, true // copyRemaining copies it to the caller's tensor
 			continue
 		}
-		if !output.Pin.Holds(t.Meta) {
+		if !output.Pin.Matches(t.Meta) {
 			meta, err := output.Pin.Apply(t.Meta)
 			if err != nil && run.keepGoing {
-				run.failed = append(run.failed, run.graph.FailOutput(output, err))
+				run.failed = append(run.failed, run.graph.OutputError(output, err))
 				continue
 			}
 			if err != nil {
@@ -314,7 +314,7 @@ func (run *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 
 // inPinnedLayout returns a tensor in its pinned layout, copied if necessary.
 func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
-	if t == nil || pin.Holds(t.Meta) {
+	if t == nil || pin.Matches(t.Meta) {
 		return t, nil
 	}
 	meta, err := pin.Apply(t.Meta)

@@ -122,7 +122,7 @@ func TestPiecewise(t *testing.T) {
 	x := g.Input("x", tensor.Float32, 6)
 	p := g.Apply("positive", nil, g.Apply("half", nil, x)[0])[0]
 	k := g.Apply("count", nil, x)[0]
-	h := g.Apply("head", graph.Attrs{"k": graph.Ref{Value: k}}, x)[0]
+	h := g.Apply("head", graph.Attrs{"k": graph.ValueRef{Value: k}}, x)[0]
 	g.Output("sum", g.Apply("add", nil, g.Apply("half", nil, h)[0], p)[0])
 	g.Output("twice", g.Apply("twice", nil, p)[0]).Output("x", x)
 	g.Apply("positive", nil, g.Apply("mul", nil, x, -1)[0]) // no output needs it
@@ -185,7 +185,7 @@ func TestRefsInFiles(t *testing.T) {
 func TestRefToConstant(t *testing.T) {
 	g := graph.New("g", lookupDynamic)
 	k := g.Constant("k", tensor.Must(tensor.FromSlice([]int64{2}, 1)))
-	h := g.Apply("head", graph.Attrs{"k": graph.Ref{Value: k}}, g.Input("x", tensor.Float32, 4))[0]
+	h := g.Apply("head", graph.Attrs{"k": graph.ValueRef{Value: k}}, g.Input("x", tensor.Float32, 4))[0]
 	require.NoError(t, g.Err())
 	assert.False(t, h.Dynamic)
 	assert.Equal(t, []int{2}, h.Meta.Shape)

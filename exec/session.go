@@ -43,7 +43,7 @@ type outputMemory struct {
 // the address that ref describes.
 type patch struct {
 	ptrIndex int
-	ref      ref
+	ref      storageAddress
 }
 
 // workerState is the memory of one worker.
@@ -73,7 +73,7 @@ func (p *Program) NewSession() *Session {
 	}
 	for i := range p.steps {
 		st := &p.steps[i]
-		for k, r := range st.refs {
+		for k, r := range st.addresses {
 			if r.storage < 0 || p.storages[r.storage].place != tensor.Host {
 				continue
 			}

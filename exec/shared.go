@@ -357,7 +357,7 @@ func (s *Session) tryChunk(w *workerState, open openPhase, c int) bool {
 	case s.stepFailures != nil:
 		s.stepFailures.add(open.step, err)
 	default:
-		s.fail(open.step, s.program.graph.Fail(s.program.steps[open.step].node, err))
+		s.fail(open.step, s.program.graph.NodeError(s.program.steps[open.step].node, err))
 		return false
 	}
 	return true

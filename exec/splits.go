@@ -91,14 +91,14 @@ func (p *Program) transfers(lineNS float64) []transfer {
 			continue
 		}
 		outCount := len(s.node.Out)
-		for k, r := range s.refs[outCount:] {
+		for k, r := range s.addresses[outCount:] {
 			if a := &s.node.In[k]; r.storage >= 0 && a.Kind == graph.TensorArg && writer[r.storage] > 0 {
 				from := writer[r.storage] - 1
 				bytes := min(a.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
 				list = append(list, transfer{from: from, to: int32(i), ns: float64(bytes/2/machine.LineBytes) * lineNS})
 			}
 		}
-		for _, r := range s.refs[:outCount] {
+		for _, r := range s.addresses[:outCount] {
 			if r.storage >= 0 {
 				writer[r.storage] = int32(i) + 1
 			}

@@ -153,7 +153,7 @@ func (run *segmentRun) dynamicNode(s *graph.Segment, dynamicIndex int, cached bo
 		err = run.runDynamic(s, cached)
 	}
 	if err != nil {
-		return run.graph.Fail(n, withoutNode(n, err))
+		return run.graph.NodeError(n, withoutNode(n, err))
 	}
 	return nil
 }

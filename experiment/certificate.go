@@ -103,7 +103,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		return nil, fmt.Errorf("the problem differs from the problem that was solved: the labels cost %d picoseconds, not %d",
 			cost, solution.Cost)
 	}
-	withProof := wcsp.Options{Proof: true, TimeLimit: model.Problem.Search()}
+	withProof := wcsp.Options{Proof: true, TimeLimit: model.Problem.SearchTimeLimit()}
 	proved, err := wcsp.Exact.Solve(model.WCSP, withProof)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	}
 	g := binding.Graph
 	certificate := &Certificate{Version: CertificateVersion, Graph: CertifiedGraph{Name: g.Name}, Profile: options.Costs,
-		Options: CertifiedOptions{Strategy: options.Strategy.Name(), Sizes: g.Bound(), Pins: pinsOf(g),
+		Options: CertifiedOptions{Strategy: options.Strategy.Name(), Sizes: g.BoundSizes(), Pins: pinsOf(g),
 			NoFusion: options.NoFusion, Exact: options.Exact, MemoryLimit: options.MemoryLimit},
 		Problem: model.WCSP, Solution: &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(solution.Labels),
 			Cost: cost, Bound: proved.Bound, Proof: proved.Proof}, Copies: copies}

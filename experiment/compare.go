@@ -150,9 +150,9 @@ type contender struct {
 	run func(ctx context.Context, in map[string]*tensor.Tensor) (out map[string]*tensor.Tensor, took time.Duration,
 		err error)
 
-	times []float64                 // by measured run: its time in nanoseconds
-	turns []float64                 // by turn: the median time of its measured runs, in nanoseconds
-	out   map[string]*tensor.Tensor // outputs of the last run, by name
+	times       []float64                 // by measured run: its time in nanoseconds
+	turnMedians []float64                 // by turn: the median time of its measured runs, in nanoseconds
+	out         map[string]*tensor.Tensor // outputs of the last run, by name
 }
 
 // contenders returns the candidates as contenders. It checks that memory suffices for all of them together: each

@@ -108,7 +108,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 		}
 	}
 	first, second := sideOf(a, "first"), sideOf(b, "second")
-	pairs := matchValues(first.binding.Runnable, second.binding.Runnable, resized)
+	pairs := matchValues(first.binding.RunnableGraph, second.binding.RunnableGraph, resized)
 	if resized {
 		first.shapes, second.shapes = pairs.shapes()
 	}
@@ -117,12 +117,12 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
 		Steps: differentSteps(first, second), NodesFirst: []string{}, NodesSecond: []string{}}
 	d.OnlyFirst, d.OnlySecond = first.copiesOnlyHere(second), second.copiesOnlyHere(first)
-	for _, n := range first.binding.Runnable.Nodes {
+	for _, n := range first.binding.RunnableGraph.Nodes {
 		if len(n.Out) > 0 && pairs.second[n.Out[0]] == nil {
 			d.NodesFirst = append(d.NodesFirst, n.Name)
 		}
 	}
-	for _, n := range second.binding.Runnable.Nodes {
+	for _, n := range second.binding.RunnableGraph.Nodes {
 		if len(n.Out) > 0 && pairs.first[n.Out[0]] == nil {
 			d.NodesSecond = append(d.NodesSecond, n.Name)
 		}
@@ -149,7 +149,7 @@ type side struct {
 
 // sideOf returns a program as the side with the given name. The keys of leaves and nodes are not yet assigned.
 func sideOf(p *graphrun.Program, name string) *side {
-	s := &side{name: name, binding: (*program.Program)(p).First(), report: p.Report(), leaves: map[string]string{},
+	s := &side{name: name, binding: (*program.Program)(p).FirstBinding(), report: p.Report(), leaves: map[string]string{},
 		nodes: map[string]string{}, parts: map[string]string{}, copies: map[string]*graph.Node{},
 		values: map[string]*graph.Value{}}
 	for _, decomposition := range s.binding.Plan.Decomposed {
@@ -167,7 +167,7 @@ func sideOf(p *graphrun.Program, name string) *side {
 // assignKeys gives keys to the nodes and leaves of the original graph: the key of the match in the other graph, or a
 // new key if there is none.
 func (s *side) assignKeys(pairs *pairing, other *side) {
-	for i, v := range matchable(s.binding.Runnable) {
+	for i, v := range matchable(s.binding.RunnableGraph) {
 		key := fmt.Sprintf("%s %d", s.name, i)
 		if pairs != nil && pairs.first[v] != nil {
 			match := pairs.first[v] // a leaf, or the first result of a node
@@ -252,7 +252,7 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 // differentValues lists the values that are stored in both programs with different layouts.
 func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 	list := []ValueDifference{}
-	a.binding.Runnable.Values(func(v *graph.Value) {
+	a.binding.RunnableGraph.Values(func(v *graph.Value) {
 		match := pairs.second[v]
 		if match == nil {
 			return

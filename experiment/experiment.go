@@ -23,7 +23,7 @@ import (
 // internals returns the internal program and its first binding. It fails if the program was not compiled.
 func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	internal := (*program.Program)(p)
-	if b := internal.First(); b != nil {
+	if b := internal.FirstBinding(); b != nil {
 		return internal, b, nil
 	}
 	return nil, nil, program.ErrNotCompiled

@@ -26,12 +26,12 @@ type identity struct {
 
 // identityOf computes the digests of a program, except the digest of the graph.
 func identityOf(p *program.Program, plan *report.Plan) identity {
-	id, options, binding := identity{program: p}, p.Options(), p.First()
+	id, options, binding := identity{program: p}, p.Options(), p.FirstBinding()
 	if binding.Segmented() || options.KeepGoing {
 		return id
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%v %q %q %t %t %d %s", binding.Graph.Bound(), pinsOf(binding.Graph), passNames(plan),
+	fmt.Fprintf(h, "%v %q %q %t %t %d %s", binding.Graph.BoundSizes(), pinsOf(binding.Graph), passNames(plan),
 		options.NoFusion, options.Exact, options.MemoryLimit, plan.Profile.Digest)
 	id.problemDigest = hex.EncodeToString(h.Sum(nil))
 	if options.Tracer != nil { // a tracer may slow down the program, so the program is measured separately
@@ -73,7 +73,7 @@ func hashSteps(h hash.Hash, binding *program.Binding) {
 			fmt.Fprintf(h, " by %q", n.Impl.Name)
 		}
 		if step.Loop == nil {
-			fmt.Fprintf(h, " order %v", n.Walk.Order) // layouts of results are hashed below
+			fmt.Fprintf(h, " order %v", n.Walk.LoopOrder) // layouts of results are hashed below
 		} else { // the order of coalesced dimensions, and of dimensions of size 1, does not matter
 			fmt.Fprintf(h, " loop %v", step.Loop.WalkShape())
 			for i := range step.Loop.Len() {
@@ -87,7 +87,7 @@ func hashSteps(h hash.Hash, binding *program.Binding) {
 			}
 		}
 		for _, v := range n.Out {
-			fmt.Fprintf(h, "\n out %s of %s in %s", name(v), name(v.Alias), name(v.Within))
+			fmt.Fprintf(h, "\n out %s of %s in %s", name(v), name(v.Alias), name(v.ContainedIn))
 			hashLayout(h, v)
 		}
 	}
@@ -100,7 +100,7 @@ func hashSteps(h hash.Hash, binding *program.Binding) {
 func hashLayout(h hash.Hash, v *graph.Value) {
 	fmt.Fprintf(h, " %v %v %v %d", v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
 	if v.Packed != nil {
-		fmt.Fprintf(h, " packed %q", v.Packed.Form)
+		fmt.Fprintf(h, " packed %q", v.Packed.Format)
 	}
 }
 
@@ -127,7 +127,7 @@ func (id *identity) sameGraph(ctx context.Context, other *identity) bool {
 // graphDigest returns a digest of the graph with the data of its constants, or "" if there is none.
 func (id *identity) graphDigest(ctx context.Context) string {
 	if id.cachedDigest == "" {
-		id.cachedDigest, _ = digestUntil(ctx, id.program.First().WithAllConstants())
+		id.cachedDigest, _ = digestUntil(ctx, id.program.FirstBinding().WithAllConstants())
 	}
 	return id.cachedDigest
 }

@@ -66,15 +66,15 @@ const maxPeriods = 500
 // contender's turns). More than maxPeriods rounds are divided into periods of equal length, and the result has the
 // means of the periods.
 func roundTimes(all []*contender) []float64 {
-	rounds := len(all[0].turns)
+	rounds := len(all[0].turnMedians)
 	for _, contender := range all {
-		rounds = min(rounds, len(contender.turns))
+		rounds = min(rounds, len(contender.turnMedians))
 	}
 	length := (rounds + maxPeriods - 1) / maxPeriods // of a period, in rounds
 	means := make([]float64, rounds/max(1, length))  // by period; rounds after the last full period are ignored
 	for _, contender := range all {
-		median := *SpreadOf(contender.turns).Median
-		for i, turn := range contender.turns[:len(means)*length] {
+		median := *SpreadOf(contender.turnMedians).Median
+		for i, turn := range contender.turnMedians[:len(means)*length] {
 			if median > 0 && turn > 0 {
 				means[i/length] += math.Log(turn/median) / float64(len(all)*length)
 			}

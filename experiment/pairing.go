@@ -173,9 +173,9 @@ func leafText(v *graph.Value) string {
 func callText(n *graph.Node, describeValue func(*graph.Value) string) string {
 	var b strings.Builder
 	b.WriteString(n.Op.Name)
-	for name, attribute := range n.Written() {
+	for name, attribute := range n.AttrsAsGiven() {
 		switch attribute := attribute.(type) {
-		case graph.Ref:
+		case graph.ValueRef:
 			fmt.Fprintf(&b, " %s=value %s", name, describeValue(attribute.Value))
 		case *graph.Graph: // a body is identified by its name
 			fmt.Fprintf(&b, " %s=graph %s", name, attribute.Name)

@@ -79,8 +79,8 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 	}
 	choices = make([]Choice, len(list))
 	for i, outcome := range list {
-		choices[i] = Choice{CostNS: float64(outcome.PS) / 1000, MoreNS: float64(outcome.PS-list[0].PS) / 1000,
-			Change: outcome.Since(list[0]), rank: i + 1,
+		choices[i] = Choice{CostNS: float64(outcome.CostPS) / 1000, MoreNS: float64(outcome.CostPS-list[0].CostPS) / 1000,
+			Change: outcome.ChangesSince(list[0]), rank: i + 1,
 			solution: &wcsp.Solution{Version: wcsp.Version, Labels: outcome.Labels}}
 	}
 	return choices, timedOut, nil
@@ -109,7 +109,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 		known = int64(ps)
 	}
 	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (int64, error) {
-		c := Choice{CostNS: float64(o.PS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
+		c := Choice{CostNS: float64(o.CostPS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
 		bytes, err := need(c)
 		return int64(bytes), err
 	})

@@ -47,7 +47,7 @@ func (c *Comparison) setVerdict(all []*contender, s *session) {
 			row.Ratio = c.Rows[0].ratio(&row.Spread)
 		}
 	}
-	if slices.ContainsFunc(s.contenders, func(measured *contender) bool { return len(measured.turns) == 0 }) {
+	if slices.ContainsFunc(s.contenders, func(measured *contender) bool { return len(measured.turnMedians) == 0 }) {
 		return
 	}
 	r := &Ranking{Pairs: pairsOf(s.contenders), SamePlan: samePlans(all),
@@ -114,7 +114,7 @@ func pairsOf(all []*contender) []Pair {
 		for _, b := range all[i+1:] {
 			spreadA, spreadB := SpreadOf(a.times), SpreadOf(b.times)
 			pairs = append(pairs, Pair{A: a.name, B: b.name, Ratio: spreadA.ratio(&spreadB),
-				P: mannWhitney(a.turns, b.turns)})
+				P: mannWhitney(a.turnMedians, b.turnMedians)})
 		}
 	}
 	pValues := make([]float64, len(pairs))
@@ -159,7 +159,7 @@ func holm(values []float64) []float64 {
 func runsFor2Percent(pairs []Pair, s *session) *int {
 	turns := map[string][]float64{} // by name of the contender
 	for _, contender := range s.contenders {
-		turns[contender.name] = contender.turns
+		turns[contender.name] = contender.turnMedians
 	}
 	var largest *int
 	for _, p := range pairs {
@@ -181,7 +181,7 @@ func runsToDiffer(pairs []Pair, s *session) *int {
 	level := Significance / float64(len(pairs)) // Holm's correction of the least p-value
 	var turns []int                             // number of turns of each contender
 	for _, contender := range s.contenders {
-		turns = append(turns, len(contender.turns))
+		turns = append(turns, len(contender.turnMedians))
 	}
 	sorted.Ints(turns)
 	if n := len(turns); leastP(turns[n-1], turns[n-2]) < level { // the two with the most turns

@@ -123,7 +123,7 @@ func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.T
 	}
 	if measured := runs - unmeasured; measured > 0 {
 		timesOfTurn := contender.times[len(contender.times)-measured:]
-		contender.turns = append(contender.turns, *SpreadOf(timesOfTurn).Median)
+		contender.turnMedians = append(contender.turnMedians, *SpreadOf(timesOfTurn).Median)
 	}
 	return nil
 }

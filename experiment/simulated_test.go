@@ -166,7 +166,7 @@ func TestVerdictWords(t *testing.T) {
 	noisy := &Comparison{}
 	s := &session{load: &loadMeter{}}
 	for i, list := range turns {
-		s.contenders = append(s.contenders, &contender{name: fmt.Sprint("s", i), times: list, turns: list})
+		s.contenders = append(s.contenders, &contender{name: fmt.Sprint("s", i), times: list, turnMedians: list})
 		noisy.Rows = append(noisy.Rows, Measurement{Name: fmt.Sprint("s", i), Spread: SpreadOf(list)})
 	}
 	noisy.setVerdict(s.contenders, s)
@@ -237,7 +237,8 @@ func TestDisturbances(t *testing.T) {
 	assert.InDelta(t, 0.09, drifting.Drift, 0.01)
 	varying := simulate(t, func() float64 { return 1 + r.Float64() }, Options{Runs: 200}, 10).Verdict
 	assert.Regexp(t, `^the times of s0 vary: their interquartile range is 3\d% of the median$`, varying.Noise)
-	loaded := disturbancesOf([]*contender{{times: []float64{1}, turns: []float64{1}}}, &loadMeter{sum: 9, samples: 4})
+	loaded := disturbancesOf([]*contender{{times: []float64{1}, turnMedians: []float64{1}}},
+		&loadMeter{sum: 9, samples: 4})
 	assert.Equal(t, "2.2 threads of other processes were runnable on average", loaded.Noise)
 	alarms := 0
 	for seed := range 200 {

@@ -130,8 +130,8 @@ func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*C
 	if err != nil {
 		return nil, err
 	}
-	if plan.PS != certified.Cost {
-		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.PS, certified.Cost)
+	if plan.CostPS != certified.Cost {
+		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.CostPS, certified.Cost)
 	}
 	weighted, err := model.WithWeights(certified.Weights)
 	if err != nil {

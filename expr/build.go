@@ -61,11 +61,11 @@ func (b *Builder) Fail(err error) Value {
 	return None
 }
 
-// Make adds an instruction and returns its value. If the code has an equal instruction, Make adds nothing and returns
-// the value of that instruction.
-func (b *Builder) Make(inst Inst) Value {
+// AddInst adds an instruction and returns its value. If the code has an equal instruction, Make adds nothing and
+// returns the value of that instruction.
+func (b *Builder) AddInst(inst Inst) Value {
 	for k, v := range []*Value{&inst.A, &inst.B, &inst.C} {
-		if inst.Op != Load && k >= inst.Op.Args() {
+		if inst.Op != Load && k >= inst.Op.ArgCount() {
 			*v = None
 		}
 	}
@@ -100,16 +100,16 @@ func (b *Builder) load(operand int, part uint64) Value {
 	if d.IsComplex() {
 		d = d.ToReal()
 	}
-	return b.Make(Inst{Op: Load, DType: d, A: Value(operand), B: None, C: None, Imm: part})
+	return b.AddInst(Inst{Op: Load, DType: d, A: Value(operand), B: None, C: None, Imm: part})
 }
 
 // Const returns a constant of a dtype. x is rounded to a float dtype, or wrapped to an integer dtype.
 func (b *Builder) Const(dtype tensor.DType, x float64) Value {
 	switch dtype {
 	case tensor.Float32:
-		return b.Make(Inst{Op: Const, DType: dtype, Imm: uint64(math.Float32bits(float32(x)))})
+		return b.AddInst(Inst{Op: Const, DType: dtype, Imm: uint64(math.Float32bits(float32(x)))})
 	case tensor.Float64:
-		return b.Make(Inst{Op: Const, DType: dtype, Imm: math.Float64bits(x)})
+		return b.AddInst(Inst{Op: Const, DType: dtype, Imm: math.Float64bits(x)})
 	case tensor.Bool:
 		if x != 0 {
 			return b.Int(dtype, 1)
@@ -118,7 +118,7 @@ func (b *Builder) Const(dtype tensor.DType, x float64) Value {
 	case tensor.Float16, tensor.BFloat16:
 		var imm uint64
 		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&imm), unsafe.Pointer(&x), 0, 0, 1)
-		return b.Make(Inst{Op: Const, DType: dtype, Imm: imm})
+		return b.AddInst(Inst{Op: Const, DType: dtype, Imm: imm})
 	}
 	return b.Int(dtype, int64(x))
 }
@@ -135,7 +135,7 @@ func (b *Builder) Int(d tensor.DType, x int64) Value {
 	if n := 8 * d.Size(); n < 64 {
 		imm &= 1<<n - 1
 	}
-	return b.Make(Inst{Op: Const, DType: d, Imm: imm})
+	return b.AddInst(Inst{Op: Const, DType: d, Imm: imm})
 }
 
 // Element returns a constant given by the bytes of one element of the dtype.
@@ -145,7 +145,7 @@ func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 		return b.Fail(fmt.Errorf("expr: %d bytes were given for an element of %v", len(bytes), d))
 	}
 	copy(imm[:], bytes)
-	return b.Make(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
+	return b.AddInst(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
 // Number returns a plain number as a constant of a dtype. part is 1 for the imaginary part of a complex number,
@@ -161,11 +161,11 @@ func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
 	return b.Element(d, bytes[part*d.Size():][:d.Size()])
 }
 
-// Do applies a primitive operation or an elementary function. The result has the dtype of the last operand, or bool for
-// comparisons.
-func (b *Builder) Do(o Op, args ...Value) Value {
-	if len(args) != o.Args() || len(args) == 0 {
-		return b.Fail(fmt.Errorf("expr: %v takes %d operands, not %d", o, o.Args(), len(args)))
+// Emit applies a primitive operation or an elementary function. The result has the dtype of the last operand, or bool
+// for comparisons.
+func (b *Builder) Emit(o Op, args ...Value) Value {
+	if len(args) != o.ArgCount() || len(args) == 0 {
+		return b.Fail(fmt.Errorf("expr: %v takes %d operands, not %d", o, o.ArgCount(), len(args)))
 	}
 	inst := Inst{Op: o, DType: b.DType(args[len(args)-1]), A: args[0], B: None, C: None}
 	if o == Eq || o == Ne || o == Lt || o == Le {
@@ -177,7 +177,7 @@ func (b *Builder) Do(o Op, args ...Value) Value {
 	if len(args) > 2 {
 		inst.C = args[2]
 	}
-	return b.Make(inst)
+	return b.AddInst(inst)
 }
 
 // Convert returns a value in another dtype, by the rules of c10::convert.
@@ -185,7 +185,7 @@ func (b *Builder) Convert(d tensor.DType, v Value) Value {
 	if b.DType(v) == d {
 		return v
 	}
-	return b.Make(Inst{Op: Convert, DType: d, A: v})
+	return b.AddInst(Inst{Op: Convert, DType: d, A: v})
 }
 
 // Bits reinterprets the bits of a value as another dtype of the same size.
@@ -193,30 +193,30 @@ func (b *Builder) Bits(d tensor.DType, v Value) Value {
 	if b.DType(v) == d {
 		return v
 	}
-	return b.Make(Inst{Op: Bits, DType: d, A: v})
+	return b.AddInst(Inst{Op: Bits, DType: d, A: v})
 }
 
 // Reduce adds the operation [Reduce], which folds a value over all elements of a row by operation o.
 func (b *Builder) Reduce(o Op, v Value) Value {
-	return b.Make(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
+	return b.AddInst(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
 // Scan adds the operation [Scan], which folds a value by operation o over the elements of a row up to the current
 // element.
 func (b *Builder) Scan(o Op, v Value) Value {
-	return b.Make(Inst{Op: Scan, DType: b.DType(v), A: v, Imm: uint64(o)})
+	return b.AddInst(Inst{Op: Scan, DType: b.DType(v), A: v, Imm: uint64(o)})
 }
 
 // Position adds the operation [Position], which is the index of the element in its row.
-func (b *Builder) Position() Value { return b.Make(Inst{Op: Position, DType: tensor.Int32}) }
+func (b *Builder) Position() Value { return b.AddInst(Inst{Op: Position, DType: tensor.Int32}) }
 
 // Call applies a Go function, in float32 or float64.
 func (b *Builder) Call(f *Func, dtype tensor.DType, args ...Value) Value {
 	if f == nil {
 		return b.Fail(errors.New("expr: Call needs a function"))
 	}
-	if len(args) != f.Args || f.Args < 1 || f.Args > 3 {
-		return b.Fail(fmt.Errorf("expr: %s takes %d operands, not %d", f.Name, f.Args, len(args)))
+	if len(args) != f.ArgCount || f.ArgCount < 1 || f.ArgCount > 3 {
+		return b.Fail(fmt.Errorf("expr: %s takes %d operands, not %d", f.Name, f.ArgCount, len(args)))
 	}
 	index := -1
 	for k, known := range b.code.Funcs {
@@ -236,16 +236,16 @@ func (b *Builder) Call(f *Func, dtype tensor.DType, args ...Value) Value {
 	if len(args) > 2 {
 		inst.C = args[2]
 	}
-	return b.Make(inst)
+	return b.AddInst(inst)
 }
 
 // Inline adds the instructions of code c and returns its outputs. load(operand, part) returns the value that replaces
 // an operand of c: its real part for part 0, its imaginary part for part 1.
 func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
-	return b.inline(c, load, func(_ Value, inst Inst) Value { return b.Make(inst) })
+	return b.inline(c, load, func(_ Value, inst Inst) Value { return b.AddInst(inst) })
 }
 
-// inline is [Builder.Inline], but calls the function add instead of [Builder.Make] for each instruction other than
+// inline is [Builder.Inline], but calls the function add instead of [Builder.AddInst] for each instruction other than
 // [Load] and [Call]. The first argument of add is the instruction's value in the inlined code. The second argument is
 // the instruction with values of the builder as operands.
 func (b *Builder) inline(code *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
@@ -258,16 +258,16 @@ func (b *Builder) inline(code *Code, load func(operand, part int) Value, add fun
 		case Call:
 			f := code.Funcs[inst.Imm]
 			newValue[k] = b.Call(f, inst.DType, []Value{newValue.of(inst.A), newValue.of(inst.B),
-				newValue.of(inst.C)}[:f.Args]...)
+				newValue.of(inst.C)}[:f.ArgCount]...)
 			continue
 		}
-		if inst.Op.Args() > 0 {
+		if inst.Op.ArgCount() > 0 {
 			inst.A = newValue.of(inst.A)
 		}
-		if inst.Op.Args() > 1 {
+		if inst.Op.ArgCount() > 1 {
 			inst.B = newValue.of(inst.B)
 		}
-		if inst.Op.Args() > 2 {
+		if inst.Op.ArgCount() > 2 {
 			inst.C = newValue.of(inst.C)
 		}
 		newValue[k] = add(Value(k), inst)
@@ -351,7 +351,7 @@ func (c *Code) prune() *Code {
 	}
 	for v := len(c.Insts) - 1; v >= 0; v-- {
 		if live[v] {
-			for _, u := range c.Insts[v].Uses() {
+			for _, u := range c.Insts[v].Operands() {
 				mark(u)
 			}
 		}

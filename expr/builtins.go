@@ -47,11 +47,11 @@ func init() {
 	}
 	for o := Sqrt; o < Call; o++ {
 		if o == Sqrt || o >= Exp && o != Pow { // pow has an entry above
-			builtins[o.String()] = builtin{o.Args(), o.Args(), elementaryFunction(o), false}
+			builtins[o.String()] = builtin{o.ArgCount(), o.ArgCount(), elementaryFunction(o), false}
 		}
 	}
 	for name, f := range calls {
-		builtins[name] = builtin{f.Args, f.Args, callFunc(f), false}
+		builtins[name] = builtin{f.ArgCount, f.ArgCount, callFunc(f), false}
 	}
 	for d := tensor.Bool; d.Valid(); d++ {
 		builtins[d.String()] = builtin{1, 1, func(t *typer, x []value) value { return t.cast(x[0], d) }, true}
@@ -84,9 +84,9 @@ func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	for k, v := range x {
 		re[k], im[k] = v.re, v.im
 	}
-	v := value{dtype: d, re: t.b.Do(o, re...), im: None}
+	v := value{dtype: d, re: t.b.Emit(o, re...), im: None}
 	if d.IsComplex() {
-		v.im = t.b.Do(o, im...)
+		v.im = t.b.Emit(o, im...)
 	}
 	return v
 }
@@ -127,10 +127,10 @@ func mul(t *typer, x []value) value {
 	toFloat64 := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
 	// (a + i*b) * (c + i*e)
 	a, b, c, e := toFloat64(x[0].re), toFloat64(x[0].im), toFloat64(x[1].re), toFloat64(x[1].im)
-	product := func(u, v Value) Value { return t.b.Do(Mul, u, v) }
+	product := func(u, v Value) Value { return t.b.Emit(Mul, u, v) }
 	return value{dtype: dtype,
-		re: t.b.Convert(dtype.ToReal(), t.b.Do(Sub, product(a, c), product(b, e))),
-		im: t.b.Convert(dtype.ToReal(), t.b.Do(Add, product(a, e), product(b, c)))}
+		re: t.b.Convert(dtype.ToReal(), t.b.Emit(Sub, product(a, c), product(b, e))),
+		im: t.b.Convert(dtype.ToReal(), t.b.Emit(Add, product(a, e), product(b, c)))}
 }
 
 func div(t *typer, x []value) value {
@@ -189,7 +189,7 @@ func shift(o Op) func(t *typer, x []value) value {
 				computed = tensor.Int32
 			}
 		}
-		v := t.b.Do(o, t.b.Convert(computed, x[0].re), t.b.Convert(computed, x[1].re))
+		v := t.b.Emit(o, t.b.Convert(computed, x[0].re), t.b.Convert(computed, x[1].re))
 		return value{dtype: d, re: t.b.Convert(d, v), im: None}
 	}
 }
@@ -201,14 +201,14 @@ func compare(o Op, swapOperands bool) func(t *typer, x []value) value {
 		if swapOperands {
 			x[0], x[1] = x[1], x[0]
 		}
-		v := value{dtype: tensor.Bool, re: t.b.Do(o, x[0].re, x[1].re), im: None}
+		v := value{dtype: tensor.Bool, re: t.b.Emit(o, x[0].re, x[1].re), im: None}
 		if d.IsComplex() {
 			t.reject(d, o != Eq && o != Ne, "an order")
 			combine := And // complex numbers are equal if both parts are
 			if o == Ne {
 				combine = Or
 			}
-			v.re = t.b.Do(combine, v.re, t.b.Do(o, x[0].im, x[1].im))
+			v.re = t.b.Emit(combine, v.re, t.b.Emit(o, x[0].im, x[1].im))
 		}
 		return v
 	}
@@ -219,11 +219,11 @@ func where(t *typer, x []value) value {
 	d, x := t.promote(x[1:]...)
 	// Two 16-bit floats are selected before they are converted to float32: this saves a conversion.
 	if u, v := t.unwidened(x[0].re, d), t.unwidened(x[1].re, d); u != None && v != None {
-		return value{dtype: d, re: t.b.Convert(tensor.Float32, t.b.Do(Select, c.re, u, v)), im: None}
+		return value{dtype: d, re: t.b.Convert(tensor.Float32, t.b.Emit(Select, c.re, u, v)), im: None}
 	}
-	v := value{dtype: d, re: t.b.Do(Select, c.re, x[0].re, x[1].re), im: None}
+	v := value{dtype: d, re: t.b.Emit(Select, c.re, x[0].re, x[1].re), im: None}
 	if d.IsComplex() {
-		v.im = t.b.Do(Select, c.re, x[0].im, x[1].im)
+		v.im = t.b.Emit(Select, c.re, x[0].im, x[1].im)
 	}
 	return v
 }
@@ -308,8 +308,8 @@ func fmod(t *typer, x []value) value {
 	if d.IsFloat() {
 		return t.eachPart(Mod, d, x...)
 	}
-	q := t.b.Do(Mul, t.b.Do(Div, x[0].re, x[1].re), x[1].re)
-	return value{dtype: d, re: t.b.Do(Sub, x[0].re, q), im: None}
+	q := t.b.Emit(Mul, t.b.Emit(Div, x[0].re, x[1].re), x[1].re)
+	return value{dtype: d, re: t.b.Emit(Sub, x[0].re, q), im: None}
 }
 
 // truncDivide rounds quotients toward 0. A quotient of 16-bit floats is rounded to its dtype first.
@@ -330,9 +330,9 @@ func copysign(t *typer, x []value) value {
 	if floatDType == tensor.Float64 {
 		bitDType, sign = tensor.Uint64, 1<<63
 	}
-	magnitude := t.b.Bits(bitDType, t.b.Do(Abs, x[0].re))
-	signed := t.b.Do(And, t.b.Bits(bitDType, x[1].re), t.b.Int(bitDType, int64(sign)))
-	return value{dtype: d, re: t.b.Bits(floatDType, t.b.Do(Or, magnitude, signed)), im: None}
+	magnitude := t.b.Bits(bitDType, t.b.Emit(Abs, x[0].re))
+	signed := t.b.Emit(And, t.b.Bits(bitDType, x[1].re), t.b.Int(bitDType, int64(sign)))
+	return value{dtype: d, re: t.b.Bits(floatDType, t.b.Emit(Or, magnitude, signed)), im: None}
 }
 
 func signbit(t *typer, x []value) value {
@@ -345,7 +345,7 @@ func signbit(t *typer, x []value) value {
 	case tensor.Float64:
 		v = t.b.Bits(tensor.Int64, v)
 	}
-	return value{dtype: tensor.Bool, re: t.b.Do(Lt, v, t.b.Int(t.b.DType(v), 0)), im: None}
+	return value{dtype: tensor.Bool, re: t.b.Emit(Lt, v, t.b.Int(t.b.DType(v), 0)), im: None}
 }
 
 func realPart(t *typer, x []value) value {
@@ -362,7 +362,7 @@ func imagPart(t *typer, x []value) value {
 func conj(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	if d.IsComplex() {
-		return value{dtype: d, re: x[0].re, im: t.b.Do(Neg, x[0].im)}
+		return value{dtype: d, re: x[0].re, im: t.b.Emit(Neg, x[0].im)}
 	}
 	return x[0]
 }
@@ -452,11 +452,11 @@ func (t *typer) powConst(a Value, exponent int64) Value {
 			if r == None {
 				r = a
 			} else {
-				r = t.b.Do(Mul, r, a)
+				r = t.b.Emit(Mul, r, a)
 			}
 		}
 		if exponent > 1 {
-			a = t.b.Do(Mul, a, a)
+			a = t.b.Emit(Mul, a, a)
 		}
 	}
 	if r == None {
@@ -472,18 +472,18 @@ func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
 	n := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
-	isOdd := t.b.Do(Ne, t.b.Do(And, exponent, one), zero)
-	r, a := t.b.Do(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
+	isOdd := t.b.Emit(Ne, t.b.Emit(And, exponent, one), zero)
+	r, a := t.b.Emit(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
 	for k := 1; k < n; k++ {
-		a = t.b.Do(Mul, a, a)
-		isBitSet := t.b.Do(Ne, t.b.Do(And, exponent, t.b.Int(dtype, 1<<k)), zero)
-		r = t.b.Do(Select, isBitSet, t.b.Do(Mul, r, a), r)
+		a = t.b.Emit(Mul, a, a)
+		isBitSet := t.b.Emit(Ne, t.b.Emit(And, exponent, t.b.Int(dtype, 1<<k)), zero)
+		r = t.b.Emit(Select, isBitSet, t.b.Emit(Mul, r, a), r)
 	}
 	if !dtype.IsSigned() {
 		return r
 	}
 	minusOne := t.b.Int(dtype, -1)
-	powerOfMinusOne := t.b.Do(Select, t.b.Do(Eq, base, minusOne), t.b.Do(Select, isOdd, minusOne, one), zero)
-	inverse := t.b.Do(Select, t.b.Do(Eq, base, one), one, powerOfMinusOne)
-	return t.b.Do(Select, t.b.Do(Lt, exponent, zero), inverse, r)
+	powerOfMinusOne := t.b.Emit(Select, t.b.Emit(Eq, base, minusOne), t.b.Emit(Select, isOdd, minusOne, one), zero)
+	inverse := t.b.Emit(Select, t.b.Emit(Eq, base, one), one, powerOfMinusOne)
+	return t.b.Emit(Select, t.b.Emit(Lt, exponent, zero), inverse, r)
 }

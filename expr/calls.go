@@ -11,7 +11,7 @@ var calls = map[string]*Func{
 }
 
 func realFunc(name string, f func(float64) float64) *Func {
-	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }}
+	return &Func{Name: name, ArgCount: 1, F: func(a, _, _ float64) float64 { return f(a) }}
 }
 
 // complexCalls has the functions of a complex number that are computed in Go. The two Funcs of an entry compute the
@@ -19,8 +19,8 @@ func realFunc(name string, f func(float64) float64) *Func {
 var complexCalls = func() map[string][2]*Func {
 	calls := map[string][2]*Func{}
 	for name, f := range elementary.Complex {
-		im := &Func{Name: name + ".im", Args: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }}
-		re := &Func{Name: name + ".re", Args: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) }}
+		im := &Func{Name: name + ".im", ArgCount: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }}
+		re := &Func{Name: name + ".re", ArgCount: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) }}
 		calls[name] = [2]*Func{re, im}
 	}
 	return calls

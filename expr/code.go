@@ -108,8 +108,8 @@ func (o Op) Primitive() bool { return Invalid < o && o < Exp }
 // Elementary reports whether the operation is an elementary function, which expands into primitives.
 func (o Op) Elementary() bool { return Exp <= o && o < Call }
 
-// Args returns the number of operands.
-func (o Op) Args() int {
+// ArgCount returns the number of operands.
+func (o Op) ArgCount() int {
 	switch o {
 	case Invalid, Const, Load, Position:
 		return 0
@@ -138,9 +138,9 @@ type Inst struct {
 
 // Func is a function of up to three numbers that is computed in Go. float32 operands are converted to float64.
 type Func struct {
-	Name string // unique among all functions
-	F    func(a, b, c float64) float64
-	Args int // number of operands, 1 to 3
+	Name     string // unique among all functions
+	F        func(a, b, c float64) float64
+	ArgCount int // number of operands, 1 to 3
 }
 
 // Output is a result.
@@ -169,8 +169,8 @@ func (c *Code) Formula() *Formula {
 	return c.formula
 }
 
-// Uses returns the values that are operands of an instruction.
-func (inst Inst) Uses() []Value {
+// Operands returns the values that are operands of an instruction.
+func (inst Inst) Operands() []Value {
 	return []Value{inst.A, inst.B, inst.C}[:inst.countUses()] // the function is inlined, so the slice is not allocated
 }
 
@@ -183,12 +183,12 @@ func (inst Inst) Table() (t [32]float32) {
 	return t
 }
 
-// countUses returns the length of [Inst.Uses]. The operand of a Load is not a value.
+// countUses returns the length of [Inst.Operands]. The operand of a Load is not a value.
 func (inst *Inst) countUses() int {
 	if inst.Op == Load {
 		return 0
 	}
-	return inst.Op.Args()
+	return inst.Op.ArgCount()
 }
 
 // Key returns a key of the code. Codes with equal keys are the same computation.
@@ -255,7 +255,7 @@ func (c *Code) String() string {
 		case Lookup:
 			fmt.Fprintf(&b, " table %d", inst.Imm)
 		}
-		for _, u := range inst.Uses() {
+		for _, u := range inst.Operands() {
 			fmt.Fprintf(&b, " v%d", u)
 		}
 		b.WriteByte('\n')
@@ -325,7 +325,7 @@ func (c *Code) checkOut(o Output) error {
 
 // check returns an error if inst, the instruction that computes value, is invalid.
 func (c *Code) check(value Value, inst Inst) error {
-	for _, u := range inst.Uses() {
+	for _, u := range inst.Operands() {
 		if u < 0 || u >= value {
 			return fmt.Errorf("the operand v%d is not an earlier value", u)
 		}
@@ -381,12 +381,12 @@ func (c *Code) checkDTypes(inst Inst) error {
 		if inst.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("function %d does not exist", inst.Imm)
 		}
-		if f := c.Funcs[inst.Imm]; f == nil || f.F == nil || f.Args < 1 || f.Args > 3 {
+		if f := c.Funcs[inst.Imm]; f == nil || f.F == nil || f.ArgCount < 1 || f.ArgCount > 3 {
 			return fmt.Errorf("function %d cannot be called", inst.Imm)
 		}
 	}
 	err := errors.Join(checkStorageOnly(inst.DType), checkOperation(inst.Op, inst.DType))
-	for _, u := range inst.Uses() {
+	for _, u := range inst.Operands() {
 		err = errors.Join(err, checkSame(inst.DType, dtypeOf(u)))
 	}
 	return err

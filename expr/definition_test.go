@@ -37,9 +37,9 @@ func TestPrimitives(t *testing.T) {
 			var v expr.Value
 			switch {
 			case o == expr.Select:
-				v = b.Do(o, b.Load(2), x, y)
+				v = b.Emit(o, b.Load(2), x, y)
 			default:
-				v = b.Do(o, []expr.Value{x, y, x}[:o.Args()]...)
+				v = b.Emit(o, []expr.Value{x, y, x}[:o.ArgCount()]...)
 			}
 			c, err := b.Build(b.Real(v))
 			if err != nil {
@@ -69,7 +69,7 @@ func checkPairs(t *testing.T, c *expr.Code, o expr.Op, d tensor.DType) {
 	which := jittest.RandomElements(rand.New(rand.NewPCG(1, 1)), tensor.Bool, n*n)
 	result := c.Out[0].DType
 	got := make([]byte, n*n*result.Size())
-	p, err := interp.New(&expr.Loop{Code: c, Scalar: make([]bool, 3)})
+	p, err := interp.New(&expr.Loop{Code: c, Uniform: make([]bool, 3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestConversions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := interp.New(&expr.Loop{Code: c, Scalar: []bool{false}})
+			p, err := interp.New(&expr.Loop{Code: c, Uniform: []bool{false}})
 			if err != nil {
 				t.Fatal(err)
 			}

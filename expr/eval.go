@@ -24,7 +24,7 @@ func (c *Code) Eval(in ...Number) []Number {
 	v := make([]uint64, len(c.Insts))
 	for k, inst := range c.Insts {
 		var x [3]uint64
-		for n, u := range inst.Uses() {
+		for n, u := range inst.Operands() {
 			x[n] = v[u]
 		}
 		switch inst.Op {

@@ -22,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Print(code)
-	loop := &expr.Loop{Code: code, Scalar: []bool{false, true}} // y is one number for the row
+	loop := &expr.Loop{Code: code, Uniform: []bool{false, true}} // y is one number for the row
 	run, err := interp.New(loop)
 	if err != nil {
 		log.Fatal(err)

@@ -34,12 +34,12 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 		return builder.LoadImag(operand)
 	}, func(v Value, inst Inst) Value {
 		if !flushes[v] {
-			return builder.Make(inst)
+			return builder.AddInst(inst)
 		}
 		bound := builder.Const(inst.DType, threshold)
-		isTiny := builder.Do(Lt, inst.A, bound)
-		inst.A = builder.Do(Select, isTiny, bound, inst.A)
-		return builder.Do(Select, isTiny, builder.Const(inst.DType, 0), builder.Make(inst))
+		isTiny := builder.Emit(Lt, inst.A, bound)
+		inst.A = builder.Emit(Select, isTiny, bound, inst.A)
+		return builder.Emit(Select, isTiny, builder.Const(inst.DType, 0), builder.AddInst(inst))
 	})
 	flushed, err := builder.Build(out...)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Code) onlyAdds(exponential Value) bool {
 	isExponential[exponential], dependsOnIt[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		inst := c.Insts[v]
-		args := []Value{inst.A, inst.B, inst.C}[:inst.Op.Args()]
+		args := []Value{inst.A, inst.B, inst.C}[:inst.Op.ArgCount()]
 		if !slices.ContainsFunc(args, func(a Value) bool { return a != None && dependsOnIt[a] }) {
 			continue
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Lanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod Lanes. Lanes
-// does not depend on the vector width, so that a sum has the same bits on all processors.
-const Lanes = lane.FoldLanes
+// FoldLanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod FoldLanes.
+// FoldLanes does not depend on the vector width, so that a sum has the same bits on all processors.
+const FoldLanes = lane.FoldLanes
 
 // MaxOperands is the maximum number of operands and outputs of a [Loop] together.
 const MaxOperands = 24
@@ -19,8 +19,8 @@ const MaxOperands = 24
 // Fold folds a value over a row. Op is Add, Mul, Min or Max for numbers, And or Or for integers and bools. The result
 // has the dtype of the value.
 type Fold struct {
-	Op Op
-	V  Value
+	Op    Op
+	Value Value
 }
 
 // Loop is a [Code] over rows of elements. It is the unit of compilation. The elements of an output are contiguous along
@@ -28,22 +28,22 @@ type Fold struct {
 // row. An output may have the same address as an operand with the same layout. Apart from this, outputs and operands
 // must not overlap.
 type Loop struct {
-	Code   *Code
-	Scalar []bool // indexed by operand: whether it has one element for each row
+	Code    *Code
+	Uniform []bool // indexed by operand: whether it has one element for each row
 	// Folds has the folds over a row. Each folded value must be an output of Code, or an operand of an output. An
 	// output of dtype Invalid is computed and not stored.
 	Folds []Fold
-	// Totals is set if the loop computes one number for each row and fold. The accumulators of a row then start with
-	// [Neutral], and are combined in the order of interp.Combine. The loop writes the number to the address that a loop
-	// without Totals uses for the accumulators of the fold.
-	Totals bool
+	// CombinesLanes is set if the loop computes one number for each row and fold. The accumulators of a row then start
+	// with [Neutral], and are combined in the order of interp.Combine. The loop writes the number to the address that a
+	// loop without Totals uses for the accumulators of the fold.
+	CombinesLanes bool
 }
 
 // Key returns a key of the loop. Loops with equal keys have the same machine code.
 func (l *Loop) Key() string {
 	var b strings.Builder
 	b.WriteString(l.Code.Key())
-	for _, s := range l.Scalar {
+	for _, s := range l.Uniform {
 		if s {
 			b.WriteByte('s')
 		} else {
@@ -51,9 +51,9 @@ func (l *Loop) Key() string {
 		}
 	}
 	for _, f := range l.Folds {
-		fmt.Fprintf(&b, "+%d.%d", f.Op, f.V)
+		fmt.Fprintf(&b, "+%d.%d", f.Op, f.Value)
 	}
-	if l.Totals {
+	if l.CombinesLanes {
 		b.WriteByte('t')
 	}
 	return b.String()
@@ -67,14 +67,14 @@ func (l *Loop) Check() error {
 	if err := l.Code.Check(); err != nil {
 		return err
 	}
-	if len(l.Scalar) != len(l.Code.In) {
-		return fmt.Errorf("expr: Scalar has %d entries for %d operands", len(l.Scalar), len(l.Code.In))
+	if len(l.Uniform) != len(l.Code.In) {
+		return fmt.Errorf("expr: Scalar has %d entries for %d operands", len(l.Uniform), len(l.Code.In))
 	}
 	for k, f := range l.Folds {
-		if f.V < 0 || int(f.V) >= len(l.Code.Insts) {
-			return fmt.Errorf("expr: fold %d: there is no v%d", k, f.V)
+		if f.Value < 0 || int(f.Value) >= len(l.Code.Insts) {
+			return fmt.Errorf("expr: fold %d: there is no v%d", k, f.Value)
 		}
-		if err := checkFold(f.Op, l.Code.Insts[f.V].DType); err != nil {
+		if err := checkFold(f.Op, l.Code.Insts[f.Value].DType); err != nil {
 			return fmt.Errorf("expr: fold %d: %w", k, err)
 		}
 	}
@@ -86,7 +86,7 @@ func (l *Loop) DType(fold int) tensor.DType {
 	if fold < 0 || fold >= len(l.Folds) {
 		return tensor.Invalid
 	}
-	return l.Code.Insts[l.Folds[fold].V].DType
+	return l.Code.Insts[l.Folds[fold].Value].DType
 }
 
 // Neutral returns the bits of the neutral element of a fold: 0 for Add, 1 for Mul, the greatest number for Min, the

@@ -47,7 +47,7 @@ func (c *Code) Positioned() (*Code, bool) {
 			if inst.Op == Position {
 				return b.Load(len(c.In))
 			}
-			return b.Make(inst)
+			return b.AddInst(inst)
 		})
 	positioned, err := b.Build(out...)
 	if err != nil {

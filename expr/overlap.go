@@ -36,9 +36,9 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 	}
 	for k := range program.Passes {
 		pass := &program.Passes[k]
-		storesResult := slices.ContainsFunc(pass.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
-		if storesResult || pass.After != nil &&
-			(pass.After.has64Bits() && !loopsHave64Bits || !pass.After.isPrimitive()) {
+		storesResult := slices.ContainsFunc(pass.PerRowOut, func(p Place) bool { return p.Kind != AtNumber })
+		if storesResult || pass.PerRow != nil &&
+			(pass.PerRow.has64Bits() && !loopsHave64Bits || !pass.PerRow.isPrimitive()) {
 			return nil, nil, nil, nil, nil
 		}
 	}
@@ -98,7 +98,7 @@ func (joiner *passJoiner) build(from func(p Place, d tensor.DType, part int) Val
 		return nil, nil, nil, nil, err
 	}
 	for n := range folds {
-		folds[n].V = code.Out[len(stored)+n].Re
+		folds[n].Value = code.Out[len(stored)+n].Re
 		out = append(out, Place{Kind: Nowhere})
 	}
 	return code, folds, joiner.in, out, nil
@@ -126,10 +126,10 @@ func (joiner *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value
 	}
 	pass, key := &joiner.program.Passes[k], Place{N: k, Element: p.Element}
 	if joiner.numbers[key] == nil {
-		joiner.numbers[key] = joiner.builder.Inline(pass.After, func(n, part int) Value {
-			from := pass.AfterIn[n]
+		joiner.numbers[key] = joiner.builder.Inline(pass.PerRow, func(n, part int) Value {
+			from := pass.PerRowIn[n]
 			from.Element = p.Element
-			return joiner.loadOrCompute(from, pass.After.In[n], part)
+			return joiner.loadOrCompute(from, pass.PerRow.In[n], part)
 		})
 	}
 	return joiner.numbers[key][n].Re
@@ -140,7 +140,7 @@ func (joiner *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value
 func (joiner *passJoiner) computedAfter(p Place) (k, n int) {
 	if p.Kind == AtNumber {
 		for k := range joiner.program.Passes {
-			if n := slices.Index(joiner.program.Passes[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
+			if n := slices.Index(joiner.program.Passes[k].PerRowOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
 				return k, n
 			}
 		}

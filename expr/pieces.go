@@ -44,7 +44,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 		joined: map[Value]Value{}}
 	dependent := 0
 	for v, inst := range c.Insts {
-		for _, u := range inst.Uses() {
+		for _, u := range inst.Operands() {
 			splitter.dependsOnFold[v] = splitter.dependsOnFold[v] || splitter.dependsOnFold[u] || c.Insts[u].Op == Reduce
 		}
 		switch inst.Op {
@@ -93,9 +93,9 @@ func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 	outs := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
 		func(_ Value, inst Inst) Value {
 			if inst.Op == Position {
-				return b.Do(Add, b.Position(), first)
+				return b.Emit(Add, b.Position(), first)
 			}
-			return b.Make(inst)
+			return b.AddInst(inst)
 		})
 	return b.Build(outs...)
 }
@@ -143,7 +143,7 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 		p.joined[v] = p.builder.load(p.operand(int(inst.A)), inst.Imm)
 	default:
 		args := [3]Value{inst.A, inst.B, inst.C}
-		for k := range inst.Uses() {
+		for k := range inst.Operands() {
 			args[k] = p.valueInJoin(args[k])
 		}
 		switch {
@@ -151,10 +151,10 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 			return None
 		case inst.Op == Call:
 			f := p.code.Funcs[inst.Imm]
-			p.joined[v] = p.builder.Call(f, inst.DType, args[:f.Args]...)
+			p.joined[v] = p.builder.Call(f, inst.DType, args[:f.ArgCount]...)
 		default:
 			inst.A, inst.B, inst.C = args[0], args[1], args[2]
-			p.joined[v] = p.builder.Make(inst)
+			p.joined[v] = p.builder.AddInst(inst)
 		}
 	}
 	return p.joined[v]
@@ -198,11 +198,11 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
 	x := p.pieceResult(extreme)
-	matches := p.builder.Do(Eq, x, p.valueInJoin(extreme))
+	matches := p.builder.Emit(Eq, x, p.valueInJoin(extreme))
 	if matchesNaN {
-		matches = p.builder.Do(Or, matches, p.builder.Do(Ne, x, x))
+		matches = p.builder.Emit(Or, matches, p.builder.Emit(Ne, x, x))
 	}
-	return p.builder.Reduce(Min, p.builder.Do(Select, matches, p.pieceResult(v), p.valueInJoin(selection.C)))
+	return p.builder.Reduce(Min, p.builder.Emit(Select, matches, p.pieceResult(v), p.valueInJoin(selection.C)))
 }
 
 // matchExtreme reports whether v tests that an element equals the maximum or minimum of its row, and returns this

@@ -17,31 +17,31 @@ func TestPieces(t *testing.T) {
 		dependent int
 		make      func(b *expr.Builder, x expr.Value) expr.Value
 	}{
-		{"", 0, func(b *expr.Builder, x expr.Value) expr.Value { return b.Do(expr.Sqrt, b.Reduce(expr.Add, x)) }},
+		{"", 0, func(b *expr.Builder, x expr.Value) expr.Value { return b.Emit(expr.Sqrt, b.Reduce(expr.Add, x)) }},
 		{"", 1, func(b *expr.Builder, x expr.Value) expr.Value {
-			return leastWhere(b, b.Do(expr.Eq, b.Reduce(expr.Max, x), x))
+			return leastWhere(b, b.Emit(expr.Eq, b.Reduce(expr.Max, x), x))
 		}},
 		{"", 1, func(b *expr.Builder, x expr.Value) expr.Value {
-			return leastWhere(b, b.Do(expr.Or, b.Do(expr.Ne, x, x), b.Do(expr.Eq, x, b.Reduce(expr.Min, x))))
+			return leastWhere(b, b.Emit(expr.Or, b.Emit(expr.Ne, x, x), b.Emit(expr.Eq, x, b.Reduce(expr.Min, x))))
 		}},
 		{"not an argmin or argmax", 0, func(b *expr.Builder, x expr.Value) expr.Value { // no extreme of the same
-			return leastWhere(b, b.Do(expr.Eq, x, b.Reduce(expr.Max, b.Do(expr.Neg, x))))
+			return leastWhere(b, b.Emit(expr.Eq, x, b.Reduce(expr.Max, b.Emit(expr.Neg, x))))
 		}},
 		{"not an argmin or argmax", 0, func(b *expr.Builder, x expr.Value) expr.Value {
-			return leastWhere(b, b.Do(expr.Eq, x, b.Reduce(expr.Add, x)))
+			return leastWhere(b, b.Emit(expr.Eq, x, b.Reduce(expr.Add, x)))
 		}},
 		{"not an argmin or argmax", 0, func(b *expr.Builder, x expr.Value) expr.Value {
-			return leastWhere(b, b.Do(expr.Or, b.Do(expr.Lt, x, x), b.Do(expr.Eq, x, b.Reduce(expr.Max, x))))
+			return leastWhere(b, b.Emit(expr.Or, b.Emit(expr.Lt, x, x), b.Emit(expr.Eq, x, b.Reduce(expr.Max, x))))
 		}},
 		{"not an argmin or argmax", 0, func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Reduce(expr.Add, b.Do(expr.Sub, x, b.Reduce(expr.Max, x)))
+			return b.Reduce(expr.Add, b.Emit(expr.Sub, x, b.Reduce(expr.Max, x)))
 		}},
 		{"not an argmin or argmax", 0, func(b *expr.Builder, x expr.Value) expr.Value { // of what waits for a fold
-			y := b.Do(expr.Sub, x, b.Reduce(expr.Min, x))
-			return leastWhere(b, b.Do(expr.Eq, y, b.Reduce(expr.Max, y)))
+			y := b.Emit(expr.Sub, x, b.Reduce(expr.Min, x))
+			return leastWhere(b, b.Emit(expr.Eq, y, b.Reduce(expr.Max, y)))
 		}},
 		{"differs within a row", 0, func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Do(expr.Sub, x,
+			return b.Emit(expr.Sub, x,
 				b.Reduce(expr.Max, x))
 		}},
 		{"with a Scan", 0, func(b *expr.Builder, x expr.Value) expr.Value { return b.Reduce(expr.Max, b.Scan(expr.Add, x)) }},
@@ -65,5 +65,5 @@ func TestPieces(t *testing.T) {
 }
 
 func leastWhere(b *expr.Builder, is expr.Value) expr.Value {
-	return b.Reduce(expr.Min, b.Do(expr.Select, is, b.Position(), b.Int(tensor.Int32, math.MaxInt32)))
+	return b.Reduce(expr.Min, b.Emit(expr.Select, is, b.Position(), b.Int(tensor.Int32, math.MaxInt32)))
 }

@@ -19,24 +19,24 @@ import (
 // that depend only on numbers and constants. If a later pass needs a value that varies within the row, the pass
 // recomputes it. If recomputing costs more than a store and a load, the value is stored as a row instead.
 type RowProgram struct {
-	Code    *Code
-	Uniform []bool // indexed by operand: whether it has one element for each row
-	Whole   []bool // indexed by output: whether it has an element for each element of a row, not one for each row
-	Passes  []RowPass
-	Numbers []tensor.DType // dtypes of the numbers that are stored between passes
-	Rows    []Row
+	Code       *Code
+	Uniform    []bool // indexed by operand: whether it has one element for each row
+	PerElement []bool // indexed by output: whether it has an element for each element of a row, not one for each row
+	Passes     []RowPass
+	Numbers    []tensor.DType // dtypes of the numbers that are stored between passes
+	Rows       []Row
 }
 
 // RowPass is one loop over a row, followed by a computation once per row.
 type RowPass struct {
-	Code    *Code   // computed for each element; nil if the pass has no loop
-	In, Out []Place // the places of the operands and outputs of Code
-	Folds   []Fold  // folds of values of Code; each value is an output that is not stored
-	Into    []int   // indexed by fold: the index in RowProgram.Numbers of its result
-	// After is computed once per row, from numbers and operands with one element for each row. It is nil if there is
-	// nothing to compute. AfterIn and AfterOut are the places of the operands and outputs of After.
-	After             *Code
-	AfterIn, AfterOut []Place
+	Code        *Code   // computed for each element; nil if the pass has no loop
+	In, Out     []Place // the places of the operands and outputs of Code
+	Folds       []Fold  // folds of values of Code; each value is an output that is not stored
+	FoldResults []int   // indexed by fold: the index in RowProgram.Numbers of its result
+	// PerRow is computed once per row, from numbers and operands with one element for each row. It is nil if there is
+	// nothing to compute. PerRowIn and PerRowOut are the places of the operands and outputs of After.
+	PerRow              *Code
+	PerRowIn, PerRowOut []Place
 }
 
 // Row is a stored row. It shares the memory of an output in two cases: the row is that output, or both have elements of
@@ -84,7 +84,7 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	if usesPosition(c) {
 		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
 	}
-	s := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, Whole: whole}, code: c}
+	s := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, PerElement: whole}, code: c}
 	s.setLevels()
 	s.scanRows()
 	for o := range c.Out {
@@ -136,10 +136,10 @@ func (s *splitter) setLevels() {
 			}
 			continue
 		}
-		for _, u := range inst.Uses() {
+		for _, u := range inst.Operands() {
 			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[u]
 		}
-		for _, u := range inst.Uses() {
+		for _, u := range inst.Operands() {
 			s.level[v] = max(s.level[v], s.firstPass(u, s.variesInRow[v] || inst.Op == Reduce))
 		}
 		switch inst.Op {
@@ -161,7 +161,7 @@ func (s *splitter) scanRows() {
 		s.rowIndex[v] = len(s.Rows)
 		r := Row{DType: inst.DType, Out: -1, Scan: Op(inst.Imm)}
 		for o, out := range s.code.Out {
-			if out.Re == Value(v) && out.Im == None && s.Whole[o] && r.Out < 0 {
+			if out.Re == Value(v) && out.Im == None && s.PerElement[o] && r.Out < 0 {
 				r.Out, s.inOutputMemory[o] = o, true
 			}
 		}
@@ -192,9 +192,9 @@ func (s *splitter) outputPass(o int) int {
 	if s.inOutputMemory[o] {
 		return s.level[out.Re] - 1
 	}
-	l := s.firstPass(out.Re, s.Whole[o])
+	l := s.firstPass(out.Re, s.PerElement[o])
 	if out.Im != None {
-		l = max(l, s.firstPass(out.Im, s.Whole[o]))
+		l = max(l, s.firstPass(out.Im, s.PerElement[o]))
 	}
 	return max(l, 0)
 }
@@ -256,7 +256,7 @@ func (e *emitter) mark(roots ...Value) {
 		if _, ready := e.load(v); ready {
 			continue
 		}
-		for _, u := range e.splitter.code.Insts[v].Uses() {
+		for _, u := range e.splitter.code.Insts[v].Operands() {
 			e.marked[u] = true
 		}
 	}
@@ -294,13 +294,13 @@ func (e *emitter) emit() valueMap {
 		case Call:
 			f := code.Funcs[inst.Imm]
 			newValue[v] = e.builder.Call(f, inst.DType,
-				[]Value{newValue[inst.A], newValue[inst.B], newValue[inst.C]}[:f.Args]...)
+				[]Value{newValue[inst.A], newValue[inst.B], newValue[inst.C]}[:f.ArgCount]...)
 			continue
 		}
-		for _, u := range []*Value{&inst.A, &inst.B, &inst.C}[:inst.Op.Args()] {
+		for _, u := range []*Value{&inst.A, &inst.B, &inst.C}[:inst.Op.ArgCount()] {
 			*u = newValue[*u]
 		}
-		newValue[v] = e.builder.Make(inst)
+		newValue[v] = e.builder.AddInst(inst)
 	}
 	return newValue
 }
@@ -317,7 +317,7 @@ func (s *splitter) buildAfter(k int) error {
 	var outs []Output
 	var places []Place
 	for o, out := range s.code.Out {
-		if !s.Whole[o] && s.outputPass(o) == k {
+		if !s.PerElement[o] && s.outputPass(o) == k {
 			newCode.mark(out.Re, out.Im)
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
@@ -334,14 +334,14 @@ func (s *splitter) buildAfter(k int) error {
 	if err != nil {
 		return err
 	}
-	s.Passes[k].After, s.Passes[k].AfterIn, s.Passes[k].AfterOut = c, newCode.places, places
+	s.Passes[k].PerRow, s.Passes[k].PerRowIn, s.Passes[k].PerRowOut = c, newCode.places, places
 	return nil
 }
 
 // passOutputs returns the values that pass k stores, and their places.
 func (s *splitter) passOutputs(k int) (outs []Output, places []Place) {
 	for o, out := range s.code.Out {
-		if s.Whole[o] && s.outputPass(o) == k && !s.inOutputMemory[o] {
+		if s.PerElement[o] && s.outputPass(o) == k && !s.inOutputMemory[o] {
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
@@ -368,7 +368,7 @@ func (s *splitter) buildPass(k int) error {
 		if inst.Op == Reduce && s.level[v] == k {
 			outs, places = append(outs, Output{Re: inst.A, Im: None}), append(places, Place{Kind: Nowhere})
 			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(inst.Imm)})
-			rowPass.Into = append(rowPass.Into, s.placeOfNumber(Value(v)).N)
+			rowPass.FoldResults = append(rowPass.FoldResults, s.placeOfNumber(Value(v)).N)
 		}
 	}
 	if len(outs) == 0 {
@@ -385,7 +385,7 @@ func (s *splitter) buildPass(k int) error {
 		return err
 	}
 	for n := range rowPass.Folds {
-		rowPass.Folds[n].V = c.Out[storedCount+n].Re
+		rowPass.Folds[n].Value = c.Out[storedCount+n].Re
 	}
 	rowPass.Code, rowPass.In, rowPass.Out = c, newCode.places, places
 	return nil
@@ -430,7 +430,8 @@ func (s *splitter) reuseOutputMemory() {
 			if s.Rows[r].Out >= 0 {
 				break
 			}
-			if s.Whole[o] && !isUsed[o] && s.outputPass(o) >= s.lastReader[r] && out.DType.Size() == s.Rows[r].DType.Size() {
+			if s.PerElement[o] && !isUsed[o] && s.outputPass(o) >= s.lastReader[r] &&
+				out.DType.Size() == s.Rows[r].DType.Size() {
 				s.Rows[r].Out, isUsed[o] = o, true
 			}
 		}

@@ -125,8 +125,8 @@ func swept(t *testing.T, s *expr.RowProgram, in [][]expr.Number, n int) [][]expr
 			y := run(w.Code, w.In, w.Out, n)
 			first := len(y) - len(w.Folds)
 			for f, fold := range w.Folds {
-				d := w.Code.Insts[fold.V].DType
-				write(expr.Place{Kind: expr.AtNumber, N: w.Into[f]}, 0, joined(t, fold.Op, d, y[first+f]), 1)
+				d := w.Code.Insts[fold.Value].DType
+				write(expr.Place{Kind: expr.AtNumber, N: w.FoldResults[f]}, 0, joined(t, fold.Op, d, y[first+f]), 1)
 			}
 			for o, p := range w.Out {
 				if p.Kind == expr.AtRow && s.Rows[p.N].Scan != expr.Invalid {
@@ -134,8 +134,8 @@ func swept(t *testing.T, s *expr.RowProgram, in [][]expr.Number, n int) [][]expr
 				}
 			}
 		}
-		if w.After != nil {
-			run(w.After, w.AfterIn, w.AfterOut, 1)
+		if w.PerRow != nil {
+			run(w.PerRow, w.PerRowIn, w.PerRowOut, 1)
 		}
 	}
 	var out [][]expr.Number
@@ -262,17 +262,17 @@ func checkColumns(t *testing.T, s *expr.RowProgram) {
 func TestPassCount(t *testing.T) {
 	f := tensor.Float32
 	softmax := func(b *expr.Builder) expr.Output {
-		e := b.Do(expr.Exp, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
-		return b.Real(b.Do(expr.Div, e, b.Reduce(expr.Add, e)))
+		e := b.Emit(expr.Exp, b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
+		return b.Real(b.Emit(expr.Div, e, b.Reduce(expr.Add, e)))
 	}
 	moments := func(b *expr.Builder) expr.Output {
 		x := b.Load(0)
-		m, q := b.Reduce(expr.Add, x), b.Reduce(expr.Add, b.Do(expr.Mul, x, x))
-		return b.Real(b.Do(expr.Sub, x, b.Do(expr.Sub, q, b.Do(expr.Mul, m, m))))
+		m, q := b.Reduce(expr.Add, x), b.Reduce(expr.Add, b.Emit(expr.Mul, x, x))
+		return b.Real(b.Emit(expr.Sub, x, b.Emit(expr.Sub, q, b.Emit(expr.Mul, m, m))))
 	}
 	norm := func(b *expr.Builder) expr.Output {
-		d := b.Do(expr.Sub, b.Load(0), b.Do(expr.Mul, b.Reduce(expr.Add, b.Load(0)), b.Const(f, 0.25)))
-		return b.Real(b.Do(expr.Div, d, b.Do(expr.Sqrt, b.Reduce(expr.Add, b.Do(expr.Mul, d, d)))))
+		d := b.Emit(expr.Sub, b.Load(0), b.Emit(expr.Mul, b.Reduce(expr.Add, b.Load(0)), b.Const(f, 0.25)))
+		return b.Real(b.Emit(expr.Div, d, b.Emit(expr.Sqrt, b.Reduce(expr.Add, b.Emit(expr.Mul, d, d)))))
 	}
 	for _, tc := range []struct {
 		name        string
@@ -303,8 +303,8 @@ func TestPassCount(t *testing.T) {
 func TestRowsReadOnce(t *testing.T) {
 	const f = tensor.Float32
 	b := expr.NewBuilder(f)
-	e := b.Do(expr.Exp, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
-	exact, err := b.Build(b.Real(b.Do(expr.Div, e, b.Reduce(expr.Add, e))))
+	e := b.Emit(expr.Exp, b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
+	exact, err := b.Build(b.Real(b.Emit(expr.Div, e, b.Reduce(expr.Add, e))))
 	if err != nil {
 		t.Fatal(err)
 	}

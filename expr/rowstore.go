@@ -35,7 +35,7 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 		if s.code.Insts[v].Op == Scan {
 			continue // v already has a stored row
 		}
-		for _, u := range s.code.Insts[v].Uses() {
+		for _, u := range s.code.Insts[v].Operands() {
 			seen[u] = true
 		}
 	}
@@ -47,7 +47,7 @@ func (s *splitter) store(v Value, k int) {
 	isExpensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
 	for steps := 0; isExpensive(v) && steps < maxSourceSteps; steps++ {
 		source, expensiveCount := None, 0
-		for _, u := range s.code.Insts[v].Uses() {
+		for _, u := range s.code.Insts[v].Operands() {
 			if u != source && isExpensive(u) {
 				source = u
 				expensiveCount++
@@ -67,7 +67,7 @@ func (s *splitter) store(v Value, k int) {
 	d := s.code.Insts[v].DType
 	s.Rows = append(s.Rows, Row{DType: d, Out: -1})
 	for o, out := range s.code.Out {
-		if out.Re == v && out.Im == None && out.DType == d && s.Whole[o] && s.outputPass(o) == s.level[v] {
+		if out.Re == v && out.Im == None && out.DType == d && s.PerElement[o] && s.outputPass(o) == s.level[v] {
 			s.Rows[len(s.Rows)-1].Out = o
 		}
 	}
@@ -82,7 +82,7 @@ func (s *splitter) useCount(v Value) (n int) {
 		}
 	}
 	for _, inst := range s.code.Insts {
-		if slices.Contains(inst.Uses(), v) {
+		if slices.Contains(inst.Operands(), v) {
 			n++
 		}
 	}
@@ -92,7 +92,7 @@ func (s *splitter) useCount(v Value) (n int) {
 // hasOtherOperand reports whether v has an operand, other than `stored`, that varies within a row and has no stored
 // row. If a row of `stored` replaces a row of v, a later pass must also read or recompute this operand.
 func (s *splitter) hasOtherOperand(v, stored Value) bool {
-	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
+	return slices.ContainsFunc(s.code.Insts[v].Operands(), func(u Value) bool {
 		return u != stored && s.variesInRow[u] && s.rowIndex[u] < 0
 	})
 }
@@ -106,7 +106,7 @@ func (s *splitter) cost(v Value) int {
 		u := pending[len(pending)-1]
 		pending = pending[:len(pending)-1]
 		sum += opCost(s.code.Insts[u].Op)
-		for _, w := range s.code.Insts[u].Uses() {
+		for _, w := range s.code.Insts[u].Operands() {
 			if s.variesInRow[w] && s.rowIndex[w] < 0 && !seen[w] {
 				seen[w] = true
 				pending = append(pending, w)
@@ -175,10 +175,10 @@ func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place
 		}
 	}
 	for n, f := range pass.Folds {
-		p := Place{Kind: AtNumber, N: pass.Into[n]}
+		p := Place{Kind: AtNumber, N: pass.FoldResults[n]}
 		acc := builder.Load(operand(p, builder.DType(folded[n][0])))
 		for _, v := range folded[n] {
-			acc = builder.Do(f.Op, acc, v)
+			acc = builder.Emit(f.Op, acc, v)
 		}
 		outs, out = append(outs, builder.Real(acc)), append(out, p)
 	}
@@ -190,5 +190,5 @@ func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place
 // earlier elements.
 func Joining(op Op, d tensor.DType) (*Code, error) {
 	b := NewBuilder(d, d)
-	return b.Build(b.Real(b.Do(op, b.Load(0), b.Load(1))))
+	return b.Build(b.Real(b.Emit(op, b.Load(0), b.Load(1))))
 }

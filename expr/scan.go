@@ -141,9 +141,9 @@ func (c *Code) Unscanned() *Code {
 	unscanned, err := c.Rewrite(func(b *Builder, inst Inst) Value {
 		switch {
 		case inst.Op != Scan:
-			return b.Make(inst)
+			return b.AddInst(inst)
 		case Op(inst.Imm) == Add && inst.DType.IsFloat():
-			return b.Do(Add, inst.A, b.Const(inst.DType, 0)) // a sum starts from +0, so -0 becomes +0
+			return b.Emit(Add, inst.A, b.Const(inst.DType, 0)) // a sum starts from +0, so -0 becomes +0
 		}
 		return inst.A
 	})

@@ -17,7 +17,7 @@ func (c *Code) Simplify() (*Code, error) {
 		if v := b.equalOperand(inst); v != None {
 			return v
 		}
-		return b.Make(b.canonical(inst))
+		return b.AddInst(b.canonical(inst))
 	})
 }
 
@@ -50,13 +50,13 @@ func (b *Builder) isConst(v Value, x float64) bool {
 // foldConstant returns the constant that a primitive operation of constants, or a comparison with a known result,
 // computes. It returns None for other instructions, and for integer divisions, because division by 0 is unspecified.
 func (b *Builder) foldConstant(inst Inst) Value {
-	uses := inst.Uses()
+	uses := inst.Operands()
 	if truth, known := b.foldComparison(inst); known {
 		result := Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None}
 		if truth {
 			result.Imm = 1
 		}
-		return b.Make(result)
+		return b.AddInst(result)
 	}
 	if !inst.Op.Primitive() || len(uses) == 0 || inst.Op == Div && !inst.DType.IsFloat() {
 		return None
@@ -68,14 +68,14 @@ func (b *Builder) foldConstant(inst Inst) Value {
 		if !ok {
 			return None
 		}
-		args[k] = single.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
+		args[k] = single.AddInst(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
 	}
-	c, err := single.Build(single.Real(single.Make(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
+	c, err := single.Build(single.Real(single.AddInst(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
 		C: args[2], Imm: inst.Imm})))
 	if err != nil {
 		return None
 	}
-	return b.Make(Inst{Op: Const, DType: inst.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
+	return b.AddInst(Inst{Op: Const, DType: inst.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
 }
 
 // foldComparison evaluates comparisons of integers whose result does not depend on the operands: a comparison of a
@@ -172,7 +172,7 @@ func neutralOfSum(float bool) float64 {
 }
 
 // canonical returns an equivalent instruction that is cheaper or has a canonical form. Canonical forms of equal
-// computations are equal instructions, which [Builder.Make] adds only once.
+// computations are equal instructions, which [Builder.AddInst] adds only once.
 func (b *Builder) canonical(inst Inst) Inst {
 	switch inst.Op {
 	case FMA:

@@ -62,19 +62,20 @@ func TestSimplify(t *testing.T) {
 		make func(b *expr.Builder, x expr.Value) expr.Value
 		left int
 	}{
-		"x*1":    {func(b *expr.Builder, x expr.Value) expr.Value { return b.Do(expr.Mul, b.Const(f, 1), x) }, 0},
-		"x+0":    {func(b *expr.Builder, x expr.Value) expr.Value { return b.Do(expr.Add, x, b.Const(f, 0)) }, 1},
-		"x-0":    {func(b *expr.Builder, x expr.Value) expr.Value { return b.Do(expr.Sub, x, b.Const(f, 0)) }, 0},
-		"2*3":    {func(b *expr.Builder, x expr.Value) expr.Value { return b.Do(expr.Mul, b.Const(f, 2), b.Const(f, 3)) }, 0},
-		"--x":    {func(b *expr.Builder, x expr.Value) expr.Value { return b.Do(expr.Neg, b.Do(expr.Neg, x)) }, 0},
+		"x*1": {func(b *expr.Builder, x expr.Value) expr.Value { return b.Emit(expr.Mul, b.Const(f, 1), x) }, 0},
+		"x+0": {func(b *expr.Builder, x expr.Value) expr.Value { return b.Emit(expr.Add, x, b.Const(f, 0)) }, 1},
+		"x-0": {func(b *expr.Builder, x expr.Value) expr.Value { return b.Emit(expr.Sub, x, b.Const(f, 0)) }, 0},
+		"2*3": {func(b *expr.Builder, x expr.Value) expr.Value { return b.Emit(expr.Mul, b.Const(f, 2), b.Const(f, 3)) },
+			0},
+		"--x":    {func(b *expr.Builder, x expr.Value) expr.Value { return b.Emit(expr.Neg, b.Emit(expr.Neg, x)) }, 0},
 		"double": {func(b *expr.Builder, x expr.Value) expr.Value { return b.Convert(f, b.Convert(tensor.Float64, x)) }, 0},
 		"half":   {func(b *expr.Builder, x expr.Value) expr.Value { return b.Convert(f, b.Convert(tensor.Float16, x)) }, 2},
 		"x*y+y*x": {func(b *expr.Builder, x expr.Value) expr.Value {
-			y := b.Do(expr.Abs, x)
-			return b.Do(expr.Add, b.Do(expr.Mul, x, y), b.Do(expr.Mul, y, x))
+			y := b.Emit(expr.Abs, x)
+			return b.Emit(expr.Add, b.Emit(expr.Mul, x, y), b.Emit(expr.Mul, y, x))
 		}, 3},
 		"fma(x, x, -0)": {func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Do(expr.FMA, x, x, b.Const(f, exprtest.NegZero))
+			return b.Emit(expr.FMA, x, x, b.Const(f, exprtest.NegZero))
 		}, 1},
 	} {
 		b := expr.NewBuilder(f)

@@ -335,7 +335,7 @@ func (t *typer) convert(v value, dtype tensor.DType) value {
 	converted := value{dtype: dtype, re: v.re, im: None}
 	switch {
 	case dtype == tensor.Bool && v.dtype.IsComplex():
-		converted.re = t.b.Do(Or, t.b.Convert(dtype, v.re), t.b.Convert(dtype, v.im))
+		converted.re = t.b.Emit(Or, t.b.Convert(dtype, v.re), t.b.Convert(dtype, v.im))
 		return converted
 	case dtype.IsReducedFloat():
 		converted.re = t.narrow(v.re, dtype)
@@ -353,7 +353,7 @@ func (t *typer) floatConst(d tensor.DType, s tensor.Scalar) Value {
 	if s.DType() == tensor.Int64 {
 		integer, imm := s.Int(), uint64(0)
 		tensor.Converter(d, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&integer), 0, 0, 1)
-		return t.b.Make(Inst{Op: Const, DType: d, A: None, B: None, C: None, Imm: imm})
+		return t.b.AddInst(Inst{Op: Const, DType: d, A: None, B: None, C: None, Imm: imm})
 	}
 	return t.b.Const(d, s.Float())
 }

@@ -133,9 +133,9 @@ func anchorFlops(call *graph.Call) float64 {
 
 // anchorWalk returns the walk (loop order and result layout) of the anchor in a given walk of the whole.
 func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
-	walk := graph.Walk{Order: whole.Order}
-	if host := f.hostResult(); host < len(whole.Out) {
-		walk.Out = whole.Out[host : host+1]
+	walk := graph.Walk{LoopOrder: whole.LoopOrder}
+	if host := f.hostResult(); host < len(whole.ResultOrders) {
+		walk.ResultOrders = whole.ResultOrders[host : host+1]
 	}
 	return walk
 }
@@ -157,16 +157,16 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	out := make([]graph.Walk, 0, len(list))
 	for _, walk := range list {
 		var layout tensor.Order
-		if len(walk.Out) > 0 {
-			layout = walk.Out[0]
+		if len(walk.ResultOrders) > 0 {
+			layout = walk.ResultOrders[0]
 		}
 		if layout == "" && !writesInferred {
 			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
 		}
 		if layout != "" {
-			loopOrder := walk.Order
-			walk = call.InOrder(layout) // all results in this order
-			walk.Order = loopOrder
+			loopOrder := walk.LoopOrder
+			walk = call.WalkInOrder(layout) // all results in this order
+			walk.LoopOrder = loopOrder
 		}
 		out = append(out, walk)
 	}

@@ -31,7 +31,7 @@ func transposed(meta tensor.Meta) tensor.Meta {
 // pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies only to
 // constants that vary along rows and along columns.
 func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, ok bool) {
-	if i < productOperands || !call.Constant(i) || len(call.Out) != 1 {
+	if i < productOperands || !call.IsConstant(i) || len(call.Out) != 1 {
 		return p, false
 	}
 	dense := denseCall(call)
@@ -51,8 +51,10 @@ func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, o
 		}
 		return tensor.Must(t.View(v))
 	}
-	byColumns := func(packed *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(meta, packed.Storage())) }
-	return graph.Packing{Form: fmt.Sprintf("%v of %s by columns", meta.DType, tensor.ListString(viewShape)),
+	byColumns := func(packed *tensor.Tensor) *tensor.Tensor {
+		return tensor.Must(tensor.FromStorage(meta, packed.Storage()))
+	}
+	return graph.Packing{Format: fmt.Sprintf("%v of %s by columns", meta.DType, tensor.ListString(viewShape)),
 		DType: meta.DType, Len: meta.Numel(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			if err := iter.CopyInto(ctx, byColumns(dst), viewOf(src), 1); err != nil {
@@ -197,7 +199,7 @@ func (attention attentionImpl) walks(call *graph.Call, candidates []tensor.Order
 	walks := []graph.Walk{{}}
 	for _, order := range candidates {
 		if order != "" && order.Rank() == call.Out[0].Rank() {
-			walks = append(walks, call.InOrder(order))
+			walks = append(walks, call.WalkInOrder(order))
 		}
 	}
 	return walks
@@ -213,7 +215,7 @@ func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.
 		return w
 	}
 	w = attention.Work(a)
-	w.Steps = 1
+	w.StartedSteps = 1
 	var streamed graph.Work
 	call.AddStreamed(&streamed)
 	queries, keys, _, _ := a.Sizes()
@@ -244,7 +246,7 @@ func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, me
 		return work, false
 	case i < productOperands:
 		work = attention.Read(a, i)
-	case call.Constant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-productOperands]):
+	case call.IsConstant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-productOperands]):
 		// The constant is packed in the order of the scores.
 	default:
 		queries, keys, _, _ := a.Sizes()

@@ -151,7 +151,7 @@ func (f *Fuser) checkBetween(m *graph.Node, scores []int) (foldsRows bool, err e
 	if r := f.Rows(m); r != nil && r.Code.Compilable() {
 		shape := m.In[0].Meta().Shape
 		rank := len(shape)
-		ok := r.Split == 0 && len(r.Mask) == rank && r.Mask[rank-1] && !slices.Contains(r.Mask[:rank-1], true) &&
+		ok := r.ChannelGroups == 0 && len(r.Mask) == rank && r.Mask[rank-1] && !slices.Contains(r.Mask[:rank-1], true) &&
 			r.Fits(shape) && !slices.Contains(r.Channels, true)
 		if !ok || len(m.Out[0].Meta.Shape) != rank {
 			return false, errors.New("folds other dimensions than rows of scores")

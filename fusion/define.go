@@ -18,7 +18,7 @@ func Define(op graph.Op) (*graph.Op, error) {
 		}
 	}
 	p := new(pricing)
-	p.effort = sync.OnceValues(func() (Effort, bool) { return exampleEffort(p.op) })
+	p.effort = sync.OnceValues(func() (OpCounts, bool) { return exampleEffort(p.op) })
 	op.Pricing = p
 	defined, err := graph.Define(op)
 	p.op = defined
@@ -29,7 +29,7 @@ func Define(op graph.Op) (*graph.Op, error) {
 // (Semantics.Examples): expressions for other attributes and dtypes have similar length.
 type pricing struct {
 	op     *graph.Op
-	effort func() (e Effort, ok bool) // ok is false if there is no expression, or if it does not compile
+	effort func() (e OpCounts, ok bool) // ok is false if there is no expression, or if it does not compile
 }
 
 // Work implements [graph.Pricing].
@@ -41,7 +41,7 @@ func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok b
 	if !ok {
 		return work, false
 	}
-	work.Steps = 1
+	work.StartedSteps = 1
 	call.AddStreamed(&work)
 	if e.Folds > 0 {
 		fold := foldingOf(call)

@@ -12,8 +12,8 @@ import (
 // ScanSimple is the time that a scan (a running fold) takes per element, in operations of Go code ([graph.GoSimple]).
 const ScanSimple = 3.8
 
-// Effort is the number of operations of an expression, by kind. [Effort.AddTo] converts it to work.
-type Effort struct {
+// OpCounts is the number of operations of an expression, by kind. [Effort.AddTo] converts it to work.
+type OpCounts struct {
 	Simple float64 // instructions for each element
 	Divide float64 // divisions and square roots for each element
 	Folds  float64 // folds; folds of 64 bits count twice
@@ -23,7 +23,7 @@ type Effort struct {
 }
 
 // EffortOf counts the operations of an expression. Values that depend only on constants and folds count once per row.
-func EffortOf(c *expr.Code) (e Effort) {
+func EffortOf(c *expr.Code) (e OpCounts) {
 	if c == nil {
 		return e
 	}
@@ -55,7 +55,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 		}
 		oncePerRow[i] = true
 		for k, v := range [...]expr.Value{inst.A, inst.B, inst.C} {
-			oncePerRow[i] = oncePerRow[i] && (k >= inst.Op.Args() || v < 0 || oncePerRow[v])
+			oncePerRow[i] = oncePerRow[i] && (k >= inst.Op.ArgCount() || v < 0 || oncePerRow[v])
 		}
 		switch {
 		case oncePerRow[i]:
@@ -71,35 +71,35 @@ func EffortOf(c *expr.Code) (e Effort) {
 
 // AddTo adds the work of n elements, and the work of starting `rows` rows. The caller passes 0 rows if it adds the work
 // of starting rows or runs of columns itself.
-func (e Effort) AddTo(work *graph.Work, n, rows float64) {
+func (e OpCounts) AddTo(work *graph.Work, n, rows float64) {
 	if work == nil {
 		return
 	}
 	work.Flops += float64(n * (e.Simple + e.Divide + e.Folds + e.Scans))
 	if e.Scans > 0 {
-		work.Do(graph.GoSimple, n*ScanSimple*e.Scans)
+		work.AddUnits(graph.GoSimple, n*ScanSimple*e.Scans)
 	}
 	switch {
 	case !loops.CodeAvailable():
-		work.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
+		work.AddUnits(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
-		work.DoUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
-		work.DoUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
+		work.AddUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
+		work.AddUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
 		// A division takes about as long as two simple instructions.
-		work.DoUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
+		work.AddUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
 		e.addRowLoops(work, n, rows)
 		return
 	}
-	work.Do(graph.LoopSimple, n*e.Simple)
+	work.AddUnits(graph.LoopSimple, n*e.Simple)
 	if e.Divide > 0 {
-		work.Do(graph.LoopDivide, n*e.Divide)
+		work.AddUnits(graph.LoopDivide, n*e.Divide)
 	}
 }
 
 // exampleEffort returns the effort of the op's first example. It returns false if there is no example or no expression,
 // or if the expression does not compile.
-func exampleEffort(op *graph.Op) (e Effort, ok bool) {
+func exampleEffort(op *graph.Op) (e OpCounts, ok bool) {
 	defer func() { _ = recover() }() // functions of a caller's op may panic; its calls will report that
 	if c := exampleCode(op); c != nil && c.Compilable() {
 		return EffortOf(c), true

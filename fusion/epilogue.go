@@ -101,12 +101,12 @@ func newEpilogue(f *Fusion, call *graph.Call) (*Epilogue, error) {
 // compile compiles the loop of an epilogue that no kernel applies in registers.
 func (e *Epilogue) compile() (err error) {
 	resultCount := len(e.code.Out)
-	loop := &expr.Loop{Code: e.code, Scalar: make([]bool, len(e.code.In))}
+	loop := &expr.Loop{Code: e.code, Uniform: make([]bool, len(e.code.In))}
 	for i, s := range e.streams {
 		switch stride := s.strides[0]; {
 		case stride == s.size: // contiguous
 		case stride == 0 && i >= resultCount: // an operand with one element along the loop
-			loop.Scalar[i-resultCount] = true
+			loop.Uniform[i-resultCount] = true
 		default:
 			e.staged = append(e.staged, i)
 		}

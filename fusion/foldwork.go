@@ -26,7 +26,7 @@ type folding struct {
 const floatsPerRegister = 16
 
 // foldKernel selects the name of an inner kernel: `single` if the expression has at most one fold, otherwise `several`.
-func (e Effort) foldKernel(single, several string) string {
+func (e OpCounts) foldKernel(single, several string) string {
 	if e.Passes > 1 {
 		return several
 	}
@@ -34,14 +34,14 @@ func (e Effort) foldKernel(single, several string) string {
 }
 
 // addRowLoops adds the work of starting and ending loops along rows. elements is their number in all rows together.
-func (e Effort) addRowLoops(work *graph.Work, elements, rows float64) {
+func (e OpCounts) addRowLoops(work *graph.Work, elements, rows float64) {
 	if rows <= 0 || elements <= 0 || !loops.CodeAvailable() {
 		return
 	}
-	work.DoUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
+	work.AddUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
 	// If a row fits in a register, the lanes of the register belong to several rows, and there is no tail.
 	if length := elements / rows; length > floatsPerRegister && math.Mod(length, floatsPerRegister) != 0 {
-		work.DoUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
+		work.AddUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }
 
@@ -128,12 +128,12 @@ func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 
 // addLoopStarts adds the work of starting rows or runs of columns of meta. meta has the shape of the operand
 // (operandShape).
-func (fold *folding) addLoopStarts(work *graph.Work, e Effort, meta tensor.Meta) {
+func (fold *folding) addLoopStarts(work *graph.Work, e OpCounts, meta tensor.Meta) {
 	switch {
 	case fold.foldsFastest(meta):
 		e.addRowLoops(work, float64(meta.Numel()), fold.numRows())
 	case loops.CodeAvailable():
-		work.DoUnoverlapped(e.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*e.Passes)
+		work.AddUnoverlapped(e.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*e.Passes)
 	}
 }
 
@@ -146,7 +146,7 @@ func (fold *folding) firstFullResult(call *graph.Call) int {
 
 // work adds to w the work of the elements. If a result determines the direction of loops, it also adds the work of
 // starting the rows or runs of this result.
-func (fold *folding) work(w *graph.Work, e Effort, call *graph.Call, walk graph.Walk) {
+func (fold *folding) work(w *graph.Work, e OpCounts, call *graph.Call, walk graph.Walk) {
 	e.AddTo(w, float64(tensor.Numel(fold.operandShape)), 0)
 	if i := fold.firstFullResult(call); i >= 0 && e.Folds > 0 {
 		fold.addLoopStarts(w, e, walk.ResultLayout(i, call.Out[i]))
@@ -156,14 +156,14 @@ func (fold *folding) work(w *graph.Work, e Effort, call *graph.Call, walk graph.
 // read returns the additional work for operand i in layout meta. If a result determines the direction of loops, an
 // operand with another fastest dimension is transposed. Otherwise the first operand determines the direction, and its
 // additional work is that of starting rows or runs.
-func (fold *folding) read(e Effort, call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work) {
+func (fold *folding) read(e OpCounts, call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work) {
 	if !slices.Equal(meta.Shape, fold.operandShape) {
 		return work
 	}
 	fullResult := fold.firstFullResult(call)
 	if fullResult >= 0 {
 		if graph.Fastest(meta) != graph.Fastest(walk.ResultLayout(fullResult, call.Out[fullResult])) {
-			work.Do(graph.FoldTransposed, float64(meta.Numel()))
+			work.AddUnits(graph.FoldTransposed, float64(meta.Numel()))
 		}
 		return work
 	}

@@ -24,7 +24,7 @@ type Fusion struct {
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part
 	// folds.
 	Mask []bool
-	// Split is [graph.Rows.Split]. Channels is [graph.Rows.Channels], indexed by operand of the fused node.
+	// Split is [graph.Rows.ChannelGroups]. Channels is [graph.Rows.Channels], indexed by operand of the fused node.
 	Split    int
 	Channels []bool
 	// The first part may be an anchor: a product or a convolution. All other parts then compute expressions of elements
@@ -36,8 +36,8 @@ type Fusion struct {
 	// each operand and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
 	ViewShapes [][]int
 
-	code   *expr.Code    // expression of all parts, or of the parts after the anchor
-	effort func() Effort // effort of code, computed at the first call
+	code   *expr.Code      // expression of all parts, or of the parts after the anchor
+	effort func() OpCounts // effort of code, computed at the first call
 }
 
 // FusedPart is a node that a [Fusion] replaces.
@@ -189,7 +189,7 @@ func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	}
 	outs := make([]rule.Operand, len(call.Out))
 	for i, meta := range call.Out {
-		outs[i] = rule.OfMeta(meta)
+		outs[i] = rule.OperandOfMeta(meta)
 	}
 	it, body, err := buildIteration(&p, call, outs)
 	if err != nil {
@@ -200,7 +200,7 @@ func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 
 // rowsOf returns the row program of a call.
 func (f *Fusion) rowsOf(call *graph.Call) (*graph.Rows, error) {
-	r := &graph.Rows{Mask: f.Mask, Split: f.Split, Channels: f.Channels, Code: f.code}
+	r := &graph.Rows{Mask: f.Mask, ChannelGroups: f.Split, Channels: f.Channels, Code: f.code}
 	for i := range call.In {
 		r.In = append(r.In, i)
 	}
@@ -279,7 +279,7 @@ const copiedBytes = 4 * iter.GrainSize
 
 // fusedWork returns the work of the expression, plus one access to every byte of operands and results.
 func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
-	work.Steps = 1
+	work.StartedSteps = 1
 	f, ok := call.Attrs.(*Fusion)
 	if !ok || f.effort == nil || len(call.Out) == 0 {
 		return work

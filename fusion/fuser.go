@@ -40,8 +40,8 @@ type Group struct {
 	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast. It is
 	// nil if no node folds.
 	Mask []bool
-	// Split is the number of parts of dimension 1 if the row program splits that dimension ([graph.Rows.Split]), else 0.
-	// Mask then has one more dimension.
+	// Split is the number of parts of dimension 1 if the row program splits that dimension ([graph.Rows.ChannelGroups]),
+	// else 0. Mask then has one more dimension.
 	Split int
 }
 
@@ -129,13 +129,13 @@ func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Nod
 	}
 	g, fused, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
 	for i, group := range groups {
-		if err := g.Ended(); err != nil {
+		if err := g.ContextErr(); err != nil {
 			return nil, err
 		}
 		n, err := f.fusedNode(group, keep)
 		if err != nil {
 			if last := len(group.Nodes) - 1; last >= 0 && group.Nodes[last] != nil {
-				err = g.Fail(group.Nodes[last], err)
+				err = g.NodeError(group.Nodes[last], err)
 			}
 			return nil, err
 		}
@@ -220,7 +220,7 @@ func (f *Fuser) channelVectorTest(member *graph.Node, group Group) func(k int) b
 	if group.Mask != nil && member.Op.Expression == nil {
 		rows = f.Rows(member)
 	}
-	return func(k int) bool { return rows != nil && rows.Along(slices.Index(rows.In, k)) }
+	return func(k int) bool { return rows != nil && rows.IsAlongChannels(slices.Index(rows.In, k)) }
 }
 
 // addAnchor adds the first part, an anchor.
@@ -338,7 +338,7 @@ func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 {
 		err = errNoRoom
 	}
-	builder.fusion.effort = sync.OnceValue(func() Effort { return EffortOf(code) })
+	builder.fusion.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })
 	return err
 }
 

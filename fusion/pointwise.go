@@ -52,7 +52,7 @@ func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, e
 	if !sameLayouts {
 		outs := make([]rule.Operand, len(call.Out))
 		for i, meta := range call.Out {
-			outs[i] = rule.OfMeta(meta)
+			outs[i] = rule.OperandOfMeta(meta)
 		}
 		if it, body, err = buildIteration(pointwise, call, outs); err != nil {
 			return nil, err
@@ -114,10 +114,10 @@ func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int
 	for i, a := range call.In {
 		meta := it.Meta(outputCount + i)
 		if a.Kind == graph.NumberArg {
-			if kernel.Bound == nil {
-				kernel.Bound = make([]*tensor.Tensor, len(call.In))
+			if kernel.EmbeddedOperands == nil {
+				kernel.EmbeddedOperands = make([]*tensor.Tensor, len(call.In))
 			}
-			kernel.Bound[i] = a.Number.Tensor(meta.DType)
+			kernel.EmbeddedOperands[i] = a.Number.Tensor(meta.DType)
 			continue
 		}
 		for o := range outputCount {

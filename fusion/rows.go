@@ -89,7 +89,7 @@ func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
 	}
 	full, direction := rowShapeOf(r, call), rowprogDirection[r.Direction] // full: the shape of all operands
 	// NewPieces returns nil if the program cannot be cut into pieces.
-	if r.Cut(full) || r.Unsuited(full) != "" {
+	if r.SplitsRows(full) || r.UnsuitedReason(full) != "" {
 		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); p != nil || err != nil {
 			return p, err
 		}
@@ -104,9 +104,9 @@ func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err err
 		return nil, nil, errors.New("a row program needs a call and an expression")
 	}
 	full := rowShapeOf(r, call)
-	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
+	if r.ChannelGroups != 0 && (r.ChannelGroups < 0 || len(full) < 2 || full[1]%r.ChannelGroups != 0) {
 		return nil, nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(full),
-			r.Split)
+			r.ChannelGroups)
 	}
 	if len(r.Mask) != r.Rank(len(full)) {
 		return nil, nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask), tensor.ListString(full))
@@ -116,7 +116,7 @@ func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err err
 		switch {
 		case slices.Equal(meta.Shape, full):
 			meta = splitRows(r, meta)
-		case r.Split != 0:
+		case r.ChannelGroups != 0:
 			return nil, nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i,
 				tensor.ListString(meta.Shape))
 		case !slices.Equal(meta.Shape, rule.ReduceShape(full, r.Mask, keepsDims)):
@@ -132,7 +132,7 @@ func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err err
 			return nil, nil, errors.New("an operand of a row program is not a tensor")
 		}
 		meta := call.Meta(i)
-		if r.Along(k) {
+		if r.IsAlongChannels(k) {
 			if meta.Rank() != 1 || len(full) < 2 {
 				return nil, nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i,
 					tensor.ListString(meta.Shape))
@@ -156,13 +156,13 @@ func alongChannels(meta tensor.Meta, rank int) tensor.Meta {
 	return meta
 }
 
-// splitRows returns meta, a value of the full shape, with dimension 1 split into r.Split parts.
+// splitRows returns meta, a value of the full shape, with dimension 1 split into r.ChannelGroups parts.
 func splitRows(r *graph.Rows, meta tensor.Meta) tensor.Meta {
-	if r.Split == 0 {
+	if r.ChannelGroups == 0 {
 		return meta
 	}
-	size := meta.Shape[1] / r.Split
-	meta.Shape = slices.Concat(meta.Shape[:1], []int{r.Split, size}, meta.Shape[2:])
+	size := meta.Shape[1] / r.ChannelGroups
+	meta.Shape = slices.Concat(meta.Shape[:1], []int{r.ChannelGroups, size}, meta.Shape[2:])
 	meta.Strides = slices.Concat(meta.Strides[:1], []int{meta.Strides[1] * size, meta.Strides[1]}, meta.Strides[2:])
 	return meta
 }

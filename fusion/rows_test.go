@@ -17,7 +17,7 @@ func TestRowsRefuse(t *testing.T) {
 	code := func() *expr.Code {
 		b := expr.NewBuilder(tensor.Float32, tensor.Float32)
 		c, err := b.Build(expr.Output{DType: tensor.Float32,
-			Re: b.Do(expr.Mul, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))), b.Load(1)), Im: expr.None})
+			Re: b.Emit(expr.Mul, b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))), b.Load(1)), Im: expr.None})
 		require.NoError(t, err)
 		return c
 	}()
@@ -28,17 +28,17 @@ func TestRowsRefuse(t *testing.T) {
 		out    []int
 		want   string
 	}{
-		{graph.Rows{Mask: split, Split: 2, Channels: vector}, []int{4}, []int{2, 4, 3}, ""},
-		{graph.Rows{Mask: split, Split: 2}, []int{3}, []int{2, 4, 3}, ""},
+		{graph.Rows{Mask: split, ChannelGroups: 2, Channels: vector}, []int{4}, []int{2, 4, 3}, ""},
+		{graph.Rows{Mask: split, ChannelGroups: 2}, []int{3}, []int{2, 4, 3}, ""},
 		{graph.Rows{Mask: plain, Channels: vector}, []int{4}, []int{2, 4, 3}, ""},
-		{graph.Rows{Mask: split, Split: 3}, []int{3}, []int{2, 4, 3},
+		{graph.Rows{Mask: split, ChannelGroups: 3}, []int{3}, []int{2, 4, 3},
 			"dimension 1 of shape [2, 4, 3] cannot be split into 3 parts"},
-		{graph.Rows{Mask: split, Split: -1}, []int{3}, []int{2, 4, 3},
+		{graph.Rows{Mask: split, ChannelGroups: -1}, []int{3}, []int{2, 4, 3},
 			"dimension 1 of shape [2, 4, 3] cannot be split into -1 parts"},
-		{graph.Rows{Mask: plain, Split: 2}, []int{3}, []int{2, 4, 3},
+		{graph.Rows{Mask: plain, ChannelGroups: 2}, []int{3}, []int{2, 4, 3},
 			"a mask of 3 dimensions does not fit shape [2, 4, 3]"},
 		{graph.Rows{Mask: split}, []int{3}, []int{2, 4, 3}, "a mask of 4 dimensions does not fit shape [2, 4, 3]"},
-		{graph.Rows{Mask: split, Split: 2}, []int{3}, []int{2, 4, 1},
+		{graph.Rows{Mask: split, ChannelGroups: 2}, []int{3}, []int{2, 4, 1},
 			"result 0 has shape [2, 4, 1], not the shape of the operand"},
 		{graph.Rows{Mask: plain, Channels: vector}, []int{4, 1}, []int{2, 4, 3},
 			"operand 1 of shape [4, 1] is not a vector along dimension 1"},
@@ -62,14 +62,14 @@ func TestRowsRefuse(t *testing.T) {
 
 // Rows that are too long or too few are told from those that suit.
 func TestUnsuitedRows(t *testing.T) {
-	groups := &graph.Rows{Mask: []bool{false, false, true, true}, Split: 2}
-	assert.Empty(t, groups.Unsuited([]int{2, 4, 3}))
-	assert.Equal(t, "has rows of no elements", groups.Unsuited([]int{2, 4, 0}))
-	assert.Equal(t, "has rows of 80000 elements; the limit is 65536", groups.Unsuited([]int{2, 4, 40000}))
-	assert.Equal(t, "has 2 rows, too few for workers to share", groups.Unsuited([]int{1, 4, 4000}))
-	assert.Equal(t, "has no rows", groups.Unsuited([]int{2}))
-	assert.Equal(t, "has no rows", (*graph.Rows)(nil).Unsuited([]int{2}))
-	assert.False(t, (*graph.Rows)(nil).Cut([]int{2}))
+	groups := &graph.Rows{Mask: []bool{false, false, true, true}, ChannelGroups: 2}
+	assert.Empty(t, groups.UnsuitedReason([]int{2, 4, 3}))
+	assert.Equal(t, "has rows of no elements", groups.UnsuitedReason([]int{2, 4, 0}))
+	assert.Equal(t, "has rows of 80000 elements; the limit is 65536", groups.UnsuitedReason([]int{2, 4, 40000}))
+	assert.Equal(t, "has 2 rows, too few for workers to share", groups.UnsuitedReason([]int{1, 4, 4000}))
+	assert.Equal(t, "has no rows", groups.UnsuitedReason([]int{2}))
+	assert.Equal(t, "has no rows", (*graph.Rows)(nil).UnsuitedReason([]int{2}))
+	assert.False(t, (*graph.Rows)(nil).SplitsRows([]int{2}))
 }
 
 // Rows that are long or few suit where pieces of them tell all results: they are cut. Any other second sweep has to
@@ -82,27 +82,27 @@ func TestCutRows(t *testing.T) {
 	require.NoError(t, err)
 	b = expr.NewBuilder(tensor.Float32)
 	x = b.Load(0)
-	again := b.Reduce(expr.Max, b.Do(expr.Sub, x, b.Reduce(expr.Add, x)))
+	again := b.Reduce(expr.Max, b.Emit(expr.Sub, x, b.Reduce(expr.Add, x)))
 	twice, err := b.Build(expr.Output{DType: tensor.Float32, Re: again, Im: expr.None})
 	require.NoError(t, err)
 	b = expr.NewBuilder(tensor.Float32)
 	x = b.Load(0)
-	where := b.Do(expr.Select, b.Do(expr.Eq, x, b.Reduce(expr.Max, x)), b.Position(), b.Int(tensor.Int32, 1<<30))
+	where := b.Emit(expr.Select, b.Emit(expr.Eq, x, b.Reduce(expr.Max, x)), b.Position(), b.Int(tensor.Int32, 1<<30))
 	first, err := b.Build(b.Real(b.Reduce(expr.Min, where)))
 	require.NoError(t, err)
 	rows := func(c *expr.Code) *graph.Rows { return &graph.Rows{Mask: []bool{false, true}, In: []int{0}, Code: c} }
-	assert.True(t, rows(first).Cut([]int{1, expr.MaxCutLen}))
-	assert.False(t, rows(first).Cut([]int{1, expr.MaxCutLen + 1}))
-	assert.True(t, rows(once).Cut([]int{1, expr.MaxCutLen + 1}))
+	assert.True(t, rows(first).SplitsRows([]int{1, expr.MaxCutLen}))
+	assert.False(t, rows(first).SplitsRows([]int{1, expr.MaxCutLen + 1}))
+	assert.True(t, rows(once).SplitsRows([]int{1, expr.MaxCutLen + 1}))
 	for _, long := range [][]int{{8, 80000}, {2, 5000}} {
-		assert.True(t, rows(first).Cut(long))
-		assert.Empty(t, rows(first).Unsuited(long))
-		assert.True(t, rows(once).Cut(long))
-		assert.Empty(t, rows(once).Unsuited(long))
-		assert.False(t, rows(twice).Cut(long))
-		assert.NotEmpty(t, rows(twice).Unsuited(long))
+		assert.True(t, rows(first).SplitsRows(long))
+		assert.Empty(t, rows(first).UnsuitedReason(long))
+		assert.True(t, rows(once).SplitsRows(long))
+		assert.Empty(t, rows(once).UnsuitedReason(long))
+		assert.False(t, rows(twice).SplitsRows(long))
+		assert.NotEmpty(t, rows(twice).UnsuitedReason(long))
 	}
-	assert.False(t, rows(once).Cut([]int{8, 100}))
-	assert.False(t, rows(once).Cut([]int{8, 0}))
-	assert.False(t, rows(once).Cut([]int{80000}))
+	assert.False(t, rows(once).SplitsRows([]int{8, 100}))
+	assert.False(t, rows(once).SplitsRows([]int{8, 0}))
+	assert.False(t, rows(once).SplitsRows([]int{80000}))
 }

@@ -34,7 +34,7 @@ func attributesOf(given Attrs) *attributes {
 	}
 	a := &attributes{given: given}
 	for name, v := range given {
-		if r, ok := v.(Ref); ok {
+		if r, ok := v.(ValueRef); ok {
 			a.refs = append(a.refs, attrRef{name, r.Value})
 		}
 	}
@@ -56,7 +56,7 @@ func (a *attributes) clone(copyOf func(*Value) *Value) *attributes {
 	}
 	given := maps.Clone(a.given)
 	for _, r := range a.refs {
-		given[r.attr] = Ref{copyOf(r.value)}
+		given[r.attr] = ValueRef{copyOf(r.value)}
 	}
 	return attributesOf(given)
 }
@@ -77,8 +77,8 @@ func (n *Node) refs() []attrRef {
 	return n.attrs.refs
 }
 
-// Refs returns the values of the graph that are attributes of the node.
-func (n *Node) Refs() []*Value {
+// AttrRefs returns the values of the graph that are attributes of the node.
+func (n *Node) AttrRefs() []*Value {
 	var values []*Value
 	for _, r := range n.refs() {
 		values = append(values, r.value)
@@ -86,10 +86,10 @@ func (n *Node) Refs() []*Value {
 	return values
 }
 
-// Written yields the attributes as they were given, with symbols and values of the graph ([Ref]), in the order of the
-// op's schema. Attributes without a field of their own follow, sorted by name. Attributes that equal their default are
-// omitted.
-func (n *Node) Written() iter.Seq2[string, any] {
+// AttrsAsGiven yields the attributes as they were given, with symbols and values of the graph ([ValueRef]), in the
+// order of the op's schema. Attributes without a field of their own follow, sorted by name. Attributes that equal their
+// default are omitted.
+func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if n == nil || n.Op == nil || n.Op.Schema == nil || n.attrs == nil {
 			return
@@ -118,7 +118,7 @@ func (n *Node) Written() iter.Seq2[string, any] {
 // isDefault reports whether a given attribute decodes to the default of its field. It returns false for an
 // attribute that names a symbol, because the symbol may be bound to another size later.
 func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
-	if _, ok := v.(Ref); ok || f.Required || attrDependsOnAny(v, symbols) {
+	if _, ok := v.(ValueRef); ok || f.Required || attrDependsOnAny(v, symbols) {
 		return false
 	}
 	// Both the given and the default value are decoded into a field of the attribute struct; "none" leaves it zero.
@@ -301,7 +301,7 @@ func (n *Node) addNumbers(numbers []any) error {
 
 // numberArg converts an attribute to an operand.
 func numberArg(v any) (Arg, error) {
-	if r, ok := v.(Ref); ok && r.Value != nil {
+	if r, ok := v.(ValueRef); ok && r.Value != nil {
 		return Arg{Kind: TensorArg, Value: r.Value}, nil
 	}
 	number, ok := numerals.Scalar(v)
@@ -311,12 +311,12 @@ func numberArg(v any) (Arg, error) {
 	return Arg{Kind: NumberArg, Number: number}, nil
 }
 
-// Ref is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a graph
-// file it is {"value": "name"}.
+// ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a
+// graph file it is {"value": "name"}.
 //
 // If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
 // nodes that depend on it are planned only after the value is computed.
-type Ref struct{ Value *Value }
+type ValueRef struct{ Value *Value }
 
 // SetAttr sets an attribute of a node to a value as written in Go or in a file. Inference decodes and checks it. The
 // graph must be inferred again.

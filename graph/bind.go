@@ -14,14 +14,14 @@ import (
 // without a size in dims gets its hint ([Bounds.Hint]). Without a hint it gets the smallest size over 1 within its
 // bounds, because sizes 0 and 1 permit layouts that are invalid for larger sizes. [Graph.Assumed] lists such symbols.
 func (g *Graph) Bind(dims map[string]int) error {
-	if err := g.BindOnly(dims); err != nil {
+	if err := g.BindWithoutInference(dims); err != nil {
 		return err
 	}
 	return g.Infer()
 }
 
-// BindOnly is [Graph.Bind] without the inference.
-func (g *Graph) BindOnly(dims map[string]int) error {
+// BindWithoutInference is [Graph.Bind] without the inference.
+func (g *Graph) BindWithoutInference(dims map[string]int) error {
 	dims, err := g.SizesBySymbol(dims)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		}
 		declared, err := v.decl.Type(g.sizes)
 		if err != nil {
-			return g.failValue(v, err)
+			return g.valueError(v, err)
 		}
 		v.Type = declared
 		v.Meta, _ = declared.Meta()

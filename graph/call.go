@@ -91,9 +91,9 @@ func (a Arg) Meta() tensor.Meta {
 // Operand returns the operand in the form of package iter/rule.
 func (a Arg) Operand() rule.Operand {
 	if a.Kind == NumberArg {
-		return rule.Number(a.Number)
+		return rule.NumberOperand(a.Number)
 	}
-	return rule.OfType(a.Type())
+	return rule.OperandOfType(a.Type())
 }
 
 // HasOperand reports whether operand i is present.
@@ -130,10 +130,10 @@ func (c *Call) Const(i int) *tensor.Tensor {
 	return c.In[i].Value.Const
 }
 
-// Constant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same before
-// and after its constants are packed. It returns false for a pinned constant, because every run reads such a constant
-// in its layout.
-func (c *Call) Constant(i int) bool {
+// IsConstant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same
+// before and after its constants are packed. It returns false for a pinned constant, because every run reads such a
+// constant in its layout.
+func (c *Call) IsConstant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()
 }
 
@@ -143,7 +143,7 @@ type Result struct {
 	Type  tensor.Type
 	Alias int
 	// Dynamic means that the shape is known only after the op has run. Sizes and TypeFor then describe the known part of
-	// the type: see the fields of [Outline] with these names.
+	// the type: see the fields of [PartialType] with these names.
 	Dynamic bool
 	Sizes   []int
 	TypeFor func(shape []sym.Int) (tensor.Type, error)
@@ -196,19 +196,19 @@ func (c *Call) AliasResults(i int, types ...tensor.Type) []Result {
 // Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
 // inferred layouts.
 type Walk struct {
-	// Order is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of
+	// LoopOrder is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of
 	// the operands.
-	Order tensor.Order
-	// Out has the order of each result. An empty or missing order means the inferred layout.
-	Out []tensor.Order
+	LoopOrder tensor.Order
+	// ResultOrders has the order of each result. An empty or missing order means the inferred layout.
+	ResultOrders []tensor.Order
 }
 
-// InOrder returns the walk with loops in the given order, and with results of the same rank in that order.
-func (c *Call) InOrder(order tensor.Order) Walk {
-	walk := Walk{Order: order, Out: make([]tensor.Order, len(c.Out))}
+// WalkInOrder returns the walk with loops in the given order, and with results of the same rank in that order.
+func (c *Call) WalkInOrder(order tensor.Order) Walk {
+	walk := Walk{LoopOrder: order, ResultOrders: make([]tensor.Order, len(c.Out))}
 	for i, meta := range c.Out {
 		if meta.Rank() == order.Rank() {
-			walk.Out[i] = order
+			walk.ResultOrders[i] = order
 		}
 	}
 	return walk
@@ -216,22 +216,23 @@ func (c *Call) InOrder(order tensor.Order) Walk {
 
 // HasInferredLayouts reports whether all results have their inferred layouts.
 func (walk Walk) HasInferredLayouts() bool {
-	return !slices.ContainsFunc(walk.Out, func(order tensor.Order) bool { return order != "" })
+	return !slices.ContainsFunc(walk.ResultOrders, func(order tensor.Order) bool { return order != "" })
 }
 
 // ResultLayout returns the layout of result i under the walk. meta is the inferred layout. If meta is already dense in
 // the walk's order, ResultLayout returns meta with its strides of dimensions of size 1.
 func (walk Walk) ResultLayout(i int, meta tensor.Meta) tensor.Meta {
-	if i < 0 || i >= len(walk.Out) || walk.Out[i] == "" || walk.Out[i].Rank() != meta.Rank() || walk.Out[i].Holds(meta) {
+	if i < 0 || i >= len(walk.ResultOrders) || walk.ResultOrders[i] == "" || walk.ResultOrders[i].Rank() != meta.Rank() ||
+		walk.ResultOrders[i].Matches(meta) {
 		return meta
 	}
-	return meta.WithStrides(walk.Out[i].Strides(meta.Shape))
+	return meta.WithStrides(walk.ResultOrders[i].Strides(meta.Shape))
 }
 
 // producesLayouts reports whether the results in call.Out have the layouts of the walk.
 func (walk Walk) producesLayouts(call *Call) bool {
-	for i, order := range walk.Out {
-		if i < len(call.Out) && order != "" && !order.Holds(call.Out[i]) {
+	for i, order := range walk.ResultOrders {
+		if i < len(call.Out) && order != "" && !order.Matches(call.Out[i]) {
 			return false
 		}
 	}

@@ -69,7 +69,7 @@ func (n *Node) inPlace() []bool {
 	}
 	owner := n.Out[0].BufferOwner()
 	if !slices.ContainsFunc(n.In, func(a Arg) bool {
-		return a.Kind == TensorArg && a.Value.Within != nil && a.Value.BufferOwner() == owner
+		return a.Kind == TensorArg && a.Value.ContainedIn != nil && a.Value.BufferOwner() == owner
 	}) {
 		return nil
 	}
@@ -88,9 +88,9 @@ func (n *Node) inPlace() []bool {
 	return list
 }
 
-// checkWithin checks that a value with [Value.Within] is a slice of that value.
+// checkWithin checks that a value with [Value.ContainedIn] is a slice of that value.
 func (v *Value) checkWithin() error {
-	w := v.Within
+	w := v.ContainedIn
 	switch {
 	case w == nil:
 		return nil
@@ -165,7 +165,7 @@ func (v *verifier) checkConcatMemory() {
 	sharedConcats := map[*Value]bool{} // the concatenations into whose memory other nodes write
 	for _, n := range v.graph.Nodes {
 		for _, o := range n.Out {
-			if o.Within != nil {
+			if o.ContainedIn != nil {
 				sharedConcats[o.BufferOwner()] = true
 			}
 		}

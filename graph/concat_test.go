@@ -26,7 +26,7 @@ func joined(t *testing.T) *graph.Graph {
 	for i, place := range c.Node.Places()[:2] {
 		m, _ := place.Meta()
 		v := c.Node.In[i].Value
-		v.Within = c
+		v.ContainedIn = c
 		v.SetMeta(m)
 	}
 	return g
@@ -41,7 +41,7 @@ func TestLiesWithin(t *testing.T) {
 	assert.Equal(t, 6, g.Value("b").Meta.Offset)
 	assert.Zero(t, g.Value("b").Node.Call().Out[0].Offset, "kernels are given the address of the first element")
 	again := g.Clone()
-	assert.Same(t, again.Value("c"), again.Value("a").Within)
+	assert.Same(t, again.Value("c"), again.Value("a").ContainedIn)
 	assert.Nil(t, g.Value("a").Node.Places())
 	assert.NoError(t, c.Node.CheckProps())
 }
@@ -59,19 +59,19 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	isB := func(i int) bool { return i >= 0 && n.In[i].Value == b }
 	there := parts(nil)
 	require.Len(t, there, 1+len(n.In))
-	require.Equal(t, []graph.Work{there[-1], there[2]}, n.Works(), "what lies in place takes nothing")
+	require.Equal(t, []graph.Work{there[-1], there[2]}, n.WorkParts(), "what lies in place takes nothing")
 	require.Positive(t, there[2].Footprint)
 
 	typ, meta := b.Type, b.Meta
-	b.Within = nil
+	b.ContainedIn = nil
 	b.SetMeta(tensor.New(meta.DType, meta.Shape...))
 	moved := parts(isB)
 	require.Len(t, moved, 1)
 	there[1] = moved[1]
 	require.Equal(t, parts(nil), there, "others are as they were")
-	require.Equal(t, []graph.Work{there[-1], there[1], there[2]}, n.Works())
+	require.Equal(t, []graph.Work{there[-1], there[1], there[2]}, n.WorkParts())
 	require.NoError(t, n.RecheckProps(func(v *graph.Value) bool { return v == b }))
-	read := n.Impl.Reader(n.Call(), n.Walk)
+	read := n.Impl.OperandWorkFunc(n.Call(), n.Walk)
 	for i, a := range n.In {
 		want, ok := n.Impl.Read(n.Call(), n.Walk, i, a.Meta())
 		got, does := read(i, a.Meta())
@@ -84,7 +84,7 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 		return graph.Work{}, m.Offset == 0
 	}
 	n.Impl = &graph.Impl{Name: picky.Name, Walks: picky.Walks, Work: picky.Work, Read: refuses, Writes: picky.Writes}
-	b.Type, b.Meta, b.Within = typ, meta, c
+	b.Type, b.Meta, b.ContainedIn = typ, meta, c
 	require.ErrorContains(t, n.RecheckProps(func(v *graph.Value) bool { return v == b }), "the layout of operand 1")
 	require.NoError(t, n.RecheckProps(func(v *graph.Value) bool { return v != b }), "b is not checked")
 	require.False(t, (*graph.Node)(nil).EachWork(nil, nil))
@@ -96,8 +96,8 @@ func TestVerifyFindsWhatLiesWrongWithin(t *testing.T) {
 		`it writes elements of "c" that a also writes`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },
 		`it writes elements of "c" that b also writes`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 9 },
 		`is not a slice of "c"`:                        func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
-		`has a producer or shares storage`:             func(g *graph.Graph) { g.Value("x").Within = g.Value("c") },
-		`which is not the result of a concatenation`:   func(g *graph.Graph) { g.Value("a").Within = g.Value("y") },
+		`has a producer or shares storage`:             func(g *graph.Graph) { g.Value("x").ContainedIn = g.Value("c") },
+		`which is not the result of a concatenation`:   func(g *graph.Graph) { g.Value("a").ContainedIn = g.Value("y") },
 		`writes output 0 dense, but "a" is float32`: func(g *graph.Graph) {
 			dense := *g.Value("a").Node.Impl
 			dense.Writes = nil

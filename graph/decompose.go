@@ -223,8 +223,8 @@ func (p *Parts) bypassedPin() *Node {
 	return nil
 }
 
-// Whole returns the node that the parts replace.
-func (p *Parts) Whole() *Node {
+// ReplacedNode returns the node that the parts replace.
+func (p *Parts) ReplacedNode() *Node {
 	if p == nil {
 		return nil
 	}

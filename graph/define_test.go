@@ -188,7 +188,7 @@ func TestBuilderMistakesWait(t *testing.T) {
 			return g.ApplyN("relu", -3, nil, g.Input("x", tensor.Int8))[0]
 		},
 		`node "permute" (permute): attribute "dims" has no val`: func(g *graph.Graph) *graph.Value {
-			return g.Apply("permute", graph.Attrs{"dims": graph.Ref{}}, g.Input("x", tensor.Int8))[0]
+			return g.Apply("permute", graph.Attrs{"dims": graph.ValueRef{}}, g.Input("x", tensor.Int8))[0]
 		},
 		`node "call" (call): attribute "body": the graph would contain itself`: func(g *graph.Graph) *graph.Value {
 			g.Output("o", g.Input("x", tensor.Int8))

@@ -64,7 +64,7 @@ type Queue interface {
 // Place returns the place of the value's memory. Before implementations are chosen, all values are on the host.
 func (v *Value) Place() tensor.Place {
 	if root := v.Root(); root != nil && root.Node != nil && root.Node.Impl != nil {
-		return root.Node.Impl.Place
+		return root.Node.Impl.ResultPlace
 	}
 	return tensor.Host
 }
@@ -78,7 +78,7 @@ func (n *Node) CheckPlaces() error {
 	}
 	source := tensor.Host
 	if n.Impl != nil {
-		source = n.Impl.Source
+		source = n.Impl.OperandPlace
 	}
 	for i, a := range n.In {
 		if a.Kind != TensorArg {
@@ -94,15 +94,15 @@ func (n *Node) CheckPlaces() error {
 }
 
 // IsTransfer reports whether the implementation copies between the host and a device.
-func (impl *Impl) IsTransfer() bool { return impl != nil && impl.Place != impl.Source }
+func (impl *Impl) IsTransfer() bool { return impl != nil && impl.ResultPlace != impl.OperandPlace }
 
 // UploadsConstant reports whether a node copies a constant to the device. Programs make such a copy once for all runs.
 func (n *Node) UploadsConstant() bool {
-	return n.Impl.IsTransfer() && n.Impl.Place != tensor.Host && n.In[0].Kind == TensorArg &&
+	return n.Impl.IsTransfer() && n.Impl.ResultPlace != tensor.Host && n.In[0].Kind == TensorArg &&
 		n.In[0].Value.Root().Const != nil
 }
 
 // OnDevice reports whether the implementation reads or writes memory of a device.
 func (impl *Impl) OnDevice() bool {
-	return impl != nil && (impl.Place != tensor.Host || impl.Source != tensor.Host)
+	return impl != nil && (impl.ResultPlace != tensor.Host || impl.OperandPlace != tensor.Host)
 }

@@ -331,7 +331,7 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
 	switch x := v.(type) {
 	case bool:
-		return sym.Truth(x), nil
+		return sym.BoolOf(x), nil
 	case string:
 		c, err := sym.ParseBool(x, func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok })
 		if err != nil {

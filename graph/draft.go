@@ -70,8 +70,8 @@ func (v *Value) Layout() Pin {
 	return v.decl.Layout
 }
 
-// Input declares an input. Symbols in its sizes must be added to [Graph.Symbols], and bound by [Graph.BindOnly] when
-// the file has been read; until then they are 0.
+// Input declares an input. Symbols in its sizes must be added to [Graph.Symbols], and bound by
+// [Graph.BindWithoutInference] when the file has been read; until then they are 0.
 func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	g := d.graph()
 	meta, err := decl.unbound()
@@ -184,7 +184,7 @@ type NodeAttrs struct {
 	decoded any   // nil if inference must decode them
 }
 
-// Attributes prepares attributes for nodes of an op. The map given has a [Ref] for an attribute that refers
+// Attributes prepares attributes for nodes of an op. The map given has a [ValueRef] for an attribute that refers
 // to a value of the graph, and a string for a symbol.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
@@ -219,12 +219,12 @@ func (d *Draft) Complete(n *Node, op *Op, in []Arg, attrs *NodeAttrs) {
 		err = n.checkCall()
 	}
 	if err != nil {
-		d.Refuse(n, err)
+		d.Reject(n, err)
 	}
 }
 
-// Refuse makes inference reject a node with err as the reason. Only the first reason is kept.
-func (d *Draft) Refuse(n *Node, err error) {
+// Reject makes inference reject a node with err as the reason. Only the first reason is kept.
+func (d *Draft) Reject(n *Node, err error) {
 	if g := d.graph(); n != nil && err != nil && len(n.Out) > 0 && n.Out[0].graph == g {
 		g.rejectNode(n, err)
 	}
@@ -241,14 +241,14 @@ func (d *Draft) RemoveUnavailable(unavailable map[*Value]bool) Errors {
 	for _, n := range g.Nodes {
 		for i := range n.dependencyCount() {
 			if v := n.dependency(i); unavailable[v] {
-				d.Refuse(n, unavailableError(v))
+				d.Reject(n, unavailableError(v))
 			}
 		}
 	}
 	var errs Errors
 	g.Outputs = slices.DeleteFunc(g.Outputs, func(output Output) bool {
 		if unavailable[output.Value] {
-			errs = append(errs, g.FailOutput(output, unavailableError(output.Value)))
+			errs = append(errs, g.OutputError(output, unavailableError(output.Value)))
 		}
 		return unavailable[output.Value]
 	})
@@ -270,7 +270,7 @@ func (d *Draft) Sort(breakCycles bool) error {
 		}
 		for _, e := range cycles {
 			n := g.nameIndex().node(e.Node)
-			d.Refuse(n, e.Err)
+			d.Reject(n, e.Err)
 			n.In, n.attrs = nil, nil
 		}
 		err = g.Sort()
@@ -340,7 +340,7 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 		if !layout.SetsLayout() {
 			layout.Format = tensor.Contiguous
 		}
-		order, err := layout.For(len(declared.Shape))
+		order, err := layout.OrderFor(len(declared.Shape))
 		if err != nil {
 			return declared, err
 		}

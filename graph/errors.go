@@ -234,9 +234,9 @@ type Places interface {
 // Places returns the places of the file from which the graph was read; nil if there is no file.
 func (g *Graph) Places() Places { return g.places }
 
-// Fail returns err as an error of node n, with a place. The place is the place of the attribute that err concerns, if
-// it is known, otherwise the place of the node.
-func (g *Graph) Fail(n *Node, err error) *Error {
+// NodeError returns err as an error of node n, with a place. The place is the place of the attribute that err concerns,
+// if it is known, otherwise the place of the node.
+func (g *Graph) NodeError(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
 	}
@@ -319,8 +319,8 @@ func (n *Node) attrOfDim(dim int) string {
 	return attr
 }
 
-// FailOutput returns an error of an output with its place.
-func (g *Graph) FailOutput(output Output, err error) *Error {
+// OutputError returns an error of an output with its place.
+func (g *Graph) OutputError(output Output, err error) *Error {
 	e := &Error{Output: output.Name, Err: fmt.Errorf("output %q: %w", output.Name, err)}
 	if g.places != nil {
 		p, _ := g.places.Output(output.Name)
@@ -329,8 +329,8 @@ func (g *Graph) FailOutput(output Output, err error) *Error {
 	return e
 }
 
-// failValue returns an error of an input or a constant with its place.
-func (g *Graph) failValue(v *Value, err error) *Error {
+// valueError returns an error of an input or a constant with its place.
+func (g *Graph) valueError(v *Value, err error) *Error {
 	if v == nil {
 		return &Error{Err: err}
 	}

@@ -36,7 +36,7 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	dynamic := g.Dynamic()
 	for _, n := range g.Nodes {
 		if err := n.evaluate(g, tensors, dynamic); err != nil {
-			return nil, g.Fail(n, err)
+			return nil, g.NodeError(n, err)
 		}
 	}
 	outputs := map[string]*tensor.Tensor{}
@@ -63,7 +63,7 @@ func (g *Graph) resultBytes() int {
 // evaluate computes a node's outputs and adds them to tensors, the tensors of the values computed so far.
 func (n *Node) evaluate(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bool) (err error) {
 	defer tensor.CatchMemory(&err)
-	if err := g.Ended(); err != nil {
+	if err := g.ContextErr(); err != nil {
 		return err
 	}
 	out, inferred, err := n.reference(g, tensors, dynamic)

@@ -55,7 +55,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	}
 	cache, attrs := g.folded, n.Attrs
 	if p := n.Packing(); p != nil {
-		attrs = p.Form // Form identifies the packing: the functions of a Packing cannot be compared
+		attrs = p.Format // Form identifies the packing: the functions of a Packing cannot be compared
 	}
 	cache.mu.Lock()
 	key, ok := cache.key(n)
@@ -87,8 +87,8 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 func (f *foldCache) key(n *Node) (string, bool) {
 	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
-		key = appendText(appendText(key, n.Impl.Name), string(n.Walk.Order))
-		for _, order := range n.Walk.Out {
+		key = appendText(appendText(key, n.Impl.Name), string(n.Walk.LoopOrder))
+		for _, order := range n.Walk.ResultOrders {
 			key = appendText(key, string(order))
 		}
 	}
@@ -211,7 +211,7 @@ func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 		if storage == nil {
 			return nil
 		}
-		t, err := tensor.Over(metas[i], storage)
+		t, err := tensor.FromStorage(metas[i], storage)
 		if err != nil {
 			return nil
 		}

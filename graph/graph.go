@@ -36,7 +36,7 @@ type Graph struct {
 
 	folded   *foldCache      // results of nodes with constant operands; shared by clones and segments
 	places   Places          // nil for a graph that is not from a file
-	rejected map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Refuse
+	rejected map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Reject
 
 	assumed  map[string]int // assumed sizes of symbols; see Assumed
 	warnings []*Error
@@ -68,11 +68,11 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
 	Alias *Value
-	// Within is the value whose memory contains this value as a slice. Within is the result of a
+	// ContainedIn is the value whose memory contains this value as a slice. Within is the result of a
 	// concatenation ([Op.ConcatDim]), which then need not copy this value. Meta is a slice of Within's
 	// Meta. Within may itself be within another value. Within is nil for a value that has memory of its
 	// own. It is also nil for a view: see Within of the view's [Value.Root].
-	Within *Value
+	ContainedIn *Value
 	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
 	// [Value.Data] returns the unpacked data.
 	Const  *tensor.Tensor
@@ -175,8 +175,8 @@ func (v *Value) Root() *Value {
 // BufferOwner returns the value whose memory contains v: its root, or the value that contains the root.
 func (v *Value) BufferOwner() *Value {
 	v = v.Root()
-	for v.Within != nil {
-		v = v.Within
+	for v.ContainedIn != nil {
+		v = v.ContainedIn
 	}
 	return v
 }
@@ -227,7 +227,7 @@ func (n *Node) Call() *Call {
 	}
 	for i, v := range n.Out {
 		call.Out[i] = v.Meta
-		if v.Within != nil {
+		if v.ContainedIn != nil {
 			call.Out[i].Offset = 0 // the kernel gets the address of the first element
 		}
 	}
@@ -315,7 +315,7 @@ func (g *Graph) Clone() *Graph {
 		n.In = in
 		n.attrs = n.attrs.clone(copies.At)
 		for _, v := range n.Out {
-			v.Alias, v.Within = copies.At(v.Alias), copies.At(v.Within)
+			v.Alias, v.ContainedIn = copies.At(v.Alias), copies.At(v.ContainedIn)
 		}
 	}
 	for _, output := range g.Outputs {
@@ -326,8 +326,8 @@ func (g *Graph) Clone() *Graph {
 	return copied
 }
 
-// Bound returns the size of each symbol. For an unknown size ([Graph.Symbolic]), the result has the hint.
-func (g *Graph) Bound() map[string]int {
+// BoundSizes returns the size of each symbol. For an unknown size ([Graph.Symbolic]), the result has the hint.
+func (g *Graph) BoundSizes() map[string]int {
 	bound := make(map[string]int, len(g.sizes))
 	for name, s := range g.sizes {
 		bound[name] = s.Hint()
@@ -347,8 +347,8 @@ func (g *Graph) Context() context.Context {
 	return g.ctx
 }
 
-// Ended returns the cause of the graph's context if the context has ended, otherwise nil.
-func (g *Graph) Ended() error {
+// ContextErr returns the cause of the graph's context if the context has ended, otherwise nil.
+func (g *Graph) ContextErr() error {
 	if g.ctx == nil {
 		return nil
 	}

@@ -59,9 +59,10 @@ type Impl struct {
 	// pointwise nodes that follow it.
 	Epilogues bool
 
-	// Place is the place of the results. Source is the place of the operands; it differs from Place only in transfers. An
-	// implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's kernels do.
-	Place, Source tensor.Place
+	// ResultPlace is the place of the results. Source is the place of the operands; it differs from Place only in
+	// transfers. An implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's kernels
+	// do.
+	ResultPlace, OperandPlace tensor.Place
 	// Forms returns forms that compute the call one after another, for compilers of devices: see [FormsOf]. It returns
 	// nil if the call has no form. If Forms is nil, the form is made from the op's Expression or Rows.
 	Forms func(call *Call) ([]Form, error)
@@ -96,16 +97,16 @@ const (
 // it returns the work of the first implementation. The work is zero for a view and for a node without
 // implementations. It is also zero if shapes are unknown, or if a function of the op panics.
 func (n *Node) Work() (work Work) {
-	for _, part := range n.Works() {
+	for _, part := range n.WorkParts() {
 		work = work.Plus(part)
 	}
 	return work
 }
 
-// Works returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts of
-// operands. Each further part is the additional work for the layout of one operand, if it is not zero. Works returns
+// WorkParts returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts
+// of operands. Each further part is the additional work for the layout of one operand, if it is not zero. Works returns
 // nil if there is no work.
-func (n *Node) Works() (list []Work) {
+func (n *Node) WorkParts() (list []Work) {
 	if n == nil {
 		return nil
 	}
@@ -121,8 +122,8 @@ func (n *Node) Works() (list []Work) {
 	return list
 }
 
-// EachWork calls visit for each part of [Node.Works]. i is the index of the operand, or -1 for the part that does not
-// depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
+// EachWork calls visit for each part of [Node.WorkParts]. i is the index of the operand, or -1 for the part that does
+// not depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
 // returns false if the node has no work, or if a function of the op panics.
 func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work)) (hasWork bool) {
 	if n == nil || visit == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
@@ -144,7 +145,7 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work))
 	if selected == nil || selected(-1) {
 		visit(-1, impl.Work(call, n.Walk))
 	}
-	read := impl.Reader(call, n.Walk)
+	read := impl.OperandWorkFunc(call, n.Walk)
 	for i, a := range n.In {
 		if a.Kind == TensorArg && (selected == nil || selected(i)) {
 			work, _ := read(i, a.Meta())
@@ -154,10 +155,10 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work))
 	return true
 }
 
-// Reader returns a function that calls [Impl.Read] for operand i of one call, in layout meta. For many operands and
-// layouts this is faster than calling Read, because the footprint of the call is computed only once. The function is
-// not safe for concurrent use.
-func (impl *Impl) Reader(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
+// OperandWorkFunc returns a function that calls [Impl.Read] for operand i of one call, in layout meta. For many
+// operands and layouts this is faster than calling Read, because the footprint of the call is computed only once. The
+// function is not safe for concurrent use.
+func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, footprint := impl.definedRead, 0.0
 	if read == nil {
 		read = impl.Read
@@ -211,7 +212,7 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 	switch {
 	case meta.Rank() == result.Rank() && fastest != Fastest(result):
 		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
-		work.Do(LoopTransposed, float64(meta.Numel()))
+		work.AddUnits(LoopTransposed, float64(meta.Numel()))
 	case fastest >= 0 && meta.Strides[fastest] > 1:
 		work.Bytes[Strided], work.Bytes[Dense] = bytes, -bytes
 	case meta.Rank() == result.Rank():
@@ -397,7 +398,7 @@ func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
 	}
 	for _, order := range candidates {
 		if order.Rank() == call.Out[0].Rank() && order != "" {
-			list = append(list, call.InOrder(order))
+			list = append(list, call.WalkInOrder(order))
 		}
 	}
 	return list

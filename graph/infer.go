@@ -72,7 +72,7 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
 	}
-	if err := g.Ended(); err != nil {
+	if err := g.ContextErr(); err != nil {
 		return err
 	}
 	if n.Attrs == nil {
@@ -224,7 +224,7 @@ func (n *Node) setInferred(results []Result) error {
 
 // setLayout gives the value the layout that pin p demands, if it has another layout.
 func (v *Value) setLayout(p Pin) error {
-	order, err := p.For(v.Meta.Rank())
+	order, err := p.OrderFor(v.Meta.Rank())
 	if err != nil || order.HoldsSymbolic(v.Type) {
 		return err
 	}
@@ -273,7 +273,7 @@ func (g *Graph) Infer() error {
 	var s inference
 	for _, n := range g.Nodes {
 		if err := n.inferRecovered(&s); err != nil {
-			return g.Fail(n, err)
+			return g.NodeError(n, err)
 		}
 	}
 	return nil
@@ -293,7 +293,7 @@ func (g *Graph) InferAll() map[*Node]*Error {
 		if err == nil {
 			continue
 		}
-		rejected[n] = g.Fail(n, err)
+		rejected[n] = g.NodeError(n, err)
 		for _, v := range n.Out {
 			// Clear the types of an earlier inference.
 			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil

@@ -29,7 +29,7 @@ func (g *Graph) InlineControlFlow() error {
 		}
 		if err := inlining.inlineNode(n); err != nil {
 			g.Nodes = append(g.Nodes, nodes[i:]...)
-			return g.Fail(n, err)
+			return g.NodeError(n, err)
 		}
 	}
 	for i, output := range g.Outputs {
@@ -144,7 +144,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 	}
 	copyOf := func(v *Value) *Value { return inlining.copyOf(n, v, copies) }
 	for _, bodyNode := range body.Nodes {
-		if err := g.Ended(); err != nil {
+		if err := g.ContextErr(); err != nil {
 			return nil, err
 		}
 		copied := &Node{Name: g.UniqueName(n.Name + "." + bodyNode.Name), Op: bodyNode.Op, In: slices.Clone(bodyNode.In),
@@ -228,7 +228,7 @@ func (a *attributes) withReplacements(replacement func(*Value) *Value) *attribut
 	}
 	given := a.given.clone()
 	for _, r := range a.refs {
-		given[r.attr] = Ref{replacement(r.value)}
+		given[r.attr] = ValueRef{replacement(r.value)}
 	}
 	return attributesOf(given)
 }

@@ -22,9 +22,9 @@ type Kernel struct {
 	// InPlace lists pairs of an output and an operand. The output may use the memory of the operand if the operand is not
 	// needed afterwards.
 	InPlace []InPlace
-	// Bound is indexed by operand. It has the tensors of operands that are part of the kernel, such as plain numbers.
-	// Its element is nil for an operand that the run supplies.
-	Bound []*tensor.Tensor
+	// EmbeddedOperands is indexed by operand. It has the tensors of operands that are part of the kernel, such as plain
+	// numbers. Its element is nil for an operand that the run supplies.
+	EmbeddedOperands []*tensor.Tensor
 	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
 	Loop Loop
 	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.

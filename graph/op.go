@@ -117,8 +117,8 @@ type Facts struct {
 
 	// ConcatDim returns the dimension along which the op concatenates its operands. All operands must be tensors, and the
 	// op must have one result. ConcatDim returns false for a call that does more than concatenate, for example a call that
-	// also changes ranks. Passes can write operands directly into the result: see [Value.Within]. Nil: the op does not
-	// concatenate.
+	// also changes ranks. Passes can write operands directly into the result: see [Value.ContainedIn]. Nil: the op does
+	// not concatenate.
 	ConcatDim func(call *Call) (dim int, ok bool)
 
 	// Parallel returns loops of a call whose iterations are independent, such as the loop over the images of a
@@ -128,9 +128,9 @@ type Facts struct {
 	// Reshapes means that the results have the elements of operand 0 in row-major order, in another shape.
 	Reshapes bool
 
-	// Sizes is the name of the attribute that lists the sizes of the result, in which -1 is an inferred size. It is empty
-	// if the op has no such attribute.
-	Sizes string
+	// SizesAttr is the name of the attribute that lists the sizes of the result, in which -1 is an inferred size. It is
+	// empty if the op has no such attribute.
+	SizesAttr string
 
 	// ImageRole means that operands or results are images, for which some strategies prefer channels last.
 	ImageRole ImageRole

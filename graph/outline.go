@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Outline is the known part of the type of a value whose shape depends on data.
-type Outline struct {
+// PartialType is the known part of the type of a value whose shape depends on data.
+type PartialType struct {
 	DType tensor.DType // Invalid if it is unknown
 	Sizes []int        // -1 for an unknown size; nil if the rank is unknown, and empty for a value without dimensions
 	// TypeFor returns the type of the value for a given shape. It is nil if the layout is unknown.
@@ -22,18 +22,18 @@ type Outline struct {
 }
 
 // Result returns an outline as the result of inference.
-func (o Outline) Result() Result {
+func (o PartialType) Result() Result {
 	return Result{Type: tensor.Type{DType: o.DType}, Alias: NoAlias, Dynamic: true, Sizes: o.Sizes, TypeFor: o.TypeFor}
 }
 
 // Join returns the outline of a value that has either outline o or outline p: the dtype and the sizes that are the same
 // in both. The layout becomes unknown.
-func (o Outline) Join(p Outline) Outline {
+func (o PartialType) Join(p PartialType) PartialType {
 	if o.DType != p.DType {
 		o.DType = tensor.Invalid
 	}
 	if o.Sizes == nil || p.Sizes == nil || len(o.Sizes) != len(p.Sizes) {
-		return Outline{DType: o.DType}
+		return PartialType{DType: o.DType}
 	}
 	sizes := make([]int, len(o.Sizes))
 	for i := range sizes {
@@ -42,14 +42,14 @@ func (o Outline) Join(p Outline) Outline {
 			sizes[i] = -1
 		}
 	}
-	return Outline{DType: o.DType, Sizes: sizes}
+	return PartialType{DType: o.DType, Sizes: sizes}
 }
 
 // OutlinedArg is an operand for [Op.Outline]. If the value of the operand is known, Arg has it. Otherwise Arg is a
 // tensor without a value, and Outline describes the operand.
 type OutlinedArg struct {
 	Arg     Arg
-	Outline Outline
+	Outline PartialType
 }
 
 // isUnknown reports whether only the outline of the operand is known. It is false for the zero OutlinedArg, which is an
@@ -62,11 +62,11 @@ const maxGuessedRank = 5
 // Outline infers the outlines of an op's results from the outlines of its operands. The outlines of the results are
 // valid for all operands that match their outlines and that the op accepts. Symbols stand for unknown sizes of
 // operands. Several ranks and dtypes are tried for unknown ranks and dtypes. Outline returns nil if the op rejects
-// them all. Attributes may refer to values of the graph ([Ref]). refs returns the shape and the elements of such a
+// them all. Attributes may refer to values of the graph ([ValueRef]). refs returns the shape and the elements of such a
 // value, with nil for an unknown element. If the shape is unknown, refs returns false, and only the ranks of the
 // results can be inferred.
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
-	symbols map[string]sym.Int) []Outline {
+	symbols map[string]sym.Int) []PartialType {
 	if op == nil || op.Schema == nil || op.Infer == nil {
 		return nil // the op was not made by Define
 	}
@@ -74,7 +74,7 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 	if !inference.resolve(attrs, refs) {
 		return nil
 	}
-	var all [][]Outline
+	var all [][]PartialType
 	for _, dtype := range inference.dtypes() {
 		for rank := range inference.ranks() {
 			if outlines := inference.infer(dtype, rank); outlines != nil {
@@ -87,7 +87,7 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 
 // joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
 // returns nil if there are no alternatives, or if their lengths differ.
-func joinOutlines(all [][]Outline) (out []Outline) {
+func joinOutlines(all [][]PartialType) (out []PartialType) {
 	for k, outlines := range all {
 		switch {
 		case k == 0:
@@ -122,14 +122,14 @@ type outlineInference struct {
 func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
-		if _, ok := a.(Ref); ok {
+		if _, ok := a.(ValueRef); ok {
 			fills = []any{1, 3, 0, 2, -1, 1.5} // common sizes, axes and scales
 		}
 	}
 	for _, fill := range fills {
 		given := maps.Clone(attrs)
 		for name, a := range attrs {
-			r, ok := a.(Ref)
+			r, ok := a.(ValueRef)
 			if !ok {
 				continue
 			}
@@ -184,7 +184,7 @@ var outlineHints = []int{3, 1, 2, 5, 64, 224}
 
 // infer returns the outlines of the results if operands of unknown dtype have the given dtype, and operands of unknown
 // rank have the given rank. It returns nil if the op rejects all sizes.
-func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline {
+func (inference *outlineInference) infer(dtype tensor.DType, rank int) []PartialType {
 	for _, hint := range outlineHints {
 		env := sym.NewEnv()
 		call := inference.call(env, dtype, rank, hint)
@@ -198,10 +198,10 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline
 			}
 		}
 		// Fork runs the inference for every combination of outcomes of conditions on the symbols.
-		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) {
+		cases, err := sym.Fork(env, maxCases, func() ([]PartialType, error) {
 			return inference.inferEachAttrs(call, symbols), nil
 		})
-		var all [][]Outline
+		var all [][]PartialType
 		// partial means that inference was tried for a few of the possible sizes or attributes, so that only the ranks of
 		// the results are certain.
 		partial := err != nil || len(inference.attrs) > 1
@@ -269,8 +269,8 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 
 // inferEachAttrs infers the call with each element of inference.attrs, and joins the outlines. It returns nil if the op
 // rejects them all.
-func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[string]sym.Int) []Outline {
-	var all [][]Outline
+func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[string]sym.Int) []PartialType {
+	var all [][]PartialType
 	for _, given := range inference.attrs {
 		attrs, err := inference.op.Schema.Decode(given, symbols)
 		if err != nil {
@@ -282,9 +282,9 @@ func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[st
 		if err != nil {
 			continue
 		}
-		outlines := make([]Outline, len(results))
+		outlines := make([]PartialType, len(results))
 		for i, r := range results {
-			outlines[i] = Outline{DType: r.Type.DType, Sizes: slices.Clone(r.Sizes)}
+			outlines[i] = PartialType{DType: r.Type.DType, Sizes: slices.Clone(r.Sizes)}
 			if r.Dynamic {
 				continue
 			}
@@ -301,7 +301,7 @@ func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[st
 
 // Stacked returns the outline of the result of stacking values with outline o along a new dimension, axis. The size of
 // the new dimension is unknown. A negative axis counts from the end.
-func (o Outline) Stacked(axis int) Outline {
+func (o PartialType) Stacked(axis int) PartialType {
 	if o.Sizes == nil {
 		return o
 	}
@@ -313,8 +313,8 @@ func (o Outline) Stacked(axis int) Outline {
 }
 
 // outline returns the outline of the value.
-func (v *Value) outline() Outline {
-	o := Outline{DType: v.Type.DType}
+func (v *Value) outline() PartialType {
+	o := PartialType{DType: v.Type.DType}
 	if v.Type.Shape != nil || !v.Dynamic {
 		o.Sizes = knownSizes(v.Type.Shape)
 	}
@@ -334,7 +334,7 @@ func knownSizes(shape []sym.Int) []int {
 }
 
 // resultOutlines returns the outlines of a node's results.
-func (n *Node) resultOutlines() []Outline {
+func (n *Node) resultOutlines() []PartialType {
 	in := make([]OutlinedArg, len(n.In))
 	for i, a := range n.In {
 		if in[i].Arg = a; a.Value == nil {

@@ -12,7 +12,7 @@ import (
 
 // open is an operand of which dtype and some sizes are known.
 func open(d tensor.DType, sizes ...int) graph.OutlinedArg {
-	return graph.OutlinedArg{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: graph.Outline{DType: d, Sizes: sizes}}
+	return graph.OutlinedArg{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: graph.PartialType{DType: d, Sizes: sizes}}
 }
 
 // whole is an operand whose meta is known.
@@ -24,7 +24,7 @@ func whole(d tensor.DType, sizes ...int) graph.OutlinedArg {
 // TestOutline checks what follows from partly known shapes: sizes of results that are the same for all sizes that the
 // op accepts.
 func TestOutline(t *testing.T) {
-	unknown := graph.OutlinedArg{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: graph.Outline{DType: tensor.Float32}}
+	unknown := graph.OutlinedArg{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: graph.PartialType{DType: tensor.Float32}}
 	for _, c := range []struct {
 		name  string
 		op    string
@@ -74,10 +74,10 @@ func TestOutlineOfNothingTaken(t *testing.T) {
 }
 
 func TestJoinAndStack(t *testing.T) {
-	a := graph.Outline{DType: tensor.Float32, Sizes: []int{2, 3}}
-	require.Equal(t, []int{2, -1}, a.Join(graph.Outline{DType: tensor.Float32, Sizes: []int{2, 4}}).Sizes)
-	require.Nil(t, a.Join(graph.Outline{DType: tensor.Float32, Sizes: []int{2}}).Sizes)
-	require.Equal(t, tensor.Invalid, a.Join(graph.Outline{DType: tensor.Int64}).DType)
+	a := graph.PartialType{DType: tensor.Float32, Sizes: []int{2, 3}}
+	require.Equal(t, []int{2, -1}, a.Join(graph.PartialType{DType: tensor.Float32, Sizes: []int{2, 4}}).Sizes)
+	require.Nil(t, a.Join(graph.PartialType{DType: tensor.Float32, Sizes: []int{2}}).Sizes)
+	require.Equal(t, tensor.Invalid, a.Join(graph.PartialType{DType: tensor.Int64}).DType)
 	require.Equal(t, []int{2, 3, -1}, a.Stacked(-1).Sizes)
 	require.Equal(t, []int{-1, 2, 3}, a.Stacked(0).Sizes)
 }

@@ -13,9 +13,9 @@ import (
 // [Impl.Pack]. [Packed] describes a converted value. In the planned graph, a node that [Graph.Pack] makes packs the
 // operand once.
 type Packing struct {
-	// Form names the form in reports: "float32 panels of 32 by kh,kw,c". If two Packings of one value have the same
+	// Format names the form in reports: "float32 panels of 32 by kh,kw,c". If two Packings of one value have the same
 	// Form, their data must be the same, because the two packed values share memory.
-	Form string
+	Format string
 	// The packed data are one-dimensional, with Len elements of dtype DType.
 	DType tensor.DType
 	Len   int
@@ -30,14 +30,14 @@ type Packing struct {
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Form is the form
-// ([Packing.Form]), and Of is the name of the original. Type and Meta are the type and meta of the original: a call
+// ([Packing.Format]), and Of is the name of the original. Type and Meta are the type and meta of the original: a call
 // gets them as the type and meta of its operand. The fields Type and Meta of the packed [Value] describe the packed
 // data.
 type Packed struct {
-	Form string
-	Of   string
-	Type tensor.Type
-	Meta tensor.Meta
+	Format string
+	Of     string
+	Type   tensor.Type
+	Meta   tensor.Meta
 
 	unpack   func(dst, packed *tensor.Tensor)
 	original *tensor.Tensor // nil if unpack can restore the original data
@@ -99,7 +99,7 @@ func compilePack(call *Call) (*Kernel, error) {
 // tensorAt returns a tensor with the given meta whose first element is at the address.
 func tensorAt(meta tensor.Meta, address unsafe.Pointer) *tensor.Tensor {
 	bytes := unsafe.Slice((*byte)(address), meta.Extent()*meta.DType.Size())
-	return tensor.Must(tensor.Over(meta, tensor.StorageOf(bytes)))
+	return tensor.Must(tensor.FromStorage(meta, tensor.StorageOf(bytes)))
 }
 
 // Packing returns the form into which a node packs its operand. It returns nil for nodes that [Graph.Pack] did not
@@ -140,14 +140,14 @@ func (p *Packing) describe(v *Value) (*Packed, error) {
 	switch {
 	case v.Packed != nil:
 		return nil, fmt.Errorf("value %q is already packed", v.Name)
-	case p.Fill == nil || p.Form == "":
+	case p.Fill == nil || p.Format == "":
 		return nil, errors.New("a packing needs a Form and a Fill function")
 	case p.Unpack == nil && v.Const == nil:
 		return nil, fmt.Errorf("value %q is not a constant, so the packing needs Unpack to restore the value", v.Name)
 	}
 	meta := v.Meta
 	meta.Offset = 0
-	packed := &Packed{Form: p.Form, Of: v.Name, Type: meta.Type(), Meta: meta, unpack: p.Unpack}
+	packed := &Packed{Format: p.Format, Of: v.Name, Type: meta.Type(), Meta: meta, unpack: p.Unpack}
 	if p.Unpack == nil {
 		packed.original = v.Const
 	}
@@ -207,9 +207,9 @@ func (n *Node) checkPacked(call *Call, i int) error {
 	if n.Impl == nil || n.Impl.Pack == nil {
 		return fmt.Errorf("operand %d, %q, is packed, but its node reads no packed operand", i, n.In[i].Value.Name)
 	}
-	if want, ok := n.Impl.Pack(call, i); !ok || want.Form != p.Form {
+	if want, ok := n.Impl.Pack(call, i); !ok || want.Format != p.Format {
 		return fmt.Errorf("operand %d, %q, is packed as %q, but implementation %s reads %q", i,
-			n.In[i].Value.Name, p.Form, n.Impl.Name, want.Form)
+			n.In[i].Value.Name, p.Format, n.Impl.Name, want.Format)
 	}
 	return nil
 }

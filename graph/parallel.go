@@ -12,10 +12,10 @@ import (
 // slice i of each result from slice i of each divided operand and all elements of every other operand. If the op is
 // called with only some of the slices and the same attributes, it computes the same elements.
 type Parallel struct {
-	In  []int // indexed by operand: the dimension that the loop divides, or [Whole]
-	Out []int // indexed by result: the dimension that the loop divides
-	// Repeats marks operands that may have a single slice, which every iteration then reads. Nil marks none.
-	Repeats []bool
+	OperandDims []int // indexed by operand: the dimension that the loop divides, or [Whole]
+	ResultDims  []int // indexed by result: the dimension that the loop divides
+	// MayBroadcast marks operands that may have a single slice, which every iteration then reads. Nil marks none.
+	MayBroadcast []bool
 }
 
 // Whole marks an operand that every iteration of a [Parallel] reads as a whole, or that is absent.
@@ -75,16 +75,16 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 		if slices.Contains(dims, d) {
 			continue
 		}
-		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out))}
+		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out))}
 		fits := true // whether d has the same size in all results and in all operands of their rank
 		for i, a := range call.In {
 			meta := a.Meta()
-			if p.In[i] = Whole; a.Kind == TensorArg && meta.Rank() == len(shape) {
-				p.In[i], fits = d, fits && meta.Shape[d] == size
+			if p.OperandDims[i] = Whole; a.Kind == TensorArg && meta.Rank() == len(shape) {
+				p.OperandDims[i], fits = d, fits && meta.Shape[d] == size
 			}
 		}
 		for i, meta := range call.Out {
-			p.Out[i], fits = d, fits && meta.Rank() == len(shape) && meta.Shape[d] == size
+			p.ResultDims[i], fits = d, fits && meta.Rank() == len(shape) && meta.Shape[d] == size
 		}
 		if fits {
 			loops = append(loops, p)
@@ -127,16 +127,17 @@ func BroadcastLoops(call *Call) []Parallel {
 	// An operand is divided by the loop over dimension d unless it is broadcast along d.
 	loops := make([]Parallel, len(shape))
 	for d, size := range shape {
-		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out)), Repeats: everyOperand(call)}
+		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
+			MayBroadcast: everyOperand(call)}
 		for i, a := range call.In {
 			meta := a.Meta()
 			dim := d - (len(shape) - meta.Rank())
-			if p.In[i] = Whole; a.Kind == TensorArg && dim >= 0 && meta.Shape[dim] == size {
-				p.In[i] = dim
+			if p.OperandDims[i] = Whole; a.Kind == TensorArg && dim >= 0 && meta.Shape[dim] == size {
+				p.OperandDims[i] = dim
 			}
 		}
-		for i := range p.Out {
-			p.Out[i] = d
+		for i := range p.ResultDims {
+			p.ResultDims[i] = d
 		}
 		loops[d] = p
 	}
@@ -155,37 +156,38 @@ func (r *Rows) loops(call *Call) []Parallel {
 		// With Split, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is then no
 		// loop, and later dimensions are one further in Mask.
 		maskDim := d
-		if r.Split != 0 && d > 0 {
+		if r.ChannelGroups != 0 && d > 0 {
 			maskDim = d + 1
 		}
 		switch {
-		case r.Split != 0 && d == 1:
+		case r.ChannelGroups != 0 && d == 1:
 			continue
 		case r.Mask[maskDim]:
 			reduced++
 			continue
 		}
-		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out)), Repeats: everyOperand(call)}
+		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
+			MayBroadcast: everyOperand(call)}
 		fits := true // whether each result has dimension d
 		for i := range call.In {
-			p.In[i] = Whole
+			p.OperandDims[i] = Whole
 		}
-		p.In[0] = d
+		p.OperandDims[0] = d
 		for k, i := range r.In { // operand k of the program is operand i of the call
 			meta := call.Meta(i)
 			dim := d - (rank - meta.Rank()) // operands are broadcast from the last dimension
-			if r.Along(k) {                 // a vector along dimension 1
+			if r.IsAlongChannels(k) {       // a vector along dimension 1
 				dim = d - 1
 			}
 			if i > 0 && dim >= 0 && dim < meta.Rank() && meta.Shape[dim] == size {
-				p.In[i] = dim
+				p.OperandDims[i] = dim
 			}
 		}
 		for i, meta := range call.Out {
-			if p.Out[i] = d; meta.Rank() < rank {
-				p.Out[i] = d - reduced
+			if p.ResultDims[i] = d; meta.Rank() < rank {
+				p.ResultDims[i] = d - reduced
 			}
-			fits = fits && p.Out[i] < meta.Rank() && meta.Shape[p.Out[i]] == size
+			fits = fits && p.ResultDims[i] < meta.Rank() && meta.Shape[p.ResultDims[i]] == size
 		}
 		if fits {
 			loops = append(loops, p)
@@ -212,7 +214,7 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		// The view must not depend on the size, unless an attribute has the sizes of the result.
 		for _, otherSize := range []int{1, size + 1} {
 			shape := slices.Clone(in.Shape)
-			if shape[d] = otherSize; op.Sizes == "" && !slices.Equal(op.dimsAlong(call, shape, d), out) {
+			if shape[d] = otherSize; op.SizesAttr == "" && !slices.Equal(op.dimsAlong(call, shape, d), out) {
 				out = nil
 				break
 			}
@@ -220,11 +222,11 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		if out == nil {
 			continue
 		}
-		p := Parallel{In: make([]int, len(call.In)), Out: out}
-		for i := range p.In {
-			p.In[i] = Whole
+		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: out}
+		for i := range p.OperandDims {
+			p.OperandDims[i] = Whole
 		}
-		p.In[0] = d
+		p.OperandDims[0] = d
 		loops = append(loops, p)
 	}
 	return loops

@@ -73,9 +73,9 @@ var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.Strin
 // SetsLayout reports whether the pin demands a layout.
 func (p Pin) SetsLayout() bool { return p.Format != tensor.NoFormat || p.Order != "" }
 
-// For returns the order that the pin demands for values of the given rank. It fails if the order or the format has
+// OrderFor returns the order that the pin demands for values of the given rank. It fails if the order or the format has
 // another rank.
-func (p Pin) For(rank int) (tensor.Order, error) {
+func (p Pin) OrderFor(rank int) (tensor.Order, error) {
 	switch {
 	case p.Order == "":
 		return p.Format.Order(rank)
@@ -85,21 +85,21 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 	return p.Order, nil
 }
 
-// Holds reports whether a value has the layout that the pin demands. A value without elements always has it.
-func (p Pin) Holds(meta tensor.Meta) bool {
+// Matches reports whether a value has the layout that the pin demands. A value without elements always has it.
+func (p Pin) Matches(meta tensor.Meta) bool {
 	if !p.SetsLayout() {
 		return true
 	}
-	order, err := p.For(meta.Rank())
-	return err == nil && (meta.Numel() == 0 || order.Holds(meta))
+	order, err := p.OrderFor(meta.Rank())
+	return err == nil && (meta.Numel() == 0 || order.Matches(meta))
 }
 
 // Apply returns meta in the layout that the pin demands, and meta itself if it already has this layout.
 func (p Pin) Apply(meta tensor.Meta) (tensor.Meta, error) {
-	if p.Holds(meta) {
+	if p.Matches(meta) {
 		return meta, nil
 	}
-	order, err := p.For(meta.Rank())
+	order, err := p.OrderFor(meta.Rank())
 	if err != nil {
 		return meta, err
 	}
@@ -171,7 +171,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 		err = fmt.Errorf("only nodes can be pinned to devices, but the pinned value is not the result of a node")
 	}
 	if err == nil && p.SetsLayout() {
-		_, err = p.For(v.Meta.Rank())
+		_, err = p.OrderFor(v.Meta.Rank())
 	}
 	if err != nil {
 		return fmt.Errorf("%q: %w", name, err)
@@ -208,7 +208,7 @@ func (p *Pin) add(other Pin) {
 func (n *Node) pin(p Pin) error {
 	g := n.Out[0].graph
 	if err := p.check(); err != nil {
-		return g.Fail(n, err)
+		return g.NodeError(n, err)
 	}
 	old := n.Pin
 	n.Pin.add(p)
@@ -218,14 +218,14 @@ func (n *Node) pin(p Pin) error {
 	}
 	n.Pin = old
 	if oldErr := n.Infer(); oldErr != nil {
-		return g.Fail(n, oldErr) // inference rejected the node even before the pin
+		return g.NodeError(n, oldErr) // inference rejected the node even before the pin
 	}
 	if p.Impl != "" {
 		if unknown := n.checkImpl(p.Impl); unknown != nil {
 			err = unknown
 		}
 	}
-	return g.Fail(n, err)
+	return g.NodeError(n, err)
 }
 
 // checkImpl returns an error if the node's op has no implementation of this name. The error lists the implementations
@@ -273,8 +273,8 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	return v
 }
 
-// Demand returns the pin that the value must meet: the pin of its node or, for an input or a constant, its own.
-func (v *Value) Demand() Pin {
+// EffectivePin returns the pin that the value must meet: the pin of its node or, for an input or a constant, its own.
+func (v *Value) EffectivePin() Pin {
 	switch {
 	case v == nil:
 		return Pin{}
@@ -284,9 +284,9 @@ func (v *Value) Demand() Pin {
 	return v.Pin
 }
 
-// Demand returns the pin that an output must meet: its own pin or, if that is zero, the pin of the input or constant
-// that the output returns.
-func (output Output) Demand() Pin {
+// EffectivePin returns the pin that an output must meet: its own pin or, if that is zero, the pin of the input or
+// constant that the output returns.
+func (output Output) EffectivePin() Pin {
 	if output.Pin.SetsLayout() || output.Value == nil || output.Value.Node != nil {
 		return output.Pin
 	}
@@ -298,7 +298,7 @@ func (g *Graph) InputOrder(name string, dtype tensor.DType, order tensor.Order, 
 	p := Pin{Order: order}
 	err := p.check()
 	if err == nil {
-		_, err = p.For(len(shape))
+		_, err = p.OrderFor(len(shape))
 	}
 	meta := tensor.New(dtype, shape...)
 	if err == nil {
@@ -319,8 +319,8 @@ func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
 		if !output.Pin.SetsLayout() || output.Value == nil || output.Value.Dynamic || rejected[output.Value.Node] != nil {
 			continue
 		}
-		if _, err := output.Pin.For(output.Value.Meta.Rank()); err != nil {
-			errs = append(errs, g.FailOutput(output, err))
+		if _, err := output.Pin.OrderFor(output.Value.Meta.Rank()); err != nil {
+			errs = append(errs, g.OutputError(output, err))
 		}
 	}
 	return errs

@@ -19,16 +19,16 @@ func unavailableError(v *Value) error {
 	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
 }
 
-// Drop returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
+// WithoutRejected returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
 // The copy also lacks the outputs that these nodes compute.
-func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
+func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
 	remaining := g.Clone()
 	remaining.Nodes, remaining.Outputs = nil, nil
 	rejected = maps.Clone(rejected)
 	for _, n := range g.Nodes {
 		copied := remaining.nameIndex().node(n.Name)
 		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
-			rejected[n] = g.Fail(n, err)
+			rejected[n] = g.NodeError(n, err)
 		}
 		if rejected[n] == nil {
 			remaining.Nodes = append(remaining.Nodes, copied)
@@ -57,24 +57,24 @@ func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Gr
 		for _, v := range list {
 			if err, ok := unavailable[v]; ok {
 				isUnavailable[v] = true
-				errs = append(errs, g.failValue(v, cmp.Or(err, errNoCause)))
+				errs = append(errs, g.valueError(v, cmp.Or(err, errNoCause)))
 			}
 		}
 	}
 	rejected := map[*Node]*Error{}
 	for _, n := range g.Nodes {
 		if err := n.missingDependency(isUnavailable, unknown); err != nil {
-			rejected[n] = g.Fail(n, err)
+			rejected[n] = g.NodeError(n, err)
 			errs = append(errs, rejected[n])
 		}
 	}
-	remaining := g.Drop(rejected)
+	remaining := g.WithoutRejected(rejected)
 	remaining.Outputs = slices.DeleteFunc(remaining.Outputs, func(output Output) bool {
 		return copyIsUnavailable(g, isUnavailable, output.Value)
 	})
 	for _, output := range g.Outputs {
 		if isUnavailable[output.Value] {
-			errs = append(errs, g.FailOutput(output, unavailableError(output.Value)))
+			errs = append(errs, g.OutputError(output, unavailableError(output.Value)))
 		}
 	}
 	drop := func(v *Value) bool {
@@ -114,11 +114,11 @@ func (n *Node) missingDependency(unavailable map[*Value]bool, unknown []string) 
 	return nil
 }
 
-// Refuse adds a node that an importer cannot convert. Inference rejects the node with err, as after [Draft.Refuse]. op
-// is the name of the node's op in the file. results are the names of the node's results. If results is empty, the node
-// has one result with the name of the node. The results have no types, but they may be outputs, and operands of other
-// nodes that Refuse adds.
-func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
+// AddRejected adds a node that an importer cannot convert. Inference rejects the node with err, as after
+// [Draft.Reject]. op is the name of the node's op in the file. results are the names of the node's results. If results
+// is empty, the node has one result with the name of the node. The results have no types, but they may be outputs, and
+// operands of other nodes that Refuse adds.
+func (g *Graph) AddRejected(name, op string, results []string, err error, operands ...*Value) []*Value {
 	n := &Node{Name: g.UniqueName(cmp.Or(name, "node")), Op: unknownOp(op)}
 	g.assignNodeNumber(n)
 	g.rejectNode(n, cmp.Or(err, errNoCause))

@@ -158,7 +158,7 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	for i, group := range groups {
 		for _, m := range group {
 			if removed.At(m.Out[0]) {
-				return g.Fail(m, errors.New("the node is in two groups, but Merge replaces a node by one new node"))
+				return g.NodeError(m, errors.New("the node is in two groups, but Merge replaces a node by one new node"))
 			}
 			removed.Set(m.Out[0], true)
 		}

@@ -28,9 +28,9 @@ type Rows struct {
 	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0, this shape without the reduced
 	// dimensions, or this shape with size 1 for the reduced dimensions.
 	Mask []bool
-	// Split, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks dimensions of
-	// the view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
-	Split int
+	// ChannelGroups, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks
+	// dimensions of the view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
+	ChannelGroups int
 	// In lists operands of the call: operand i of Code is operand In[i] of the call, broadcast to the shape of operand 0.
 	In []int
 	// Channels marks the operands of Code that are vectors along dimension 1. Nil marks none. All other vectors are along
@@ -46,14 +46,14 @@ type Rows struct {
 
 // Rank returns the length that Mask must have if operand 0 has the given rank.
 func (r *Rows) Rank(operandRank int) int {
-	if r.Split != 0 {
+	if r.ChannelGroups != 0 {
 		return operandRank + 1
 	}
 	return operandRank
 }
 
-// Along reports whether operand k of Code is a vector along dimension 1, the channels.
-func (r *Rows) Along(k int) bool { return k >= 0 && k < len(r.Channels) && r.Channels[k] }
+// IsAlongChannels reports whether operand k of Code is a vector along dimension 1, the channels.
+func (r *Rows) IsAlongChannels(k int) bool { return k >= 0 && k < len(r.Channels) && r.Channels[k] }
 
 // Limits on the length of a row, in elements, and on the number of rows.
 const (
@@ -63,16 +63,16 @@ const (
 )
 
 // Fits reports whether a row program is possible for an operand 0 of the given shape. Another kernel may still be
-// better: see [Rows.Unsuited].
+// better: see [Rows.UnsuitedReason].
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengths(shape)
-	return ok && length > 0 && length <= maxRow || r.Cut(shape)
+	return ok && length > 0 && length <= maxRow || r.SplitsRows(shape)
 }
 
-// Cut reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long or too
-// few. The pieces are folded separately, and their results are combined. A program that reads the rows again after that
-// fold needs a second step.
-func (r *Rows) Cut(shape []int) bool {
+// SplitsRows reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long
+// or too few. The pieces are folded separately, and their results are combined. A program that reads the rows again
+// after that fold needs a second step.
+func (r *Rows) SplitsRows(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {
 		return false
@@ -94,13 +94,14 @@ func (r *Rows) maxCutLength() int {
 	return expr.MaxCutLen
 }
 
-// Suits returns [Rows.Fits] and [Rows.Cut] as conditions on sizes that may be unknown.
+// Suits returns [Rows.Fits] and [Rows.SplitsRows] as conditions on sizes that may be unknown.
 func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
-	if r == nil || r.Code == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
+	if r == nil || r.Code == nil || r.ChannelGroups < 0 || r.ChannelGroups > 0 && len(shape) < 2 ||
+		len(r.Mask) != r.Rank(len(shape)) {
 		return fits, cut
 	}
-	if r.Split != 0 {
-		parts := sym.Of(r.Split)
+	if r.ChannelGroups != 0 {
+		parts := sym.Of(r.ChannelGroups)
 		shape = slices.Concat(shape[:1], []sym.Int{parts, shape[1].Div(parts)}, shape[2:])
 	}
 	length, count := sym.Of(1), sym.Of(1)
@@ -125,11 +126,11 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 // lengths returns the length of rows in elements and the number of rows, if operand 0 has the given shape. It returns
 // false if the shape does not fit Mask and Split.
 func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
-	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
+	if r == nil || r.ChannelGroups < 0 || r.ChannelGroups > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
 		return 0, 0, false
 	}
-	if r.Split != 0 {
-		shape = slices.Concat(shape[:1], []int{r.Split, shape[1] / r.Split}, shape[2:])
+	if r.ChannelGroups != 0 {
+		shape = slices.Concat(shape[:1], []int{r.ChannelGroups, shape[1] / r.ChannelGroups}, shape[2:])
 	}
 	length, count = 1, 1
 	for d, size := range shape {
@@ -142,10 +143,10 @@ func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	return length, count, true
 }
 
-// Unsuited returns the reason why another kernel is better than a row program for an operand 0 of the given shape. It
-// returns "" if there is no reason.
-func (r *Rows) Unsuited(shape []int) string {
-	if r.Cut(shape) {
+// UnsuitedReason returns the reason why another kernel is better than a row program for an operand 0 of the given
+// shape. It returns "" if there is no reason.
+func (r *Rows) UnsuitedReason(shape []int) string {
+	if r.SplitsRows(shape) {
 		return ""
 	}
 	return r.unsuited(shape)

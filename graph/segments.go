@@ -25,11 +25,11 @@ import (
 type Segment struct {
 	Nodes []*Node // in the order of the graph
 	// In lists the values that the segment reads as operands and does not compute: inputs of the graph and results of
-	// earlier segments. Awaits lists the values that it reads as attributes ([Ref]). Neither list contains constants.
-	In, Awaits []*Value
-	Out        []*Value // results that later segments or outputs of the graph read
-	After      []int    // ascending indices of the earlier segments that compute In and Awaits
-	Dynamic    bool     // the segment is one node of an op with [Op.RunDynamic]
+	// earlier segments. Awaits lists the values that it reads as attributes ([ValueRef]). Neither list contains constants.
+	In, AttrInputs []*Value
+	Out            []*Value // results that later segments or outputs of the graph read
+	After          []int    // ascending indices of the earlier segments that compute In and Awaits
+	Dynamic        bool     // the segment is one node of an op with [Op.RunDynamic]
 
 	graph        *Graph
 	readsOffsets bool // an op of the segment depends on the offset of an operand within its storage
@@ -195,7 +195,7 @@ func connect(g *Graph, all []Segment) {
 			for k := range n.dependencyCount() {
 				v, list, listIndex := n.dependency(k), &s.In, 0
 				if k >= len(n.In) {
-					list, listIndex = &s.Awaits, 1
+					list, listIndex = &s.AttrInputs, 1
 				}
 				if v == nil || v.Const != nil || computed[v] || listed[listIndex][v] {
 					continue
@@ -272,7 +272,7 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 	}
 	isUnavailable := func(v *Value) bool { return unavailable[v] }
 	remaining.In = slices.DeleteFunc(slices.Clone(s.In), isUnavailable)
-	remaining.Awaits = slices.DeleteFunc(slices.Clone(s.Awaits), isUnavailable)
+	remaining.AttrInputs = slices.DeleteFunc(slices.Clone(s.AttrInputs), isUnavailable)
 	return remaining
 }
 
@@ -307,7 +307,7 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
 		return nil, errNoSegment
-	case s.Dynamic || len(s.Awaits) > 0 || slices.ContainsFunc(s.In, func(v *Value) bool { return v.Dynamic }):
+	case s.Dynamic || len(s.AttrInputs) > 0 || slices.ContainsFunc(s.In, func(v *Value) bool { return v.Dynamic }):
 		return nil, nil
 	}
 	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
@@ -333,7 +333,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 			key = binary.AppendVarint(key, int64(t.Offset))
 		}
 	}
-	for _, v := range s.Awaits {
+	for _, v := range s.AttrInputs {
 		if t := known[v]; t != nil {
 			key = appendShape(key, t)
 			if t.Numel() <= maxAttrElements { // At rejects any larger tensor
@@ -410,7 +410,7 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	for _, n := range seg.Nodes {
 		copied, err := built.copyOf(n, data, importValue)
 		if err != nil {
-			return nil, g.Fail(n, err)
+			return nil, g.NodeError(n, err)
 		}
 		for i, v := range n.Out {
 			result := &Value{Name: v.Name, Node: copied, Index: i, graph: built}

@@ -28,7 +28,7 @@ func dependencyError(rng *rand.Rand, nodes int) *graph.Graph {
 			a = g.Apply("masked_select", nil, a, g.Apply("gt", nil, a, 0)[0])[0]
 		case 1:
 			k := g.Apply("sum", graph.Attrs{"dtype": tensor.Int64}, g.Apply("gt", nil, b, 0)[0])[0]
-			a = g.Apply("narrow", graph.Attrs{"dim": 0, "start": 0, "length": graph.Ref{Value: k}}, a)[0]
+			a = g.Apply("narrow", graph.Attrs{"dim": 0, "start": 0, "length": graph.ValueRef{Value: k}}, a)[0]
 		case 2:
 			a = g.Apply("neg", nil, a)[0]
 		default:
@@ -64,8 +64,8 @@ func TestSegments(t *testing.T) {
 					known := a.Value == nil || a.Value.Const != nil || inside[a.Value]
 					assert.True(t, known || made[a.Value] && slices.Contains(s.In, a.Value), n.Name)
 				}
-				for _, v := range n.Refs() {
-					assert.True(t, made[v] && slices.Contains(s.Awaits, v), n.Name)
+				for _, v := range n.AttrRefs() {
+					assert.True(t, made[v] && slices.Contains(s.AttrInputs, v), n.Name)
 				}
 				for _, v := range n.Out {
 					inside[v] = true
@@ -79,7 +79,7 @@ func TestSegments(t *testing.T) {
 			for _, k := range s.After {
 				assert.Less(t, k, i)
 				assert.True(t, slices.ContainsFunc(all[k].Out, func(v *graph.Value) bool {
-					return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)
+					return slices.Contains(s.In, v) || slices.Contains(s.AttrInputs, v)
 				}))
 			}
 		}

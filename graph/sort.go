@@ -124,7 +124,7 @@ func (g *Graph) cycleError(path []*Node) *Error {
 		names = append(names, n.Name)
 	}
 	names = append(names, names[0])
-	return g.Fail(path[0], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
+	return g.NodeError(path[0], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
 }
 
 // directed is a view of the graph for gonum. It has at most one edge between two nodes. gonum panics on an edge from a

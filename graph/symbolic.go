@@ -188,7 +188,7 @@ func (s *Symbolic) setInputs() error {
 			err = s.checkNonNegative(t)
 		}
 		if err != nil {
-			return s.Graph.failValue(v, err)
+			return s.Graph.valueError(v, err)
 		}
 		v.Type, v.Meta = t, t.AtHints()
 		s.record(Guard{Value: v})
@@ -338,14 +338,14 @@ func (s *Symbolic) inferCase() (result classResult, err error) {
 	var current *Node
 	defer func() {
 		if panicked := recover(); panicked == any(sym.ErrNumber) && current != nil {
-			result = classResult{err: s.Graph.Fail(current, sym.ErrNumber), node: current}
+			result = classResult{err: s.Graph.NodeError(current, sym.ErrNumber), node: current}
 		} else if panicked != nil {
 			panic(panicked)
 		}
 	}()
 	for _, current = range s.Graph.Nodes {
 		if err := current.infer(&state); err != nil {
-			return classResult{err: s.Graph.Fail(current, err), node: current}, nil
+			return classResult{err: s.Graph.NodeError(current, err), node: current}, nil
 		}
 	}
 	s.Graph.Values(func(v *Value) {

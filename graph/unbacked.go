@@ -14,7 +14,7 @@ import (
 // results are a [sym.Where]. Sizes that the node rejects are ignored.
 //
 // A result remains [Value.Dynamic] if symbols cannot describe it, because the node branches too often, the rank depends
-// on data, or the layout is unknown. The Type of the result then has the dtype of the [Outline] and, in Shape, its
+// on data, or the layout is unknown. The Type of the result then has the dtype of the [PartialType] and, in Shape, its
 // sizes, with a new symbol for each unknown size. Shape is nil if the rank is unknown. Results of nodes that depend on
 // a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {

@@ -97,7 +97,7 @@ func (v *verifier) fail(n *Node, format string, args ...any) {
 		v.errs = append(v.errs, &Error{Err: err})
 		return
 	}
-	v.errs = append(v.errs, v.graph.Fail(n, err))
+	v.errs = append(v.errs, v.graph.NodeError(n, err))
 }
 
 // markComputed marks the node's outputs as computed, so that later nodes may use them.
@@ -117,7 +117,7 @@ func (v *verifier) checkInputs() {
 			v.visibleValues[value] = true
 			switch {
 			case value == nil:
-			case value.Node != nil || value.Alias != nil || value.Within != nil:
+			case value.Node != nil || value.Alias != nil || value.ContainedIn != nil:
 				v.fail(nil, "value %q is an input or a constant, but has a producer or shares storage", value.Name)
 			case (i == 1) != (value.Const != nil): // list 1 has the constants
 				v.fail(nil, "value %q is in the wrong list: constants have data, inputs have none", value.Name)
@@ -259,9 +259,10 @@ func (n *Node) checkResult(value *Value, inferred Result) error {
 	switch {
 	case value.Meta.DType != meta.DType || !slices.Equal(value.Meta.Shape, meta.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", value.Meta, meta)
-	case value.Meta.SameLayout(meta) && (value.Meta.Offset == meta.Offset || value.Within != nil) && value.Alias == alias:
+	case value.Meta.SameLayout(meta) && (value.Meta.Offset == meta.Offset || value.ContainedIn != nil) &&
+		value.Alias == alias:
 		return nil
-	case value.Within != nil: // checkWithin and checkWrites check the layout
+	case value.ContainedIn != nil: // checkWithin and checkWrites check the layout
 		return nil
 	case value.Alias != nil && value.Alias == alias && value.Meta.Offset == meta.Offset && value.Meta.SameAddresses(meta):
 		return nil // a view may have any strides in dimensions of size 1
@@ -313,7 +314,7 @@ func (n *Node) RecheckProps(moved func(v *Value) bool) error {
 func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, value := range n.Out {
-		if !n.Pin.Holds(value.Meta) {
+		if !n.Pin.Matches(value.Meta) {
 			fail("value %q, %v, is pinned to %v", value.Name, value.Meta, n.Pin)
 		}
 	}
@@ -351,8 +352,8 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	}
 	for i, value := range n.Out {
 		var order tensor.Order
-		if i < len(n.Walk.Out) {
-			order = n.Walk.Out[i]
+		if i < len(n.Walk.ResultOrders) {
+			order = n.Walk.ResultOrders[i]
 		}
 		if err := n.checkWrites(call, i, order); err != nil {
 			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, value.Name, value.Meta)
@@ -370,16 +371,16 @@ func (n *Node) checkWrites(call *Call, i int, required tensor.Order) error {
 	switch {
 	case value.Meta.Numel() == 0:
 		return nil
-	case value.Within != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
+	case value.ContainedIn != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
 		return errors.New("dense")
 	case required == "":
 		return nil
 	}
 	meta := value.Meta
-	if actual, _ := tensor.OrderOf(meta); value.Within != nil && !dense {
+	if actual, _ := tensor.OrderOf(meta); value.ContainedIn != nil && !dense {
 		meta = meta.WithStrides(actual.Strides(meta.Shape)) // the same order without gaps
 	}
-	if !required.Holds(meta) {
+	if !required.Matches(meta) {
 		return fmt.Errorf("in order %v", required)
 	}
 	return nil
@@ -396,7 +397,7 @@ func (v *verifier) checkOutputs(props Props) {
 			v.fail(nil, "output %q: value %q is not of the graph", output.Name, output.Value.Name)
 		case names[output.Name]:
 			v.fail(nil, "two outputs are named %q", output.Name)
-		case props&LaidOut != 0 && !output.Pin.Holds(output.Value.Meta):
+		case props&LaidOut != 0 && !output.Pin.Matches(output.Value.Meta):
 			v.fail(nil, "output %q: %v is pinned to %v", output.Name, output.Value.Meta, output.Pin)
 		}
 		names[output.Name] = true

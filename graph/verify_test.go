@@ -18,7 +18,7 @@ func sound(t testing.TB) *graph.Graph {
 	x := g.Input("x", tensor.Float32, 2, 4, 5, 5)
 	w := g.Constant("w", tensor.Zeros(tensor.Float32, 4, 4, 1, 1))
 	y := g.Apply("conv2d", nil, x, w)[0].Named("y")
-	y.Node.Impl, y.Node.Walk = &y.Node.Op.Impls[0], y.Node.Call().InOrder(tensor.RowMajorOrder(4))
+	y.Node.Impl, y.Node.Walk = &y.Node.Op.Impls[0], y.Node.Call().WalkInOrder(tensor.RowMajorOrder(4))
 	s := op.Add(y, 1).Named("s").Pinned(tensor.ChannelsLast)
 	s.Node.Impl = &s.Node.Op.Impls[0]
 	p := g.Apply("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, s)[0].Named("p")
@@ -78,7 +78,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		},
 		`implementation nchw writes output 0 in order channels_last, but "y" is`: func(g *graph.Graph) {
 			o, _ := tensor.ChannelsLast.Order(4)
-			g.Nodes[0].Walk.Out[0] = o
+			g.Nodes[0].Walk.ResultOrders[0] = o
 		},
 		`output "out": float32[2,5,5,4]@(100,20,4,1) is pinned to channels`: func(g *graph.Graph) {
 			g.Outputs[0].Pin = graph.Pin{Format: tensor.ChannelsLast}

@@ -49,7 +49,7 @@ func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
 	if runs := c.runs(meta); runs > 1 {
 		// all runs have the same number of bytes
 		addRunStarts(work, runs, float64(meta.Bytes())/runs)
-		work.DoUnoverlapped(LoopBroadcast, 1)
+		work.AddUnoverlapped(LoopBroadcast, 1)
 	}
 }
 
@@ -62,7 +62,7 @@ func addRunStarts(work *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeLinesPrice
 	}
-	work.DoUnoverlapped(LoopRun, n)
+	work.AddUnoverlapped(LoopRun, n)
 }
 
 // runs returns the number of runs of a loop that writes a result of layout meta. A run extends over as many of the
@@ -121,7 +121,7 @@ func (c *Call) AddStreamed(work *Work) {
 			continue
 		}
 		meta := a.Meta()
-		if bytes := float64(meta.Numel() * meta.DType.Size()); c.Constant(i) && bytes > smallConstBytes {
+		if bytes := float64(meta.Numel() * meta.DType.Size()); c.IsConstant(i) && bytes > smallConstBytes {
 			work.Bytes[DenseConstants] += bytes
 		} else {
 			work.Bytes[Dense] += bytes
@@ -136,20 +136,20 @@ func (c *Call) AddStreamed(work *Work) {
 // CountedWork is the default for an implementation without Work, if the op has no Pricing or its Pricing does not price
 // the call.
 func (op *Op) CountedWork(call *Call) (work Work) {
-	work.Steps = 1
+	work.StartedSteps = 1
 	call.AddStreamed(&work)
 	if len(call.Out) == 0 {
 		return work
 	}
 	if op.Flops != nil {
 		work.Flops = op.Flops(call)
-		work.Do(cmp.Or(op.FlopKernel, Flop), work.Flops)
+		work.AddUnits(cmp.Or(op.FlopKernel, Flop), work.Flops)
 		return work
 	}
 	n := call.Elements()
 	each := op.operationsPerElement()
-	work.Do(GoSimple, n*each.Simple)
-	work.Do(GoFunction, n*each.Function)
+	work.AddUnits(GoSimple, n*each.Simple)
+	work.AddUnits(GoFunction, n*each.Function)
 	work.Flops = n * (each.Simple + each.Function)
 	return work
 }

@@ -52,7 +52,7 @@ func TestKeepGoing(t *testing.T) {
 			t.Errorf("%s: refused %v", bad, list)
 		}
 	}
-	d := g.Drop(refused)
+	d := g.WithoutRejected(refused)
 	must(t, graph.Verify(d, graph.Sorted|graph.Typed))
 	if len(d.Nodes) != 1 || len(d.Outputs) != 1 || d.Value("b") != nil || len(g.Nodes) != 3 {
 		t.Errorf("left are %v and %v", d.Nodes, d.Outputs)

@@ -286,7 +286,7 @@ func (l *loader) constData(decl *valueDecl) (*tensor.Tensor, int, error) {
 func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	if meta.Offset == 0 && meta.SameAddresses(t.Meta) {
 		size := meta.DType.Size()
-		return tensor.Over(meta, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
+		return tensor.FromStorage(meta, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
 	}
 	out := tensor.Empty(meta)
 	tensor.CopyElements(out, t)

@@ -65,7 +65,7 @@ func checkSome(t *testing.T, text, dir string, open graphfile.OpenConst, right b
 	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup,
 		graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	if err == nil {
-		err = g.BindOnly(nil)
+		err = g.BindWithoutInference(nil)
 	}
 	if err != nil {
 		if right {
@@ -74,7 +74,7 @@ func checkSome(t *testing.T, text, dir string, open graphfile.OpenConst, right b
 		return
 	}
 	refused := g.InferAll()
-	rest := g.Drop(refused)
+	rest := g.WithoutRejected(refused)
 	if err := graph.Verify(rest, graph.Sorted|graph.Typed); err != nil && !rest.Dynamic() {
 		t.Fatalf("%v\n%s", err, text)
 	}

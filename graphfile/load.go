@@ -62,7 +62,7 @@ func Read(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.BindOnly(nil); err != nil {
+	if err := g.BindWithoutInference(nil); err != nil {
 		return nil, asErrors(err)
 	}
 	if err := g.Infer(); err != nil {

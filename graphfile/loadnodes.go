@@ -83,7 +83,7 @@ func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 	if !l.skipsMistakes() || positionLost || raw.node == nil || raw.duplicate || len(l.errs) == firstErr {
 		return
 	}
-	l.draft.Refuse(raw.node, l.errs[firstErr].Err)
+	l.draft.Reject(raw.node, l.errs[firstErr].Err)
 	op, _ := l.draft.Op(raw.opName)
 	l.draft.Complete(raw.node, op, raw.operands, nil)
 	l.errs = l.errs[:firstErr]
@@ -249,7 +249,7 @@ func (l *loader) resolve() {
 		}
 		switch {
 		case v == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
-			l.skipped = append(l.skipped, l.graph.FailOutput(raw.out, l.noValue(raw.value)))
+			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValue(raw.value)))
 			continue
 		case raw.value == "":
 			l.failAt(raw.offset, "\"value\" is missing")
@@ -270,7 +270,7 @@ func (l *loader) resolve() {
 // complete finds the node's op and the pending operands, decodes the attributes, and completes the node in the draft.
 func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 	op, err := l.draft.Op(raw.opName)
-	l.draft.Refuse(raw.node, err)
+	l.draft.Reject(raw.node, err)
 	for _, p := range pending {
 		v := l.graph.Value(p.name)
 		if x, ok := numerals.Special(p.name); v == nil && ok {
@@ -300,7 +300,7 @@ func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 // mistake is an error of the file.
 func (l *loader) reject(raw *rawNode, offset int, err error) {
 	if l.skipsMistakes() {
-		l.draft.Refuse(raw.node, err)
+		l.draft.Reject(raw.node, err)
 		return
 	}
 	p := l.source.position(offset)
@@ -338,7 +338,7 @@ func (l *loader) noOperand(name string) error {
 func (l *loader) addNodeMistakes() {
 	for _, raw := range l.rawNodes {
 		if err := l.draft.Refused(raw.node); err != nil && !raw.reported {
-			l.addError(l.graph.Fail(raw.node, err))
+			l.addError(l.graph.NodeError(raw.node, err))
 		}
 	}
 }
@@ -367,7 +367,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 			decoded.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
 			decoded.errOffset = decoded.places[attr]
 		}
-		attrs[attr] = graph.Ref{Value: value}
+		attrs[attr] = graph.ValueRef{Value: value}
 	}
 	if decoded.err == nil {
 		decoded.attrs = l.draft.Attributes(op, attrs)

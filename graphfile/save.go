@@ -208,7 +208,7 @@ func (s *saver) layout(v *graph.Value) {
 	hasPinnedOrder := false // whether the memory format or order of the pin determines the strides
 	layout := v.Layout()
 	if layout.SetsLayout() {
-		order, err := layout.For(v.Meta.Rank())
+		order, err := layout.OrderFor(v.Meta.Rank())
 		hasPinnedOrder = err == nil && slices.Equal(order.Strides(v.Meta.Shape), v.Meta.Strides)
 	}
 	offset := graph.Dim{Size: v.Meta.Offset}

@@ -59,7 +59,7 @@ func (s *saver) operandNumber(x tensor.Scalar) {
 // attrs writes the attributes as given, in the order of the op's schema, without default values.
 func (s *saver) attrs(n *graph.Node) error {
 	sep := ", \"attrs\": {"
-	for name, v := range n.Written() {
+	for name, v := range n.AttrsAsGiven() {
 		s.buf.WriteString(sep + quote(name) + ": ")
 		var err error
 		if g, ok := v.(*graph.Graph); ok {
@@ -84,7 +84,7 @@ func (s *saver) attr(v any) error {
 	case nil:
 		s.buf.WriteString("null")
 		return nil
-	case graph.Ref:
+	case graph.ValueRef:
 		s.buf.WriteString("{\"value\": " + quote(x.Value.Name) + "}")
 		return nil
 	case string:

@@ -15,7 +15,7 @@ import (
 // inference.
 //
 // The schema of a node depends on its op. It has the names and the number of the operands, and the type, the default
-// and the permitted values of each attribute. Any attribute may be a [graph.Ref].
+// and the permitted values of each attribute. Any attribute may be a [graph.ValueRef].
 func Schema(ops []*graph.Op) ([]byte, error) {
 	for _, op := range ops {
 		if op == nil || op.Schema == nil {

@@ -38,7 +38,7 @@ func TestParseSome(t *testing.T) {
 			t.Errorf("%v: want %s", missing[i], want)
 		}
 	}
-	if err := g.BindOnly(nil); err != nil {
+	if err := g.BindWithoutInference(nil); err != nil {
 		t.Fatal(err)
 	}
 	refused := g.InferAll()
@@ -50,7 +50,7 @@ func TestParseSome(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, root)
 		}
 	}
-	rest := g.Drop(refused)
+	rest := g.WithoutRejected(refused)
 	if len(rest.Outputs) != 1 || rest.Outputs[0].Name != "f" || len(rest.Nodes) != 1 {
 		t.Errorf("%v are left", rest.Outputs)
 	}
@@ -69,7 +69,7 @@ func TestDropTakesDependentsAlong(t *testing.T) {
 	x := g.Input("x", tensor.Float32, 2)
 	a := g.Apply("relu", nil, x)[0]
 	g.Output("b", g.Apply("relu", nil, a)[0]).Output("c", g.Apply("relu", nil, x)[0])
-	d := g.Drop(map[*graph.Node]*graph.Error{a.Node: g.Fail(a.Node, errors.New("no"))})
+	d := g.WithoutRejected(map[*graph.Node]*graph.Error{a.Node: g.NodeError(a.Node, errors.New("no"))})
 	if len(d.Nodes) != 1 || len(d.Outputs) != 1 || d.Outputs[0].Name != "c" {
 		t.Errorf("%d nodes, outputs %v", len(d.Nodes), d.Outputs)
 	}
@@ -109,7 +109,7 @@ func TestParseSomePastDeclarations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.BindOnly(nil); err != nil {
+	if err := g.BindWithoutInference(nil); err != nil {
 		t.Fatal(err)
 	}
 	refused := g.InferAll()
@@ -128,7 +128,7 @@ func TestParseSomePastDeclarations(t *testing.T) {
 	if n := strings.Count(told, "\n"); n != 12 {
 		t.Errorf("%d lines:\n%s", n+1, told)
 	}
-	rest := g.Drop(refused)
+	rest := g.WithoutRejected(refused)
 	if len(rest.Nodes) != 1 || len(rest.Outputs) != 1 || rest.Outputs[0].Name != "fine" || len(rest.Inputs) != 1 {
 		t.Errorf("%d nodes, outputs %v", len(rest.Nodes), rest.Outputs)
 	}
@@ -176,8 +176,8 @@ func TestDropValues(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	g := graph.New("g", lookup)
 	x := g.Input("x", tensor.Float32, 2)
-	bad := g.Refuse("odd", "NoSuch", []string{"p", "x"}, errors.New("not supported"), x)
-	g.Output("p", bad[0]).Output("after", g.Refuse("next", "Relu", nil, nil, bad[1])[0]).Output("c",
+	bad := g.AddRejected("odd", "NoSuch", []string{"p", "x"}, errors.New("not supported"), x)
+	g.Output("p", bad[0]).Output("after", g.AddRejected("next", "Relu", nil, nil, bad[1])[0]).Output("c",
 		g.Apply("relu", nil, x)[0])
 	if g.Err() != nil || bad[1].Name == "x" || g.Value("next") == nil {
 		t.Fatalf("%v, %v", g.Err(), bad)
@@ -186,10 +186,10 @@ func TestRefuse(t *testing.T) {
 	if got := g.RootErrors(refused).Error(); got != `node "odd" (NoSuch): not supported` || len(refused) != 2 {
 		t.Errorf("got %s, %v", got, refused)
 	}
-	if rest := g.Drop(refused); len(rest.Outputs) != 1 || rest.Outputs[0].Name != "c" {
+	if rest := g.WithoutRejected(refused); len(rest.Outputs) != 1 || rest.Outputs[0].Name != "c" {
 		t.Errorf("%v are left", rest.Outputs)
 	}
-	g.Refuse("odd", "NoSuch", nil, nil, nil, graph.New("", lookup).Input("z", tensor.Float32))
+	g.AddRejected("odd", "NoSuch", nil, nil, nil, graph.New("", lookup).Input("z", tensor.Float32))
 	if err := g.TakeErr(); err == nil || strings.Count(err.Error(), "is not a value of the graph") != 2 || g.Err() != nil {
 		t.Errorf("got %v, then %v", err, g.Err())
 	}
@@ -214,7 +214,8 @@ func TestParseSomePastCycles(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, told)
 		}
 	}
-	if rest := g.Drop(refused); len(rest.Nodes) != 1 || len(rest.Outputs) != 1 || rest.Outputs[0].Name != "fine" {
+	if rest := g.WithoutRejected(refused); len(rest.Nodes) != 1 || len(rest.Outputs) != 1 ||
+		rest.Outputs[0].Name != "fine" {
 		t.Errorf("outputs %v", rest.Outputs)
 	}
 }

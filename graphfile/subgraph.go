@@ -26,7 +26,7 @@ func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	}
 	sub.parse()
 	if len(sub.errs) == 0 {
-		err := sub.graph.BindOnly(nil)
+		err := sub.graph.BindWithoutInference(nil)
 		markDynamic(sub.graph)
 		if err != nil {
 			sub.errs = asErrors(err)

@@ -51,7 +51,7 @@ const (
 // Code returns the code of the step with the given name, or with a node of that name. If shapes depend on data, it
 // searches the steps of the segment that is compiled before a run. It fails if there is no such step.
 func Code(p *graphrun.Program, step string) (*StepCode, error) {
-	first := (*program.Program)(p).First()
+	first := (*program.Program)(p).FirstBinding()
 	if first == nil || first.Program == nil {
 		return nil, errors.New("the program has no steps before a run, because the shapes of all its nodes depend on data")
 	}
@@ -113,10 +113,10 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 		}
 	}
 	for i, dtype := range code.In {
-		loop.Operands = append(loop.Operands, access(dtype, len(code.Out)+i, listing.Loop.Scalar[i]))
+		loop.Operands = append(loop.Operands, access(dtype, len(code.Out)+i, listing.Loop.Uniform[i]))
 	}
 	for _, f := range listing.Loop.Folds {
-		loop.Folds = append(loop.Folds, fmt.Sprintf("%v of v%d", f.Op, f.V))
+		loop.Folds = append(loop.Folds, fmt.Sprintf("%v of v%d", f.Op, f.Value))
 	}
 	return loop
 }

@@ -283,9 +283,9 @@ func (prover *prover) conclude() error {
 		symbols[naming.Name(name)] = s
 	}
 	lookup := func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok }
-	covered := sym.Truth(false) // the sizes of all cases
+	covered := sym.BoolOf(false) // the sizes of all cases
 	for _, covering := range prover.cases {
-		inCase := sym.Truth(true)
+		inCase := sym.BoolOf(true)
 		for _, text := range covering.conds {
 			cond, err := sym.ParseBool(text, lookup)
 			if err != nil {

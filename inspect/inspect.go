@@ -26,7 +26,7 @@ func Report(p *graphrun.Program) *report.Plan { return p.Report() }
 // if the program was not compiled.
 func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	internal := (*program.Program)(p)
-	if first := internal.First(); first != nil {
+	if first := internal.FirstBinding(); first != nil {
 		return internal, first, nil
 	}
 	return nil, nil, program.ErrNotCompiled

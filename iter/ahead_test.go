@@ -19,9 +19,9 @@ func expAdd(t *testing.T, d tensor.DType, exp bool) iter.Kernel {
 	b := expr.NewBuilder(d, d)
 	x, y := b.Convert(tensor.Float32, b.Load(0)), b.Convert(tensor.Float32, b.Load(1))
 	if exp {
-		x = b.Do(expr.Exp, x)
+		x = b.Emit(expr.Exp, x)
 	}
-	c, err := b.Build(b.Real(b.Convert(d, b.Do(expr.Add, x, y))))
+	c, err := b.Build(b.Real(b.Convert(d, b.Emit(expr.Add, x, y))))
 	require.NoError(t, err)
 	return iter.Expr(c)
 }
@@ -31,7 +31,7 @@ var prefetch = regexp.MustCompile(`PREFETCHT0\s+\d+\((\w+)\)`)
 // TestReadAhead: loops of costly operations that write past the caches prefetch what they read in order. Loops for
 // arm64 do not prefetch.
 func TestReadAhead(t *testing.T) {
-	if !loops.CodeAvailable() || !machine.Host().Has(machine.AVX2) {
+	if !loops.CodeAvailable() || !machine.HostFeatures().Has(machine.AVX2) {
 		t.Skip("no machine code for amd64")
 	}
 	const far = 8 << 20
@@ -48,7 +48,7 @@ func TestReadAhead(t *testing.T) {
 		{tensor.Float32, false, tensor.New(tensor.Float32, far), tensor.New(tensor.Float32, far), 0},
 		{tensor.BFloat16, false, tensor.New(tensor.BFloat16, far), tensor.New(tensor.BFloat16, far), 2},
 	} {
-		it, err := iter.Binary(iter.Undefined(), iter.OfMeta(tc.a), iter.OfMeta(tc.b)).Build()
+		it, err := iter.Binary(iter.UndefinedOutput(), iter.OperandOfMeta(tc.a), iter.OperandOfMeta(tc.b)).Build()
 		require.NoError(t, err)
 		p, err := it.Prepare(expAdd(t, tc.d, tc.exp))
 		require.NoError(t, err)

@@ -47,7 +47,7 @@ func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = 
 
 // Apply runs a kernel over the operands' data and returns the outputs: the caller's tensors, and new tensors for
 // outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of the
-// iteration. Operands must be made by [OfTensor], [Undefined], [UndefinedOf] or [Number].
+// iteration. Operands must be made by [OperandOfTensor], [UndefinedOutput], [UndefinedOutputOf] or [NumberOperand].
 //
 // Apply fails before it writes results in three cases: the dtypes or the numbers of operands and results differ
 // between kernel and iteration, an operand has no data, or the iteration is a reduction. If the kernel's function
@@ -235,7 +235,8 @@ func (p Prepared) RunChunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error
 var errNotPrepared = errors.New("iter: a Prepared must be made by Prepare")
 
 // Tensors returns the operands as tensors: the caller's tensors, a new tensor for each output whose layout the rule
-// chose, and a 0-dim tensor for a number. It fails for operands made by [OfMeta] or [OfType], which have no data.
+// chose, and a 0-dim tensor for a number. It fails for operands made by [OperandOfMeta] or [OperandOfType], which have
+// no data.
 func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
 
 // tensors is Tensors with an allocator for new outputs; nil means zeroed tensors.

@@ -30,9 +30,9 @@ func (it *Iterator) checkFold(f *Fold) error {
 		return fmt.Errorf("iter: the reduction has %d outputs; the limit is %d", it.outCount, axes.MaxOutputs)
 	}
 	in := &it.ops[it.outCount]
-	if !widens(in.Target, f.inDType) {
+	if !widens(in.TargetDType, f.inDType) {
 		return fmt.Errorf("iter: the fold takes %v, but the iteration reads input 0 (%v) as %v", f.inDType, in.Meta,
-			in.Target)
+			in.TargetDType)
 	}
 	for i, d := range f.outDTypes {
 		o := &it.ops[i]

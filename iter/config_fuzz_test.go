@@ -39,16 +39,16 @@ func (d *draw) operand(out bool) iter.Operand {
 	switch d.n(6) {
 	case 0:
 		if out {
-			return iter.Undefined()
+			return iter.UndefinedOutput()
 		}
-		return iter.Number([]tensor.Scalar{tensor.IntScalar(3), tensor.FloatScalar(0.5), tensor.BoolScalar(true),
+		return iter.NumberOperand([]tensor.Scalar{tensor.IntScalar(3), tensor.FloatScalar(0.5), tensor.BoolScalar(true),
 			tensor.ComplexScalar(1i)}[d.n(4)])
 	case 1:
 		if out {
-			return iter.UndefinedOf(tensor.DTypes()[d.n(15)])
+			return iter.UndefinedOutputOf(tensor.DTypes()[d.n(15)])
 		}
 	case 2:
-		o := iter.OfTensor(tensor.Empty(d.meta()))
+		o := iter.OperandOfTensor(tensor.Empty(d.meta()))
 		for range o.Type.Shape {
 			if d.flag() {
 				return o
@@ -56,7 +56,7 @@ func (d *draw) operand(out bool) iter.Operand {
 		}
 		return o.Named(slices.Repeat([]string{""}, len(o.Type.Shape))...)
 	}
-	return iter.OfTensor(tensor.Empty(d.meta()))
+	return iter.OperandOfTensor(tensor.Empty(d.meta()))
 }
 
 func (d *draw) config() iter.Config {

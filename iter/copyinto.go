@@ -26,7 +26,7 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	case dst == src || sameData(dst, src):
 		return nil
 	}
-	it, err := Copy(OfTensor(dst), OfTensor(src)).Build()
+	it, err := Copy(OperandOfTensor(dst), OperandOfTensor(src)).Build()
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func TestCopyIntoOverlapAsPyTorch(t *testing.T) {
 		for i := range s.Bytes() {
 			s.Bytes()[i] = byte(i*7) % 60 // no NaN, no huge floats
 		}
-		dst, src := tensor.Must(tensor.Over(c.out, s)), tensor.Must(tensor.Over(c.in, s))
+		dst, src := tensor.Must(tensor.FromStorage(c.out, s)), tensor.Must(tensor.FromStorage(c.in, s))
 		wide, err := src.Expanded(dst.Shape)
 		require.NoError(t, err)
 		want := wide.CopyTo(tensor.New(dst.DType, dst.Shape...))

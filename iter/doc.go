@@ -1,7 +1,7 @@
 // Package iter runs a computation over operands of any layouts, in as few and as long strided runs as possible. It is
 // PyTorch's TensorIterator as a separate library. The caller describes the operands, and then runs a kernel over them.
 //
-//	it, err := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).Build()
+//	it, err := iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(a), iter.OperandOfTensor(b)).Build()
 //	sum, err := it.Apply(iter.Map2(func(a, b float32) float32 { return a + b }))
 //
 // # Setting up
@@ -22,8 +22,8 @@
 //
 // The result is an [Iterator]. [Iterator.String] describes these decisions, and [Iterator.Explain] also the steps to
 // them, with each comparison of the sort. An Iterator is immutable and safe for concurrent use. It can be built from
-// metas without data ([OfMeta]); addresses are supplied when it runs. [Config.Rule] is the part of Build that also
-// accepts symbolic sizes.
+// metas without data ([OperandOfMeta]); addresses are supplied when it runs. [Config.Rule] is the part of Build that
+// also accepts symbolic sizes.
 //
 // # Computing
 //

@@ -23,7 +23,7 @@ func ExampleIterator_ForEach() {
 	t, _ := src.Transpose(0, 1)
 	in, out := tensor.Must(src.View(t)), tensor.Zeros(tensor.Float32, 3, 2)
 
-	it, _ := iter.Copy(iter.OfTensor(out), iter.OfTensor(in)).Build()
+	it, _ := iter.Copy(iter.OperandOfTensor(out), iter.OperandOfTensor(in)).Build()
 	ptrs, _ := it.Bind(out, in)
 	_ = it.ForEach(ptrs, func(p []unsafe.Pointer, st []int, rowLen, rowCount int) error {
 		for k := range rowLen * rowCount {
@@ -42,7 +42,7 @@ func ExampleIterator_Apply() {
 	a := numbers(6, 2, 3)
 	b := tensor.Must(tensor.FromSlice([]int32{10, 20, 30}, 3))
 
-	it, _ := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).Build()
+	it, _ := iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(a), iter.OperandOfTensor(b)).Build()
 	sum, err := it.Apply(iter.Map2(func(x, y float32) float32 { return x + y }))
 	if err != nil {
 		fmt.Println(err)
@@ -82,7 +82,7 @@ func ExampleTable() {
 		tensor.Must(tensor.FromSlice([]float64{0.5, 1, 1.5}, 3)),
 		tensor.Zeros(tensor.Float16, 3),
 	} {
-		it, _ := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).Build()
+		it, _ := iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(a), iter.OperandOfTensor(b)).Build()
 		out, err := it.Apply(add)
 		if err != nil {
 			fmt.Println(err)
@@ -103,8 +103,8 @@ func ExampleMap3() {
 	x := tensor.Must(numbers(120, 2, 3, 4, 5).View(m))
 	weight := tensor.Must(tensor.FromSlice([]float32{1, 10, 100}, 3, 1, 1))
 
-	it, err := iter.Binary(iter.UndefinedOf(tensor.BFloat16), iter.OfTensor(x), iter.OfTensor(weight)).
-		Input(iter.Number(tensor.FloatScalar(0.5))).OpMath(true).Build()
+	it, err := iter.Binary(iter.UndefinedOutputOf(tensor.BFloat16), iter.OperandOfTensor(x), iter.OperandOfTensor(weight)).
+		Input(iter.NumberOperand(tensor.FloatScalar(0.5))).OpMath(true).Build()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -125,7 +125,8 @@ func ExampleMap3() {
 // A kernel with two results: the integral and the fractional part.
 func ExampleMap1Out2() {
 	a := tensor.Must(tensor.FromSlice([]float32{1.5, 2.25}, 2))
-	it, _ := iter.New().Output(iter.Undefined()).Output(iter.Undefined()).Input(iter.OfTensor(a)).Build()
+	it, _ := iter.New().Output(iter.UndefinedOutput()).Output(iter.UndefinedOutput()).
+		Input(iter.OperandOfTensor(a)).Build()
 	out, err := it.Apply(iter.Map1Out2(func(x float32) (whole, rest float32) {
 		whole = float32(int(x))
 		return whole, x - whole
@@ -144,7 +145,7 @@ func ExampleMap1Out2() {
 // The caller brings the memory of the output: here the second row of a larger tensor.
 func ExampleAllocate() {
 	all := tensor.Zeros(tensor.Float32, 2, 3)
-	it, _ := iter.Unary(iter.Undefined(), iter.OfTensor(numbers(3, 3))).Build()
+	it, _ := iter.Unary(iter.UndefinedOutput(), iter.OperandOfTensor(numbers(3, 3))).Build()
 	_, err := it.Apply(iter.Map1(func(x float32) float32 { return -x }),
 		iter.Allocate(func(_ int, m tensor.Meta) (*tensor.Tensor, error) {
 			m.Offset = 3
@@ -163,7 +164,7 @@ func ExampleAllocate() {
 func ExampleIterator_String() {
 	left, _ := tensor.New(tensor.Float32, 3, 2).Transpose(0, 1)
 	right := tensor.New(tensor.Float32, 2, 3)
-	it, _ := iter.Binary(iter.Undefined(), iter.OfMeta(left), iter.OfMeta(right)).Build()
+	it, _ := iter.Binary(iter.UndefinedOutput(), iter.OperandOfMeta(left), iter.OperandOfMeta(right)).Build()
 	fmt.Println(it)
 	fmt.Println("perm", it.Perm(), "walk", it.WalkShape(), "strides", it.WalkStrides(0), it.WalkStrides(1),
 		it.WalkStrides(2))
@@ -180,7 +181,7 @@ func ExampleIterator_String() {
 func ExampleIterator_Explain() {
 	left, _ := tensor.New(tensor.Float32, 3, 2).Transpose(0, 1)
 	row := tensor.New(tensor.Int32, 3)
-	it, _ := iter.Binary(iter.Undefined(), iter.OfMeta(row), iter.OfMeta(left)).Build()
+	it, _ := iter.Binary(iter.UndefinedOutput(), iter.OperandOfMeta(row), iter.OperandOfMeta(left)).Build()
 	fmt.Print(it.Explain())
 	// Output:
 	// operands

@@ -24,7 +24,7 @@ func withBlockFunction(k Kernel) Kernel {
 		if err != nil {
 			return nil, err
 		}
-		return newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}, 0)
+		return newLoop(&expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, 0)
 	}))
 }
 
@@ -32,13 +32,13 @@ func withBlockFunction(k Kernel) Kernel {
 // walk. Inputs that are constant along rows become scalars of the loop. rowLoop also marks the staged operands:
 // operands that are neither constant nor contiguous along rows, and are therefore copied to blocks.
 func (it *Iterator) rowLoop(c *expr.Code) (l *expr.Loop, staged []bool) {
-	l, staged = &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}, make([]bool, len(it.ops))
+	l, staged = &expr.Loop{Code: c, Uniform: make([]bool, len(c.In))}, make([]bool, len(it.ops))
 	for i := range it.ops {
 		stride := it.walkStrides[i]
 		switch {
 		case stride == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
 		case stride == 0 && i >= it.outCount:
-			l.Scalar[i-it.outCount] = true
+			l.Uniform[i-it.outCount] = true
 		default:
 			staged[i] = true
 		}
@@ -62,7 +62,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	}
 	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		// Without machine code, a loop calls a Go function for each instruction and row: see shortRow.
-		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
+		l = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}
 		if p.loop, err = newLoop(l, 0); err != nil {
 			return Prepared{}, err
 		}

@@ -16,7 +16,7 @@ func mulAdd(t *testing.T, d tensor.DType) iter.Kernel {
 	t.Helper()
 	b := expr.NewBuilder(d, d)
 	x, y := b.Load(0), b.Load(1)
-	c, err := b.Build(b.Real(b.Do(expr.Add, b.Do(expr.Mul, x, y), x)))
+	c, err := b.Build(b.Real(b.Emit(expr.Add, b.Emit(expr.Mul, x, y), x)))
 	require.NoError(t, err)
 	return iter.Expr(c)
 }
@@ -72,7 +72,7 @@ func TestExprInAllLayouts(t *testing.T) {
 	for range 400 {
 		shape := []int{1 + r.IntN(5), 1 + r.IntN(40), 1 + r.IntN(20)}[:1+r.IntN(3)]
 		a, b := drawn(r, dtypes[r.IntN(len(dtypes))], shape...), drawn(r, tensor.Float32, shape...)
-		it, err := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).Build()
+		it, err := iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(a), iter.OperandOfTensor(b)).Build()
 		require.NoError(t, err)
 		want, err := it.Apply(plain)
 		require.NoError(t, err)

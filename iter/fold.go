@@ -10,7 +10,7 @@ import (
 )
 
 // Fold describes a reduction. A fold adds elements to accumulators, and then computes results from the accumulators.
-// [FoldOf] makes a Fold from functions of single elements. [Folding] and [WithResult] make a Fold from loops over
+// [FoldOf] makes a Fold from functions of single elements. [NewFold] and [WithResult] make a Fold from loops over
 // slices. The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return
 // a copy.
 //
@@ -53,7 +53,7 @@ type Fold struct {
 	err error // the first mistake in the construction; uses of the Fold report it
 }
 
-// Folding makes a Fold from loops over slices. T is the type of elements. A is the type of accumulators, and must not
+// NewFold makes a Fold from loops over slices. T is the type of elements. A is the type of accumulators, and must not
 // contain pointers. zero is the neutral initial accumulator.
 //
 //   - row folds the elements x into one accumulator; x[0] has position pos;
@@ -65,7 +65,7 @@ type Fold struct {
 //
 // The Fold has no results until [WithResult] adds them. If a function is nil or accumulators contain pointers, the
 // functions that use the Fold return an error.
-func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), columns func(a []A, x []T, pos int),
+func NewFold[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), columns func(a []A, x []T, pos int),
 	merge func(a, from []A)) *Fold {
 	acc := any((*A)(nil))
 	switch {
@@ -100,13 +100,13 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), co
 
 // FoldOf makes a Fold with one result from functions of single values. zero is the neutral initial accumulator. add
 // folds element x, which has position pos, into accumulator a. merge combines two accumulators; b has elements of later
-// positions. finish computes the result. If add is cheap, [Folding] is several times faster.
+// positions. finish computes the result. If add is cheap, [NewFold] is several times faster.
 func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, pos int) A, merge func(a, b A) A,
 	finish func(a A) R) *Fold {
 	if add == nil || merge == nil || finish == nil {
 		return &Fold{acc: (*A)(nil), err: errNilFoldFunction}
 	}
-	f := Folding(zero, func(a *A, x []T, pos int) {
+	f := NewFold(zero, func(a *A, x []T, pos int) {
 		// Each block has its own accumulator, which bounds rounding errors.
 		blockAcc := zero
 		for i, v := range x {

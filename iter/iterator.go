@@ -135,7 +135,7 @@ func (it *Iterator) String() string {
 			kind = "out"
 		}
 		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, *it.ops[i].Meta, it.WalkStrides(i))
-		if t := it.ops[i].Target; t != it.ops[i].Meta.DType {
+		if t := it.ops[i].TargetDType; t != it.ops[i].Meta.DType {
 			fmt.Fprintf(&b, " seen as %v", t)
 		}
 	}

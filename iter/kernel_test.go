@@ -17,7 +17,7 @@ import (
 // doubling is an iteration over float32 operands of the shape.
 func doubling(t *testing.T, shape ...int) *iter.Iterator {
 	x := numbers(tensor.Numel(shape), shape...)
-	return build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.OfTensor(x)))
+	return build(t, iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(x), iter.OperandOfTensor(x)))
 }
 
 // What wrote past the operands, or panicked, is an error that names what does not fit.
@@ -72,12 +72,13 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		assert.EqualError(t, err, want)
 		assert.Nil(t, out)
 	}
-	sum := build(t, iter.Reduction(iter.OfTensor(tensor.Zeros(tensor.Float32, 1, 4)), iter.OfTensor(numbers(12, 3, 4))))
+	sum := build(t, iter.Reduction(iter.OperandOfTensor(tensor.Zeros(tensor.Float32, 1, 4)),
+		iter.OperandOfTensor(numbers(12, 3, 4))))
 	_, err := sum.Apply(iter.Map1(func(a float32) float32 { return a }))
 	assert.ErrorContains(t, err, "run it by a Fold")
 	err = sum.Parallel(context.Background(), nil, 0, 0, mark)
 	assert.ErrorContains(t, err, "run it by a Fold")
-	_, err = build(t, iter.Unary(iter.Undefined(), iter.OfMeta(tensor.New(tensor.Float32, 2)))).Apply(
+	_, err = build(t, iter.Unary(iter.UndefinedOutput(), iter.OperandOfMeta(tensor.New(tensor.Float32, 2)))).Apply(
 		iter.Map1(func(a float32) float32 {
 			return a
 		}))
@@ -94,22 +95,23 @@ func TestTableChooses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []float32{0, 1, 2, 3}, tensorSlice[float32](t, out[0]))
 
-	of := func(d tensor.DType) iter.Operand { return iter.OfTensor(tensor.Zeros(d, 2)) }
+	of := func(d tensor.DType) iter.Operand { return iter.OperandOfTensor(tensor.Zeros(d, 2)) }
 	for want, c := range map[string]iter.Config{
-		"\"second\" not implemented for 'Half'": iter.Binary(iter.Undefined(), of(tensor.Float16), of(tensor.Int8)),
-		"\"second\" not implemented for 'Bool'": iter.Binary(iter.Undefined(), of(tensor.Bool), of(tensor.Bool)),
-		"\"second\" not implemented for 'ComplexDouble'": iter.Binary(iter.Undefined(), of(tensor.Complex128),
+		"\"second\" not implemented for 'Half'": iter.Binary(iter.UndefinedOutput(), of(tensor.Float16), of(tensor.Int8)),
+		"\"second\" not implemented for 'Bool'": iter.Binary(iter.UndefinedOutput(), of(tensor.Bool), of(tensor.Bool)),
+		"\"second\" not implemented for 'ComplexDouble'": iter.Binary(iter.UndefinedOutput(), of(tensor.Complex128),
 			of(tensor.Bool)).OpMath(true),
-		"\"second\" not implemented for 'Char'": iter.New().CheckAllSameDType(false).Output(iter.UndefinedOf(tensor.Int8)).
+		"\"second\" not implemented for 'Char'": iter.New().CheckAllSameDType(false).
+			Output(iter.UndefinedOutputOf(tensor.Int8)).
 			Inputs(of(tensor.Int8), of(tensor.Float16)),
 	} {
 		_, err := build(t, c).Apply(table)
 		assert.EqualError(t, err, want)
 	}
 	// Only the result does not fit: that is said, not that float32 is not implemented.
-	_, err = build(t, iter.Comparison(iter.Undefined(), of(tensor.Float32), of(tensor.Float32))).Apply(table)
+	_, err = build(t, iter.Comparison(iter.UndefinedOutput(), of(tensor.Float32), of(tensor.Float32))).Apply(table)
 	assert.ErrorContains(t, err, "has output 0 as float32, but the iteration (bool[2]@(1)) has it as bool")
-	_, err = build(t, iter.Comparison(iter.Undefined(), of(tensor.Int32), of(tensor.Int32))).Apply(table)
+	_, err = build(t, iter.Comparison(iter.UndefinedOutput(), of(tensor.Int32), of(tensor.Int32))).Apply(table)
 	assert.NoError(t, err)
 	_, err = build(t, iter.Nullary(of(tensor.Float16))).Apply(iter.NewTable("fill", iter.Map0(func() float32 {
 		return 1
@@ -172,12 +174,12 @@ func TestAllForms(t *testing.T) {
 			require.Equal(t, append([]tensor.DType(nil), f.in...), k.Operands())
 			c := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
 			for _, d := range f.out {
-				c = c.Output(iter.OfTensor(tensor.Zeros(d, 1)))
+				c = c.Output(iter.OperandOfTensor(tensor.Zeros(d, 1)))
 			}
 			for i, d := range f.in {
 				x := tensor.Zeros(d, 1)
 				x.Set(tensor.IntScalar(int64(i+2)), 0)
-				c = c.Input(iter.OfTensor(x))
+				c = c.Input(iter.OperandOfTensor(x))
 			}
 			out, err := build(t, c).Apply(k)
 			require.NoError(t, err, "%v", k)
@@ -205,7 +207,7 @@ func TestKernelVariations(t *testing.T) {
 		}
 	})
 	x, y := numbers(4, 2, 2), tensor.Must(tensor.FromSlice([]float32{10, 20}, 2))
-	it := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.OfTensor(y)))
+	it := build(t, iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(x), iter.OperandOfTensor(y)))
 	for want, k := range map[float32]iter.Kernel{
 		-17: sub, 17: sub.Exchange(0, 1), -3: iter.Map1(func(a float32) float32 { return -a }).Ignoring(tensor.Float32),
 		20: iter.Slice2(func(d, _, b []uint32) { copy(d, b) }).Bits(),
@@ -250,7 +252,7 @@ func TestApplyOptions(t *testing.T) {
 
 func TestAllocateIsChecked(t *testing.T) {
 	x := numbers(6, 2, 3)
-	it := build(t, iter.Unary(iter.Undefined(), iter.OfTensor(x)))
+	it := build(t, iter.Unary(iter.UndefinedOutput(), iter.OperandOfTensor(x)))
 	neg := iter.Map1(func(a float32) float32 { return -a })
 	try := func(f iter.Allocator) error {
 		_, err := it.Apply(neg, iter.Allocate(f))
@@ -270,11 +272,12 @@ func TestAllocateIsChecked(t *testing.T) {
 		return tensor.Must(long.View(tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{3, 1},
 			Offset: at}))
 	}
-	it = build(t, iter.Unary(iter.Undefined(), iter.OfTensor(part(0))))
+	it = build(t, iter.Unary(iter.UndefinedOutput(), iter.OperandOfTensor(part(0))))
 	assert.ErrorContains(t, try(give(part(1))), "some elements of the input tensor and the written-to tensor")
 	assert.NoError(t, try(give(part(0))), "in place")
 	assert.Equal(t, -5.0, long.At(5).Float())
-	two := build(t, iter.New().Output(iter.Undefined()).Output(iter.Undefined()).Input(iter.OfTensor(x)))
+	two := build(t, iter.New().Output(iter.UndefinedOutput()).Output(iter.UndefinedOutput()).
+		Input(iter.OperandOfTensor(x)))
 	_, err := two.Apply(iter.Map1Out2(func(a float32) (float32, float32) { return a, a }), iter.Allocate(give(part(0))))
 	assert.ErrorContains(t, err, "output 1 as allocated", "one tensor for two outputs")
 }
@@ -282,7 +285,7 @@ func TestAllocateIsChecked(t *testing.T) {
 // A panic of the caller's function reaches the caller, whichever goroutine it was on.
 func TestPanicsOfKernelsReachTheCaller(t *testing.T) {
 	x := tensor.Zeros(tensor.Int32, 1000)
-	it := build(t, iter.Unary(iter.Undefined(), iter.OfTensor(x)))
+	it := build(t, iter.Unary(iter.UndefinedOutput(), iter.OperandOfTensor(x)))
 	inverse := iter.Map1(func(a int32) int32 { return 1 / a })
 	for _, workers := range []int{1, 4} {
 		func() {
@@ -303,7 +306,7 @@ func TestPanicsOfKernelsReachTheCaller(t *testing.T) {
 // which some were never computed it must not return as if nothing had happened.
 func TestEndedGoroutines(t *testing.T) {
 	for _, workers := range []int{1, 3} {
-		it := build(t, iter.Unary(iter.Undefined(), iter.OfTensor(numbers(100, 100))))
+		it := build(t, iter.Unary(iter.UndefinedOutput(), iter.OperandOfTensor(numbers(100, 100))))
 		ended, returned := make(chan struct{}), false
 		go func() {
 			defer close(ended)

@@ -22,7 +22,7 @@ func channelsLast(t testing.TB, shape ...int) tensor.Meta {
 }
 
 func add(a, b tensor.Meta) iter.Config {
-	return iter.Binary(iter.Undefined(), iter.OfMeta(a), iter.OfMeta(b))
+	return iter.Binary(iter.UndefinedOutput(), iter.OperandOfMeta(a), iter.OperandOfMeta(b))
 }
 
 func build(t testing.TB, c iter.Config) *iter.Iterator {
@@ -93,8 +93,8 @@ func TestWorkedCases(t *testing.T) {
 }
 
 func TestCoalescedCopy(t *testing.T) {
-	it := build(t, iter.Copy(iter.OfMeta(channelsLast(t, 1, 64, 5, 4)),
-		iter.OfMeta(tensor.New(tensor.Float32, 1, 64, 5, 4))))
+	it := build(t, iter.Copy(iter.OperandOfMeta(channelsLast(t, 1, 64, 5, 4)),
+		iter.OperandOfMeta(tensor.New(tensor.Float32, 1, 64, 5, 4))))
 	assert.Equal(t, []int{64, 20}, it.WalkShape())
 	assert.Equal(t, []int{4, 256}, it.WalkStrides(0))
 	assert.Equal(t, []int{80, 4}, it.WalkStrides(1))
@@ -103,7 +103,7 @@ func TestCoalescedCopy(t *testing.T) {
 func TestSteps(t *testing.T) {
 	// Padding keeps the three dimensions apart.
 	m := f32([]int{10, 2000, 64}, []int{70 * 2001, 70, 1})
-	it := build(t, iter.Copy(iter.OfMeta(m), iter.OfMeta(m)))
+	it := build(t, iter.Copy(iter.OperandOfMeta(m), iter.OperandOfMeta(m)))
 	require.Equal(t, []int{64, 2000, 10}, it.WalkShape())
 	steps := it.Steps(iter.Range{Begin: 1066670, End: 1280000})
 	require.Len(t, steps, 3)
@@ -127,7 +127,7 @@ func TestCastOperandLayout(t *testing.T) {
 func TestNumberTakesSlowPath(t *testing.T) {
 	x := channelsLast(t, 4, 8, 1, 1)
 	assert.Equal(t, []int{8, 1, 1, 1}, build(t, add(x, x)).Output().Strides)
-	two := iter.Binary(iter.Undefined(), iter.OfMeta(x), iter.Number(tensor.IntScalar(2)))
+	two := iter.Binary(iter.UndefinedOutput(), iter.OperandOfMeta(x), iter.NumberOperand(tensor.IntScalar(2)))
 	assert.Equal(t, []int{8, 1, 8, 8}, build(t, two).Output().Strides)
 }
 
@@ -136,38 +136,40 @@ func TestRefusals(t *testing.T) {
 	_, err := add(a, b).Build()
 	assert.EqualError(t, err, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1")
 
-	_, err = iter.Unary(iter.OfMeta(tensor.New(tensor.Int32, 2, 3)), iter.OfMeta(a)).Build()
+	_, err = iter.Unary(iter.OperandOfMeta(tensor.New(tensor.Int32, 2, 3)), iter.OperandOfMeta(a)).Build()
 	assert.EqualError(t, err, "Found dtype Int but expected Float (output 0, int32[2,3]@(3,1))")
 
-	_, err = iter.Copy(iter.OfMeta(tensor.New(tensor.Float32, 1, 3)), iter.OfMeta(a)).Build()
+	_, err = iter.Copy(iter.OperandOfMeta(tensor.New(tensor.Float32, 1, 3)), iter.OperandOfMeta(a)).Build()
 	assert.EqualError(t, err, "output with shape [1, 3] doesn't match the broadcast shape [2, 3] (output 0, "+
 		"float32[1,3]@(3,1))")
 
-	_, err = iter.Binary(iter.OfMeta(tensor.New(tensor.Int32, 2, 3)), iter.OfMeta(a), iter.OfMeta(a)).Build()
+	_, err = iter.Binary(iter.OperandOfMeta(tensor.New(tensor.Int32, 2, 3)), iter.OperandOfMeta(a),
+		iter.OperandOfMeta(a)).Build()
 	assert.EqualError(t, err, "result type Float can't be cast to the desired output type Int (output 0, "+
 		"int32[2,3]@(3,1))")
 
-	_, err = add(a, a).Input(iter.OfMeta(b)).Build()
+	_, err = add(a, a).Input(iter.OperandOfMeta(b)).Build()
 	assert.EqualError(t, err, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension "+
 		"1 (b is input 2, float32[2,4]@(4,1); a is the shape [2, 3] of the operands before it)")
 
-	_, err = iter.Unary(iter.OfMeta(f32([]int{2, 3}, []int{0, 1})), iter.OfMeta(a)).Build()
+	_, err = iter.Unary(iter.OperandOfMeta(f32([]int{2, 3}, []int{0, 1})), iter.OperandOfMeta(a)).Build()
 	assert.ErrorContains(t, err, "more than one element of the written-to tensor refers to a single memory location")
 
 	x := tensor.Zeros(tensor.Float32, 8)
 	m, _ := x.Narrow(0, 0, 4)
 	n, _ := x.Narrow(0, 2, 4)
 	out, in := tensor.Must(x.View(m)), tensor.Must(x.View(n))
-	_, err = iter.Unary(iter.OfTensor(out), iter.OfTensor(in)).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(out), iter.OperandOfTensor(in)).Build()
 	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single "+
 		"memory location")
-	_, err = iter.Unary(iter.OfTensor(out), iter.OfTensor(out)).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(out), iter.OperandOfTensor(out)).Build()
 	assert.NoError(t, err)
 }
 
 func TestResizedOutputWarns(t *testing.T) {
-	it := build(t, iter.Binary(iter.OfMeta(tensor.New(tensor.Float32, 4)), iter.OfMeta(tensor.New(tensor.Float32, 2, 3)),
-		iter.OfMeta(tensor.New(tensor.Float32, 3))))
+	it := build(t, iter.Binary(iter.OperandOfMeta(tensor.New(tensor.Float32, 4)),
+		iter.OperandOfMeta(tensor.New(tensor.Float32, 2, 3)),
+		iter.OperandOfMeta(tensor.New(tensor.Float32, 3))))
 	assert.True(t, it.Resized(0))
 	assert.Equal(t, []int{2, 3}, it.Meta(0).Shape)
 	require.Len(t, it.Warnings(), 1)

@@ -53,7 +53,7 @@ func (s *slab) tensor(m tensor.Meta) *tensor.Tensor {
 		b[i], b[guard+n+i] = 0xa5, 0xa5
 	}
 	s.all, s.used = append(s.all, b), append(s.used, n)
-	x, err := tensor.Over(m, tensor.StorageOf(b[guard:guard+n:guard+n]))
+	x, err := tensor.FromStorage(m, tensor.StorageOf(b[guard:guard+n:guard+n]))
 	require.NoError(s.t, err)
 	return x
 }
@@ -76,11 +76,11 @@ func FuzzMisuse(f *testing.F) {
 		c := iter.New().ResizeOutputs(!d.flag()).CheckAllSameDType(!d.flag()).PromoteInputsToCommonDType(d.flag()).
 			CastCommonDTypeToOutputs(d.flag()).OpMath(d.flag()).IsReduction(d.n(8) == 7).CheckMemOverlap(!d.flag())
 		for range d.n(3) {
-			c = c.Output([]iter.Operand{iter.OfTensor(s.tensor(d.meta())), iter.Undefined(),
-				iter.UndefinedOf(tensor.Float32)}[d.n(3)])
+			c = c.Output([]iter.Operand{iter.OperandOfTensor(s.tensor(d.meta())), iter.UndefinedOutput(),
+				iter.UndefinedOutputOf(tensor.Float32)}[d.n(3)])
 		}
 		for range d.n(4) {
-			c = c.Input(iter.OfTensor(s.tensor(d.meta())))
+			c = c.Input(iter.OperandOfTensor(s.tensor(d.meta())))
 		}
 		it, err := c.Build()
 		if err != nil {

@@ -15,45 +15,45 @@ import (
 
 func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 	x := numbers(6, 2, 3)
-	out := iter.Undefined()
+	out := iter.UndefinedOutput()
 	far := &tensor.Tensor{}
 	*far = *x
 	far.Meta.Offset = 1
-	bad := func(m tensor.Meta) iter.Operand { return iter.OfMeta(m) }
+	bad := func(m tensor.Meta) iter.Operand { return iter.OperandOfMeta(m) }
 	for _, c := range []struct {
 		of   iter.Config
 		want string
 	}{
-		{iter.Unary(out, iter.OfTensor(nil)),
+		{iter.Unary(out, iter.OperandOfTensor(nil)),
 			"iter: input 0 is a nil tensor, or one without storage"},
-		{iter.Unary(iter.OfTensor(&tensor.Tensor{Meta: x.Meta}), iter.OfTensor(x)),
+		{iter.Unary(iter.OperandOfTensor(&tensor.Tensor{Meta: x.Meta}), iter.OperandOfTensor(x)),
 			"iter: output 0 is a nil tensor, or one without storage"},
-		{iter.Unary(out, iter.OfTensor(far)),
+		{iter.Unary(out, iter.OperandOfTensor(far)),
 			"iter: input 0, float32[2,3]@(3,1)+1 needs 28 bytes of storage and has 24"},
-		{iter.Binary(out, iter.OfTensor(x), iter.Undefined()),
+		{iter.Binary(out, iter.OperandOfTensor(x), iter.UndefinedOutput()),
 			"iter: input 1 is undefined; only outputs may be"},
-		{iter.Binary(out, iter.OfTensor(x), iter.Number(tensor.Scalar{})),
+		{iter.Binary(out, iter.OperandOfTensor(x), iter.NumberOperand(tensor.Scalar{})),
 			"iter: input 1 is an unset number"},
-		{iter.Unary(iter.Number(tensor.IntScalar(1)), iter.OfTensor(x)),
+		{iter.Unary(iter.NumberOperand(tensor.IntScalar(1)), iter.OperandOfTensor(x)),
 			"iter: output 0 is a plain number, which cannot be written"},
-		{iter.Unary(out, iter.OfTensor(x)).Output(out),
+		{iter.Unary(out, iter.OperandOfTensor(x)).Output(out),
 			"iter: output 1 was added after 1 inputs: outputs must be added first"},
-		{iter.Unary(out, iter.OfMeta(tensor.Meta{Shape: []int{2}, Strides: []int{1}})),
+		{iter.Unary(out, iter.OperandOfMeta(tensor.Meta{Shape: []int{2}, Strides: []int{1}})),
 			"iter: input 0: it has no dtype"},
-		{iter.Unary(iter.UndefinedOf(99), iter.OfTensor(x)),
+		{iter.Unary(iter.UndefinedOutputOf(99), iter.OperandOfTensor(x)),
 			"iter: output 0: invalid dtype dtype(99)"},
-		{iter.Unary(out, iter.OfTensor(x)).CastInputs(99),
+		{iter.Unary(out, iter.OperandOfTensor(x)).CastInputs(99),
 			"iter: StaticDType or CastInputs was called with the invalid dtype dtype(99)"},
 		{iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{2}, Strides: []int{-1}})),
 			"iter: input 0: negative stride -1 of dimension 0"},
 		{iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{-2}, Strides: []int{1}})),
 			"iter: input 0: negative size -2 of dimension 0"},
-		{iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(-1),
+		{iter.Nullary(iter.UndefinedOutputOf(tensor.Int8)).StaticShape(-1),
 			"iter: negative size -1 of dimension 0 of shape [-1]"},
-		{iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(min(1<<40, math.MaxInt), min(1<<40, math.MaxInt)),
+		{iter.Nullary(iter.UndefinedOutputOf(tensor.Int8)).StaticShape(min(1<<40, math.MaxInt), min(1<<40, math.MaxInt)),
 			"iter: shape [1099511627776, 1099511627776] has more than 2^47 elements"},
 		{iter.New().Output(out),
-			"output 0, whose dtype is given neither by an input nor by UndefinedOf or StaticDType: it has no dtype"},
+			"output 0, whose dtype is given neither by an input nor by UndefinedOutputOf or StaticDType: it has no dtype"},
 	} {
 		_, err := c.of.Build()
 		assert.EqualError(t, err, c.want)
@@ -67,7 +67,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 // The raw walks cannot see types; what they can see is an error.
 func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 	x := tensor.Zeros(tensor.Uint8, 6)
-	it := build(t, iter.Nullary(iter.OfTensor(x)))
+	it := build(t, iter.Nullary(iter.OperandOfTensor(x)))
 	ptrs, err := it.Bind(x)
 	require.NoError(t, err)
 	ctx := context.Background()
@@ -113,7 +113,7 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 // Tensors that are bound to borrowed operands must not overlap either.
 func TestBindChecksOverlap(t *testing.T) {
 	m := tensor.New(tensor.Float32, 4)
-	it := build(t, iter.Unary(iter.OfMeta(m), iter.OfMeta(m)))
+	it := build(t, iter.Unary(iter.OperandOfMeta(m), iter.OperandOfMeta(m)))
 	x := numbers(5, 5)
 	part := func(at int) *tensor.Tensor {
 		return tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: []int{4}, Strides: []int{1}, Offset: at}))
@@ -122,7 +122,7 @@ func TestBindChecksOverlap(t *testing.T) {
 	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor")
 	_, err = it.Bind(part(1), part(1))
 	assert.NoError(t, err)
-	free := build(t, iter.Unary(iter.OfMeta(m), iter.OfMeta(m)).CheckMemOverlap(false))
+	free := build(t, iter.Unary(iter.OperandOfMeta(m), iter.OperandOfMeta(m)).CheckMemOverlap(false))
 	_, err = free.Bind(part(0), part(1))
 	assert.NoError(t, err)
 }
@@ -161,7 +161,7 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 	}
 	assert.PanicsWithValue(t, "iter: operand 3 does not exist: the iteration has 3 operands", func() { it.WalkStrides(3) })
 	assert.PanicsWithValue(t, "iter: the iteration has no output", func() {
-		build(t, iter.New().Input(iter.OfMeta(tensor.New(tensor.Int8)))).Output()
+		build(t, iter.New().Input(iter.OperandOfMeta(tensor.New(tensor.Int8)))).Output()
 	})
 	assert.PanicsWithValue(t, "iter: task 2 does not exist: the iteration has 2 tasks of 4 elements", func() {
 		it.Chunk(2,
@@ -182,7 +182,7 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 
 func TestReducerRunChecksWhatItCan(t *testing.T) {
 	x, out := numbers(6, 2, 3), tensor.Zeros(tensor.Float32, 2, 1)
-	it := build(t, iter.Reduction(iter.OfTensor(out), iter.OfTensor(x)))
+	it := build(t, iter.Reduction(iter.OperandOfTensor(out), iter.OperandOfTensor(x)))
 	r, err := it.Reducer(sumFold)
 	require.NoError(t, err)
 	ptrs, err := it.Bind(out, x)
@@ -205,22 +205,24 @@ func TestHasContiguousFirstDim(t *testing.T) {
 	x := numbers(12, 3, 4)
 	m, err := x.Transpose(0, 1)
 	require.NoError(t, err)
-	transposed, wide := iter.OfMeta(m), iter.OfMeta(tensor.New(tensor.Float64, 3, 4))
+	transposed, wide := iter.OperandOfMeta(m), iter.OperandOfMeta(tensor.New(tensor.Float64, 3, 4))
 	assert.True(t, doubling(t, 3, 4).HasContiguousFirstDim())
-	assert.True(t, build(t, iter.Unary(iter.Undefined(), transposed)).HasContiguousFirstDim())
-	assert.False(t, build(t, iter.Copy(iter.OfMeta(tensor.New(tensor.Float32, 4, 3)), transposed)).HasContiguousFirstDim())
-	mixed := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), wide))
+	assert.True(t, build(t, iter.Unary(iter.UndefinedOutput(), transposed)).HasContiguousFirstDim())
+	assert.False(t, build(t, iter.Copy(iter.OperandOfMeta(tensor.New(tensor.Float32, 4, 3)),
+		transposed)).HasContiguousFirstDim())
+	mixed := build(t, iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(x), wide))
 	assert.True(t, mixed.HasContiguousFirstDim(), "each by its own size")
-	single := build(t, iter.Unary(iter.Undefined(), iter.OfMeta(tensor.New(tensor.Int8))))
+	single := build(t, iter.Unary(iter.UndefinedOutput(), iter.OperandOfMeta(tensor.New(tensor.Int8))))
 	assert.True(t, single.HasContiguousFirstDim(), "no dimension")
-	number := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.Number(tensor.IntScalar(1))))
+	number := build(t, iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(x),
+		iter.NumberOperand(tensor.IntScalar(1))))
 	assert.False(t, number.HasContiguousFirstDim())
 }
 
 // A one-dimensional loop, made a Loop by Rows, sees every element once.
 func TestRows(t *testing.T) {
 	x := tensor.Empty(tensor.Meta{DType: tensor.Uint8, Shape: []int{4, 3, 5}, Strides: []int{60, 20, 2}})
-	it := build(t, iter.Nullary(iter.OfTensor(x)))
+	it := build(t, iter.Nullary(iter.OperandOfTensor(x)))
 	ptrs, err := it.Bind(x)
 	require.NoError(t, err)
 	require.NoError(t, it.ForEach(ptrs, iter.Rows(func(p []unsafe.Pointer, st []int, n int) error {

@@ -122,8 +122,8 @@ func TestOverlapAsPyTorch(t *testing.T) {
 	stricter := 0
 	for _, c := range overlapCases(t) {
 		s := tensor.NewStorage(1 << 14)
-		over := func(m tensor.Meta) *tensor.Tensor { return tensor.Must(tensor.Over(m, s)) }
-		out, in := iter.OfTensor(over(c.out)), iter.OfTensor(over(c.in))
+		over := func(m tensor.Meta) *tensor.Tensor { return tensor.Must(tensor.FromStorage(m, s)) }
+		out, in := iter.OperandOfTensor(over(c.out)), iter.OperandOfTensor(over(c.in))
 		var err error
 		switch c.op {
 		case "copy":
@@ -161,14 +161,14 @@ func TestTransposedSquareIsRefused(t *testing.T) {
 	m, err := y.Transpose(0, 1)
 	require.NoError(t, err)
 	transposed := tensor.Must(y.View(m))
-	_, err = iter.Binary(iter.OfTensor(y), iter.OfTensor(y), iter.OfTensor(transposed)).Build()
+	_, err = iter.Binary(iter.OperandOfTensor(y), iter.OperandOfTensor(y), iter.OperandOfTensor(transposed)).Build()
 	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single "+
 		"memory location")
-	_, err = iter.Unary(iter.OfTensor(y), iter.OfTensor(transposed)).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(y), iter.OperandOfTensor(transposed)).Build()
 	assert.ErrorContains(t, err, "output 0, float32[64,64]@(64,1), and input 0, float32[64,64]@(1,64)")
-	_, err = iter.Copy(iter.OfTensor(y), iter.OfTensor(transposed)).Build()
+	_, err = iter.Copy(iter.OperandOfTensor(y), iter.OperandOfTensor(transposed)).Build()
 	assert.Error(t, err)
-	_, err = iter.Copy(iter.OfTensor(y), iter.OfTensor(tensor.Must(y.View(y.Meta)))).Build()
+	_, err = iter.Copy(iter.OperandOfTensor(y), iter.OperandOfTensor(tensor.Must(y.View(y.Meta)))).Build()
 	assert.NoError(t, err, "another view of the same elements")
 }
 
@@ -176,13 +176,13 @@ func TestTransposedSquareIsRefused(t *testing.T) {
 func TestOverlapOfStoragesOverOneSlice(t *testing.T) {
 	data := make([]float32, 9)
 	a, b := tensor.Must(tensor.FromSlice(data[:8], 8)), tensor.Must(tensor.FromSlice(data[1:], 8))
-	_, err := iter.Unary(iter.OfTensor(a), iter.OfTensor(b)).Build()
+	_, err := iter.Unary(iter.OperandOfTensor(a), iter.OperandOfTensor(b)).Build()
 	assert.ErrorContains(t, err, "some elements of the input tensor")
 	same := tensor.Must(tensor.FromSlice(data[:8], 8))
-	_, err = iter.Unary(iter.OfTensor(a), iter.OfTensor(same)).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(a), iter.OperandOfTensor(same)).Build()
 	assert.NoError(t, err)
 	left, right := tensor.Must(tensor.FromSlice(data[:4], 4)), tensor.Must(tensor.FromSlice(data[4:8], 4))
-	_, err = iter.Unary(iter.OfTensor(left), iter.OfTensor(right)).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(left), iter.OperandOfTensor(right)).Build()
 	assert.NoError(t, err)
 }
 
@@ -191,10 +191,10 @@ func TestOverlapOfStoragesOverOneSlice(t *testing.T) {
 func TestOutputsMustNotOverlapInPart(t *testing.T) {
 	x := tensor.Zeros(tensor.Float32, 9)
 	part := func(at int) iter.Operand {
-		return iter.OfTensor(tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: []int{8}, Strides: []int{1},
+		return iter.OperandOfTensor(tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: []int{8}, Strides: []int{1},
 			Offset: at})))
 	}
-	_, err := iter.New().Output(part(0)).Output(part(1)).Input(iter.OfMeta(tensor.New(tensor.Float32, 8))).Build()
+	_, err := iter.New().Output(part(0)).Output(part(1)).Input(iter.OperandOfMeta(tensor.New(tensor.Float32, 8))).Build()
 	assert.ErrorContains(t, err, "output 0, float32[8]@(1), and output 1, float32[8]@(1)+1")
 }
 
@@ -204,14 +204,14 @@ func TestExactOverlapIsRefused(t *testing.T) {
 		return tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: shape, Strides: strides, Offset: offset}))
 	}
 	even, odd, third := view(0, []int{5}, []int{2}), view(1, []int{5}, []int{2}), view(0, []int{5}, []int{3})
-	_, err := iter.Unary(iter.OfTensor(even), iter.OfTensor(odd)).Build()
+	_, err := iter.Unary(iter.OperandOfTensor(even), iter.OperandOfTensor(odd)).Build()
 	assert.NoError(t, err, "interleaved elements do not meet")
-	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(third)).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(even), iter.OperandOfTensor(third)).Build()
 	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single "+
 		"memory location")
-	_, err = iter.Unary(iter.OfTensor(view(0, []int{3, 3}, []int{2, 1})),
-		iter.OfTensor(view(9, []int{3, 3}, []int{2, 1}))).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(view(0, []int{3, 3}, []int{2, 1})),
+		iter.OperandOfTensor(view(9, []int{3, 3}, []int{2, 1}))).Build()
 	assert.ErrorContains(t, err, "more than one element of the written-to tensor")
-	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(view(0, []int{5}, []int{2}))).Build()
+	_, err = iter.Unary(iter.OperandOfTensor(even), iter.OperandOfTensor(view(0, []int{5}, []int{2}))).Build()
 	assert.NoError(t, err, "full overlap is allowed")
 }

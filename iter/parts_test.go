@@ -38,8 +38,8 @@ func TestNames(t *testing.T) {
 			}
 			return tensor.New(tensor.Float32, s...)
 		}
-		it, err := iter.Binary(iter.Undefined(), iter.OfMeta(two(len(c.a))).Named(c.a...),
-			iter.OfMeta(two(len(c.b))).Named(c.b...)).Build()
+		it, err := iter.Binary(iter.UndefinedOutput(), iter.OperandOfMeta(two(len(c.a))).Named(c.a...),
+			iter.OperandOfMeta(two(len(c.b))).Named(c.b...)).Build()
 		if c.err != "" {
 			assert.EqualError(t, err, c.err)
 			continue
@@ -48,7 +48,8 @@ func TestNames(t *testing.T) {
 		assert.Equal(t, c.want, it.Names())
 	}
 	m := tensor.New(tensor.Float32, 2, 2)
-	_, err := iter.Binary(iter.OfMeta(m).Named("N", "D"), iter.OfMeta(m).Named("N", "C"), iter.OfMeta(m)).Build()
+	_, err := iter.Binary(iter.OperandOfMeta(m).Named("N", "D"), iter.OperandOfMeta(m).Named("N", "C"),
+		iter.OperandOfMeta(m)).Build()
 	assert.EqualError(t, err, "Name mismatch: specified out tensor with names ['N', 'D'] are not the same as the "+
 		"computed output names ['N', 'C']. Please rename the out tensor's dims with `Tensor.rename`.")
 }
@@ -68,7 +69,7 @@ func TestNarrowWalksAPart(t *testing.T) {
 		shape := rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "shape")
 		m := anyMeta(t, tensor.Uint8, shape)
 		x := tensor.Empty(m)
-		it, err := iter.Nullary(iter.OfTensor(x)).Build()
+		it, err := iter.Nullary(iter.OperandOfTensor(x)).Build()
 		require.NoError(t, err)
 		walk := it.WalkShape()
 		dim := rapid.IntRange(0, len(walk)-1).Draw(t, "dim")
@@ -94,7 +95,7 @@ func TestNarrowWalksAPart(t *testing.T) {
 func TestSelectAllAndRemoveOperand(t *testing.T) {
 	m := tensor.Meta{DType: tensor.Uint8, Shape: []int{3, 4, 5}, Strides: []int{60, 10, 1}}
 	x, y := tensor.Empty(m), tensor.Zeros(tensor.Uint8, 3, 4, 5)
-	it, err := iter.Copy(iter.OfTensor(x), iter.OfTensor(y)).Build()
+	it, err := iter.Copy(iter.OperandOfTensor(x), iter.OperandOfTensor(y)).Build()
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 4, 3}, it.WalkShape())
 	only, err := it.RemoveOperand(1)
@@ -134,7 +135,7 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 // Only metas are needed to see how a huge iteration is cut.
 func TestSplit32(t *testing.T) {
 	m := tensor.New(tensor.Float32, 3, 1<<30)
-	it, err := iter.Copy(iter.OfMeta(m), iter.OfMeta(m)).Build()
+	it, err := iter.Copy(iter.OperandOfMeta(m), iter.OperandOfMeta(m)).Build()
 	require.NoError(t, err)
 	assert.False(t, it.CanUse32Bit())
 	total := 0
@@ -147,8 +148,8 @@ func TestSplit32(t *testing.T) {
 	assert.Equal(t, it.Numel(), total)
 
 	out := tensor.Meta{DType: tensor.Float32, Shape: []int{3, 1 << 30}, Strides: []int{1, 0}}
-	reduced, err := iter.Reduction(iter.OfMeta(out),
-		iter.OfMeta(m)).Build()
+	reduced, err := iter.Reduction(iter.OperandOfMeta(out),
+		iter.OperandOfMeta(m)).Build()
 	require.NoError(t, err)
 	final, accumulating := 0, 0
 	for _, part := range reduced.Split32() {
@@ -167,7 +168,7 @@ func TestParallel(t *testing.T) {
 	m := tensor.Meta{DType: tensor.Uint8, Shape: []int{30, 40, 50}, Strides: []int{8000, 100, 1}}
 	for _, workers := range []int{1, 2, 7} {
 		x := tensor.Empty(m)
-		it, err := iter.Nullary(iter.OfTensor(x)).Build()
+		it, err := iter.Nullary(iter.OperandOfTensor(x)).Build()
 		require.NoError(t, err)
 		ptrs, _ := it.Bind(x)
 		require.NoError(t, it.Parallel(context.Background(), ptrs, 777, workers, mark))
@@ -176,7 +177,7 @@ func TestParallel(t *testing.T) {
 			require.EqualValues(t, 1, v)
 		}
 	}
-	it, err := iter.Nullary(iter.OfMeta(m)).Build()
+	it, err := iter.Nullary(iter.OperandOfMeta(m)).Build()
 	require.NoError(t, err)
 	boom := errors.New("boom")
 	ptrs := []unsafe.Pointer{tensor.Empty(m).Pointer()}

@@ -32,7 +32,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	}
 	r := &Reducer{fold: f, resumes: it.hasEarlierPart}
 	in := &it.ops[it.outCount]
-	r.loader = axes.NewLoader(in.Meta.DType, in.Target, f.inDType)
+	r.loader = axes.NewLoader(in.Meta.DType, in.TargetDType, f.inDType)
 	for i, d := range f.outDTypes {
 		stored := it.ops[i].Meta.DType
 		r.outs = append(r.outs, reduceOut{size: d.Size(), sameDType: stored == d,
@@ -213,9 +213,9 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 		if err != nil {
 			return nil, err
 		}
-		c = c.Output(OfTensor(view))
+		c = c.Output(OperandOfTensor(view))
 	}
-	it, err := c.Input(OfTensor(x)).Build()
+	it, err := c.Input(OperandOfTensor(x)).Build()
 	if err != nil {
 		return nil, err
 	}

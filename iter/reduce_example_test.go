@@ -39,7 +39,7 @@ func ExampleIterator_RunReduce() {
 	mask, _ := iter.ReduceMask([]int{-1}, x.Rank())
 	out := tensor.Zeros(tensor.Float16, iter.ReduceShape(x.Shape, mask, false)...)
 	view := tensor.Must(out.View(iter.ReduceOutput(out.Meta, mask, false)))
-	it, _ := iter.Reduction(iter.OfTensor(view), iter.OfTensor(x)).CastInputs(tensor.Float32).Build()
+	it, _ := iter.Reduction(iter.OperandOfTensor(view), iter.OperandOfTensor(x)).CastInputs(tensor.Float32).Build()
 	if _, err := it.RunReduce(context.Background(), 2, mean); err != nil {
 		fmt.Println(err)
 		return

@@ -121,7 +121,7 @@ func TestReduceAgainstNaive(t *testing.T) {
 		keepdim := rapid.Bool().Draw(t, "keepdim")
 		out, view := drawnOutput(t, rapid.SampledFrom([]tensor.DType{tensor.Int64, tensor.Int32}).Draw(t, "out"), x.Shape,
 			mask, keepdim)
-		it, err := iter.Reduction(iter.OfTensor(view), iter.OfTensor(x)).Build()
+		it, err := iter.Reduction(iter.OperandOfTensor(view), iter.OperandOfTensor(x)).Build()
 		require.NoError(t, err)
 		_, err = it.RunReduce(context.Background(), 2, intSum)
 		require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestReduceTwoOutputs(t *testing.T) {
 		x, mask := drawnReduction(t, rapid.SampledFrom([]tensor.DType{tensor.Float32, tensor.BFloat16}).Draw(t, "in"))
 		values, v := drawnOutput(t, tensor.Float64, x.Shape, mask, true)
 		places, p := drawnOutput(t, tensor.Int64, x.Shape, mask, true)
-		it, err := iter.New().Output(iter.OfTensor(v)).Output(iter.OfTensor(p)).Input(iter.OfTensor(x)).
+		it, err := iter.New().Output(iter.OperandOfTensor(v)).Output(iter.OperandOfTensor(p)).Input(iter.OperandOfTensor(x)).
 			IsReduction(true).ResizeOutputs(false).CheckMemOverlap(false).CheckAllSameDType(false).Build()
 		require.NoError(t, err)
 		_, err = it.RunReduce(context.Background(), 2, maxFold())
@@ -182,7 +182,7 @@ func TestReduceSameBits(t *testing.T) {
 		var first []byte
 		for _, workers := range []int{1, 2, 7} {
 			out := tensor.Empty(tensor.New(tensor.Float32, iter.ReduceShape(x.Shape, mask, true)...))
-			it, err := iter.Reduction(iter.OfTensor(out), iter.OfTensor(x)).Build()
+			it, err := iter.Reduction(iter.OperandOfTensor(out), iter.OperandOfTensor(x)).Build()
 			require.NoError(t, err)
 			ptrs, err := it.Bind(out, x)
 			require.NoError(t, err)

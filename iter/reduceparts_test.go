@@ -68,7 +68,7 @@ func TestReduceParts(t *testing.T) {
 		x, mask := drawnReduction(t, tensor.Int32)
 		_, a := drawnOutput(t, tensor.Int64, x.Shape, mask, true)
 		b := tensor.Empty(a.Meta)
-		it, err := iter.Reduction(iter.OfTensor(a), iter.OfTensor(x)).Build()
+		it, err := iter.Reduction(iter.OperandOfTensor(a), iter.OperandOfTensor(x)).Build()
 		require.NoError(t, err)
 		require.NoError(t, reduceInto(it, intSum, a, x))
 		for _, part := range cut(t, it, false, 3) {
@@ -86,7 +86,7 @@ func TestReducePartsInOrder(t *testing.T) {
 		x := filled(tensor.New(tensor.Float32, shape...))
 		_, v := drawnOutput(t, tensor.Float32, shape, mask, true)
 		_, p := drawnOutput(t, tensor.Int64, shape, mask, true)
-		it, err := iter.New().Output(iter.OfTensor(v)).Output(iter.OfTensor(p)).Input(iter.OfTensor(x)).
+		it, err := iter.New().Output(iter.OperandOfTensor(v)).Output(iter.OperandOfTensor(p)).Input(iter.OperandOfTensor(x)).
 			IsReduction(true).ResizeOutputs(false).CheckMemOverlap(false).CheckAllSameDType(false).Build()
 		require.NoError(t, err)
 		require.NoError(t, reduceInto(it, maxFold(), v, p, x))
@@ -105,7 +105,7 @@ func TestReducePartWithoutPositions(t *testing.T) {
 	out := tensor.Meta{DType: tensor.Float32, Shape: []int{1, 5, 1}, Strides: []int{0, 1, 0}}
 	first := iter.FoldOf(int64(-1), func(a int64, _ float32, at int) int64 { return max(a, int64(at)) },
 		func(a, b int64) int64 { return max(a, b) }, func(a int64) float32 { return float32(a) }).InOrder()
-	it := build(t, iter.Reduction(iter.OfMeta(out), iter.OfMeta(x)))
+	it := build(t, iter.Reduction(iter.OperandOfMeta(out), iter.OperandOfMeta(x)))
 	require.Equal(t, []int{6, 4, 5}, it.WalkShape())
 	_, err := narrowed(t, it, 1, 1, 2).Reducer(first)
 	assert.NoError(t, err)
@@ -114,7 +114,7 @@ func TestReducePartWithoutPositions(t *testing.T) {
 		"positions with gaps")
 	m := x
 	m.Strides = []int{1, 24, 4}
-	it = build(t, iter.Reduction(iter.OfMeta(out), iter.OfMeta(m)))
+	it = build(t, iter.Reduction(iter.OperandOfMeta(out), iter.OperandOfMeta(m)))
 	_, err = it.Reducer(first)
 	assert.NoError(t, err)
 	_, err = narrowed(t, it, 1, 1, 2).Reducer(first)
@@ -123,21 +123,21 @@ func TestReducePartWithoutPositions(t *testing.T) {
 }
 
 func TestReduceRefusals(t *testing.T) {
-	in, out := iter.OfMeta(tensor.New(tensor.Float32, 2, 3)), iter.OfMeta(tensor.New(tensor.Float32, 2, 1))
+	in, out := iter.OperandOfMeta(tensor.New(tensor.Float32, 2, 3)), iter.OperandOfMeta(tensor.New(tensor.Float32, 2, 1))
 	two := iter.New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
 	for want, c := range map[string]iter.Config{
 		"iter: the iteration is not marked as " +
-			"a reduction": iter.Unary(iter.Undefined(), in),
+			"a reduction": iter.Unary(iter.UndefinedOutput(), in),
 		"iter: a reduction takes one input, but the " +
 			"iteration has 2": two.Output(out).Inputs(in, in),
 		"iter: the fold has 1 results, but the iteration " +
 			"has 2 outputs": two.Output(out).Output(out).Input(in),
 		"iter: the fold takes float32, but the iteration reads input 0 " +
-			"(float64[2,3]@(3,1)) as float64": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Float64, 2, 3))),
+			"(float64[2,3]@(3,1)) as float64": iter.Reduction(out, iter.OperandOfMeta(tensor.New(tensor.Float64, 2, 3))),
 		"iter: the fold takes float32, but the iteration reads input 0 " +
-			"(int32[2,3]@(3,1)) as int32": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Int32, 2, 3))),
+			"(int32[2,3]@(3,1)) as int32": iter.Reduction(out, iter.OperandOfMeta(tensor.New(tensor.Int32, 2, 3))),
 		"result type Float can't be cast to the desired output type Int (output 0, " +
-			"int32[2,1]@(1,1))": iter.Reduction(iter.OfMeta(tensor.New(tensor.Int32, 2, 1)), in),
+			"int32[2,1]@(1,1))": iter.Reduction(iter.OperandOfMeta(tensor.New(tensor.Int32, 2, 1)), in),
 		"iter: output 0 of the reduction is undefined, or its shape is not the shape of the result; " +
 			"pass a tensor of that shape and set " +
 			"ResizeOutputs(false)": iter.Reduction(out, in).ResizeOutputs(true),
@@ -145,7 +145,7 @@ func TestReduceRefusals(t *testing.T) {
 		_, err := build(t, c).Reducer(sumFold)
 		assert.EqualError(t, err, want)
 	}
-	full := iter.OfMeta(tensor.New(tensor.Int64, 2, 3))
+	full := iter.OperandOfMeta(tensor.New(tensor.Int64, 2, 3))
 	_, err := build(t, two.Output(out).Output(full).Input(in)).Reducer(maxFold())
 	assert.EqualError(t, err, "iter: dimension 1 of shape [2, 3] is reduced in one output and kept in another: output "+
 		"0, float32[2,1]@(1,1), and output 1, int64[2,3]@(3,1)")
@@ -163,7 +163,7 @@ func TestReduceRefusals(t *testing.T) {
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 
 	for want, f := range map[string]*iter.Fold{
-		"iter: accumulators of type string contain pointers, which is not permitted": iter.Folding[float32]("", nil, nil,
+		"iter: accumulators of type string contain pointers, which is not permitted": iter.NewFold[float32]("", nil, nil,
 			nil),
 		"iter: the function takes accumulators of type int64, but the fold has accumulators of type " +
 			"float64": iter.WithResult(sumFold,
@@ -190,7 +190,7 @@ func TestReduceEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(boom)
 	x, out := tensor.Zeros(tensor.Float32, 2, 3), tensor.Zeros(tensor.Float32, 2, 1)
-	_, err := build(t, iter.Reduction(iter.OfTensor(out), iter.OfTensor(x))).RunReduce(ctx, 2, sumFold)
+	_, err := build(t, iter.Reduction(iter.OperandOfTensor(out), iter.OperandOfTensor(x))).RunReduce(ctx, 2, sumFold)
 	assert.ErrorIs(t, err, boom)
 }
 
@@ -198,7 +198,7 @@ func TestReduceEndsWithContext(t *testing.T) {
 func TestCastInputs(t *testing.T) {
 	x := tensor.Must(tensor.FromSlice([]float64{1, 0x1p-9, 0.25}, 3))
 	out := tensor.Zeros(tensor.Float32, 1)
-	c := iter.Reduction(iter.OfTensor(out), iter.OfTensor(x))
+	c := iter.Reduction(iter.OperandOfTensor(out), iter.OperandOfTensor(x))
 	it := build(t, c.CastInputs(tensor.Float16))
 	assert.Equal(t, tensor.Float16, it.DType(1))
 	_, err := it.RunReduce(context.Background(), 1, sumFold)
@@ -207,8 +207,8 @@ func TestCastInputs(t *testing.T) {
 	_, err = build(t, c.CastInputs(tensor.BFloat16).CastInputs(tensor.Int64)).RunReduce(context.Background(), 1, sumFold)
 	assert.ErrorContains(t, err, "but the iteration reads input 0 (float64[3]@(1)) as int64")
 
-	sum := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x),
-		iter.Number(tensor.IntScalar(2))).CastInputs(tensor.Int64))
+	sum := build(t, iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(x),
+		iter.NumberOperand(tensor.IntScalar(2))).CastInputs(tensor.Int64))
 	got, err := sum.Apply(iter.Map2(func(a, b int64) int64 { return a + b }))
 	require.NoError(t, err)
 	assert.Equal(t, []int64{3, 2, 2}, tensorSlice[int64](t, got[0]))
@@ -221,22 +221,23 @@ func tensorSlice[T tensor.Element](t *testing.T, x *tensor.Tensor) []T {
 }
 
 func TestResultType(t *testing.T) {
-	of := func(d tensor.DType, shape ...int) iter.Operand { return iter.OfMeta(tensor.New(d, shape...)) }
+	of := func(d tensor.DType, shape ...int) iter.Operand { return iter.OperandOfMeta(tensor.New(d, shape...)) }
 	for _, c := range []struct {
 		want tensor.DType
 		ops  []iter.Operand
 	}{
 		{tensor.Float16, []iter.Operand{of(tensor.Float16, 2), of(tensor.Float64)}},
-		{tensor.Float32, []iter.Operand{of(tensor.Int32, 2), iter.Number(tensor.FloatScalar(2))}},
-		{tensor.Uint8, []iter.Operand{of(tensor.Uint8, 2), iter.Number(tensor.IntScalar(300)), iter.Undefined()}},
+		{tensor.Float32, []iter.Operand{of(tensor.Int32, 2), iter.NumberOperand(tensor.FloatScalar(2))}},
+		{tensor.Uint8, []iter.Operand{of(tensor.Uint8, 2), iter.NumberOperand(tensor.IntScalar(300)),
+			iter.UndefinedOutput()}},
 		{tensor.Float64, []iter.Operand{of(tensor.Int64, 2), of(tensor.Float64)}},
 		{tensor.Complex64, []iter.Operand{of(tensor.BFloat16, 2), of(tensor.Float16, 2),
-			iter.Number(tensor.ComplexScalar(1i))}},
+			iter.NumberOperand(tensor.ComplexScalar(1i))}},
 	} {
 		got, err := iter.ResultType(c.ops...)
 		require.NoError(t, err)
 		assert.Equal(t, c.want, got)
 	}
-	_, err := iter.ResultType(iter.Undefined())
+	_, err := iter.ResultType(iter.UndefinedOutput())
 	assert.EqualError(t, err, "result_type: at least one operand must be defined")
 }

@@ -29,9 +29,9 @@ func TestRuleOfUnknownSizes(t *testing.T) {
 			}
 			types, metas = append(types, typ), append(metas, m)
 		}
-		unknown, known := iter.New().Output(iter.Undefined()), iter.New().Output(iter.Undefined())
+		unknown, known := iter.New().Output(iter.UndefinedOutput()), iter.New().Output(iter.UndefinedOutput())
 		for k := range types {
-			unknown, known = unknown.Input(iter.OfType(types[k])), known.Input(iter.OfMeta(metas[k]))
+			unknown, known = unknown.Input(iter.OperandOfType(types[k])), known.Input(iter.OperandOfMeta(metas[k]))
 		}
 		want, wantErr := known.PromoteInputsToCommonDType(true).Build()
 		got, err := unknown.PromoteInputsToCommonDType(true).Rule()

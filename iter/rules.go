@@ -9,7 +9,8 @@ import (
 // These types are aliases of types of package [rule]. That package makes the decisions of an iteration that need
 // neither memory nor code.
 type (
-	Operand   = rule.Operand   // an output or input: [OfMeta], [OfTensor], [OfType], [Undefined], [Number]
+	// an output or input: [OperandOfMeta], [OperandOfTensor], [OperandOfType], [UndefinedOutput], [NumberOperand]
+	Operand   = rule.Operand
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
 	FastSetup = rule.FastSetup // a shortcut for the layouts of an iteration
 	SortStep  = rule.SortStep  // a comparison of the sort that determines the permutation
@@ -42,27 +43,27 @@ const (
 	MaxOperands = rule.MaxOperands
 )
 
-// OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Build] requires numbers.
-func OfType(t tensor.Type) Operand { return rule.OfType(t) }
+// OperandOfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Build] requires numbers.
+func OperandOfType(t tensor.Type) Operand { return rule.OperandOfType(t) }
 
-// OfMeta returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller
-// supplies its address when the iteration runs.
-func OfMeta(m tensor.Meta) Operand { return rule.OfMeta(m) }
+// OperandOfMeta returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The
+// caller supplies its address when the iteration runs.
+func OperandOfMeta(m tensor.Meta) Operand { return rule.OperandOfMeta(m) }
 
-// OfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap, and run
-// over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place
+// OperandOfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap,
+// and run over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place
 // operation). [Config.Build] rejects a nil tensor, and a tensor without storage.
-func OfTensor(t *tensor.Tensor) Operand { return rule.OfTensor(t) }
+func OperandOfTensor(t *tensor.Tensor) Operand { return rule.OperandOfTensor(t) }
 
-// Undefined returns an output of the common or static dtype, whose layout the rule chooses.
-func Undefined() Operand { return Operand{} }
+// UndefinedOutput returns an output of the common or static dtype, whose layout the rule chooses.
+func UndefinedOutput() Operand { return Operand{} }
 
-// UndefinedOf returns an output of dtype d, whose layout the rule chooses.
-func UndefinedOf(d tensor.DType) Operand { return rule.UndefinedOf(d) }
+// UndefinedOutputOf returns an output of dtype d, whose layout the rule chooses.
+func UndefinedOutputOf(d tensor.DType) Operand { return rule.UndefinedOutputOf(d) }
 
-// Number returns a plain number as an operand. It is a 0-dim value, and affects promotion only if all tensors have a
-// lower kind (bool, integer, float, complex). It can only be an input.
-func Number(s tensor.Scalar) Operand { return rule.Number(s) }
+// NumberOperand returns a plain number as an operand. It is a 0-dim value, and affects promotion only if all tensors
+// have a lower kind (bool, integer, float, complex). It can only be an input.
+func NumberOperand(s tensor.Scalar) Operand { return rule.NumberOperand(s) }
 
 // Expr makes a Kernel of an expression. If operands or results have other dtypes in memory than in the expression, the
 // conversions become part of the expression ([Rule.InMemory]). Contiguous and broadcast operands are read in place. The

@@ -68,7 +68,7 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
 				if o := &it.ops[i]; o.Converted() {
-					c.strides[i], c.strides[ops+i] = o.Target.Size(), pieceLen*o.Target.Size()
+					c.strides[i], c.strides[ops+i] = o.TargetDType.Size(), pieceLen*o.TargetDType.Size()
 				}
 			}
 			return loop(c.ptrs, c.strides, pieceLen, pieceRows)
@@ -91,7 +91,7 @@ type stager struct {
 func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 	size := 1
 	for i := range it.ops {
-		size = max(size, it.ops[i].Target.Size())
+		size = max(size, it.ops[i].TargetDType.Size())
 	}
 	s := stager{iterator: it, cursor: c, blockLen: blockBytes / size, minRows: 1, needsBlocks: needsBlocks}
 	if needsBlocks && !it.IsReduction() {
@@ -279,11 +279,11 @@ func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
 	it, o := s.iterator, &s.iterator.ops[i]
 	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
 	dst := unsafe.Add(base, q.firstElem*elemStride+q.firstRow*rowStride)
-	size := o.Target.Size()
+	size := o.TargetDType.Size()
 	if o.Cast != tensor.Invalid {
 		roundBlock(o, s.block(i), q.elems*q.rows)
 	}
-	e := conversion(o.Meta.DType, o.Target)
+	e := conversion(o.Meta.DType, o.TargetDType)
 	copyBlock := e.CopyBlock
 	if s.nonTemporal {
 		copyBlock = e.StreamBlock
@@ -295,18 +295,18 @@ func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
 // roundBlock rounds n results in a block to o.Cast. PyTorch computes such results in a temporary of this dtype, and
 // then copies them to an output of another dtype.
 func roundBlock(o *rule.Resolved, block unsafe.Pointer, n int) {
-	size := o.Target.Size()
-	roundingConverters[[2]tensor.DType{o.Cast, o.Target}](block, block, size, size, n)
+	size := o.TargetDType.Size()
+	roundingConverters[[2]tensor.DType{o.Cast, o.TargetDType}](block, block, size, size, n)
 }
 
 // inputConversion returns the conversion of an input for the loop. If PyTorch promotes the input to a 16-bit float, the
 // conversion rounds to that dtype first, although loops compute in a wider dtype.
 func inputConversion(o *rule.Resolved) strided.Elem {
 	if o.Cast == tensor.Invalid {
-		return conversion(o.Target, o.Meta.DType)
+		return conversion(o.TargetDType, o.Meta.DType)
 	}
 	round := roundingConverters[[2]tensor.DType{o.Cast, o.Meta.DType}]
-	return strided.ConverterOf(o.Target.Size(), o.Meta.DType.Size(), round)
+	return strided.ConverterOf(o.TargetDType.Size(), o.Meta.DType.Size(), round)
 }
 
 // conversion returns the conversion between two dtypes. Between equal dtypes it is a move, because the converter from

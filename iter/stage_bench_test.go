@@ -31,7 +31,7 @@ func BenchmarkStage(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			x, y := tensor.New(f, c.y.Shape...), c.y
-			it, err := iter.Binary(iter.OfMeta(x), iter.OfMeta(x), iter.OfMeta(y)).Build()
+			it, err := iter.Binary(iter.OperandOfMeta(x), iter.OperandOfMeta(x), iter.OperandOfMeta(y)).Build()
 			if err != nil {
 				b.Fatal(err)
 			}

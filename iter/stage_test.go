@@ -33,7 +33,7 @@ func TestTurned(t *testing.T) {
 				xs[i], ys[i] = float32(i%8191), float32(i*7%127)
 			}
 			tensor.Converter(c.d, f)(y.Pointer(), raw.Pointer(), c.d.Size(), 4, n)
-			it, err := iter.Binary(iter.OfMeta(out.Meta), iter.OfMeta(x.Meta), iter.OfMeta(y.Meta)).Build()
+			it, err := iter.Binary(iter.OperandOfMeta(out.Meta), iter.OperandOfMeta(x.Meta), iter.OperandOfMeta(y.Meta)).Build()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestTurnedTasks(t *testing.T) {
 	} {
 		transposed := tensor.Meta{DType: tensor.Float32, Shape: []int{c.rows, c.cols}, Strides: []int{1, c.rows}}
 		x := tensor.New(tensor.Float32, c.rows, c.cols)
-		it, err := iter.Binary(iter.OfMeta(x), iter.OfMeta(x), iter.OfMeta(transposed)).Build()
+		it, err := iter.Binary(iter.OperandOfMeta(x), iter.OperandOfMeta(x), iter.OperandOfMeta(transposed)).Build()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,8 @@ func ordered(shape []int, order ...int) tensor.Meta {
 
 func sumOf(t *testing.T, out, x, y tensor.Meta) iter.Prepared {
 	t.Helper()
-	it, err := iter.Binary(iter.OfMeta(out), iter.OfMeta(x), iter.OfMeta(y)).CheckMemOverlap(false).Build()
+	it, err := iter.Binary(iter.OperandOfMeta(out), iter.OperandOfMeta(x),
+		iter.OperandOfMeta(y)).CheckMemOverlap(false).Build()
 	require.NoError(t, err)
 	p, err := it.Prepare(mulAdd(t, tensor.Float32))
 	require.NoError(t, err)

@@ -62,9 +62,9 @@ func drawTiled(t *testing.T, r *rand.Rand) *tiled {
 	b := expr.NewBuilder(held...)
 	sum := b.Const(tensor.Float32, 1)
 	for k, d := range held {
-		sum = b.Do(expr.Add, sum, b.Convert(tensor.Float32, b.Load(k)))
+		sum = b.Emit(expr.Add, sum, b.Convert(tensor.Float32, b.Load(k)))
 		if d.IsComplex() {
-			sum = b.Do(expr.Add, sum, b.Convert(tensor.Float32, b.LoadImag(k)))
+			sum = b.Emit(expr.Add, sum, b.Convert(tensor.Float32, b.LoadImag(k)))
 		}
 	}
 	var out []expr.Output
@@ -75,7 +75,7 @@ func drawTiled(t *testing.T, r *rand.Rand) *tiled {
 			d, o = held[0], c.ins[0]
 		}
 		if k == 1 {
-			v = b.Do(expr.Sub, sum, b.Convert(tensor.Float32, b.Load(0)))
+			v = b.Emit(expr.Sub, sum, b.Convert(tensor.Float32, b.Load(0)))
 		}
 		c.outs = append(c.outs, o)
 		part := b.Convert(d.ToReal(), v)
@@ -94,10 +94,10 @@ func drawTiled(t *testing.T, r *rand.Rand) *tiled {
 func (c *tiled) prepared(t *testing.T, outs, ins []*tensor.Tensor) (iter.Prepared, *iter.Iterator) {
 	cfg := iter.New().CheckAllSameDType(false)
 	for _, o := range outs {
-		cfg = cfg.Output(iter.OfMeta(o.Meta))
+		cfg = cfg.Output(iter.OperandOfMeta(o.Meta))
 	}
 	for _, i := range ins {
-		cfg = cfg.Input(iter.OfMeta(i.Meta))
+		cfg = cfg.Input(iter.OperandOfMeta(i.Meta))
 	}
 	it, err := cfg.Build()
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func (c *tiled) want(t *testing.T) [][]byte {
 func another(o *tensor.Tensor) *tensor.Tensor {
 	s := tensor.NewStorage(o.Storage().Len())
 	copy(s.Bytes(), o.Storage().Bytes())
-	return tensor.Must(tensor.Over(o.Meta, s))
+	return tensor.Must(tensor.FromStorage(o.Meta, s))
 }
 
 // run computes the kernel over copies of the results in some way, and returns what their storages hold.

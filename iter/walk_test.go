@@ -82,7 +82,8 @@ func TestWalkPairs(t *testing.T) {
 		dts := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8}
 		a := filled(anyMeta(t, rapid.SampledFrom(dts).Draw(t, "a"), broadcastable(t, shape)))
 		b := filled(anyMeta(t, rapid.SampledFrom(dts).Draw(t, "b"), broadcastable(t, shape)))
-		it, err := iter.BinaryFloat(iter.UndefinedOf(tensor.Float64), iter.OfTensor(a), iter.OfTensor(b)).Build()
+		it, err := iter.BinaryFloat(iter.UndefinedOutputOf(tensor.Float64), iter.OperandOfTensor(a),
+			iter.OperandOfTensor(b)).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +151,7 @@ func FuzzSplitVisitsOnce(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s0, s1, s2 uint8, begin, end uint16, grain uint8) {
 		shape := []int{int(s2%20) + 1, int(s1%20) + 1, int(s0%20) + 1}
 		m := tensor.Meta{DType: tensor.Uint8, Shape: shape, Strides: []int{2000, 50, 2}}
-		it, err := iter.Nullary(iter.OfMeta(m)).Build()
+		it, err := iter.Nullary(iter.OperandOfMeta(m)).Build()
 		require.NoError(t, err)
 		n := it.Numel()
 		r := iter.Range{Begin: int(begin) % (n + 1), End: int(end) % (n + 1)}

@@ -47,7 +47,7 @@ func drawnAddition(t *rapid.T) addition {
 	if kind == "none" {
 		return c
 	}
-	common, err := iter.ResultType(iter.OfTensor(c.a), iter.OfTensor(c.b))
+	common, err := iter.ResultType(iter.OperandOfTensor(c.a), iter.OperandOfTensor(c.b))
 	require.NoError(t, err)
 	d := common
 	if kind == "cast" {
@@ -64,13 +64,13 @@ func drawnAddition(t *rapid.T) addition {
 // run computes the addition on copies of the operands and returns the output.
 func (c addition) run(t *rapid.T, walk func(it *iter.Iterator, ptrs []unsafe.Pointer) error) *tensor.Tensor {
 	a, b := copied(c.a), copied(c.b)
-	out := iter.Undefined()
+	out := iter.UndefinedOutput()
 	if c.out == c.a {
-		out = iter.OfTensor(a)
+		out = iter.OperandOfTensor(a)
 	} else if c.out != nil {
-		out = iter.OfTensor(copied(c.out))
+		out = iter.OperandOfTensor(copied(c.out))
 	}
-	it, err := iter.Binary(out, iter.OfTensor(a), iter.OfTensor(b)).OpMath(true).Build()
+	it, err := iter.Binary(out, iter.OperandOfTensor(a), iter.OperandOfTensor(b)).OpMath(true).Build()
 	require.NoError(t, err)
 	ts, err := it.Tensors()
 	require.NoError(t, err)
@@ -179,7 +179,8 @@ func TestWalkOutputs(t *testing.T) {
 // A row of one repeated element comes back after the block it was in was used for others.
 func TestRepeatedRowsComeBack(t *testing.T) {
 	a, b := filled(tensor.New(tensor.Int32, 4, 3, 5)), filled(tensor.New(tensor.Float32, 3, 1))
-	it, err := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).EnforceLinearIteration(true).Build()
+	it, err := iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(a),
+		iter.OperandOfTensor(b)).EnforceLinearIteration(true).Build()
 	require.NoError(t, err)
 	body, _ := adders(tensor.Float32)
 	var cur iter.Cursor
@@ -218,7 +219,8 @@ func TestOutputsAreRounded(t *testing.T) {
 	want := []float64{0.10009765625, 1.0009765625, 4.0}
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Complex64} {
 		out := tensor.Zeros(d, 3)
-		it, err := iter.Binary(iter.OfTensor(out), iter.OfTensor(a), iter.OfTensor(b)).OpMath(true).Build()
+		it, err := iter.Binary(iter.OperandOfTensor(out), iter.OperandOfTensor(a),
+			iter.OperandOfTensor(b)).OpMath(true).Build()
 		if err != nil {
 			t.Fatal(err)
 		}

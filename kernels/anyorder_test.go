@@ -90,7 +90,7 @@ func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written,
 			if err := lowered(&op.Impls[k], c, w, in, want); err != nil {
 				return n, fmt.Errorf("%s in order %v: %w", op.Impls[k].Name, o, err)
 			}
-			if !o.Holds(inferred[0]) {
+			if !o.Matches(inferred[0]) {
 				n.permuted++
 			}
 		}
@@ -104,7 +104,7 @@ var errRejected = errors.New("refused")
 // walkTo returns a walk of an implementation that writes results in the given order.
 func walkTo(m *graph.Impl, c *graph.Call, o tensor.Order) (graph.Walk, bool) {
 	for _, w := range m.Walks(c, []tensor.Order{o}) {
-		if len(w.Out) > 0 && w.Out[0] == o {
+		if len(w.ResultOrders) > 0 && w.ResultOrders[0] == o {
 			return w, true
 		}
 	}
@@ -122,7 +122,7 @@ func lowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tens
 		if _, ok := m.Read(c, w, k, a.Meta()); ok {
 			continue
 		}
-		read[k] = in[k].CopyTo(a.Meta().WithStrides(w.Order.Strides(a.Meta().Shape)))
+		read[k] = in[k].CopyTo(a.Meta().WithStrides(w.LoopOrder.Strides(a.Meta().Shape)))
 		v := *a.Value
 		v.SetMeta(read[k].Meta)
 		call.In[k].Value = &v

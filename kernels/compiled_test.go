@@ -129,10 +129,10 @@ func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 						if len(listed.Loop.Folds) > 0 {
 							continue
 						}
-						for set := range 1 << min(3, len(listed.Loop.Scalar)) {
-							l := &expr.Loop{Code: listed.Loop.Code, Scalar: make([]bool, len(listed.Loop.Scalar))}
-							for i := range min(3, len(l.Scalar)) {
-								l.Scalar[i] = set>>i&1 != 0
+						for set := range 1 << min(3, len(listed.Loop.Uniform)) {
+							l := &expr.Loop{Code: listed.Loop.Code, Uniform: make([]bool, len(listed.Loop.Uniform))}
+							for i := range min(3, len(l.Uniform)) {
+								l.Uniform[i] = set>>i&1 != 0
 							}
 							add(l)
 						}

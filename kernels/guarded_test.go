@@ -64,8 +64,8 @@ func (r *rooms) run(t *testing.T, k compiledCall, in []*tensor.Tensor, behind bo
 	}
 	for i, x := range in {
 		var at unsafe.Pointer
-		if k.Bound != nil && k.Bound[i] != nil {
-			at = k.Bound[i].Pointer()
+		if k.EmbeddedOperands != nil && k.EmbeddedOperands[i] != nil {
+			at = k.EmbeddedOperands[i].Pointer()
 		} else if x != nil {
 			meta := x.Meta
 			memory := r.place(t, len(outs)+i, meta, behind != (i%2 > 0))
@@ -200,9 +200,9 @@ func (r *rooms) checkCall(t *testing.T, rng *rand.Rand, k compiledCall, listing 
 	if err != nil {
 		return err
 	}
-	l := &expr.Loop{Code: listing.Loop.Code, Scalar: make([]bool, len(ptrs))}
+	l := &expr.Loop{Code: listing.Loop.Code, Uniform: make([]bool, len(ptrs))}
 	if listing.Assembly != nil {
-		if l, err = jittest.Expanded(l, machine.Host()); err != nil {
+		if l, err = jittest.Expanded(l, machine.HostFeatures()); err != nil {
 			return err
 		}
 	}

@@ -169,7 +169,7 @@ func torchTolerance(op string) float64 {
 // fromNumpy reinterprets the uint16 in which .npz files hold bfloat16.
 func fromNumpy(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if d == tensor.BFloat16 && t.DType == tensor.Uint16 {
-		return tensor.Must(tensor.Over(t.Meta.WithDType(d), t.Storage()))
+		return tensor.Must(tensor.FromStorage(t.Meta.WithDType(d), t.Storage()))
 	}
 	return t
 }

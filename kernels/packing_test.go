@@ -140,12 +140,12 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 		require.NoError(t, err, name)
 		back := v.Data()
 		require.Equal(t, in[i].DType, back.DType, name)
-		require.Equal(t, numbers(in[i]), numbers(back), "%s: operand %d in the form %q", name, i, form.Form)
+		require.Equal(t, numbers(in[i]), numbers(back), "%s: operand %d in the form %q", name, i, form.Format)
 		with, data := *c, slices.Clone(in)
 		with.In = slices.Clone(c.In)
 		with.In[i].Value, data[i] = v, v.Const
 		again, ok := m.Pack(&with, i)
-		require.True(t, ok && again.Form == form.Form, "%s: a packed operand is asked for in the same form", name)
+		require.True(t, ok && again.Format == form.Format, "%s: a packed operand is asked for in the same form", name)
 		got := computed(t, name, &with, data)
 		for k := range want {
 			a, b := numbers(want[k]), numbers(got[k])
@@ -154,17 +154,17 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 			}
 			// Small products, of recurrent cells and transposed convolutions, round differently in panels.
 			require.Contains(t, []string{"steps", "spread"}, m.Name, "%s: result %d, operand %d in the form %q",
-				name, k, i, form.Form)
+				name, k, i, form.Format)
 			for j := range a {
 				require.InDelta(t, real(a[j]), real(b[j]), 1e-5*(1+math.Abs(real(a[j]))),
-					"%s: result %d, operand %d in the form %q", name, k, i, form.Form)
+					"%s: result %d, operand %d in the form %q", name, k, i, form.Format)
 			}
 		}
-		if !strings.Contains(form.Form, "panels") {
+		if !strings.Contains(form.Format, "panels") {
 			continue
 		}
 		with.In[i].Value = &graph.Value{Meta: v.Meta, Const: v.Const,
-			Packed: &graph.Packed{Form: "no such", Type: v.Packed.Type, Meta: v.Packed.Meta}}
+			Packed: &graph.Packed{Format: "no such", Type: v.Packed.Type, Meta: v.Packed.Meta}}
 		_, err = m.Lower(&with)
 		require.ErrorContains(t, err, "packed as no such", name)
 	}

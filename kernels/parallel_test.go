@@ -74,7 +74,7 @@ func checkLoops(t *testing.T, op *graph.Op, ex graph.Example, r *rand.Rand) int 
 		t.Fatal(err)
 	}
 	for _, p := range loops {
-		for i := range c.Out[0].Shape[p.Out[0]] {
+		for i := range c.Out[0].Shape[p.ResultDims[0]] {
 			if err := checkIteration(op, ex.Attrs, p, i, in, want); err != nil {
 				t.Errorf("%+v, iteration %d: %v", p, i, err)
 				break
@@ -92,13 +92,13 @@ func checkIteration(op *graph.Op, attrs graph.Attrs, p graph.Parallel, i int, in
 		if x == nil {
 			continue
 		}
-		if p.In[k] != graph.Whole {
-			part[k] = sliceOf(x, p.In[k], i)
+		if p.OperandDims[k] != graph.Whole {
+			part[k] = sliceOf(x, p.OperandDims[k], i)
 		}
 		metas[k] = part[k].Meta
 	}
-	if op.Sizes != "" {
-		attrs = graph.Attrs{op.Sizes: slices.Clone(sliceOf(want[0], p.Out[0], i).Shape)}
+	if op.SizesAttr != "" {
+		attrs = graph.Attrs{op.SizesAttr: slices.Clone(sliceOf(want[0], p.ResultDims[0], i).Shape)}
 	}
 	c, err := kerneltest.CallOf(op, attrs, metas)
 	if err != nil {
@@ -112,7 +112,7 @@ func checkIteration(op *graph.Op, attrs graph.Attrs, p graph.Parallel, i int, in
 		return err
 	}
 	for k := range want {
-		slice := sliceOf(want[k], p.Out[k], i)
+		slice := sliceOf(want[k], p.ResultDims[k], i)
 		if !slices.Equal(got[k].Shape, slice.Shape) || !slices.Equal(c.Out[k].Shape, slice.Shape) {
 			return fmt.Errorf("result %d has the shape %v, not %v", k, got[k].Shape, slice.Shape)
 		}

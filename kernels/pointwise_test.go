@@ -193,7 +193,7 @@ func checkInPlace(op *graph.Op, c *graph.Call, in []*tensor.Tensor) error {
 	for _, p := range k.InPlace {
 		own := slices.Clone(in)
 		x := in[p.In]
-		own[p.In] = tensor.Must(tensor.Over(x.Meta, tensor.StorageOf(slices.Clone(x.Storage().Bytes()))))
+		own[p.In] = tensor.Must(tensor.FromStorage(x.Meta, tensor.StorageOf(slices.Clone(x.Storage().Bytes()))))
 		m := c.Out[p.Out]
 		m.Offset = x.Offset
 		if m.Numel() == 0 {

@@ -138,11 +138,11 @@ func BenchmarkPrices(b *testing.B) {
 }
 
 func price(b *testing.B, p *machine.Profile, m *graph.Impl, c graph.Call, w graph.Walk, in []*tensor.Tensor) {
-	ns := p.NS(m.Work(&c, w))
+	ns := p.PriceNS(m.Work(&c, w))
 	for k, a := range c.In {
 		if a.Kind == graph.TensorArg {
 			r, _ := m.Read(&c, w, k, a.Meta())
-			ns += p.NS(r)
+			ns += p.PriceNS(r)
 		}
 	}
 	c.Impl, c.Walk, c.Out = m, w, append([]tensor.Meta(nil), c.Out...)

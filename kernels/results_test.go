@@ -83,7 +83,7 @@ func randomOperand(rng *rand.Rand, op *graph.Op, m tensor.Meta) *tensor.Tensor {
 		if m.Rank() > 0 {
 			m = tensor.New(m.DType, resultElements)
 		}
-		return tensor.Must(tensor.Over(m, tensor.StorageOf(jittest.RandomElements(rng, m.DType, m.Numel()))))
+		return tensor.Must(tensor.FromStorage(m, tensor.StorageOf(jittest.RandomElements(rng, m.DType, m.Numel()))))
 	}
 	return kerneltest.Filled(m, kerneltest.IndexValues(rng))
 }

@@ -67,7 +67,7 @@ func specialCall(op *graph.Op, attrs graph.Attrs, metas []tensor.Meta) (bool, er
 			metas[k] = tensor.New(m.DType, specials)
 		}
 		some := jittest.RandomElements(rng, m.DType, metas[k].Numel())
-		in[k] = tensor.Must(tensor.Over(metas[k], tensor.StorageOf(some)))
+		in[k] = tensor.Must(tensor.FromStorage(metas[k], tensor.StorageOf(some)))
 	}
 	c, err := kerneltest.CallOf(op, attrs, metas)
 	if err != nil {
@@ -145,7 +145,7 @@ func element(x *tensor.Tensor, i int) *tensor.Tensor {
 		return x
 	}
 	size := x.DType.Size()
-	return tensor.Must(tensor.Over(tensor.New(x.DType), tensor.StorageOf(
+	return tensor.Must(tensor.FromStorage(tensor.New(x.DType), tensor.StorageOf(
 		unsafe.Slice((*byte)(unsafe.Add(x.Pointer(), i*size)), size))))
 }
 

@@ -101,7 +101,7 @@ func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tenso
 		return nil, err
 	}
 	toNative(s.Bytes(), h)
-	return tensor.Over(meta, s)
+	return tensor.FromStorage(meta, s)
 }
 
 // readHeader reads and parses all bytes before the data. start is the number of these bytes.

@@ -171,7 +171,7 @@ func TestBranchOnSizesIsJudgedWhereItIsTaken(t *testing.T) {
 		}
 		g, err := toGraph(uneven(later), Options{})
 		require.NoError(t, err)
-		require.NoError(t, g.BindOnly(map[string]int{"N": 4}))
+		require.NoError(t, g.BindWithoutInference(map[string]int{"N": 4}))
 		_, err = execute(g, map[string]*tensor.Tensor{"x": ramp(4)})
 		require.ErrorContains(t, err, "invalid for input of size 8")
 	}

@@ -17,7 +17,7 @@
 // Each weight is read into its own memory, not mapped from the file. Nodes that depend only on constants and known
 // sizes, such as shape computations, are evaluated during the import. Some parameters, such as a shape or axes, are
 // operands of the ONNX operator but attributes of the op. If such an operand is constant, its elements become the
-// attribute. If it is computed, the attribute is a reference to the value, a graph.Ref.
+// attribute. If it is computed, the attribute is a reference to the value, a graph.ValueRef.
 //
 // Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
 // An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for all sizes

@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			refused := some.InferAll()
-			if left := some.Drop(refused); err == nil && len(missing)+len(refused) > 0 {
+			if left := some.WithoutRejected(refused); err == nil && len(missing)+len(refused) > 0 {
 				t.Fatalf("what is converted as a whole loses something in parts: %v, %v", missing, refused)
 			} else if err := graph.Verify(left, graph.Sorted); err != nil && !left.Dynamic() {
 				t.Fatal(err)

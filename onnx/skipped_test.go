@@ -26,7 +26,7 @@ func some(t *testing.T, p *pb.ModelProto, o Options) (rest *graph.Graph, told []
 	for _, e := range append(missing, g.RootErrors(refused)...) {
 		told = append(told, e.Error())
 	}
-	rest = g.Drop(refused)
+	rest = g.WithoutRejected(refused)
 	if !rest.Dynamic() {
 		require.NoError(t, graph.Verify(rest, graph.Sorted|graph.Typed))
 	}
@@ -171,11 +171,11 @@ func TestGraphSomeWithSymbols(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, missing)
 	require.Empty(t, g.Warnings())
-	require.NoError(t, g.BindOnly(map[string]int{"N": 5}))
+	require.NoError(t, g.BindWithoutInference(map[string]int{"N": 5}))
 	refused := g.InferAll()
 	require.Equal(t, `node "odd" (NoSuch): the operator is not supported`, g.RootErrors(refused).Error())
 	require.Len(t, refused, 2)
-	rest := g.Drop(refused)
+	rest := g.WithoutRejected(refused)
 	require.Equal(t, []int{5, 2}, rest.Outputs[0].Value.Meta.Shape)
 }
 

@@ -28,7 +28,7 @@ func attrOf(t *testing.T, g *graph.Graph, value, name string) any {
 	t.Helper()
 	v := g.Value(value)
 	require.NotNil(t, v, value)
-	for attr, x := range v.Node.Written() {
+	for attr, x := range v.Node.AttrsAsGiven() {
 		if attr == name {
 			return x
 		}
@@ -149,7 +149,7 @@ func TestIfOnASizeIsSettled(t *testing.T) {
 	require.NoError(t, err)
 	for n, op := range map[int]string{7: "neg", 700: "add"} {
 		c := g.Clone()
-		require.NoError(t, c.BindOnly(map[string]int{"N": n, "M": 3}))
+		require.NoError(t, c.BindWithoutInference(map[string]int{"N": n, "M": 3}))
 		require.NoError(t, c.InlineControlFlow())
 		require.NoError(t, c.Infer())
 		require.NoError(t, graph.Verify(c, graph.Sorted))
@@ -236,7 +236,7 @@ func TestLoopOverASizeIsWrittenOut(t *testing.T) {
 	}
 	for n, want := range map[int]int{0: 1, 1: 0, 4: 0, 5000: 1} { // 5000 iterations are too many nodes
 		c := g.Clone()
-		require.NoError(t, c.BindOnly(map[string]int{"N": n}))
+		require.NoError(t, c.BindWithoutInference(map[string]int{"N": n}))
 		require.NoError(t, c.InlineControlFlow())
 		require.Equal(t, want, loops(c), "N=%d", n)
 		require.NoError(t, c.Infer())

@@ -83,7 +83,7 @@ func nonzeroAttrs[A any](list []A) graph.Attrs {
 			switch x := f.Interface().(type) {
 			case map[string]*graph.Value:
 				for name, x := range x {
-					attrs[name] = graph.Ref{Value: x}
+					attrs[name] = graph.ValueRef{Value: x}
 				}
 			case map[string]tensor.Scalar: // attributes of any name
 				for name, x := range x {
@@ -115,7 +115,7 @@ func withRequired(attrs graph.Attrs, pairs ...any) graph.Attrs {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		v := schemaValue(reflect.ValueOf(pairs[i+1]))
 		if x, ok := v.(*graph.Value); ok {
-			v = graph.Ref{Value: x}
+			v = graph.ValueRef{Value: x}
 		}
 		attrs[pairs[i].(string)] = v
 	}
@@ -132,7 +132,7 @@ func node(op string, count int, attrs graph.Attrs, operands ...any) []*graph.Val
 		}
 	}
 	for _, a := range attrs {
-		if r, ok := a.(graph.Ref); ok && r.Value != nil {
+		if r, ok := a.(graph.ValueRef); ok && r.Value != nil {
 			return add(r.Value.Graph(), op, count, attrs, args)
 		}
 	}

@@ -339,7 +339,7 @@ func TestAttributesThatAreValues(t *testing.T) {
 	assert.True(t, top.Dynamic)
 	part := Slice(x, SliceAttrs{Values: map[string]*graph.Value{"end": k}})
 	assert.True(t, part.Dynamic)
-	assert.Equal(t, []*graph.Value{k}, part.Node.Refs())
+	assert.Equal(t, []*graph.Value{k}, part.Node.AttrRefs())
 	assert.Equal(t, []int{2, 3}, Zeros(g, two).Meta.Shape)
 	require.NoError(t, g.Err())
 }

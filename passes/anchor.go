@@ -113,10 +113,10 @@ func (g *grouper) hasRoomFor(group *nodeGroup, v *graph.Value) bool {
 func (g *grouper) checkAnchor(group *nodeGroup) error {
 	n := group.anchor
 	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, group.space.shape) {
-		return misfit("the result of %s does not have the shape of its epilogue", n.Name)
+		return misfitError("the result of %s does not have the shape of its epilogue", n.Name)
 	}
 	if err := g.fuser.CheckAnchor(n); err != nil {
-		return misfit("%s %v", n.Name, err)
+		return misfitError("%s %v", n.Name, err)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (g *grouper) joinAttentions() {
 		g.addAttention(nodes, i)
 		found++
 	}
-	g.plan.Note("%s", counted(found, "attention", "attentions"))
+	g.plan.Note("%s", countText(found, "attention", "attentions"))
 }
 
 // addAttention makes a group of the given nodes, which are in reverse order. position is the position of the group in
@@ -130,7 +130,7 @@ func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 func (g *grouper) checkAttention(nodes []*graph.Node) error {
 	last := nodes[len(nodes)-1]
 	if err := g.fuser.CheckAttention(nodes); err != nil {
-		return misfit("%s: %v", last.Name, err)
+		return misfitError("%s: %v", last.Name, err)
 	}
 	for _, member := range nodes {
 		operandShape, resultShape := member.In[0].Type().Shape, member.Out[0].Type.Shape

@@ -129,7 +129,7 @@ func withoutReference(g *graph.Graph) map[*graph.Node]*graph.Error {
 	omitted := map[*graph.Node]*graph.Error{}
 	for _, n := range g.Nodes {
 		if n.Op.Ref == nil {
-			omitted[n] = g.Fail(n, graph.NoReference{Why: n.Op.NoRef})
+			omitted[n] = g.NodeError(n, graph.NoReference{Why: n.Op.NoRef})
 		}
 	}
 	return dependents(g, omitted)
@@ -174,7 +174,7 @@ func outputNames(g *graph.Graph) []string {
 func evaluate(g *graph.Graph, omitted map[*graph.Node]*graph.Error,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if len(omitted) > 0 {
-		g = g.Drop(omitted)
+		g = g.WithoutRejected(omitted)
 	}
 	return graph.Evaluate(g, in)
 }
@@ -344,7 +344,7 @@ func writeGraph(w io.Writer, g *graph.Graph) {
 	for _, v := range g.Constants {
 		fmt.Fprintf(w, "  %s: %v = constant", v.Name, v.Meta)
 		if p := v.Packed; p != nil {
-			fmt.Fprintf(w, ": %v in the form %q", p.Meta, p.Form)
+			fmt.Fprintf(w, ": %v in the form %q", p.Meta, p.Format)
 		}
 		fmt.Fprintln(w)
 	}

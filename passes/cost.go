@@ -54,8 +54,8 @@ type nodeCost struct {
 // nodePrice returns the price of a node in nanoseconds: the price of its own work, plus the price of reading each
 // operand in its layout. If no implementation is chosen, it prices the first implementation.
 func nodePrice(n *graph.Node, p *layout.Profile) (ns float64) {
-	for _, work := range n.Works() {
-		ns += float64(layout.PS(p, work)) / 1e3
+	for _, work := range n.WorkParts() {
+		ns += float64(layout.PricePS(p, work)) / 1e3
 	}
 	return ns
 }

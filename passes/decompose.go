@@ -48,21 +48,21 @@ func decompose(p *Plan) error {
 		name := n.Name // Decompose may rename n
 		switch err := add(n, &partNames); {
 		case err != nil && p.keepGoing:
-			failed[n] = p.Graph.Fail(n, err)
+			failed[n] = p.Graph.NodeError(n, err)
 			p.Failed = append(p.Failed, failed[n])
 			nodes = append(nodes, n)
 		case err != nil:
-			return p.Graph.Fail(n, err)
+			return p.Graph.NodeError(n, err)
 		case isComposite(n):
 			p.Decomposed = append(p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: partNames})
 		}
 	}
 	p.Graph.Nodes = nodes
 	if len(failed) > 0 {
-		p.Graph = p.Graph.Drop(failed)
+		p.Graph = p.Graph.WithoutRejected(failed)
 	}
 	if n := len(p.Decomposed); n > 0 {
-		p.Note("%s decomposed", counted(n, "node", "nodes"))
+		p.Note("%s decomposed", countText(n, "node", "nodes"))
 	}
 	return nil
 }

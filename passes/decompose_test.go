@@ -29,7 +29,7 @@ func TestDecompose(t *testing.T) {
 		assert.Equal(t, []passes.Decomposition{{Node: "o", Op: "outer", Into: []string{"o.reshape", "o"}},
 			{Node: "t", Op: "trace", Into: []string{"t.diagonal", "t"}}}, p.Decomposed)
 		part := p.Graph.Nodes[2]
-		assert.ErrorContains(t, p.Graph.Fail(part, errors.New("no luck")), `node "t" (trace): no luck`)
+		assert.ErrorContains(t, p.Graph.NodeError(part, errors.New("no luck")), `node "t" (trace): no luck`)
 		for _, v := range []string{"o", "t"} {
 			assert.Equal(t, v, p.Graph.Value(v).Node.Name)
 		}

@@ -229,7 +229,7 @@ func cancelPermutes(p *Plan) error {
 		}
 		src := first.In[0].Value
 		// A reader of src must read the pinned layout of src, but a reader of n need not.
-		if src.Demand().SetsLayout() {
+		if src.EffectivePin().SetsLayout() {
 			continue
 		}
 		if !areInverse(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
@@ -260,7 +260,7 @@ func areInverse(first, second []int) bool {
 func dropDead(p *Plan) error {
 	p.dropNodes()
 	if n := p.dropConstants(); n > 0 {
-		p.Note("%s", counted(n, "constant dropped", "constants dropped"))
+		p.Note("%s", countText(n, "constant dropped", "constants dropped"))
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (p *Plan) dropNodes() {
 	dropped := len(p.Elided) - before
 	if dropped > 0 {
 		p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
-		p.Note("%s", counted(dropped, "node dropped", "nodes dropped"))
+		p.Note("%s", countText(dropped, "node dropped", "nodes dropped"))
 	}
 }
 

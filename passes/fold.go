@@ -48,7 +48,7 @@ func foldConstants(p *Plan) error {
 		data, err := p.resultsIfFolded(n)
 		switch {
 		case err != nil:
-			return p.Graph.Fail(n, err)
+			return p.Graph.NodeError(n, err)
 		case data == nil && n.Packing() != nil: // kernels pack the constant in each run
 			unpack(n, p.Graph.Nodes)
 			continue
@@ -76,7 +76,7 @@ func foldConstants(p *Plan) error {
 	p.Graph.Nodes = computedInRuns
 	p.dropConstants()
 	if n := len(p.Folded) - before; n > 0 {
-		p.Note("%s into %s of constants", counted(n, "node folded", "nodes folded"), machine.Bytes(bytes))
+		p.Note("%s into %s of constants", countText(n, "node folded", "nodes folded"), machine.Bytes(bytes))
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
 		return true
 	}
 	if b.maxBytes == 0 {
-		b.maxBytes = machine.Memory().Left / 2
+		b.maxBytes = machine.Memory().Available / 2
 		if b.limit > 0 {
 			b.maxBytes = b.limit
 			for _, v := range g.Constants {
@@ -251,7 +251,7 @@ func (p *Plan) dropConstants() int {
 		for _, a := range n.In {
 			read.Set(a.Value, true)
 		}
-		for _, v := range n.Refs() {
+		for _, v := range n.AttrRefs() {
 			read.Set(v, true)
 		}
 	}
@@ -316,8 +316,8 @@ func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor,
 	for i, a := range n.In {
 		var pointer unsafe.Pointer
 		switch {
-		case i < len(kernel.Bound) && kernel.Bound[i] != nil:
-			pointer = kernel.Bound[i].Pointer()
+		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
+			pointer = kernel.EmbeddedOperands[i].Pointer()
 		case a.Kind == graph.TensorArg:
 			pointer = a.Value.Const.Pointer()
 		}

@@ -56,18 +56,18 @@ func (d *Decisions) equalLayouts(e *Decisions) bool {
 	for i, choiceA := range a.Nodes {
 		choiceB := b.Nodes[i]
 		if choiceA.Impl != choiceB.Impl || choiceA.ExactStrides != choiceB.ExactStrides ||
-			choiceA.Drop != choiceB.Drop || !equalCopies(choiceA.In, choiceB.In) ||
+			choiceA.Removed != choiceB.Removed || !equalCopies(choiceA.In, choiceB.In) ||
 			!equalCopies(choiceA.ResultCopies, choiceB.ResultCopies) {
 			return false
 		}
 		walkA, walkB := choiceA.Walk, choiceB.Walk
-		if len(walkA.Out) != len(walkB.Out) {
+		if len(walkA.ResultOrders) != len(walkB.ResultOrders) {
 			return false
 		}
 		for k, resultA := range d.results[i] {
 			resultB := e.results[i][k]
-			if k == 0 && !equalOrders(walkA.Order, walkB.Order, resultA, resultB) ||
-				k < len(walkA.Out) && !equalOrders(walkA.Out[k], walkB.Out[k], resultA, resultB) {
+			if k == 0 && !equalOrders(walkA.LoopOrder, walkB.LoopOrder, resultA, resultB) ||
+				k < len(walkA.ResultOrders) && !equalOrders(walkA.ResultOrders[k], walkB.ResultOrders[k], resultA, resultB) {
 				return false
 			}
 		}
@@ -136,11 +136,11 @@ type Misfit struct{ Why string }
 // Error gives the reason.
 func (e *Misfit) Error() string { return "the decisions do not fit: " + e.Why }
 
-// misfit returns a [*Misfit] with a formatted reason. It is not inlined, to save compile time: it has many callers,
+// misfitError returns a [*Misfit] with a formatted reason. It is not inlined, to save compile time: it has many callers,
 // none of them hot.
 //
 //go:noinline
-func misfit(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }
+func misfitError(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }
 
 // signatureOf returns the signature of a node.
 func signatureOf(n *graph.Node) signature {
@@ -209,7 +209,7 @@ func (g *grouper) followGroups() error {
 		for _, number := range slices.Backward(decision.nodes) {
 			n := byNumber[number]
 			if n == nil || len(n.Out) == 0 {
-				return misfit("a node of a group does not exist")
+				return misfitError("a node of a group does not exist")
 			}
 			group.nodes = append(group.nodes, n)
 			g.groupOf.Set(n.Out[0], group)
@@ -245,7 +245,7 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 	for _, n := range fused {
 		s, why := g.expressionSpace(n)
 		if why != "" {
-			return misfit("%s %s", n.Name, why)
+			return misfitError("%s %s", n.Name, why)
 		}
 		spaces = append(spaces, s)
 		if s.mask != nil || group.space.shape == nil {
@@ -253,16 +253,16 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 		}
 		group.space.inPieces = group.space.inPieces || s.inPieces
 		if s.mask != nil && !g.fuser.Rows(n).Fits(s.shape) {
-			return misfit("the rows of %s do not suit the fused loops", n.Name)
+			return misfitError("the rows of %s do not suit the fused loops", n.Name)
 		}
 	}
 	for i, s := range spaces {
 		if commonSpace(s, group.space).shape == nil && !group.iteratesOverReduced(s, group.nodes[i]) {
-			return misfit("%s and its group do not iterate over the same elements", group.nodes[i].Name)
+			return misfitError("%s and its group do not iterate over the same elements", group.nodes[i].Name)
 		}
 	}
 	if why := g.whyMisaligned(group.space, group.nodes...); why != "" {
-		return misfit("%s: %s", group.nodes[len(group.nodes)-1].Name, why)
+		return misfitError("%s: %s", group.nodes[len(group.nodes)-1].Name, why)
 	}
 	if group.anchor != nil {
 		if err := g.checkAnchor(group); err != nil {
@@ -306,11 +306,11 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 func (p *Plan) followLayouts() error {
 	d := p.decisionsToFollow
 	if d.layout == nil && d.stored == nil || len(d.nodes) != len(p.Graph.Nodes) {
-		return misfit("the graph has %d nodes, but the decisions are for %d nodes", len(p.Graph.Nodes), len(d.nodes))
+		return misfitError("the graph has %d nodes, but the decisions are for %d nodes", len(p.Graph.Nodes), len(d.nodes))
 	}
 	for i, n := range p.Graph.Nodes {
 		if d.nodes[i] != signatureOf(n) {
-			return misfit("node %s differs from the node for which the decisions were made", n.Name)
+			return misfitError("node %s differs from the node for which the decisions were made", n.Name)
 		}
 	}
 	a := d.layout.Of(p.Graph)
@@ -324,7 +324,7 @@ func (p *Plan) followLayouts() error {
 	p.strategyChoseCopies = a.Final
 	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, output := range p.Graph.Outputs {
-		pins[i] = output.Demand()
+		pins[i] = output.EffectivePin()
 		written[i] = writtenLayout{typ: output.Value.Type, meta: output.Value.Meta}
 	}
 	l := newLayouter(p)
@@ -334,8 +334,8 @@ func (p *Plan) followLayouts() error {
 	}
 	for i, output := range p.Graph.Outputs {
 		meta, pin := output.Value.Meta, pins[i]
-		if !pin.Holds(meta) || !pin.SetsLayout() && !meta.SameLayout(written[i].meta) {
-			return misfit("output %q would get the layout %v, but it must keep the layout %v of the graph as "+
+		if !pin.Matches(meta) || !pin.SetsLayout() && !meta.SameLayout(written[i].meta) {
+			return misfitError("output %q would get the layout %v, but it must keep the layout %v of the graph as "+
 				"written", output.Name, meta, written[i].meta)
 		}
 		if !pin.SetsLayout() {
@@ -351,22 +351,22 @@ func (p *Plan) followLayouts() error {
 func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
-		return nil, c.Walk, misfit("%s is not a view, but was one when the decisions were made", n.Name)
+		return nil, c.Walk, misfitError("%s is not a view, but was one when the decisions were made", n.Name)
 	case c.Impl == nil || n.IsView():
 		return c.Impl, c.Walk, nil
 	}
 	call := n.Call()
-	candidates := []tensor.Order{c.Walk.Order}
-	if len(c.Walk.Out) > 0 && c.Walk.Out[0] != c.Walk.Order {
-		candidates = append(candidates, c.Walk.Out[0])
+	candidates := []tensor.Order{c.Walk.LoopOrder}
+	if len(c.Walk.ResultOrders) > 0 && c.Walk.ResultOrders[0] != c.Walk.LoopOrder {
+		candidates = append(candidates, c.Walk.ResultOrders[0])
 	}
 	for _, walk := range c.Impl.Walks(call, candidates) {
-		if walk.Order == c.Walk.Order && l.sameAddresses(n, walk, c.Walk) {
+		if walk.LoopOrder == c.Walk.LoopOrder && l.sameAddresses(n, walk, c.Walk) {
 			return c.Impl, c.Walk, nil
 		}
 	}
 	if c.Impl.OnDevice() { // no host implementation can replace it: its results must be on the device
-		return nil, c.Walk, misfit("the device has no kernel for %s in the layout of the decisions", n.Name)
+		return nil, c.Walk, misfitError("the device has no kernel for %s in the layout of the decisions", n.Name)
 	}
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
@@ -379,7 +379,7 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 			}
 		}
 	}
-	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
+	return nil, c.Walk, misfitError("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
 // storageAsWritten reports whether the memory of v has the layout of the graph as written. v is an operand of an op
@@ -417,12 +417,12 @@ func (l *layouter) sameAddresses(n *graph.Node, a, b graph.Walk) bool {
 // checkLaidOut returns an error if a node does not meet its pin or cannot read its operands.
 func (l *layouter) checkLaidOut(n *graph.Node) error {
 	for _, v := range n.Out {
-		if !n.Pin.Holds(v.Meta) {
-			return misfit("%q is %v, but is pinned to %v", v.Name, v.Meta, n.Pin)
+		if !n.Pin.Matches(v.Meta) {
+			return misfitError("%q is %v, but is pinned to %v", v.Name, v.Meta, n.Pin)
 		}
 	}
 	if n.Impl != nil && !n.IsView() && n.Impl.MayRejectLayouts() && !n.Impl.Reads(n.Call(), n.Walk) {
-		return misfit("implementation %s cannot read the operands of %s in their layouts", n.Impl.Name, n.Name)
+		return misfitError("implementation %s cannot read the operands of %s in their layouts", n.Impl.Name, n.Name)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func guardWritten(v *graph.Value, order tensor.Order, written tensor.Type) {
 	if order != "" && order.Rank() == len(typ.Shape) {
 		typ = typ.WithStrides(order.SymbolicStrides(typ.Shape))
 	}
-	same := sym.Truth(true)
+	same := sym.BoolOf(true)
 	for dim, size := range typ.Shape {
 		same = same.And(typ.Strides[dim].Eq(written.Strides[dim]).Or(size.Eq(sym.Of(1))))
 	}
@@ -93,7 +93,7 @@ func hasNumericSizes(t tensor.Type) bool {
 
 // equal returns the condition that two shapes are the same.
 func equal(a, b []sym.Int) sym.Bool {
-	same := sym.Truth(len(a) == len(b))
+	same := sym.BoolOf(len(a) == len(b))
 	for dim := range min(len(a), len(b)) {
 		same = same.And(a[dim].Eq(b[dim]))
 	}

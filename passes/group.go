@@ -102,7 +102,7 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 		return s, "has no elements"
 	}
 	if s, why = g.expressionSpace(n); why == "" && s.mask != nil {
-		why = g.fuser.Rows(n).Unsuited(s.shape)
+		why = g.fuser.Rows(n).UnsuitedReason(s.shape)
 	}
 	return s, why
 }
@@ -112,7 +112,7 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
 	if rows := g.fuser.Rows(n); rows != nil && rows.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
-		return space{shape: shape, mask: rows.Mask, split: rows.Split, inPieces: rows.Cut(shape)}, ""
+		return space{shape: shape, mask: rows.Mask, split: rows.ChannelGroups, inPieces: rows.SplitsRows(shape)}, ""
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
@@ -350,7 +350,7 @@ func (g *grouper) build() error {
 		g.plan.Groups = append(g.plan.Groups, Group{n.Name, n.Attrs.(*fusion.Fusion).Names()})
 	}
 	if len(fused) > 0 {
-		g.plan.Note("%s as %d", counted(parts, "node", "nodes"), len(fused))
+		g.plan.Note("%s as %d", countText(parts, "node", "nodes"), len(fused))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func layOut(p *Plan) error {
 		return err
 	}
 	if n := len(p.Elided) - elidedBefore; n > 0 {
-		p.Note("%s", counted(n, "node dropped", "nodes dropped"))
+		p.Note("%s", countText(n, "node dropped", "nodes dropped"))
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (p *Plan) noteExact() {
 		}
 	}
 	if nodes > 0 {
-		p.Note("inexact implementations of %s are excluded", counted(nodes, "node", "nodes"))
+		p.Note("inexact implementations of %s are excluded", countText(nodes, "node", "nodes"))
 	}
 }
 
@@ -140,9 +140,9 @@ func (l *layouter) apply(a *layout.Assignment) error {
 		if len(n.Out) > 0 && a.Lost[n.Out[0]] {
 			continue
 		}
-		if c := &a.Nodes[i]; c.Drop {
+		if c := &a.Nodes[i]; c.Removed {
 			if err := l.insertResultCopies(n, c); err != nil {
-				return l.graph.Fail(n, err)
+				return l.graph.NodeError(n, err)
 			}
 			if len(c.ResultCopies) == 0 {
 				l.recordRemoval(n)
@@ -150,7 +150,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			continue
 		}
 		if err := l.applyChoice(n, &a.Nodes[i]); err != nil {
-			return l.graph.Fail(n, err)
+			return l.graph.NodeError(n, err)
 		}
 	}
 	var outputs []graph.Output
@@ -193,8 +193,8 @@ func (l *layouter) summarize() {
 		}
 	}
 	if impls > 0 {
-		l.plan.Note("%s and %s chosen, %s", cmp.Or(counted(layouts, "layout", "layouts"), "0 layouts"),
-			counted(impls, "implementation", "implementations"), cmp.Or(counted(copies, "copy inserted", "copies inserted"),
+		l.plan.Note("%s and %s chosen, %s", cmp.Or(countText(layouts, "layout", "layouts"), "0 layouts"),
+			countText(impls, "implementation", "implementations"), cmp.Or(countText(copies, "copy inserted", "copies inserted"),
 				"0 copies inserted"))
 	}
 }
@@ -240,7 +240,7 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 			replacement = c.In[i]
 		}
 		if l.fromOtherSizes && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, replacement) {
-			return misfit("%s reads the bytes of its operand's memory, which would not have the layout of the graph "+
+			return misfitError("%s reads the bytes of its operand's memory, which would not have the layout of the graph "+
 				"as written", n.Name)
 		}
 		if replacement != nil {
@@ -283,7 +283,7 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 // setPin sets the pin of the node that computes v, if all results of the node meet the pin.
 func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
 	pin.Impl, pin.Device = "", ""
-	if !slices.ContainsFunc(v.Node.Out, func(result *graph.Value) bool { return !pin.Holds(result.Meta) }) {
+	if !slices.ContainsFunc(v.Node.Out, func(result *graph.Value) bool { return !pin.Matches(result.Meta) }) {
 		v.Node.Pin = pin
 	}
 }
@@ -313,7 +313,7 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, writ
 		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
 	case v.Alias == nil:
 		// meta is the layout of the walk. A result with the addresses of the graph as written gets its strides, too.
-		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.Out, i)
+		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
 		asWritten := (c.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
 			guardWritten(v, order, written.typ)
@@ -410,7 +410,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	switch device := l.plan.device; {
 	case c.Place == tensor.Host && from.Place() == tensor.Host: // as declared
 	case device == nil:
-		return nil, misfit("a copy is on a device, but the program has none")
+		return nil, misfitError("a copy is on a device, but the program has none")
 	case c.Place != from.Place():
 		name, impl = c.Value.Name+"."+c.Place.String(), device.Download()
 		if c.Place != tensor.Host {
@@ -427,7 +427,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	}
 	out := n.Out[0]
 	setLayout(out, copyLayout, c.Order)
-	n.Impl, n.Walk = impl, n.Call().InOrder(c.Order)
+	n.Impl, n.Walk = impl, n.Call().WalkInOrder(c.Order)
 	l.nodes = append(l.nodes, n)
 	return out, nil
 }
@@ -466,7 +466,7 @@ func (l *layouter) repeatView(c *layout.Copy, operand *graph.Value) (*graph.Valu
 	case c.Order == "":
 		return nil, fmt.Errorf("%s cannot view %q", n.Name, operand.Name)
 	default:
-		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
+		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().WalkInOrder(c.Order)
 		setLayout(out, n.Walk.ResultLayout(0, out.Meta), c.Order)
 		if c.Strides != nil {
 			setLayout(out, c.Lay(out.Meta), c.Order)

@@ -49,7 +49,7 @@ func packConstants(p *Plan) error {
 		interrupt.Check(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
 			if err := packing.packOperands(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
-				return p.Graph.Fail(n, err)
+				return p.Graph.NodeError(n, err)
 			}
 		}
 		if packing.nodes != nil {
@@ -63,7 +63,7 @@ func packConstants(p *Plan) error {
 	for _, n := range packing.packNodes {
 		n.Why = "packed for " + strings.Join(n.readers, ", ")
 	}
-	p.Note("%s to be packed", counted(len(packing.packNodes), "constant", "constants"))
+	p.Note("%s to be packed", countText(len(packing.packNodes), "constant", "constants"))
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (packer *packer) packOperands(n *graph.Node, position int) (err error) {
 // packNodeFor returns the node that packs a constant into a form. A new node is inserted before the reader, whose index
 // in the graph is position.
 func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, position int) (*packNode, error) {
-	key := constantForm{v, form.Form}
+	key := constantForm{v, form.Format}
 	if packed := packer.byForm[key]; packed != nil {
 		return packed, nil
 	}
@@ -152,7 +152,7 @@ func (p *Plan) listPackings() {
 			if !seen {
 				index = len(p.Packed)
 				packedIndex[v] = index
-				p.Packed = append(p.Packed, Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Form,
+				p.Packed = append(p.Packed, Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Format,
 					Bytes: v.Meta.Bytes()})
 			}
 			if packing := &p.Packed[index]; !slices.Contains(packing.Readers, n.Name) {
@@ -171,7 +171,7 @@ func wantedForm(n *graph.Node, call *graph.Call, i int) (form string) {
 		}
 	}()
 	if p, ok := n.Impl.Pack(call, i); ok {
-		return p.Form
+		return p.Format
 	}
 	return ""
 }

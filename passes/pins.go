@@ -23,7 +23,7 @@ func pinsOf(g *graph.Graph) (list []pinned) {
 	}
 	live := liveValues(g)
 	g.Values(func(v *graph.Value) {
-		if pin := v.Demand(); pin.SetsLayout() && live.At(v) && !v.Dynamic {
+		if pin := v.EffectivePin(); pin.SetsLayout() && live.At(v) && !v.Dynamic {
 			pin.Impl, pin.Device = "", ""
 			list = append(list, pinned{v.Name, pin, v.Node != nil})
 		}
@@ -42,8 +42,8 @@ func checkStoragePins(g *graph.Graph) error {
 	// conflicts reports whether v needs a copy in its pinned layout, but the copy cannot have the storage of v: v has
 	// gaps or, unless allowOffset is set, does not begin at offset 0.
 	conflicts := func(v *graph.Value, allowOffset bool) bool {
-		pin := v.Demand()
-		return v.Node == nil && !pin.Holds(v.Meta) &&
+		pin := v.EffectivePin()
+		return v.Node == nil && !pin.Matches(v.Meta) &&
 			(!v.Meta.IsNonOverlappingAndDense() || !allowOffset && v.Meta.Offset != 0)
 	}
 	for _, n := range g.Nodes {
@@ -52,16 +52,18 @@ func checkStoragePins(g *graph.Graph) error {
 				continue
 			}
 			if v := a.Value.Root(); conflicts(v, false) {
-				return g.Fail(n, pinError(v.Name, v.Demand(), "the node reads the storage of %q, %v, which is not dense from "+
-					"the start of its memory: no copy can have the same storage", v.Name, v.Meta))
+				return g.NodeError(n, pinError(v.Name, v.EffectivePin(),
+					"the node reads the storage of %q, %v, which is not dense from "+
+						"the start of its memory: no copy can have the same storage", v.Name, v.Meta))
 			}
 		}
 	}
 	for _, output := range g.Outputs {
-		if v := output.Value.Root(); !output.Demand().SetsLayout() && !output.Value.Meta.IsNonOverlappingAndDense() &&
+		if v := output.Value.Root(); !output.EffectivePin().SetsLayout() && !output.Value.Meta.IsNonOverlappingAndDense() &&
 			conflicts(v, true) {
-			return g.FailOutput(output, pinError(v.Name, v.Demand(), "the output is a view of %q in layout %v: a copy in "+
-				"the pinned layout has no such view", v.Name, v.Meta))
+			return g.OutputError(output, pinError(v.Name, v.EffectivePin(),
+				"the output is a view of %q in layout %v: a copy in "+
+					"the pinned layout has no such view", v.Name, v.Meta))
 		}
 	}
 	return nil
@@ -85,9 +87,9 @@ func (p *Plan) checkPins(laidOut bool) error {
 			return pinError(demanded.name, demanded.pin, "the plan has no value %q", demanded.name)
 		case v == nil:
 			continue // a folded copy has replaced the input or constant
-		case v.Node != nil && !demanded.pin.Holds(v.Meta):
+		case v.Node != nil && !demanded.pin.Matches(v.Meta):
 			return pinError(demanded.name, demanded.pin, "%q is %v", demanded.name, v.Meta)
-		case !laidOut || demanded.pin.Holds(v.Meta):
+		case !laidOut || demanded.pin.Matches(v.Meta):
 			continue
 		}
 		if err := p.checkSource(uses, v, demanded.pin, demanded.name); err != nil {

@@ -39,7 +39,7 @@ func order(t *testing.T, text string) tensor.Order {
 func TestPinsOfFiles(t *testing.T) {
 	g, err := graphfile.Read(strings.NewReader(pinnedFile), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
-	assert.True(t, order(t, "0,3,1,2").Holds(g.Value("x").Meta))
+	assert.True(t, order(t, "0,3,1,2").Matches(g.Value("x").Meta))
 	var saved strings.Builder
 	require.NoError(t, graphfile.Save(&saved, g))
 	for _, text := range []string{`"order": [0, 3, 1, 2]`, `"impl": "depthwise_planes"`, `"order": [3, 1, 0, 2]`,
@@ -52,13 +52,13 @@ func TestPinsOfFiles(t *testing.T) {
 		assert.Empty(t, p.Unchecked)
 		conv := p.Graph.Value("conv").Node
 		assert.Equal(t, "depthwise_planes", conv.Impl.Name, s.Name())
-		assert.True(t, order(t, "3,1,0,2").Holds(p.Graph.Outputs[0].Value.Meta), s.Name())
-		assert.True(t, order(t, "1,0,3,2").Holds(p.Graph.Value("mm").Meta), s.Name())
+		assert.True(t, order(t, "3,1,0,2").Matches(p.Graph.Outputs[0].Value.Meta), s.Name())
+		assert.True(t, order(t, "1,0,3,2").Matches(p.Graph.Value("mm").Meta), s.Name())
 		byWish := []layout.Strategy{layout.Propagate, layout.Contiguous, layout.ChannelsLast, layout.Inductor}
 		if slices.Contains(byWish, s) {
 			assert.Equal(t, "matmul", p.Graph.Value("mm").Kind(), "a product writes the order itself") // others weigh a copy
 		}
-		assert.True(t, order(t, "2,3,1,0").Holds(p.Graph.Outputs[1].Value.Meta), s.Name())
+		assert.True(t, order(t, "2,3,1,0").Matches(p.Graph.Outputs[1].Value.Meta), s.Name())
 	}
 }
 
@@ -130,7 +130,7 @@ func readsPin(t *testing.T, p *passes.Plan, name string, pin graph.Pin) {
 			return
 		}
 		found = true
-		assert.True(t, pin.Holds(v.Meta), "%s: %v", p.Strategy, v.Meta)
+		assert.True(t, pin.Matches(v.Meta), "%s: %v", p.Strategy, v.Meta)
 		assert.Nil(t, v.Packed, p.Strategy)
 	})
 	assert.True(t, found, "%s has no %q", p.Strategy, name)
@@ -177,7 +177,7 @@ func TestPinsAreNotRewritten(t *testing.T) {
 			}
 			assert.True(t, slices.ContainsFunc(p.Unfused, func(a passes.Unfused) bool {
 				return a.Node == c.name && a.Why == "would not keep the pin of "+c.name ||
-					!(loops.CodeAvailable() && machine.Host().Has(machine.AVX2)) &&
+					!(loops.CodeAvailable() && machine.HostFeatures().Has(machine.AVX2)) &&
 						a.Why == "no machine code multiplies bytes of such shapes"
 			}), "%s, %s: %v", s.Name(), c.name, p.Unfused)
 		}
@@ -211,9 +211,9 @@ func TestPinsOfJoinsPartsAndWeights(t *testing.T) {
 			conv = conv.Node.In[0].Value
 		}
 		weight := conv.Node.In[1].Value
-		assert.True(t, weight.Const != nil && weight.Packed == nil && last.Holds(weight.Meta),
+		assert.True(t, weight.Const != nil && weight.Packed == nil && last.Matches(weight.Meta),
 			"%s: %v", s.Name(), weight.Meta)
-		assert.Nil(t, p.Graph.Value(a.Name).Within, s.Name())
+		assert.Nil(t, p.Graph.Value(a.Name).ContainedIn, s.Name())
 	}
 }
 

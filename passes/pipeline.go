@@ -444,17 +444,17 @@ func inferTypes(p *Plan) error {
 	}
 	if refused := p.Graph.InferAll(); len(refused) > 0 {
 		p.Failed = append(p.Failed, p.Graph.RootErrors(refused)...)
-		p.Graph = p.Graph.Drop(refused)
-		p.Note("%s", counted(len(refused), "node refused", "nodes refused"))
+		p.Graph = p.Graph.WithoutRejected(refused)
+		p.Note("%s", countText(len(refused), "node refused", "nodes refused"))
 	}
 	return nil
 }
 
-// counted returns a number with its noun, which is one or many. It returns "" for 0.
+// countText returns a number with its noun, which is one or many. It returns "" for 0.
 // It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
-func counted(n int, one, many string) string {
+func countText(n int, one, many string) string {
 	switch n {
 	case 0:
 		return ""

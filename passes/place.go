@@ -39,7 +39,7 @@ func placeResults(p *Plan) error {
 		}
 		placing.placeOperands(n)
 	}
-	p.Note("%s", counted(len(p.Placed), "value written in place", "values written in place"))
+	p.Note("%s", countText(len(p.Placed), "value written in place", "values written in place"))
 	return nil
 }
 
@@ -103,7 +103,8 @@ func (placer *placer) placeResult(n *graph.Node) {
 	for _, a := range n.In {
 		switch operand := a.Value; {
 		case operand.Meta.Numel() == 0:
-		case operand.Within == nil || operand.Meta.Rank() != meta.Rank() || buffer != nil && operand.BufferOwner() != buffer:
+		case operand.ContainedIn == nil || operand.Meta.Rank() != meta.Rank() || buffer != nil &&
+			operand.BufferOwner() != buffer:
 			return
 		case buffer == nil:
 			// The result begins at its first operand. place checks that the others follow it without gaps: see allInPlace.
@@ -148,7 +149,7 @@ const (
 // If a condition is not met, place changes nothing.
 func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, by writer) {
 	p := placer.plan
-	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
+	if v.ContainedIn != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
 		v.Place() != tensor.Host || within.Place() != tensor.Host ||
 		placer.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !hasNumericSizes(v.Type) ||
 		p.decisionsToFollow != nil && !p.decisionsToFollow.placedValues[v.Number()] {
@@ -158,7 +159,7 @@ func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, by writer)
 	trial.addReaders(v)
 	oldCost := trial.oldCost()
 	trial.oldStates = append(trial.oldStates, stateOf(v))
-	if v.Within = within; v.Meta.SameAddresses(meta) {
+	if v.ContainedIn = within; v.Meta.SameAddresses(meta) {
 		meta.Strides = v.Meta.Strides // only the offset differs: keep the strides of dimensions of size 1
 	}
 	v.SetMeta(meta)
@@ -201,7 +202,7 @@ func allInPlace(n *graph.Node) bool {
 
 // stateOf returns the current layout of v, for undo.
 func stateOf(v *graph.Value) savedLayout {
-	return savedLayout{value: v, typ: v.Type, meta: v.Meta, alias: v.Alias, within: v.Within}
+	return savedLayout{value: v, typ: v.Type, meta: v.Meta, alias: v.Alias, within: v.ContainedIn}
 }
 
 // addReaders adds the readers of v to the trial, through views.
@@ -239,7 +240,7 @@ func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*grap
 	// i is the index of an operand, or -1 for the node's own work.
 	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
 	copy(p.parts, known.parts)
-	setPart := func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(placer.profile, work)) / 1e3 }
+	setPart := func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / 1e3 }
 	if !n.EachWork(unknown, setPart) {
 		return costByPart{}
 	}
@@ -292,7 +293,7 @@ func (t *placementTrial) check() bool {
 			return false
 		}
 		for _, result := range n.Out {
-			if !n.Pin.Holds(result.Meta) {
+			if !n.Pin.Matches(result.Meta) {
 				return false
 			}
 		}
@@ -309,6 +310,6 @@ func (t *placementTrial) check() bool {
 func (t *placementTrial) undo() {
 	for _, saved := range t.oldStates {
 		v := saved.value
-		v.Type, v.Meta, v.Alias, v.Within = saved.typ, saved.meta, saved.alias, saved.within
+		v.Type, v.Meta, v.Alias, v.ContainedIn = saved.typ, saved.meta, saved.alias, saved.within
 	}
 }

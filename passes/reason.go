@@ -33,7 +33,7 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 	s.Producer.Layout, s.Reader.Layout = e.layoutOf(from), e.layoutOf(copyValue)
 	source, dense := tensor.OrderOf(from.Meta)
 	s.Producer.Padded = !dense
-	s.Reader.Dense = !dense && source.Holds(copyValue.Meta)
+	s.Reader.Dense = !dense && source.Matches(copyValue.Meta)
 	if s.Producer.Layout == s.Reader.Layout { // the two layouts differ only in dimensions of size 1
 		s.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
 		s.Reader.Layout = "strides " + tensor.ListString(copyValue.Meta.Strides)

@@ -32,7 +32,7 @@ func rewrite(p *Plan) error {
 		interrupt.Check(p.ctx)
 		name := n.Name
 		if err := r.rewriteNode(n); err != nil {
-			return p.Graph.Fail(n, err)
+			return p.Graph.NodeError(n, err)
 		}
 		r.recordRewrite(n, name) // under the name before the rewrite
 	}
@@ -41,7 +41,7 @@ func rewrite(p *Plan) error {
 	}
 	p.Graph.Nodes = r.nodes
 	p.dropNodes()
-	p.Note("%s rewritten", counted(r.rewriteCount, "node", "nodes"))
+	p.Note("%s rewritten", countText(r.rewriteCount, "node", "nodes"))
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (r *rewriting) countReads(n *graph.Node, delta int) {
 			r.readers.Set(a.Value, r.readers.At(a.Value)+delta)
 		}
 	}
-	for _, v := range n.Refs() {
+	for _, v := range n.AttrRefs() {
 		r.readers.Set(v, r.readers.At(v)+delta)
 	}
 }

@@ -115,7 +115,7 @@ func orderSource(n *graph.Node, v *graph.Value) (from *graph.Value) {
 	order, dense := tensor.OrderOf(v.Meta)
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Const != nil || !dense || a.Value.Meta.Rank() != v.Meta.Rank() ||
-			!order.Holds(a.Value.Meta) {
+			!order.Matches(a.Value.Meta) {
 			continue
 		}
 		if from == nil || a.Value.Meta.Bytes() > from.Meta.Bytes() {

@@ -42,7 +42,7 @@ func snapshotOf(g *graph.Graph) *snapshot {
 			results: slices.Clone(n.Out), attrs: n.Attrs})
 	}
 	g.Values(func(v *graph.Value) {
-		s.values = append(s.values, value{value: v, meta: v.Meta, alias: v.Alias, within: v.Within,
+		s.values = append(s.values, value{value: v, meta: v.Meta, alias: v.Alias, within: v.ContainedIn,
 			data: v.Const, packed: v.Packed})
 	})
 	return s

@@ -25,7 +25,7 @@ func TestUnchanged(t *testing.T) {
 		"a layout":          func(g *graph.Graph) { g.Inputs[0].Meta = g.Inputs[0].Meta.WithStrides([]int{1, 2}) },
 		"a constant's data": func(g *graph.Graph) { g.Constants[0].Const = tensor.Empty(g.Constants[0].Meta) },
 		"a storage":         func(g *graph.Graph) { g.Nodes[0].Out[0].Alias = g.Inputs[0] },
-		"a place":           func(g *graph.Graph) { g.Nodes[0].Out[0].Within = g.Inputs[0] },
+		"a place":           func(g *graph.Graph) { g.Nodes[0].Out[0].ContainedIn = g.Inputs[0] },
 		"packed data":       func(g *graph.Graph) { g.Constants[0].Packed = &graph.Packed{} },
 		"an output":         func(g *graph.Graph) { g.Outputs[0].Value = g.Nodes[1].Out[0] },
 		"a result":          func(g *graph.Graph) { g.Nodes[0].Out[0] = g.Nodes[1].Out[0] },

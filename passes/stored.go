@@ -45,7 +45,7 @@ type storedChoice struct {
 	Order       []byte   // of the walk
 	Out         [][]byte // by result: order of the walk's result
 	In, Results []int    // operands and copies of results: indices in Copies
-	Exact, Drop bool     // see [layout.Choice.ExactStrides] and [layout.Choice.Drop]
+	Exact, Drop bool     // see [layout.Choice.ExactStrides] and [layout.Choice.Removed]
 }
 
 // storedCopy is the encoded form of a [layout.Copy]. Value is the number of the value, and From an index in Copies.
@@ -130,12 +130,12 @@ func encodeLayout(a *layout.Assignment) storedLayout {
 	encoded := storedLayout{Inputs: encoder.copies(a.Inputs), Outputs: encoder.copies(a.Outputs), Final: a.Final}
 	for i := range a.Nodes {
 		choice := &a.Nodes[i]
-		stored := storedChoice{Order: []byte(choice.Walk.Order), In: encoder.copies(choice.In),
-			Results: encoder.copies(choice.ResultCopies), Exact: choice.ExactStrides, Drop: choice.Drop}
+		stored := storedChoice{Order: []byte(choice.Walk.LoopOrder), In: encoder.copies(choice.In),
+			Results: encoder.copies(choice.ResultCopies), Exact: choice.ExactStrides, Drop: choice.Removed}
 		if choice.Impl != nil {
 			stored.Impl, stored.OnDevice = choice.Impl.Name, choice.Impl.OnDevice()
 		}
-		for _, order := range choice.Walk.Out {
+		for _, order := range choice.Walk.ResultOrders {
 			stored.Out = append(stored.Out, []byte(order))
 		}
 		encoded.Choices = append(encoded.Choices, stored)
@@ -183,9 +183,9 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 		v := values[c.Value]
 		switch {
 		case v == nil:
-			return nil, misfit("a copied value does not exist")
+			return nil, misfitError("a copied value does not exist")
 		case c.From >= i:
-			return nil, misfit("copy %d of %q is made from copy %d, which does not precede it", i, v.Name, c.From)
+			return nil, misfitError("copy %d of %q is made from copy %d, which does not precede it", i, v.Name, c.From)
 		}
 		copies[i] = &layout.Copy{Value: v, Order: tensor.Order(c.Order), Place: c.Place, Pinned: c.Pinned, View: c.View,
 			Original: c.Original, Why: c.Why}
@@ -208,20 +208,20 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 	a := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
 	for i, c := range l.Choices {
 		n := g.Nodes[i]
-		choice := layout.Choice{Walk: graph.Walk{Order: tensor.Order(c.Order)}, In: listOf(c.In),
-			ResultCopies: listOf(c.Results), ExactStrides: c.Exact, Drop: c.Drop}
+		choice := layout.Choice{Walk: graph.Walk{LoopOrder: tensor.Order(c.Order)}, In: listOf(c.In),
+			ResultCopies: listOf(c.Results), ExactStrides: c.Exact, Removed: c.Drop}
 		for _, order := range c.Out {
-			choice.Walk.Out = append(choice.Walk.Out, tensor.Order(order))
+			choice.Walk.ResultOrders = append(choice.Walk.ResultOrders, tensor.Order(order))
 		}
 		switch {
 		case c.OnDevice && device == nil:
-			return nil, misfit("%s is planned for a device, but the program has none", n.Name)
+			return nil, misfitError("%s is planned for a device, but the program has none", n.Name)
 		case c.OnDevice:
 			choice.Impl = device.Impl(n.Op)
 		case c.Impl != "":
 			index := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == c.Impl })
 			if index < 0 {
-				return nil, misfit("%s has no implementation %s", n.Name, c.Impl)
+				return nil, misfitError("%s has no implementation %s", n.Name, c.Impl)
 			}
 			choice.Impl = &n.Op.Impls[index]
 		}

@@ -302,7 +302,7 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%stensor %q: %w", f.errorPrefix(), name, err)
 	}
-	t, err := tensor.Over(e.meta, s)
+	t, err := tensor.FromStorage(e.meta, s)
 	if err != nil {
 		return nil, fmt.Errorf("%stensor %q: %w", f.errorPrefix(), name, err)
 	}

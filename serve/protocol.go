@@ -273,7 +273,7 @@ func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, 
 	swapBytes(data, p.dtype.Size())
 	meta := tensor.New(p.dtype, shape...)
 	if uintptr(unsafe.Pointer(unsafe.SliceData(data)))%uintptr(p.dtype.Size()) == 0 {
-		return tensor.Over(meta, tensor.StorageOf(data))
+		return tensor.FromStorage(meta, tensor.StorageOf(data))
 	}
 	t := tensor.Empty(meta)
 	copy(t.Storage().Bytes(), data)

@@ -7,8 +7,8 @@ type Bool struct {
 	cond  *cond // the condition; nil if the truth value is known
 }
 
-// Truth returns a known truth value.
-func Truth(v bool) Bool { return Bool{truth: v} }
+// BoolOf returns a known truth value.
+func BoolOf(v bool) Bool { return Bool{truth: v} }
 
 // Eq returns the condition a = b.
 func (a Int) Eq(b Int) Bool {

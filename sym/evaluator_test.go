@@ -60,10 +60,10 @@ func TestEvaluator(t *testing.T) {
 
 // Constants, sizes without symbols, and a wrong number of values.
 func TestEvaluatorEdges(t *testing.T) {
-	always, err := sym.NewEvaluator(nil, nil, []sym.Bool{sym.Truth(true)})
+	always, err := sym.NewEvaluator(nil, nil, []sym.Bool{sym.BoolOf(true)})
 	require.NoError(t, err)
 	assert.True(t, always.Hold(nil))
-	never, err := sym.NewEvaluator([]string{"x"}, nil, []sym.Bool{sym.Truth(false)})
+	never, err := sym.NewEvaluator([]string{"x"}, nil, []sym.Bool{sym.BoolOf(false)})
 	require.NoError(t, err)
 	assert.False(t, never.Hold([]int{1}))
 	assert.False(t, always.Hold([]int{1}))

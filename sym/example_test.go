@@ -57,7 +57,7 @@ func branching(sizes, strides []sym.Int) bool {
 
 // formula is the same predicate without branches.
 func formula(sizes, strides []sym.Int) sym.Bool {
-	all, z := sym.Truth(true), sym.Of(1)
+	all, z := sym.BoolOf(true), sym.Of(1)
 	for d := len(sizes) - 1; d >= 0; d-- {
 		all = all.And(sizes[d].Eq(sym.Of(1)).Or(strides[d].Eq(z)))
 		z = z.Mul(sizes[d])

@@ -108,7 +108,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		assert.ErrorContains(t, env.Assume(condition(t, env, c)), "contradicts the known facts", c)
 		assert.Equal(t, "Eq(x, 3)", condition(t, env, "Eq(x, 3)").Decide().String(), "it was not taken back")
 	}
-	assert.EqualError(t, sym.NewEnv().Assume(sym.Truth(false)), "sym: False contradicts the known facts")
+	assert.EqualError(t, sym.NewEnv().Assume(sym.BoolOf(false)), "sym: False contradicts the known facts")
 }
 
 func TestSimplify(t *testing.T) {
@@ -262,8 +262,8 @@ func TestWhere(t *testing.T) {
 	one, two := sym.Of(1), sym.Of(2)
 	c := x.Eq(y)
 	for want, got := range map[string]sym.Int{
-		"1":                                sym.Where(sym.Truth(true), one, two),
-		"2":                                sym.Where(sym.Truth(false), one, two),
+		"1":                                sym.Where(sym.BoolOf(true), one, two),
+		"2":                                sym.Where(sym.BoolOf(false), one, two),
 		"x":                                sym.Where(c, x, x),
 		"Where(Eq(x, y), 1, 2)":            sym.Where(c, one, two),
 		"Where(Eq(x, y), 2, 1)":            sym.Where(c.Not(), one, two),

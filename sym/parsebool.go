@@ -61,7 +61,7 @@ func (p *parser) condition() (b Bool, err error) {
 		return b, p.expect(")")
 	case token == "True" || token == "False":
 		p.next()
-		return Truth(token == "True"), nil
+		return BoolOf(token == "True"), nil
 	case token == "":
 		return b, p.fail("the text ends where a condition is expected")
 	case relation == nil:

@@ -165,7 +165,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 		}
 	}()
 	defer func() { // runs first, while env has the guards of the run
-		result.If = Truth(true)
+		result.If = BoolOf(true)
 		for _, g := range env.guards[start.guards:] {
 			result.If = result.If.And(g)
 		}

@@ -5,7 +5,7 @@
 //   - [Meta] describes a value in numbers, without data. Kernels and layout planning work on metas.
 //   - [Type] is a Meta whose sizes may be symbolic ([sym.Int]). Inference and view functions work on types;
 //     [Type.Meta] converts one to numbers.
-//   - [Tensor] is a Meta over [Storage], which several tensors may share. [Empty], [Over] and [FromSlice]
+//   - [Tensor] is a Meta over [Storage], which several tensors may share. [Empty], [FromStorage] and [FromSlice]
 //     make tensors; [Pool] recycles the memory of results.
 //   - [MemoryFormat] names the layouts of PyTorch, [Order] is any permutation of the dimensions, and
 //     [Predicate] is a test of strides such as is_contiguous.

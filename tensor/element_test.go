@@ -120,7 +120,7 @@ func TestHugeSizes(t *testing.T) {
 	assert.Panics(t, func() { Zeros(Uint8, 1<<46) })
 	wide, err := New(Uint8, 1).Expand([]int{1 << 46})
 	require.NoError(t, err)
-	_, err = ToSlice[uint8](Must(Over(wide, NewStorage(1))))
+	_, err = ToSlice[uint8](Must(FromStorage(wide, NewStorage(1))))
 	assert.ErrorContains(t, err, "64 TiB of memory are needed")
 }
 

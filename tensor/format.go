@@ -107,7 +107,7 @@ func orderedStrides(shape, order []int) []int {
 // IsContiguous reports whether the value is row-major. It ignores the strides of dimensions of size 1. A value without
 // elements is contiguous (TensorImpl::compute_contiguous).
 func (m Meta) IsContiguous() bool {
-	m.mustMatch()
+	m.mustMatchRanks()
 	step := 1
 	for dim := len(m.Shape) - 1; dim >= 0; dim-- {
 		size := m.Shape[dim]
@@ -136,7 +136,7 @@ func (m Meta) IsChannelsLast3d() bool {
 // isDenseIn reports whether the value is dense in an order of the dimensions, fastest first. It ignores the strides of
 // dimensions of size 1.
 func (m Meta) isDenseIn(order []int) bool {
-	m.mustMatch()
+	m.mustMatchRanks()
 	step := 1
 	for _, d := range order {
 		if s := m.Shape[d]; s != 1 {
@@ -177,7 +177,7 @@ func (m Meta) StridesLikeChannelsLast3d() bool {
 
 // stridesLikeOrder reports whether the strides ascend in an order of the dimensions, fastest first, without overlap.
 func (m Meta) stridesLikeOrder(order []int) bool {
-	m.mustMatch()
+	m.mustMatchRanks()
 	if m.Strides[1] == 0 {
 		return false
 	}
@@ -270,7 +270,7 @@ func (m Meta) Flags() []string {
 // Sizes 0 and 1 do not increase the strides. DenseStrides panics if the lists differ in length.
 func DenseStrides(shape, strides []int) []int {
 	rank := len(shape)
-	(&Meta{Shape: shape, Strides: strides}).mustMatch()
+	(&Meta{Shape: shape, Strides: strides}).mustMatchRanks()
 	perm := make([]int, rank)
 	for i := range perm {
 		perm[i] = rank - 1 - i
@@ -329,15 +329,15 @@ func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 		panic("tensor: SortDimsIf needs a comparison")
 	}
 	for i := 1; i < len(perm); i++ {
-		position, ended := i, sym.Truth(false)
+		position, ended := i, sym.BoolOf(false)
 		for before := i - 1; before >= 0; before-- {
 			swap, stay := compare(perm[before], perm[position])
 			if swap.And(ended.Not()).Holds() {
 				perm[before], perm[position] = perm[position], perm[before]
-				position, ended = before, sym.Truth(false)
+				position, ended = before, sym.BoolOf(false)
 				continue
 			}
-			if ended = ended.Or(stay).Decide(); ended.Same(sym.Truth(true)) {
+			if ended = ended.Or(stay).Decide(); ended.Same(sym.BoolOf(true)) {
 				break
 			}
 		}

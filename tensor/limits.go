@@ -19,14 +19,14 @@ type MemoryError struct {
 // Error names the requested bytes, the available bytes and the limit.
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("%s of memory are needed: %s", machine.Bytes(e.Bytes),
-		machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+		machine.Limit{Available: e.Left, Total: e.Limit, Name: e.From})
 }
 
 // CheckMemory returns a [*MemoryError] if the process may not allocate the given number of further bytes. On Linux, it
 // reads the limits of the process and of its control groups, and the free memory of the machine.
 func CheckMemory(bytes int) error {
 	if limit, ok := machine.Fits(bytes); !ok {
-		return &MemoryError{bytes, limit.Left, limit.Total, limit.Name}
+		return &MemoryError{bytes, limit.Available, limit.Total, limit.Name}
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func checkAllocation(n int) error {
 		return fmt.Errorf("storage of %d bytes: the size is negative", n)
 	case n >= checkInterval:
 		if limit, ok := machine.FitsBlock(n); !ok {
-			return &MemoryError{n, limit.Left, limit.Total, limit.Name}
+			return &MemoryError{n, limit.Available, limit.Total, limit.Name}
 		}
 	case uncheckedBytes.Add(int64(n+tensorOverhead)) >= checkInterval:
 		uncheckedBytes.Store(0)

@@ -50,7 +50,7 @@ func (m Meta) Bytes() int { return satMul(m.Numel(), m.DType.Size()) }
 // Extent returns the number of elements of storage that the value needs, its offset included: the largest index of an
 // element plus 1, or 0 for a value without elements.
 func (m Meta) Extent() int {
-	m.mustMatch()
+	m.mustMatchRanks()
 	end := m.Offset + 1
 	for i, s := range m.Shape {
 		if s == 0 {
@@ -83,8 +83,8 @@ func (m Meta) SameAddresses(other Meta) bool {
 	if m.Numel() == 0 {
 		return true
 	}
-	m.mustMatch()
-	other.mustMatch()
+	m.mustMatchRanks()
+	other.mustMatchRanks()
 	for i, s := range m.Shape {
 		if s != 1 && m.Strides[i] != other.Strides[i] {
 			return false
@@ -156,9 +156,9 @@ func saturatingNumel(shape []int) int {
 	return product
 }
 
-// mustMatch panics if shape and strides differ in length. Callers may set these fields to any slices, and a method
+// mustMatchRanks panics if shape and strides differ in length. Callers may set these fields to any slices, and a method
 // without an error result cannot report a mismatch in another way.
-func (m *Meta) mustMatch() {
+func (m *Meta) mustMatchRanks() {
 	if len(m.Shape) != len(m.Strides) {
 		m.panicMismatch()
 	}

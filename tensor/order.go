@@ -200,21 +200,21 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(canonical)
 }
 
-// HoldsSymbolic is [Order.Holds] for sizes that may be symbolic. A condition that neither its own form nor the bounds
+// HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. A condition that neither its own form nor the bounds
 // of its symbols decide becomes a guard.
 func (o Order) HoldsSymbolic(t Type) bool {
-	t.mustMatch()
+	t.mustMatchRanks()
 	if len(o) != len(t.Shape) {
 		return false
 	}
 	var buf [2 * smallRank]int
 	if m, known := t.metaInBuffer(&buf); known {
-		return o.Holds(m)
+		return o.Matches(m)
 	}
 	if o.IsRowMajor() {
 		return t.IsRowMajor() || t.IsContiguous()
 	}
-	all, step := sym.Truth(true), sym.Of(1)
+	all, step := sym.BoolOf(true), sym.Of(1)
 	for _, d := range slices.Backward(o.Dims()) {
 		all = all.And(t.Shape[d].Eq(sym.Of(1)).Or(t.Strides[d].Eq(step)))
 		step = mulSizes(step, t.Shape[d])
@@ -260,10 +260,10 @@ func (o Order) Permute(dims []int) Order {
 	return Order(permuted)
 }
 
-// Holds reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees with
+// Matches reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees with
 // [Meta.Is] for the orders of memory formats.
-func (o Order) Holds(m Meta) bool {
-	m.mustMatch()
+func (o Order) Matches(m Meta) bool {
+	m.mustMatchRanks()
 	if len(o) != len(m.Shape) {
 		return false
 	}

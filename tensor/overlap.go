@@ -32,7 +32,7 @@ func Overlap(a, b *Tensor) bool {
 // OverlapsItself reports whether two elements share an address. It is exact, except that it returns true if irregular
 // strides make the search too long.
 func (m Meta) OverlapsItself() bool {
-	m.mustMatch()
+	m.mustMatchRanks()
 	if m.Numel() == 0 || !m.mayRepeat() {
 		return false
 	}

@@ -14,7 +14,7 @@ import (
 
 // taken is a result of n float32 from a pool.
 func taken(p *tensor.Pool, n int) *tensor.Tensor {
-	return tensor.Must(tensor.Over(tensor.New(tensor.Float32, n), p.Take(4*n, false)))
+	return tensor.Must(tensor.FromStorage(tensor.New(tensor.Float32, n), p.Take(4*n, false)))
 }
 
 func TestReleasedMemoryIsTakenAgain(t *testing.T) {
@@ -103,7 +103,7 @@ func TestUseAfterRelease(t *testing.T) {
 func TestAdoptedMemoryIsNotKept(t *testing.T) {
 	var p tensor.Pool
 	s := tensor.NewStorage(1 << 16)
-	x := tensor.Must(tensor.Over(tensor.New(tensor.Float32, 1<<14), p.Adopt(s)))
+	x := tensor.Must(tensor.FromStorage(tensor.New(tensor.Float32, 1<<14), p.Adopt(s)))
 	at := x.Pointer()
 	require.NoError(t, x.Release())
 	assert.Panics(t, func() { x.Pointer() })
@@ -124,7 +124,7 @@ func TestOverlap(t *testing.T) {
 				m.Shape[d] = rapid.IntRange(0, 5).Draw(t, "size")
 				m.Strides[d] = rapid.IntRange(0, 30).Draw(t, "stride")
 			}
-			return tensor.Must(tensor.Over(m, storage))
+			return tensor.Must(tensor.FromStorage(m, storage))
 		}
 		bytes := func(x *tensor.Tensor) (used map[int]bool, twice bool) {
 			used = map[int]bool{}

@@ -89,9 +89,9 @@ func ParsePredicate(name string) (Predicate, error) {
 // not negative. The condition of an invalid predicate is false. The method panics if shape and strides differ in
 // length.
 func (t Type) Condition(p Predicate) sym.Bool {
-	t.mustMatch()
+	t.mustMatchRanks()
 	if !p.Valid() {
-		return sym.Truth(false)
+		return sym.BoolOf(false)
 	}
 	return contiguity.Predicates[p].Condition(t.Shape, t.Strides)
 }

@@ -93,7 +93,7 @@ func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 
 // reshapeStrides writes the result of ReshapeStrides to strides.
 func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
-	t.mustMatch()
+	t.mustMatchRanks()
 	switch {
 	case len(t.Shape) == 0:
 		for d := range strides {
@@ -142,7 +142,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 // IsRowMajor reports whether the strides are the same expressions as the strides of [RowMajor], for dimensions of size
 // 1 too. It records no guard.
 func (t Type) IsRowMajor() bool {
-	t.mustMatch()
+	t.mustMatchRanks()
 	step := sym.Of(1)
 	for d := len(t.Shape) - 1; d >= 0; d-- {
 		if !t.Strides[d].Same(step) {
@@ -286,7 +286,7 @@ func (d DType) legacyType() string {
 
 // AsStrided returns a value with the dtype of t and the given shape, strides and offset over the storage of t
 // (Tensor.as_strided). storageElems is the size of the storage in elements. The result must fit into the storage. A
-// negative storageElems means that the size is unknown; [Over] then checks the result later.
+// negative storageElems means that the size is unknown; [FromStorage] then checks the result later.
 func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (Type, error) {
 	negative := func(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 	if len(size) != len(stride) {

@@ -87,14 +87,14 @@ func mulSizes(a, b sym.Int) sym.Int {
 // bounds decide it.
 func EqualSizes(a, b []sym.Int) sym.Bool {
 	if len(a) != len(b) {
-		return sym.Truth(false)
+		return sym.BoolOf(false)
 	}
-	same := sym.Truth(true)
+	same := sym.BoolOf(true)
 	for i := range a {
 		if a[i].Same(b[i]) {
 			continue
 		}
-		if same = same.And(a[i].Eq(b[i])); same.Same(sym.Truth(false)) {
+		if same = same.And(a[i].Eq(b[i])); same.Same(sym.BoolOf(false)) {
 			break
 		}
 	}

@@ -95,8 +95,9 @@ func Empty(m Meta) *Tensor {
 // Zeros returns a row-major tensor of zeros. It panics where [Empty] does.
 func Zeros(d DType, shape ...int) *Tensor { return Empty(New(d, shape...)) }
 
-// Over returns a tensor over existing storage. It fails if m is inconsistent or extends beyond the end of the storage.
-func Over(m Meta, s *Storage) (*Tensor, error) {
+// FromStorage returns a tensor over existing storage. It fails if m is inconsistent or extends beyond the end of the
+// storage.
+func FromStorage(m Meta, s *Storage) (*Tensor, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 // Walk calls f for every element, in logical order. offset is the distance of the element from [Tensor.Pointer], in
 // elements. Walk panics if f is nil.
 func (m Meta) Walk(f func(offset int)) {
-	m.mustMatch()
+	m.mustMatchRanks()
 	if f == nil {
 		panic("tensor: Walk needs a function")
 	}
@@ -223,8 +224,8 @@ func (t *Tensor) Pointer() unsafe.Pointer {
 	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
 }
 
-// View returns a tensor over the same storage with the meta m. It fails where [Over] fails.
-func (t *Tensor) View(m Meta) (*Tensor, error) { return Over(m, t.storage) }
+// View returns a tensor over the same storage with the meta m. It fails where [FromStorage] fails.
+func (t *Tensor) View(m Meta) (*Tensor, error) { return FromStorage(m, t.storage) }
 
 // Contiguous returns t itself if it is row-major, else a row-major copy.
 func (t *Tensor) Contiguous() *Tensor {

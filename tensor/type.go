@@ -41,7 +41,7 @@ func (m Meta) Type() Type {
 // Meta returns the type with numbers in place of expressions, and whether all sizes, strides and the offset are
 // numbers. Expressions are evaluated at the hints of their symbols.
 func (t Type) Meta() (Meta, bool) {
-	t.mustMatch()
+	t.mustMatchRanks()
 	n := len(t.Shape)
 	both := make([]int, 2*n)
 	meta := Meta{DType: t.DType, Shape: both[:n:n], Strides: both[n:]}
@@ -64,7 +64,7 @@ func (t Type) AtHints() Meta {
 // Specialize returns the type in numbers at the hints, and records guards that sizes, strides and offset have
 // these values.
 func (t Type) Specialize() Meta {
-	t.mustMatch()
+	t.mustMatchRanks()
 	for i := range t.Shape {
 		t.Shape[i].Specialize()
 		t.Strides[i].Specialize()
@@ -144,7 +144,7 @@ func (t Type) Numel() sym.Int { return Product(t.Shape) }
 // element plus 1, or 0 for a value without elements. It panics if the number overflows an int, which is possible only
 // if t fails [Type.Check].
 func (t Type) Extent() sym.Int {
-	t.mustMatch()
+	t.mustMatchRanks()
 	if equals(t.Numel(), 0) {
 		return sym.Int{}
 	}
@@ -172,9 +172,9 @@ func (t Type) WithStrides(strides []sym.Int) Type {
 	return t
 }
 
-// mustMatch panics if shape and strides differ in length. Callers may set these fields to any slices, and a method
+// mustMatchRanks panics if shape and strides differ in length. Callers may set these fields to any slices, and a method
 // without an error result cannot report a mismatch in another way.
-func (t *Type) mustMatch() {
+func (t *Type) mustMatchRanks() {
 	if len(t.Shape) != len(t.Strides) {
 		panic(fmt.Sprintf("tensor: a type has %d sizes and %d strides", len(t.Shape), len(t.Strides)))
 	}

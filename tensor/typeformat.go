@@ -14,7 +14,7 @@ const smallRank = 8
 // metaInBuffer returns the type in numbers, with slices in buf if they fit. known is false if a size or stride is
 // symbolic. The meta is returned by value, because storing it through a pointer would move it and buf to the heap.
 func (t *Type) metaInBuffer(buf *[2 * smallRank]int) (m Meta, known bool) {
-	t.mustMatch()
+	t.mustMatchRanks()
 	n := len(t.Shape)
 	all := buf[:]
 	if n > smallRank {
@@ -53,7 +53,7 @@ func (f MemoryFormat) SymbolicStrides(shape []sym.Int) ([]sym.Int, error) {
 // stridesLikeOrderKnown is [Meta.stridesLikeOrder] for types. known is false if the sizes and strides that are numbers
 // do not decide the answer.
 func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
-	t.mustMatch()
+	t.mustMatchRanks()
 	channelStride, known := t.Strides[1].Known()
 	if !known || channelStride == 0 {
 		return false, known
@@ -177,7 +177,7 @@ func (t Type) SameLayout(other Type) bool {
 
 // DenseStridesOf is [DenseStrides] for sizes that may be symbolic.
 func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
-	(&Type{Shape: shape, Strides: strides}).mustMatch()
+	(&Type{Shape: shape, Strides: strides}).mustMatchRanks()
 	perm := make([]int, len(shape))
 	for i := range perm {
 		perm[i] = len(perm) - 1 - i

@@ -60,7 +60,7 @@ func Example_alpha() {
 
 // add is torch.add(a, b, alpha=alpha).
 func add(a, b *tensor.Tensor, alpha int) (*tensor.Tensor, error) {
-	it, err := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).Build()
+	it, err := iter.Binary(iter.UndefinedOutput(), iter.OperandOfTensor(a), iter.OperandOfTensor(b)).Build()
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ func Example_channelsLast() {
 	scale := tensor.Must(tensor.FromSlice([]float32{1, 10, 100}, 3, 1, 1))
 	shift := tensor.Must(tensor.FromSlice([]float32{0.5}, 1))
 
-	it, err := iter.New().Output(iter.UndefinedOf(tensor.BFloat16)).
-		Inputs(iter.OfTensor(x), iter.OfTensor(scale), iter.OfTensor(shift)).
+	it, err := iter.New().Output(iter.UndefinedOutputOf(tensor.BFloat16)).
+		Inputs(iter.OperandOfTensor(x), iter.OperandOfTensor(scale), iter.OperandOfTensor(shift)).
 		PromoteInputsToCommonDType(true).OpMath(true).Build()
 	check(err)
 	out, err := it.Apply(iter.Map3(func(x, scale, shift float32) float32 { return x*scale + shift }),

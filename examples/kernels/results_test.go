@@ -43,8 +43,8 @@ func varMean() *iter.Fold {
 func Example_twoResults() {
 	x := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 10, 20, 60}, 2, 3))
 
-	it, err := iter.New().Output(iter.UndefinedOf(tensor.Float32)).Output(iter.UndefinedOf(tensor.Int32)).
-		Input(iter.OfTensor(x)).Build()
+	it, err := iter.New().Output(iter.UndefinedOutputOf(tensor.Float32)).Output(iter.UndefinedOutputOf(tensor.Int32)).
+		Input(iter.OperandOfTensor(x)).Build()
 	check(err)
 	out, err := it.Apply(iter.Map1Out2(func(x float32) (mantissa float32, exponent int32) {
 		m, e := math.Frexp(float64(x))

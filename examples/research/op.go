@@ -54,14 +54,14 @@ func channelNorm() (*graph.Op, error) {
 // bytes of its memory accesses, which have the given kind.
 func normIn(name, doc string, order tensor.Order, access graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
-		Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.InOrder(order)} },
+		Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.WalkInOrder(order)} },
 		Read: func(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) (work graph.Work, ok bool) {
-			return work, order.Holds(meta)
+			return work, order.Matches(meta)
 		},
 		Work: func(call *graph.Call, _ graph.Walk) (work graph.Work) {
 			work.Bytes[access] = 4 * float64(call.Out[0].Bytes()) // three passes over the operand, one over the result
-			work.Do(graph.GoSimple, 4*float64(call.Out[0].Numel()))
-			work.Steps = 1
+			work.AddUnits(graph.GoSimple, 4*float64(call.Out[0].Numel()))
+			work.StartedSteps = 1
 			return work
 		},
 		Lower: lowerNorm,

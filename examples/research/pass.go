@@ -19,7 +19,7 @@ var cse = passes.Pass{
 		var kept []*graph.Node
 		for _, n := range p.Graph.Nodes {
 			if err := replaceOperands(n, replacement); err != nil {
-				return p.Graph.Fail(n, err)
+				return p.Graph.NodeError(n, err)
 			}
 			i := slices.IndexFunc(kept, func(m *graph.Node) bool { return equal(m, n) })
 			if i < 0 {

@@ -123,7 +123,7 @@ func (o *orders) cost(nodes []*graph.Node, inputs []*graph.Value) (ns float64) {
 // metaInOrder returns the meta of a value in its order.
 func (o *orders) metaInOrder(v *graph.Value) tensor.Meta {
 	order := o.order[v]
-	if order == "" || order.Holds(v.Meta) {
+	if order == "" || order.Matches(v.Meta) {
 		return v.Meta
 	}
 	return v.Meta.WithStrides(order.Strides(v.Meta.Shape))
@@ -175,8 +175,8 @@ func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k
 		return layout.Price(o.problem.Profile, work)
 	}
 	readable := meta.WithStrides(tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape))
-	if walk.Order.Rank() == meta.Rank() {
-		readable = meta.WithStrides(walk.Order.Strides(meta.Shape))
+	if walk.LoopOrder.Rank() == meta.Rank() {
+		readable = meta.WithStrides(walk.LoopOrder.Strides(meta.Shape))
 	}
 	work, _ = impl.Read(call, walk, k, readable)
 	ns := layout.Price(o.problem.Profile, work)
@@ -193,6 +193,6 @@ func copyWork(from, to tensor.Meta) (work graph.Work) {
 	}
 	work.Bytes[graph.Tiled] = 2 * float64(to.Bytes())
 	work.Footprint = work.Bytes[graph.Tiled]
-	work.Steps++
+	work.StartedSteps++
 	return work
 }

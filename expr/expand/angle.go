@@ -29,7 +29,7 @@ func (e *expander) smallAngle(a expr.Value) (q, r, low expr.Value) {
 	n := e.sub(q, e.roundingNumber())
 	first := e.fma(n, e.constant(-elementary.PiOver2[0]), a)
 	second := e.mul(n, e.constant(-elementary.PiOver2[1]))
-	rest := e.fma(n, e.constant(-elementary.PiOver2[1]), e.Do(expr.Neg, second))
+	rest := e.fma(n, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second))
 	r, low = e.twoSum(first, second)
 	return q, r, e.add(low, e.fma(n, e.constant(-elementary.PiOver2[2]), rest))
 }
@@ -46,7 +46,7 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 // (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute error
 // stays below 2^-120 even if the remainder is near 0.
 func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
-	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
+	m := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
 	hi0 := e.mul(m, parts[0])
 	lo0 := e.productError(m, parts[0], hi0)
@@ -54,7 +54,7 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	lo1 := e.productError(m, parts[1], hi1)
 	hi2 := e.mul(m, parts[2])
 	lo2 := e.fma(m, parts[3], e.productError(m, parts[2], hi2))
-	rint := func(x expr.Value) expr.Value { return e.Do(expr.Rint, x) }
+	rint := func(x expr.Value) expr.Value { return e.Emit(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
 	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
 	f, f1 := e.twoSum(e.add(e.sub(hi0, n0), e.sub(lo0, n1)), e.sub(hi1, n2))
@@ -76,35 +76,35 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 // branches: the list of words is shifted by 16, 8, 4, 2 and 1 words, and each bit of the index of the first word
 // selects whether one of these shifts is made.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
-	bitOffset := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
+	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
 	for k, w := range elementary.TwoOverPi {
 		word[k] = e.mask(w)
 	}
 	for step := 16; step > 0; step /= 2 {
 		bit := uint64(step) << 6
-		isSet := e.Do(expr.Eq, e.Do(expr.And, bitOffset, e.mask(bit)), e.mask(bit))
+		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.mask(bit)), e.mask(bit))
 		for k := 0; k < step+3 && k+step < len(word); k++ {
 			word[k] = e.choose(isSet, word[k+step], word[k])
 		}
 	}
-	shift := e.Do(expr.And, bitOffset, e.mask(63))
-	reverseShift := e.Do(expr.Xor, shift, e.mask(63))
+	shift := e.Emit(expr.And, bitOffset, e.mask(63))
+	reverseShift := e.Emit(expr.Xor, shift, e.mask(63))
 	var w [3]expr.Value // 192 bits from bit bitOffset on
 	for k := range w {
-		w[k] = e.Do(expr.Or, e.Do(expr.Shl, word[k], shift),
-			e.Do(expr.Shr, e.Do(expr.Shr, word[k+1], e.mask(1)), reverseShift))
+		w[k] = e.Emit(expr.Or, e.Emit(expr.Shl, word[k], shift),
+			e.Emit(expr.Shr, e.Emit(expr.Shr, word[k+1], e.mask(1)), reverseShift))
 	}
-	left := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shl, v, e.mask(n)) }
-	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }
+	left := func(v expr.Value, n uint64) expr.Value { return e.Emit(expr.Shl, v, e.mask(n)) }
+	right := func(v expr.Value, n uint64) expr.Value { return e.Emit(expr.Shr, v, e.mask(n)) }
 	// fraction returns v * unit * 2^-52 for an integer v below 2^52. unit is a power of 2.
 	fraction := func(v expr.Value, unit float64) expr.Value {
-		return e.sub(e.float(e.Do(expr.Or, v, e.bitsOf(unit))), e.constant(unit))
+		return e.sub(e.float(e.Emit(expr.Or, v, e.bitsOf(unit))), e.constant(unit))
 	}
 	return [4]expr.Value{
 		fraction(right(w[0], 12), 4),
-		fraction(e.Do(expr.Or, right(left(w[0], 52), 12), right(w[1], 24)), 0x1p-50),
-		fraction(e.Do(expr.Or, right(left(w[1], 40), 12), right(w[2], 36)), 0x1p-102),
+		fraction(e.Emit(expr.Or, right(left(w[0], 52), 12), right(w[1], 24)), 0x1p-50),
+		fraction(e.Emit(expr.Or, right(left(w[1], 40), 12), right(w[2], 36)), 0x1p-102),
 		fraction(right(left(w[2], 28), 12), 0x1p-154),
 	}
 }
@@ -114,7 +114,7 @@ func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.constant(1)
 	w := e.fma(z, e.constant(-0.5), one)
 	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, w)))
-	roundingError := e.fma(e.Do(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
+	roundingError := e.fma(e.Emit(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
 	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), roundingError)
 	cos = e.add(w, e.add(e.fma(z, e.constant(-0.5), e.sub(one, w)), tail))
 	return sin, cos

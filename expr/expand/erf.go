@@ -34,7 +34,7 @@ var erfPower = elementary.Poly{
 // erf is 1 - exp(-g), where g is a polynomial of |x|. The difference is computed like expm1, which is accurate for
 // small x. Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
-	a := e.clampMax(e.Do(expr.Abs, x), byDType(e, 3.93, 5.93))
+	a := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
 	g := e.fma(a, e.constant(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
 	n, s := e.nearest(g, -math.Log2E, 0)
 	hi, lo := e.ln2()
@@ -51,7 +51,7 @@ func (e *expander) erf(x expr.Value) expr.Value {
 // results below 1, the absolute error is at most 7e-8, and at most 6e-8 for the c of gelu. This is more accurate than
 // adding 1 to erf.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
-	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampMax(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
+	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampMax(e.Emit(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.constant(0), x), e.sub(e.constant(2), tail), tail)
 }
 
@@ -79,7 +79,7 @@ func erfPlusOne(code *expr.Code) []bool {
 	}
 	for v, inst := range code.Insts {
 		marked[v] = inst.Op == expr.Erf && inst.DType == tensor.Float32
-		for k, u := range inst.Uses() {
+		for k, u := range inst.Operands() {
 			if marked[u] && !(inst.Op == expr.Add && isOne([2]expr.Value{inst.B, inst.A}[k])) {
 				marked[u] = false
 			}
@@ -106,7 +106,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).erfc, x)
 	}
-	a, one := e.clampMax(e.Do(expr.Abs, x), 27.3), e.constant(1)
+	a, one := e.clampMax(e.Emit(expr.Abs, x), 27.3), e.constant(1)
 	four := e.constant(4)
 	c := e.eval(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
 	z := e.mul(a, a) // exp(-z) is p*s*s
@@ -114,11 +114,11 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	var r, s expr.Value
 	if e.lowPrecision {
 		var p expr.Value
-		p, s = e.expParts(e.Do(expr.Neg, z))
+		p, s = e.expParts(e.Emit(expr.Neg, z))
 		r = e.div(e.mul(p, c), d)
 	} else {
 		var p, low expr.Value
-		p, low, s = e.expSum(e.Do(expr.Neg, z))
+		p, low, s = e.expSum(e.Emit(expr.Neg, z))
 		h := e.mul(p, c)
 		hl := e.fma(low, c, e.productError(p, c, h))
 		r = e.erfcQuotient(h, hl, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
@@ -128,14 +128,14 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return r
 	}
-	return e.choose(e.lt(a, e.constant(0.5)), e.fma(e.Do(expr.Neg, x), e.horner(erfcSmall, z), one), r)
+	return e.choose(e.lt(a, e.constant(0.5)), e.fma(e.Emit(expr.Neg, x), e.horner(erfcSmall, z), one), r)
 }
 
 // erfcQuotient is (h+hl)/(d+dl) * exp(-zl), where hl, dl and zl are rounding errors.
 func (e *expander) erfcQuotient(h, hl, d, dl, zl expr.Value) expr.Value {
 	inverse := e.div(e.constant(1), d)
 	q := e.mul(h, inverse)
-	minusQ := e.Do(expr.Neg, q)
+	minusQ := e.Emit(expr.Neg, q)
 	rest := e.fma(minusQ, dl, e.add(e.fma(minusQ, d, h), hl))
 	return e.add(q, e.fma(rest, inverse, e.mul(minusQ, zl)))
 }

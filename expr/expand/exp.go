@@ -33,7 +33,7 @@ var expm1Poly = elementary.Poly{
 func (e *expander) nearest(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inverseStep), magic)
-	scale = e.float(e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()))))
+	scale = e.float(e.Emit(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }
 
@@ -48,7 +48,7 @@ func (e *expander) ln2() (hi, lo float64) {
 func (e *expander) expRange(x expr.Value) expr.Value {
 	lowest, highest := byDType(e, -104.0, -746.0), byDType(e, 90.0, 711.0)
 	if inst := e.Inst(x); inst.Op == expr.Neg {
-		return e.Do(expr.Neg, e.clampMin(e.clampMax(inst.A, -lowest), -highest))
+		return e.Emit(expr.Neg, e.clampMin(e.clampMax(inst.A, -lowest), -highest))
 	}
 	return e.clampMin(e.clampMax(x, highest), lowest)
 }
@@ -114,12 +114,12 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 	magic := math.Ldexp(1.5, e.mantissa())
 	if e.target.HasScale {
 		p, _, n := e.expWithExponent(x, magic)
-		return e.Do(expr.Scale, p, n)
+		return e.Emit(expr.Scale, p, n)
 	}
 	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
 	mantissaBits := e.mask(uint64(e.mantissa()))
-	halfExponent := e.Do(expr.Shl, e.Do(expr.Shr, e.int(t), e.mask(1)), mantissaBits)
-	otherHalf := e.Do(expr.Sub, e.Do(expr.Shl, e.int(t), mantissaBits), halfExponent)
+	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.int(t), e.mask(1)), mantissaBits)
+	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.int(t), mantissaBits), halfExponent)
 	return e.mul(e.mul(p, e.float(halfExponent)), e.float(otherHalf))
 }
 
@@ -141,8 +141,8 @@ func (e *expander) expScaled(x expr.Value) expr.Value {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
 	t := e.fma(x, e.constant(math.Log2E), magic)
 	n := e.sub(t, magic)
-	r := e.Do(expr.Limit, e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x)), e.constant(0.125))
-	return e.Do(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
+	r := e.Emit(expr.Limit, e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x)), e.constant(0.125))
+	return e.Emit(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
 }
 
 // expSquared is expScaled with powers of 4, without a scaling instruction. Its tables have twice the number of entries.
@@ -156,8 +156,8 @@ func (e *expander) expSquared(x expr.Value) expr.Value {
 	n := e.sub(t, magic)
 	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
 	p := e.expPiece(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
-	exponent := e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()-3)))
-	s := e.float(e.Do(expr.And, exponent, e.bitsOf(math.Inf(-1))))
+	exponent := e.Emit(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()-3)))
+	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1))))
 	return e.mul(e.mul(p, s), s)
 }
 
@@ -195,7 +195,7 @@ func (e *expander) expm1(x expr.Value) expr.Value {
 
 // identityIfTiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).
 func (e *expander) identityIfTiny(x, y expr.Value) expr.Value {
-	return e.choose(e.lt(e.Do(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
+	return e.choose(e.lt(e.Emit(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
 // tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735. The relative error of r + r^2*tanhPoly is below 2^-55.5.
@@ -208,9 +208,9 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 // This quotient is computed as the remainder times 1+q. Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
-		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))
+		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Emit(expr.Abs, x), 9.2), 1), e.signBit(x))
 	}
-	a := e.clampMax(e.Do(expr.Abs, x), 19.2)
+	a := e.clampMax(e.Emit(expr.Abs, x), 19.2)
 	n, s := e.nearest(a, -2*math.Log2E, 0)
 	hi, lo := e.ln2()
 	r := e.fma(n, e.constant(lo/2), e.fma(n, e.constant(hi/2), a))

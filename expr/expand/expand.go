@@ -31,7 +31,7 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 			return inst.B
 		}
 		if !inst.Op.Elementary() {
-			return builder.Make(inst)
+			return builder.AddInst(inst)
 		}
 		f := expansions[inst.Op]
 		if f == nil || inst.DType != tensor.Float32 && inst.DType != tensor.Float64 {
@@ -112,20 +112,20 @@ func (e *expander) mantissa() int          { return byDType(e, 23, 52) }
 func (e *expander) bias() int              { return byDType(e, 127, 1023) }
 
 func (e *expander) constant(x float64) expr.Value           { return e.Const(e.dtype, x) }
-func (e *expander) add(a, b expr.Value) expr.Value          { return e.Do(expr.Add, a, b) }
-func (e *expander) sub(a, b expr.Value) expr.Value          { return e.Do(expr.Sub, a, b) }
-func (e *expander) mul(a, b expr.Value) expr.Value          { return e.Do(expr.Mul, a, b) }
-func (e *expander) div(a, b expr.Value) expr.Value          { return e.Do(expr.Div, a, b) }
-func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Do(expr.FMA, a, b, c) }
-func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Do(expr.Lt, a, b) }
-func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.Select, c, yes, no) }
+func (e *expander) add(a, b expr.Value) expr.Value          { return e.Emit(expr.Add, a, b) }
+func (e *expander) sub(a, b expr.Value) expr.Value          { return e.Emit(expr.Sub, a, b) }
+func (e *expander) mul(a, b expr.Value) expr.Value          { return e.Emit(expr.Mul, a, b) }
+func (e *expander) div(a, b expr.Value) expr.Value          { return e.Emit(expr.Div, a, b) }
+func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Emit(expr.FMA, a, b, c) }
+func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Emit(expr.Lt, a, b) }
+func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Emit(expr.Select, c, yes, no) }
 
 // clampMin returns max(x, bound), and clampMax returns min(x, bound). NaN is preserved.
 func (e *expander) clampMin(x expr.Value, bound float64) expr.Value {
-	return e.Do(expr.Max, x, e.constant(bound))
+	return e.Emit(expr.Max, x, e.constant(bound))
 }
 func (e *expander) clampMax(x expr.Value, bound float64) expr.Value {
-	return e.Do(expr.Min, x, e.constant(bound))
+	return e.Emit(expr.Min, x, e.constant(bound))
 }
 
 // int and float reinterpret bits. mask returns an integer constant; for float32 it has the low 32 bits.
@@ -135,7 +135,7 @@ func (e *expander) mask(bits uint64) expr.Value {
 	if !e.isFloat64() {
 		bits &= math.MaxUint32
 	}
-	return e.Make(expr.Inst{Op: expr.Const, DType: e.intDType(), Imm: bits})
+	return e.AddInst(expr.Inst{Op: expr.Const, DType: e.intDType(), Imm: bits})
 }
 
 // bitsOf returns the bits of a float constant as an integer constant.
@@ -148,12 +148,12 @@ func (e *expander) bitsOf(x float64) expr.Value {
 
 // signBit returns the sign bit of x, and 0 in the other bits.
 func (e *expander) signBit(x expr.Value) expr.Value {
-	return e.Do(expr.And, e.int(x), e.bitsOf(math.Copysign(0, -1)))
+	return e.Emit(expr.And, e.int(x), e.bitsOf(math.Copysign(0, -1)))
 }
 
 // withSign returns x, which must not be negative, with the given sign bit.
 func (e *expander) withSign(x, sign expr.Value) expr.Value {
-	return e.float(e.Do(expr.Or, e.int(x), sign))
+	return e.float(e.Emit(expr.Or, e.int(x), sign))
 }
 
 // eval evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because the loop interleaves

@@ -20,7 +20,7 @@ func expanded[T exprtest.Float](t testing.TB, o expr.Op, target expand.Target) (
 	t.Helper()
 	d := tensor.DTypeOf[T]()
 	b := expr.NewBuilder(d, d)
-	c, err := b.Build(b.Real(b.Do(o, []expr.Value{b.Load(0), b.Load(1)}[:o.Args()]...)))
+	c, err := b.Build(b.Real(b.Emit(o, []expr.Value{b.Load(0), b.Load(1)}[:o.ArgCount()]...)))
 	if err == nil {
 		c, err = expand.Functions(c, target)
 	}
@@ -32,7 +32,7 @@ func expanded[T exprtest.Float](t testing.TB, o expr.Op, target expand.Target) (
 			t.Fatalf("%v of %v keeps %v", o, d, i.Op)
 		}
 	}
-	p, err := interp.New(&expr.Loop{Code: c, Scalar: []bool{false, false}})
+	p, err := interp.New(&expr.Loop{Code: c, Uniform: []bool{false, false}})
 	if err != nil {
 		t.Fatal(o, err)
 	}
@@ -225,10 +225,10 @@ func onePlusErf(t *testing.T, c float64, also bool) *expr.Code {
 	b := expr.NewBuilder(tensor.Float32)
 	x := b.Load(0)
 	if c != 1 {
-		x = b.Do(expr.Mul, b.Const(tensor.Float32, c), x)
+		x = b.Emit(expr.Mul, b.Const(tensor.Float32, c), x)
 	}
-	erf := b.Do(expr.Erf, x)
-	out := []expr.Output{b.Real(b.Do(expr.Add, erf, b.Const(tensor.Float32, 1)))}
+	erf := b.Emit(expr.Erf, x)
+	out := []expr.Output{b.Real(b.Emit(expr.Add, erf, b.Const(tensor.Float32, 1)))}
 	if also {
 		out = append(out, b.Real(erf))
 	}
@@ -259,7 +259,7 @@ func testOnePlusErf(t *testing.T, c float64, code *expr.Code, most int) {
 	if n := count(code); n > most {
 		t.Errorf("%d instructions of 1 + erf(%v * x)", n, c)
 	}
-	p, err := interp.New(&expr.Loop{Code: code, Scalar: []bool{false}})
+	p, err := interp.New(&expr.Loop{Code: code, Uniform: []bool{false}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // cosh is h + 1/(4h) with h = exp(|x|)/2, which overflows only if the result does.
 func (e *expander) cosh(x expr.Value) expr.Value {
-	p, s := e.expParts(e.Do(expr.Abs, x))
+	p, s := e.expParts(e.Emit(expr.Abs, x))
 	h := e.mul(e.mul(e.mul(p, e.constant(0.5)), s), s)
 	return e.add(h, e.div(e.constant(0.25), h))
 }
@@ -18,9 +18,9 @@ func (e *expander) cosh(x expr.Value) expr.Value {
 // sinh is d + d/(2d+1) with d = expm1(|x|)/2. For small d it is 2d - d*2d/(2d+1), which has smaller rounding errors
 // there. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
-	h := e.expm1Scaled(e.clampMax(e.Do(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
+	h := e.expm1Scaled(e.clampMax(e.Emit(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.constant(0.25)))
-	ifSmall := e.fma(e.Do(expr.Neg, d), q, e.add(d, d))
+	ifSmall := e.fma(e.Emit(expr.Neg, d), q, e.add(d, d))
 	r := e.choose(e.lt(d, e.constant(0.5)), ifSmall, e.fma(q, e.constant(0.5), d))
 	return e.identityIfTiny(x, e.withSign(r, e.signBit(x)))
 }
@@ -31,8 +31,8 @@ func (e *expander) asinh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).asinh, x)
 	}
-	a, one := e.Do(expr.Abs, x), e.constant(1)
-	root := e.Do(expr.Sqrt, e.fma(a, a, one))
+	a, one := e.Emit(expr.Abs, x), e.constant(1)
+	root := e.Emit(expr.Sqrt, e.fma(a, a, one))
 	if e.lowPrecision {
 		return e.withSign(e.log1p(e.add(a, e.sub(root, one))), e.signBit(x))
 	}
@@ -48,7 +48,7 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 		return e.inFloat64((*expander).acosh, x)
 	}
 	t := e.sub(x, e.constant(1))
-	root := e.Do(expr.Sqrt, e.fma(t, t, e.add(t, t)))
+	root := e.Emit(expr.Sqrt, e.fma(t, t, e.add(t, t)))
 	var l expr.Value
 	if e.lowPrecision {
 		l = e.log1p(e.add(t, root))
@@ -67,14 +67,14 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).atanh, x)
 	}
-	a, one := e.Do(expr.Abs, x), e.constant(1)
+	a, one := e.Emit(expr.Abs, x), e.constant(1)
 	twice, d := e.add(a, a), e.sub(one, a)
 	q := e.div(twice, d)
 	var l expr.Value
 	if e.lowPrecision {
 		l = e.log1p(q)
 	} else {
-		minusQ := e.Do(expr.Neg, q)
+		minusQ := e.Emit(expr.Neg, q)
 		lost := e.sub(e.sub(one, d), a) // the rounding error of d
 		rest := e.fma(minusQ, lost, e.fma(minusQ, d, twice))
 		low := e.mul(rest, e.fma(q, e.constant(0.5), one))

@@ -46,9 +46,9 @@ func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 
 // split is frexp for a normal x. origin is originOf(2/3), times the power of 2 by which x was multiplied.
 func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
-	i := e.Do(expr.Sub, e.int(x), origin)
-	m = e.Do(expr.And, i, e.mask(1<<e.mantissa()-1))
-	return e.exponent(i), e.float(e.Do(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
+	i := e.Emit(expr.Sub, e.int(x), origin)
+	m = e.Emit(expr.And, i, e.mask(1<<e.mantissa()-1))
+	return e.exponent(i), e.float(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
 }
 
 // originOf returns an integer. If it is subtracted from the bits of a float, the exponent bits of the difference are n.
@@ -64,9 +64,9 @@ func (e *expander) originOf(x float64) expr.Value {
 // integers. For 64 bits, n is inserted into the lowest bits of 2^52.
 func (e *expander) exponent(i expr.Value) expr.Value {
 	if !e.isFloat64() {
-		return e.Convert(e.dtype, e.Do(expr.Shr, i, e.mask(23)))
+		return e.Convert(e.dtype, e.Emit(expr.Shr, i, e.mask(23)))
 	}
-	n := e.Do(expr.Or, e.Do(expr.Shr, i, e.mask(52)), e.bitsOf(0x1p52))
+	n := e.Emit(expr.Or, e.Emit(expr.Shr, i, e.mask(52)), e.bitsOf(0x1p52))
 	return e.sub(e.float(n), e.constant(0x1p52+float64(2*e.bias())))
 }
 
@@ -80,7 +80,7 @@ func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
 func (e *expander) logSpecial(u, x, r expr.Value) expr.Value {
 	r = e.choose(e.lt(x, e.constant(math.Inf(1))), r, x)
 	zero := e.constant(0)
-	special := e.choose(e.Do(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
+	special := e.choose(e.Emit(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
 	return e.choose(e.lt(zero, u), r, special)
 }
 
@@ -140,8 +140,8 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 // frexpOf1p returns n, s = 4/2^n, f, and the rounded sum u = 1+x, for log1p.
 func (e *expander) frexpOf1p(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
-	i := e.Do(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
-	exponentBits := e.Do(expr.And, i, e.mask(^uint64(1<<e.mantissa()-1)))
-	s = e.float(e.Do(expr.Sub, e.mask(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
+	i := e.Emit(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
+	exponentBits := e.Emit(expr.And, i, e.mask(^uint64(1<<e.mantissa()-1)))
+	s = e.float(e.Emit(expr.Sub, e.mask(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
 	return e.exponent(i), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u
 }

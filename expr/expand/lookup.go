@@ -9,13 +9,13 @@ import (
 // of c*a from a point of the interval. The distance is computed from a without rounding c*a. Operations: 5 + 2*degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	t := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
-	index := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
+	index := e.float(e.Emit(expr.Shr, e.int(t), e.mask(p.Shift)))
 	point := e.lookup(p.First, index)
 	var distance expr.Value
 	if c == 1 {
 		distance = e.sub(a, point)
 	} else {
-		distance = e.fma(a, e.constant(c), e.Do(expr.Neg, point))
+		distance = e.fma(a, e.constant(c), e.Emit(expr.Neg, point))
 	}
 	coefficients := p.First + 1 // the table of the constant coefficients; tables of higher degrees follow
 	v := e.lookup(coefficients+p.Degree, index)
@@ -27,5 +27,5 @@ func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) 
 
 // lookup returns an entry of a table. The lowest 5 bits of `index` are its index.
 func (e *expander) lookup(table uint64, index expr.Value) expr.Value {
-	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.dtype, A: index, B: expr.None, C: expr.None, Imm: table})
+	return e.AddInst(expr.Inst{Op: expr.Lookup, DType: e.dtype, A: index, B: expr.None, C: expr.None, Imm: table})
 }

@@ -11,7 +11,7 @@ import (
 // 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a large finite number. The power is then 0 or infinite
 // for every x except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
-	a, inf := e.Do(expr.Abs, x), e.constant(math.Inf(1))
+	a, inf := e.Emit(expr.Abs, x), e.constant(math.Inf(1))
 	boundedY := e.clampMin(e.clampMax(y, 0x1p100), -0x1p100)
 	var r expr.Value
 	if e.isFloat64() {
@@ -21,16 +21,16 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 		r = e.Convert(e.dtype, wide.powerFloat32(wide.Convert(wide.dtype, a), wide.Convert(wide.dtype, boundedY)))
 	}
 	halfY := e.mul(y, e.constant(0.5))
-	isFractional := e.Do(expr.Ne, e.Do(expr.Rint, y), y)
+	isFractional := e.Emit(expr.Ne, e.Emit(expr.Rint, y), y)
 	// The fraction of y/2 is 1/2 if y is odd, and 0 if y is even.
-	fraction := e.Do(expr.Abs, e.sub(halfY, e.Do(expr.Rint, halfY)))
+	fraction := e.Emit(expr.Abs, e.sub(halfY, e.Emit(expr.Rint, halfY)))
 	odd := e.lt(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
-	odd = e.Do(expr.And, odd, e.Do(expr.Not, isFractional))
+	odd = e.Emit(expr.And, odd, e.Emit(expr.Not, isFractional))
 	r = e.withSign(r, e.choose(odd, e.signBit(x), e.bitsOf(0)))
-	undefined := e.Do(expr.And, isFractional, e.Do(expr.And, e.lt(x, e.constant(0)), e.lt(a, inf)))
+	undefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.lt(x, e.constant(0)), e.lt(a, inf)))
 	r = e.choose(undefined, e.constant(math.NaN()), r)
 	one := e.constant(1)
-	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.constant(0))), one, r)
+	return e.choose(e.Emit(expr.Or, e.Emit(expr.Eq, x, one), e.Emit(expr.Eq, y, e.constant(0))), one, r)
 }
 
 // powLogPoly and powExpPoly replace logPoly and Exp2Poly in the pow of float32. The error of powLogPoly is below
@@ -46,7 +46,7 @@ var (
 // logOfSpecialBase returns l, the logarithm of a. If a is 0, infinite or NaN, it returns -inf, inf or NaN instead.
 func (e *expander) logOfSpecialBase(a, l expr.Value) expr.Value {
 	l = e.choose(e.lt(a, e.constant(math.Inf(1))), l, a)
-	return e.choose(e.Do(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), l)
+	return e.choose(e.Emit(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), l)
 }
 
 // powerFloat32 returns a^y in float64 to the precision of float32. The caller's conversion to float32 handles overflow
@@ -68,7 +68,7 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	t := e.mul(y, e.logOfSpecialBase(a, hi))
 	rest := e.fma(y, lo, e.productError(y, hi, t))
 	// If t is infinite, rest is NaN.
-	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.constant(2000)), rest, e.constant(0))
+	rest = e.choose(e.lt(e.Emit(expr.Abs, t), e.constant(2000)), rest, e.constant(0))
 	t = e.clampMin(e.clampMax(t, 1100), -1100) // 2^1100 and 2^-1100 are out of the range of float64
 	n, s := e.nearest(t, 0.5, 0)               // 2^t is p*s*s, with s = 2^n and p = 2^(t-2n)
 	r := e.add(e.fma(n, e.constant(-2), t), rest)
@@ -78,7 +78,7 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 
 // productError returns the rounding error of product, which is a*b rounded.
 func (e *expander) productError(a, b, product expr.Value) expr.Value {
-	return e.fma(a, b, e.Do(expr.Neg, product))
+	return e.fma(a, b, e.Emit(expr.Neg, product))
 }
 
 // sumProduct returns (a+al) * (b+bl) as a sum of two numbers. The product al*bl is omitted.
@@ -96,7 +96,7 @@ func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	dl := e.sub(m, e.sub(d, one))
 	inverse := e.div(one, d)
 	s := e.mul(f, inverse) // f/d
-	minusS := e.Do(expr.Neg, s)
+	minusS := e.Emit(expr.Neg, s)
 	sl := e.mul(e.fma(minusS, dl, e.fma(minusS, d, f)), inverse)
 	const twoThirdsError = 3.700743415417188e-17 // 2/3 minus its float64
 	z, zl := e.sumProduct(s, sl, s, sl)          // s^2

@@ -23,13 +23,13 @@ func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	x = wide.Convert(tensor.Float64, x)
 	// fraction returns c*x minus an integer. The product c*x is not rounded.
 	fraction := func(c float64) expr.Value {
-		minusInteger := wide.Do(expr.Rint, wide.mul(x, wide.constant(-c)))
+		minusInteger := wide.Emit(expr.Rint, wide.mul(x, wide.constant(-c)))
 		return wide.fma(x, wide.constant(c), minusInteger)
 	}
-	withoutInteger := func(f expr.Value) expr.Value { return wide.sub(f, wide.Do(expr.Rint, f)) }
+	withoutInteger := func(f expr.Value) expr.Value { return wide.sub(f, wide.Emit(expr.Rint, f)) }
 	t := wide.add(wide.add(withoutInteger(fraction(turnsPerRadian[0])), withoutInteger(fraction(turnsPerRadian[1]))),
 		fraction(turnsPerRadian[2]))
-	n := wide.Do(expr.Rint, wide.mul(t, wide.constant(4)))
+	n := wide.Emit(expr.Rint, wide.mul(t, wide.constant(4)))
 	t = wide.fma(x, wide.constant(turnsPerRadian[3]), wide.fma(n, wide.constant(-0.25), t))
 	return wide.Convert(tensor.Int32, n), wide.Convert(e.dtype, wide.mul(t, wide.constant(2*math.Pi)))
 }
@@ -45,27 +45,27 @@ func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 // isOdd reports whether bit 0 of q is set.
 func (e *expander) isOdd(q expr.Value) expr.Value {
 	d := e.DType(q)
-	return e.Do(expr.Eq, e.Do(expr.And, q, e.Int(d, 1)), e.Int(d, 1))
+	return e.Emit(expr.Eq, e.Emit(expr.And, q, e.Int(d, 1)), e.Int(d, 1))
 }
 
 // quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of q
 // selects the cosine, and bit 1 is the sign.
 func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
 	v := e.choose(e.isOdd(q), cos, sin)
-	sign := e.Do(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
-	return e.float(e.Do(expr.Xor, e.int(v), e.Do(expr.And, sign, e.bitsOf(math.Copysign(0, -1)))))
+	sign := e.Emit(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
+	return e.float(e.Emit(expr.Xor, e.int(v), e.Emit(expr.And, sign, e.bitsOf(math.Copysign(0, -1)))))
 }
 
 // sin keeps the sign of 0.
 func (e *expander) sin(x expr.Value) expr.Value {
 	if e.isFloat64() {
-		q, r, low := e.angle(e.Do(expr.Abs, x))
+		q, r, low := e.angle(e.Emit(expr.Abs, x))
 		sin, cos := e.sinCosOf(r, low)
-		return e.float(e.Do(expr.Xor, e.int(e.quadrant(q, sin, cos)), e.signBit(x)))
+		return e.float(e.Emit(expr.Xor, e.int(e.quadrant(q, sin, cos)), e.signBit(x)))
 	}
 	q, r := e.quarterTurns(x)
 	sin, cos := e.sinCos(r)
-	return e.choose(e.Do(expr.Eq, x, e.constant(0)), x, e.quadrant(q, sin, cos))
+	return e.choose(e.Emit(expr.Eq, x, e.constant(0)), x, e.quadrant(q, sin, cos))
 }
 
 // cos is the sine of the angle plus a quarter turn.
@@ -73,14 +73,14 @@ func (e *expander) cos(x expr.Value) expr.Value {
 	var q, sin, cos expr.Value
 	if e.isFloat64() {
 		var r, low expr.Value
-		q, r, low = e.angle(e.Do(expr.Abs, x))
+		q, r, low = e.angle(e.Emit(expr.Abs, x))
 		sin, cos = e.sinCosOf(r, low)
 	} else {
 		var r expr.Value
 		q, r = e.quarterTurns(x)
 		sin, cos = e.sinCos(r)
 	}
-	return e.quadrant(e.Do(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
+	return e.quadrant(e.Emit(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
 }
 
 // tan is sin/cos in even quadrants and -cos/sin in odd quadrants. The quotient adds the errors of sin and cos, so
@@ -94,15 +94,15 @@ func (e *expander) tan(x expr.Value) expr.Value {
 		q, r = e.quarterTurns(x)
 		sin, cos = e.sinCos(r)
 	} else {
-		q, r, low = e.angle(e.Do(expr.Abs, x))
+		q, r, low = e.angle(e.Emit(expr.Abs, x))
 		sin, cos = e.sinCosOf(r, low)
 	}
 	odd := e.isOdd(q)
-	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Do(expr.Neg, sin), cos))
+	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Emit(expr.Neg, sin), cos))
 	if e.lowPrecision {
-		return e.choose(e.Do(expr.Eq, x, e.constant(0)), x, v)
+		return e.choose(e.Emit(expr.Eq, x, e.constant(0)), x, v)
 	}
-	return e.float(e.Do(expr.Xor, e.int(v), e.signBit(x)))
+	return e.float(e.Emit(expr.Xor, e.int(v), e.signBit(x)))
 }
 
 // atanPoly is (atan(x)-x)/x^3 in x^2 for |x| <= 1. The relative errors of atan are below 2^-28.5 and 2^-60.2.
@@ -127,10 +127,10 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 // arcsinParts returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, isLarge is true, and s+t is
 // asin(sqrt((1-|x|)/2)), which is half of acos(|x|).
 func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
-	a := e.Do(expr.Abs, x)
+	a := e.Emit(expr.Abs, x)
 	isLarge = e.lt(e.constant(0.5), a)
 	z := e.choose(isLarge, e.fma(a, e.constant(-0.5), e.constant(0.5)), e.mul(a, a))
-	s = e.choose(isLarge, e.Do(expr.Sqrt, z), a)
+	s = e.choose(isLarge, e.Emit(expr.Sqrt, z), a)
 	return s, e.mul(e.mul(s, z), e.eval(elementary.AsinPoly, z)), isLarge
 }
 
@@ -151,7 +151,7 @@ func (e *expander) acos(x expr.Value) expr.Value {
 	hi, lo := e.halfPi()
 	negative := e.lt(x, e.constant(0))
 	base := e.choose(negative, e.constant(math.Pi), e.constant(0))
-	signed := e.float(e.Do(expr.Xor, e.int(p), e.signBit(x)))
+	signed := e.float(e.Emit(expr.Xor, e.int(p), e.signBit(x)))
 	middle := e.add(e.sub(hi, signed), lo)
 	return e.choose(isLarge, e.fma(signed, e.constant(2), base), middle)
 }
@@ -164,7 +164,7 @@ func (e *expander) arctan(t expr.Value) expr.Value {
 
 // atan is pi/2 + arctan(-1/|x|) if |x| > 1, with the sign of x.
 func (e *expander) atan(x expr.Value) expr.Value {
-	a := e.Do(expr.Abs, x)
+	a := e.Emit(expr.Abs, x)
 	isLarge := e.lt(e.constant(1), a)
 	p := e.arctan(e.div(e.choose(isLarge, e.constant(-1), a), e.choose(isLarge, a, e.constant(1))))
 	hi, lo := e.halfPi()
@@ -173,14 +173,14 @@ func (e *expander) atan(x expr.Value) expr.Value {
 
 // atan2 divides the smaller operand by the greater operand. For two zeros the quotient is 0, for two infinities 1.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
-	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
+	ay, ax := e.Emit(expr.Abs, y), e.Emit(expr.Abs, x)
 	isSwapped := e.lt(ax, ay)
 	smaller, greater := e.choose(isSwapped, ax, ay), e.choose(isSwapped, ay, ax)
-	quotientOfEqual := e.choose(e.Do(expr.Eq, smaller, e.constant(0)), smaller, e.constant(1))
-	p := e.arctan(e.choose(e.Do(expr.Eq, smaller, greater), quotientOfEqual, e.div(smaller, greater)))
+	quotientOfEqual := e.choose(e.Emit(expr.Eq, smaller, e.constant(0)), smaller, e.constant(1))
+	p := e.arctan(e.choose(e.Emit(expr.Eq, smaller, greater), quotientOfEqual, e.div(smaller, greater)))
 	hi, lo := e.halfPi()
 	p = e.choose(isSwapped, e.add(e.sub(hi, p), lo), p)
-	xIsPositive := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))
+	xIsPositive := e.Emit(expr.Eq, e.signBit(x), e.bitsOf(0))
 	piHi, piLo := e.splitConstant(math.Pi, 1.2246467991473532e-16)
 	p = e.choose(xIsPositive, p, e.add(e.sub(piHi, p), piLo))
 	return e.withSign(p, e.signBit(y))

@@ -65,7 +65,7 @@ func TestComposedFunctions(t *testing.T) {
 					t.Fatal(tc.text, err)
 				}
 			}
-			p, err := New(&expr.Loop{Code: code, Scalar: []bool{false}})
+			p, err := New(&expr.Loop{Code: code, Uniform: []bool{false}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,15 +60,15 @@ func BenchmarkInterp(b *testing.B) {
 		code func(e *expr.Builder) expr.Value
 		hand func()
 	}{
-		{"add", 2, func(e *expr.Builder) expr.Value { return e.Do(expr.Add, x(e, 0), x(e, 1)) },
+		{"add", 2, func(e *expr.Builder) expr.Value { return e.Emit(expr.Add, x(e, 0), x(e, 1)) },
 			func() { handAdd(vec[0], vec[1], vec[2]) }},
-		{"mul", 2, func(e *expr.Builder) expr.Value { return e.Do(expr.Mul, x(e, 0), x(e, 1)) },
+		{"mul", 2, func(e *expr.Builder) expr.Value { return e.Emit(expr.Mul, x(e, 0), x(e, 1)) },
 			func() { handMul(vec[0], vec[1], vec[2]) }},
-		{"exp", 1, func(e *expr.Builder) expr.Value { return e.Do(expr.Exp, x(e, 0)) }, func() { handExp(vec[0], vec[1]) }},
-		{"relu", 1, func(e *expr.Builder) expr.Value { return e.Do(expr.Max, x(e, 0), e.Const(d, 0)) },
+		{"exp", 1, func(e *expr.Builder) expr.Value { return e.Emit(expr.Exp, x(e, 0)) }, func() { handExp(vec[0], vec[1]) }},
+		{"relu", 1, func(e *expr.Builder) expr.Value { return e.Emit(expr.Max, x(e, 0), e.Const(d, 0)) },
 			func() { handRelu(vec[0], vec[1]) }},
 		{"relu(a*b+c)", 3, func(e *expr.Builder) expr.Value {
-			return e.Do(expr.Max, e.Do(expr.Add, e.Do(expr.Mul, x(e, 0), x(e, 1)), x(e, 2)), e.Const(d, 0))
+			return e.Emit(expr.Max, e.Emit(expr.Add, e.Emit(expr.Mul, x(e, 0), x(e, 1)), x(e, 2)), e.Const(d, 0))
 		}, func() {
 			handMul(vec[0], vec[1], vec[2])
 			handAdd(vec[0], vec[0], vec[3])
@@ -80,7 +80,7 @@ func BenchmarkInterp(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, tc.ins)})
+		p, err := New(&expr.Loop{Code: c, Uniform: make([]bool, tc.ins)})
 		if err != nil {
 			b.Fatal(err)
 		}

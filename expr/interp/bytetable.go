@@ -23,8 +23,8 @@ func (runner *Runner) tabulate(l *expr.Loop) {
 			loaded = append(loaded, int(inst.A))
 		}
 	}
-	isByte := func(k int) bool { return code.In[k].Size() == 1 && !l.Scalar[k] }
-	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !l.Scalar[k] }
+	isByte := func(k int) bool { return code.In[k].Size() == 1 && !l.Uniform[k] }
+	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !l.Uniform[k] }
 	switch {
 	case isPrimitive: // the loops are fast enough
 		return

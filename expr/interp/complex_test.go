@@ -147,7 +147,7 @@ func TestComplexValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
-		p, err := New(&expr.Loop{Code: code, Scalar: []bool{false}})
+		p, err := New(&expr.Loop{Code: code, Uniform: []bool{false}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := interp.New(&expr.Loop{Code: code, Scalar: []bool{false, true}})
+	run, err := interp.New(&expr.Loop{Code: code, Uniform: []bool{false, true}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestCombine(t *testing.T) {
 				t.Fatal(err)
 			}
 			const n = 3
-			acc, dst := make([]uint64, n*expr.Lanes), make([]uint64, n)
+			acc, dst := make([]uint64, n*expr.FoldLanes), make([]uint64, n)
 			at := func(p unsafe.Pointer, i int) (bits uint64) {
 				moves[sizeIndex(d.Size())](operands{dst: operand{ptr: unsafe.Pointer(&bits)},
 					a: operand{ptr: p, offset: i * d.Size()}, n: 1})
@@ -37,14 +37,14 @@ func TestCombine(t *testing.T) {
 			}
 			want := make([]uint64, n)
 			for i := range n {
-				lanes := make([]expr.Number, expr.Lanes)
+				lanes := make([]expr.Number, expr.FoldLanes)
 				for k := range lanes {
 					lanes[k].Re = exprtest.RandomBits(rng, d)
 					moves[sizeIndex(d.Size())](operands{dst: operand{ptr: unsafe.Pointer(&acc[0]),
-						offset: (i*expr.Lanes + k) * d.Size()},
+						offset: (i*expr.FoldLanes + k) * d.Size()},
 						a: operand{ptr: unsafe.Pointer(&lanes[k].Re)}, n: 1})
 				}
-				for half := expr.Lanes / 2; half > 0; half /= 2 {
+				for half := expr.FoldLanes / 2; half > 0; half /= 2 {
 					for k := range half {
 						lanes[k] = join.Eval(lanes[k], lanes[k+half])[0]
 					}
@@ -64,5 +64,5 @@ func TestCombine(t *testing.T) {
 func validFold(o expr.Op, d tensor.DType) bool {
 	load := expr.Inst{Op: expr.Load, DType: d, A: 0, B: expr.None, C: expr.None}
 	c := &expr.Code{In: []tensor.DType{d}, Insts: []expr.Inst{load}, Out: []expr.Output{{DType: d, Re: 0, Im: expr.None}}}
-	return (&expr.Loop{Code: c, Scalar: []bool{false}, Folds: []expr.Fold{{Op: o, V: 0}}}).Check() == nil
+	return (&expr.Loop{Code: c, Uniform: []bool{false}, Folds: []expr.Fold{{Op: o, Value: 0}}}).Check() == nil
 }

@@ -84,7 +84,7 @@ func TestPredicatedRanges(t *testing.T) {
 	if _, _, ranges := predicate(c, nil); len(ranges) != 6 {
 		t.Errorf("%d predicated ranges, want 6: %v", len(ranges), ranges)
 	}
-	p, err := New(&expr.Loop{Code: c, Scalar: []bool{false, false}})
+	p, err := New(&expr.Loop{Code: c, Uniform: []bool{false, false}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestSteps(t *testing.T) {
 	} {
 		text, want := tc.text, tc.want
 		c := codeOf(t, text, tc.d, tc.d)
-		p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, 2)})
+		p, err := New(&expr.Loop{Code: c, Uniform: make([]bool, 2)})
 		if err != nil {
 			t.Fatal(err)
 		}

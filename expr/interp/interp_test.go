@@ -83,11 +83,11 @@ func TestInterpAgainstEval(t *testing.T) {
 }
 
 func againstEval(t *testing.T, rng *rand.Rand, c *expr.Code, n0, n1 int) bool {
-	l := &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}
+	l := &expr.Loop{Code: c, Uniform: make([]bool, len(c.In))}
 	ins := make([]*memory, len(c.In))
 	for k, d := range c.In {
-		l.Scalar[k] = rng.IntN(3) == 0
-		ins[k] = newMemory(rng, d, n0, n1, l.Scalar[k])
+		l.Uniform[k] = rng.IntN(3) == 0
+		ins[k] = newMemory(rng, d, n0, n1, l.Uniform[k])
 	}
 	outs, taken := make([]*memory, len(c.Out)), map[int]bool{}
 	for k, o := range c.Out {
@@ -149,7 +149,7 @@ func foldOnce(t *testing.T, rng *rand.Rand, o expr.Op, d tensor.DType) {
 	b := expr.NewBuilder(d, d)
 	v := b.Load(0)
 	if rng.IntN(3) > 0 {
-		v = b.Do(o, v, b.Load(1))
+		v = b.Emit(o, v, b.Load(1))
 	}
 	out := expr.Output{DType: tensor.Invalid, Re: v, Im: expr.None}
 	inPlace := rng.IntN(2) == 0
@@ -160,27 +160,27 @@ func foldOnce(t *testing.T, rng *rand.Rand, o expr.Op, d tensor.DType) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &expr.Loop{Code: c, Scalar: make([]bool, len(c.In)), Folds: []expr.Fold{{Op: o, V: c.Out[0].Re}}}
+	l := &expr.Loop{Code: c, Uniform: make([]bool, len(c.In)), Folds: []expr.Fold{{Op: o, Value: c.Out[0].Re}}}
 	n0, n1 := []int{1, 31, 32, 33, 512, 700, 1100, 4100}[rng.IntN(8)], 1+rng.IntN(3)
-	l.Scalar[0] = rng.IntN(5) == 0 && !inPlace
-	x, y := newMemory(rng, d, n0, n1, l.Scalar[0]), newMemory(rng, d, n0, n1, false)
+	l.Uniform[0] = rng.IntN(5) == 0 && !inPlace
+	x, y := newMemory(rng, d, n0, n1, l.Uniform[0]), newMemory(rng, d, n0, n1, false)
 	fold := expr.NewBuilder(d, d)
-	one, err := fold.Build(fold.Real(fold.Do(o, fold.Load(0), fold.Load(1))))
+	one, err := fold.Build(fold.Real(fold.Emit(o, fold.Load(0), fold.Load(1))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var acc, want [expr.Lanes]uint64
+	var acc, want [expr.FoldLanes]uint64
 	size := d.Size()
 	for lane := range want {
 		want[lane] = expr.Neutral(o, d)
 		var bits [8]byte
 		binary.LittleEndian.PutUint64(bits[:], want[lane])
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(&acc)), 8*expr.Lanes)[lane*size:], bits[:size])
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(&acc)), 8*expr.FoldLanes)[lane*size:], bits[:size])
 	}
 	for j := range n1 {
 		for i := range n0 {
 			e := c.Eval(x.at(i, j), y.at(i, j))[0]
-			want[i%expr.Lanes] = one.Eval(expr.Number{Re: want[i%expr.Lanes]}, e)[0].Re
+			want[i%expr.FoldLanes] = one.Eval(expr.Number{Re: want[i%expr.FoldLanes]}, e)[0].Re
 		}
 	}
 	p, err := New(l)
@@ -191,7 +191,7 @@ func foldOnce(t *testing.T, rng *rand.Rand, o expr.Op, d tensor.DType) {
 		[]unsafe.Pointer{unsafe.Pointer(&acc)}, n0, n1)
 	for lane := range want {
 		var bits [8]byte
-		copy(bits[:size], unsafe.Slice((*byte)(unsafe.Pointer(&acc)), 8*expr.Lanes)[lane*size:])
+		copy(bits[:size], unsafe.Slice((*byte)(unsafe.Pointer(&acc)), 8*expr.FoldLanes)[lane*size:])
 		if got := binary.LittleEndian.Uint64(bits[:]); !exprtest.SameBits(d, got, want[lane]) {
 			t.Errorf("lane %d of %d x %d: %x, want %x", lane, n1, n0, got, want[lane])
 		}
@@ -202,7 +202,7 @@ func foldOnce(t *testing.T, rng *rand.Rand, o expr.Op, d tensor.DType) {
 func TestFMA32(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	b := expr.NewBuilder(tensor.Float32, tensor.Float32, tensor.Float32)
-	exact, err := b.Build(b.Real(b.Do(expr.FMA, b.Load(0), b.Load(1), b.Load(2))))
+	exact, err := b.Build(b.Real(b.Emit(expr.FMA, b.Load(0), b.Load(1), b.Load(2))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,12 +237,12 @@ func TestFMA32(t *testing.T) {
 // TestRunAllocatesNothing checks runs with pooled and with given scratch memory.
 func TestRunAllocatesNothing(t *testing.T) {
 	b := expr.NewBuilder(tensor.Float32, tensor.Float32)
-	c, err := b.Build(b.Real(b.Do(expr.Max, b.Do(expr.Add, b.Do(expr.Mul, b.Load(0), b.Load(1)), b.Load(1)),
+	c, err := b.Build(b.Real(b.Emit(expr.Max, b.Emit(expr.Add, b.Emit(expr.Mul, b.Load(0), b.Load(1)), b.Load(1)),
 		b.Const(tensor.Float32, 0))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(&expr.Loop{Code: c, Scalar: []bool{false, true}})
+	p, err := New(&expr.Loop{Code: c, Uniform: []bool{false, true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,14 +258,14 @@ func TestRunAllocatesNothing(t *testing.T) {
 func TestFoldsOfUniformParts(t *testing.T) {
 	b := expr.NewBuilder(tensor.Complex128)
 	re, im := b.Load(0), b.LoadImag(0)
-	minusIm, minusRe := b.Do(expr.Neg, im), b.Do(expr.Neg, re)
+	minusIm, minusRe := b.Emit(expr.Neg, im), b.Emit(expr.Neg, re)
 	c, err := b.Build(b.Real(minusRe), b.Real(minusIm))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Out[0].DType, c.Out[1].DType = tensor.Invalid, tensor.Invalid
-	l := &expr.Loop{Code: c, Scalar: []bool{true}, Totals: true,
-		Folds: []expr.Fold{{Op: expr.Add, V: c.Out[0].Re}, {Op: expr.Add, V: c.Out[1].Re}}}
+	l := &expr.Loop{Code: c, Uniform: []bool{true}, CombinesLanes: true,
+		Folds: []expr.Fold{{Op: expr.Add, Value: c.Out[0].Re}, {Op: expr.Add, Value: c.Out[1].Re}}}
 	p, err := New(l)
 	if err != nil {
 		t.Fatal(err)

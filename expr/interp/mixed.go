@@ -143,7 +143,7 @@ func (prep *preparer) joinConversions() error {
 	narrow := make([]mixedOperands, len(prep.code.Insts)) // indexed by value
 	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
 	for v, inst := range slices.Clone(prep.code.Insts) {
-		prep.operands[v], narrow[v] = inst.Uses(), prep.narrowOperands(inst)
+		prep.operands[v], narrow[v] = inst.Operands(), prep.narrowOperands(inst)
 		if inst.Op == expr.Convert && readers[inst.A] == 1 {
 			converted, from := prep.code.Insts[inst.A], narrow[inst.A]
 			operation := mixedOp{op: converted.Op, from: from.dtype, in: converted.DType, to: inst.DType}
@@ -153,7 +153,7 @@ func (prep *preparer) joinConversions() error {
 			}
 			operation.from = converted.DType // only the result is converted
 			if prep.loops[v] = mixedLoops[operation]; prep.loops[v] != nil {
-				prep.operands[v] = converted.Uses()
+				prep.operands[v] = converted.Operands()
 				continue
 			}
 		}
@@ -180,12 +180,12 @@ func (prep *preparer) joinConversions() error {
 func (prep *preparer) countReaders() []int {
 	readers := make([]int, len(prep.code.Insts))
 	for _, inst := range prep.code.Insts {
-		for _, u := range inst.Uses() {
+		for _, u := range inst.Operands() {
 			readers[u]++
 		}
 	}
 	for _, f := range prep.folded {
-		readers[f.V]++
+		readers[f.Value]++
 	}
 	prep.eachOutput(func(v expr.Value, _ place) { readers[v]++ })
 	return readers
@@ -195,7 +195,7 @@ func (prep *preparer) countReaders() []int {
 func (prep *preparer) markRead() {
 	prep.isRead = make([]bool, len(prep.code.Insts))
 	for _, f := range prep.folded {
-		prep.isRead[f.V] = true
+		prep.isRead[f.Value] = true
 	}
 	prep.eachOutput(func(v expr.Value, _ place) { prep.isRead[v] = true })
 	for v := len(prep.isRead) - 1; v >= 0; v-- {
@@ -215,7 +215,7 @@ type mixedOperands struct {
 // operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
 // appended to the code.
 func (prep *preparer) narrowOperands(inst expr.Inst) (x mixedOperands) {
-	uses := inst.Uses()
+	uses := inst.Operands()
 	if len(uses) != 2 {
 		return x
 	}
@@ -266,8 +266,8 @@ func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []ex
 	if parts[0].Op != op || parts[1].Op != op || prep.code.Insts[parts[0].A].DType != tensor.Float32 {
 		return op, nil
 	}
-	for k, u := range parts[0].Uses() {
-		re, im := prep.code.Insts[u], prep.code.Insts[parts[1].Uses()[k]]
+	for k, u := range parts[0].Operands() {
+		re, im := prep.code.Insts[u], prep.code.Insts[parts[1].Operands()[k]]
 		switch {
 		case re.Op != im.Op || im.DType != tensor.Float32:
 			return op, nil

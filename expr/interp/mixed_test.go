@@ -23,7 +23,7 @@ func TestMixedLoops(t *testing.T) {
 					operands[k] = b.Convert(x.in, v)
 				}
 			}
-			v := b.Make(expr.Inst{Op: x.op, DType: x.in, A: operands[0], B: operands[1], C: expr.None})
+			v := b.AddInst(expr.Inst{Op: x.op, DType: x.in, A: operands[0], B: operands[1], C: expr.None})
 			if x.to != x.in {
 				v = b.Convert(x.to, v)
 			}
@@ -31,7 +31,7 @@ func TestMixedLoops(t *testing.T) {
 			if err != nil {
 				t.Fatal(x, err)
 			}
-			p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))})
+			p, err := New(&expr.Loop{Code: c, Uniform: make([]bool, len(c.In))})
 			if err != nil {
 				t.Fatal(x, err)
 			}
@@ -52,7 +52,7 @@ func TestComplexComparisons(t *testing.T) {
 	for text, steps := range map[string]int{"x == y": 1, "x != 0": 1, "x == complex(1, -0.0)": 1, "x == 0": 1,
 		"x != conj(y)": 4, "real(x) == imag(y) and imag(x) == real(y)": 3} {
 		c := codeOf(t, text, tensor.Complex64, tensor.Complex64)
-		p, err := New(&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))})
+		p, err := New(&expr.Loop{Code: c, Uniform: make([]bool, len(c.In))})
 		if err != nil {
 			t.Fatal(text, err)
 		}

@@ -53,7 +53,7 @@ func predicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []
 		finder.markNeeded(o.Im, 0)
 	}
 	for _, f := range folds {
-		finder.markNeeded(f.V, 0)
+		finder.markNeeded(f.Value, 0)
 	}
 	for v := len(code.Insts) - 1; v >= 0; v-- {
 		finder.markOperands(expr.Value(v))
@@ -89,7 +89,7 @@ func (finder *branchFinder) markOperands(v expr.Value) {
 	b := finder.branchOf[v]
 	finder.branches[b].work += workOfOp(inst.Op)
 	if inst.Op != expr.Select || inst.A == inst.B || inst.A == inst.C || inst.B == inst.C {
-		for _, u := range inst.Uses() {
+		for _, u := range inst.Operands() {
 			finder.markNeeded(u, b)
 		}
 		return
@@ -148,7 +148,7 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, listsLeaves := range []bool{true, false} { // whether this pass lists constants and loads
 		for v, b := range finder.branchOf {
-			if b >= 0 && (finder.code.Insts[v].Op.Args() == 0) == listsLeaves {
+			if b >= 0 && (finder.code.Insts[v].Op.ArgCount() == 0) == listsLeaves {
 				b = rangeBranch[b]
 				finder.branches[b].values = append(finder.branches[b].values, expr.Value(v))
 			}

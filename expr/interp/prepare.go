@@ -50,7 +50,7 @@ type step struct {
 // of elements are in bytes.
 type place struct{ slot, offset, stride int }
 
-// total describes a fold of a loop with [expr.Loop.Totals], which gives one number for each row.
+// total describes a fold of a loop with [expr.Loop.CombinesLanes], which gives one number for each row.
 type total struct {
 	size    int                                  // size of the result in bytes
 	neutral uint64                               // bits of the neutral element
@@ -87,7 +87,7 @@ func New(loop *expr.Loop) (*Runner, error) {
 	if err := loop.Check(); err != nil {
 		return nil, err
 	}
-	runner := &Runner{folds: len(loop.Folds), scalar: append(make([]bool, len(loop.Code.Out)), loop.Scalar...)}
+	runner := &Runner{folds: len(loop.Folds), scalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
 	for _, o := range loop.Code.Out {
 		runner.elementSize = append(runner.elementSize, o.DType.Size())
 	}
@@ -109,7 +109,7 @@ func New(loop *expr.Loop) (*Runner, error) {
 		widest = max(widest, inst.DType.Size())
 	}
 	runner.blockLen = blockBytes / widest
-	if loop.Totals {
+	if loop.CombinesLanes {
 		for k, f := range loop.Folds {
 			d := loop.DType(k)
 			runner.totals = append(runner.totals, total{d.Size(), expr.Neutral(f.Op, d), Combine(f.Op, d)})
@@ -133,7 +133,7 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	var newValue []expr.Value
 	prep.code, newValue, prep.predicated = predicate(code, loop.Folds)
 	for _, f := range loop.Folds {
-		prep.folded = append(prep.folded, expr.Fold{Op: f.Op, V: newValue[f.V]})
+		prep.folded = append(prep.folded, expr.Fold{Op: f.Op, Value: newValue[f.Value]})
 	}
 	if err := prep.joinConversions(); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 		if inst.Op == expr.Const {
 			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, repeatBits(inst.Imm, inst.DType.Size())
 		}
-		prep.uniform[v] = inst.Op != expr.Load || loop.Scalar[inst.A]
+		prep.uniform[v] = inst.Op != expr.Load || loop.Uniform[inst.A]
 		prep.lastReader[v] = v
 		if !prep.isRead[v] {
 			continue
@@ -205,7 +205,7 @@ func (prep *preparer) addInst(v expr.Value) {
 		prep.addStep(v, s)
 	}
 	for k, f := range prep.folded {
-		if f.V == v {
+		if f.Value == v {
 			d := prep.loop.DType(k)
 			prep.body = append(prep.body, step{loop: foldLoop(table[f.Op][d]), dst: place{prep.foldSlot(k), 0, d.Size()},
 				a: prep.places[v]})

@@ -8,18 +8,18 @@ import (
 
 // Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
-	slots  []unsafe.Pointer     // the addresses of the slots of the Runner
-	mem    []uint64             // cells, then temporary blocks
-	totals [][expr.Lanes]uint64 // indexed by fold: the accumulators of a row, if the loop has Totals
-	accs   []unsafe.Pointer     // indexed by fold: the address in totals
-	runner *Runner              // the Runner that made it
+	slots  []unsafe.Pointer         // the addresses of the slots of the Runner
+	mem    []uint64                 // cells, then temporary blocks
+	totals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has Totals
+	accs   []unsafe.Pointer         // indexed by fold: the address in totals
+	runner *Runner                  // the Runner that made it
 }
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (runner *Runner) NewScratch() *Scratch {
 	scratch := &Scratch{runner: runner, mem: append(make([]uint64, 0, len(runner.consts)+runner.blocks*blockWords+1),
 		runner.consts...),
-		totals: make([][expr.Lanes]uint64, len(runner.totals)), slots: make([]unsafe.Pointer,
+		totals: make([][expr.FoldLanes]uint64, len(runner.totals)), slots: make([]unsafe.Pointer,
 			len(runner.elementSize)+runner.folds)}
 	scratch.mem = scratch.mem[:cap(scratch.mem)]
 	for k := range scratch.totals {
@@ -53,7 +53,7 @@ func (s *Scratch) run(steps []step, n int) {
 
 // Run computes n1 rows of n0 elements each. ptrs are the addresses of the first row: outputs, then operands. strides
 // are the bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs are the
-// addresses of the [expr.Lanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral],
+// addresses of the [expr.FoldLanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral],
 // or passes the accumulators of earlier rows. If the loop has Totals, accs[k] is instead the address of the results of
 // fold k, one number for each row.
 //
@@ -78,7 +78,7 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 		for k := range runner.totals {
 			t := &runner.totals[k]
 			moves[sizeIndex(t.size)](operands{dst: operand{scratch.accs[k], 0, t.size},
-				a: operand{ptr: unsafe.Pointer(&t.neutral)}, n: expr.Lanes})
+				a: operand{ptr: unsafe.Pointer(&t.neutral)}, n: expr.FoldLanes})
 		}
 		runner.runRow(scratch, ptrs, strides, j, n0)
 		for k := range runner.totals {

@@ -110,7 +110,7 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 		if n == nil {
 			return nil, err
 		}
-		return nil, g.Fail(n, err)
+		return nil, g.NodeError(n, err)
 	}
 	return p, nil
 }
@@ -126,7 +126,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var culprit *graph.Node
 	steps, furthest := 0, -1
 	for i := 0; i <= len(nodes); i++ {
-		if err := p.graph.Ended(); err != nil {
+		if err := p.graph.ContextErr(); err != nil {
 			return nil, err
 		}
 		before := len(p.choices)
@@ -194,7 +194,7 @@ func (p *Proof) follow(n *graph.Node) error {
 			rowOperands = append(rowOperands, i)
 		}
 	}
-	for _, v := range n.Refs() {
+	for _, v := range n.AttrRefs() {
 		if p.Dim(v) >= 0 {
 			return fmt.Errorf("an attribute depends on the rows through %q", v.Name)
 		}
@@ -244,10 +244,10 @@ func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 		return false
 	}
 	for i, v := range n.Out {
-		p.places[v] = rowPlace{best.Out[i], bestBlocks}
+		p.places[v] = rowPlace{best.ResultDims[i], bestBlocks}
 	}
 	for _, i := range repeated {
-		p.repeatedOperands[operand{n, i}] = rowPlace{best.In[i], bestBlocks}
+		p.repeatedOperands[operand{n, i}] = rowPlace{best.OperandDims[i], bestBlocks}
 	}
 	return true
 }
@@ -261,16 +261,16 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, block
 			continue
 		}
 		place := p.placeOf(a.Value)
-		if place.dim != loop.In[i] || blocks != 0 && blocks != place.blocks {
+		if place.dim != loop.OperandDims[i] || blocks != 0 && blocks != place.blocks {
 			return nil, 0, false
 		}
 		blocks = place.blocks
 	}
 	for i, a := range n.In {
-		dim := loop.In[i]
+		dim := loop.OperandDims[i]
 		switch {
 		case a.Kind != graph.TensorArg || dim == graph.Whole || p.Dim(a.Value) >= 0:
-		case loop.Repeats != nil && loop.Repeats[i] && a.Meta().Shape[dim] == 1:
+		case loop.MayBroadcast != nil && loop.MayBroadcast[i] && a.Meta().Shape[dim] == 1:
 		case a.Value.Const != nil && equalRows(a.Value.Const, rowPlace{dim, blocks}, p.Rows):
 			repeated = append(repeated, i)
 		default:
@@ -347,7 +347,7 @@ func (p *Proof) decompose(n *graph.Node) error {
 			operands[i] = copies[a.Value]
 		}
 	}
-	out := partGraph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.Written()), operands...)
+	out := partGraph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.AttrsAsGiven()), operands...)
 	if err := errors.Join(partGraph.Err(), partGraph.Infer()); err != nil {
 		return fmt.Errorf("its parts are not known: %w", err)
 	}
@@ -394,15 +394,15 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []i
 	}
 	for _, loop := range loops {
 		for i, a := range n.In {
-			if a.Kind != graph.TensorArg || p.Dim(a.Value) >= 0 || loop.In[i] == graph.Whole {
+			if a.Kind != graph.TensorArg || p.Dim(a.Value) >= 0 || loop.OperandDims[i] == graph.Whole {
 				continue
 			}
 			// If operand i had rows, the loop would fit: only this operand prevents it.
 			assumed := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
-			assumed.places[a.Value] = rowPlace{loop.In[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
+			assumed.places[a.Value] = rowPlace{loop.OperandDims[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
 			if _, _, ok := assumed.fits(n, &loop); ok {
 				return fmt.Errorf("dimension %d of its operand %q, which does not depend on the rows, would have a slice for "+
-					"each row of %s", loop.In[i], a.Value.Name, rows)
+					"each row of %s", loop.OperandDims[i], a.Value.Name, rows)
 			}
 		}
 	}

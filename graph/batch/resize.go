@@ -43,16 +43,16 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 			if repeatedConstants[key] == nil {
 				t, err := withRows(a.Value.Const, place, p.Rows, rows)
 				if err != nil {
-					return nil, g.Fail(resized, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
+					return nil, g.NodeError(resized, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
 				}
 				repeatedConstants[key] = g.Constant(g.UniqueName(a.Value.Name+".rows"), t)
 			}
 			resized.In[k].Value = repeatedConstants[key]
 		}
-		if dim := p.Dim(n.Out[0]); n.Op.Sizes != "" && dim >= 0 && hasAttr(n, n.Op.Sizes) {
+		if dim := p.Dim(n.Out[0]); n.Op.SizesAttr != "" && dim >= 0 && hasAttr(n, n.Op.SizesAttr) {
 			shape := slices.Clone(n.Out[0].Meta.Shape)
 			shape[dim] = p.scaled(shape[dim], rows)
-			resized.SetAttr(n.Op.Sizes, shape)
+			resized.SetAttr(n.Op.SizesAttr, shape)
 		}
 	}
 	if err := errors.Join(g.Err(), g.Infer()); err != nil {
@@ -73,7 +73,7 @@ func (p *Proof) check(g *graph.Graph, rows int) error {
 				want[dim] = p.scaled(want[dim], rows)
 			}
 			if got := g.Nodes[i].Out[k].Meta.Shape; !slices.Equal(got, want) {
-				return g.Fail(g.Nodes[i], fmt.Errorf("with %d rows, result %d has the shape %v instead of %v: an attribute "+
+				return g.NodeError(g.Nodes[i], fmt.Errorf("with %d rows, result %d has the shape %v instead of %v: an attribute "+
 					"depends on the number of rows", rows, k, got, want))
 			}
 		}
@@ -82,7 +82,7 @@ func (p *Proof) check(g *graph.Graph, rows int) error {
 }
 
 func hasAttr(n *graph.Node, name string) bool {
-	for written := range n.Written() {
+	for written := range n.AttrsAsGiven() {
 		if written == name {
 			return true
 		}

@@ -43,7 +43,7 @@ func Marshal(g *graph.Graph) ([]byte, error) {
 				continue
 			}
 			if err := d.addArrow(a.Value, d.boxOf[n.Out[0]], operandLabel(n, i)); err != nil {
-				return nil, g.Fail(n, err)
+				return nil, g.NodeError(n, err)
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func (s *search) addInput(v *graph.Value) {
 // dropRejected removes from valid the candidates that the node would reject as an index.
 func (s *search) dropRejected(n *graph.Node) {
 	isDynamic := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value.Dynamic }
-	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, isDynamic) {
+	if len(n.AttrRefs()) > 0 || slices.ContainsFunc(n.In, isDynamic) {
 		return
 	}
 	for i, p := range n.Op.Params {
@@ -122,7 +122,7 @@ func (s *search) addNode(n *graph.Node) {
 		return
 	}
 	elementwise := n.Op.Pointwise != nil || n.Op.Identity
-	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.Refs()) > 0 {
+	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.AttrRefs()) > 0 {
 		return
 	}
 	var operandOutcome *outcome // of an operand; all operands with an outcome must have the same mapping

@@ -20,7 +20,7 @@ func init() {
 	makers[reflect.TypeFor[*expr.Formula]()] = func(w *world) any { return formula(pick(w, formulas)) }
 	makers[reflect.TypeFor[*expr.RowProgram]()] = func(w *world) any {
 		b := expr.NewBuilder(tensor.Float32)
-		c, err := b.Build(b.Real(b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))))
+		c, err := b.Build(b.Real(b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))))
 		if err != nil {
 			panic(err)
 		}
@@ -33,15 +33,15 @@ func init() {
 	makers[reflect.TypeFor[*expr.Loop]()] = func(w *world) any { return w.loop() }
 	makers[reflect.TypeFor[*interp.Runner]()] = func(w *world) any {
 		c := w.code()
-		p, err := interp.New(&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))})
+		p, err := interp.New(&expr.Loop{Code: c, Uniform: make([]bool, len(c.In))})
 		if err != nil {
 			panic(err)
 		}
 		return p
 	}
 	makers[reflect.TypeFor[*expr.Func]()] = func(w *world) any {
-		return pick(w, []*expr.Func{nil, new(expr.Func), {Name: "f", Args: 7},
-			{Name: "half", Args: 1, F: func(a, _, _ float64) float64 { return a / 2 }}})
+		return pick(w, []*expr.Func{nil, new(expr.Func), {Name: "f", ArgCount: 7},
+			{Name: "half", ArgCount: 1, F: func(a, _, _ float64) float64 { return a / 2 }}})
 	}
 	// What stands for operands of a code that is inlined.
 	makers[reflect.TypeFor[func(operand, part int) expr.Value]()] = func(w *world) any {
@@ -61,7 +61,7 @@ func formula(text string) *expr.Formula {
 // builder gives one with a few values, sometimes with a mistake.
 func (w *world) builder() *expr.Builder {
 	b := expr.NewBuilder(w.dtype(), tensor.Float32)
-	b.Do(expr.Exp, b.Load(1))
+	b.Emit(expr.Exp, b.Load(1))
 	b.Convert(tensor.Int32, b.Load(1))
 	return b
 }
@@ -85,12 +85,12 @@ func (w *world) code() *expr.Code {
 // loop gives one with folds of values that may be of a dtype that cannot be added up, or not be there.
 func (w *world) loop() *expr.Loop {
 	c := w.code()
-	l := &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}
+	l := &expr.Loop{Code: c, Uniform: make([]bool, len(c.In))}
 	if w.rng.IntN(2) == 0 {
-		l.Folds = []expr.Fold{{Op: expr.Op(w.rng.IntN(20)), V: expr.Value(w.rng.IntN(len(c.Insts)))}}
+		l.Folds = []expr.Fold{{Op: expr.Op(w.rng.IntN(20)), Value: expr.Value(w.rng.IntN(len(c.Insts)))}}
 	}
 	if w.rng.IntN(4) == 0 {
-		l.Scalar = nil
+		l.Uniform = nil
 	}
 	return l
 }

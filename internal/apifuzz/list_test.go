@@ -16,7 +16,7 @@ var functions = joined(listedFunctions, map[string]any{
 	"graph.NewByValue":         graph.NewByValue[int],
 	"graph.SchemaOf":           graph.SchemaOf[struct{}],
 	"iter.FoldOf":              iter.FoldOf[float32, float32, float32],
-	"iter.Folding":             iter.Folding[float32, float32],
+	"iter.NewFold":             iter.NewFold[float32, float32],
 	"iter.Map0":                iter.Map0[float32],
 	"iter.Map0Out2":            iter.Map0Out2[float32, float32],
 	"iter.Map0Out3":            iter.Map0Out3[float32, float32, float32],

@@ -117,10 +117,10 @@ var makers = map[reflect.Type]func(w *world) any{
 		return pick(w, []*graph.Impl{new(graph.Impl), &kernels.Lookup("conv2d").Impls[0], &kernels.Lookup("add").Impls[0]})
 	},
 	reflect.TypeFor[graph.Walk](): func(w *world) any {
-		return graph.Walk{Order: pick(w, orders), Out: []tensor.Order{pick(w, orders)}}
+		return graph.Walk{LoopOrder: pick(w, orders), ResultOrders: []tensor.Order{pick(w, orders)}}
 	},
 	reflect.TypeFor[*graph.Segment](): func(w *world) any { return w.segment() },
-	reflect.TypeFor[graph.Work]():     func(w *world) any { return graph.Work{Steps: 1} },
+	reflect.TypeFor[graph.Work]():     func(w *world) any { return graph.Work{StartedSteps: 1} },
 	reflect.TypeFor[graph.Pin](): func(w *world) any {
 		return graph.Pin{Format: tensor.MemoryFormat(w.rng.IntN(8)), Order: pick(w, orders), Impl: pick(w, words)}
 	},
@@ -328,8 +328,9 @@ func fold() *iter.Fold {
 
 func reducer() *iter.Reducer {
 	x := tensor.Zeros(tensor.Float32, 2, 3)
-	it, err := iter.Reduction(iter.OfMeta(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true}, false)),
-		iter.OfTensor(x)).Build()
+	it, err := iter.Reduction(iter.OperandOfMeta(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true},
+		false)),
+		iter.OperandOfTensor(x)).Build()
 	if err != nil {
 		panic(err)
 	}
@@ -354,7 +355,7 @@ func (w *world) any() any {
 		return pick(w, []any{0.5, math.NaN(), w.dtype(), tensor.MemoryFormat(w.rng.IntN(8)), "Infinity", []any{1.5, nil},
 			[]bool{true}, []float64{1}})
 	case 4:
-		return graph.Ref{Value: w.value()}
+		return graph.ValueRef{Value: w.value()}
 	case 5:
 		return w.graph()
 	}

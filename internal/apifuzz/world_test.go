@@ -208,18 +208,18 @@ func (w *world) node() *graph.Node {
 func (w *world) operand() iter.Operand {
 	switch w.rng.IntN(6) {
 	case 0:
-		return iter.Undefined()
+		return iter.UndefinedOutput()
 	case 1:
-		return iter.Number(tensor.FloatScalar(2))
+		return iter.NumberOperand(tensor.FloatScalar(2))
 	case 2:
-		return iter.OfMeta(w.meta())
+		return iter.OperandOfMeta(w.meta())
 	case 3:
 		return iter.Operand{}
 	}
 	if t := w.tensor(); t.Check() == nil && t.Numel() < 1000 {
-		return iter.OfTensor(t)
+		return iter.OperandOfTensor(t)
 	}
-	return iter.UndefinedOf(w.dtype())
+	return iter.UndefinedOutputOf(w.dtype())
 }
 
 // iterator gives an iteration that can be built.
@@ -230,7 +230,7 @@ func (w *world) iterator() *iter.Iterator {
 		}
 	}
 	x := tensor.Zeros(tensor.Float32, 2, 3)
-	it, err := iter.Unary(iter.Undefined(), iter.OfTensor(x)).Build()
+	it, err := iter.Unary(iter.UndefinedOutput(), iter.OperandOfTensor(x)).Build()
 	if err != nil {
 		panic(err)
 	}

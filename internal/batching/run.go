@@ -94,7 +94,7 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 			shape[0] += run.Rows
 		}
 		meta := tensor.New(first.DType, shape...)
-		t := tensor.Must(tensor.Over(meta, joined.Take(meta.Bytes(), false)))
+		t := tensor.Must(tensor.FromStorage(meta, joined.Take(meta.Bytes(), false)))
 		data := t.Storage().Bytes()
 		for _, run := range runs {
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]

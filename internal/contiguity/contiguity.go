@@ -117,7 +117,7 @@ func rowMajor(rank int) []int {
 // dimension must have size 1, or a stride of step times the product of the sizes of the earlier dimensions. next is the
 // stride that a further dimension would need.
 func denseFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
-	all = sym.Truth(true)
+	all = sym.BoolOf(true)
 	for _, d := range order {
 		all = all.And(is1(shape[d]).Or(strides[d].Eq(step)))
 		step = step.Mul(shape[d])
@@ -143,7 +143,7 @@ func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, n
 func denseFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
-			return sym.Truth(false)
+			return sym.BoolOf(false)
 		}
 		all, _ := denseFormulaFrom(order, shape, strides, one())
 		return all
@@ -182,7 +182,7 @@ func contiguous(shape, strides []sym.Int) bool {
 // rejects values whose other sizes are all 1.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
 	after sym.Int) {
-	all = sym.Truth(true)
+	all = sym.BoolOf(true)
 	for _, d := range order {
 		all = all.And(shape[d].Ne(sym.Int{})).And(strides[d].Ge(minStride))
 		if d == 0 {
@@ -218,7 +218,7 @@ func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.
 func orderedFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
-			return sym.Truth(false)
+			return sym.BoolOf(false)
 		}
 		all, _ := orderedFormulaFrom(order, shape, strides, sym.Int{}, strides[1])
 		return strides[1].Ne(sym.Int{}).And(all)
@@ -240,7 +240,7 @@ func ordered(order []int) func(shape, strides []sym.Int) bool {
 // stride of each dimension must be step times the product of the sizes of the earlier dimensions. next is the stride
 // that the next dimension would need.
 func exactFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
-	all = sym.Truth(true)
+	all = sym.BoolOf(true)
 	for _, d := range order {
 		all = all.And(strides[d].Eq(step))
 		step = step.Mul(shape[d])
@@ -264,7 +264,7 @@ func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, n
 func exactFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
-			return sym.Truth(false)
+			return sym.BoolOf(false)
 		}
 		all, _ := exactFormulaFrom(order, shape, strides, one())
 		return orderedFormula(order)(shape, strides).And(all)

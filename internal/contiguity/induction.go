@@ -49,7 +49,7 @@ var elementsStep = Step{
 var anyStep = Step{
 	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
-		disjunction, path := sym.Truth(false), false
+		disjunction, path := sym.BoolOf(false), false
 		// A symbol stands for each predicate: the predicate holds if the symbol is 0.
 		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
 			p := symbol(name).Eq(sym.Int{})

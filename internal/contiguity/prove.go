@@ -129,7 +129,7 @@ func (report *Report) explorePaths(part part) error {
 			}
 		}
 		branching := part.branches(report.shape, report.strides)
-		path := Path{Part: part.name, Branching: branching, Decisions: sym.Truth(true)}
+		path := Path{Part: part.name, Branching: branching, Decisions: sym.BoolOf(true)}
 		for _, guard := range report.env.Guards() {
 			path.Decisions = path.Decisions.And(guard)
 		}
@@ -252,7 +252,7 @@ func (report *Report) Differ() sym.Bool {
 	if !report.ByParts {
 		return report.partDiffers("", report.Formula)
 	}
-	disjunction := sym.Truth(false)
+	disjunction := sym.BoolOf(false)
 	for _, part := range report.Predicate.parts {
 		differs := report.partDiffers(part.name, part.condition(report.shape, report.strides))
 		if part.symmetric {
@@ -268,7 +268,7 @@ func (report *Report) Differ() sym.Bool {
 
 // partDiffers returns the condition that a part's branching form, expressed by its paths, differs from its formula.
 func (report *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
-	holds := sym.Truth(false)
+	holds := sym.BoolOf(false)
 	for _, path := range report.Paths {
 		if path.Branching && path.Part == part {
 			holds = holds.Or(path.Decisions)

@@ -18,7 +18,7 @@ func precedes(strides []sym.Int, a, b int) sym.Bool {
 // dimension of size other than 1 must be the product of the sizes of all dimensions before it in that order. The
 // formula needs no sort.
 func sortedFormula(shape, strides []sym.Int) sym.Bool {
-	all := sym.Truth(true)
+	all := sym.BoolOf(true)
 	for d := range shape {
 		all = all.And(is1(shape[d]).Or(strides[d].Eq(sizesBefore(shape, strides, d))))
 	}
@@ -86,7 +86,7 @@ func noOverlapFormula(shape, strides []sym.Int) sym.Bool {
 
 // disjointFormula is noOverlapFormula for values with elements.
 func disjointFormula(shape, strides []sym.Int) sym.Bool {
-	all := sym.Truth(true)
+	all := sym.BoolOf(true)
 	for d := range shape {
 		all = all.And(is1(shape[d]).Or(reachBefore(shape, strides, d).Lt(strides[d])))
 	}

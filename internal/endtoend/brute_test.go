@@ -134,8 +134,8 @@ func (b *brute) prepare() {
 	for _, o := range g.Outputs {
 		b.last[o.Value] = len(g.Nodes)
 		f := 0
-		if pin := o.Demand(); pin.SetsLayout() {
-			order, err := pin.For(o.Value.Meta.Rank())
+		if pin := o.EffectivePin(); pin.SetsLayout() {
+			order, err := pin.OrderFor(o.Value.Meta.Rank())
 			require.NoError(b.t, err)
 			f = b.place(o.Value, o.Value.Meta.WithStrides(order.Strides(o.Value.Meta.Shape)))
 		}
@@ -172,11 +172,11 @@ func (b *brute) place(v *graph.Value, m tensor.Meta) int {
 
 // pinned is the form that a value is pinned to; -1 without a pin.
 func (b *brute) pinned(v *graph.Value) int {
-	pin := v.Demand()
+	pin := v.EffectivePin()
 	if !pin.SetsLayout() {
 		return -1
 	}
-	o, err := pin.For(v.Meta.Rank())
+	o, err := pin.OrderFor(v.Meta.Rank())
 	require.NoError(b.t, err)
 	return b.place(v, v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
 }
@@ -185,7 +185,7 @@ func (b *brute) pinned(v *graph.Value) int {
 // reads storage, which must be as written.
 func (b *brute) admits(n *graph.Node, f int) bool {
 	p := b.pinned(n.In[0].Value)
-	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.p.Fixed(v) })
+	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.p.MustKeepLayout(v) })
 	if p < 0 || p == f || f == 0 && (n.Op.ReadsStorage || shows) {
 		return true
 	}
@@ -214,7 +214,7 @@ func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 		return 0, false
 	}
 	c := &graph.Call{In: []graph.Arg{bruteArg(v, from)}, Out: []tensor.Meta{to}}
-	cost, ok := b.price(&b.copier.Impls[0], c, c.InOrder(o))
+	cost, ok := b.price(&b.copier.Impls[0], c, c.WalkInOrder(o))
 	return cost + b.weights.Copy + b.weights.UnitsOf(to.Bytes()), ok
 }
 
@@ -229,7 +229,7 @@ func bruteArg(v *graph.Value, m tensor.Meta) graph.Arg {
 
 // price adds up what a call costs; false where it cannot be read so.
 func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, bool) {
-	sum := layout.PS(b.p.Profile, impl.Work(c, w))
+	sum := layout.PricePS(b.p.Profile, impl.Work(c, w))
 	for k, a := range c.In {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -238,7 +238,7 @@ func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, boo
 		if !ok && a.Meta().Numel() > 0 {
 			return 0, false
 		}
-		sum += layout.PS(b.p.Profile, work)
+		sum += layout.PricePS(b.p.Profile, work)
 	}
 	return sum * b.weights.Time, true
 }
@@ -409,7 +409,7 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 		if res[k].Alias != graph.NoAlias {
 			return way, false
 		}
-		if k >= len(w.Out) || w.Out[k].Rank() != v.Meta.Rank() || w.Out[k] == "" {
+		if k >= len(w.ResultOrders) || w.ResultOrders[k].Rank() != v.Meta.Rank() || w.ResultOrders[k] == "" {
 			inferred = true
 		}
 		m := w.ResultLayout(k, v.Meta.WithStrides(res[k].Meta().Strides))

@@ -264,7 +264,7 @@ func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *gr
 		if !n.Op.WritesAnyDenseLayout {
 			return 0, false
 		}
-		w = at.InOrder(o)
+		w = at.WalkInOrder(o)
 	}
 	cost, ok := b.price(&n.Op.Impls[0], at, w)
 	return cost + b.weights.UnitsOf(to.Bytes()), ok

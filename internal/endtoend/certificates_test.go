@@ -78,14 +78,14 @@ func TestOutcomes(t *testing.T) {
 			m, best := a.Model, a.Solution
 			o, err := m.Outcome(best.Labels)
 			require.NoError(t, err, "seed %d", seed)
-			require.Equal(t, best.Cost, o.PS, "seed %d", seed)
+			require.Equal(t, best.Cost, o.CostPS, "seed %d", seed)
 			list, _, err := m.Best(6)
 			require.NoError(t, err, "seed %d", seed)
-			require.Equal(t, o.PS, list[0].PS, "seed %d", seed)
+			require.Equal(t, o.CostPS, list[0].CostPS, "seed %d", seed)
 			for i := 1; i < len(list); i++ {
-				require.LessOrEqual(t, list[i-1].PS, list[i].PS, "seed %d", seed)
+				require.LessOrEqual(t, list[i-1].CostPS, list[i].CostPS, "seed %d", seed)
 				for _, other := range list[:i] {
-					require.NotEmpty(t, list[i].Since(other).String(), "seed %d, plan %d", seed, i)
+					require.NotEmpty(t, list[i].ChangesSince(other).String(), "seed %d, plan %d", seed, i)
 				}
 			}
 			plans += len(list)
@@ -94,7 +94,7 @@ func TestOutcomes(t *testing.T) {
 			hints += len(advice.Hints)
 			for _, h := range advice.Hints {
 				require.Positive(t, h.SavedNS, "seed %d", seed)
-				require.LessOrEqual(t, h.SavedNS*1000, float64(o.PS), "seed %d", seed)
+				require.LessOrEqual(t, h.SavedNS*1000, float64(o.CostPS), "seed %d", seed)
 			}
 			sens, err := m.Sensitive()
 			require.NoError(t, err, "seed %d", seed)

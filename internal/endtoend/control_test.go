@@ -103,7 +103,7 @@ func TestComputedShapes(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 6)
 	k := op.Sum(op.Gt(x, 0))
-	top := g.ApplyN("topk", 2, graph.Attrs{"k": graph.Ref{Value: k}}, x)
+	top := g.ApplyN("topk", 2, graph.Attrs{"k": graph.ValueRef{Value: k}}, x)
 	g.Output("top", top[0]).Output("where", g.Apply("nonzero", nil, op.Gt(x, 0))[0])
 	pieces(t, g, map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{-1, 5, 2, -4, 7, 0}, 6))},
 		map[string][]float32{"top": {7, 5, 2}, "where": {1, 2, 4}})

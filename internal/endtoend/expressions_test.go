@@ -204,7 +204,7 @@ func at(in map[string]*tensor.Tensor, names []string, i int) (list []string) {
 }
 
 func interpret(t *testing.T, code *expr.Code, out *tensor.Tensor, in map[string]*tensor.Tensor, names []string) {
-	p, err := interp.New(&expr.Loop{Code: code, Scalar: make([]bool, len(names))})
+	p, err := interp.New(&expr.Loop{Code: code, Uniform: make([]bool, len(names))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func TestBestPlans(t *testing.T) {
 				key := fmt.Sprint(o.Nodes, o.Copies)
 				require.False(t, seen[key], "seed %d: plan %d is there twice", seed, i)
 				seen[key] = true
-				require.Equal(t, costs[i], o.PS, "seed %d, plan %d", seed, i)
+				require.Equal(t, costs[i], o.CostPS, "seed %d, plan %d", seed, i)
 			}
 			require.Len(t, list, min(12, len(costs)), "seed %d", seed)
 			graphs++
@@ -95,7 +95,7 @@ func TestBestPlansCopyBeforeViews(t *testing.T) {
 		for i, o := range list {
 			for _, c := range o.Copies {
 				copied++
-				require.NotContains(t, []string{"tidy", "turned"}, c.Value, "plan %d: %v", i, o.Since(list[0]))
+				require.NotContains(t, []string{"tidy", "turned"}, c.Value, "plan %d: %v", i, o.ChangesSince(list[0]))
 			}
 		}
 	}}

@@ -30,13 +30,13 @@ func TestCheapestWithin(t *testing.T) {
 						return 1 << 41, nil
 					})
 				require.NoError(t, err)
-				require.True(t, w.Best == nil || within(w.Best) && w.Best.PS >= w.BoundPS, "seed %d", seed)
+				require.True(t, w.Best == nil || within(w.Best) && w.Best.CostPS >= w.BoundPS, "seed %d", seed)
 				for _, o := range list {
 					if within(o) {
 						found++
-						require.LessOrEqual(t, w.BoundPS, o.PS, "seed %d", seed)
+						require.LessOrEqual(t, w.BoundPS, o.CostPS, "seed %d", seed)
 						require.NotNil(t, w.Best, "seed %d", seed)
-						require.Equal(t, o.PS, w.Best.PS, "seed %d", seed)
+						require.Equal(t, o.CostPS, w.Best.CostPS, "seed %d", seed)
 						break
 					}
 				}

@@ -113,7 +113,7 @@ func TestPinsOfDataDependentShapes(t *testing.T) {
 			got, err := p.Run(t.Context(), in)
 			require.NoError(t, err, "%s, %d", s.Name(), n)
 			require.Equal(t, []int{n, 2}, got["at"].Shape)
-			require.True(t, columns.Holds(got["at"].Meta), "%s: %v", s.Name(), got["at"].Meta)
+			require.True(t, columns.Matches(got["at"].Meta), "%s: %v", s.Name(), got["at"].Meta)
 			for i := range n {
 				require.EqualValues(t, i/4, got["at"].At(i, 0).Int())
 				require.EqualValues(t, 2*data[i/4*4], got["twice"].At(i, 0).Float())
@@ -122,7 +122,7 @@ func TestPinsOfDataDependentShapes(t *testing.T) {
 		found := map[int]bool{}
 		for _, plan := range seen.plans {
 			if v := plan.Graph.Value("taken"); v != nil {
-				require.True(t, columns.Holds(v.Meta), "%s: %v", s.Name(), v.Meta)
+				require.True(t, columns.Matches(v.Meta), "%s: %v", s.Name(), v.Meta)
 				found[v.Meta.Shape[0]] = true
 			}
 		}

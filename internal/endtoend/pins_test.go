@@ -69,7 +69,7 @@ func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
 		for _, n := range readers(v) {
 			require.True(t, n.Op.Identity && n.Why != "", "%q, %v, is pinned to %v and read by %s as %v", v.Name, v.Meta, pin,
 				n.Name, v.Meta)
-			if !pin.Holds(n.Out[0].Meta) {
+			if !pin.Matches(n.Out[0].Meta) {
 				copied(n.Out[0], pin)
 			}
 		}
@@ -86,7 +86,7 @@ func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
 		}
 	}
 	g.Values(func(was *graph.Value) {
-		pin := was.Demand()
+		pin := was.EffectivePin()
 		pin.Impl = ""
 		if !pin.SetsLayout() || !needed[was] {
 			return
@@ -94,13 +94,13 @@ func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
 		pins++
 		v := plan.Value(was.Name)
 		if was.Node == nil {
-			if v != nil && !pin.Holds(v.Meta) {
+			if v != nil && !pin.Matches(v.Meta) {
 				copied(v, pin)
 			}
 			return
 		}
 		require.NotNil(t, v, "%q is pinned", was.Name)
-		require.True(t, pin.Holds(v.Meta), "%q is pinned to %v, and %v", was.Name, pin, v.Meta)
+		require.True(t, pin.Matches(v.Meta), "%q is pinned to %v, and %v", was.Name, pin, v.Meta)
 		require.Nil(t, v.Packed, "%q is pinned", was.Name)
 		if n := v.Node; n != nil && n.Op.Identity && strings.HasPrefix(n.In[0].Value.Name, was.Name+".unpinned") {
 			copied(n.In[0].Value, pin)
@@ -130,8 +130,8 @@ func pinsHold(t *testing.T, seed uint64) (pins int, compared, below bool) {
 		require.NoError(t, err, "seed %d, %s", seed, s.Name())
 		for _, o := range g.Outputs {
 			lies := got[o.Name].Meta
-			if pin := o.Demand(); pin.SetsLayout() {
-				require.True(t, pin.Holds(lies), "seed %d, %s, output %s: %v is pinned to %v", seed, s.Name(), o.Name, lies, pin)
+			if pin := o.EffectivePin(); pin.SetsLayout() {
+				require.True(t, pin.Matches(lies), "seed %d, %s, output %s: %v is pinned to %v", seed, s.Name(), o.Name, lies, pin)
 			} else {
 				require.Equal(t, o.Value.Meta.Strides, lies.Strides, "seed %d, %s, output %s", seed, s.Name(), o.Name)
 			}

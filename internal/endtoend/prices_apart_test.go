@@ -55,7 +55,7 @@ func TestStepsArePricedByOperand(t *testing.T) {
 
 // pricedApart compares what a node takes with what it does where other operands lie otherwise, and counts that.
 func pricedApart(t *testing.T, n *graph.Node, rng *rand.Rand) (compared int) {
-	work, read := n.Impl.Work(n.Call(), n.Walk), n.Impl.Reader(n.Call(), n.Walk)
+	work, read := n.Impl.Work(n.Call(), n.Walk), n.Impl.OperandWorkFunc(n.Call(), n.Walk)
 	for range 8 {
 		c := n.Call()
 		for k, a := range c.In {

@@ -111,7 +111,7 @@ func TestTailsOfSums(t *testing.T) {
 			o.Check = i < 10
 			p, err := passes.Run(g, o)
 			require.NoError(t, err)
-			if o.Passes == nil && loops.CodeAvailable() && machine.Host().Has(machine.AVX2) {
+			if o.Passes == nil && loops.CodeAvailable() && machine.HostFeatures().Has(machine.AVX2) {
 				begins(t, p)
 			}
 			for _, workers := range []int{1, 2} {

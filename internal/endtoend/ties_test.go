@@ -62,7 +62,7 @@ func TestFewestCopies(t *testing.T) {
 			var plans []plan
 			w := m.Weights
 			if !enumerated(t, m, func(o *layout.Outcome) {
-				x := plan{ps: o.PS, copies: o.Inserted}
+				x := plan{ps: o.CostPS, copies: o.Inserted}
 				for _, c := range o.Copies {
 					x.units += w.UnitsOf(c.Bytes)
 				}
@@ -82,7 +82,7 @@ func TestFewestCopies(t *testing.T) {
 				require.LessOrEqual(t, c.FewestCopies, c.Copies)
 				o, err := a.Model.Outcome(a.Solution.Labels)
 				require.NoError(t, err)
-				require.Equal(t, []any{c.CostPS, c.Copies}, []any{o.PS, o.Inserted}, "seed %d, slack %g", seed, slack)
+				require.Equal(t, []any{c.CostPS, c.Copies}, []any{o.CostPS, o.Inserted}, "seed %d, slack %g", seed, slack)
 				for _, x := range plans {
 					require.GreaterOrEqual(t, x.ps, c.LeastPS, "seed %d", seed)
 					if x.ps > c.BudgetPS {

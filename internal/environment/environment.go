@@ -61,7 +61,7 @@ func Code() string {
 	switch err := jit.Available(); {
 	case err != nil:
 		return fmt.Sprintf("no machine code: %v", err)
-	case machine.Host().Has(machine.NEON) && !machine.Host().DotsBytes():
+	case machine.HostFeatures().Has(machine.NEON) && !machine.HostFeatures().HasByteDot():
 		return fmt.Sprintf("machine code for %s, but not for products of bytes", machine.Describe())
 	}
 	return "machine code for " + machine.Describe()

@@ -64,7 +64,7 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 		return nil
 	}
 	for _, set := range tileSizesByFeatures {
-		if machine.Host().Has(set.cpu) {
+		if machine.HostFeatures().Has(set.cpu) {
 			list = append(list, machineCodeSet(dtype, set))
 		}
 	}
@@ -80,7 +80,7 @@ func machineCodeSet(dtype tensor.DType, set registerTileSizes) *kernelSet {
 	}
 	kernels := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth,
 		elemBytes: dtype.Size(), maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[dtype].sharedLoops}
-	_, bytes := tile.Registers(set.cpu)
+	_, bytes := tile.VectorRegisters(set.cpu)
 	kernels.lanes = bytes / kernels.elemBytes
 	kernels.nr, kernels.narrowPanel = set.vectors*kernels.lanes, narrow*kernels.lanes
 	return kernels
@@ -112,7 +112,7 @@ type tileStack struct {
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
 // first stackCount entries of list.
 func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
-	heightLimit := p.set.maxHeights[vectors]
+	heightLimit := p.kernels.maxHeights[vectors]
 	add := func(row, height, count, rowStep int) {
 		if count > 0 {
 			list[stackCount] = tileStack{row: row, height: height, count: count, rowStep: rowStep}
@@ -192,19 +192,19 @@ func (c *codeTable) entryOfSize(store storeMode, mode readMode, partial bool, ve
 
 // tileSpec describes the code of one kind of register tile to package tile.
 func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, height int) *tile.Spec {
-	spec := &tile.Spec{Size: p.set.elemBytes, Rows: height, Vectors: vectors,
+	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: height, Vectors: vectors,
 		Masked: p.b.inPlace || mode == readAndCopy, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs: []tile.Run{{InStep: p.set.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
-	case partial && tile.DynamicLanes(p.set.cpu):
+	case partial && tile.DynamicLanes(p.kernels.cpu):
 		spec.Lanes = tile.Dynamic
 	case partial:
-		spec.Lanes = p.spec.N % p.set.lanes
+		spec.Lanes = p.spec.N % p.kernels.lanes
 	}
 	spec.Prefetch = p.prefetchSpec(mode, vectors, height)
 	spec.PrefetchedLines = p.prefetchLines[mode]
 	if mode == readAndCopy {
-		spec.PackedStep = p.b.panelWidth * p.set.elemBytes
+		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
 	}
 	if p.severalPanels {
 		spec.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
@@ -212,7 +212,7 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 	if !p.a.contiguousAlongK() {
 		spec.Runs[0].InStep = tile.Dynamic
 		for i := range height {
-			spec.In = append(spec.In, i*p.set.elemBytes)
+			spec.In = append(spec.In, i*p.kernels.elemBytes)
 		}
 	}
 	addStep := func(op tile.EpilogueOp) { spec.Epilogue = append(spec.Epilogue, tile.EpilogueStep{Op: op}) }
@@ -240,7 +240,7 @@ func (p *Plan) linesToPrefetch(mode readMode) int {
 		return 0
 	}
 	tiles := p.tilesPerStrip()
-	lines := tile.DefaultUnroll * p.b.panelWidth * p.set.elemBytes / machine.LineBytes
+	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes
 	if tiles == 1 && mode == readDirect {
 		return lines
 	}
@@ -249,7 +249,7 @@ func (p *Plan) linesToPrefetch(mode readMode) int {
 
 // tilesPerStrip returns the number of register tiles in a strip.
 func (p *Plan) tilesPerStrip() (n int) {
-	stacks, count := p.stacks(min(p.tileRows, p.rowsPerBlock), p.set.vectors(p.b.panelWidth))
+	stacks, count := p.stacks(min(p.tileRows, p.rowsPerBlock), p.kernels.vectors(p.b.panelWidth))
 	for _, stack := range stacks[:count] {
 		n += stack.count
 	}
@@ -289,7 +289,7 @@ func (p *Plan) compileBlock(m, n int) error {
 	if p.b.packedByFirstRow {
 		modes = []readMode{readDirect, readAndCopy, readCopied}
 	}
-	stacks, count := p.stacks(m, p.set.vectors(n))
+	stacks, count := p.stacks(m, p.kernels.vectors(n))
 	for _, stack := range stacks[:count] {
 		for _, store := range stores {
 			for _, mode := range modes {
@@ -304,9 +304,9 @@ func (p *Plan) compileBlock(m, n int) error {
 
 // compileTile generates the code of one kind of register tile, unless the code exists already.
 func (p *Plan) compileTile(store storeMode, mode readMode, cols, height int) (err error) {
-	vectors, partial := p.set.vectors(cols), cols%p.set.lanes > 0
+	vectors, partial := p.kernels.vectors(cols), cols%p.kernels.lanes > 0
 	if entry := p.codes.entryOfSize(store, mode, partial, vectors, height); *entry == nil {
-		*entry, err = tile.Compile(p.tileSpec(store, mode, partial, vectors, height), p.set.cpu)
+		*entry, err = tile.Compile(p.tileSpec(store, mode, partial, vectors, height), p.kernels.cpu)
 	}
 	return err
 }
@@ -352,7 +352,8 @@ var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 // a call processes one panel, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
 	spec := &p.spec
-	oneTileHigh := p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
+	oneTileHigh := p.a.inPlace && !p.b.packedByFirstRow &&
+		spec.M <= p.kernels.maxHeights[p.kernels.vectors(p.b.panelWidth)]
 	return oneTileHigh && p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
 }
 
@@ -387,12 +388,12 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 // computeStrip computes rows [blockStart, blockEnd) of C in the columns of the panel of B that starts at column j, and
 // in the columns of the given number of further panels.
 func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, morePanels int) {
-	plan, vectors := t.Plan, t.set.vectors(cols)
+	plan, vectors := t.Plan, t.kernels.vectors(cols)
 	t.setOperands(args, a, b, j, cols)
 	store, rowsPerCall := t.setStoreMode(args, j)
 	t.setPrefetch(args, b, j)
 	if plan.severalPanels {
-		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.set.elemBytes
+		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.kernels.elemBytes
 		// The stack has one register tile for each panel, so its tiles have the same rows.
 		stack := tileStack{height: blockEnd - blockStart, count: 1 + morePanels}
 		t.computeTiles(args, a, stack, store, readDirect, blockStart, 1+morePanels, j, cols)
@@ -429,7 +430,7 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPe
 	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {
 	case t.spec.CColStride != 1:
-		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.set.nr*t.set.elemBytes
+		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.kernels.nr*t.kernels.elemBytes
 		return storeTemporary, 1
 	case t.first:
 		store = storeFirstBlock
@@ -438,7 +439,7 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPe
 			rowsPerCall = 1 // a call has only one address of a bias
 			args.Ptr[tile.EpilogueOperands] = t.biasRows()
 		case BiasCols:
-			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.set.elemBytes
+			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.kernels.elemBytes
 		}
 	}
 	return store, rowsPerCall
@@ -446,9 +447,9 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPe
 
 // setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
 func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) {
-	set := t.set
+	set := t.kernels
 	size := set.elemBytes
-	args.N = t.kc
+	args.InnerCount = t.kc
 	args.Ptr[tile.In], args.Step[tile.InRow], args.Step[tile.InTerm] = a.base, a.laneStride*size, a.termStride*size
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.laneOffset(j-t.j0)*size, b.termStride*size
 	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
@@ -478,7 +479,7 @@ func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack
 // setTileAddresses sets the addresses of the register tiles of computeTiles and returns their code.
 func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, store storeMode, mode readMode,
 	row, count, col, cols int) *jit.Func {
-	plan, spec, set := t.Plan, &t.spec, t.set
+	plan, spec, set := t.Plan, &t.spec, t.kernels
 	size := set.elemBytes
 	args.Rows = count
 	args.Step[tile.InTile], args.Step[tile.OutTile] = a.laneOffset(stack.rowStep)*size, stack.rowStep*spec.CRowStride*size

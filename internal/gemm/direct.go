@@ -105,7 +105,7 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 			for k := 0; k == 0 || k < spec.K; k += depth { // one iteration if K is 0
 				a := matrix{x.elem(x.ptrA, i*left.RowStride+k*left.ColStride), left.RowStride, left.ColStride}
 				b := matrix{x.elem(x.ptrB, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
-				x.set.product(partRows, partCols, min(depth, spec.K-k), a, b, x.result(i, j), bias, add)
+				x.kernels.product(partRows, partCols, min(depth, spec.K-k), a, b, x.result(i, j), bias, add)
 				bias, add = matrix{}, true // later parts add to the first
 				x.countMACs(partRows * partCols * depth)
 			}
@@ -155,19 +155,19 @@ func (x *execution) runDirect(j0, j1 int) {
 			x.axpyColumns(rows, lda, b, depth, target, ldTarget, n)
 		}
 		if k0 > 0 {
-			x.set.store(spec.M, n, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.kernels.store(spec.M, n, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if sumsInC {
 		return
 	}
-	x.set.store(spec.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
+	x.kernels.store(spec.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
 }
 
 // rowsOf returns rows of A whose terms, from k0 on, are contiguous. lda is the distance between rows in elements. If
 // the terms are not contiguous in A, rowsOf copies them to worker scratch.
 func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
-	spec, size := &x.spec, x.set.elemBytes
+	spec, size := &x.spec, x.kernels.elemBytes
 	from := x.elem(x.ptrA, k0*spec.A.ColStride)
 	if spec.A.ColStride == 1 {
 		return from, spec.A.RowStride
@@ -186,7 +186,7 @@ const l1PartBytes = 16 << 10
 // of A by one part of B (l1PartBytes), in groups of four columns (quads), before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
-	spec, size := &x.spec, x.set.elemBytes
+	spec, size := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * size
 	quadsPerPart := max(1, l1PartBytes/(4*depth*size))
 	if spec.M == 1 {
@@ -198,11 +198,11 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
 			x.countMACs(depth * max(4*quads, min(n-j, 3)))
 			if quads > 0 {
-				x.set.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, quads)
+				x.kernels.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, quads)
 				continue
 			}
 			for col := range n - j {
-				x.set.dot(depth, row, unsafe.Add(b, (j+col)*ldb), x.elem(out, col))
+				x.kernels.dot(depth, row, unsafe.Add(b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
 		if quads == 0 { // the last columns, fewer than four, have been computed
@@ -220,7 +220,7 @@ const maxShortRowCols = 128
 // time, and multiplies them by all rows of A while they are in L1.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
-	spec, size := &x.spec, x.set.elemBytes
+	spec, size := &x.spec, x.kernels.elemBytes
 	for i := range spec.M {
 		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*size))
 	}
@@ -234,7 +234,7 @@ func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, 
 		for ; k < depth; k += termsPerPart {
 			terms := min(termsPerPart, depth-k)
 			for i := range spec.M {
-				x.set.axpys(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
+				x.kernels.axpys(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
 			}
 			x.countMACs(spec.M * n * terms)
 		}
@@ -242,13 +242,13 @@ func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, 
 	}
 	for ; k+4 <= depth; k += 4 {
 		for i := range spec.M {
-			x.set.axpy4(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
+			x.kernels.axpy4(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
 		}
 		x.countMACs(4 * spec.M * n)
 	}
 	if k < depth {
 		for i := range spec.M {
-			x.set.lastRows(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), depth-k)
+			x.kernels.lastRows(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), depth-k)
 		}
 	}
 }

@@ -61,8 +61,8 @@
 // # Kernels
 //
 // Products of float32 and float64 run machine code for AVX-512, AVX2 or NEON. Package tile generates it for the
-// register tiles of a plan; coded.go describes them. machine.Host selects the instructions, and jit.Available reports
-// whether code can be generated. Kernels in Go multiply packed panels in three cases: for other types, with the build
-// tag noasm, and where no code can be generated. On amd64, products with few rows or columns use assembly routines,
-// which need no generated code.
+// register tiles of a plan; coded.go describes them. machine.HostFeatures selects the instructions, and jit.Available
+// reports whether code can be generated. Kernels in Go multiply packed panels in three cases: for other types, with the
+// build tag noasm, and where no code can be generated. On amd64, products with few rows or columns use assembly
+// routines, which need no generated code.
 package gemm

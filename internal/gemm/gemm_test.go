@@ -150,10 +150,10 @@ func (p *problem[T]) args(pl *Plan) *Args {
 	x := &Args{A: p.a.ptr(), B: p.b.ptr(), C: p.c.ptr(), Bias: unsafe.Pointer(&p.bias[0]),
 		Shared: make([]byte, pl.SharedBytes())}
 	packA := func(dst []byte, k0, k1, l0, l1 int) {
-		packPanels(pl.set.elemBytes, dst, pl.PackRows(), p.a.ptr(), p.a.rs, p.a.cs, k0, k1, l0, l1)
+		packPanels(pl.kernels.elemBytes, dst, pl.PackRows(), p.a.ptr(), p.a.rs, p.a.cs, k0, k1, l0, l1)
 	}
 	packB := func(dst []byte, k0, k1, l0, l1 int) {
-		packPanels(pl.set.elemBytes, dst, pl.PackCols(), p.b.ptr(), p.b.cs, p.b.rs, k0, k1, l0, l1)
+		packPanels(pl.kernels.elemBytes, dst, pl.PackCols(), p.b.ptr(), p.b.cs, p.b.rs, k0, k1, l0, l1)
 	}
 	switch s.A.Source {
 	case Prepacked:

@@ -113,7 +113,7 @@ func kernelsOf(dtype tensor.DType) *kernelSet {
 // any.
 func thinOf(dtype tensor.DType) (thinKernels, bool) {
 	for _, set := range tileSizesByFeatures {
-		if machine.Host().Has(set.cpu) {
+		if machine.HostFeatures().Has(set.cpu) {
 			thin, ok := thinRoutines[set.cpu][dtype]
 			return thin, ok
 		}

@@ -140,7 +140,7 @@ type Plan struct {
 	spec                 Spec // as executed: A and B are exchanged if swapped is set
 	swapped              bool
 	path                 path
-	set                  *kernelSet        // the inner loops
+	kernels              *kernelSet        // the inner loops
 	a, b                 operandPlan       // how the tiled path reads A and B
 	rowsPerBlock         int               // rows of A in a block that fits L2
 	kc                   int               // depth of a block of K, in terms
@@ -188,7 +188,7 @@ func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 		spec.Algorithm > Tiled || !set.hasPanel(spec.B) {
 		return nil, errOption
 	}
-	plan := &Plan{spec: spec, set: set}
+	plan := &Plan{spec: spec, kernels: set}
 	if spec.N == 1 { // the column stride of C is not used: 1 is the fastest
 		plan.spec.CColStride = 1
 	}
@@ -233,27 +233,27 @@ func (p *Plan) swap() {
 
 // chooseOperandAccess decides how the tiled path reads each operand. It sets kc, a and b, and may exchange A and B.
 func (p *Plan) chooseOperandAccess() {
-	spec, size := &p.spec, p.set.elemBytes
+	spec, size := &p.spec, p.kernels.elemBytes
 	strided := spec.A.Source == Strided && spec.B.Source == Strided
 	if strided && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
 		p.swap()
 	}
-	depth := p.set.kc
-	if p.set.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
+	depth := p.kernels.kc
+	if p.kernels.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
 		depth = maxPackedDepth
 	}
 	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most depth terms, of nearly equal size
-	p.a = operandPlan{source: spec.A.Source, elemBytes: size, panelWidth: p.set.mr, extent: spec.M,
+	p.a = operandPlan{source: spec.A.Source, elemBytes: size, panelWidth: p.kernels.mr, extent: spec.M,
 		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
-	p.b = operandPlan{source: spec.B.Source, elemBytes: size, panelWidth: p.set.nr, extent: spec.N,
+	p.b = operandPlan{source: spec.B.Source, elemBytes: size, panelWidth: p.kernels.nr, extent: spec.N,
 		laneStride: spec.B.ColStride, termStride: spec.B.RowStride}
 	if spec.A.Source == Strided {
-		p.a.panelWidth = p.set.panelRows(spec.M)
+		p.a.panelWidth = p.kernels.panelRows(spec.M)
 	}
 	if spec.B.Panel > 0 {
 		p.b.panelWidth = spec.B.Panel
 	}
-	if p.set.hasMachineCode() {
+	if p.kernels.hasMachineCode() {
 		p.placeOperands()
 	}
 }
@@ -263,7 +263,7 @@ func Packs(spec Spec) (a, b bool) {
 	if spec.M <= 0 || spec.N <= 0 || spec.K <= 0 {
 		return false, false
 	}
-	plan := &Plan{spec: spec, set: kernelsOf(spec.DType)}
+	plan := &Plan{spec: spec, kernels: kernelsOf(spec.DType)}
 	plan.chooseOperandAccess()
 	if plan.swapped {
 		return plan.b.createsPanels(), plan.a.createsPanels()
@@ -274,9 +274,9 @@ func Packs(spec Spec) (a, b bool) {
 // planTiled divides the product into tiles, blocks and super-blocks, and lays out the shared memory and the scratch of
 // a worker.
 func (p *Plan) planTiled(maxShared int) {
-	spec, size := &p.spec, p.set.elemBytes
+	spec, size := &p.spec, p.kernels.elemBytes
 	p.path = pathTiled
-	tiling := chooseGrid(p.a, p.b, spec.K, p.kc, p.set.maxTiles(spec.M, spec.N, spec.K))
+	tiling := chooseGrid(p.a, p.b, spec.K, p.kc, p.kernels.maxTiles(spec.M, spec.N, spec.K))
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 
@@ -307,14 +307,14 @@ func (p *Plan) planTiled(maxShared int) {
 	if p.b.packsPerTile() {
 		layout.tempTile += room(p.tileCols * p.kc)
 	}
-	layout.rowBias = layout.tempTile + room(max(p.set.mr, maxHeight)*p.set.nr)
+	layout.rowBias = layout.tempTile + room(max(p.kernels.mr, maxHeight)*p.kernels.nr)
 	layout.colBias = layout.rowBias
 	if spec.Bias == BiasRows {
-		layout.colBias += room(p.tileRows + p.set.mr)
+		layout.colBias += room(p.tileRows + p.kernels.mr)
 	}
 	layout.totalBytes = layout.colBias + alignBytes
 	if spec.Bias == BiasCols {
-		layout.totalBytes += (p.tileCols + p.set.nr) * size
+		layout.totalBytes += (p.tileCols + p.kernels.nr) * size
 	}
 }
 
@@ -363,10 +363,10 @@ func (d operandPlan) packsPerTile() bool { return d.createsPanels() && !d.packed
 func (p *Plan) DType() tensor.DType { return p.spec.DType }
 
 // PackRows returns the width of the panels that a [PackFunc] of A must write.
-func (p *Plan) PackRows() int { return p.set.mr }
+func (p *Plan) PackRows() int { return p.kernels.mr }
 
 // PackCols returns the width of the panels that a [PackFunc] of B must write.
-func (p *Plan) PackCols() int { return p.set.nr }
+func (p *Plan) PackCols() int { return p.kernels.nr }
 
 // SharedBytes returns the size of Args.Shared in bytes.
 func (p *Plan) SharedBytes() int { return p.sharedBytes }

@@ -29,7 +29,7 @@ func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.Defaul
 // prefetch lines of B, and prefetching such a result as well gains nothing.
 func (p *Plan) prefetchesResult() bool {
 	spec := &p.spec
-	leavesCaches := spec.M*spec.N*p.set.elemBytes > machine.L2Bytes/2 ||
+	leavesCaches := spec.M*spec.N*p.kernels.elemBytes > machine.L2Bytes/2 ||
 		spec.B.Source != Prepacked && p.leavesCache(spec.M*spec.N, machine.L2Bytes/4, machine.L2Bytes)
 	return spec.CColStride == 1 && leavesCaches
 }
@@ -37,7 +37,7 @@ func (p *Plan) prefetchesResult() bool {
 // prefetchSpec returns the prefetches of register tiles that read B in the given mode, with `vectors` vectors and
 // `height` rows.
 func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch {
-	lines := ceilDiv(vectors*p.set.lanes*p.set.elemBytes, machine.LineBytes)
+	lines := ceilDiv(vectors*p.kernels.lanes*p.kernels.elemBytes, machine.LineBytes)
 	switch {
 	case mode != readDirect:
 		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
@@ -49,7 +49,7 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 
 // setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
 func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
-	plan, size := t.Plan, t.set.elemBytes
+	plan, size := t.Plan, t.kernels.elemBytes
 	switch offset := j - t.j0; {
 	case plan.prefetchLines[readDirect] > maxPrefetchLines:
 		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(offset)*size+prefetchBytes
@@ -65,7 +65,7 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 // tiles of the stack.
 func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, stack tileStack, store storeMode, i, j,
 	cols int) {
-	size, b := t.set.elemBytes, &t.Plan.b
+	size, b := t.kernels.elemBytes, &t.Plan.b
 	panel, offset, step := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, offset
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.ptrB, (t.k0*b.termStride+j)*size,

@@ -70,7 +70,7 @@ func (p *Plan) recordCalls() {
 		i0, i1, j0, j1 := p.tile(computeAll, i)
 		t.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}
-	recorded.terms, recorded.outRow = args.N, args.Step[tile.OutRow]
+	recorded.terms, recorded.outRow = args.InnerCount, args.Step[tile.OutRow]
 	recorded.inRow, recorded.inTerm = args.Step[tile.InRow], args.Step[tile.InTerm]
 	recorded.vecTerm = args.Step[tile.VecTerm]
 	p.recorded = recorded
@@ -85,7 +85,7 @@ func (p *Plan) PrepareReplay(r *Replay, args *Args) bool {
 		return false
 	}
 	if r.calls != recorded {
-		r.calls, callArgs.N = recorded, recorded.terms
+		r.calls, callArgs.InnerCount = recorded, recorded.terms
 		callArgs.Step[tile.InRow], callArgs.Step[tile.InTerm] = recorded.inRow, recorded.inTerm
 		callArgs.Step[tile.VecTerm], callArgs.Step[tile.OutRow] = recorded.vecTerm, recorded.outRow
 	}

@@ -121,7 +121,7 @@ func aligned(memory []byte) unsafe.Pointer {
 
 // elem returns the address of element i of the array at ptr.
 func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer {
-	return unsafe.Add(ptr, i*p.set.elemBytes)
+	return unsafe.Add(ptr, i*p.kernels.elemBytes)
 }
 
 // runPack executes a tile of a packing phase: it packs one chunk of a shared operand for the current super-block.
@@ -220,7 +220,7 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 		x.gatherBias(i0, i1, j0, j1)
 	}
 	var args *jit.Args
-	if plan.set.hasMachineCode() {
+	if plan.kernels.hasMachineCode() {
 		args = argsPool.Get().(*jit.Args)
 		defer release(args)
 	}
@@ -271,7 +271,7 @@ func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 	case BiasCols:
 		to, lane, end = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
-	size := x.set.elemBytes
+	size := x.kernels.elemBytes
 	for mover := strided.MoverOf(size); lane < end; {
 		count := min(end-lane, checkMACs/packCost)
 		mover.Row(to, x.elem(x.bias, lane*x.spec.BiasStride), size, x.spec.BiasStride*size, count)
@@ -312,13 +312,13 @@ func (t *tileState) biasCols() unsafe.Pointer {
 // The arguments of the kernel are those of microFunc: distances are in bytes.
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	plan, spec := t.Plan, &t.spec
-	size, kernel := plan.set.elemBytes, plan.set.micro
+	size, kernel := plan.kernels.elemBytes, plan.kernels.micro
 	astep := plan.a.panelWidth * size
 	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
 	hasTwoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // a kernel adds only one of old C and bias
 	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()
-		kernel(t.kc, aPanel, astep, bPanel, sums, plan.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
+		kernel(t.kc, aPanel, astep, bPanel, sums, plan.kernels.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(sums, i, j, rows, cols)
 		return
 	}
@@ -351,5 +351,5 @@ func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
 			bias = matrix{t.elem(t.biasCols(), j-t.j0), 0, 1}
 		}
 	}
-	t.set.store(rows, cols, matrix{sums, t.set.nr, 1}, t.result(i, j), bias, !t.first || spec.Accumulate)
+	t.kernels.store(rows, cols, matrix{sums, t.kernels.nr, 1}, t.result(i, j), bias, !t.first || spec.Accumulate)
 }

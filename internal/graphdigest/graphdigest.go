@@ -27,7 +27,7 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 	if err := graphfile.Save(h, &bare); err != nil {
 		return fmt.Errorf("digest of the graph: %w", err)
 	}
-	sizes := g.Bound()
+	sizes := g.BoundSizes()
 	for _, name := range sorted.Keys(sizes) {
 		fmt.Fprintf(h, "size %q %d\n", name, sizes[name])
 	}
@@ -42,7 +42,7 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 		}
 	}
 	for _, n := range g.Nodes {
-		for name, attr := range n.Written() {
+		for name, attr := range n.AttrsAsGiven() {
 			body, isGraph := attr.(*graph.Graph)
 			if !isGraph || body == nil {
 				continue

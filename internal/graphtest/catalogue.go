@@ -205,9 +205,9 @@ func ConvImpls() []graph.Impl {
 	impl := func(name string, f tensor.MemoryFormat) graph.Impl {
 		order, _ := f.Order(4)
 		return graph.Impl{Name: name,
-			Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.InOrder(order)} },
+			Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.WalkInOrder(order)} },
 			Read: func(_ *graph.Call, _ graph.Walk, i int, meta tensor.Meta) (graph.Work, bool) {
-				return graph.Work{}, i > 0 || order.Holds(meta)
+				return graph.Work{}, i > 0 || order.Matches(meta)
 			},
 			Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }}
 	}

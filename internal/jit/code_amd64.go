@@ -13,7 +13,7 @@ var returnCode = []byte{0xC3}
 
 // generatorError returns an error with the reason if no code can be generated for this processor.
 func generatorError() error {
-	if !machine.Host().Has(machine.AVX2) {
+	if !machine.HostFeatures().Has(machine.AVX2) {
 		return errors.New("this processor, or GODEBUG, has no AVX2 with FMA, F16C and BMI2")
 	}
 	return nil

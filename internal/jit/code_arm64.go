@@ -14,7 +14,7 @@ var returnCode = []byte{0xC0, 0x03, 0x5F, 0xD6}
 
 // generatorError returns an error with the reason if no code can be generated for this processor.
 func generatorError() error {
-	if !machine.Host().Has(machine.NEON) {
+	if !machine.HostFeatures().Has(machine.NEON) {
 		return errors.New("this processor has no NEON, or GRAPHRUN_TARGET excludes it")
 	}
 	return nil

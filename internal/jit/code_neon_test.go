@@ -35,7 +35,7 @@ func adderARM64(t testing.TB, c float32) []byte {
 	from, to, left, args := asm.X(1), asm.X(2), asm.X(3), asm.X(0)
 	a.Emit("ldr", from, asm.Mem{Base: args, Offset: int(OffsetPtr)})
 	a.Emit("ldr", to, asm.Mem{Base: args, Offset: int(OffsetPtr) + 8})
-	a.Emit("ldr", left, asm.Mem{Base: args, Offset: int(OffsetN)})
+	a.Emit("ldr", left, asm.Mem{Base: args, Offset: int(OffsetInnerCount)})
 	a.Emit("ldr", asm.Scalar{Num: 1, Elem: asm.Q}, a.Constant(words))
 	top, rest, one, end := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
 	a.Bind(top)
@@ -74,13 +74,13 @@ func clobberARM64(t testing.TB) []byte {
 	return finishARM64(t, &a)
 }
 
-// spillARM64 returns code that writes to the end of the spill area, and its aligned address to Args.N.
+// spillARM64 returns code that writes to the end of the spill area, and its aligned address to Args.InnerCount.
 func spillARM64(t testing.TB) []byte {
 	t.Helper()
 	var a asm.Assembler
 	a.Emit("add", asm.X(1), asm.X(0), asm.Imm(OffsetSpill+63))
 	a.Emit("and", asm.X(1), asm.X(1), asm.Imm(-64))
-	a.Emit("str", asm.X(1), asm.Mem{Base: asm.X(0), Offset: int(OffsetN)})
+	a.Emit("str", asm.X(1), asm.Mem{Base: asm.X(0), Offset: int(OffsetInnerCount)})
 	a.Emit("movz", asm.X(2), asm.Imm(SpillBytes-1))
 	a.Emit("strb", asm.W(2), asm.Indexed(asm.X(1), asm.X(2)))
 	return finishARM64(t, &a)
@@ -110,11 +110,11 @@ func TestRemapped(t *testing.T) {
 	workers.Wait()
 }
 
-// remap maps several copies of a function that writes a number to Args.N, calls each of them, and unmaps them.
+// remap maps several copies of a function that writes a number to Args.InnerCount, calls each of them, and unmaps them.
 func remap(t testing.TB, args *Args, number int) error {
 	var a asm.Assembler
 	a.Emit("movz", asm.X(1), asm.Imm(number))
-	a.Emit("str", asm.X(1), asm.Mem{Base: asm.X(0), Offset: int(OffsetN)})
+	a.Emit("str", asm.X(1), asm.Mem{Base: asm.X(0), Offset: int(OffsetInnerCount)})
 	code := finishARM64(t, &a)
 	const copies = 70 // more than a page
 	memory, err := mapExecutable(copies*codeAlign, func(to []byte) {
@@ -127,10 +127,10 @@ func remap(t testing.TB, args *Args, number int) error {
 	}
 	defer unmap(memory)
 	for k := range copies {
-		args.N = -1
+		args.InnerCount = -1
 		call(uintptr(unsafe.Pointer(&memory[k*codeAlign])), args)
-		if args.N != number {
-			return fmt.Errorf("copy %d returns %d, want %d", k, args.N, number)
+		if args.InnerCount != number {
+			return fmt.Errorf("copy %d returns %d, want %d", k, args.InnerCount, number)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func adderAMD64(t testing.TB, c float32) []byte {
 	constant := a.Constant([]byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)})
 	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetPtr}, asm.SI)
 	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetPtr + 8}, asm.DX)
-	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetN}, asm.CX)
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetInnerCount}, asm.CX)
 	a.Emit("VBROADCASTSS", constant, asm.Y(1))
 	top, rest, one, end := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
 	a.Emit("XORL", asm.AX, asm.AX)
@@ -50,7 +50,7 @@ func adderAMD64(t testing.TB, c float32) []byte {
 // clobberAMD64 returns code that changes all registers that code may use.
 func clobberAMD64(t testing.TB) []byte {
 	t.Helper()
-	wide := machine.Host().Has(machine.Vector512)
+	wide := machine.HostFeatures().Has(machine.Vector512)
 	a := asm.Assembler{NoEVEX: !wide}
 	for r := asm.AX; r <= asm.R15; r++ {
 		if r != asm.SP && r != asm.BP {
@@ -78,13 +78,13 @@ func clobberAMD64(t testing.TB) []byte {
 	return code
 }
 
-// spillAMD64 returns code that writes to the end of the spill area, and its aligned address to Args.N.
+// spillAMD64 returns code that writes to the end of the spill area, and its aligned address to Args.InnerCount.
 func spillAMD64(t testing.TB) []byte {
 	t.Helper()
 	var a asm.Assembler
 	a.Emit("LEAQ", asm.Mem{Base: asm.DI, Disp: OffsetSpill + 63}, asm.SI)
 	a.Emit("ANDQ", asm.Imm(-64), asm.SI)
-	a.Emit("MOVQ", asm.SI, asm.Mem{Base: asm.DI, Disp: OffsetN})
+	a.Emit("MOVQ", asm.SI, asm.Mem{Base: asm.DI, Disp: OffsetInnerCount})
 	a.Emit("MOVB", asm.SI, asm.Mem{Base: asm.SI, Disp: SpillBytes - 1})
 	a.Emit("RET")
 	code, err := a.Finish()

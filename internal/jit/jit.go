@@ -40,8 +40,8 @@ const spillSlots = 36
 // rows of elements; other generators may give N, Step and Row another meaning. Pointers point to the heap or to memory
 // outside of Go; Args keeps the operands alive. An Args is for one goroutine at a time, and is reused between calls.
 type Args struct {
-	N    int // number of elements in a row
-	Rows int // number of rows
+	InnerCount int // number of elements in a row
+	Rows       int // number of rows
 
 	Ptr  [MaxOperands]unsafe.Pointer // first element of the first row
 	Step [MaxOperands]int            // bytes between elements, if the distance is not a constant of the code
@@ -54,13 +54,13 @@ type Args struct {
 
 // Offsets of the fields of Args, in bytes. Entry i of Ptr, Step and Row is 8*i bytes after the offset.
 const (
-	OffsetN     = int32(unsafe.Offsetof(Args{}.N))
-	OffsetRows  = int32(unsafe.Offsetof(Args{}.Rows))
-	OffsetPtr   = int32(unsafe.Offsetof(Args{}.Ptr))
-	OffsetStep  = int32(unsafe.Offsetof(Args{}.Step))
-	OffsetRow   = int32(unsafe.Offsetof(Args{}.Row))
-	OffsetSpill = int32(unsafe.Offsetof(Args{}.Spill))
-	SpillBytes  = spillSlots * 64
+	OffsetInnerCount = int32(unsafe.Offsetof(Args{}.InnerCount))
+	OffsetRows       = int32(unsafe.Offsetof(Args{}.Rows))
+	OffsetPtr        = int32(unsafe.Offsetof(Args{}.Ptr))
+	OffsetStep       = int32(unsafe.Offsetof(Args{}.Step))
+	OffsetRow        = int32(unsafe.Offsetof(Args{}.Row))
+	OffsetSpill      = int32(unsafe.Offsetof(Args{}.Spill))
+	SpillBytes       = spillSlots * 64
 )
 
 // Code is machine code, its listing, and a bound on its work.

@@ -24,7 +24,7 @@ import (
 // here: the tests cover how functions are linked, called and unmapped.
 func needCode(t testing.TB) {
 	t.Helper()
-	if !supported || runtime.GOARCH == "amd64" && !machine.Host().Has(machine.AVX2) {
+	if !supported || runtime.GOARCH == "amd64" && !machine.HostFeatures().Has(machine.AVX2) {
 		t.Skip(Available())
 	}
 }
@@ -37,8 +37,8 @@ func pick[T any](amd64, arm64 T) T {
 	return amd64
 }
 
-// adder returns code that adds a constant to Args.N float32 of operand 0, vector by vector and then one by one, and
-// writes them to operand 1.
+// adder returns code that adds a constant to Args.InnerCount float32 of operand 0, vector by vector and then one by
+// one, and writes them to operand 1.
 func adder(t testing.TB, c float32) []byte {
 	t.Helper()
 	return pick(adderAMD64, adderARM64)(t, c)
@@ -51,7 +51,7 @@ func apply(f *Func, args *Args, c float32, n int) error {
 		in[i] = float32(i)
 	}
 	out[n] = -1
-	args.N = n
+	args.InnerCount = n
 	args.Ptr[0], args.Ptr[1] = unsafe.Pointer(&in[0]), unsafe.Pointer(&out[0])
 	if err := f.Call(args); err != nil {
 		return err
@@ -102,7 +102,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestSpill calls code that aligns the address of the spill area, stores it in Args.N, and writes the last byte.
+// TestSpill calls code that aligns the address of the spill area, stores it in Args.InnerCount, and writes the last
+// byte.
 func TestSpill(t *testing.T) {
 	needCode(t)
 	f := newFunc("spill", pick(spillAMD64, spillARM64)(t))
@@ -112,7 +113,7 @@ func TestSpill(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := uintptr(unsafe.Pointer(&args.Spill))
-		if at := uintptr(args.N); at%64 != 0 || at < from || at+SpillBytes > from+unsafe.Sizeof(args.Spill) {
+		if at := uintptr(args.InnerCount); at%64 != 0 || at < from || at+SpillBytes > from+unsafe.Sizeof(args.Spill) {
 			t.Errorf("%x in %x", at, from)
 		}
 	}
@@ -304,7 +305,7 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(tc.name, func(b *testing.B) {
 			f := newFunc(tc.name, tc.code)
 			in, out := make([]float32, 64), make([]float32, 64)
-			args.N, args.Ptr[0], args.Ptr[1] = tc.n, unsafe.Pointer(&in[0]), unsafe.Pointer(&out[0])
+			args.InnerCount, args.Ptr[0], args.Ptr[1] = tc.n, unsafe.Pointer(&in[0]), unsafe.Pointer(&out[0])
 			for b.Loop() {
 				if err := f.Call(args); err != nil {
 					b.Fatal(err)

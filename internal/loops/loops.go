@@ -69,7 +69,7 @@ func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
 	created := &Loop{loop: exprLoop, foldCount: len(exprLoop.Folds)}
 	created.setElementStrides()
 	if CodeAvailable() {
-		code, err := vector.Compile(exprLoop, machine.Host(), opts)
+		code, err := vector.Compile(exprLoop, machine.HostFeatures(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
 		}
@@ -87,14 +87,14 @@ func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
 }
 
 // MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are divided into
-// several calls, except in loops with totals ([expr.Loop.Totals]). MaxElements returns 0 if there is no machine code.
+// several calls, except in loops with totals ([expr.Loop.CombinesLanes]). MaxElements returns 0 if there is no machine code.
 func (l *Loop) MaxElements() int { return l.maxElementsPerCall }
 
 // minRowElements is the length that RowsPerCall assumes for shorter rows. It is the length of a loop iteration: an
 // incomplete iteration takes as long as a complete one. With AVX2, the tail also copies elements of 8 or 16 bits one by
 // one.
 func minRowElements() int {
-	if machine.Host().Has(machine.AVX2) && !machine.Host().Has(machine.Vector512) {
+	if machine.HostFeatures().Has(machine.AVX2) && !machine.HostFeatures().Has(machine.Vector512) {
 		return 256
 	}
 	return 32
@@ -120,9 +120,9 @@ func (l *Loop) ElementNS() float64 {
 	const perNS = 12     // instructions; estimated for arm64
 	lanes, work := 16, 0 // work is in instructions
 	switch {
-	case machine.Host().Has(machine.NEON):
+	case machine.HostFeatures().Has(machine.NEON):
 		lanes = 4
-	case !machine.Host().Has(machine.Vector512):
+	case !machine.HostFeatures().Has(machine.Vector512):
 		lanes = 8
 	}
 	has64Bits := false
@@ -161,13 +161,13 @@ const (
 	callElements = 1 << 15 / machine.CallDivisor // elements, for memory-bound loops
 )
 
-// setMaxPerCall computes the maximum number of elements in a call: a multiple of expr.Lanes, so that element k of a row
+// setMaxPerCall computes the maximum number of elements in a call: a multiple of expr.FoldLanes, so that element k of a row
 // is folded into the same accumulator as without a division.
 func (l *Loop) setMaxPerCall() {
 	work := l.code.Work()
 	// A row of IterationElements-1 elements has the most instructions outside of full iterations.
 	iterations := (callWork - work.RowInstructions(work.IterationElements-1)) / work.Iteration
-	l.maxElementsPerCall = max(expr.Lanes, min(callElements, iterations*work.IterationElements)&^(expr.Lanes-1))
+	l.maxElementsPerCall = max(expr.FoldLanes, min(callElements, iterations*work.IterationElements)&^(expr.FoldLanes-1))
 }
 
 // setElementStrides computes the bytes between elements.
@@ -177,7 +177,7 @@ func (l *Loop) setElementStrides() {
 	}
 	for k, dtype := range l.loop.Code.In {
 		bytes := dtype.Size()
-		if l.loop.Scalar[k] {
+		if l.loop.Uniform[k] {
 			bytes = 0
 		}
 		l.elementStrides = append(l.elementStrides, bytes)
@@ -185,8 +185,8 @@ func (l *Loop) setElementStrides() {
 }
 
 // Run computes rowCount rows of rowLen elements. ptrs are the addresses of the first row: outputs, then operands, then
-// one address for each fold. A fold's address is that of its [expr.Lanes] accumulators, which all rows update. In a
-// loop with totals ([expr.Loop.Totals]), it is the address of the first row's total, and each row stores its own.
+// one address for each fold. A fold's address is that of its [expr.FoldLanes] accumulators, which all rows update. In a
+// loop with totals ([expr.Loop.CombinesLanes]), it is the address of the first row's total, and each row stores its own.
 // strides are the bytes between rows in the same order. The stride of an operand that all rows share is
 // 0. An output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not checked.
 // Run modifies ptrs.
@@ -204,7 +204,7 @@ func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, r
 	if s.args == nil {
 		s.args = new(jit.Args)
 	}
-	if rowLen > l.maxElementsPerCall && !l.loop.Totals {
+	if rowLen > l.maxElementsPerCall && !l.loop.CombinesLanes {
 		return l.runPieces(s, ptrs, strides, rowLen, rowCount)
 	}
 	for rowsPerCall := l.RowsPerCall(rowLen); ; {
@@ -283,7 +283,7 @@ func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, ro
 
 // interpretedRow runs a row in Go. It runs the row in pieces, except in a loop with totals.
 func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, rowLen int) {
-	if rowLen <= callElements || l.loop.Totals {
+	if rowLen <= callElements || l.loop.CombinesLanes {
 		l.runner.Run(nil, ptrs, strides, accs, rowLen, 1)
 		return
 	}

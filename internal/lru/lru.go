@@ -129,7 +129,7 @@ func (c *cache[K, V]) limit() int {
 		if c.bytes < uncheckedBytes {
 			return uncheckedBytes
 		}
-		c.maxBytes = max(machine.Memory().Left/2, uncheckedBytes)
+		c.maxBytes = max(machine.Memory().Available/2, uncheckedBytes)
 	}
 	return c.maxBytes
 }

@@ -71,8 +71,8 @@ func (f Features) Has(features Features) bool { return f&features == features }
 // Vectors256 returns the set without the features of wider vectors.
 func (f Features) Vectors256() Features { return f &^ (Vector512 | DotBytes512 | MatrixUnit) }
 
-// DotsBytes reports whether the set has a dot product of bytes for its widest vectors.
-func (f Features) DotsBytes() bool {
+// HasByteDot reports whether the set has a dot product of bytes for its widest vectors.
+func (f Features) HasByteDot() bool {
 	switch {
 	case f.Has(NEON):
 		return f.Has(DotBytes128)
@@ -108,14 +108,14 @@ func (f Features) String() string {
 	return b.String()
 }
 
-// Host returns the features that this process uses, except for the matrix unit. It is the only function that reads the
-// processor. The result never changes while the process runs, so that packed data fits every kernel. These values of
-// GODEBUG, read by golang.org/x/sys/cpu, remove features: cpu.avx2=off, cpu.avx512f=off, cpu.avxvnni=off and
+// HostFeatures returns the features that this process uses, except for the matrix unit. It is the only function that
+// reads the processor. The result never changes while the process runs, so that packed data fits every kernel. These
+// values of GODEBUG, read by golang.org/x/sys/cpu, remove features: cpu.avx2=off, cpu.avx512f=off, cpu.avxvnni=off and
 // cpu.avx512vnni=off. GRAPHRUN_TARGET selects a smaller set: a name and additional features, such as avx512-dotbytes512
 // or arm64-dotprod (see [Features.String]).
-func Host() Features { return host &^ MatrixUnit }
+func HostFeatures() Features { return host &^ MatrixUnit }
 
-// TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [Host] is [Portable] then.
+// TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [HostFeatures] is [Portable] then.
 func TargetError() error { return errTarget }
 
 // host is the result of Host, with MatrixUnit unless GRAPHRUN_TARGET excludes it.
@@ -154,22 +154,22 @@ func parseTarget(target string) (Features, error) {
 	return set, nil
 }
 
-// HostWithUnit returns [Host] and the matrix unit, if the processor has one and the system permits its use. The first
-// call requests the permission for the process. GODEBUG=cpu.amxtile=off and cpu.amxint8=off remove the unit.
+// HostWithUnit returns [HostFeatures] and the matrix unit, if the processor has one and the system permits its use. The
+// first call requests the permission for the process. GODEBUG=cpu.amxtile=off and cpu.amxint8=off remove the unit.
 func HostWithUnit() Features {
 	if host.Has(MatrixUnit) && matrixUnit() {
 		return host
 	}
-	return Host()
+	return HostFeatures()
 }
 
 // Describe returns the instruction set in use, and whether there is a matrix unit. Features of arm64 are added.
 func Describe() string {
 	switch {
 	case HostWithUnit().Has(MatrixUnit):
-		return Host().Name() + " with a matrix unit for bytes"
-	case Host().Has(NEON):
-		return Host().String()
+		return HostFeatures().Name() + " with a matrix unit for bytes"
+	case HostFeatures().Has(NEON):
+		return HostFeatures().String()
 	}
-	return Host().Name()
+	return HostFeatures().Name()
 }

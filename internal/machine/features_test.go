@@ -24,7 +24,7 @@ func printed(t *testing.T, test, debug string) string {
 // TestInstructions removes vectors by GODEBUG.
 func TestInstructions(t *testing.T) {
 	if os.Getenv("PRINT_FEATURES") != "" {
-		fmt.Printf("name=%s\n", Host().Name())
+		fmt.Printf("name=%s\n", HostFeatures().Name())
 		return
 	}
 	t.Logf("this process: %v", Describe()) // make avx2 and make nounit look for it
@@ -32,7 +32,7 @@ func TestInstructions(t *testing.T) {
 		debug   string
 		removed Features
 	}{{"", 0}, {"cpu.avx512f=off", Vector512}, {"cpu.avx2=off", AVX512}} {
-		want := "name=" + (Host() &^ tc.removed).Name() + "\n"
+		want := "name=" + (HostFeatures() &^ tc.removed).Name() + "\n"
 		if out := printed(t, "TestInstructions", tc.debug); !strings.Contains(out, want) {
 			t.Errorf("GODEBUG=%s: %q, want %q", tc.debug, out, want)
 		}
@@ -41,13 +41,13 @@ func TestInstructions(t *testing.T) {
 
 // TestDotBytes removes the dot products of bytes by GODEBUG.
 func TestDotBytes(t *testing.T) {
-	line := fmt.Sprintf("dots=%v,%v\n", Host().Has(DotBytes256), Host().Has(DotBytes512))
+	line := fmt.Sprintf("dots=%v,%v\n", HostFeatures().Has(DotBytes256), HostFeatures().Has(DotBytes512))
 	if os.Getenv("PRINT_FEATURES") != "" {
 		os.Stdout.WriteString(line)
 		return
 	}
 	t.Log(line)
-	if Portable.DotsBytes() || Host().Has(DotBytes512) && !Host().Has(Vector512) {
+	if Portable.HasByteDot() || HostFeatures().Has(DotBytes512) && !HostFeatures().Has(Vector512) {
 		t.Error("a dot product without its vectors")
 	}
 	out := printed(t, "TestDotBytes", "cpu.avxvnni=off,cpu.avx512vnni=off")
@@ -65,7 +65,7 @@ func TestMatrixUnit(t *testing.T) {
 		return
 	}
 	t.Log(line)
-	if unit && !Host().Has(Vector512) {
+	if unit && !HostFeatures().Has(Vector512) {
 		t.Error("a matrix unit without vectors of AVX-512")
 	}
 	for _, debug := range []string{"cpu.amxint8=off", "cpu.amxtile=off", "cpu.avx512f=off"} {
@@ -93,10 +93,10 @@ func TestFeatures(t *testing.T) {
 		{NEON | DotBytes128, "arm64", "arm64+dotprod", true, true},
 		{wide | DotBytes512 | MatrixUnit, "avx512", "avx512+dotbytes256+dotbytes512+matrix", true, true},
 	} {
-		if tc.set.Name() != tc.name || tc.set.String() != tc.text || tc.set.DotsBytes() != tc.dots {
-			t.Errorf("%s, %v: dots bytes %v", tc.set.Name(), tc.set, tc.set.DotsBytes())
+		if tc.set.Name() != tc.name || tc.set.String() != tc.text || tc.set.HasByteDot() != tc.dots {
+			t.Errorf("%s, %v: dots bytes %v", tc.set.Name(), tc.set, tc.set.HasByteDot())
 		}
-		if narrow := tc.set.Vectors256(); narrow.Has(Vector512) || narrow.DotsBytes() != tc.narrows || !tc.set.Has(narrow) {
+		if narrow := tc.set.Vectors256(); narrow.Has(Vector512) || narrow.HasByteDot() != tc.narrows || !tc.set.Has(narrow) {
 			t.Errorf("%v with 256-bit vectors: %v", tc.set, narrow)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package machine describes the machine: the memory available to the process ([Memory], [Fits]), the features of the
-// processor ([Host], [Features]), and measured prices of work ([Profile], [Work]). It also divides work into chunks
-// ([Division], the grains).
+// processor ([HostFeatures], [Features]), and measured prices of work ([Profile], [Work]). It also divides work into
+// chunks ([Division], the grains).
 //
 // On Linux, memory limits are read from /proc and /sys: the limits of the process's control groups and their ancestors
 // (version 1 and 2), the limits of its address space and data (ulimit -v and -d), and the free memory of the machine.
@@ -21,9 +21,9 @@ import (
 
 // Limit is a bound on the memory of the process.
 type Limit struct {
-	Left  int    // bytes that the process may still take, at least 0
-	Total int    // the bound, in bytes
-	Name  string // its source, as in "the address space of the process (ulimit -v)"
+	Available int    // bytes that the process may still take, at least 0
+	Total     int    // the bound, in bytes
+	Name      string // its source, as in "the address space of the process (ulimit -v)"
 }
 
 // maxRequest bounds a request if there is no other limit. No machine has more memory, and Go's heap can address little
@@ -31,7 +31,7 @@ type Limit struct {
 const maxRequest = min(1<<46, math.MaxInt/2)
 
 // unknownLimit is the limit if no other limit is known.
-var unknownLimit = Limit{Left: maxRequest, Total: maxRequest, Name: "what a process can address"}
+var unknownLimit = Limit{Available: maxRequest, Total: maxRequest, Name: "what a process can address"}
 
 // Memory returns the tightest current limit.
 func Memory() Limit { return currentLimit(false) }
@@ -46,7 +46,7 @@ func currentLimit(block bool) Limit {
 func tightest(limits []Limit) Limit {
 	least := unknownLimit
 	for _, limit := range limits {
-		if limit.Left < least.Left {
+		if limit.Available < least.Available {
 			least = limit
 		}
 	}
@@ -73,27 +73,27 @@ func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
 	limits := groupLimits(fsys, m)
 	if total := m["MemTotal"]; total > 0 {
-		limits = append(limits, Limit{Left: m.available() + m["SwapFree"], Total: total + m["SwapTotal"],
+		limits = append(limits, Limit{Available: m.available() + m["SwapFree"], Total: total + m["SwapTotal"],
 			Name: "the memory of this machine"})
 	}
 	for i := range limits {
 		// A 64th of the memory is reserved for page tables and the collector's metadata. Free memory of the heap is
 		// reused, so it counts as left.
-		limits[i].Left += heap.free - limits[i].Left/64
+		limits[i].Available += heap.free - limits[i].Available/64
 	}
 	for _, limit := range ownLimits(fsys) {
 		// Go reserves address space in pieces of 64 MiB (1<<26 bytes). Two pieces are kept in reserve.
-		limit.Left -= 2 << 26
+		limit.Available -= 2 << 26
 		if held := heap.free + heap.released; block {
 			// A block needs adjacent addresses: either new addresses or free addresses.
-			limit.Left = max(limit.Left, held)
+			limit.Available = max(limit.Available, held)
 		} else {
-			limit.Left += held
+			limit.Available += held
 		}
 		limits = append(limits, limit)
 	}
 	for i := range limits {
-		limits[i].Left = max(limits[i].Left, 0)
+		limits[i].Available = max(limits[i].Available, 0)
 	}
 	return limits
 }
@@ -124,20 +124,20 @@ func fits(bytes int, block bool) (Limit, bool) {
 		return Limit{}, true
 	}
 	limit := currentLimit(block)
-	if bytes > limit.Left && bytes <= maxRequest {
+	if bytes > limit.Available && bytes <= maxRequest {
 		runtime.GC()
 		debug.FreeOSMemory()
 		limit = currentLimit(block)
 	}
 	latest := &reading{time: time.Now()}
-	latest.bytesLeft.Store(int64(limit.Left - min(bytes, limit.Left)))
+	latest.bytesLeft.Store(int64(limit.Available - min(bytes, limit.Available)))
 	lastReading.Store(latest)
-	return limit, bytes <= limit.Left
+	return limit, bytes <= limit.Available
 }
 
 // String describes the limit and the memory left.
 func (l Limit) String() string {
-	return fmt.Sprintf("%s is %s, of which %s is left", l.Name, Bytes(l.Total), Bytes(l.Left))
+	return fmt.Sprintf("%s is %s, of which %s is left", l.Name, Bytes(l.Total), Bytes(l.Available))
 }
 
 // Nanoseconds formats a time with four significant digits: "812.3µs". It is not inlined, because many places call it

@@ -93,7 +93,7 @@ func TestLimits(t *testing.T) {
 			gib, 0, "ulimit -v"},
 	} {
 		l := tightest(readLimits(system(c.files), idleHeap{}, false))
-		if l.Total != c.total || l.Left > c.left || l.Left < c.left-c.left/50 || !strings.Contains(l.Name, c.says) {
+		if l.Total != c.total || l.Available > c.left || l.Available < c.left-c.left/50 || !strings.Contains(l.Name, c.says) {
 			t.Errorf("%s: %+v, want %d of %d, %s", c.name, l, c.left, c.total, c.says)
 		}
 	}
@@ -104,12 +104,12 @@ func TestIdleHeapCounts(t *testing.T) {
 		"         bytes     \n"})
 	heap := idleHeap{free: 100, released: 1000}
 	without, with := tightest(readLimits(bounded, idleHeap{}, false)), tightest(readLimits(bounded, heap, false))
-	if with.Left != without.Left+1100 {
-		t.Errorf("address space: %d without an idle heap, %d with it", without.Left, with.Left)
+	if with.Available != without.Available+1100 {
+		t.Errorf("address space: %d without an idle heap, %d with it", without.Available, with.Available)
 	}
 	without, with = tightest(readLimits(system(nil), idleHeap{}, false)), tightest(readLimits(system(nil), heap, false))
-	if with.Left != without.Left+100 {
-		t.Errorf("memory: %d without an idle heap, %d with it", without.Left, with.Left)
+	if with.Available != without.Available+100 {
+		t.Errorf("memory: %d without an idle heap, %d with it", without.Available, with.Available)
 	}
 }
 
@@ -161,8 +161,8 @@ func TestBlocks(t *testing.T) {
 	} {
 		for block, want := range map[bool]int{false: c.all, true: c.single} {
 			for _, l := range readLimits(bounded, c.heap, block) {
-				if strings.Contains(l.Name, "ulimit -v") && l.Left != want {
-					t.Errorf("%+v, block %v: %d bytes are left, want %d", c.heap, block, l.Left, want)
+				if strings.Contains(l.Name, "ulimit -v") && l.Available != want {
+					t.Errorf("%+v, block %v: %d bytes are left, want %d", c.heap, block, l.Available, want)
 				}
 			}
 		}

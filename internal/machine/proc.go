@@ -57,7 +57,7 @@ func ownLimits(fsys fs.FS) []Limit {
 			if status == nil {
 				status = readFields(fsys, "proc/self/status")
 			}
-			limits = append(limits, Limit{Left: total - status[kind.usageKey], Total: total, Name: kind.name})
+			limits = append(limits, Limit{Available: total - status[kind.usageKey], Total: total, Name: kind.name})
 		}
 	})
 	return limits
@@ -197,7 +197,7 @@ func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 		}
 		swap = min(swap, max(freeSwap, 0))
 	}
-	return Limit{Left: leftMemory + swap, Total: total}, true
+	return Limit{Available: leftMemory + swap, Total: total}, true
 }
 
 // readNumber reads a file with one number. It returns false for "max", which means no limit.

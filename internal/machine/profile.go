@@ -116,7 +116,7 @@ const (
 
 // SharedDefaultProfile returns the shipped profile for the instruction set in use: the prices for a machine that was
 // not measured. It is shared and must not be changed.
-func SharedDefaultProfile() *Profile { return shippedProfiles[Host().Name()]() }
+func SharedDefaultProfile() *Profile { return shippedProfiles[HostFeatures().Name()]() }
 
 // ShippedProfiles lists the names of the shipped profiles.
 func ShippedProfiles() []string { return sorted.Keys(shippedProfiles) }
@@ -180,10 +180,10 @@ func (p *Profile) WithConstants(bytes float64) *Profile {
 // ConstantBytes returns the bytes of constants that a run reads. It is 0 for a profile without a graph.
 func (p *Profile) ConstantBytes() float64 { return p.constantBytes }
 
-// PS returns the price of work in picoseconds, rounded, between 0 and an hour. Sequential memory access overlaps with
-// computation, so only the longer of these two times counts. Other memory accesses stall the core, so their times are
-// added.
-func (p *Profile) PS(w Work) int64 {
+// PricePS returns the price of work in picoseconds, rounded, between 0 and an hour. Sequential memory access overlaps
+// with computation, so only the longer of these two times counts. Other memory accesses stall the core, so their times
+// are added.
+func (p *Profile) PricePS(w Work) int64 {
 	ps := p.price(&w)
 	if !(ps > 0) { // NaN of an unchecked profile
 		return 0
@@ -191,8 +191,8 @@ func (p *Profile) PS(w Work) int64 {
 	return int64(math.Round(min(ps, maxPS)))
 }
 
-// NS is [Profile.PS] in nanoseconds, without rounding.
-func (p *Profile) NS(w Work) float64 {
+// PriceNS is [Profile.PricePS] in nanoseconds, without rounding.
+func (p *Profile) PriceNS(w Work) float64 {
 	ps := p.price(&w)
 	if !(ps > 0) {
 		return 0
@@ -200,8 +200,8 @@ func (p *Profile) NS(w Work) float64 {
 	return min(ps, maxPS) / 1e3
 }
 
-// UnclampedPS returns the price of work in picoseconds, without the bounds 0 and maxPS of [Profile.PS]. The price is
-// negative if w is a difference of two Work values and saves time.
+// UnclampedPS returns the price of work in picoseconds, without the bounds 0 and maxPS of [Profile.PricePS]. The price
+// is negative if w is a difference of two Work values and saves time.
 func (p *Profile) UnclampedPS(w Work) float64 { return p.price(&w) }
 
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.
@@ -210,7 +210,7 @@ const maxPS = 3600e12
 // price returns the price of work in picoseconds; see PS. Conversions to float64 prevent fused multiply-adds, so that
 // all architectures give the same price.
 func (p *Profile) price(w *Work) float64 {
-	ps := w.Steps * p.StepPS
+	ps := w.StartedSteps * p.StepPS
 	for access := DenseConstants; access < numAccesses; access++ {
 		touched := w.Footprint
 		if access <= Panels { // a run reads all constants in turn, so they are in a cache that holds all of them

@@ -93,29 +93,29 @@ func TestPrices(t *testing.T) {
 		Memory: Rates{Dense: Curve{{Bytes: 100, PS: 1}, {Bytes: 10000, PS: 3}}, DenseConstants: Curve{{Bytes: 10, PS: 1},
 			{Bytes: 1000, PS: 5}}, Tiled: Curve{{Bytes: 1, PS: 7}}}}
 	var w Work
-	w.Steps, w.Footprint, w.Bytes[Dense] = 1, 1000, 50
+	w.StartedSteps, w.Footprint, w.Bytes[Dense] = 1, 1000, 50
 	for _, c := range []struct {
 		change func(w *Work)
 		want   int64
 	}{
 		{func(*Work) {}, 200},
-		{func(w *Work) { w.Do("k", 5) }, 200},
-		{func(w *Work) { w.Do("k", 15) }, 250},
+		{func(w *Work) { w.AddUnits("k", 5) }, 200},
+		{func(w *Work) { w.AddUnits("k", 15) }, 250},
 		{func(w *Work) { w.Bytes[DenseConstants] = 10 }, 250},
 		{func(w *Work) { w.Bytes[Tiled] = 10 }, 270},
 		{func(w *Work) { w.Footprint = 1e9 }, 250},
-		{func(w *Work) { w.Steps = math.Inf(1) }, maxPS},
-		{func(w *Work) { w.Steps = math.NaN() }, 0},
-		{func(w *Work) { *w = w.Minus(*w); w.Steps = -5 }, 0},
+		{func(w *Work) { w.StartedSteps = math.Inf(1) }, maxPS},
+		{func(w *Work) { w.StartedSteps = math.NaN() }, 0},
+		{func(w *Work) { *w = w.Minus(*w); w.StartedSteps = -5 }, 0},
 	} {
 		v := w
 		c.change(&v)
-		if got := p.PS(v); got != c.want {
+		if got := p.PricePS(v); got != c.want {
 			t.Errorf("%+v: %d, want %d", v, got, c.want)
 		}
 	}
 	w.Footprint, w.Bytes = 20, [numAccesses]float64{DenseConstants: 10}
-	if a, b := p.PS(w), p.WithConstants(1000).PS(w); a >= b {
+	if a, b := p.PricePS(w), p.WithConstants(1000).PricePS(w); a >= b {
 		t.Errorf("%d, and %d where all constants are many", a, b)
 	}
 }
@@ -128,11 +128,11 @@ func TestScaleCopies(t *testing.T) {
 		q := p.ScaleCopies(10)
 		copied, dense := Work{Footprint: 1 << 20}, Work{Footprint: 1 << 20}
 		copied.Bytes[Copied], dense.Bytes[Dense] = 1<<20, 1<<20
-		copied.Do("copy.row", 1e6)
-		if a, b := p.NS(copied), q.NS(copied); math.Abs(b-10*a) > 1e-6*b {
+		copied.AddUnits("copy.row", 1e6)
+		if a, b := p.PriceNS(copied), q.PriceNS(copied); math.Abs(b-10*a) > 1e-6*b {
 			t.Errorf("%s: a copy costs %g, not 10 times %g", name, b, a)
 		}
-		if a, b := p.NS(dense), q.NS(dense); a != b {
+		if a, b := p.PriceNS(dense), q.PriceNS(dense); a != b {
 			t.Errorf("%s: other access costs %g, not %g", name, b, a)
 		}
 		if p.Digest() != before || p.ScaleCopies(1).Digest() != before {

@@ -199,7 +199,7 @@ func ProfilePath() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("profile-%s-%v-%d.json", slug(CPUName()), Host().Name(), ProfileVersion)
+	name := fmt.Sprintf("profile-%s-%v-%d.json", slug(CPUName()), HostFeatures().Name(), ProfileVersion)
 	return filepath.Join(dir, "graphrun", name), nil
 }
 

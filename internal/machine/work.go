@@ -46,9 +46,9 @@ type Part struct {
 type Work struct {
 	// Bytes counts bytes by access. In a difference of two Work values a count may be negative.
 	Bytes [numAccesses]float64
-	// Parts are added by Do and DoUnoverlapped. Unused parts have no kernel.
-	Parts [MaxParts]Part
-	Steps float64 // started steps
+	// Parts are added by AddUnits and AddUnoverlapped. Unused parts have no kernel.
+	Parts        [MaxParts]Part
+	StartedSteps float64 // started steps
 	// Footprint is the number of bytes that the step touches. It determines the cache that holds these bytes.
 	Footprint float64
 	// Flops counts arithmetic operations. A function such as exp counts as one operation. Flops is for display and has
@@ -56,16 +56,16 @@ type Work struct {
 	Flops float64
 }
 
-// Do adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels. It is not
-// inlined, because many places call it and no inner loop does.
+// AddUnits adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels. It is
+// not inlined, because many places call it and no inner loop does.
 //
 //go:noinline
-func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, false}) }
+func (w *Work) AddUnits(kernel string, units float64) { w.add(Part{kernel, units, false}) }
 
-// DoUnoverlapped is Do for work that does not overlap with memory access, such as starting a loop.
+// AddUnoverlapped is Do for work that does not overlap with memory access, such as starting a loop.
 //
 //go:noinline
-func (w *Work) DoUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }
+func (w *Work) AddUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }
 
 // add adds units to the part of the same kernel, or to an unused part.
 func (w *Work) add(part Part) {
@@ -91,7 +91,7 @@ func (w Work) Plus(other Work) Work {
 			w.add(part)
 		}
 	}
-	w.Steps += other.Steps
+	w.StartedSteps += other.StartedSteps
 	w.Flops += other.Flops
 	w.Footprint = max(w.Footprint, other.Footprint)
 	return w
@@ -115,7 +115,7 @@ func (w Work) Minus(other Work) Work {
 			w.add(Part{part.Kernel, -part.Units, part.Unoverlapped})
 		}
 	}
-	w.Steps -= other.Steps
+	w.StartedSteps -= other.StartedSteps
 	w.Flops -= other.Flops
 	return w
 }

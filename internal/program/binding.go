@@ -21,8 +21,8 @@ import (
 // Binding is a program for one set of sizes: the graph with these sizes, its plan, and the compiled steps. Its fields
 // must not be changed.
 type Binding struct {
-	Graph    *graph.Graph // with sizes, inferred
-	Runnable *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
+	Graph         *graph.Graph // with sizes, inferred
+	RunnableGraph *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
 	// Plan is the plan of the graph, or of the segment compiled before the first run if the graph has several segments.
 	// It is nil if none of these can be compiled before the first run.
 	Plan *passes.Plan
@@ -127,7 +127,7 @@ func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err err
 	defer interrupt.Catch(&err)
 	interrupt.Check(ctx)
 	start := time.Now()
-	if b.Graph, b.Runnable = p.graph, p.graph; p.needsInference {
+	if b.Graph, b.RunnableGraph = p.graph, p.graph; p.needsInference {
 		if err := b.infer(ctx, p); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (b *Binding) infer(ctx context.Context, p *Program) error {
 	if err := b.Graph.InlineControlFlow(); err != nil {
 		return err
 	}
-	b.Runnable = b.Graph
+	b.RunnableGraph = b.Graph
 	if !p.options.KeepGoing {
 		return InferContext(ctx, b.Graph)
 	}
@@ -162,8 +162,8 @@ func (b *Binding) infer(ctx context.Context, p *Program) error {
 	interrupt.Check(ctx)
 	if len(rejected) > 0 {
 		b.rejected = b.Graph.RootErrors(rejected)
-		b.Runnable = b.Graph.Drop(rejected)
-		b.Runnable.SetContext(context.Background())
+		b.RunnableGraph = b.Graph.WithoutRejected(rejected)
+		b.RunnableGraph.SetContext(context.Background())
 	}
 	return nil
 }
@@ -197,14 +197,14 @@ func InferContext(ctx context.Context, g *graph.Graph) error {
 // bind gives sizes to the symbols of a copy of the program's graph. Open symbols get the sizes in open. Other symbols
 // get the fixed sizes and the assumed sizes. Assumed sizes stay marked as assumed.
 func (p *Program) bind(g *graph.Graph, open map[string]int) error {
-	sizes := g.Bound()
+	sizes := g.BoundSizes()
 	if sizes == nil {
 		return nil
 	}
 	assumed := g.Assumed()
 	maps.Copy(sizes, p.fixed)
 	maps.Copy(sizes, open)
-	if err := g.BindOnly(sizes); err != nil {
+	if err := g.BindWithoutInference(sizes); err != nil {
 		return err
 	}
 	for name, n := range assumed {
@@ -221,7 +221,7 @@ func (b *Binding) withRejected(err error) error {
 	if len(b.rejected) == 0 {
 		return err
 	}
-	return exec.AddFailures(err, b.Graph, b.rejected, b.Runnable.Outputs)
+	return exec.AddFailures(err, b.Graph, b.rejected, b.RunnableGraph.Outputs)
 }
 
 // bindingForInputs returns the binding for the sizes of a run's inputs.

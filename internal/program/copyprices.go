@@ -57,7 +57,7 @@ func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 // cheapest returns the plan of least cost that strategy Optimal chooses without a slack; nil if optimality was not
 // proved.
 func cheapest(model *layout.Model) *layout.Outcome {
-	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: model.Problem.Search()})
+	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: model.Problem.SearchTimeLimit()})
 	if err != nil || !solution.Optimal() {
 		return nil
 	}
@@ -91,6 +91,7 @@ func (prices *copyPrices) price(c *passes.Copy) (none copyPrice) {
 		return none
 	}
 	const psPerNS = 1000
-	ns, change := float64(cheapestWithout.PS-prices.cheapest.PS)/psPerNS, cheapestWithout.Since(prices.cheapest)
+	ns, change := float64(cheapestWithout.CostPS-prices.cheapest.CostPS)/psPerNS,
+		cheapestWithout.ChangesSince(prices.cheapest)
 	return copyPrice{&ns, &change}
 }

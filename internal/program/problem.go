@@ -22,10 +22,10 @@ func (o *observer) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	return nil, errObserved
 }
 
-// Problem returns the layout problem that planning states for the sizes of [Program.First].
+// Problem returns the layout problem that planning states for the sizes of [Program.FirstBinding].
 func (p *Program) Problem() (*layout.Problem, error) {
-	b := p.First()
-	if b == nil || b.Runnable == nil {
+	b := p.FirstBinding()
+	if b == nil || b.RunnableGraph == nil {
 		return nil, ErrNotCompiled
 	}
 	return p.ProblemOf(context.Background(), b)
@@ -36,12 +36,12 @@ func (p *Program) Problem() (*layout.Problem, error) {
 // ends.
 func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, error) {
 	b.problemOnce.Do(func() {
-		if b.Runnable.Dynamic() {
+		if b.RunnableGraph.Dynamic() {
 			b.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, " +
 				"so there is no single layout problem")
 			return
 		}
-		whole := b.Runnable // planning folds constants, so it needs the data of all constants
+		whole := b.RunnableGraph // planning folds constants, so it needs the data of all constants
 		if len(b.packedConstants) > 0 {
 			whole = b.WithAllConstants()
 		}

@@ -211,7 +211,7 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 
 // givenSizes returns the sizes of symbols that were given when the graph was loaded or bound.
 func givenSizes(g *graph.Graph) map[string]int {
-	sizes := g.Bound()
+	sizes := g.BoundSizes()
 	if sizes == nil {
 		sizes = map[string]int{}
 	}
@@ -251,7 +251,7 @@ func (p *Program) findOpenSymbols() {
 	}
 	sorted.Strings(p.openSymbols)
 	p.findSymbolInputs()
-	bound := p.graph.Bound()
+	bound := p.graph.BoundSizes()
 	for _, name := range p.openSymbols {
 		p.assumed = append(p.assumed, bound[name])
 	}
@@ -326,24 +326,24 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	return binding.withRejected(binding.runner.RunInto(ctx, in, out))
 }
 
-// Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of [Program.First].
-// For a graph that runs in segments, it returns the inferred graph. The result must not be changed. It is nil for a nil
-// program.
+// Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of
+// [Program.FirstBinding]. For a graph that runs in segments, it returns the inferred graph. The result must not be
+// changed. It is nil for a nil program.
 func (p *Program) Planned() *graph.Graph {
-	switch binding := p.First(); {
+	switch binding := p.FirstBinding(); {
 	case binding == nil:
 		return nil
 	case binding.Segmented():
-		return binding.Runnable
+		return binding.RunnableGraph
 	default:
 		return binding.Plan.Graph
 	}
 }
 
-// Need returns the memory of a run at the sizes of [Program.First]. For a segmented graph it returns the memory of the
-// compiled segment.
+// Need returns the memory of a run at the sizes of [Program.FirstBinding]. For a segmented graph it returns the memory
+// of the compiled segment.
 func (p *Program) Need() exec.Need {
-	if b := p.First(); b != nil && b.Program != nil {
+	if b := p.FirstBinding(); b != nil && b.Program != nil {
 		return b.Program.Need()
 	}
 	return exec.Need{}
@@ -353,7 +353,7 @@ func (p *Program) Need() exec.Need {
 func CombinedNeed(programs ...*Program) exec.Need {
 	var list []*exec.Program
 	for _, p := range programs {
-		if b := p.First(); b != nil && b.Program != nil {
+		if b := p.FirstBinding(); b != nil && b.Program != nil {
 			list = append(list, b.Program)
 		}
 	}
@@ -376,12 +376,12 @@ func (p *Program) HasOwnPasses() bool { return p.hasOwnPasses }
 
 // SameOrigin reports whether two programs were compiled from one graph in memory, which may have changed in between.
 func (p *Program) SameOrigin(q *Program) bool {
-	return p.origin == q.origin && p.First() != nil && q.First() != nil
+	return p.origin == q.origin && p.FirstBinding() != nil && q.FirstBinding() != nil
 }
 
-// First returns the binding that Compile made, for the first hint or the assumed sizes. It is nil for a nil or zero
-// program.
-func (p *Program) First() *Binding {
+// FirstBinding returns the binding that Compile made, for the first hint or the assumed sizes. It is nil for a nil or
+// zero program.
+func (p *Program) FirstBinding() *Binding {
 	if p == nil {
 		return nil
 	}

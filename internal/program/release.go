@@ -11,7 +11,7 @@ import (
 // [Binding.WithAllConstants] unpacks it on request. The caller's graph is not changed. release is for programs that
 // plan nothing more.
 func (b *Binding) release() {
-	if b.Plan == nil || b.Runnable != b.Graph || b.Segmented() {
+	if b.Plan == nil || b.RunnableGraph != b.Graph || b.Segmented() {
 		return
 	}
 	keptStorages := map[*tensor.Storage]bool{}
@@ -36,7 +36,7 @@ func (b *Binding) release() {
 		bytes += storage.Len()
 		b.packedConstants[v.Name], v.Const = packedConstant, &tensor.Tensor{Meta: v.Const.Meta}
 	}
-	b.Graph, b.Runnable = g, g
+	b.Graph, b.RunnableGraph = g, g
 	if bytes >= minReturnedBytes {
 		debug.FreeOSMemory()
 	}

@@ -75,7 +75,7 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 			assert.Equal(t, v.Packed.Kept() == nil, gone(came[v.Packed.Of]), "%s, %v", v.Packed.Of, s.Name())
 		}
 		require.NotEmpty(t, packed)
-		for _, v := range p.First().WithAllConstants().Constants {
+		for _, v := range p.FirstBinding().WithAllConstants().Constants {
 			got, err := tensor.ToSlice[float32](v.Data())
 			require.NoError(t, err)
 			assert.Equal(t, values[v.Name], got, v.Name)

@@ -15,10 +15,10 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Report describes the program for the sizes of [Program.First]. For a segmented graph it describes the compiled
+// Report describes the program for the sizes of [Program.FirstBinding]. For a segmented graph it describes the compiled
 // segment. It is nil for a program that was not compiled.
 func (p *Program) Report() *report.Plan {
-	binding := p.First()
+	binding := p.FirstBinding()
 	if binding == nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (p *Program) Report() *report.Plan {
 	if err := jit.Available(); err != nil {
 		document.NoCode = err.Error()
 	}
-	if known := NewPreRunFacts(binding.Runnable); known != nil {
+	if known := NewPreRunFacts(binding.RunnableGraph); known != nil {
 		document.Segments = known.segments(binding.Segment)
 	}
 	document.Constants = plan.ConstantBytes()
@@ -182,8 +182,8 @@ func movedBytes(n *graph.Node) int {
 // that the operand's layout causes.
 func worksOf(n *graph.Node) []report.Work {
 	var list []report.Work
-	for _, work := range n.Works() {
-		described := report.Work{Footprint: work.Footprint, Steps: work.Steps, Bytes: map[string]float64{},
+	for _, work := range n.WorkParts() {
+		described := report.Work{Footprint: work.Footprint, Steps: work.StartedSteps, Bytes: map[string]float64{},
 			Kernels: map[string]float64{}, Waits: map[string]float64{}}
 		for access, bytes := range work.Bytes {
 			if bytes != 0 {

@@ -42,7 +42,7 @@ const maxSpecializations = 32
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.
 func (p *Program) Specializes() bool {
-	return p.graph != nil && len(p.openSymbols) > 0 && (p.first == nil || !p.first.Runnable.Dynamic())
+	return p.graph != nil && len(p.openSymbols) > 0 && (p.first == nil || !p.first.RunnableGraph.Dynamic())
 }
 
 // SpecializationAt returns the specialization of a hint; the first call plans it. It returns nil for a nil hint, or if
@@ -125,7 +125,7 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 
 // prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it.
 func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
-	if len(p.openSymbols) == 0 || b.Runnable.Dynamic() {
+	if len(p.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
 		return b.plan(ctx, p, passes.Options{})
 	}
 	if !b.isHint && p.first != nil && len(b.rejected) == 0 {
@@ -187,7 +187,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 		return planned.Graph, nil
 	}
 	start := time.Now()
-	b.runner, err = exec.NewRunner(b.Runnable, plan,
+	b.runner, err = exec.NewRunner(b.RunnableGraph, plan,
 		exec.Options{Context: ctx, Threads: settings.Threads, Costs: settings.Costs,
 			Tracer: settings.Tracer, MemoryLimit: settings.MemoryLimit,
 			InputsInMemory: settings.InputsInMemory, KeepGoing: settings.KeepGoing,

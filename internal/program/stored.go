@@ -32,7 +32,7 @@ func (p *Program) shareConstants() {
 			continue
 		}
 		group.Go(func() error {
-			if t, err := tensor.Over(v.Const.Meta, cache.Share(v.Const.Storage())); err == nil {
+			if t, err := tensor.FromStorage(v.Const.Meta, cache.Share(v.Const.Storage())); err == nil {
 				v.Const = t
 			}
 			return nil
@@ -122,7 +122,7 @@ func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, err
 	}
 	cache, meta := p.options.Cache, n.Out[0].Meta
 	if stored := cache.Find(key); stored != nil {
-		if shared, err := tensor.Over(meta, stored); err == nil {
+		if shared, err := tensor.FromStorage(meta, stored); err == nil {
 			return []*tensor.Tensor{shared}, nil
 		}
 	}
@@ -131,7 +131,7 @@ func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, err
 		return out, err
 	}
 	if stored := cache.Add(key, out[0].Storage().Bytes()); stored != nil {
-		if shared, err := tensor.Over(out[0].Meta, stored); err == nil {
+		if shared, err := tensor.FromStorage(out[0].Meta, stored); err == nil {
 			out[0] = shared
 		}
 	}
@@ -144,10 +144,10 @@ func (p *Program) foldKey(n *graph.Node) (diskcache.Key, bool) {
 	hash := diskcache.NewHash("fold")
 	fmt.Fprintf(hash, "%s\n%q", target(), n.Op.Name)
 	if n.Impl != nil {
-		fmt.Fprintf(hash, " %q %q %q", n.Impl.Name, n.Walk.Order, n.Walk.Out)
+		fmt.Fprintf(hash, " %q %q %q", n.Impl.Name, n.Walk.LoopOrder, n.Walk.ResultOrders)
 	}
 	if form := n.Packing(); form != nil {
-		fmt.Fprintf(hash, " %q", form.Form)
+		fmt.Fprintf(hash, " %q", form.Format)
 	} else if !graphdigest.Attrs(hash, n) {
 		return diskcache.Key{}, false
 	}

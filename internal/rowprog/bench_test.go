@@ -15,11 +15,12 @@ func normed(b *expr.Builder, n int) []expr.Output {
 	x := b.Load(0)
 	inv := b.Const(f64, 1/float64(n))
 	wide := b.Convert(f64, x)
-	mean := b.Do(expr.Mul, b.Reduce(expr.Add, wide), inv)
-	v := b.Do(expr.Sub, b.Do(expr.Mul, b.Reduce(expr.Add, b.Do(expr.Mul, wide, wide)), inv), b.Do(expr.Mul, mean, mean))
-	f := b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, 1e-5))))
-	y := b.Do(expr.Mul, b.Do(expr.Sub, x, b.Convert(f32, mean)), b.Convert(f32, f))
-	return []expr.Output{b.Real(b.Do(expr.Mul, y, b.Load(1)))}
+	mean := b.Emit(expr.Mul, b.Reduce(expr.Add, wide), inv)
+	v := b.Emit(expr.Sub, b.Emit(expr.Mul, b.Reduce(expr.Add, b.Emit(expr.Mul, wide, wide)), inv),
+		b.Emit(expr.Mul, mean, mean))
+	f := b.Emit(expr.Div, b.Const(f64, 1), b.Emit(expr.Sqrt, b.Emit(expr.Add, v, b.Const(f64, 1e-5))))
+	y := b.Emit(expr.Mul, b.Emit(expr.Sub, x, b.Convert(f32, mean)), b.Convert(f32, f))
+	return []expr.Output{b.Real(b.Emit(expr.Mul, y, b.Load(1)))}
 }
 
 // BenchmarkPlan runs in one worker. On a busy machine CPU time is more reliable than wall time.
@@ -70,8 +71,8 @@ func BenchmarkPlan(b *testing.B) {
 			} else {
 				outs = testCodes[bc.code].make(e)
 				if bc.code == 3 {
-					y := e.Do(expr.Exp, e.Do(expr.Sub, e.Load(0), e.Reduce(expr.Max, e.Load(0))))
-					outs[0] = e.Real(e.Do(expr.Mul, y, e.Do(expr.Div, e.Const(f32, 1), e.Reduce(expr.Add, y))))
+					y := e.Emit(expr.Exp, e.Emit(expr.Sub, e.Load(0), e.Reduce(expr.Max, e.Load(0))))
+					outs[0] = e.Real(e.Emit(expr.Mul, y, e.Emit(expr.Div, e.Const(f32, 1), e.Reduce(expr.Add, y))))
 				}
 			}
 			c, err := e.Build(outs...)
@@ -85,7 +86,7 @@ func BenchmarkPlan(b *testing.B) {
 
 func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 	x := tensor.Empty(tensor.New(f32, full...))
-	for i := range tensor.Must(tensor.Over(tensor.New(f32, x.Numel()), x.Storage())).Shape[0] {
+	for i := range tensor.Must(tensor.FromStorage(tensor.New(f32, x.Numel()), x.Storage())).Shape[0] {
 		*(*float32)(unsafeAt(x, i)) = float32(i*7919%1000)/500 - 0.9
 	}
 	out := x.Meta

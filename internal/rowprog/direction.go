@@ -49,7 +49,7 @@ func (p *Plan) transposesOutputs(keptAxis axis) bool {
 	}
 	anyOutput := false
 	for output := range p.outCount {
-		if !p.program.Whole[output] {
+		if !p.program.PerElement[output] {
 			continue
 		}
 		size := p.metas[output].DType.Size()

@@ -13,7 +13,7 @@ import (
 func ExampleNew() {
 	b := expr.NewBuilder(tensor.Float32)
 	x := b.Load(0)
-	code, _ := b.Build(b.Real(b.Do(expr.Div, x, b.Reduce(expr.Add, x))))
+	code, _ := b.Build(b.Real(b.Emit(expr.Div, x, b.Reduce(expr.Add, x))))
 
 	in := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 6}, 2, 2))
 	out := tensor.Empty(in.Meta)

@@ -24,12 +24,12 @@ func flushes(t *testing.T, d tensor.DType, f func(b *expr.Builder, x expr.Value)
 }
 
 func belowMost(b *expr.Builder, x expr.Value) expr.Value {
-	return b.Do(expr.Exp, b.Do(expr.Sub, x, b.Reduce(expr.Max, x)))
+	return b.Emit(expr.Exp, b.Emit(expr.Sub, x, b.Reduce(expr.Max, x)))
 }
 
 func softmax(b *expr.Builder, x expr.Value) expr.Value {
 	e := belowMost(b, x)
-	return b.Do(expr.Div, e, b.Reduce(expr.Add, e))
+	return b.Emit(expr.Div, e, b.Reduce(expr.Add, e))
 }
 
 // Exponentials below the bound are 0; others, and NaN, are unchanged.
@@ -76,34 +76,34 @@ func TestFlushExpWhere(t *testing.T) {
 		{"summed in float64", true, func(b *expr.Builder, x expr.Value) expr.Value {
 			e := belowMost(b, x)
 			sum := b.Convert(f32, b.Reduce(expr.Add, b.Convert(f64, e)))
-			return b.Do(expr.Mul, e, b.Do(expr.Div, b.Const(f32, 1), sum))
+			return b.Emit(expr.Mul, e, b.Emit(expr.Div, b.Const(f32, 1), sum))
 		}},
 		{"dropped", true, func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Do(expr.Select, b.Do(expr.Lt, x, b.Const(f32, 3)), softmax(b, x), b.Const(f32, 0))
+			return b.Emit(expr.Select, b.Emit(expr.Lt, x, b.Const(f32, 3)), softmax(b, x), b.Const(f32, 0))
 		}},
 		{"logarithm of the sum", true, func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Do(expr.Sub, x, b.Do(expr.Log, b.Reduce(expr.Add, belowMost(b, x))))
+			return b.Emit(expr.Sub, x, b.Emit(expr.Log, b.Reduce(expr.Add, belowMost(b, x))))
 		}},
 		{"nothing taken off", false, func(b *expr.Builder, x expr.Value) expr.Value {
-			e := b.Do(expr.Exp, x)
-			return b.Do(expr.Div, e, b.Reduce(expr.Add, e))
+			e := b.Emit(expr.Exp, x)
+			return b.Emit(expr.Div, e, b.Reduce(expr.Add, e))
 		}},
 		{"another row's largest", false, func(b *expr.Builder, x expr.Value) expr.Value {
-			most := b.Reduce(expr.Max, b.Do(expr.Abs, x))
-			return b.Do(expr.Exp, b.Do(expr.Sub, x, most))
+			most := b.Reduce(expr.Max, b.Emit(expr.Abs, x))
+			return b.Emit(expr.Exp, b.Emit(expr.Sub, x, most))
 		}},
 		{"logarithms of weights", false, func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Do(expr.Log, softmax(b, x))
+			return b.Emit(expr.Log, softmax(b, x))
 		}},
 		{"scaled by the sum of some", false, func(b *expr.Builder, x expr.Value) expr.Value {
-			some := b.Do(expr.Mul, softmax(b, x), b.Do(expr.Abs, x))
-			return b.Do(expr.Div, some, b.Reduce(expr.Add, some))
+			some := b.Emit(expr.Mul, softmax(b, x), b.Emit(expr.Abs, x))
+			return b.Emit(expr.Div, some, b.Reduce(expr.Add, some))
 		}},
 		{"divisors", false, func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Do(expr.Div, x, belowMost(b, x))
+			return b.Emit(expr.Div, x, belowMost(b, x))
 		}},
 		{"compared", false, func(b *expr.Builder, x expr.Value) expr.Value {
-			return b.Do(expr.Select, b.Do(expr.Lt, b.Const(f32, 0), belowMost(b, x)), x, b.Const(f32, 0))
+			return b.Emit(expr.Select, b.Emit(expr.Lt, b.Const(f32, 0), belowMost(b, x)), x, b.Const(f32, 0))
 		}},
 	} {
 		_, _, ok := flushes(t, f32, c.f)

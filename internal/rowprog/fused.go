@@ -94,7 +94,7 @@ func (b *builder) fuse() error {
 		return err
 	}
 	exprLoop := b.newLoop(code, in)
-	exprLoop.Folds, exprLoop.Totals = folds, len(folds) > 0
+	exprLoop.Folds, exprLoop.CombinesLanes = folds, len(folds) > 0
 	cached := uint32(0) // bit set of outputs with ordinary stores
 	for output, place := range out {
 		if place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N) {
@@ -123,7 +123,7 @@ func (b *builder) fuse() error {
 		for k := range b.passes[pass].folds {
 			passFold := &b.passes[pass].folds[k]
 			if passFold.laneAccs >= 0 {
-				return nil // the fused loop needs totals (expr.Loop.Totals), not accumulators in memory
+				return nil // the fused loop needs totals (expr.Loop.CombinesLanes), not accumulators in memory
 			}
 			fused.pointers = append(fused.pointers, fusedPointer{object: passFold.result, pass: pass, rowInGroup: row})
 		}

@@ -67,7 +67,7 @@ func TestFused(t *testing.T) {
 				continue
 			}
 			all := planOf(t, tc, shape[0], shape[1])
-			if !isFused(all.plan) && shape[0] > 40 && shape[1] > 1 && machine.Host().Has(machine.Vector512) {
+			if !isFused(all.plan) && shape[0] > 40 && shape[1] > 1 && machine.HostFeatures().Has(machine.Vector512) {
 				t.Errorf("%s of %v: passes are not fused", tc.name, shape)
 			}
 			one := planOf(t, tc, 1, shape[1])
@@ -134,7 +134,7 @@ func TestPipeline(t *testing.T) {
 		code := testCode{name: "normed", in: []tensor.DType{f32, f32}, one: []bool{false},
 			make: func(b *expr.Builder) []expr.Output { return normed(b, tc.n) }}
 		all := planOf(t, code, tc.rows, tc.n)
-		if machine.Host().Has(machine.Vector512) {
+		if machine.HostFeatures().Has(machine.Vector512) {
 			l := all.plan.Listings()[0]
 			stored := 0
 			for _, o := range l.Loop.Code.Out {
@@ -207,7 +207,7 @@ func TestEvictsShared(t *testing.T) {
 				continue
 			}
 			all := planOf(t, code, tc.rows, tc.n)
-			if isFused(all.plan) == tc.separate && machine.Host().Has(machine.Vector512) {
+			if isFused(all.plan) == tc.separate && machine.HostFeatures().Has(machine.Vector512) {
 				t.Errorf("%s of %dx%d: fused passes: %v", tc.name, tc.rows, tc.n, !tc.separate)
 			}
 			checkFused(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)

@@ -74,7 +74,7 @@ type fold struct {
 	result       int                                  // one number for each row: the result
 	laneAccs     int                                  // accumulators by row and lane; -1 if they are not in memory
 	upperAccs    int                                  // along columns: totals of the previous blocks (foldBlock); else -1
-	neutral      [expr.Lanes * 8]byte                 // copies of the neutral element
+	neutral      [expr.FoldLanes * 8]byte             // copies of the neutral element
 	combineLanes func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows at acc to results at dst
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
 }
@@ -285,14 +285,14 @@ func (b *builder) compilePass(k int) error {
 		}
 	}
 	b.compileScans(rowPass, &pass)
-	if rowPass.After != nil {
-		exprLoop := &expr.Loop{Code: rowPass.After, Scalar: make([]bool, len(rowPass.After.In))}
-		for _, place := range rowPass.AfterOut {
+	if rowPass.PerRow != nil {
+		exprLoop := &expr.Loop{Code: rowPass.PerRow, Uniform: make([]bool, len(rowPass.PerRow.In))}
+		for _, place := range rowPass.PerRowOut {
 			pass.perRowObjects = append(pass.perRowObjects, b.objectAt(place, afterLoop, asOutput))
 		}
-		for i, place := range rowPass.AfterIn {
+		for i, place := range rowPass.PerRowIn {
 			index := b.objectAt(place, afterLoop, asInput)
-			exprLoop.Scalar[i] = b.objects[index].keptStride == 0 && b.tileLen > 1
+			exprLoop.Uniform[i] = b.objects[index].keptStride == 0 && b.tileLen > 1
 			pass.perRowObjects = append(pass.perRowObjects, index)
 		}
 		var err error
@@ -324,24 +324,24 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 		return err
 	}
 	for n, exprFold := range rowPass.Folds {
-		dtype := rowPass.Code.Insts[exprFold.V].DType
-		rowFold := fold{result: b.numberObjects[rowPass.Into[n]], laneAccs: -1, upperAccs: -1,
+		dtype := rowPass.Code.Insts[exprFold.Value].DType
+		rowFold := fold{result: b.numberObjects[rowPass.FoldResults[n]], laneAccs: -1, upperAccs: -1,
 			combineLanes: interp.Combine(exprFold.Op, dtype)}
 		fillBits(rowFold.neutral[:], expr.Neutral(exprFold.Op, dtype), dtype.Size())
 		join, err := expr.Joining(exprFold.Op, dtype)
 		if err != nil {
 			return err
 		}
-		if rowFold.joinLoop, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, loops.Options{}); err != nil {
+		if rowFold.joinLoop, err = loops.New(&expr.Loop{Code: join, Uniform: make([]bool, 2)}, loops.Options{}); err != nil {
 			return err
 		}
 		switch {
 		case b.alongColumns:
 			rowFold.upperAccs = b.perRowMemory(dtype.Size())
-		case exprLoop.Totals:
+		case exprLoop.CombinesLanes:
 			pass.pointerObjects = append(pass.pointerObjects, rowFold.result)
 		default:
-			accBytes := expr.Lanes * dtype.Size()
+			accBytes := expr.FoldLanes * dtype.Size()
 			rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: dtype.Size(), keptStride: accBytes,
 				reducedStrides: make([]int, len(b.reduced))})
 			pass.pointerObjects = append(pass.pointerObjects, rowFold.laneAccs)
@@ -374,10 +374,10 @@ func (b *builder) objectsAt(out, in []expr.Place) (objects []int) {
 
 // newLoop returns the loop of an expression. Operands that are constant along the inner axis are scalars.
 func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
-	loop := &expr.Loop{Code: code, Scalar: make([]bool, len(in))}
+	loop := &expr.Loop{Code: code, Uniform: make([]bool, len(in))}
 	for k, place := range in {
 		index := b.objectAt(place, inLoop, asInput)
-		loop.Scalar[k] = b.objects[index].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
+		loop.Uniform[k] = b.objects[index].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
 	}
 	return loop
 }
@@ -411,14 +411,14 @@ func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 	return nil
 }
 
-// compile compiles a loop. If the loop has folds, and one call can process whole rows, it sets loop.Totals.
+// compile compiles a loop. If the loop has folds, and one call can process whole rows, it sets loop.CombinesLanes.
 func (b *builder) compile(loop *expr.Loop, options loops.Options) (*loops.Loop, error) {
 	if b.severalRowsPerCall && len(loop.Folds) > 0 {
-		loop.Totals = true
+		loop.CombinesLanes = true
 		if compiled, err := loops.New(loop, options); err != nil || b.maxLength(0) <= compiled.MaxElements() {
 			return compiled, err
 		}
-		loop.Totals = false
+		loop.CombinesLanes = false
 	}
 	return loops.New(loop, options)
 }

@@ -18,16 +18,16 @@ func TestParts(t *testing.T) {
 	norm := testCodes[slices.IndexFunc(testCodes, func(c testCode) bool { return c.name == "norm" })]
 	norm.make = func(b *expr.Builder) []expr.Output {
 		x, n := b.Convert(f64, b.Load(0)), b.Reduce(expr.Add, b.Const(f64, 1))
-		d := b.Do(expr.Sub, x, b.Do(expr.Div, b.Reduce(expr.Add, x), n))
-		v := b.Do(expr.Add, b.Do(expr.Div, b.Reduce(expr.Add, b.Do(expr.Mul, d, d)), n), b.Const(f64, 1e-5))
-		y := b.Do(expr.Mul, b.Do(expr.Div, d, b.Do(expr.Sqrt, v)), b.Convert(f64, b.Load(1)))
+		d := b.Emit(expr.Sub, x, b.Emit(expr.Div, b.Reduce(expr.Add, x), n))
+		v := b.Emit(expr.Add, b.Emit(expr.Div, b.Reduce(expr.Add, b.Emit(expr.Mul, d, d)), n), b.Const(f64, 1e-5))
+		y := b.Emit(expr.Mul, b.Emit(expr.Div, d, b.Emit(expr.Sqrt, v)), b.Convert(f64, b.Load(1)))
 		return []expr.Output{b.Real(b.Convert(f32, y))}
 	}
 	norm.in, norm.one = norm.in[:2], []bool{false}
 	extremes := testCode{"range", []tensor.DType{f32, f32}, func(b *expr.Builder) []expr.Output {
 		x := b.Load(0)
-		d := b.Do(expr.Sub, b.Reduce(expr.Max, x), b.Reduce(expr.Min, x))
-		return []expr.Output{b.Real(b.Do(expr.Add, b.Do(expr.Mul, x, b.Load(1)), d))}
+		d := b.Emit(expr.Sub, b.Reduce(expr.Max, x), b.Reduce(expr.Min, x))
+		return []expr.Output{b.Real(b.Emit(expr.Add, b.Emit(expr.Mul, x, b.Load(1)), d))}
 	}, []bool{false}}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, tc := range []testCode{norm, extremes} {

@@ -18,11 +18,11 @@ import (
 // firstExtreme returns the position of the first extreme of x*w, or of NaN, and a sum with an operand of one element
 // per row.
 func firstExtreme(b *expr.Builder, op expr.Op) []expr.Output {
-	x := b.Do(expr.Mul, b.Load(0), b.Load(1))
-	is := b.Do(expr.Or, b.Do(expr.Eq, b.Reduce(op, x), x), b.Do(expr.Ne, x, x))
-	place := b.Reduce(expr.Min, b.Do(expr.Select, is, b.Position(), b.Int(tensor.Int32, math.MaxInt32)))
+	x := b.Emit(expr.Mul, b.Load(0), b.Load(1))
+	is := b.Emit(expr.Or, b.Emit(expr.Eq, b.Reduce(op, x), x), b.Emit(expr.Ne, x, x))
+	place := b.Reduce(expr.Min, b.Emit(expr.Select, is, b.Position(), b.Int(tensor.Int32, math.MaxInt32)))
 	sum := b.Reduce(expr.Add, b.Convert(tensor.Int64, b.Load(1)))
-	return []expr.Output{b.Real(place), b.Real(b.Do(expr.Add, sum, b.Convert(tensor.Int64, b.Load(2))))}
+	return []expr.Output{b.Real(place), b.Real(b.Emit(expr.Add, sum, b.Convert(tensor.Int64, b.Load(2))))}
 }
 
 // TestPieces compares rows that are cut into pieces with the definition: any layout, reduced dimensions that cannot be
@@ -79,10 +79,10 @@ func TestNoPieces(t *testing.T) {
 	}
 	require.Nil(t, pieces(row, func(b *expr.Builder) expr.Value { return b.Reduce(expr.Max, b.Load(0)) }))
 	require.Nil(t, pieces(row, func(b *expr.Builder) expr.Value {
-		return b.Reduce(expr.Max, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
+		return b.Reduce(expr.Max, b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
 	}))
 	require.Nil(t, pieces(x, func(b *expr.Builder) expr.Value {
-		return b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
+		return b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
 	}))
 	_, err := rowprog.NewPieces(&expr.Code{}, nil, []tensor.Meta{x}, []bool{false, true}, rowprog.AnyDirection)
 	require.ErrorContains(t, err, "but the expression has")
@@ -92,8 +92,8 @@ func TestNoPieces(t *testing.T) {
 func ExampleNewPieces() {
 	b := expr.NewBuilder(tensor.Float32)
 	x := b.Load(0)
-	is := b.Do(expr.Eq, x, b.Reduce(expr.Max, x))
-	first := b.Reduce(expr.Min, b.Do(expr.Select, is, b.Position(), b.Int(tensor.Int32, math.MaxInt32)))
+	is := b.Emit(expr.Eq, x, b.Reduce(expr.Max, x))
+	first := b.Reduce(expr.Min, b.Emit(expr.Select, is, b.Position(), b.Int(tensor.Int32, math.MaxInt32)))
 	code, _ := b.Build(b.Real(first))
 
 	in := tensor.Zeros(tensor.Float32, 1, 10_000)

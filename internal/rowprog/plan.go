@@ -251,9 +251,9 @@ func (p *Plan) cutRows(parts int) {
 	length := p.reduced[p.cutAxis].length
 	p.partsPerRow = min(parts, (maxParts+p.tiles-1)/p.tiles, length)
 	p.partLen = (length + p.partsPerRow - 1) / p.partsPerRow
-	// Along rows, a part of the inner axis has a multiple of expr.Lanes elements. Rounding may leave fewer parts.
-	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.Lanes {
-		p.partLen = (p.partLen + expr.Lanes - 1) / expr.Lanes * expr.Lanes
+	// Along rows, a part of the inner axis has a multiple of expr.FoldLanes elements. Rounding may leave fewer parts.
+	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.FoldLanes {
+		p.partLen = (p.partLen + expr.FoldLanes - 1) / expr.FoldLanes * expr.FoldLanes
 	}
 	if p.partsPerRow = (length + p.partLen - 1) / p.partLen; p.partsPerRow < 2 {
 		p.cutAxis, p.partsPerRow = -1, 1
@@ -273,7 +273,7 @@ func (p *Plan) isDirect(i int) bool {
 // variesInRow reports whether output or operand i varies within a row.
 func (p *Plan) variesInRow(i int) bool {
 	if i < p.outCount {
-		return p.program.Whole[i]
+		return p.program.PerElement[i]
 	}
 	return !p.program.Uniform[i-p.outCount]
 }
@@ -283,7 +283,8 @@ func (p *Plan) variesInRow(i int) bool {
 // are then in the worker's memory instead of the output, unless they are scanned.
 func (p *Plan) hasNonTemporalStores(output int) bool {
 	meta := p.metas[output]
-	return p.program.Whole[output] && p.isDirect(output) && meta.Numel()*meta.DType.Size() >= machine.NonTemporalMinBytes
+	return p.program.PerElement[output] && p.isDirect(output) &&
+		meta.Numel()*meta.DType.Size() >= machine.NonTemporalMinBytes
 }
 
 // hasStaged reports whether some output or operand that varies within a row is staged.
@@ -400,7 +401,7 @@ func (p *Plan) ByColumns() bool { return p.alongColumns }
 func (p *Plan) InPlace() [][2]int {
 	var pairs [][2]int
 	for output := range p.outCount {
-		if !p.program.Whole[output] {
+		if !p.program.PerElement[output] {
 			continue
 		}
 		written := p.firstWrite(output)
@@ -430,11 +431,11 @@ func (p *Plan) firstWrite(output int) int {
 
 // lastRead returns the index of the last pass that reads an operand with the layout of the output. It considers all
 // operands with this layout, because any of them may share the output's memory. A read after the loop of pass k
-// (AfterIn) counts as a read by pass k+1, because the loop has already written its outputs.
+// (PerRowIn) counts as a read by pass k+1, because the loop has already written its outputs.
 func (p *Plan) lastRead(output int) int {
 	last := 0
 	for k, pass := range p.program.Passes {
-		for isAfter, list := range [2][]expr.Place{pass.In, pass.AfterIn} { // isAfter is 1 for AfterIn
+		for isAfter, list := range [2][]expr.Place{pass.In, pass.PerRowIn} { // isAfter is 1 for AfterIn
 			for _, place := range list {
 				if place.Kind == expr.AtOperand && p.metas[p.outCount+place.N].SameAddresses(p.metas[output]) {
 					last = max(last, k+isAfter)

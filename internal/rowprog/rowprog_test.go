@@ -43,36 +43,36 @@ var testCodes = []testCode{
 		return []expr.Output{b.Real(b.Reduce(expr.And, b.Load(0)))}
 	}, []bool{true}},
 	{"softmax", []tensor.DType{f32}, func(b *expr.Builder) []expr.Output {
-		e := b.Do(expr.Exp, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
-		return []expr.Output{b.Real(b.Do(expr.Div, e, sum(b, e)))}
+		e := b.Emit(expr.Exp, b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))))
+		return []expr.Output{b.Real(b.Emit(expr.Div, e, sum(b, e)))}
 	}, []bool{false}},
 	{"norm", []tensor.DType{f32, f32, f64}, func(b *expr.Builder) []expr.Output {
 		x := b.Convert(f64, b.Load(0))
 		n := b.Reduce(expr.Add, b.Const(f64, 1))
-		mean := b.Do(expr.Div, b.Reduce(expr.Add, x), n)
-		d := b.Do(expr.Sub, x, mean)
-		v := b.Do(expr.Add, b.Do(expr.Div, b.Reduce(expr.Add, b.Do(expr.Mul, d, d)), n), b.Load(2))
-		y := b.Do(expr.Mul, b.Do(expr.Div, d, b.Do(expr.Sqrt, v)), b.Convert(f64, b.Load(1)))
+		mean := b.Emit(expr.Div, b.Reduce(expr.Add, x), n)
+		d := b.Emit(expr.Sub, x, mean)
+		v := b.Emit(expr.Add, b.Emit(expr.Div, b.Reduce(expr.Add, b.Emit(expr.Mul, d, d)), n), b.Load(2))
+		y := b.Emit(expr.Mul, b.Emit(expr.Div, d, b.Emit(expr.Sqrt, v)), b.Convert(f64, b.Load(1)))
 		return []expr.Output{b.Real(b.Convert(f32, y)), b.Real(mean)}
 	}, []bool{false, true}},
 	{"stored rows", []tensor.DType{tensor.Float16, f32}, func(b *expr.Builder) []expr.Output {
 		x := b.Convert(f32, b.Load(0))
-		e, g := b.Do(expr.Exp, x), b.Do(expr.Sin, b.Do(expr.Mul, x, b.Load(1)))
+		e, g := b.Emit(expr.Exp, x), b.Emit(expr.Sin, b.Emit(expr.Mul, x, b.Load(1)))
 		s, m := sum(b, e), b.Reduce(expr.Max, g)
-		return []expr.Output{b.Real(b.Convert(tensor.Float16, b.Do(expr.Div, e, s))), b.Real(b.Do(expr.Sub, g, m)),
-			b.Real(b.Do(expr.Add, s, m))}
+		return []expr.Output{b.Real(b.Convert(tensor.Float16, b.Emit(expr.Div, e, s))), b.Real(b.Emit(expr.Sub, g, m)),
+			b.Real(b.Emit(expr.Add, s, m))}
 	}, []bool{false, false, true}},
 	{"first of the greatest", []tensor.DType{f32}, func(b *expr.Builder) []expr.Output {
-		x := b.Do(expr.Abs, b.Load(0))
-		is := b.Do(expr.Eq, x, b.Reduce(expr.Max, x))
-		return []expr.Output{b.Real(b.Reduce(expr.Min, b.Do(expr.Select, is, b.Position(), b.Int(tensor.Int32, 1<<30)))),
+		x := b.Emit(expr.Abs, b.Load(0))
+		is := b.Emit(expr.Eq, x, b.Reduce(expr.Max, x))
+		return []expr.Output{b.Real(b.Reduce(expr.Min, b.Emit(expr.Select, is, b.Position(), b.Int(tensor.Int32, 1<<30)))),
 			b.Real(b.Position())}
 	}, []bool{true, false}},
 	{"running sums", []tensor.DType{f32, f32}, func(b *expr.Builder) []expr.Output {
-		x := b.Do(expr.Mul, b.Load(0), b.Load(1))
+		x := b.Emit(expr.Mul, b.Load(0), b.Load(1))
 		y := b.Scan(expr.Add, x)
-		z := b.Scan(expr.Add, b.Do(expr.Sub, y, b.Reduce(expr.Max, y)))
-		return []expr.Output{b.Real(y), b.Real(b.Do(expr.Sub, b.Do(expr.Abs, z), x))}
+		z := b.Scan(expr.Add, b.Emit(expr.Sub, y, b.Reduce(expr.Max, y)))
+		return []expr.Output{b.Real(y), b.Real(b.Emit(expr.Sub, b.Emit(expr.Abs, z), x))}
 	}, []bool{false, false}},
 }
 
@@ -111,7 +111,7 @@ func layout(rng *rand.Rand, d tensor.DType, full []int, repeated func(d int) boo
 
 func fill(rng *rand.Rand, t *tensor.Tensor) {
 	n := t.Storage().Len() / t.DType.Size()
-	flat := tensor.Must(tensor.Over(tensor.New(t.DType, n), t.Storage()))
+	flat := tensor.Must(tensor.FromStorage(tensor.New(t.DType, n), t.Storage()))
 	for i := range n {
 		switch {
 		case t.DType == tensor.Bool:

@@ -244,7 +244,7 @@ func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
 }
 
 // setNeutral fills the accumulators of a fold for n rows with the fold's neutral element. An accumulator has one
-// element or [expr.Lanes] elements.
+// element or [expr.FoldLanes] elements.
 func (p *Plan) setNeutral(state *State, rowFold *fold, object, n int) {
 	memory := unsafe.Slice((*byte)(state.tileBase[object]), n*p.objects[object].keptStride)
 	for len(memory) > 0 {

@@ -14,7 +14,7 @@ import (
 // as long as they fit the caches.
 func TestWayOfTransposedOutputs(t *testing.T) {
 	b := expr.NewBuilder(f32)
-	y := b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
+	y := b.Emit(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
 	c, err := b.Build(b.Real(y))
 	require.NoError(t, err)
 	across := func(rows, n int) tensor.Meta { return tensor.New(f32, rows, n).WithStrides([]int{1, rows}) }

@@ -133,7 +133,7 @@ func withFeatures(f func(name string)) {
 		tileRoutines, vectorRows, streamRows, hasThreeChannelTranspose, streamBytes = routines, rows, stream, three, least
 	}()
 	for _, cpu := range []machine.Features{machine.Portable, machine.AVX2, machine.AVX512, machine.NEON} {
-		if !machine.Host().Has(cpu) {
+		if !machine.HostFeatures().Has(cpu) {
 			continue
 		}
 		for _, streamBytes = range []int{0, min(1<<60, math.MaxInt)} {

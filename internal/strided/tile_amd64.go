@@ -9,17 +9,17 @@ import (
 )
 
 // hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
-var hasInterleave = machine.Host().Has(machine.AVX2)
+var hasInterleave = machine.HostFeatures().Has(machine.AVX2)
 
 // tileRoutines are the routines of the instruction set in use.
-var tileRoutines = tileRoutinesOf(machine.Host())
+var tileRoutines = tileRoutinesOf(machine.HostFeatures())
 
 // vectorRows and streamRows are the routines that copy rows, with ordinary and with non-temporal stores. They are
 // nil without AVX2.
-var vectorRows, streamRows = rowsOf(machine.Host())
+var vectorRows, streamRows = rowsOf(machine.HostFeatures())
 
 // hasThreeChannelTranspose reports whether [matrix.transposeThreeChannels] is available.
-var hasThreeChannelTranspose = machine.Host().Has(machine.Vector512)
+var hasThreeChannelTranspose = machine.HostFeatures().Has(machine.Vector512)
 
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
 // routines with equal numbers of rows, those with more columns come first.

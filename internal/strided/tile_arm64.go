@@ -9,10 +9,10 @@ import (
 )
 
 // hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
-var hasInterleave = machine.Host().Has(machine.NEON)
+var hasInterleave = machine.HostFeatures().Has(machine.NEON)
 
 // tileRoutines are the routines of the instruction set in use.
-var tileRoutines = tileRoutinesOf(machine.Host())
+var tileRoutines = tileRoutinesOf(machine.HostFeatures())
 
 // tileRoutinesOf returns the routines of an instruction set by element size.
 func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {

@@ -46,7 +46,7 @@ func (r *Rule) decide(c Config, checksOverlap bool) error {
 	r.outCount, r.flags, r.ops = c.outCount, c.flags, make([]Resolved, len(c.ops))
 	for i := range c.ops {
 		d := c.ops[i].Type.DType
-		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.outCount, MemoryDType: d, Target: d}
+		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.outCount, MemoryDType: d, TargetDType: d}
 	}
 	if err := r.checkOperands(c); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (r *Rule) computeShape(c Config) error {
 		switch s := o.Type.Shape; {
 		case len(r.sizes) == 0:
 			r.sizes = s
-		case !tensor.EqualSizes(s, r.sizes).Same(sym.Truth(true)): // not known to be equal for all sizes
+		case !tensor.EqualSizes(s, r.sizes).Same(sym.BoolOf(true)): // not known to be equal for all sizes
 			shape, err := tensor.BroadcastSizes(r.sizes, s)
 			if err != nil && len(r.ops)-r.outCount > 2 {
 				// PyTorch's message calls the two shapes a and b, which is ambiguous for more than two operands.
@@ -156,7 +156,7 @@ func (r *Rule) Describe(i int) string {
 // outputName is Place for an output whose layout the rule chooses. If the dtype is unknown, the name says why.
 func (r *Rule) outputName(i int) string {
 	if !r.ops[i].MemoryDType.Valid() {
-		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
+		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOutputOf or StaticDType"
 	}
 	return r.Place(i)
 }
@@ -237,13 +237,13 @@ func (r *Rule) checkStaticShape() error {
 // sameShapes returns the condition that the operands that determine the shape have equal shapes. Fast set-up requires
 // it. The shape of a 0-dim operand differs from that of an operand with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
-	same := sym.Truth(!r.flags.staticShape)
+	same := sym.BoolOf(!r.flags.staticShape)
 	for i := range r.ops {
 		o := &r.ops[i]
 		if !o.Defined || o.isOutput && !r.flags.keepOutputs {
 			continue
 		}
-		if same = same.And(tensor.EqualSizes(o.Type.Shape, r.sizes)); same.Same(sym.Truth(false)) {
+		if same = same.And(tensor.EqualSizes(o.Type.Shape, r.sizes)); same.Same(sym.BoolOf(false)) {
 			break
 		}
 	}

@@ -15,8 +15,8 @@ type Operand struct {
 	Defined bool          // false for an output whose layout the rule chooses
 	Number  tensor.Scalar // set for a plain number; only its category (bool, integer, float, complex) affects promotion
 	Storage *tensor.Storage
-	source  *tensor.Tensor // the argument of OfTensor, else nil
-	meta    *tensor.Meta   // Type with numbers as sizes, for an operand made by OfMeta or OfTensor; else nil
+	source  *tensor.Tensor // the argument of OperandOfTensor, else nil
+	meta    *tensor.Meta   // Type with numbers as sizes, for an operand made by OperandOfMeta or OperandOfTensor; else nil
 	extra   *operandExtra  // nil for an operand without names and without a mistake
 }
 
@@ -38,17 +38,17 @@ func (o *Operand) names() []string {
 	return o.extra.names
 }
 
-// OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Resolve] requires numbers.
-func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
+// OperandOfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Resolve] requires numbers.
+func OperandOfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
 
-// OfMeta returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller
-// supplies its address when the iteration runs.
-func OfMeta(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
+// OperandOfMeta returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The
+// caller supplies its address when the iteration runs.
+func OperandOfMeta(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
 
-// OfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap, and run
-// over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place
+// OperandOfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap,
+// and run over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place
 // operation). [Config.Rule] rejects a nil tensor, and a tensor without storage.
-func OfTensor(t *tensor.Tensor) Operand {
+func OperandOfTensor(t *tensor.Tensor) Operand {
 	if t == nil || t.Storage() == nil {
 		return invalidOperand("is a nil tensor, or one without storage")
 	}
@@ -56,18 +56,18 @@ func OfTensor(t *tensor.Tensor) Operand {
 	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), source: t}
 }
 
-// Tensor returns the tensor of an operand made by [OfTensor], else nil.
+// Tensor returns the tensor of an operand made by [OperandOfTensor], else nil.
 func (o Operand) Tensor() *tensor.Tensor { return o.source }
 
-// Undefined returns an output of the common or static dtype, whose layout the rule chooses.
-func Undefined() Operand { return Operand{} }
+// UndefinedOutput returns an output of the common or static dtype, whose layout the rule chooses.
+func UndefinedOutput() Operand { return Operand{} }
 
-// UndefinedOf returns an output of dtype d, whose layout the rule chooses.
-func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
+// UndefinedOutputOf returns an output of dtype d, whose layout the rule chooses.
+func UndefinedOutputOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
 
-// Number returns a plain number as an operand. It is a 0-dim value, and affects promotion only if all tensors have a
-// lower kind (bool, integer, float, complex). It can only be an input.
-func Number(s tensor.Scalar) Operand {
+// NumberOperand returns a plain number as an operand. It is a 0-dim value, and affects promotion only if all tensors
+// have a lower kind (bool, integer, float, complex). It can only be an input.
+func NumberOperand(s tensor.Scalar) Operand {
 	d := s.DType()
 	switch d { // a plain number has PyTorch's default dtype of its category
 	case tensor.Invalid:

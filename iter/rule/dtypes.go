@@ -17,9 +17,9 @@ func (r *Rule) computeTypes(c Config) error {
 	inputsDiffer, outputsDiffer, hasUndefined := false, false, false
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.Target == tensor.Invalid {
+		if o.TargetDType == tensor.Invalid {
 			if c.dtype != tensor.Invalid {
-				o.Target = c.dtype
+				o.TargetDType = c.dtype
 			} else {
 				hasUndefined = true
 			}
@@ -32,16 +32,17 @@ func (r *Rule) computeTypes(c Config) error {
 			firstDType, differ = &output, &outputsDiffer
 		}
 		if *firstDType == tensor.Invalid {
-			*firstDType = o.Target
-		} else if *firstDType != o.Target {
+			*firstDType = o.TargetDType
+		} else if *firstDType != o.TargetDType {
 			*differ = true
 		}
 	}
 	if !c.flags.anyDTypes && (inputsDiffer || outputsDiffer || common != output && output != tensor.Invalid &&
 		len(r.ops) > r.outCount) {
 		for i := range r.ops {
-			if o := &r.ops[i]; o.Defined && o.Target != common {
-				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.Target.TorchName(), common.TorchName(), r.Describe(i))
+			if o := &r.ops[i]; o.Defined && o.TargetDType != common {
+				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.TargetDType.TorchName(), common.TorchName(),
+					r.Describe(i))
 			}
 		}
 	}
@@ -127,32 +128,32 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.Target == tensor.Invalid {
-			o.Target = common
+		if o.TargetDType == tensor.Invalid {
+			o.TargetDType = common
 		}
 		if !o.Defined {
 			continue
 		}
-		if r.flags.safeCast && o.isOutput && o.Target != common && common != tensor.Invalid &&
-			!tensor.CanCast(common, o.Target) {
+		if r.flags.safeCast && o.isOutput && o.TargetDType != common && common != tensor.Invalid &&
+			!tensor.CanCast(common, o.TargetDType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(),
-				o.Target.TorchName(), r.Describe(i))
+				o.TargetDType.TorchName(), r.Describe(i))
 		}
-		if o.Target == common || common == tensor.Invalid {
+		if o.TargetDType == common || common == tensor.Invalid {
 			continue
 		}
 		switch {
 		case o.Number.IsSet():
 			// The number is stored in the common dtype, which avoids a second rounding.
-			o.Target, o.MemoryDType = common, common
+			o.TargetDType, o.MemoryDType = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
 			// The permutation compares the strides of PyTorch's contiguous temporary before the strides of other
 			// operands.
-			o.Target, o.Cast = common, common
+			o.TargetDType, o.Cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
 			o.comparedType, o.temporary = &t, true
 		case !o.isOutput && castInputs:
-			o.Target, o.Cast = common, common
+			o.TargetDType, o.Cast = common, common
 			t := CastType(o.Type, common)
 			o.comparedType, o.temporary = &t, true
 		}
@@ -166,19 +167,19 @@ func (r *Rule) finishTypes(common tensor.DType) {
 	r.common = common
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.Target == tensor.Invalid {
-			o.Target = common
+		if o.TargetDType == tensor.Invalid {
+			o.TargetDType = common
 		}
 		if !o.Defined && o.MemoryDType == tensor.Invalid {
-			o.MemoryDType = o.Target
+			o.MemoryDType = o.TargetDType
 		}
 		if !o.temporary {
 			o.comparedType = &o.Type
 		}
 		if r.flags.opMath {
-			o.Target = o.Target.OpMath()
+			o.TargetDType = o.TargetDType.OpMath()
 		}
-		if o.Cast == o.Target {
+		if o.Cast == o.TargetDType {
 			o.Cast = tensor.Invalid
 		}
 		if o.Converted() {

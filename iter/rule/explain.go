@@ -89,8 +89,8 @@ func (r *Rule) Remarks(i int) string {
 	if o.Number.IsSet() {
 		remarks = append(remarks, "a plain number")
 	}
-	if o.Target != o.MemoryDType {
-		remarks = append(remarks, fmt.Sprintf("seen as %v", o.Target))
+	if o.TargetDType != o.MemoryDType {
+		remarks = append(remarks, fmt.Sprintf("seen as %v", o.TargetDType))
 	}
 	if o.Cast != tensor.Invalid {
 		remarks = append(remarks, fmt.Sprintf("rounded to %v", o.Cast))

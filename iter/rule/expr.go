@@ -146,13 +146,13 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 		if o.Cast != tensor.Invalid { // round to Cast first
 			parts = convertPair(b, parts, o.Cast)
 		}
-		return convertPair(b, parts, o.Target).part(part)
+		return convertPair(b, parts, o.TargetDType).part(part)
 	})
 	for i := range out {
 		o := &r.ops[i]
 		p := pair{out[i].DType, out[i].Re, out[i].Im}
 		if o.Cast != tensor.Invalid { // round to Cast first
-			p = convertPair(b, convertPair(b, p, o.Cast), o.Target)
+			p = convertPair(b, convertPair(b, p, o.Cast), o.TargetDType)
 		}
 		p = convertPair(b, p, o.MemoryDType)
 		out[i] = expr.Output{DType: o.MemoryDType, Re: p.re, Im: p.im}
@@ -199,7 +199,7 @@ func convertPair(b *expr.Builder, p pair, d tensor.DType) pair {
 	case p.dtype == d:
 		return p
 	case p.im != expr.None && d == tensor.Bool:
-		either := b.Do(expr.Or, b.Convert(d, p.re), b.Convert(d, p.im))
+		either := b.Emit(expr.Or, b.Convert(d, p.re), b.Convert(d, p.im))
 		return pair{d, either, expr.None}
 	case !d.IsComplex():
 		return pair{d, b.Convert(d, p.re), expr.None}

@@ -184,9 +184,9 @@ func (k Kernel) Fits(it *Rule) error {
 			k, k.numResults, k.numOperands, it.outCount, len(it.ops)-it.outCount)
 	}
 	for i := range it.ops {
-		if !k.acceptsDType(i, it.ops[i].Target) {
+		if !k.acceptsDType(i, it.ops[i].TargetDType) {
 			return fmt.Errorf("iter: the kernel %v has %s as %v, but the iteration (%v) has it as %v",
-				k, it.Place(i), k.types[i], it.ops[i].memoryType(), it.ops[i].Target)
+				k, it.Place(i), k.types[i], it.ops[i].memoryType(), it.ops[i].TargetDType)
 		}
 	}
 	return nil
@@ -205,7 +205,7 @@ func (k *Kernel) acceptsAll(it *Rule) bool {
 		return false
 	}
 	for i := range it.ops {
-		if !k.acceptsDType(i, it.ops[i].Target) {
+		if !k.acceptsDType(i, it.ops[i].TargetDType) {
 			return false
 		}
 	}

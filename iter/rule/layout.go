@@ -172,7 +172,7 @@ func (r *Rule) sortDims() {
 // symbols, or -1 if no operand decides.
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	decidingOperand = -1
-	undecided := sym.Truth(true)
+	undecided := sym.BoolOf(true)
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.RuleChoosesLayout() {
@@ -203,7 +203,7 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	if knownA, known := strideA.Known(); known {
 		if knownB, known := strideB.Known(); known && (knownA != knownB || knownA == 0) {
 			swaps, stays := r.compareNumbers(o, knownA, knownB)
-			return sym.Truth(swaps), sym.Truth(stays)
+			return sym.BoolOf(swaps), sym.BoolOf(stays)
 		}
 	}
 	isZeroA, isZeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
@@ -214,26 +214,26 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
-	less, equal := sym.Truth(false), sym.Truth(true)
+	less, equal := sym.BoolOf(false), sym.BoolOf(true)
 	if !strideA.Same(strideB) && a > b && r.isRowMajor(o) {
 		// strideA <= strideB, because a is a later dimension. The strides are equal if the sizes of dimensions b+1 to a
 		// are at most 1.
 		for d := b + 1; d <= a; d++ {
 			equal = equal.And(r.sizes[d].Le(sym.Of(1)))
 		}
-		if equal = equal.And(decides).Decide(); equal.Same(sym.Truth(false)) {
+		if equal = equal.And(decides).Decide(); equal.Same(sym.BoolOf(false)) {
 			return swap, stay.Or(decides)
 		}
 		return swap.Or(equal.And(r.sizes[a].Gt(r.sizes[b]))).Decide(), stay.Or(decides.And(equal.Not()))
 	}
 	if !strideA.Same(strideB) {
-		if less = strideA.Lt(strideB).Decide(); less.Same(sym.Truth(true)) {
+		if less = strideA.Lt(strideB).Decide(); less.Same(sym.BoolOf(true)) {
 			return swap, stay.Or(decides)
 		}
 		equal = strideA.Eq(strideB)
 	}
 	larger := r.sizes[a].Gt(r.sizes[b])
-	if sizeDecides := less.Not().And(larger).Decide(); sizeDecides.Same(sym.Truth(false)) {
+	if sizeDecides := less.Not().And(larger).Decide(); sizeDecides.Same(sym.BoolOf(false)) {
 		swap = swap.Or(decides.And(strideA.Gt(strideB)))
 	} else {
 		swap = swap.Or(decides.And(less.Not()).And(equal.Not().Or(larger)))

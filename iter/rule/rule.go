@@ -49,7 +49,7 @@ type Resolved struct {
 	*Operand
 	MemoryDType tensor.DType // the dtype in memory
 	Cast        tensor.DType // the dtype to which elements are rounded during conversion ([Rule.Cast]); Invalid for none
-	Target      tensor.DType // the dtype that loops see
+	TargetDType tensor.DType // the dtype that loops see
 	Meta        *tensor.Meta // the type in memory, in numbers; nil unless [Config.Resolve] was called
 
 	ReadWrite bool // set for an output that is also an input
@@ -65,7 +65,9 @@ type Resolved struct {
 func (o *Resolved) RuleChoosesLayout() bool { return !o.Defined || o.willResize }
 
 // Converted reports whether the operand is converted between memory and loops.
-func (o *Resolved) Converted() bool { return o.Target != o.MemoryDType || o.Cast != tensor.Invalid }
+func (o *Resolved) Converted() bool {
+	return o.TargetDType != o.MemoryDType || o.Cast != tensor.Invalid
+}
 
 // memoryType returns the operand's type in memory.
 func (o *Resolved) memoryType() tensor.Type {
@@ -126,7 +128,7 @@ func (r *Rule) panicNoOperand(i int) {
 // DType returns the dtype in which loops see operand i. It panics if i is out of range.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func (r *Rule) DType(i int) tensor.DType { return r.Operand(i).Target }
+func (r *Rule) DType(i int) tensor.DType { return r.Operand(i).TargetDType }
 
 // Sizes returns the broadcast shape in the operands' order of dimensions.
 func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }

@@ -116,7 +116,7 @@ func (k Kernel) acceptsInputs(it *Rule) bool {
 		return false
 	}
 	for i := int(k.numResults); i < len(it.ops); i++ {
-		if !k.acceptsDType(i, it.ops[i].Target) {
+		if !k.acceptsDType(i, it.ops[i].TargetDType) {
 			return false
 		}
 	}

@@ -89,10 +89,10 @@ func Advise(p *Problem) (*Advice, error) {
 			continue // infeasible or too large
 		}
 		advice.Tried++
-		if saved := current.PS - changed.PS; float64(saved) >= minSavedPart*float64(current.PS) && saved > 0 {
+		if saved := current.CostPS - changed.CostPS; float64(saved) >= minSavedPart*float64(current.CostPS) && saved > 0 {
 			advice.Hints = append(advice.Hints, Hint{Input: candidate.outputIndex == isInput, Name: candidate.name,
-				Order: candidate.text, SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.PS),
-				Change: changed.Since(current)})
+				Order: candidate.text, SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.CostPS),
+				Change: changed.ChangesSince(current)})
 		}
 	}
 	sorted.Func(advice.Hints, func(a, b Hint) int { return cmp.Compare(b.SavedNS, a.SavedNS) })

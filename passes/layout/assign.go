@@ -64,9 +64,9 @@ func (decoder *decoder) existingForms(variable *variable) uint {
 	case isFreeConstant(variable.value):
 		return 1<<len(variable.forms) - 1
 	case variable.id < 0:
-		return variable.sets[0]
+		return variable.formSets[0]
 	}
-	return variable.sets[decoder.labels[variable.id]]
+	return variable.formSets[decoder.labels[variable.id]]
 }
 
 // chosen returns the chosen label of a node.
@@ -264,7 +264,7 @@ func (decoder *decoder) addPinnedCopies(n *graph.Node, choice *Choice) {
 
 // whyPinned returns the reason for a pinned copy.
 func whyPinned(v *graph.Value) string {
-	pin := v.Demand()
+	pin := v.EffectivePin()
 	return fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order})
 }
 

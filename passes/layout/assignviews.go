@@ -22,7 +22,7 @@ type defaultView struct {
 func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 	in := view.node.In[view.operand].Value
 	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
-	choice.Drop = true // until copyOf uses the node
+	choice.Removed = true // until copyOf uses the node
 	base := &defaultView{view: view, choice: choice}
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
@@ -76,11 +76,11 @@ func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, 
 	switch {
 	case base.view.identity && impl == nil && !mustStay: // the operand itself has the form
 		return from
-	case base.choice.Drop: // the node of the graph makes the first form
-		base.choice.Drop, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true
+	case base.choice.Removed: // the node of the graph makes the first form
+		base.choice.Removed, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true
 		decoder.setInput(base.choice, base.view.node, base.view.operand, from)
 		if base.choice.Impl = impl; impl != nil && base.view.node.Op.WritesAnyDenseLayout {
-			base.choice.Walk = base.view.node.Call().InOrder(form.order)
+			base.choice.Walk = base.view.node.Call().WalkInOrder(form.order)
 		}
 		return &Copy{Value: out, Original: true}
 	case base.from == from && base.impl == nil && impl == nil: // the node of the graph makes this view already

@@ -57,7 +57,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	if comparer.err != nil {
 		return nil, false, comparer.err
 	}
-	sorted.Func(outcomes, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
+	sorted.Func(outcomes, func(a, b *Outcome) int { return cmp.Compare(a.CostPS, b.CostPS) })
 	return outcomes[:min(k, len(outcomes))], timedOut && len(outcomes) < k, nil
 }
 

@@ -28,7 +28,7 @@ func (m *Model) build() error {
 	m.WCSP, m.Weighted, m.isCopyFactor = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
 	builder := &builder{model: m, names: map[string][]string{}}
 	for _, variable := range m.variableList {
-		if !isFreeConstant(variable.value) && len(variable.sets) > 1 {
+		if !isFreeConstant(variable.value) && len(variable.formSets) > 1 {
 			variable.id = builder.addVariable("value "+variable.value.Name, builder.setNames(variable))
 		}
 	}
@@ -43,8 +43,8 @@ func (m *Model) build() error {
 	}
 	for variable := range m.inputVariables() {
 		costs := m.priceForms(variable, 1<<m.inputForm(variable), nil)
-		builder.copyFactor(variable.id, noVariable, len(variable.sets), 1, func(i, _ int) cost {
-			return costs.leastCost(variable.sets[i])
+		builder.copyFactor(variable.id, noVariable, len(variable.formSets), 1, func(i, _ int) cost {
+			return costs.leastCost(variable.formSets[i])
 		})
 	}
 	for i, n := range m.Problem.Graph.Nodes {
@@ -57,7 +57,7 @@ func (m *Model) build() error {
 			builder.addNodeFactors(m.computedNodes[i], n)
 		}
 		if builder.err != nil {
-			return m.Problem.Graph.Fail(n, builder.err)
+			return m.Problem.Graph.NodeError(n, builder.err)
 		}
 	}
 	builder.addConstantFactor()
@@ -92,7 +92,7 @@ func (l *label) text() string {
 	if l.impl != nil {
 		text = l.impl.Name
 	}
-	for _, order := range l.walk.Out {
+	for _, order := range l.walk.ResultOrders {
 		if order != "" {
 			text += " " + order.String()
 			break
@@ -131,12 +131,12 @@ func (builder *builder) setNames(variable *variable) []string {
 		key.WriteString(variable.forms[i].text())
 		key.WriteByte(0)
 	}
-	for _, set := range variable.sets {
+	for _, set := range variable.formSets {
 		key.WriteByte(byte(set))
 	}
 	names, known := builder.names[key.String()]
 	if !known {
-		for _, set := range variable.sets {
+		for _, set := range variable.formSets {
 			names = append(names, variable.setName(set))
 		}
 		names = numberEqual(names)
@@ -248,19 +248,19 @@ func (builder *builder) addViewFactors(view *viewNode) {
 		if isFreeConstant(operand.value) {
 			costs := builder.model.priceForms(result, view.viewForms(k, view.allowed),
 				builder.model.operandCopies(view, k, view.allowed))
-			builder.copyFactor(result.id, noVariable, len(result.sets), 1, func(i, _ int) cost {
-				return costs.leastCost(result.sets[i])
+			builder.copyFactor(result.id, noVariable, len(result.formSets), 1, func(i, _ int) cost {
+				return costs.leastCost(result.formSets[i])
 			})
 			continue
 		}
-		costs := make([]formCosts, len(operand.sets))
-		for i, set := range operand.sets {
+		costs := make([]formCosts, len(operand.formSets))
+		for i, set := range operand.formSets {
 			available := set & view.allowed
 			costs[i] = builder.model.priceForms(result, view.viewForms(k, available),
 				builder.model.operandCopies(view, k, available))
 		}
-		builder.copyFactor(operand.id, result.id, len(operand.sets), len(result.sets), func(i, j int) cost {
-			return costs[i].leastCost(result.sets[j])
+		builder.copyFactor(operand.id, result.id, len(operand.formSets), len(result.formSets), func(i, j int) cost {
+			return costs[i].leastCost(result.formSets[j])
 		})
 	}
 }
@@ -273,8 +273,8 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 	})
 	for k, v := range n.Out {
 		result := builder.model.variables.At(v)
-		if len(computed.labels) == 1 && len(result.sets) == 1 &&
-			result.sets[0]&^(1<<computed.labels[0].resultForms[k]) == 0 {
+		if len(computed.labels) == 1 && len(result.formSets) == 1 &&
+			result.formSets[0]&^(1<<computed.labels[0].resultForms[k]) == 0 {
 			continue // the result has only one form
 		}
 		costs := map[int]*formCosts{} // by form that the node writes
@@ -284,12 +284,12 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 				costs[candidate.resultForms[k]] = &formCosts
 			}
 		}
-		builder.copyFactor(computed.id, result.id, len(computed.labels), len(result.sets), func(i, j int) cost {
+		builder.copyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {
 			f := computed.labels[i].resultForms[k]
-			if slot := result.forms[f].slot; slot != nil && slot.operand >= 0 && result.sets[j]>>f&1 == 0 {
+			if slot := result.forms[f].slot; slot != nil && slot.operand >= 0 && result.formSets[j]>>f&1 == 0 {
 				return forbidden // a value that is stored in a slot of another value (see slots.go) must be read from the slot
 			}
-			return costs[f].leastCost(result.sets[j])
+			return costs[f].leastCost(result.formSets[j])
 		})
 	}
 	for k, a := range n.In {
@@ -298,14 +298,14 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		}
 		operand := builder.model.variables.At(a.Value)
 		wrongSlots := builder.model.wrongSlots(computed, operand)
-		builder.workFactor(computed.id, operand.id, len(computed.labels), len(operand.sets), func(i, j int) int64 {
-			if wrongSlots != nil && operand.sets[j]&wrongSlots[i] != 0 {
+		builder.workFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
+			if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden
 			}
 			var sum int64
 			for other := k; other < len(n.In); other++ {
 				if n.In[other].Kind == graph.TensorArg && n.In[other].Value == a.Value {
-					_, c := computed.labels[i].cheapestRead(other, operand.sets[j])
+					_, c := computed.labels[i].cheapestRead(other, operand.formSets[j])
 					sum = min(sum+c, wcsp.Forbidden)
 				}
 			}

@@ -61,16 +61,16 @@ func (m *Model) findForms() error {
 		}
 	}
 	for _, output := range g.Outputs {
-		if pin := output.Demand(); pin.SetsLayout() {
-			order, err := pin.For(output.Value.Meta.Rank())
+		if pin := output.EffectivePin(); pin.SetsLayout() {
+			order, err := pin.OrderFor(output.Value.Meta.Rank())
 			if err != nil {
-				return g.FailOutput(output, err)
+				return g.OutputError(output, err)
 			}
 			variable := m.variables.At(output.Value)
 			finder.addOrder(variable, order)
 			if variable != nil && variable.value.Meta.Numel() > 1 &&
 				variable.formOf(variable.value.Meta.WithStrides(order.Strides(variable.value.Meta.Shape))) < 0 {
-				return g.FailOutput(output, fmt.Errorf("value %q would need more than %d layouts", output.Value.Name, maxForms))
+				return g.OutputError(output, fmt.Errorf("value %q would need more than %d layouts", output.Value.Name, maxForms))
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (finder *formFinder) addRequested(n *graph.Node) {
 	call := n.Call()
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
-		if !finder.model.Problem.Offers(n, impl) {
+		if !finder.model.Problem.Permits(n, impl) {
 			continue
 		}
 		for _, walk := range impl.Walks(call, nil) {
@@ -189,18 +189,18 @@ func (finder *formFinder) addRequested(n *graph.Node) {
 // addWalk adds the orders of a walk's results. For each operand it adds the walk's order or, if the implementation
 // cannot read this order, row-major order.
 func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) {
-	for k, order := range walk.Out {
+	for k, order := range walk.ResultOrders {
 		if k < len(n.Out) && order != "" {
 			finder.addOrder(finder.model.variables.At(n.Out[k]), order)
 		}
 	}
-	read := impl.Reader(call, walk)
+	read := impl.OperandWorkFunc(call, walk)
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
 		variable, meta := finder.model.variables.At(a.Value), a.Meta()
-		for _, order := range []tensor.Order{walk.Order, tensor.RowMajorOrder(meta.Rank())} {
+		for _, order := range []tensor.Order{walk.LoopOrder, tensor.RowMajorOrder(meta.Rank())} {
 			if order.Rank() != meta.Rank() || order == "" {
 				continue
 			}

@@ -19,16 +19,16 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 	v := n.Out[0]
 	switch {
 	case n.Pin.SetsLayout():
-		return n.Pin.For(meta.Rank())
-	case d.Problem.Fixed(v) || d.unreadOutput(v):
+		return n.Pin.OrderFor(meta.Rank())
+	case d.Problem.MustKeepLayout(v) || d.unreadOutput(v):
 		// The result must have the layout of the graph as written.
-		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Holds(meta) {
+		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Matches(meta) {
 			return written, nil
 		}
 		return "", nil
 	}
 	order, _, err := wish.orderOf(v)
-	if err != nil || order == "" || order.Holds(meta) {
+	if err != nil || order == "" || order.Matches(meta) {
 		return "", err
 	}
 	return order, nil
@@ -45,9 +45,9 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results 
 	}
 	wanted, err := d.wantedOrder(n, call.Out[0], wish)
 	if err != nil {
-		return nil, d.Problem.Graph.Fail(n, err)
+		return nil, d.Problem.Graph.NodeError(n, err)
 	}
-	choice.ExactStrides = d.Problem.Fixed(n.Out[0]) || d.unreadOutput(n.Out[0])
+	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.unreadOutput(n.Out[0])
 	// A single implementation that reads every layout needs no prices.
 	if impl := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && n.Pin.Impl == "" &&
 		!impl.Inexact {
@@ -58,7 +58,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results 
 	}
 	best, err := d.best(n, call, wanted)
 	if err != nil {
-		return nil, d.Problem.Graph.Fail(n, err)
+		return nil, d.Problem.Graph.NodeError(n, err)
 	}
 	choice.Impl, choice.Walk = best.impl, best.walk
 	if len(best.copies) > 0 {
@@ -105,7 +105,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*off
 	supported := false
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
-		if !d.Problem.Offers(n, impl) {
+		if !d.Problem.Permits(n, impl) {
 			continue
 		}
 		for _, walk := range impl.Walks(call, orders) {
@@ -146,8 +146,8 @@ func (d *Draft) orders(n *graph.Node, wanted tensor.Order) []tensor.Order {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if pin := a.Value.Demand(); pin.SetsLayout() {
-			if order, err := pin.For(a.Value.Meta.Rank()); err == nil && !slices.Contains(list, order) {
+		if pin := a.Value.EffectivePin(); pin.SetsLayout() {
+			if order, err := pin.OrderFor(a.Value.Meta.Rank()); err == nil && !slices.Contains(list, order) {
 				list = append(list, order)
 			}
 		}
@@ -193,7 +193,7 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	o.ns += Price(profile, o.impl.Work(call, o.walk))
-	readWork := o.impl.Reader(call, o.walk)
+	readWork := o.impl.OperandWorkFunc(call, o.walk)
 	for k, a := range call.In {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -208,7 +208,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.O
 			if o.copies == nil {
 				o.copies = map[int]tensor.Order{}
 			}
-			if n.In[k].Value.Demand().SetsLayout() {
+			if n.In[k].Value.EffectivePin().SetsLayout() {
 				o.pinMisses = append(o.pinMisses, k)
 			}
 			o.copies[k] = order
@@ -233,7 +233,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.O
 		switch {
 		case wanted == "" || wanted.Rank() != meta.Rank(): // no order is wanted for this result
 			o.deviates = o.deviates || !result.SameLayout(meta)
-		case !wanted.Holds(result):
+		case !wanted.Matches(result):
 			o.ns += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
 		}
 	}
@@ -262,7 +262,7 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 func (p *Problem) copyNS(from, to tensor.Meta) (ns float64) {
 	op, err := p.Graph.CopyOp()
 	if err != nil || len(op.Impls) == 0 { // no copy op: the pass will return an error
-		work := graph.Work{Steps: 1, Footprint: 2 * float64(to.Bytes())}
+		work := graph.Work{StartedSteps: 1, Footprint: 2 * float64(to.Bytes())}
 		work.Bytes[graph.Copied] = work.Footprint
 		return Price(p.Profile, work)
 	}
@@ -275,7 +275,7 @@ func (p *Problem) copyNS(from, to tensor.Meta) (ns float64) {
 // readable returns an order in which the implementation can read an operand: the order of its walk, or row-major. It
 // returns false if it can read neither.
 func (o *offer) readable(call *graph.Call, k int, meta tensor.Meta) (tensor.Order, bool) {
-	for _, order := range []tensor.Order{o.walk.Order, tensor.RowMajorOrder(meta.Rank())} {
+	for _, order := range []tensor.Order{o.walk.LoopOrder, tensor.RowMajorOrder(meta.Rank())} {
 		if order.Rank() != meta.Rank() {
 			continue
 		}

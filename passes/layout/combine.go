@@ -174,14 +174,14 @@ func (s *memorySearch) combination(p *pricedPlan, list []nodeLimit, other, bytes
 	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
 		return nil
 	}
-	c := &combination{limits: s.limitsOf(p), ps: p.PS, other: other}
+	c := &combination{limits: s.limitsOf(p), ps: p.CostPS, other: other}
 	best := bestCombination(allowed, c.limits, bytes-p.bytes)
 	if best == nil {
 		return nil
 	}
 	for _, l := range best {
 		c.limits[l.node] = l.bytes
-		c.ps += l.ps - p.PS
+		c.ps += l.ps - p.CostPS
 	}
 	return c
 }

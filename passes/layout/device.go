@@ -37,7 +37,9 @@ func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
 }
 
 // price returns the price of an implementation's work in picoseconds.
-func (p *Problem) price(impl *graph.Impl, work graph.Work) int64 { return PS(p.ProfileOf(impl), work) }
+func (p *Problem) price(impl *graph.Impl, work graph.Work) int64 {
+	return PricePS(p.ProfileOf(impl), work)
+}
 
 // findDeviceNodes finds the nodes that the device can compute, and the values that may be on the device: the operands
 // and results of these nodes, and the views of these values. Such values may use half of their forms on the host, so
@@ -49,7 +51,7 @@ func (m *Model) findDeviceNodes() {
 	for i, n := range g.Nodes {
 		interrupt.Check(m.Problem.Context())
 		impl := m.Problem.Device.Impl(n.Op)
-		if m.computedNodes[i] == nil || impl == nil || !m.Problem.Offers(n, impl) || n.Op.RunDynamic != nil {
+		if m.computedNodes[i] == nil || impl == nil || !m.Problem.Permits(n, impl) || n.Op.RunDynamic != nil {
 			continue
 		}
 		m.deviceWalks[i] = impl.Walks(n.Call(), []tensor.Order{tensor.RowMajorOrder(n.Out[0].Meta.Rank())})
@@ -161,7 +163,7 @@ func readsPlace(impl *graph.Impl, f *form) bool {
 	if impl == nil {
 		return f.place == tensor.Host
 	}
-	return impl.Source == f.place || f.meta.Rank() == 0 && f.place == tensor.Host
+	return impl.OperandPlace == f.place || f.meta.Rank() == 0 && f.place == tensor.Host
 }
 
 // copyImpl returns the implementation that copies a value from one form to another, or nil if there is none.
@@ -200,7 +202,7 @@ func (m *Model) moveCost(from, to *form) int64 {
 	}
 	v := &graph.Value{Meta: from.meta, Type: from.meta.Type()}
 	call := &graph.Call{In: []graph.Arg{graph.ArgOf(v)}, Out: []tensor.Meta{to.meta}}
-	walk := call.InOrder(to.order)
+	walk := call.WalkInOrder(to.order)
 	work := impl.Work(call, walk)
 	read, ok := impl.Read(call, walk, 0, from.meta)
 	if !ok {

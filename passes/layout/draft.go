@@ -179,7 +179,7 @@ func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 		}
 		var located *graph.Error
 		if !errors.As(err, &located) {
-			located = d.Problem.Graph.Fail(n, err)
+			located = d.Problem.Graph.NodeError(n, err)
 		}
 		d.assignment.Failed = append(d.assignment.Failed, located)
 		for _, v := range n.Out {
@@ -195,7 +195,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 	choice := &d.assignment.Nodes[i]
 	call, results, err := d.infer(n, choice)
 	if err != nil {
-		return d.Problem.Graph.Fail(n, err)
+		return d.Problem.Graph.NodeError(n, err)
 	}
 	if len(results) == 0 || results[0].Alias == graph.NoAlias {
 		if results, err = d.choose(n, choice, call, results, wish); err != nil {
@@ -206,7 +206,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 		d.recordResult(v, choice, results[k], k)
 		resultCopy, err := d.sharedCopy(v, wish)
 		if err != nil {
-			return d.Problem.Graph.Fail(n, err)
+			return d.Problem.Graph.NodeError(n, err)
 		}
 		if resultCopy != nil {
 			choice.ResultCopies = append(choice.ResultCopies, resultCopy)
@@ -281,7 +281,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
-	if _, isChanged := d.changedLayouts[v]; !isChanged && !v.Demand().SetsLayout() {
+	if _, isChanged := d.changedLayouts[v]; !isChanged && !v.EffectivePin().SetsLayout() {
 		return append(list, nil)
 	}
 	return append(list, d.copyAsWritten(v, why))
@@ -314,9 +314,9 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
 			meta = v.Meta
 			order, _ := tensor.OrderOf(meta)
-			orders := make([]tensor.Order, max(k+1, len(choice.Walk.Out)))
-			copy(orders, choice.Walk.Out)
-			choice.Walk.Out, orders[k] = orders, order
+			orders := make([]tensor.Order, max(k+1, len(choice.Walk.ResultOrders)))
+			copy(orders, choice.Walk.ResultOrders)
+			choice.Walk.ResultOrders, orders[k] = orders, order
 		}
 	}
 	if isView != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
@@ -328,20 +328,20 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 // fixed layout or its preferred order. Otherwise it returns nil.
 func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	meta := d.Meta(v)
-	if pin := v.Demand(); pin.SetsLayout() {
-		if pin.Holds(meta) {
+	if pin := v.EffectivePin(); pin.SetsLayout() {
+		if pin.Matches(meta) {
 			return nil, nil
 		}
-		order, err := pin.For(meta.Rank())
+		order, err := pin.OrderFor(meta.Rank())
 		if err != nil {
 			return nil, err
 		}
-		pinnedCopy := d.copy(copyKey{value: v, order: order, exactStrides: pin.Holds(v.Meta)}, whyPinned(v))
+		pinnedCopy := d.copy(copyKey{value: v, order: order, exactStrides: pin.Matches(v.Meta)}, whyPinned(v))
 		pinnedCopy.Pinned = true
 		d.sharedCopies[v] = pinnedCopy
 		return pinnedCopy, nil
 	}
-	if d.Problem.Fixed(v) {
+	if d.Problem.MustKeepLayout(v) {
 		current, isChanged := d.changedLayouts[v]
 		// No copy is needed for a view of the graph as written that is still a view: its root is fixed, too.
 		if !isChanged || current.isView && v.Alias != nil || !current.isView && current.meta.SameAddresses(v.Meta) {
@@ -351,7 +351,7 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		return d.sharedCopies[v], nil
 	}
 	order, why, err := wish.orderOf(v)
-	if err != nil || order == "" || order.Holds(meta) || d.unreadOutput(v) {
+	if err != nil || order == "" || order.Matches(meta) || d.unreadOutput(v) {
 		return nil, err
 	}
 	d.sharedCopies[v] = d.Copy(v, order, why)
@@ -378,7 +378,7 @@ func (d *Draft) output(i int) error {
 		d.assignment.LostOutputs[i] = true
 		return nil
 	}
-	pin := output.Demand()
+	pin := output.EffectivePin()
 	if !pin.SetsLayout() {
 		if meta := d.Meta(v); meta.SameLayout(v.Meta) {
 			return nil
@@ -392,16 +392,16 @@ func (d *Draft) output(i int) error {
 		return nil
 	}
 	meta, shared := d.readLayout(v)
-	if d.assignment.Outputs[i] = shared; pin.Holds(meta) {
+	if d.assignment.Outputs[i] = shared; pin.Matches(meta) {
 		return nil
 	}
-	order, err := pin.For(meta.Rank())
+	order, err := pin.OrderFor(meta.Rank())
 	if err != nil {
 		if !d.Problem.KeepGoing {
 			return fmt.Errorf("output %q: %w", output.Name, err)
 		}
 		d.assignment.LostOutputs[i] = true
-		d.assignment.Failed = append(d.assignment.Failed, g.FailOutput(output, err))
+		d.assignment.Failed = append(d.assignment.Failed, g.OutputError(output, err))
 		return nil
 	}
 	d.assignment.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", output.Name, pin))

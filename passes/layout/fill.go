@@ -63,10 +63,10 @@ func (s *memorySearch) fill(p *pricedPlan) error {
 func (s *memorySearch) raiseLimits(p *pricedPlan, variants []nodeLimit) error {
 	before := s.limitsOf(p)
 	savingPerByte := func(variant nodeLimit) float64 {
-		return float64(p.PS-variant.ps) / float64(variant.bytes-before[variant.node])
+		return float64(p.CostPS-variant.ps) / float64(variant.bytes-before[variant.node])
 	}
 	variants = slices.DeleteFunc(slices.Clone(variants), func(variant nodeLimit) bool {
-		return variant.bytes <= before[variant.node] || variant.ps >= p.PS
+		return variant.bytes <= before[variant.node] || variant.ps >= p.CostPS
 	})
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
 	for _, variant := range variants {
@@ -90,7 +90,7 @@ func (s *memorySearch) raiseLimits(p *pricedPlan, variants []nodeLimit) error {
 // sets unused of the plan.
 func (s *memorySearch) tryLimits(limits []int64, ps int64) (*pricedPlan, error) {
 	next, err := s.solveLimited(limits)
-	if err != nil || next == nil || next.PS >= ps {
+	if err != nil || next == nil || next.CostPS >= ps {
 		return nil, err
 	}
 	_, err = s.checkFit(next)
@@ -128,7 +128,7 @@ func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 			if !isUseful || isDuplicate {
 				continue
 			}
-			variant.ps = p.PS
+			variant.ps = p.CostPS
 			if variant.bytes != limits[i] {
 				changed := slices.Clone(limits)
 				changed[i] = variant.bytes
@@ -139,7 +139,7 @@ func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 				if next == nil {
 					continue
 				}
-				variant.ps = next.PS
+				variant.ps = next.CostPS
 			}
 			list = append(list, variant)
 		}

@@ -27,7 +27,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	supported := m.findDeviceLabels(i, n)
 	for k := range n.Op.Impls {
 		impl := &n.Op.Impls[k]
-		if !m.Problem.Offers(n, impl) {
+		if !m.Problem.Permits(n, impl) {
 			continue
 		}
 		for _, walk := range distinctWalks(impl.Walks(call, orders), n.Out) {
@@ -82,11 +82,11 @@ func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 
 // sameWalk reports whether two walks are equal.
 func sameWalk(a, b graph.Walk) bool {
-	if a.Order != b.Order || len(a.Out) != len(b.Out) {
+	if a.LoopOrder != b.LoopOrder || len(a.ResultOrders) != len(b.ResultOrders) {
 		return false
 	}
-	for i := range a.Out {
-		if a.Out[i] != b.Out[i] {
+	for i := range a.ResultOrders {
+		if a.ResultOrders[i] != b.ResultOrders[i] {
 			return false
 		}
 	}
@@ -98,11 +98,12 @@ func sameWalk(a, b graph.Walk) bool {
 func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	resultForms := make([]int, len(n.Out))
 	for k, v := range n.Out {
-		if k >= len(walk.Out) || walk.Out[k] == "" || walk.Out[k].Rank() != v.Meta.Rank() {
+		if k >= len(walk.ResultOrders) || walk.ResultOrders[k] == "" || walk.ResultOrders[k].Rank() != v.Meta.Rank() {
 			return m.inferredLabels(n, call, impl, walk)
 		}
-		if resultForms[k] = m.variables.At(v).addOrder(walk.Out[k]); resultForms[k] >= 0 && impl.Place != tensor.Host {
-			resultForms[k] = m.variables.At(v).inPlace(resultForms[k], impl.Place)
+		if resultForms[k] = m.variables.At(v).addOrder(walk.ResultOrders[k]); resultForms[k] >= 0 &&
+			impl.ResultPlace != tensor.Host {
+			resultForms[k] = m.variables.At(v).inPlace(resultForms[k], impl.ResultPlace)
 		}
 		if resultForms[k] < 0 {
 			return nil
@@ -128,7 +129,7 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
 	var read reader
 	if impl != nil { // a node without implementations has no prices
-		priced.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.Reader(call, walk)
+		priced.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.OperandWorkFunc(call, walk)
 	}
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
@@ -408,11 +409,11 @@ func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable,
 		}
 		walk := graph.Walk{}
 		if !f.meta.SameAddresses(inferred) {
-			walk = call.InOrder(f.order)
+			walk = call.WalkInOrder(f.order)
 		}
 		work := impl.Work(call, walk)
 		if read, ok := impl.Read(call, walk, view.operand, from.meta); ok {
-			costs[j] = PS(m.Problem.Profile, work) + PS(m.Problem.Profile, read)
+			costs[j] = PricePS(m.Problem.Profile, work) + PricePS(m.Problem.Profile, read)
 		}
 	}
 	return costs

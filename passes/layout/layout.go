@@ -53,15 +53,15 @@ func Price(p *Profile, w graph.Work) float64 {
 	if p == nil {
 		p = machine.SharedDefaultProfile()
 	}
-	return p.NS(w)
+	return p.PriceNS(w)
 }
 
-// PS is [Price] in whole picoseconds, at least 0.
-func PS(p *Profile, w graph.Work) int64 {
+// PricePS is [Price] in whole picoseconds, at least 0.
+func PricePS(p *Profile, w graph.Work) int64 {
 	if p == nil {
 		p = machine.SharedDefaultProfile()
 	}
-	return p.PS(w)
+	return p.PricePS(w)
 }
 
 // ProfileFor returns p adjusted to a graph: reading a constant is cheaper if a larger part of the graph's constants
@@ -126,7 +126,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 		}
 	}
 	for _, output := range g.Outputs {
-		if output.Demand().SetsLayout() { // the pin determines the layout
+		if output.EffectivePin().SetsLayout() { // the pin determines the layout
 			continue
 		}
 		problem.outputs[output.Value] = true
@@ -164,20 +164,20 @@ func (p *Problem) Context() context.Context {
 
 // options returns the options for a solver of the problem.
 func (p *Problem) options() wcsp.Options {
-	return wcsp.Options{Context: p.Context(), TimeLimit: p.Search()}
+	return wcsp.Options{Context: p.Context(), TimeLimit: p.SearchTimeLimit()}
 }
 
-// Offers reports whether an implementation may compute node n. The pin of the node and [Problem.Exact] may exclude it.
-func (p *Problem) Offers(n *graph.Node, impl *graph.Impl) bool {
-	if n == nil || impl == nil || n.Pin.Device != "" && n.Pin.Device != p.deviceName(impl.Place) {
+// Permits reports whether an implementation may compute node n. The pin of the node and [Problem.Exact] may exclude it.
+func (p *Problem) Permits(n *graph.Node, impl *graph.Impl) bool {
+	if n == nil || impl == nil || n.Pin.Device != "" && n.Pin.Device != p.deviceName(impl.ResultPlace) {
 		return false
 	}
 	return (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(p.Exact && impl.Inexact)
 }
 
-// Fixed reports whether a value must keep the layout of the graph as written, because an op reads its storage or an
-// output is a view of it.
-func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
+// MustKeepLayout reports whether a value must keep the layout of the graph as written, because an op reads its storage
+// or an output is a view of it.
+func (p *Problem) MustKeepLayout(v *graph.Value) bool { return p.fixed[v] }
 
 // needsWritten reports whether the operand of a view node must have the layout of the graph as written: an op reads the
 // storage of the operand or of a view of the operand, or an output is a view of the operand.
@@ -201,8 +201,8 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	if v == nil {
 		return nil
 	}
-	if pin := v.Demand(); pin.SetsLayout() {
-		order, err := pin.For(v.Meta.Rank())
+	if pin := v.EffectivePin(); pin.SetsLayout() {
+		order, err := pin.OrderFor(v.Meta.Rank())
 		if err == nil {
 			add(order)
 		}
@@ -321,8 +321,8 @@ type Choice struct {
 	ExactStrides bool
 	// ResultCopies lists copies of the results for all readers.
 	ResultCopies []*Copy
-	// Drop means that the node is unused and is removed.
-	Drop bool
+	// Removed means that the node is unused and is removed.
+	Removed bool
 }
 
 // Assignment is a solution of a [Problem]: a choice for each node, by its index in the graph.

@@ -129,10 +129,10 @@ func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	}
 	price := 0.0
 	for range maxPrices {
-		if fitting.bytes >= tooLarge.bytes || fitting.PS <= tooLarge.PS {
+		if fitting.bytes >= tooLarge.bytes || fitting.CostPS <= tooLarge.CostPS {
 			break
 		}
-		price = float64(fitting.PS-tooLarge.PS) / float64(tooLarge.bytes-fitting.bytes)
+		price = float64(fitting.CostPS-tooLarge.CostPS) / float64(tooLarge.bytes-fitting.bytes)
 		middle, err := s.solve(price)
 		if err != nil {
 			return 0, nil, err
@@ -181,7 +181,7 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 		return err
 	}
 	for _, p := range list {
-		if p.PS >= s.leastPS || float64(p.bytes) > s.availableBytes {
+		if p.CostPS >= s.leastPS || float64(p.bytes) > s.availableBytes {
 			continue
 		}
 		if _, err := s.checkFit(p); err != nil {
@@ -208,8 +208,8 @@ func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 		s.learn(p, need)
 		if need > s.limit {
 			s.result.Rejected++
-		} else if p.PS < s.leastPS {
-			s.leastPS, s.result.Best = p.PS, p.Outcome
+		} else if p.CostPS < s.leastPS {
+			s.leastPS, s.result.Best = p.CostPS, p.Outcome
 		}
 	}
 	p.unused = s.limit - need

@@ -101,7 +101,7 @@ type variable struct {
 	insideBuffer uint           // mask of forms whose first element may not be at the start of the buffer
 	neededForms  int            // upper bound on the number of forms that readers need
 	outputs      []graph.Output // outputs that are this value
-	sets         []uint         // sets of forms, one per label
+	formSets     []uint         // sets of forms, one per label
 	id           int            // index of the variable in WCSP; noVariable if there is a single label
 	copyMatrix   []int64        // by source form and target form, row-major: cost of the copy; nil until it is needed
 }
@@ -213,7 +213,7 @@ func (m *Model) priceNode(i int, n *graph.Node) (err error) {
 		}
 		defer func() {
 			if x := recover(); x != nil {
-				err = m.Problem.Graph.Fail(n, fmt.Errorf("internal error: %v\n%s", x, debug.Stack()))
+				err = m.Problem.Graph.NodeError(n, fmt.Errorf("internal error: %v\n%s", x, debug.Stack()))
 			}
 			var located *graph.Error
 			if errors.As(err, &located) {
@@ -228,7 +228,7 @@ func (m *Model) priceNode(i int, n *graph.Node) (err error) {
 		return nil
 	}
 	if err := m.findLabels(i, n); err != nil {
-		return m.Problem.Graph.Fail(n, err)
+		return m.Problem.Graph.NodeError(n, err)
 	}
 	m.addSlots(i, n)
 	return nil
@@ -287,11 +287,11 @@ func (m *Model) makeVariable(v *graph.Value) error {
 	created := &variable{value: v, id: noVariable, pin: -1, maxHostForms: maxForms}
 	created.addForm(v.Meta)
 	created.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
-	if pin := v.Demand(); pin.SetsLayout() {
-		order, err := pin.For(v.Meta.Rank())
+	if pin := v.EffectivePin(); pin.SetsLayout() {
+		order, err := pin.OrderFor(v.Meta.Rank())
 		if err != nil {
 			if v.Node != nil {
-				return m.Problem.Graph.Fail(v.Node, err)
+				return m.Problem.Graph.NodeError(v.Node, err)
 			}
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}

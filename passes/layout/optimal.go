@@ -17,8 +17,8 @@ var Optimal Strategy = &solving{name: "optimal", solver: wcsp.Exact,
 // Most networks need some milliseconds.
 const SolveLimit = 10 * time.Second
 
-// Search returns the value of [wcsp.Options.TimeLimit] that corresponds to [Problem.SolveLimit].
-func (p *Problem) Search() time.Duration {
+// SearchTimeLimit returns the value of [wcsp.Options.TimeLimit] that corresponds to [Problem.SolveLimit].
+func (p *Problem) SearchTimeLimit() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:
 		return SolveLimit

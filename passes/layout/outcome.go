@@ -14,10 +14,10 @@ import (
 // Outcome describes the plan that labels of a [Model] determine. Different labels may have equal outcomes, because
 // unread forms (layouts of a value) are not created.
 type Outcome struct {
-	// PS is the total cost in picoseconds. Copying is the cost of the copies, a part of PS.
-	PS, Copying int64
-	Nodes       []Computed
-	Copies      []Copied // sorted by name
+	// CostPS is the total cost in picoseconds. Copying is the cost of the copies, a part of PS.
+	CostPS, CopyCostPS int64
+	Nodes              []Computed
+	Copies             []Copied // sorted by name
 	// Inserted is the number of Copies that are inserted into the graph. Copies that nodes of the graph make do not
 	// count, such as the copy of a reshape that cannot be a view.
 	Inserted int
@@ -87,11 +87,11 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 			for k, value := range n.Out {
 				decoder.addCopies(out, m.variables.At(value), 1<<chosen.resultForms[k], nil)
 			}
-			out.PS += decoder.workCost(computed, chosen)
+			out.CostPS += decoder.workCost(computed, chosen)
 			out.Nodes = append(out.Nodes, m.describeComputation(computed, chosen))
 		}
 	}
-	out.PS += out.Copying
+	out.CostPS += out.CopyCostPS
 	sorted.Func(out.Copies, func(a, b Copied) int {
 		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
@@ -144,7 +144,7 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 		if s.from >= 0 || !operandCopies[s.to].byNode {
 			out.Inserted++
 		}
-		out.Copying += cost
+		out.CopyCostPS += cost
 		out.Copies = append(out.Copies, copied)
 	}
 }
@@ -189,9 +189,9 @@ func (o *Outcome) samePlan(other *Outcome) bool {
 	return slices.Equal(o.Nodes, other.Nodes) && slices.Equal(o.Copies, other.Copies)
 }
 
-// Since returns the changes from outcome earlier to outcome o. Both must be outcomes of the same graph. Nil means an
-// empty outcome.
-func (o *Outcome) Since(earlier *Outcome) Change {
+// ChangesSince returns the changes from outcome earlier to outcome o. Both must be outcomes of the same graph. Nil
+// means an empty outcome.
+func (o *Outcome) ChangesSince(earlier *Outcome) Change {
 	change := Change{Nodes: []Recomputed{}, Gone: []Copied{}, Added: []Copied{}}
 	if o == nil {
 		o = &Outcome{}

@@ -20,7 +20,7 @@ func (m *Model) permittedReads(n *graph.Node, l *label, read reader, k, required
 	costs = m.readCosts(l.impl, read, k, operand, isReadByInference)
 	pin := operand.pin // the pinned form in the place where the implementation reads; -1 if there is none
 	if pin >= 0 && l.impl.OnDevice() {
-		pin = operand.inPlace(pin, l.impl.Source)
+		pin = operand.inPlace(pin, l.impl.OperandPlace)
 	}
 	if pin >= 0 && !isReadByInference && (required < 0 || required == operand.pin) {
 		requirePinned(costs, pin)
@@ -43,7 +43,7 @@ func (m *Model) permittedReads(n *graph.Node, l *label, read reader, k, required
 }
 
 // reader returns the work of reading operand i in a layout, and false if the operand cannot be read: see
-// [graph.Impl.Reader]. It is nil for an op without implementations.
+// [graph.Impl.OperandWorkFunc]. It is nil for an op without implementations.
 type reader func(i int, meta tensor.Meta) (graph.Work, bool)
 
 // requirePinned forbids all forms except the pinned form. It does nothing if the pinned form cannot be read.

@@ -161,7 +161,7 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 	if other == nil {
 		return nil, nil
 	}
-	found := &Breakpoint{Factor: factor, Change: other.outcome.Since(cheapest.outcome)}
+	found := &Breakpoint{Factor: factor, Change: other.outcome.ChangesSince(cheapest.outcome)}
 	bytes, ps, copies := 0, cheapest.copies, cheapest.outcome.Copies
 	if ps == 0 { // the cheapest plan has no copies
 		ps, copies = other.copies, found.Change.Added

@@ -102,7 +102,7 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 		if m.slots == nil {
 			m.slots = m.newSlots()
 		}
-		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.Fixed(v) && !result.firstIsView {
+		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) && !result.firstIsView {
 			m.addOperandSlots(i, n, k, result)
 			m.addAdjacentSlots(i, n, result)
 		}
@@ -285,10 +285,10 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 		call.InPlace[k] = operandForms[k] >= 0
 	}
 	call.Out[0] = result.forms[result.forms[resultForm].ownBufferForm].meta
-	noop := label{impl: impl, walk: call.InOrder(result.forms[resultForm].slot.order), resultForms: []int{resultForm},
+	noop := label{impl: impl, walk: call.WalkInOrder(result.forms[resultForm].slot.order), resultForms: []int{resultForm},
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
 		concatName: result.forms[resultForm].slot.concatName, ownSlots: make([]uint, len(n.In))}
-	noop.cost = PS(m.Problem.Profile, impl.Work(call, noop.walk))
+	noop.cost = PricePS(m.Problem.Profile, impl.Work(call, noop.walk))
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Const != nil {
 			continue

@@ -51,7 +51,7 @@ func (m *Model) countReads() {
 // of the set, but the cost of the set includes the copy that makes it.
 func (m *Model) listSets(listed *variable) {
 	if listed.neededForms == 0 {
-		listed.sets = []uint{0}
+		listed.formSets = []uint{0}
 		return
 	}
 	required := uint(0)
@@ -63,7 +63,7 @@ func (m *Model) listSets(listed *variable) {
 	}
 	for set := uint(1); set < 1<<len(listed.forms); set++ {
 		if set&required == required && bits.OnesCount(set) <= listed.maxSetSize(required) && listed.slotsAgree(set) {
-			listed.sets = append(listed.sets, set)
+			listed.formSets = append(listed.formSets, set)
 		}
 	}
 }
@@ -106,13 +106,13 @@ func (m *Model) inputForm(input *variable) int {
 
 // outputForm returns the form of a value that an output returns.
 func (m *Model) outputForm(variable *variable, output graph.Output) int {
-	pin := output.Demand()
+	pin := output.EffectivePin()
 	if !pin.SetsLayout() {
 		return 0
 	}
-	order, _ := pin.For(variable.value.Meta.Rank())
+	order, _ := pin.OrderFor(variable.value.Meta.Rank())
 	for i, form := range variable.forms {
-		if pin.Holds(form.meta) && form.place == tensor.Host {
+		if pin.Matches(form.meta) && form.place == tensor.Host {
 			return i
 		}
 	}

@@ -72,7 +72,7 @@ func solve(m *layout.Model) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	p := plan{ps: o.PS, copies: o.Inserted}
+	p := plan{ps: o.CostPS, copies: o.Inserted}
 	for _, c := range o.Copies {
 		p.bytes += c.Bytes
 	}

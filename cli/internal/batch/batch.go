@@ -152,10 +152,10 @@ const maxListed = 10
 func report(cmd *cobra.Command, s batch.Summary, err error) error {
 	for i, failure := range s.Failures {
 		if i == maxListed {
-			term.Note(cmd, "%s more; --status lists all", format.Count(len(s.Failures)-i, "failure"))
+			term.PrintNote(cmd, "%s more; --status lists all", format.Count(len(s.Failures)-i, "failure"))
 			break
 		}
-		term.Note(cmd, "%s: %s", failure.Input, failure.Error)
+		term.PrintNote(cmd, "%s: %s", failure.Input, failure.Error)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "done %d, skipped %d, failed %d\n", s.Done, s.Skipped, s.Failed)
 	switch {

@@ -289,10 +289,10 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 		if doc.Into.Median != nil {
 			timesText = doc.summary("strategy " + doc.Strategy)
 		}
-		term.Output(cmd).WriteAnswer(out, stepsText, timesText)
-		doc.writeTimes(out, term.Output(cmd))
+		term.StdoutDisplay(cmd).WriteAnswer(out, stepsText, timesText)
+		doc.writeTimes(out, term.StdoutDisplay(cmd))
 		if profiled {
-			doc.ProfileDoc.write(out, term.Output(cmd), *doc.Into.Median)
+			doc.ProfileDoc.write(out, term.StdoutDisplay(cmd), *doc.Into.Median)
 		}
 	}
 	switch {
@@ -306,13 +306,13 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 
 // writeTimes prints a row for each way to call the program.
 func (d *Document) writeTimes(w io.Writer, display term.Display) {
-	columns := []term.Column{term.NameCol("strategy"), term.NameCol("call"), term.UncutCol("runs")}
+	columns := []term.Column{term.NameCol("strategy"), term.NameCol("call"), term.UntruncatedCol("runs")}
 	symbols := sorted.Keys(d.Dims)
 	for _, name := range symbols {
-		columns = append(columns, term.UncutCol(name))
+		columns = append(columns, term.UntruncatedCol(name))
 	}
 	for _, head := range []string{"threads", "median", "min", "p10", "p90", "max", "peak memory"} {
-		columns = append(columns, term.UncutCol(head))
+		columns = append(columns, term.UntruncatedCol(head))
 	}
 	t := term.NewTable(columns...)
 	peak := "?" // unknown for a graph in segments

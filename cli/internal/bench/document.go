@@ -142,8 +142,8 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 
 // predicted returns the estimated time of a node on one worker, in nanoseconds.
 func predicted(n *graph.Node, costProfile *machine.Profile) (ns float64) {
-	for _, work := range n.Works() {
-		ns += costProfile.NS(work)
+	for _, work := range n.WorkParts() {
+		ns += costProfile.PriceNS(work)
 	}
 	return ns
 }
@@ -280,9 +280,10 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	fmt.Fprintf(w, "\n%s median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
 		"profile of "+format.Count(profiled.Runs, "run")+", made between the measured runs:",
 		format.Nanoseconds(profiled.Median), 100*(profiled.Median/median-1), profiled.GBs, profiled.GFLOPs)
-	rates := []term.Column{term.UncutCol("calls"), term.UncutCol("time"), term.UncutCol("predicted").OmitFirst(),
-		term.UncutCol("busy%"), term.UncutCol("workers").OmitFirst(),
-		term.UncutCol("GB/s"), term.UncutCol("GFLOP/s"), term.UncutCol("of a core's peak")}
+	rates := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
+		term.UntruncatedCol("predicted").OmitFirst(),
+		term.UntruncatedCol("busy%"), term.UntruncatedCol("workers").OmitFirst(),
+		term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"), term.UntruncatedCol("of a core's peak")}
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(profiled)...)
 	})
@@ -298,8 +299,9 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
 	}
-	workerColumns := []term.Column{term.UncutCol("worker"), term.UncutCol("at steps"), term.UncutCol("idle"),
-		term.UncutCol("idle share")}
+	workerColumns := []term.Column{term.UntruncatedCol("worker"), term.UntruncatedCol("at steps"),
+		term.UntruncatedCol("idle"),
+		term.UntruncatedCol("idle share")}
 	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(worker workerDoc) []any {
 		idle := format.Percent(worker.Idle / max(1, profiled.Run))
 		return []any{worker.Worker, format.Nanoseconds(worker.Busy), format.Nanoseconds(worker.Idle), idle}

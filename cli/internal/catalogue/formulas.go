@@ -80,7 +80,7 @@ func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")
 		t := term.NewTable(term.ProseCol(""))
 		if len(list) > 1 { // the first column then has the dtypes of each formula
-			t = term.NewTable(term.UncutCol(""), term.ProseCol(""))
+			t = term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		}
 		for _, f := range list {
 			if len(list) == 1 {
@@ -98,7 +98,7 @@ func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 	}
 	if list := functionsOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Functions"))
-		t := term.NewTable(term.UncutCol(""), term.ProseCol(""))
+		t := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		for _, f := range list {
 			t.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
 		}

@@ -112,6 +112,6 @@ func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 	for _, m := range d.Missing {
 		t.Add(m.Name, m.Reason)
 	}
-	t.Write(out, term.Output(cmd))
+	t.Write(out, term.StdoutDisplay(cmd))
 	return out.Flush()
 }

@@ -50,11 +50,11 @@ func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
 		document.Write(out, &d)
 		return out.Flush()
 	}
-	t := term.NewTable(term.NameCol("operator"), term.UncutCol("domain"), term.NumberCol("since"),
+	t := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain"), term.NumberCol("since"),
 		term.PhraseCol("restrictions", 20))
 	for _, o := range d.Operators {
 		t.Add(o.Name, o.Domain, o.Since, strings.Join(o.Restrictions, "; "))
 	}
-	t.Write(out, term.Output(cmd))
+	t.Write(out, term.StdoutDisplay(cmd))
 	return out.Flush()
 }

@@ -214,17 +214,17 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 			if i > 0 {
 				fmt.Fprintln(out)
 			}
-			describeOp(out, term.Output(cmd), op)
+			describeOp(out, term.StdoutDisplay(cmd), op)
 		}
 	default:
-		listOps(out, term.Output(cmd), list)
+		listOps(out, term.StdoutDisplay(cmd), list)
 	}
 	return out.Flush()
 }
 
 // listOps prints a table with a row for each op.
 func listOps(w io.Writer, show term.Display, list []*graph.Op) {
-	t := term.NewTable(term.NameCol("name"), term.UncutCol("kind"), term.PhraseCol("dtypes", 10),
+	t := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitFirst(),
 		term.PhraseCol("does", 30))
 	for _, op := range list {

@@ -52,7 +52,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
 	if len(op.Params) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Inputs"))
-		t := term.NewTable(term.UncutCol(""), term.PhraseCol("", 24), term.ProseCol(""))
+		t := term.NewTable(term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for i, p := range op.Params {
 			t.Add("  "+p.Name, paramText(op, p), dtypes.operand(i))
 		}
@@ -60,7 +60,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	}
 	if len(op.Schema.Fields) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Attributes"))
-		t := term.NewTable(term.UncutCol(""), term.UncutCol(""), term.PhraseCol("", 24), term.ProseCol(""))
+		t := term.NewTable(term.UntruncatedCol(""), term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for _, f := range op.Schema.Fields {
 			t.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
 		}
@@ -72,7 +72,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	describeFormulas(w, show, op)
 	if len(op.Impls) > 1 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Implementations"))
-		t := term.NewTable(term.UncutCol(""), term.ProseCol(""))
+		t := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		for _, impl := range op.Impls {
 			t.Add("  "+impl.Name, impl.Doc)
 		}

@@ -61,7 +61,7 @@ graphrun ops --onnx lists the supported operators.`,
 			if asJSON {
 				document.Write(out, d)
 			} else {
-				d.write(out, term.Output(cmd), args[0])
+				d.write(out, term.StdoutDisplay(cmd), args[0])
 			}
 			if err := out.Flush(); err != nil || d.Runs {
 				return err
@@ -146,7 +146,7 @@ func (d *Document) write(w io.Writer, show term.Display, path string) {
 		return
 	}
 	if len(d.Missing) > 0 {
-		t := term.NewTable(term.NameCol("operator"), term.UncutCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
+		t := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
 			term.PhraseCol("names", 10), term.NameCol("did you mean").OmitIfAll(""))
 		for _, m := range d.Missing {
 			names := strings.Join(m.Nodes[:min(maxListed, len(m.Nodes))], ", ")

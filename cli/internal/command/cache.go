@@ -35,7 +35,7 @@ func (c *Cache) Check(cmd *cobra.Command) error {
 		return nil
 	}
 	c.opened = graphrun.OpenCache(c.dir, graphrun.CacheOptions{MaxBytes: c.size,
-		Warn: func(err error) { term.Note(cmd, "%v", err) }})
+		Warn: func(err error) { term.PrintNote(cmd, "%v", err) }})
 	return nil
 }
 

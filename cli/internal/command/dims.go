@@ -66,13 +66,13 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, n := range g.Bound() {
+	for name, n := range g.BoundSizes() {
 		sizes[name] = n
 	}
 	for _, d := range given {
 		name, _, _ := strings.Cut(d, "=")
 		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
-			delete(sizes, name) // the size is in g.Bound, under the name of the symbol in the graph
+			delete(sizes, name) // the size is in g.BoundSizes, under the name of the symbol in the graph
 		}
 	}
 	return sizes, nil

@@ -90,7 +90,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
-	assumed, sizes := g.Assumed(), g.Bound()
+	assumed, sizes := g.Assumed(), g.BoundSizes()
 	for name := range g.Symbols {
 		if _, isAssumed := assumed[name]; !isAssumed {
 			continue
@@ -100,9 +100,9 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 			sizes[name] = n
 		}
 	}
-	// Bound may list sizes of symbols that the graph does not have, which BindOnly would reject.
+	// Bound may list sizes of symbols that the graph does not have, which BindWithoutInference would reject.
 	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, known := g.Symbols[name]; return !known })
-	if err := g.BindOnly(sizes); err != nil {
+	if err := g.BindWithoutInference(sizes); err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
 	for _, name := range sorted.Keys(assumed) {

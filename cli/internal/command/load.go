@@ -56,8 +56,8 @@ func (e *Extensions) loadGraph(ctx context.Context, path string, dims []string) 
 	return g, Infer(ctx, g)
 }
 
-// LoadPinned reads, binds and infers a graph file or a model, with the pins of the command line.
-func (e *Extensions) LoadPinned(ctx context.Context, path string, dims, pins []string) (*graph.Graph, error) {
+// LoadWithPins reads, binds and infers a graph file or a model, with the pins of the command line.
+func (e *Extensions) LoadWithPins(ctx context.Context, path string, dims, pins []string) (*graph.Graph, error) {
 	g, err := e.loadGraph(ctx, path, dims)
 	if err == nil {
 		err = ApplyPins(ctx, g, pins)
@@ -84,7 +84,7 @@ func RejectDynamic(g *graph.Graph, consequence string) error {
 		return nil
 	}
 	if n := facts.FirstShapeNode(); n != nil {
-		return g.Fail(n, fmt.Errorf("shapes depend on data, beginning with the shape of its result: %s", consequence))
+		return g.NodeError(n, fmt.Errorf("shapes depend on data, beginning with the shape of its result: %s", consequence))
 	}
 	return fmt.Errorf("shapes depend on data: %s", consequence)
 }

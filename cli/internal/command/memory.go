@@ -17,7 +17,7 @@ import (
 // grow to the size of the live heap, and the operating system may then kill the process.
 func LimitGarbage() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(max(machine.Memory().Left/10*9, minHeap)))
+		debug.SetMemoryLimit(int64(max(machine.Memory().Available/10*9, minHeap)))
 	}
 }
 
@@ -32,7 +32,7 @@ func NoteMemoryLimit(cmd *cobra.Command, p *graphrun.Program) {
 		return
 	}
 	if need := p.Need().Total(); int64(need) > limit {
-		term.Note(cmd, "a run needs %s of memory, more than GOMEMLIMIT (%s): garbage collection will slow it down",
+		term.PrintNote(cmd, "a run needs %s of memory, more than GOMEMLIMIT (%s): garbage collection will slow it down",
 			format.Bytes(need), format.Bytes(int(limit)))
 	}
 }

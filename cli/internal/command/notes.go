@@ -22,7 +22,7 @@ func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 		if b, ok := g.Symbols[name]; ok && b.NameInFile != "" {
 			spelled = b.NameInFile
 		}
-		term.Note(cmd, "%q is not given: %d is assumed; say --dim %s", spelled, assumed[name], dimExample(spelled))
+		term.PrintNote(cmd, "%q is not given: %d is assumed; say --dim %s", spelled, assumed[name], dimExample(spelled))
 	}
 	PrintWarnings(cmd, source, g)
 }
@@ -32,7 +32,7 @@ func PrintWarnings(cmd *cobra.Command, source string, g *graph.Graph) {
 	for _, e := range g.Warnings() {
 		marked := *e
 		marked.Err = fmt.Errorf("warning: %w", e.Err)
-		term.PrintError(cmd, exit.InFile(source, &marked))
+		term.PrintError(cmd, exit.WithFile(source, &marked))
 	}
 }
 

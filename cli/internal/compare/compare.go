@@ -306,7 +306,7 @@ func (c *comparison) load(job *progress.Job, path string, dims []string) (worklo
 	}
 	err = command.RejectDynamic(workload.Graph, "the graph runs in segments, whose plans are not compared")
 	if err != nil {
-		return inputs.Workload{}, exit.InFile(path, err)
+		return inputs.Workload{}, exit.WithFile(path, err)
 	}
 	return workload, nil
 }
@@ -325,7 +325,7 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 		return err
 	})
 	if err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	measured, err := experiment.Compare(job.Context, candidates, workload.Inputs.Values,
 		experiment.Options{Runs: c.flags.runs, Until: c.flags.until, Turn: c.flags.turn,
@@ -392,7 +392,7 @@ func (c *comparison) printNotes(cmd *cobra.Command, path string, workload inputs
 	for _, v := range c.Verdicts {
 		if noise := v.Noise; noise != "" && v.File == c.files[path] && !c.printed[v.Label()+noise] {
 			c.printed[v.Label()+noise] = true
-			term.Note(cmd, "%s: disturbed measurement: %s", v.Label(), noise)
+			term.PrintNote(cmd, "%s: disturbed measurement: %s", v.Label(), noise)
 		}
 	}
 	notes := report.NotesOf(workload.Graph)
@@ -404,7 +404,7 @@ func (c *comparison) printNotes(cmd *cobra.Command, path string, workload inputs
 	for _, text := range workload.Inputs.Notes() {
 		if !c.printed[text] {
 			c.printed[text] = true
-			term.Note(cmd, "%s", text)
+			term.PrintNote(cmd, "%s", text)
 		}
 	}
 }
@@ -416,7 +416,7 @@ func (c *comparison) show(cmd *cobra.Command) error {
 	if c.flags.json {
 		document.Write(out, c.doc())
 	} else {
-		c.writeTable(out, term.Output(cmd))
+		c.writeTable(out, term.StdoutDisplay(cmd))
 	}
 	if err := out.Flush(); err != nil {
 		return err

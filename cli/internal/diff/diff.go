@@ -181,8 +181,8 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 			document.Write(out, &doc)
 		} else {
 			first, second := f.planNames(&doc)
-			term.Output(cmd).WriteAnswer(out, doc.sizesText(first, second), doc.summary(first, second))
-			writeDifference(out, term.Output(cmd), &doc, first, second)
+			term.StdoutDisplay(cmd).WriteAnswer(out, doc.sizesText(first, second), doc.summary(first, second))
+			writeDifference(out, term.StdoutDisplay(cmd), &doc, first, second)
 		}
 		return out.Flush()
 	})
@@ -240,14 +240,14 @@ func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g
 		pins, slack = f.pins, f.slackFlag.Option()
 	}
 	err = job.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(job.Context, path, f.sizes[index], pins)
+		g, err = f.ext.LoadWithPins(job.Context, path, f.sizes[index], pins)
 		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
-		return g, nil, exit.InFile(path, err)
+		return g, nil, exit.WithFile(path, err)
 	}
 	err = job.Do(progress.Planning, func() (err error) {
 		compiled, err = f.ext.Compile(job.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy),
@@ -256,7 +256,7 @@ func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g
 		return err
 	})
 	if err != nil {
-		return g, nil, exit.InFile(path, err)
+		return g, nil, exit.WithFile(path, err)
 	}
 	return g, compiled, nil
 }
@@ -303,7 +303,7 @@ func writeDifference(w io.Writer, show term.Display, doc *Document, first, secon
 	}{{first, doc.OnlyFirst}, {second, doc.OnlySecond}} {
 		sections.WriteCopies(w, show, "Copies that only "+side.plan+" makes", side.copies)
 	}
-	stepColumns := []term.Column{term.UncutCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
+	stepColumns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
 		term.PhraseCol(second, 14), term.NumberCol("first cost"), term.NumberCol("second cost"),
 		term.NumberCol("difference")}
 	term.WriteList(w, show, "Steps that differ", doc.Steps, stepColumns, func(d experiment.StepDifference) []any {

@@ -84,8 +84,8 @@ func Message(err error) string {
 	return text
 }
 
-// InFile adds the path of a graph file to an error, unless the error already names a place in the file.
-func InFile(path string, err error) error {
+// WithFile adds the path of a graph file to an error, unless the error already names a place in the file.
+func WithFile(path string, err error) error {
 	var located *graph.Error
 	if errors.As(err, &located) && located.File != "" {
 		return err

@@ -129,7 +129,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	defer job.End()
 	var g *graph.Graph
 	err = job.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(job.Context, path, f.dims, f.pins)
+		g, err = f.ext.LoadWithPins(job.Context, path, f.dims, f.pins)
 		return err
 	})
 	if err != nil {
@@ -149,14 +149,14 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	return job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		if f.json {
 			document.Write(out, doc)
 		} else {
-			Write(out, term.Output(cmd), doc)
+			Write(out, term.StdoutDisplay(cmd), doc)
 		}
 		return out.Flush()
 	})
@@ -305,8 +305,8 @@ func WriteLayout(w io.Writer, show term.Display, doc *Document) {
 	term.WriteList(w, show, "Operands of the permutation rule", doc.Layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
 		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
-	columns := []term.Column{term.UncutCol("faster"), term.UncutCol("slower"), term.NameCol("decided by"),
-		term.ProseCol("why"), term.UncutCol("outcome")}
+	columns := []term.Column{term.UntruncatedCol("faster"), term.UntruncatedCol("slower"), term.NameCol("decided by"),
+		term.ProseCol("why"), term.UntruncatedCol("outcome")}
 	term.WriteList(w, show, "Comparisons of dimensions", doc.Layout.Sort, columns, func(c inspect.Comparison) []any {
 		outcome := "stay"
 		if c.Exchanged {

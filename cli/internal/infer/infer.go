@@ -100,7 +100,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		if doc.RaisedMinimums = raised; f.json {
 			document.Write(out, doc)
 		} else {
-			writeInferTable(out, term.Output(cmd), doc)
+			writeInferTable(out, term.StdoutDisplay(cmd), doc)
 		}
 		return out.Flush()
 	})
@@ -111,17 +111,17 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	case symbolic != nil:
 		command.PrintWarnings(cmd, path, g)
 		if raised != nil && !f.json {
-			term.Note(cmd, "%v", raised)
+			term.PrintNote(cmd, "%v", raised)
 		}
 		if symbolic.IncompleteReason != nil {
-			term.Note(cmd, "the table holds for one class of sizes: %v", symbolic.IncompleteReason)
+			term.PrintNote(cmd, "the table holds for one class of sizes: %v", symbolic.IncompleteReason)
 		}
 	case g != nil:
 		command.PrintNotes(cmd, path, g)
 	}
 	for _, e := range errs {
 		if !f.json {
-			term.PrintError(cmd, exit.InFile(path, e))
+			term.PrintError(cmd, exit.WithFile(path, e))
 		}
 	}
 	if err == nil && len(errs) > 0 {
@@ -266,10 +266,10 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Docu
 func writeInferTable(w io.Writer, show term.Display, doc *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags
-	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.UncutCol("dtype"), term.ListCol("shape"),
-		term.ListCol("strides"), term.UncutCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
+	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.UntruncatedCol("dtype"), term.ListCol("shape"),
+		term.ListCol("strides"), term.UntruncatedCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
 	if doc.segments {
-		t.Columns = append(t.Columns, term.UncutCol("segment"))
+		t.Columns = append(t.Columns, term.UntruncatedCol("segment"))
 	}
 	for v := range doc.Values {
 		const stridesColumn = 4

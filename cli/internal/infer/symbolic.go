@@ -32,7 +32,7 @@ func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.S
 	}
 	if len(errs) > 0 {
 		rejected := g.InferAll()
-		g = g.Drop(rejected)
+		g = g.WithoutRejected(rejected)
 	}
 	if allBranches {
 		return g.SymbolicForked(nil)
@@ -211,7 +211,7 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 			return formula
 		}
 	}
-	return sym.Truth(cases[0].Value)
+	return sym.BoolOf(cases[0].Value)
 }
 
 const (

@@ -54,7 +54,7 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 // Print prints the notes to stderr.
 func (s *Set) Print(cmd *cobra.Command) {
 	for _, text := range s.Notes() {
-		term.Note(cmd, "%s", text)
+		term.PrintNote(cmd, "%s", text)
 	}
 }
 

@@ -116,7 +116,7 @@ func readerCounts(g *graph.Graph) map[*graph.Value]int {
 		for _, a := range n.In {
 			counts[a.Value]++
 		}
-		for _, v := range n.Refs() {
+		for _, v := range n.AttrRefs() {
 			counts[v]++
 		}
 	}
@@ -159,7 +159,7 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 	switch {
 	case meta.IsContiguous():
 	case meta.Numel() > meta.Extent(): // elements share memory: each address gets one random element
-		rowMajor = tensor.Must(tensor.Over(tensor.New(meta.DType, meta.Extent()), out.Storage()))
+		rowMajor = tensor.Must(tensor.FromStorage(tensor.New(meta.DType, meta.Extent()), out.Storage()))
 	default:
 		rowMajor = tensor.Empty(tensor.New(meta.DType, meta.Shape...))
 	}

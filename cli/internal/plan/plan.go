@@ -259,7 +259,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return exit.UsageErrorf("%s: %w", f.problem.solution, err)
 	}
 	if err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	return f.finish(cmd, path, job, compiled, g, doc, timer)
 }
@@ -296,7 +296,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 	doc *Document, timer *stepTimer) (err error) {
 	if f.json || f.code != "" { // other output begins with these sentences: see answers
 		for _, text := range f.limits.rejectedTexts(doc) {
-			term.Note(cmd, "%s", text)
+			term.PrintNote(cmd, "%s", text)
 		}
 	}
 	if f.code != "" {
@@ -309,7 +309,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 			return err
 		}
 		if err := measurePlan(job, compiled, g, timer, doc); err != nil {
-			return exit.InFile(path, err)
+			return exit.WithFile(path, err)
 		}
 	}
 	command.NoteUnplanned(cmd, path, compiled)
@@ -320,10 +320,10 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 		return err
 	}
 	if err := f.limits.checkMemory(doc); err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	if err := f.limits.checkCopies(compiled.Graph(), doc.Copies); err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	for _, proof := range doc.ForAll {
 		if proof.Counterexample != nil {
@@ -349,7 +349,7 @@ func (f *flags) prove(p *graphrun.Program, doc *Document) error {
 // load reads the graph, binds it to the sizes of the first hint, and applies the pins.
 func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	if len(f.hints) == 0 {
-		return f.ext.LoadPinned(ctx, path, f.dims, f.pins)
+		return f.ext.LoadWithPins(ctx, path, f.dims, f.pins)
 	}
 	g, _, err := f.ext.OpenGraph(ctx, path, f.dims, false)
 	if err == nil {
@@ -397,9 +397,9 @@ func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, 
 		case f.json:
 			document.Write(out, doc)
 		case doc.Code != nil:
-			writeCode(out, term.Output(cmd), doc.Code)
+			writeCode(out, term.StdoutDisplay(cmd), doc.Code)
 		default:
-			writePlan(out, term.Output(cmd), f.answers(p.Graph(), doc), doc, p.Need())
+			writePlan(out, term.StdoutDisplay(cmd), f.answers(p.Graph(), doc), doc, p.Need())
 		}
 		return out.Flush()
 	})

@@ -135,11 +135,12 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 		costs = append(costs, b.CostNS)
 	}
 	costTexts, row := format.DistinctNanoseconds(costs), -1 // row is the index of the plan in the callback
-	term.WriteList(w, show, "Cheapest plans", doc.Best, []term.Column{term.UncutCol("cost"), term.UncutCol("more"),
-		term.ProseCol("differences")}, func(b experiment.Choice) []any {
-		row++
-		return []any{costTexts[row], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
-	})
+	term.WriteList(w, show, "Cheapest plans", doc.Best,
+		[]term.Column{term.UntruncatedCol("cost"), term.UntruncatedCol("more"),
+			term.ProseCol("differences")}, func(b experiment.Choice) []any {
+			row++
+			return []any{costTexts[row], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
+		})
 }
 
 // adviceText returns a sentence with the change by the caller that reduces the cost most, or a sentence that no change

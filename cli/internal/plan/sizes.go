@@ -90,10 +90,10 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
 	}
 	if err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	options := f.options(job, costProfile)
 	options.Strategy = f.ext.Strategy(f.strategy)
@@ -119,7 +119,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	command.PrintNotes(cmd, path, first)
 	command.AddNotes(&doc.Notes, report.NotesOf(first))
 	if err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	return f.printSizes(cmd, doc)
 }
@@ -144,7 +144,7 @@ func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
 	if f.json {
 		document.Write(out, doc)
 	} else {
-		writeSizes(out, term.Output(cmd), doc)
+		writeSizes(out, term.StdoutDisplay(cmd), doc)
 	}
 	return out.Flush()
 }
@@ -232,8 +232,8 @@ func (doc *SizesDocument) changeText(i int) string {
 
 // writeSizes prints the ranges of sizes and the changes between them.
 func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
-	t := term.NewTable(term.NameCol(doc.Symbol), term.UncutCol("copies"), term.UncutCol("cost"),
-		term.UncutCol("cost/"+doc.Symbol), term.ProseCol("changes"))
+	t := term.NewTable(term.NameCol(doc.Symbol), term.UntruncatedCol("copies"), term.UntruncatedCol("cost"),
+		term.UntruncatedCol("cost/"+doc.Symbol), term.ProseCol("changes"))
 	for _, r := range doc.Ranges {
 		if r.Rejected != "" {
 			t.Add(sizeRange(r.From, r.To), "-", "-", "-", r.Rejected)
@@ -250,7 +250,8 @@ func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 	for i, r := range doc.Ranges[1:] {
 		before := doc.Ranges[i] // the range before r
 		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, before.To, doc.Symbol, r.From)
-		term.WriteList(w, show, title, r.Changes, []term.Column{term.UncutCol("differs"), term.NameCol("value or nodes"),
+		term.WriteList(w, show, title, r.Changes, []term.Column{term.UntruncatedCol("differs"),
+			term.NameCol("value or nodes"),
 			term.PhraseCol("before", 14), term.PhraseCol("after", 14)}, func(c experiment.PlanChange) []any {
 			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}
 		})

@@ -33,8 +33,8 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 		if m := class.Memory; m != nil {
 			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
-		t := term.NewTable(term.NameCol("at"), term.UncutCol("cost"), term.UncutCol("cost of its own plan"),
-			term.UncutCol("regret"), term.UncutCol("memory"), term.ProseCol("remark"))
+		t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost of its own plan"),
+			term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))
 		for _, regret := range class.Regret {
 			if !regret.Fits {
 				t.Add(format.Sizes(regret.Sizes), "-", "-", "-", "-",

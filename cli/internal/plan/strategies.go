@@ -90,7 +90,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 		return err
 	}
 	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	doc := &StrategiesDocument{}
 	options := f.options(job, costProfile)
@@ -110,14 +110,14 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 	command.PrintNotes(cmd, path, g)
 	command.AddNotes(&doc.Notes, report.NotesOf(g))
 	if err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	doc.Summary = doc.summary()
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	if f.json {
 		document.Write(out, doc)
 	} else {
-		doc.write(out, term.Output(cmd))
+		doc.write(out, term.StdoutDisplay(cmd))
 	}
 	return out.Flush()
 }
@@ -214,7 +214,8 @@ func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
 		}
 	}
 	show.WriteAnswer(w, answers...)
-	t := term.NewTable(term.UncutCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"), term.NumberCol("steps"),
+	t := term.NewTable(term.UntruncatedCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"),
+		term.NumberCol("steps"),
 		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
 	for _, p := range d.Plans {
 		gap := "-"

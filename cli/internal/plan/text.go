@@ -31,8 +31,8 @@ func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, 
 	writeForAll(w, show, doc.ForAll)
 	sections.WriteSegments(w, show, doc.Segments)
 	sections.WriteCopies(w, show, "Inserted copies", doc.Copies)
-	term.WriteList(w, show, "Passes", doc.Passes, []term.Column{term.NameCol("pass"), term.UncutCol("nodes"),
-		term.UncutCol("took"), term.ProseCol("did")},
+	term.WriteList(w, show, "Passes", doc.Passes, []term.Column{term.NameCol("pass"), term.UntruncatedCol("nodes"),
+		term.UntruncatedCol("took"), term.ProseCol("did")},
 		func(p report.Pass) []any {
 			return []any{p.Pass, p.Nodes, format.Nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
 		})
@@ -42,7 +42,7 @@ func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, 
 	term.WriteList(w, show, "Elided nodes", doc.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
 		func(e report.Elision) []any { return []any{e.Node, e.Why} })
 	term.WriteList(w, show, "Written in place", doc.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
-		term.UncutCol("bytes"), term.UncutCol("saved")},
+		term.UntruncatedCol("bytes"), term.UntruncatedCol("saved")},
 		func(v report.Placed) []any {
 			return []any{v.Value, v.Within, format.Bytes(v.Bytes), format.Nanoseconds(v.SavedNS)}
 		})
@@ -81,8 +81,8 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 		}
 		rows[i].bytes, rows[i].nodes = rows[i].bytes+f.Bytes, append(rows[i].nodes, f.Node)
 	}
-	term.WriteList(w, show, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.UncutCol("nodes"),
-		term.UncutCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
+	term.WriteList(w, show, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.UntruncatedCol("nodes"),
+		term.UntruncatedCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
 		return []any{r.op, len(r.nodes), format.Bytes(r.bytes), format.JoinFirst(r.nodes), r.why}
 	})
 	if len(packed) > 0 {
@@ -94,9 +94,10 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 // writeSteps prints the table of steps. It has a column of measured times if times were measured.
 func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Steps"))
-	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UncutCol("impl").OmitFirst(),
-		term.ListCol("strides"), term.UncutCol("buffer").OmitFirst(), term.UncutCol("cost"), term.UncutCol("measured"),
-		term.UncutCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
+	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UntruncatedCol("impl").OmitFirst(),
+		term.ListCol("strides"), term.UntruncatedCol("buffer").OmitFirst(), term.UntruncatedCol("cost"),
+		term.UntruncatedCol("measured"),
+		term.UntruncatedCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
 	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(step report.Step) bool { return step.MeasuredNS != nil })
 	if !measured {

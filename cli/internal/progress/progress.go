@@ -132,7 +132,7 @@ func (j *Job) ReportAndNote(cmd *cobra.Command, done, total int, unit string) {
 	j.Report(done, total)
 	if done > 0 && !term.IsTerminal(cmd.ErrOrStderr()) && time.Since(j.lastNote) > noteInterval {
 		j.lastNote = time.Now()
-		term.Note(cmd, "%d of %s, %s", done, format.Count(total, unit), j.RemainingTime())
+		term.PrintNote(cmd, "%d of %s, %s", done, format.Count(total, unit), j.RemainingTime())
 	}
 }
 

@@ -49,7 +49,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 		document.Write(out, doc)
 	} else {
 		fmt.Fprintf(out, "%s, rank %d\n\n%s\n  %s\n\n%s\n", proof.Claim.Text, proof.Rank,
-			term.Output(cmd).Paint(term.Strong, "The formula"), proof.Formula, doc.Claim.Conclusion)
+			term.StdoutDisplay(cmd).Paint(term.Strong, "The formula"), proof.Formula, doc.Claim.Conclusion)
 	}
 	if err := out.Flush(); err != nil || proof.Proved {
 		return err

@@ -136,7 +136,7 @@ func listPredicates(cmd *cobra.Command, f flags) error {
 		document.Write(out, doc)
 		return out.Flush()
 	}
-	t := term.NewTable(term.NameCol("predicate"), term.UncutCol("rank"), term.ProseCol("holds where"))
+	t := term.NewTable(term.NameCol("predicate"), term.UntruncatedCol("rank"), term.ProseCol("holds where"))
 	for _, p := range doc.Predicates {
 		rank := "any"
 		if p.Rank != nil {
@@ -144,7 +144,7 @@ func listPredicates(cmd *cobra.Command, f flags) error {
 		}
 		t.Add(p.Name, rank, p.Doc)
 	}
-	t.Write(out, term.Output(cmd))
+	t.Write(out, term.StdoutDisplay(cmd))
 	return out.Flush()
 }
 
@@ -166,7 +166,7 @@ func prove(cmd *cobra.Command, predicate contiguity.Predicate, f flags) error {
 	if f.json {
 		document.Write(out, doc)
 	} else {
-		writeProof(out, term.Output(cmd), doc)
+		writeProof(out, term.StdoutDisplay(cmd), doc)
 	}
 	if err := out.Flush(); err != nil || proof.Proved {
 		return err
@@ -220,7 +220,7 @@ func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
 	}
 	fmt.Fprintln(w, show.Paint(term.Strong, fmt.Sprintf("The branching form: %s, %s through both forms",
 		format.Count(len(rows), "way"), format.Count(len(p.Ways), "way"))))
-	columns := []term.Column{term.UncutCol("gives"), term.UncutCol("formula"), term.NumberCol("ways"),
+	columns := []term.Column{term.UntruncatedCol("gives"), term.UntruncatedCol("formula"), term.NumberCol("ways"),
 		term.ProseCol("where it decided")}
 	if p.ByParts {
 		columns = append([]term.Column{term.NameCol("part")}, columns...)

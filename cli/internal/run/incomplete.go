@@ -54,7 +54,7 @@ func (w *runWork) dropInputs(given *inputs.Arrays) {
 func (w *runWork) dropRejected() {
 	rejected := w.runGraph.InferAll()
 	w.incomplete.Failed = append(w.incomplete.Failed, w.runGraph.RootErrors(rejected)...)
-	w.runGraph = w.runGraph.Drop(rejected)
+	w.runGraph = w.runGraph.WithoutRejected(rejected)
 }
 
 // remainingPins returns pins, the values of --pin, without the pins of removed nodes and values.
@@ -103,7 +103,7 @@ func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 // printError prints every failed node with its reason, and every missing output.
 func (incomplete incomplete) printError(cmd *cobra.Command, path string) {
 	for _, e := range incomplete.Failed {
-		term.PrintError(cmd, exit.InFile(path, e))
+		term.PrintError(cmd, exit.WithFile(path, e))
 	}
 	for _, missing := range incomplete.MissingOutputs {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", missing)

@@ -233,7 +233,7 @@ func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[str
 		return err
 	}
 	return cmp.Or(err, job.Do(progress.Printing, func() error {
-		return printOutputs(cmd.OutOrStdout(), term.Output(cmd), w.runGraph, out, f, w.incomplete)
+		return printOutputs(cmd.OutOrStdout(), term.StdoutDisplay(cmd), w.runGraph, out, f, w.incomplete)
 	}))
 }
 
@@ -248,7 +248,7 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 		if l, ok := machine.Fits(t.Bytes()); !ok {
 			return exit.Failed(fmt.Errorf("--outputs: output %q needs %s to write all its elements (it takes %s in memory), "+
 				"but only %s are available", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()),
-				format.Bytes(l.Left)))
+				format.Bytes(l.Available)))
 		}
 	}
 	return nil
@@ -263,8 +263,9 @@ func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string
 		document.Write(buf, doc)
 		return buf.Flush()
 	}
-	t := term.NewTable(term.NameCol(""), term.UncutCol(""), term.ListCol(""), term.ListCol(""), term.UncutCol(""),
-		term.UncutCol(""), term.UncutCol(""))
+	t := term.NewTable(term.NameCol(""), term.UntruncatedCol(""), term.ListCol(""), term.ListCol(""),
+		term.UntruncatedCol(""),
+		term.UntruncatedCol(""), term.UntruncatedCol(""))
 	for o := range doc.Outputs {
 		cells := []any{o.Name, o.DType, format.Ints(o.Shape), "strides " + format.Ints(o.Strides)}
 		switch {

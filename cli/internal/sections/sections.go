@@ -17,8 +17,8 @@ import (
 
 // WriteCopies prints copies with their reasons.
 func WriteCopies(w io.Writer, show term.Display, title string, copies []report.Copy) {
-	columns := []term.Column{term.NameCol("value"), term.ListCol("from"), term.ListCol("to"), term.UncutCol("bytes"),
-		term.UncutCol("cost"), term.ProseCol("why")}
+	columns := []term.Column{term.NameCol("value"), term.ListCol("from"), term.ListCol("to"), term.UntruncatedCol("bytes"),
+		term.UntruncatedCol("cost"), term.ProseCol("why")}
 	term.WriteList(w, show, title, copies, columns, func(c report.Copy) []any {
 		name := c.Value
 		if c.Producer.Pinned != "" {
@@ -116,7 +116,7 @@ const ShortDigest = 12
 // WriteMemory prints the memory that a run of a plan needs, and a message if the available memory is less.
 func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *report.Plan) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Memory of a run"))
-	t := term.NewTable(term.NameCol("for"), term.UncutCol("bytes"))
+	t := term.NewTable(term.NameCol("for"), term.UntruncatedCol("bytes"))
 	for _, c := range need.Categories() {
 		t.Add(c.Name, format.Bytes(c.Bytes))
 	}
@@ -143,8 +143,8 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Segments"))
 	fmt.Fprintln(w, "each is planned when the layouts and sizes of its inputs are known; "+
 		"a size that depends on data has no assumed value")
-	t := term.NewTable(term.UncutCol("segment"), term.PhraseCol("nodes", 20), term.UncutCol("planned"),
-		term.UncutCol("after"), term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
+	t := term.NewTable(term.UntruncatedCol("segment"), term.PhraseCol("nodes", 20), term.UntruncatedCol("planned"),
+		term.UntruncatedCol("after"), term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
 	for _, segment := range segments {
 		planned := "in a run"
 		if segment.Planned {

@@ -166,7 +166,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 			ended <- server.Serve(listener)
 		}
 	}()
-	term.Note(cmd, "listening on %s", listener.Addr())
+	term.PrintNote(cmd, "listening on %s", listener.Addr())
 	if f.reload > 0 {
 		go reload(ctx, handler, f.reload, o.Log)
 	}

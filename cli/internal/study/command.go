@@ -152,7 +152,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	case interruptErr == nil && failedErr != nil:
 		return exit.Failed(failedErr)
 	case failedErr != nil:
-		term.Note(cmd, "%v", failedErr)
+		term.PrintNote(cmd, "%v", failedErr)
 	}
 	return interruptErr
 }
@@ -254,7 +254,7 @@ func (f *flags) print(cmd *cobra.Command, d *Document) error {
 	if f.json {
 		document.Write(out, d)
 	} else {
-		d.write(&printer{out, term.Output(cmd), f.markdown})
+		d.write(&printer{out, term.StdoutDisplay(cmd), f.markdown})
 	}
 	if err := out.Flush(); err != nil {
 		return err

@@ -24,7 +24,7 @@ var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally 
 			if op == nil {
 				var err error
 				if op, err = withTwins(n.Op); err != nil {
-					return p.Graph.Fail(n, err)
+					return p.Graph.NodeError(n, err)
 				}
 				twins[n.Op] = op
 			}
@@ -54,7 +54,8 @@ func twinOf(original *graph.Impl) graph.Impl {
 				others = append(others, otherOrder(order))
 			}
 			for _, walk := range original.Walks(otherCall(call), others) {
-				if len(walk.Out) > 0 && walk.Out[0] != "" && otherOrder(walk.Out[0]) != walk.Out[0] {
+				if len(walk.ResultOrders) > 0 && walk.ResultOrders[0] != "" &&
+					otherOrder(walk.ResultOrders[0]) != walk.ResultOrders[0] {
 					list = append(list, otherWalk(walk))
 				}
 			}
@@ -90,9 +91,10 @@ func otherCall(call *graph.Call) *graph.Call {
 
 // otherWalk returns the walk with loops and results in the other order.
 func otherWalk(walk graph.Walk) graph.Walk {
-	swapped := graph.Walk{Order: otherOrder(walk.Order), Out: make([]tensor.Order, len(walk.Out))}
-	for i, order := range walk.Out {
-		swapped.Out[i] = otherOrder(order)
+	swapped := graph.Walk{LoopOrder: otherOrder(walk.LoopOrder),
+		ResultOrders: make([]tensor.Order, len(walk.ResultOrders))}
+	for i, order := range walk.ResultOrders {
+		swapped.ResultOrders[i] = otherOrder(order)
 	}
 	return swapped
 }

@@ -141,7 +141,7 @@ func percent(x float64, digits int) string {
 // summaryTable has a row for each strategy, for the first condition.
 func (d *Document) summaryTable() *term.Table {
 	number := term.NumberCol
-	t := term.NewTable(term.UncutCol("strategy"), number("graphs"), number("geometric mean %"), number("median %"),
+	t := term.NewTable(term.UntruncatedCol("strategy"), number("graphs"), number("geometric mean %"), number("median %"),
 		number("worst %"), term.NameCol("worst on"), number("optimal on"))
 	for _, s := range d.Summaries {
 		if s.Condition != d.Conditions[0] || len(t.Rows) == len(d.Strategies) {
@@ -158,7 +158,7 @@ func (d *Document) summaryTable() *term.Table {
 // has no row if nothing was measured.
 func (d *Document) slowdownTable() (title string, t *term.Table) {
 	number := term.NumberCol
-	t = term.NewTable(term.UncutCol("strategy"), number("cost, mean %"))
+	t = term.NewTable(term.UntruncatedCol("strategy"), number("cost, mean %"))
 	if len(d.Orders) == 0 {
 		return "", t
 	}
@@ -212,7 +212,7 @@ func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
 // graphTable has a row for each graph of a group of results.
 func graphTable(strategies []string, list []*Result) *term.Table {
 	t := term.NewTable(term.NameCol("network"), term.NumberCol("steps"), term.NumberCol("least, us"),
-		term.UncutCol("proved"))
+		term.UntruncatedCol("proved"))
 	for _, name := range strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name+" %"))
 	}

@@ -54,8 +54,8 @@ func displayOf(cmd *cobra.Command, w io.Writer) Display {
 	return d
 }
 
-// Output describes the standard output of a command.
-func Output(cmd *cobra.Command) Display { return displayOf(cmd, cmd.OutOrStdout()) }
+// StdoutDisplay describes the standard output of a command.
+func StdoutDisplay(cmd *cobra.Command) Display { return displayOf(cmd, cmd.OutOrStdout()) }
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {

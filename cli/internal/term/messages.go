@@ -42,8 +42,8 @@ func placeLength(line, file string) int {
 	return len(line) - len(rest)
 }
 
-// Note prints a remark on stderr.
-func Note(cmd *cobra.Command, message string, args ...any) {
+// PrintNote prints a remark on stderr.
+func PrintNote(cmd *cobra.Command, message string, args ...any) {
 	w := cmd.ErrOrStderr()
 	text := format.Printable(fmt.Sprintf(message, args...))
 	fmt.Fprintf(w, "graphrun: %s %s\n", displayOf(cmd, w).Paint(noteStyle, "note:"), text)

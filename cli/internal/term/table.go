@@ -31,8 +31,8 @@ const rounds = 4
 // unshrinkable is the least width of a column that does not shrink in a round.
 const unshrinkable = 1 << 30
 
-// UncutCol returns a column whose cells are not shortened, such as a dtype.
-func UncutCol(head string) Column { return Column{Head: head} }
+// UntruncatedCol returns a column whose cells are not shortened, such as a dtype.
+func UntruncatedCol(head string) Column { return Column{Head: head} }
 
 // NumberCol returns a column of numbers. They are aligned to the right and not shortened.
 func NumberCol(head string) Column { return Column{Head: head, Right: true} }

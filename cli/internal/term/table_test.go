@@ -46,9 +46,9 @@ func TestCut(t *testing.T) {
 
 // anyTable is a table of all sorts of columns.
 func anyTable(r *rand.Rand) *Table {
-	sorts := []Column{NameCol("name"), UncutCol("dtype"), ListCol("shape"), UncutCol("offset").OmitIfAll("0"),
+	sorts := []Column{NameCol("name"), UntruncatedCol("dtype"), ListCol("shape"), UntruncatedCol("offset").OmitIfAll("0"),
 		PhraseCol("flags", 10),
-		NameCol("alias of"), UncutCol("buffer").OmitFirst(), ProseCol("why")}
+		NameCol("alias of"), UntruncatedCol("buffer").OmitFirst(), ProseCol("why")}
 	t := NewTable(sorts...)
 	word := func(most int) string {
 		letters := []rune("abcdefgh._0123层é")
@@ -95,9 +95,9 @@ func TestTableFits(t *testing.T) {
 
 // TestTableGives holds what gives way first to what is worth the least.
 func TestTableGives(t *testing.T) {
-	table := NewTable(NameCol("name"), UncutCol("dtype"), ListCol("shape"), UncutCol("offset").OmitIfAll("0"),
+	table := NewTable(NameCol("name"), UntruncatedCol("dtype"), ListCol("shape"), UntruncatedCol("offset").OmitIfAll("0"),
 		PhraseCol("flags", 10),
-		UncutCol("buffer").OmitFirst(), NameCol("alias of"))
+		UntruncatedCol("buffer").OmitFirst(), NameCol("alias of"))
 	table.Add("features.denseblock1.weight", "float32", "[2,8,16,16]", 0, "channels_last non_overlapping_and_dense", 17,
 		"")
 	for width, want := range map[int]string{
@@ -120,7 +120,7 @@ func TestTableGives(t *testing.T) {
 // TestTableWithoutRows checks that a narrow terminal shows the headings of a table without rows.
 func TestTableWithoutRows(t *testing.T) {
 	var b bytes.Buffer
-	NewTable(NameCol("node"), UncutCol("bytes")).Write(&b, Display{width: 8})
+	NewTable(NameCol("node"), UntruncatedCol("bytes")).Write(&b, Display{width: 8})
 	if want := "node  b…\n"; b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
@@ -143,7 +143,7 @@ tidy  its operand already has the layout
 
 // TestTableAligned counts columns as terminals do.
 func TestTableAligned(t *testing.T) {
-	table := NewTable(UncutCol("a"), UncutCol("b"))
+	table := NewTable(UntruncatedCol("a"), UntruncatedCol("b"))
 	for _, name := range []string{"x", "层", "e\u0301", "long"} {
 		table.Add(name, "|")
 	}

@@ -81,7 +81,7 @@ func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) 
 		if !exists {
 			i = len(p.boxes)
 			omittedBoxes[key] = i
-			p.boxes = append(p.boxes, pictureBox{kind: omittedBox, head: "…", layout: -1, facts: []fact{{name, ""}}})
+			p.boxes = append(p.boxes, pictureBox{kind: omittedBox, head: "…", layout: -1, details: []detail{{name, ""}}})
 		}
 		b := &p.boxes[i]
 		if b.omitted++; b.omitted > 1 {
@@ -89,7 +89,7 @@ func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) 
 		} else {
 			b.head = "… 1 " + name
 		}
-		b.facts[0] = fact{"omitted", b.head}
+		b.details[0] = detail{"omitted", b.head}
 		return i
 	}
 	for _, value := range whole.values {

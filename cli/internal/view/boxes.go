@@ -67,8 +67,8 @@ func boxLines(text string) []string {
 
 // tip returns the text of a box's tooltip, which lists the facts of the box.
 func (b *pictureBox) tip() string {
-	lines := make([]string, len(b.facts))
-	for i, f := range b.facts {
+	lines := make([]string, len(b.details))
+	for i, f := range b.details {
 		lines[i] = f.Name + ": " + f.Text
 	}
 	return strings.Join(lines, "\n")

@@ -23,7 +23,7 @@ func somePicture(t *rapid.T) *picture {
 			scope = rapid.SampledFrom(scopes).Draw(t, "scope")
 		}
 		b := pictureBox{kind: stepBox, name: fmt.Sprintf("n%d", i), head: "op", layout: -1, scope: scope,
-			signature: fmt.Sprint(i % 5), facts: []fact{{"step", "n"}}}
+			signature: fmt.Sprint(i % 5), details: []detail{{"step", "n"}}}
 		if !regular {
 			b.signature = fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "code"))
 		}

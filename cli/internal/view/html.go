@@ -57,7 +57,7 @@ type pageBox struct {
 	Kind    boxKind  `json:"kind"`
 	Head    string   `json:"head"`
 	Share   float64  `json:"share"`
-	Facts   []fact   `json:"facts"`
+	Facts   []detail `json:"facts"`
 	Explain []string `json:"explain"` // for each value of the box, the output of graphrun explain
 	Marks   []string `json:"marks,omitempty"`
 	Peer    *int     `json:"peer,omitempty"`
@@ -124,13 +124,13 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 	}
 	for i := range s.boxes {
 		b := &s.boxes[i]
-		box := pageBox{Kind: b.kind, Head: format.Printable(b.head), Share: b.share, Facts: []fact{}, Explain: []string{},
+		box := pageBox{Kind: b.kind, Head: format.Printable(b.head), Share: b.share, Facts: []detail{}, Explain: []string{},
 			Marks: b.marks}
 		if len(explainers) > 1 && b.peer >= 0 {
 			box.Peer = &b.peer
 		}
-		for _, f := range b.facts {
-			box.Facts = append(box.Facts, fact{f.Name, format.Printable(f.Text)})
+		for _, f := range b.details {
+			box.Facts = append(box.Facts, detail{f.Name, format.Printable(f.Text)})
 		}
 		for _, name := range b.explained {
 			if err := exit.InterruptError(ctx); err != nil {

@@ -135,7 +135,7 @@ func markDifferences(sides [2]*picture, difference *experiment.Difference) {
 				}
 			}
 			for _, m := range b.marks {
-				b.facts = append(b.facts, fact{"difference", m})
+				b.details = append(b.details, detail{"difference", m})
 			}
 			b.signature += strings.Join(b.marks, ";")
 		}

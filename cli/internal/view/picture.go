@@ -55,7 +55,7 @@ type pictureBox struct {
 	// measuredBar is the length of the bar of the measured time, from 0 to 1.
 	predicted, measured, measuredBar float64
 	layout                           int // layout of the first result, as an index of the legend; -1 for none
-	facts                            []fact
+	details                          []detail
 	// names of the nodes and inputs of the graph as written that the box represents
 	explained []string
 	values    []string // names of the results
@@ -65,8 +65,8 @@ type pictureBox struct {
 	peer      int      // index of the box for the same node, input or output in the other plan; -1 for none
 }
 
-// fact is a line in the details of a box.
-type fact struct {
+// detail is a line in the details of a box.
+type detail struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
@@ -95,7 +95,7 @@ func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
 	for _, v := range g.Inputs {
 		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name,
 			lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-			facts: append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explained: []string{v.Name}})
+			details: append([]detail{{"input", v.Name}}, valueFacts("is", v)...), explained: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
 		box := p.add(p.nodeBox(n))
@@ -197,20 +197,20 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 	case p.report != nil && step == nil, p.report == nil && len(n.Out) > 0 && n.Out[0].Alias != nil:
 		b.kind = viewBox
 	}
-	b.facts = append(b.facts, fact{string(b.kind), n.Name}, fact{"op", opsOf(n)})
+	b.details = append(b.details, detail{string(b.kind), n.Name}, detail{"op", opsOf(n)})
 	if len(b.explained) > 1 {
-		b.facts = append(b.facts, fact{"computes", strings.Join(b.explained, ", ")})
+		b.details = append(b.details, detail{"computes", strings.Join(b.explained, ", ")})
 	}
 	if step != nil {
 		p.addCost(&b, step)
 	}
 	if n.Pin != (graph.Pin{}) {
 		b.lines = append(b.lines, "pinned to "+n.Pin.String())
-		b.facts = append(b.facts, fact{"pinned to", n.Pin.String()})
+		b.details = append(b.details, detail{"pinned to", n.Pin.String()})
 	}
 	b.lines = append(b.lines, p.typeLines(n.Out, b.kind == copyBox)...)
 	if b.why != "" {
-		b.facts = append(b.facts, fact{"why", b.why})
+		b.details = append(b.details, detail{"why", b.why})
 	}
 	b.signature = signatureOf(n, &b)
 	for i, v := range n.Out {
@@ -219,16 +219,16 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 		if len(n.Out) > 1 {
 			name = fmt.Sprintf("makes %d", i)
 		}
-		b.facts = append(b.facts, valueFacts(name, v)...)
+		b.details = append(b.details, valueFacts(name, v)...)
 	}
 	for _, a := range n.In {
 		switch {
 		case a.Kind == graph.TensorArg && a.Value.Const != nil:
-			b.facts = append(b.facts, valueFacts("constant", a.Value)...)
+			b.details = append(b.details, valueFacts("constant", a.Value)...)
 		case a.Kind == graph.TensorArg:
-			b.facts = append(b.facts, valueFacts("reads", a.Value)...)
+			b.details = append(b.details, valueFacts("reads", a.Value)...)
 		case a.Kind == graph.NumberArg:
-			b.facts = append(b.facts, fact{"number", a.Number.String()})
+			b.details = append(b.details, detail{"number", a.Number.String()})
 		}
 	}
 	return b
@@ -264,8 +264,8 @@ func signatureOf(n *graph.Node, b *pictureBox) string {
 	if n.Impl != nil {
 		text.WriteString(n.Impl.Name)
 	}
-	for name, value := range n.Written() {
-		if _, isValue := value.(graph.Ref); !isValue {
+	for name, value := range n.AttrsAsGiven() {
+		if _, isValue := value.(graph.ValueRef); !isValue {
 			fmt.Fprintf(&text, " %s=%v", name, value)
 		}
 	}
@@ -286,22 +286,22 @@ func (p *painter) addCost(b *pictureBox, step *report.Step) {
 	if p.maxTime > 0 {
 		b.predictedBar = step.CostNS / p.maxTime
 	}
-	b.facts = append(b.facts, fact{"cost", text})
+	b.details = append(b.details, detail{"cost", text})
 	if step.MeasuredNS != nil {
 		b.measured, b.measuredBar = *step.MeasuredNS, *step.MeasuredNS/max(p.maxTime, 1)
-		b.facts = append(b.facts, fact{"measured", measuredText(b.measured, step.CostNS)})
+		b.details = append(b.details, detail{"measured", measuredText(b.measured, step.CostNS)})
 	}
 	if step.Impl != "" {
-		b.facts = append(b.facts, fact{"implementation", step.Impl})
+		b.details = append(b.details, detail{"implementation", step.Impl})
 		text = step.Impl + " · " + text
 	}
 	b.lines = append(b.lines, text)
 	if b.measured > 0 {
 		b.lines = append(b.lines, "measured "+measuredText(b.measured, step.CostNS))
 	}
-	b.facts = append(b.facts, fact{"moves", format.Bytes(step.Bytes)})
+	b.details = append(b.details, detail{"moves", format.Bytes(step.Bytes)})
 	if step.Loop != nil {
-		b.facts = append(b.facts, fact{"loop", format.Ints(step.Loop.Shape)}, fact{"fast set-up", step.FastSetup})
+		b.details = append(b.details, detail{"loop", format.Ints(step.Loop.Shape)}, detail{"fast set-up", step.FastSetup})
 	}
 }
 
@@ -349,7 +349,7 @@ func typeText(v *graph.Value) string {
 }
 
 // valueFacts returns a list of one fact with the given name: the dtype, shape, strides, layout and size of a value.
-func valueFacts(name string, v *graph.Value) []fact {
+func valueFacts(name string, v *graph.Value) []detail {
 	text := v.Name + ": " + typeText(v)
 	if !v.Dynamic && v.Meta.DType.Valid() {
 		text += " by " + format.Ints(v.Meta.Strides)
@@ -358,7 +358,7 @@ func valueFacts(name string, v *graph.Value) []fact {
 		}
 		text += ", " + inspect.LayoutName(v.Meta) + ", " + format.Bytes(v.Meta.Bytes())
 	}
-	return []fact{{name, text}}
+	return []detail{{name, text}}
 }
 
 // opsOf returns the op of a node, or the ops of all nodes that were fused into it.
@@ -396,13 +396,13 @@ func (p *painter) addOutputs(g *graph.Graph) {
 			v := output.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
 				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-				facts: valueFacts("constant", v), explained: []string{v.Name}})
+				details: valueFacts("constant", v), explained: []string{v.Name}})
 		}
 		b := pictureBox{kind: outputBox, name: output.Name, head: output.Name, layout: -1,
-			facts: append([]fact{{"output", output.Name}}, valueFacts("is", output.Value)...)}
+			details: append([]detail{{"output", output.Name}}, valueFacts("is", output.Value)...)}
 		if output.Pin.SetsLayout() {
 			b.lines = []string{"pinned to " + output.Pin.String()}
-			b.facts = append(b.facts, fact{"pinned to", output.Pin.String()})
+			b.details = append(b.details, detail{"pinned to", output.Pin.String()})
 		}
 		p.outputBoxes = append(p.outputBoxes, p.add(b))
 	}

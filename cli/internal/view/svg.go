@@ -293,7 +293,7 @@ func (s *scene) lineTip(l *line) string {
 	for _, v := range l.values {
 		var readers []string
 		for _, to := range s.values[v].to {
-			readers = append(readers, s.boxes[to].facts[0].Text)
+			readers = append(readers, s.boxes[to].details[0].Text)
 		}
 		list = append(list, s.values[v].tip+"\nread by "+format.JoinFirst(readers))
 	}

@@ -149,7 +149,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	defer job.End()
 	var g *graph.Graph
 	err = job.Do(progress.Loading, func() (err error) {
-		g, err = f.ext.LoadPinned(job.Context, path, f.dims, f.pins)
+		g, err = f.ext.LoadWithPins(job.Context, path, f.dims, f.pins)
 		return err
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {
-		return exit.InFile(path, err)
+		return exit.WithFile(path, err)
 	}
 	job.Enter(progress.Writing)
 	if err := outfile.Write(cmd.Context(), f.out, func(w io.Writer) error {
@@ -176,7 +176,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}); err != nil {
 		return err
 	}
-	term.Output(cmd).WriteAnswer(cmd.OutOrStdout(), drawing.answers(f.out)...)
+	term.StdoutDisplay(cmd).WriteAnswer(cmd.OutOrStdout(), drawing.answers(f.out)...)
 	return nil
 }
 
@@ -278,7 +278,7 @@ func (f *flags) encode(ctx context.Context, p *picture, root *item, explainers .
 
 // addSizes adds a remark with the sizes of symbols.
 func (p *picture) addSizes(g *graph.Graph) {
-	sizes, assumed := g.Bound(), g.Assumed()
+	sizes, assumed := g.BoundSizes(), g.Assumed()
 	var list []string
 	for _, name := range sorted.Keys(sizes) {
 		text := fmt.Sprintf("%s=%d", name, sizes[name])

@@ -43,8 +43,8 @@ func RandomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 }
 
 var testFuncs = []*expr.Func{
-	{Name: "test.lgamma", Args: 1, F: func(a, _, _ float64) float64 { v, _ := math.Lgamma(a); return v }},
-	{Name: "test.mix", Args: 3, F: func(a, b, c float64) float64 { return float64(a*b) - c }},
+	{Name: "test.lgamma", ArgCount: 1, F: func(a, _, _ float64) float64 { v, _ := math.Lgamma(a); return v }},
+	{Name: "test.mix", ArgCount: 3, F: func(a, b, c float64) float64 { return float64(a*b) - c }},
 }
 
 // RandomCode makes a code of up to 12 operations on operands of random dtypes.
@@ -101,7 +101,7 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 		}
 		arg := func() expr.Value {
 			if rng.IntN(3) == 0 {
-				return builder.Make(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
+				return builder.AddInst(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
 					Imm: RandomBits(rng,
 						dtype)})
 			}
@@ -110,36 +110,36 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 		o := expr.Op(1 + rng.IntN(int(expr.Scan)))
 		switch o {
 		case expr.Const, expr.Load, expr.Convert, expr.Reduce, expr.Position, expr.Scan:
-			return builder.Make(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
+			return builder.AddInst(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
 				Imm: RandomBits(rng, dtype)})
 		case expr.Bits:
 			to := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16},
 				4: {tensor.Int32, tensor.Float32, tensor.Uint32}, 8: {tensor.Int64, tensor.Float64}}[dtype.Size()]
 			return builder.Bits(to[rng.IntN(len(to))], v)
 		case expr.Select:
-			return builder.Do(expr.Select, builder.Convert(tensor.Bool, operand()), v, arg())
+			return builder.Emit(expr.Select, builder.Convert(tensor.Bool, operand()), v, arg())
 		case expr.Lookup:
 			if dtype != tensor.Float32 {
 				continue
 			}
-			return builder.Make(expr.Inst{Op: expr.Lookup, DType: dtype, A: v, B: expr.None, C: expr.None,
+			return builder.AddInst(expr.Inst{Op: expr.Lookup, DType: dtype, A: v, B: expr.None, C: expr.None,
 				Imm: uint64(rng.IntN(len(elementary.Tables)))})
 		case expr.Call:
 			if !dtype.IsFloat() {
 				continue
 			}
 			f := testFuncs[rng.IntN(len(testFuncs))]
-			return builder.Call(f, dtype, []expr.Value{v, arg(), arg()}[:f.Args]...)
+			return builder.Call(f, dtype, []expr.Value{v, arg(), arg()}[:f.ArgCount]...)
 		}
 		compares := o == expr.Eq || o == expr.Ne || o == expr.Lt || o == expr.Le
 		if !compares && !Defined(o, dtype) {
 			continue
 		}
-		args := []expr.Value{v, arg(), arg()}[:o.Args()]
+		args := []expr.Value{v, arg(), arg()}[:o.ArgCount()]
 		if rng.IntN(2) == 0 && len(args) > 1 {
 			args[0], args[1] = args[1], args[0]
 		}
-		return builder.Do(o, args...)
+		return builder.Emit(o, args...)
 	}
 }
 

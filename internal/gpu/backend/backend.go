@@ -34,10 +34,10 @@ func New(driver device.Device) *Device {
 	created := &Device{driver: driver, info: driver.Info(), rates: estimatedRates(driver.Info()),
 		kernels: map[[sha256.Size]byte]*sharedKernel{}}
 	created.prices = created.rates.Profile()
-	created.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", Place: tensor.Device,
+	created.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", ResultPlace: tensor.Device,
 		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceUpload), Lower: lowerUpload}
 	created.download = graph.Impl{Name: "download", Doc: "Copies from the device to the host.",
-		Source: tensor.Device, Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload),
+		OperandPlace: tensor.Device, Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload),
 		Lower: lowerDownload}
 	return created
 }

@@ -18,7 +18,7 @@ type implKey struct{ d *Device }
 func (d *Device) Impl(op *graph.Op) *graph.Impl {
 	impl, _ := op.Derived(implKey{d}, func() any {
 		return &graph.Impl{Name: d.Name(), Doc: "Kernels on " + d.Describe() + ".",
-			Place: tensor.Device, Source: tensor.Device,
+			ResultPlace: tensor.Device, OperandPlace: tensor.Device,
 			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 				return d.walks(op, call, candidates)
 			},
@@ -45,10 +45,10 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 		if order.Rank() != call.Out[0].Rank() || slices.Contains(candidates[:i], order) {
 			continue
 		}
-		walk := call.InOrder(order)
+		walk := call.WalkInOrder(order)
 		for output, meta := range call.Out {
 			if meta.Rank() != order.Rank() { // another rank than result 0: the order does not apply
-				walk.Out[output] = tensor.RowMajorOrder(meta.Rank())
+				walk.ResultOrders[output] = tensor.RowMajorOrder(meta.Rank())
 			}
 		}
 		// If there is a kernel for one dense layout, there are kernels for all layouts for which the op has forms.
@@ -160,7 +160,7 @@ func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 // transferWalks returns a walk for each candidate order. readsSameLayout then requires the operand to have this order.
 func transferWalks(call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 	for _, order := range candidates {
-		list = append(list, call.InOrder(order))
+		list = append(list, call.WalkInOrder(order))
 	}
 	return list
 }

@@ -49,10 +49,10 @@ func (d *Device) WithRates(rates machine.DeviceRates) graph.Device {
 // machine.DeviceDownload, whose rate is the time per byte.
 func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	return func(call *graph.Call, _ graph.Walk) (work graph.Work) {
-		work.Steps, work.Footprint = 1, 1
-		work.DoUnoverlapped(unit, float64(call.Out[0].Bytes()))
+		work.StartedSteps, work.Footprint = 1, 1
+		work.AddUnoverlapped(unit, float64(call.Out[0].Bytes()))
 		if unit == machine.DeviceDownload { // a download waits for all queued steps
-			work.DoUnoverlapped(machine.DeviceWait, 1)
+			work.AddUnoverlapped(machine.DeviceWait, 1)
 		}
 		return work
 	}
@@ -72,7 +72,7 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	}
 	operations := 0.0 // scalar operations
 	for _, form := range forms {
-		work.Steps++
+		work.StartedSteps++
 		switch form := form.(type) {
 		case *graph.Elements:
 			for _, operand := range form.Operands {
@@ -114,7 +114,7 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	}
 	work.Flops += operations
 	work.Footprint = work.TotalBytes()
-	work.Do(machine.DeviceOperation, operations)
+	work.AddUnits(machine.DeviceOperation, operations)
 	return work
 }
 

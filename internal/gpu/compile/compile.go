@@ -79,9 +79,9 @@ func compileElements(elements *graph.Elements, align []int, target lower.Target)
 	config := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
 	for i, operand := range elements.Operands {
 		if i < len(elements.Code.Out) {
-			config = config.Output(iter.OfMeta(operand.Meta))
+			config = config.Output(iter.OperandOfMeta(operand.Meta))
 		} else {
-			config = config.Input(iter.OfMeta(operand.Meta))
+			config = config.Input(iter.OperandOfMeta(operand.Meta))
 		}
 	}
 	iterator, err := config.Build()

@@ -133,7 +133,7 @@ func Shapes() (list []Shape) {
 func random(meta tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 	filled := tensor.Empty(meta)
 	elements := meta.Extent()
-	flat := tensor.Must(tensor.Over(tensor.New(meta.DType, elements), filled.Storage()))
+	flat := tensor.Must(tensor.FromStorage(tensor.New(meta.DType, elements), filled.Storage()))
 	for i := range elements {
 		switch dtype := meta.DType; {
 		case dtype.IsComplex():

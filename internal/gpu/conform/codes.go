@@ -60,7 +60,7 @@ func build(name string, b *expr.Builder, result expr.Value) Code {
 // primitive returns an expression that applies one operation to its inputs. All inputs have the given dtype, except for
 // the condition of a Select. Values for which the result is unspecified are replaced before the operation.
 func primitive(op expr.Op, dtype tensor.DType) Code {
-	inputs := slices.Repeat([]tensor.DType{dtype}, op.Args())
+	inputs := slices.Repeat([]tensor.DType{dtype}, op.ArgCount())
 	if op == expr.Select {
 		inputs[0] = tensor.Bool
 	}
@@ -72,13 +72,13 @@ func primitive(op expr.Op, dtype tensor.DType) Code {
 	name := fmt.Sprintf("%v of %v", op, dtype)
 	switch {
 	case op == expr.Lookup:
-		return build(name, b, b.Make(expr.Inst{Op: op, DType: dtype, A: operands[0], B: expr.None, C: expr.None}))
+		return build(name, b, b.AddInst(expr.Inst{Op: op, DType: dtype, A: operands[0], B: expr.None, C: expr.None}))
 	case op == expr.Div && !dtype.IsFloat(): // an integer division by 0 is unspecified: divide by 3
-		operands[1] = b.Do(expr.Select, b.Do(expr.Eq, operands[1], b.Int(dtype, 0)), b.Int(dtype, 3), operands[1])
+		operands[1] = b.Emit(expr.Select, b.Emit(expr.Eq, operands[1], b.Int(dtype, 0)), b.Int(dtype, 3), operands[1])
 	case op == expr.Limit: // the sign of the result for a NaN is unspecified: replace a NaN by 1
-		operands[0] = b.Do(expr.Select, b.Do(expr.Eq, operands[0], operands[0]), operands[0], b.Const(dtype, 1))
+		operands[0] = b.Emit(expr.Select, b.Emit(expr.Eq, operands[0], operands[0]), operands[0], b.Const(dtype, 1))
 	}
-	return build(name, b, b.Do(op, operands...))
+	return build(name, b, b.Emit(op, operands...))
 }
 
 // Functions returns, for each of the dtypes, an expression for each function of the expression language that accepts

@@ -43,7 +43,7 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 		if walk == "strided" {
 			meta.Strides = strides(shape, 1, true)
 		}
-		config = config.Output(iter.OfMeta(meta))
+		config = config.Output(iter.OperandOfMeta(meta))
 	}
 	for index, dtype := range code.In {
 		meta := dense(dtype)
@@ -62,7 +62,7 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 		case walk == "strided":
 			meta.Strides = strides(shape, 2+index%2, false)
 		}
-		config = config.Input(iter.OfMeta(meta))
+		config = config.Input(iter.OperandOfMeta(meta))
 	}
 	return config.Build()
 }

@@ -62,9 +62,9 @@ func withZero(dtype tensor.DType) *expr.Code {
 	b := expr.NewBuilder(dtype)
 	x, zero := b.Load(0), b.Const(dtype, 0)
 	var outs []expr.Output
-	selected := b.Do(expr.Select, b.Do(expr.Lt, x, zero), b.Const(dtype, -1), zero)
-	for _, value := range []expr.Value{b.Do(expr.Add, x, zero), b.Do(expr.Mul, zero, x),
-		b.Do(expr.Div, zero, x), selected} {
+	selected := b.Emit(expr.Select, b.Emit(expr.Lt, x, zero), b.Const(dtype, -1), zero)
+	for _, value := range []expr.Value{b.Emit(expr.Add, x, zero), b.Emit(expr.Mul, zero, x),
+		b.Emit(expr.Div, zero, x), selected} {
 		outs = append(outs, b.Real(value))
 	}
 	code, err := b.Build(outs...)

@@ -18,17 +18,19 @@ func NewBuilder(params, groupSize int) *Builder {
 	return &Builder{Kernel{Params: params, GroupSize: groupSize}, []map[Inst]Value{{}}}
 }
 
-// Do adds an operation whose result has dtype d, and returns its result. An operation without a result has the dtype
+// Emit adds an operation whose result has dtype d, and returns its result. An operation without a result has the dtype
 // tensor.Invalid, except for a Store: see [Inst].
-func (b *Builder) Do(op Op, d tensor.DType, args ...Value) Value { return b.DoImm(op, d, 0, args...) }
+func (b *Builder) Emit(op Op, d tensor.DType, args ...Value) Value {
+	return b.EmitImm(op, d, 0, args...)
+}
 
-// DoImm is [Builder.Do] for an operation with an immediate number (Inst.Imm).
-func (b *Builder) DoImm(op Op, d tensor.DType, imm uint64, args ...Value) Value {
+// EmitImm is [Builder.Emit] for an operation with an immediate number (Inst.Imm).
+func (b *Builder) EmitImm(op Op, d tensor.DType, imm uint64, args ...Value) Value {
 	return b.add(Inst{Op: op, DType: d, Imm: imm}, args)
 }
 
 // Const adds a constant with the given bits.
-func (b *Builder) Const(d tensor.DType, bits uint64) Value { return b.DoImm(Op(lane.Const), d, bits) }
+func (b *Builder) Const(d tensor.DType, bits uint64) Value { return b.EmitImm(Op(lane.Const), d, bits) }
 
 // Lookup adds a lookup in a table. The low 5 bits of v are the index. Lookups are common subexpressions only if they
 // have the same pointer to a table.
@@ -38,9 +40,9 @@ func (b *Builder) Lookup(table *[32]float32, v Value) Value {
 
 // Load adds a load of count consecutive words, and returns the words.
 func (b *Builder) Load(dtype tensor.DType, count int, address Value) []Value {
-	words := []Value{b.DoImm(Load, dtype, uint64(count), address)}
+	words := []Value{b.EmitImm(Load, dtype, uint64(count), address)}
 	for index := 1; index < count; index++ {
-		words = append(words, b.DoImm(Part, Register(dtype), uint64(index), words[0]))
+		words = append(words, b.EmitImm(Extract, Register(dtype), uint64(index), words[0]))
 	}
 	return words
 }
@@ -54,15 +56,15 @@ func (b *Builder) Array(dtype tensor.DType, length int) uint64 {
 // While adds a loop. body adds its instructions and returns the condition that ends it, which is tested at the end of
 // each iteration. Variables (Var, Get, Set) carry values from one iteration to the next.
 func (b *Builder) While(body func() (done Value)) {
-	b.Do(Loop, tensor.Invalid)
+	b.Emit(Loop, tensor.Invalid)
 	b.openBlock()
-	b.Do(Break, tensor.Invalid, body())
+	b.Emit(Break, tensor.Invalid, body())
 	b.closeBlock()
 }
 
 // If adds a block that runs if the condition is true. body adds its instructions.
 func (b *Builder) If(condition Value, body func()) {
-	b.Do(If, tensor.Invalid, condition)
+	b.Emit(If, tensor.Invalid, condition)
 	b.openBlock()
 	body()
 	b.closeBlock()
@@ -74,12 +76,12 @@ func (b *Builder) openBlock() { b.scopes = append(b.scopes, map[Inst]Value{}) }
 // closeBlock ends the innermost block and adds its End.
 func (b *Builder) closeBlock() {
 	b.scopes = b.scopes[:len(b.scopes)-1]
-	b.Do(End, tensor.Invalid)
+	b.Emit(End, tensor.Invalid)
 }
 
 // pure reports whether instructions with this operation and equal operands have equal results.
 func (o Op) pure() bool {
-	return o.IsLaneOp() || o == Param || o == Thread || o == Group || o == MulHigh || o == Part
+	return o.IsLaneOp() || o == Param || o == Thread || o == Group || o == MulHigh || o == Extract
 }
 
 // add appends an instruction with the operands args, and returns its value. If the instruction is pure and an open

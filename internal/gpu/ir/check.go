@@ -48,7 +48,7 @@ func (k *Kernel) Check() error {
 
 // inst checks an instruction. value is its index.
 func (c *checker) inst(value int, inst *Inst) error {
-	for _, operand := range inst.Uses() {
+	for _, operand := range inst.Operands() {
 		if operand < 0 || int(operand) >= value || !c.visible[operand] || !c.Insts[operand].Op.HasResult() {
 			return fmt.Errorf("uses v%d, which is not an earlier value of this block or a block around it", operand)
 		}
@@ -90,7 +90,7 @@ func (c *checker) block(index int, op Op) error {
 
 // types returns an error unless the operands of an instruction have the dtypes want, in order.
 func (c *checker) types(inst *Inst, want ...tensor.DType) error {
-	uses := inst.Uses()
+	uses := inst.Operands()
 	if len(uses) != len(want) {
 		return fmt.Errorf("%d operands instead of %d", len(uses), len(want))
 	}
@@ -114,7 +114,7 @@ func (c *checker) scalar(inst *Inst) error {
 		}
 		return c.types(inst)
 	}
-	uses := inst.Uses()
+	uses := inst.Operands()
 	if len(uses) != lane.Ops[op].Args {
 		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
 	}
@@ -157,7 +157,7 @@ func (c *checker) converts(to, from tensor.DType) bool {
 
 // device checks an operation that package lane does not have. block has already checked the operations that end blocks.
 func (c *checker) device(inst *Inst) error {
-	uses := inst.Uses()
+	uses := inst.Operands()
 	wordTypes := map[tensor.DType]bool{tensor.Uint8: true, tensor.Uint16: true, tensor.Uint32: true, tensor.Uint64: true}
 	switch inst.Op {
 	case Param:
@@ -170,7 +170,7 @@ func (c *checker) device(inst *Inst) error {
 			return fmt.Errorf("a Load of %d words of %v is not supported", inst.Imm, inst.DType)
 		}
 		return c.types(inst, tensor.Uint64)
-	case Part:
+	case Extract:
 		if len(uses) != 1 || c.Insts[uses[0]].Op != Load || inst.Imm >= c.Insts[uses[0]].Imm ||
 			inst.DType != c.Type(uses[0]) {
 			return errors.New("the operand is not a Load with this word")
@@ -191,12 +191,12 @@ func (c *checker) device(inst *Inst) error {
 		return c.types(inst, tensor.Bool)
 	case Var:
 		return c.types(inst, inst.DType)
-	case Get, Set:
+	case ReadVar, WriteVar:
 		if len(uses) < 1 || c.Insts[uses[0]].Op != Var {
 			return errors.New("there is no variable")
 		}
 		dtype := c.Insts[uses[0]].DType
-		if inst.Op == Set {
+		if inst.Op == WriteVar {
 			return c.types(inst, dtype, dtype)
 		}
 		if inst.DType != dtype {

@@ -27,19 +27,19 @@ type Op uint8
 // The operations that package lane does not have. A and B are the first and the second operand, Inst.Args[0] and
 // Inst.Args[1]. Imm is Inst.Imm.
 const (
-	Param   Op = 64 + iota // the address of operand Imm, a uint64
-	Thread                 // the index of the thread in its group, a uint32
-	Group                  // the index of the group, a uint32
-	MulHigh                // the upper 32 bits of the product of two uint32
-	Load                   // Imm words at address A, aligned to their total size; the first word
-	Part                   // word Imm of the Load A
-	Store                  // stores the words Args[1:] at address Args[0], aligned to their total size
-	Var                    // a variable with the initial value A; Get and Set use its Value as its name
-	Get                    // the value of variable A
-	Set                    // sets variable A to B
-	Loop                   // repeats the instructions up to its End
-	Break                  // leaves the innermost Loop if A is true; no If may be open inside that Loop
-	If                     // executes the instructions up to its Else or End if A is true
+	Param    Op = 64 + iota // the address of operand Imm, a uint64
+	Thread                  // the index of the thread in its group, a uint32
+	Group                   // the index of the group, a uint32
+	MulHigh                 // the upper 32 bits of the product of two uint32
+	Load                    // Imm words at address A, aligned to their total size; the first word
+	Extract                 // word Imm of the Load A
+	Store                   // stores the words Args[1:] at address Args[0], aligned to their total size
+	Var                     // a variable with the initial value A; Get and Set use its Value as its name
+	ReadVar                 // the value of variable A
+	WriteVar                // sets variable A to B
+	Loop                    // repeats the instructions up to its End
+	Break                   // leaves the innermost Loop if A is true; no If may be open inside that Loop
+	If                      // executes the instructions up to its Else or End if A is true
 	Else
 	End
 	Barrier    // waits until all threads of the group are at the barrier
@@ -100,8 +100,8 @@ func (k *Kernel) Digest() [sha256.Size]byte {
 	return sha256.Sum256(encoded)
 }
 
-// Uses returns the operands of an instruction.
-func (i *Inst) Uses() []Value {
+// Operands returns the operands of an instruction.
+func (i *Inst) Operands() []Value {
 	count := 0
 	for count < len(i.Args) && i.Args[count] != None {
 		count++
@@ -129,7 +129,7 @@ func (o Op) String() string {
 // HasResult reports whether the operation has a result that other instructions use.
 func (o Op) HasResult() bool {
 	switch o {
-	case Store, Set, Loop, Break, If, Else, End, Barrier, StoreShared:
+	case Store, WriteVar, Loop, Break, If, Else, End, Barrier, StoreShared:
 		return false
 	}
 	return true

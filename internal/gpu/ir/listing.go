@@ -26,10 +26,10 @@ func (k *Kernel) String() string {
 			fmt.Fprintf(&text, ".%v", inst.DType)
 		}
 		switch inst.Op {
-		case Op(lane.Const), Param, Load, Part, LoadShared, StoreShared:
+		case Op(lane.Const), Param, Load, Extract, LoadShared, StoreShared:
 			fmt.Fprintf(&text, " %#x", inst.Imm)
 		}
-		for _, operand := range inst.Uses() {
+		for _, operand := range inst.Operands() {
 			fmt.Fprintf(&text, " v%d", operand)
 		}
 		text.WriteByte('\n')

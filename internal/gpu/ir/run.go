@@ -171,7 +171,7 @@ func (r *run) conditional(index int, mask []bool) (end int, err error) {
 // begin, end or leave a block.
 func (r *run) step(index int, inst *Inst, thread int) error {
 	var args [3]uint64 // a Store has more operands, which access reads
-	uses := inst.Uses()
+	uses := inst.Operands()
 	for k, operand := range uses[:min(len(uses), len(args))] {
 		args[k] = r.values[operand][thread]
 	}
@@ -191,11 +191,11 @@ func (r *run) step(index int, inst *Inst, thread int) error {
 		*result = args[0] * args[1] >> 32
 	case Load, Store:
 		return r.access(index, inst, thread, args[0])
-	case Part:
+	case Extract:
 		*result = r.words[inst.Args[0]][thread][inst.Imm]
-	case Var, Get:
+	case Var, ReadVar:
 		*result = args[0]
-	case Set:
+	case WriteVar:
 		r.values[inst.Args[0]][thread] = args[1]
 	case LoadShared, StoreShared:
 		return r.accessShared(result, inst, thread, args)
@@ -209,7 +209,7 @@ func (r *run) step(index int, inst *Inst, thread int) error {
 func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
 	size, words := uint64(inst.DType.Size()), inst.Imm
 	if inst.Op == Store {
-		words = uint64(len(inst.Uses()) - 1)
+		words = uint64(len(inst.Operands()) - 1)
 	}
 	operand, offset := address>>addressBits-1, address&(1<<addressBits-1)
 	if operand >= uint64(len(r.operands)) || offset+size*words > uint64(len(r.operands[operand].Mem)) {
@@ -220,7 +220,7 @@ func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
 	}
 	mem := r.operands[operand].Mem[offset:][:size*words]
 	if inst.Op == Store {
-		for k, word := range inst.Uses()[1:] {
+		for k, word := range inst.Operands()[1:] {
 			var bits [8]byte
 			binary.LittleEndian.PutUint64(bits[:], r.values[word][thread])
 			copy(mem[uint64(k)*size:][:size], bits[:])

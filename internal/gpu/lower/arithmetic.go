@@ -10,7 +10,7 @@ import (
 
 // exact adds Div, Sqrt or FMA of floats, correctly rounded. If the device does not round the operation of float32
 // correctly, but that of float64, it is computed in float64.
-func (s *scalars) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
+func (s *scalarBuilder) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	exact32, exact64 := s.target.Div32, s.target.Div64
 	switch op {
 	case lane.Sqrt:
@@ -38,7 +38,7 @@ func (s *scalars) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.
 
 // round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, the sum with 2^52,
 // whose last bit is 1, rounds the magnitude, and the result is corrected by 1.
-func (s *scalars) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
+func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
 	if dtype != tensor.Float64 || s.target.Round64 {
 		return s.op(op, dtype, x)
 	}
@@ -61,7 +61,7 @@ func (s *scalars) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
 
 // fma computes an FMA of float32 in float64. The product is exact. The sum is rounded to odd: if it is not exact, its
 // last bit is 1. The conversion to float32 then rounds as if the sum were exact.
-func (s *scalars) fma(a, b, c ir.Value) ir.Value {
+func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	const f64, u64 = tensor.Float64, tensor.Uint64
 	widened := func(v ir.Value) ir.Value { return s.op(lane.Convert, f64, v) }
 	product, addend := s.op(lane.Mul, f64, widened(a), widened(b)), widened(c)
@@ -85,7 +85,7 @@ func (s *scalars) fma(a, b, c ir.Value) ir.Value {
 // reduce it. If the power is small, up to two products by 2^-down increase it. The last product is by 2^remaining,
 // where remaining is the power that is left. Only the last product rounds: if the result is subnormal, the earlier
 // products are normal numbers. If the power is NaN, the result is NaN.
-func (s *scalars) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
+func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	const i32 = tensor.Int32
 	bias, mantissa := 127, 23
 	if dtype == tensor.Float64 {
@@ -121,9 +121,9 @@ func (s *scalars) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 // mod computes the C function fmod(a, b). With a = mantissaA*2^exponentA and b = mantissaB*2^exponentB (up to a common
 // factor), the magnitude of the result is (mantissaA << (exponentA-exponentB)) mod mantissaB, times 2^exponentB. The
 // loop shifts by as many bits at a time as fit into 64 bits, and reduces.
-func (s *scalars) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
+func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
-	format := floatFormat{scalars: s, dtype: dtype, mantissa: 23, maxExponent: 255}
+	format := floatFormat{scalarBuilder: s, dtype: dtype, mantissa: 23, maxExponent: 255}
 	if dtype == tensor.Float64 {
 		format.mantissa, format.maxExponent = 52, 2047
 	}
@@ -136,35 +136,35 @@ func (s *scalars) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	mantissaB, exponentB := format.split(absB)
 	zero := s.Const(u64, 0)
 	divisor := s.choose(u64, needsSteps, mantissaB, s.Const(u64, 1)) // not 0
-	rest := s.Do(ir.Var, u64, s.remainder(mantissaA, divisor))
-	steps := s.Do(ir.Var, u64, s.choose(u64, needsSteps, s.op(lane.Sub, u64, exponentA, exponentB), zero))
+	rest := s.Emit(ir.Var, u64, s.remainder(mantissaA, divisor))
+	steps := s.Emit(ir.Var, u64, s.choose(u64, needsSteps, s.op(lane.Sub, u64, exponentA, exponentB), zero))
 	// rest has mantissa+1 bits, so a shift by at most maxShift fits into 64 bits. steps is the number of bits by which
 	// rest must still be shifted.
 	maxShift := s.Const(u64, uint64(63-format.mantissa))
 	s.While(func() ir.Value {
-		left := s.Do(ir.Get, u64, steps)
+		left := s.Emit(ir.ReadVar, u64, steps)
 		shift := s.extreme(lane.Min, u64, []ir.Value{left, maxShift})
-		shifted := s.op(lane.Shl, u64, s.Do(ir.Get, u64, rest), shift)
-		s.Do(ir.Set, tensor.Invalid, rest, s.remainder(shifted, divisor))
+		shifted := s.op(lane.Shl, u64, s.Emit(ir.ReadVar, u64, rest), shift)
+		s.Emit(ir.WriteVar, tensor.Invalid, rest, s.remainder(shifted, divisor))
 		left = s.op(lane.Sub, u64, left, shift)
-		s.Do(ir.Set, tensor.Invalid, steps, left)
+		s.Emit(ir.WriteVar, tensor.Invalid, steps, left)
 		return s.op(lane.Eq, tensor.Bool, left, zero)
 	})
-	result := s.withSign(dtype, format.join(s.Do(ir.Get, u64, rest), exponentB), a)
+	result := s.withSign(dtype, format.join(s.Emit(ir.ReadVar, u64, rest), exponentB), a)
 	result = s.choose(dtype, needsSteps, result, a)
 	isDefined := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Eq, tensor.Bool, b, b))
 	return s.choose(dtype, isDefined, result, s.float(dtype, math.NaN()))
 }
 
 // remainder returns a modulo b for uint64 values. b is not 0.
-func (s *scalars) remainder(a, b ir.Value) ir.Value {
+func (s *scalarBuilder) remainder(a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	return s.op(lane.Sub, u64, a, s.op(lane.Mul, u64, s.op(lane.Div, u64, a, b), b))
 }
 
 // floatFormat is the format of the operands of mod.
 type floatFormat struct {
-	*scalars
+	*scalarBuilder
 	dtype       tensor.DType
 	mantissa    int // number of explicit bits of a mantissa
 	maxExponent int // the exponent field of infinity

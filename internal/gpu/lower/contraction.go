@@ -42,7 +42,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	if rows*cols*batch == 0 {
 		return new(Program), nil
 	}
-	made.scalars = scalars{Builder: ir.NewBuilder(params, groupSize), target: target}
+	made.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(params, groupSize), target: target}
 	made.setTile(rows, cols, batch)
 	tilesM, tilesN := (rows+made.tile-1)/made.tile, (cols+made.tile-1)/made.tile
 	groups := tilesM * tilesN * batch
@@ -50,7 +50,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
 	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
-	tile := made.split(made.Do(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
+	tile := made.split(made.Emit(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
 	made.build(tile[1], tile[0], tile[2])
 	if made.err != nil {
 		return nil, made.err
@@ -67,7 +67,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 
 // contraction generates the kernel of a contraction.
 type contraction struct {
-	scalars
+	scalarBuilder
 	*graph.Contraction
 	acc                    tensor.DType            // dtype of sums
 	rows, cols, sum, batch []graph.ContractionLoop // each from the fastest loop to the slowest
@@ -189,18 +189,18 @@ func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) [
 }
 
 // add32 returns a + b for uint32 values.
-func (s *scalars) add32(a, b ir.Value) ir.Value { return s.op(lane.Add, tensor.Uint32, a, b) }
+func (s *scalarBuilder) add32(a, b ir.Value) ir.Value { return s.op(lane.Add, tensor.Uint32, a, b) }
 
 // u32 returns the uint32 constant x modulo 2^32.
-func (s *scalars) u32(x int) ir.Value { return s.Const(tensor.Uint32, uint64(uint32(x))) }
+func (s *scalarBuilder) u32(x int) ir.Value { return s.Const(tensor.Uint32, uint64(uint32(x))) }
 
 // less returns a < limit for a uint32 value.
-func (s *scalars) less(a ir.Value, limit int) ir.Value {
+func (s *scalarBuilder) less(a ir.Value, limit int) ir.Value {
 	return s.op(lane.Lt, tensor.Bool, a, s.u32(limit))
 }
 
 // and returns the conjunction of bools.
-func (s *scalars) and(list ...ir.Value) ir.Value {
+func (s *scalarBuilder) and(list ...ir.Value) ir.Value {
 	all := list[0]
 	for _, condition := range list[1:] {
 		all = s.op(lane.And, tensor.Bool, all, condition)
@@ -212,7 +212,7 @@ func (s *scalars) and(list ...ir.Value) ir.Value {
 // the index in the batch.
 func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 	const u32 = tensor.Uint32
-	thread := c.Do(ir.Thread, u32)
+	thread := c.Emit(ir.Thread, u32)
 	// The threads form a square of across*across. Each computes the elements (rowLane + i*across, colLane + j*across)
 	// of the tile, for i and j below perThread. across is a power of two.
 	slow := c.quotient(thread, c.across)
@@ -226,23 +226,23 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 	zero := c.float(c.acc, 0)
 	acc := make([]ir.Value, c.perThread*c.perThread)
 	for i := range acc {
-		acc[i] = c.Do(ir.Var, c.acc, zero)
+		acc[i] = c.Emit(ir.Var, c.acc, zero)
 	}
 	if terms := size(c.sum); terms > 0 {
 		arrayA, arrayB := c.Array(c.acc, c.tile*c.depth), c.Array(c.acc, c.tile*c.depth)
 		loadA := c.newLoader(thread, firstRow, arrayA, true, c.offsets(c.batch, batch, strideA))
 		loadB := c.newLoader(thread, firstCol, arrayB, false, c.offsets(c.batch, batch, strideB))
-		sliceStart := c.Do(ir.Var, u32, c.u32(0)) // the first term of the slice
+		sliceStart := c.Emit(ir.Var, u32, c.u32(0)) // the first term of the slice
 		c.While(func() ir.Value {
-			first := c.Do(ir.Get, u32, sliceStart)
+			first := c.Emit(ir.ReadVar, u32, sliceStart)
 			valuesA, valuesB := loadA.load(first), loadB.load(first)
-			c.Do(ir.Barrier, tensor.Invalid) // all threads have multiplied the previous slice
+			c.Emit(ir.Barrier, tensor.Invalid) // all threads have multiplied the previous slice
 			loadA.store(valuesA)
 			loadB.store(valuesB)
-			c.Do(ir.Barrier, tensor.Invalid) // all threads have stored this slice
+			c.Emit(ir.Barrier, tensor.Invalid) // all threads have stored this slice
 			c.multiply(acc, rowLane, colLane, arrayA, arrayB)
 			next := c.add32(first, c.u32(c.depth))
-			c.Do(ir.Set, tensor.Invalid, sliceStart, next)
+			c.Emit(ir.WriteVar, tensor.Invalid, sliceStart, next)
 			return c.op(lane.Le, tensor.Bool, c.u32(terms), next)
 		})
 	}
@@ -253,7 +253,7 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 // of the tile at t*tile + i, and arrayB the element of term t and column i.
 func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
-		return c.DoImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))
+		return c.EmitImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))
 	}
 	fused := c.target.FMA32 && c.acc == tensor.Float32 || c.target.FMA64 && c.acc == tensor.Float64
 	for term := range c.depth {
@@ -264,13 +264,13 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 		for i, left := range rows {
 			for j, right := range cols {
 				sum := acc[i*c.perThread+j]
-				partial := c.Do(ir.Get, c.acc, sum)
+				partial := c.Emit(ir.ReadVar, c.acc, sum)
 				if fused {
 					partial = c.op(lane.FMA, c.acc, left, right, partial)
 				} else {
 					partial = c.op(lane.Add, c.acc, partial, c.op(lane.Mul, c.acc, left, right))
 				}
-				c.Do(ir.Set, tensor.Invalid, sum, partial)
+				c.Emit(ir.WriteVar, tensor.Invalid, sum, partial)
 			}
 		}
 	}
@@ -283,7 +283,7 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 	dtype := c.Out.DType
 	address := func(param int, offset ir.Value) ir.Value {
 		bytes := c.op(lane.Mul, u64, c.op(lane.Convert, u64, offset), c.Const(u64, uint64(dtype.Size())))
-		return c.op(lane.Add, u64, c.DoImm(ir.Param, u64, uint64(param)), bytes)
+		return c.op(lane.Add, u64, c.EmitImm(ir.Param, u64, uint64(param)), bytes)
 	}
 	one := oneElement(dtype)
 	// An offset is the sum of the offsets of the batch, the row and the column. Those of the columns are computed once.
@@ -305,20 +305,20 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 			addRow := c.add32(addBatch, c.offsets(c.rows, index, strideAdd))
 			for j := range cols {
 				c.If(valid[j], func() {
-					value := c.Do(ir.Get, c.acc, acc[i*c.perThread+j])
+					value := c.Emit(ir.ReadVar, c.acc, acc[i*c.perThread+j])
 					if c.Alpha != 1 {
 						value = c.op(lane.Mul, c.acc, value, c.float(c.acc, c.Alpha))
 					}
 					if c.HasAdd && c.Beta != 0 {
 						addend := c.convert(c.acc, dtype,
-							c.scalars.load(one, address(3, c.add32(addRow, addCols[j])))[0])
+							c.scalarBuilder.load(one, address(3, c.add32(addRow, addCols[j])))[0])
 						if c.Beta != 1 {
 							addend = c.op(lane.Mul, c.acc, addend, c.float(c.acc, c.Beta))
 						}
 						value = c.op(lane.Add, c.acc, value, addend)
 					}
 					value = c.convert(dtype, c.acc, value)
-					c.scalars.store(one, address(0, c.add32(outRow, outCols[j])), []ir.Value{value})
+					c.scalarBuilder.store(one, address(0, c.add32(outRow, outCols[j])), []ir.Value{value})
 				})
 			}
 		})
@@ -403,8 +403,8 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
 		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
 		bytes := l.op(lane.Mul, u64, l.op(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
-		start := l.op(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
-		value := l.convert(l.acc, dtype, l.scalars.load(oneElement(dtype), start)[0])
+		start := l.op(lane.Add, u64, l.EmitImm(ir.Param, u64, uint64(param)), bytes)
+		value := l.convert(l.acc, dtype, l.scalarBuilder.load(oneElement(dtype), start)[0])
 		values = append(values, l.choose(l.acc, valid, value, zero))
 	}
 	return values
@@ -414,6 +414,6 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 func (l *loader) store(values []ir.Value) {
 	for j, value := range values {
 		index := l.add32(l.op(lane.Mul, tensor.Uint32, l.terms[j], l.u32(l.tile)), l.positions[j])
-		l.DoImm(ir.StoreShared, tensor.Invalid, l.array, index, value)
+		l.EmitImm(ir.StoreShared, tensor.Invalid, l.array, index, value)
 	}
 }

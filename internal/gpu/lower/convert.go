@@ -9,7 +9,7 @@ import (
 )
 
 // convert adds a conversion by the rules of tensor.Converter.
-func (s *scalars) convert(to, from tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	switch {
 	case to == from:
@@ -42,7 +42,7 @@ func (s *scalars) convert(to, from tensor.DType, value ir.Value) ir.Value {
 }
 
 // resize converts an integer modulo 2^bits, where bits is the number of bits of the result.
-func (s *scalars) resize(to tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) resize(to tensor.DType, value ir.Value) ir.Value {
 	target, from := register(to), s.Type(value)
 	if target.Size() != from.Size() { // change the size first: a conversion (ir.Kernel.Check) keeps the signedness
 		middle := map[bool]tensor.DType{true: tensor.Int32, false: tensor.Uint32}[from.IsSigned()]
@@ -56,7 +56,7 @@ func (s *scalars) resize(to tensor.DType, value ir.Value) ir.Value {
 
 // truncate converts a float32 or float64 to an integer of any size. It converts to int32 or int64 by toInt, and then to
 // the integer.
-func (s *scalars) truncate(to, from tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) truncate(to, from tensor.DType, value ir.Value) ir.Value {
 	switch to {
 	case tensor.Int8, tensor.Int16, tensor.Int32, tensor.Uint16:
 		return s.resize(to, s.toInt(tensor.Int32, from, value))
@@ -75,7 +75,7 @@ func (s *scalars) truncate(to, from tensor.DType, value ir.Value) ir.Value {
 
 // toInt converts a float to int32 or int64. NaN and numbers out of range give the least integer, because the results of
 // devices differ for them.
-func (s *scalars) toInt(to, from tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) toInt(to, from tensor.DType, value ir.Value) ir.Value {
 	limit := math.Ldexp(1, 8*to.Size()-1)
 	inRange := s.op(lane.And, tensor.Bool, s.op(lane.Lt, tensor.Bool, s.float(from, -limit), value),
 		s.op(lane.Lt, tensor.Bool, value, s.float(from, limit)))
@@ -85,7 +85,7 @@ func (s *scalars) toInt(to, from tensor.DType, value ir.Value) ir.Value {
 
 // fromHalf converts the bits of a float16 to a float32. It computes the result for normal numbers, for infinities and
 // NaN, and for subnormal numbers (multiples of 2^-24), and selects one.
-func (s *scalars) fromHalf(half ir.Value) ir.Value {
+func (s *scalarBuilder) fromHalf(half ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
 	magnitude := s.op(lane.And, u32, half, word(0x7fff))
@@ -103,7 +103,7 @@ func (s *scalars) fromHalf(half ir.Value) ir.Value {
 // toHalf rounds a float32 to the bits of a float16. It computes the result for each range of x, and selects one. If x
 // is below 2^-14, the result is subnormal: the sum of x and 0.5 is rounded to a multiple of 2^-24, the least subnormal
 // number of float16.
-func (s *scalars) toHalf(x ir.Value) ir.Value {
+func (s *scalarBuilder) toHalf(x ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
 	// Adding 0xfff and the bit odd before 13 bits are dropped rounds half to even. The subtraction changes the bias of
@@ -129,7 +129,7 @@ func (s *scalars) toHalf(x ir.Value) ir.Value {
 
 // toBFloat16 rounds a float32 to the bits of a bfloat16, half to even: (x + 0x7fff + bit 16 of x) >> 16. NaN gives
 // 0x7fc0.
-func (s *scalars) toBFloat16(x ir.Value) ir.Value {
+func (s *scalarBuilder) toBFloat16(x ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
 	bits := s.bits(u32, x)

@@ -25,7 +25,8 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 	if threads == 0 {
 		return new(Program), nil
 	}
-	g := &gather{Gather: source, scalars: scalars{Builder: ir.NewBuilder(params, groupSize), target: target}, vector: 1}
+	g := &gather{Gather: source, scalarBuilder: scalarBuilder{Builder: ir.NewBuilder(params, groupSize), target: target},
+		vector: 1}
 	if err := g.setLoops(); err != nil {
 		return nil, err
 	}
@@ -39,8 +40,8 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 		index[0] = g.op(lane.Mul, u32, index[0], g.Const(u32, uint64(g.vector)))
 		offset, isValid := g.lookUp(index)
 		g.If(g.op(lane.Not, tensor.Bool, isValid), func() {
-			faultWord := g.DoImm(ir.Param, u64, uint64(params-1)) // the last parameter
-			g.Do(ir.Store, u32, faultWord, g.Const(u32, 1))
+			faultWord := g.EmitImm(ir.Param, u64, uint64(params-1)) // the last parameter
+			g.Emit(ir.Store, u32, faultWord, g.Const(u32, 1))
 		})
 		g.If(isValid, func() {
 			from := g.op(lane.Add, u64, g.address(table, index), offset)
@@ -71,7 +72,7 @@ const (
 
 // gather generates the kernel of a gather.
 type gather struct {
-	scalars // builds the kernel: see scalar.go
+	scalarBuilder // builds the kernel: see scalar.go
 	*graph.Gather
 	shape   []int   // the fastest loop first
 	strides [][]int // by operand, in bytes
@@ -140,7 +141,7 @@ func (g *gather) access(i int, align []int) access {
 
 // address returns the address of operand i's element at an index of the loops.
 func (g *gather) address(i int, index []ir.Value) ir.Value {
-	return g.advance(g.DoImm(ir.Param, tensor.Uint64, uint64(i)), g.offset(index, g.shape, g.strides[i]))
+	return g.advance(g.EmitImm(ir.Param, tensor.Uint64, uint64(i)), g.offset(index, g.shape, g.strides[i]))
 }
 
 // lookUp reads the elements of the index tensors at an index of the loops. It returns the offset in the table that they

@@ -48,7 +48,7 @@ func (a access) runs() (first run, count, stride int) {
 
 // load loads the elements of an access and returns their numbers. If the stride is 0, it loads only one element.
 // address is that of the first element.
-func (s *scalars) load(elements access, address ir.Value) []ir.Value {
+func (s *scalarBuilder) load(elements access, address ir.Value) []ir.Value {
 	first, count, stride := elements.runs()
 	var list []ir.Value
 	for i := range count {
@@ -59,7 +59,7 @@ func (s *scalars) load(elements access, address ir.Value) []ir.Value {
 
 // store stores the numbers of the elements of an access. If the stride is 0, it stores only the last element. address
 // is that of the first element.
-func (s *scalars) store(elements access, address ir.Value, numbers []ir.Value) {
+func (s *scalarBuilder) store(elements access, address ir.Value, numbers []ir.Value) {
 	first, count, stride := elements.runs()
 	if elements.stride == 0 {
 		numbers = numbers[len(numbers)-first.count:]
@@ -70,7 +70,7 @@ func (s *scalars) store(elements access, address ir.Value, numbers []ir.Value) {
 }
 
 // plus returns an address plus a constant number of bytes.
-func (s *scalars) plus(address ir.Value, bytes int) ir.Value {
+func (s *scalarBuilder) plus(address ir.Value, bytes int) ir.Value {
 	if bytes == 0 {
 		return address
 	}
@@ -90,7 +90,7 @@ func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
 }
 
 // loadRun loads a run and returns its numbers. If a word has several short numbers, they are extracted by shifts.
-func (s *scalars) loadRun(numbers run, address ir.Value) []ir.Value {
+func (s *scalarBuilder) loadRun(numbers run, address ir.Value) []ir.Value {
 	wordType, perInstruction, instructions := numbers.words()
 	size := numbers.dtype.Size()
 	var list []ir.Value
@@ -112,7 +112,7 @@ func (s *scalars) loadRun(numbers run, address ir.Value) []ir.Value {
 }
 
 // storeRun stores the numbers of a run. It joins short numbers to words of up to 32 bits if the alignment permits.
-func (s *scalars) storeRun(numbers run, address ir.Value, values []ir.Value) {
+func (s *scalarBuilder) storeRun(numbers run, address ir.Value, values []ir.Value) {
 	wordType, perInstruction, instructions := numbers.words()
 	perWord := wordType.Size() / numbers.dtype.Size()
 	for i := range instructions {
@@ -126,7 +126,7 @@ func (s *scalars) storeRun(numbers run, address ir.Value, values []ir.Value) {
 			}
 			args, values = append(args, word), values[perWord:]
 		}
-		s.Do(ir.Store, wordType, args...)
+		s.Emit(ir.Store, wordType, args...)
 	}
 }
 
@@ -140,7 +140,7 @@ func sharedType(dtype tensor.DType) tensor.DType {
 }
 
 // toShared returns an element as it is stored in the memory of the group.
-func (s *scalars) toShared(dtype tensor.DType, element ir.Value) ir.Value {
+func (s *scalarBuilder) toShared(dtype tensor.DType, element ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.raw(dtype, element)
 	}
@@ -148,7 +148,7 @@ func (s *scalars) toShared(dtype tensor.DType, element ir.Value) ir.Value {
 }
 
 // fromShared returns the element that toShared converted to a value.
-func (s *scalars) fromShared(dtype tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) fromShared(dtype tensor.DType, value ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.fromRaw(dtype, value)
 	}

@@ -89,16 +89,16 @@ func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, t
 // pointwise generates the kernel of an expression over an iteration with 32-bit offsets. A thread computes a vector:
 // several consecutive elements along the fastest dimension, or one element.
 type pointwise struct {
-	scalars // builds the kernel: see scalar.go
-	code    *expr.Code
-	shape   []int          // fastest dimension first
-	strides [][]int        // by operand (outputs first) and dimension, in bytes
-	dtypes  []tensor.DType // by operand
-	base    []int          // by operand: its lowest set bit divides the address of the first element
-	align   []int          // by operand: a power of 2 that divides the addresses which a thread accesses
-	offsets []int          // by operand: bytes from the address of the operand to the first element
-	vector  int            // consecutive elements that a thread computes
-	loaded  [][]ir.Value   // by operand: the numbers of the elements that the thread has loaded
+	scalarBuilder // builds the kernel: see scalar.go
+	code          *expr.Code
+	shape         []int          // fastest dimension first
+	strides       [][]int        // by operand (outputs first) and dimension, in bytes
+	dtypes        []tensor.DType // by operand
+	base          []int          // by operand: its lowest set bit divides the address of the first element
+	align         []int          // by operand: a power of 2 that divides the addresses which a thread accesses
+	offsets       []int          // by operand: bytes from the address of the operand to the first element
+	vector        int            // consecutive elements that a thread computes
+	loaded        [][]ir.Value   // by operand: the numbers of the elements that the thread has loaded
 }
 
 // newPointwise returns a generator with the number of elements of a thread, which divides the fastest dimension, and
@@ -109,7 +109,7 @@ func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target
 		created.dtypes = append(created.dtypes, output.DType)
 	}
 	created.dtypes = append(created.dtypes, code.In...)
-	created.scalars = scalars{Builder: ir.NewBuilder(len(created.dtypes), groupSize), target: target}
+	created.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(created.dtypes), groupSize), target: target}
 	if len(created.shape) == 0 {
 		created.shape = []int{1}
 	}
@@ -219,9 +219,9 @@ func (p *pointwise) launches(groups int) ([]Launch, error) {
 }
 
 // threadIndex returns the index of the thread among all threads of the launch.
-func (s *scalars) threadIndex() ir.Value {
+func (s *scalarBuilder) threadIndex() ir.Value {
 	const u32 = tensor.Uint32
-	return s.op(lane.Add, u32, s.op(lane.Mul, u32, s.Do(ir.Group, u32), s.Const(u32, groupSize)), s.Do(ir.Thread, u32))
+	return s.op(lane.Add, u32, s.op(lane.Mul, u32, s.Emit(ir.Group, u32), s.Const(u32, groupSize)), s.Emit(ir.Thread, u32))
 }
 
 // elements adds the code that computes the vector of elements of a thread. index is the index of the first one. staged
@@ -272,7 +272,7 @@ func (p *pointwise) indices(index ir.Value) []ir.Value {
 // quotient returns floor(x/n) for a uint32 x below 2^31. If n is not a power of 2, let 2^(l-1) < n < 2^l and
 // m = floor(2^(31+l)/n) + 1. The quotient is x*m >> (31+l), because x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n
 // (Granlund and Montgomery, 1994).
-func (s *scalars) quotient(x ir.Value, n int) ir.Value {
+func (s *scalarBuilder) quotient(x ir.Value, n int) ir.Value {
 	const u32 = tensor.Uint32
 	log := bits.Len(uint(n - 1))
 	if n&(n-1) == 0 {
@@ -280,11 +280,11 @@ func (s *scalars) quotient(x ir.Value, n int) ir.Value {
 	}
 	multiplier := uint64(1)<<(31+log)/uint64(n) + 1
 	// MulHigh has already shifted by 32 of the 31+log bits.
-	return s.op(lane.Shr, u32, s.Do(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.Const(u32, uint64(log-1)))
+	return s.op(lane.Shr, u32, s.Emit(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.Const(u32, uint64(log-1)))
 }
 
 // split returns the index in each dimension of a linear index below 2^31. The first dimension of shape is the fastest.
-func (s *scalars) split(index ir.Value, shape []int) (list []ir.Value) {
+func (s *scalarBuilder) split(index ir.Value, shape []int) (list []ir.Value) {
 	const u32 = tensor.Uint32
 	for dim, size := range shape {
 		rest := index
@@ -300,7 +300,7 @@ func (s *scalars) split(index ir.Value, shape []int) (list []ir.Value) {
 
 // offset returns the sum of the products of indices and strides, which is below 2^32. It returns ir.None if the sum is
 // always 0.
-func (s *scalars) offset(index []ir.Value, shape, strides []int) ir.Value {
+func (s *scalarBuilder) offset(index []ir.Value, shape, strides []int) ir.Value {
 	const u32 = tensor.Uint32
 	sum := ir.None
 	for dim, stride := range strides {
@@ -317,7 +317,7 @@ func (s *scalars) offset(index []ir.Value, shape, strides []int) ir.Value {
 }
 
 // advance returns an address plus an offset in bytes that [scalars.offset] returned: ir.None is 0.
-func (s *scalars) advance(address, offset ir.Value) ir.Value {
+func (s *scalarBuilder) advance(address, offset ir.Value) ir.Value {
 	if offset == ir.None {
 		return address
 	}
@@ -326,5 +326,5 @@ func (s *scalars) advance(address, offset ir.Value) ir.Value {
 
 // address returns the address of operand i's element at an index.
 func (p *pointwise) address(i int, index []ir.Value) ir.Value {
-	return p.advance(p.DoImm(ir.Param, tensor.Uint64, uint64(i)), p.offset(index, p.shape, p.strides[i]))
+	return p.advance(p.EmitImm(ir.Param, tensor.Uint64, uint64(i)), p.offset(index, p.shape, p.strides[i]))
 }

@@ -14,20 +14,21 @@ import (
 // first launch of a pass over cut rows, a piece of a row. Several threads of a group compute a unit: the lanes of the
 // unit.
 type rowKernel struct {
-	scalars                       // builds the kernel: see scalar.go
-	*rows                         // what all launches of the program have in common
-	units      int                // number of rows or pieces
-	lanes      int                // number of lanes of a unit
-	laneStride int                // difference between the thread indices of two adjacent lanes
-	lane       ir.Value           // index of the thread among the lanes of its unit
-	thread     ir.Value           // index of the thread in the group
-	isValid    ir.Value           // whether the unit exists: the last group may have more lanes than its units need
-	row        ir.Value           // index of the row
-	piece      ir.Value           // index of the piece in the row; ir.None if the unit is a row
-	base       []ir.Value         // by output and operand: the address of the first element of the row
-	numbers    map[int]ir.Value   // by index in RowProgram.Numbers: the number of the row
-	uniforms   map[int][]ir.Value // by operand with one element for each row: the numbers of the element (see memory.go)
-	joins      bool               // whether the kernel combines the results of pieces; its units are rows
+	scalarBuilder                  // builds the kernel: see scalar.go
+	*rows                          // what all launches of the program have in common
+	units         int              // number of rows or pieces
+	lanes         int              // number of lanes of a unit
+	laneStride    int              // difference between the thread indices of two adjacent lanes
+	lane          ir.Value         // index of the thread among the lanes of its unit
+	thread        ir.Value         // index of the thread in the group
+	isValid       ir.Value         // whether the unit exists: the last group may have more lanes than its units need
+	row           ir.Value         // index of the row
+	piece         ir.Value         // index of the piece in the row; ir.None if the unit is a row
+	base          []ir.Value       // by output and operand: the address of the first element of the row
+	numbers       map[int]ir.Value // by index in RowProgram.Numbers: the number of the row
+	// by operand with one element for each row: the numbers of the element (see memory.go)
+	uniforms map[int][]ir.Value
+	joins    bool // whether the kernel combines the results of pieces; its units are rows
 }
 
 // add adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The parameters
@@ -38,7 +39,7 @@ func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) er
 		params--
 	}
 	kernel := &rowKernel{rows: r, units: units, numbers: map[int]ir.Value{}, uniforms: map[int][]ir.Value{}}
-	kernel.scalars = scalars{Builder: ir.NewBuilder(params+1, groupSize), target: r.target}
+	kernel.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(params+1, groupSize), target: r.target}
 	if params+1 > r.target.MaxParams {
 		return fmt.Errorf("gpu: a kernel with %d outputs and operands is %w", params, ErrUnsupported)
 	}
@@ -82,7 +83,7 @@ func (k *rowKernel) setThread() {
 		k.lanes = lanesOf(rows.pieces, 1)
 	}
 	perGroup := groupSize / k.lanes
-	k.thread = k.Do(ir.Thread, u32)
+	k.thread = k.Emit(ir.Thread, u32)
 	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*perGroup + unit. lanes and
 	// perGroup are powers of two.
 	slow, fast := k.quotient(k.thread, k.lanes), k.op(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
@@ -92,7 +93,7 @@ func (k *rowKernel) setThread() {
 		unit = k.op(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
 		k.lane, k.laneStride = k.quotient(k.thread, perGroup), perGroup
 	}
-	unit = k.op(lane.Add, u32, k.op(lane.Mul, u32, k.Do(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
+	unit = k.op(lane.Add, u32, k.op(lane.Mul, u32, k.Emit(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
 	k.isValid = k.op(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
 	unit = k.choose(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
 	k.row, k.piece = unit, ir.None
@@ -106,7 +107,7 @@ func (k *rowKernel) setThread() {
 	}
 	index := k.split(k.row, shape)
 	for i := range k.Params - 1 { // the last parameter is the scratch memory
-		param := k.DoImm(ir.Param, tensor.Uint64, uint64(i))
+		param := k.EmitImm(ir.Param, tensor.Uint64, uint64(i))
 		k.base = append(k.base, k.advance(param, k.offset(index, shape, stridesOf(rows.kept, i))))
 	}
 }
@@ -128,7 +129,7 @@ func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int
 		slow := k.op(lane.Mul, u64, k.op(lane.Convert, u64, row), k.Const(u64, uint64(columns)))
 		index = k.op(lane.Add, u64, index, slow)
 	}
-	base := k.plus(k.DoImm(ir.Param, u64, uint64(k.Params-1)), start)
+	base := k.plus(k.EmitImm(ir.Param, u64, uint64(k.Params-1)), start)
 	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
@@ -181,9 +182,9 @@ func (k *rowKernel) pass(i int) {
 	k.prepare(pass.In)
 	var accumulators []ir.Value
 	for _, fold := range pass.Folds {
-		dtype := pass.Code.Insts[fold.V].DType
+		dtype := pass.Code.Insts[fold.Value].DType
 		neutral := expr.Neutral(fold.Op, dtype)
-		accumulators = append(accumulators, k.Do(ir.Var, register(dtype), k.elementBits(dtype, neutral)))
+		accumulators = append(accumulators, k.Emit(ir.Var, register(dtype), k.elementBits(dtype, neutral)))
 	}
 	// A thread computes the vectors of elements that begin at first, first+step, ..., below limit.
 	first := k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
@@ -196,12 +197,12 @@ func (k *rowKernel) pass(i int) {
 	}
 	step := k.lanes * k.vector
 	loop := func() {
-		position := k.Do(ir.Var, u32, first)
+		position := k.Emit(ir.Var, u32, first)
 		k.While(func() ir.Value {
-			element := k.Do(ir.Get, u32, position)
+			element := k.Emit(ir.ReadVar, u32, position)
 			k.elements(&pass, element, accumulators)
 			next := k.op(lane.Add, u32, element, k.Const(u32, uint64(step)))
-			k.Do(ir.Set, tensor.Invalid, position, next)
+			k.Emit(ir.WriteVar, tensor.Invalid, position, next)
 			return k.op(lane.Le, tensor.Bool, limit, next)
 		})
 	}
@@ -231,19 +232,19 @@ func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) {
 	var results []ir.Value
 	for index, fold := range pass.Folds {
-		dtype := pass.Code.Insts[fold.V].DType
-		results = append(results, k.tree(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulators[index])))
+		dtype := pass.Code.Insts[fold.Value].DType
+		results = append(results, k.tree(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulators[index])))
 	}
 	if k.piece == ir.None {
 		for index, result := range results {
-			k.numbers[pass.Into[index]] = result
+			k.numbers[pass.FoldResults[index]] = result
 		}
 		return
 	}
 	k.If(k.isFirst(), func() {
 		for index, result := range results {
 			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, k.piece, k.row, k.pieces)
-			dtype := pass.Code.Insts[pass.Folds[index].V].DType
+			dtype := pass.Code.Insts[pass.Folds[index].Value].DType
 			k.storeRun(run{dtype: dtype, count: 1, align: 8}, address, []ir.Value{result})
 		}
 	})
@@ -268,20 +269,20 @@ func (k *rowKernel) tree(op expr.Op, dtype tensor.DType, value ir.Value) ir.Valu
 		return value
 	}
 	array, stored := k.Array(sharedType(dtype), groupSize), sharedType(dtype)
-	k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, value))
+	k.EmitImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, value))
 	for half := k.lanes / 2; half > 0; half /= 2 {
-		k.Do(ir.Barrier, tensor.Invalid)
+		k.Emit(ir.Barrier, tensor.Invalid)
 		k.If(k.op(lane.Lt, tensor.Bool, k.lane, k.Const(u32, uint64(half))), func() {
 			other := k.op(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.laneStride)))
-			lower := k.fromShared(dtype, k.DoImm(ir.LoadShared, stored, array, k.thread))
-			upper := k.fromShared(dtype, k.DoImm(ir.LoadShared, stored, array, other))
+			lower := k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, k.thread))
+			upper := k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, other))
 			folded := k.fold(op, dtype, lower, upper)
-			k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, folded))
+			k.EmitImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, folded))
 		})
 	}
-	k.Do(ir.Barrier, tensor.Invalid)
+	k.Emit(ir.Barrier, tensor.Invalid)
 	first := k.op(lane.Sub, u32, k.thread, k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.laneStride))))
-	return k.fromShared(dtype, k.DoImm(ir.LoadShared, stored, array, first))
+	return k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, first))
 }
 
 // joinPieces combines the results of the pieces of a row in pass i, and stores them as numbers of the row.
@@ -289,24 +290,24 @@ func (k *rowKernel) joinPieces(i int) {
 	const u32 = tensor.Uint32
 	pass := k.program.Passes[i]
 	for index, fold := range pass.Folds {
-		dtype := pass.Code.Insts[fold.V].DType
+		dtype := pass.Code.Insts[fold.Value].DType
 		partial := func(piece ir.Value) ir.Value {
 			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, piece, k.row, k.pieces)
 			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, address)[0]
 		}
-		accumulator := k.Do(ir.Var, register(dtype), partial(k.lane))
+		accumulator := k.Emit(ir.Var, register(dtype), partial(k.lane))
 		// Lane l combines pieces l and l+lanes, if piece l+lanes exists. There are fewer than 2*lanes pieces.
 		if second := k.op(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces {
 			k.If(k.op(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
-				folded := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator), partial(second))
-				k.Do(ir.Set, tensor.Invalid, accumulator, folded)
+				folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulator), partial(second))
+				k.Emit(ir.WriteVar, tensor.Invalid, accumulator, folded)
 			})
 		}
-		k.numbers[pass.Into[index]] = k.tree(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator))
+		k.numbers[pass.FoldResults[index]] = k.tree(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulator))
 	}
 	if k.pieces > 1 && len(pass.Folds) > 0 {
 		k.If(k.isFirst(), func() {
-			for _, index := range pass.Into {
+			for _, index := range pass.FoldResults {
 				k.storeNumber(index)
 			}
 		})
@@ -322,24 +323,24 @@ func (k *rowKernel) storeNumber(n int) {
 // after adds the code of pass i that runs once per row, after the loop over elements.
 func (k *rowKernel) after(i int) {
 	pass := k.program.Passes[i]
-	if pass.After == nil {
+	if pass.PerRow == nil {
 		return
 	}
-	k.prepare(pass.AfterIn)
-	values := k.eval(pass.After, func(operand, part int) ir.Value {
-		if place := pass.AfterIn[operand]; place.Kind == expr.AtOperand {
+	k.prepare(pass.PerRowIn)
+	values := k.eval(pass.PerRow, func(operand, part int) ir.Value {
+		if place := pass.PerRowIn[operand]; place.Kind == expr.AtOperand {
 			return k.uniform(place.N)[part]
 		}
-		return k.numbers[pass.AfterIn[operand].N]
+		return k.numbers[pass.PerRowIn[operand].N]
 	})
-	for output, place := range pass.AfterOut {
+	for output, place := range pass.PerRowOut {
 		if place.Kind == expr.AtNumber {
-			k.numbers[place.N] = values[pass.After.Out[output].Re]
+			k.numbers[place.N] = values[pass.PerRow.Out[output].Re]
 		}
 	}
 	k.If(k.isFirst(), func() {
-		for output, place := range pass.AfterOut {
-			out := pass.After.Out[output]
+		for output, place := range pass.PerRowOut {
+			out := pass.PerRow.Out[output]
 			switch {
 			case place.Kind == expr.AtOutput:
 				list := []ir.Value{values[out.Re]}
@@ -438,9 +439,9 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 			}
 		}
 		for i, fold := range pass.Folds {
-			dtype := pass.Code.Insts[fold.V].DType
-			folded := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulators[i]), values[fold.V])
-			k.Do(ir.Set, tensor.Invalid, accumulators[i], folded)
+			dtype := pass.Code.Insts[fold.Value].DType
+			folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulators[i]), values[fold.Value])
+			k.Emit(ir.WriteVar, tensor.Invalid, accumulators[i], folded)
 		}
 	}
 	if !slices.ContainsFunc(pass.Out, func(place expr.Place) bool { return place.Kind != expr.Nowhere }) {

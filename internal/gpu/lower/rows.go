@@ -86,7 +86,7 @@ func (r *rows) addLaunches(program *Program) error {
 				return err
 			}
 		}
-		if len(pass.Folds) > 0 || pass.After != nil {
+		if len(pass.Folds) > 0 || pass.PerRow != nil {
 			if err := r.add(program, r.count, func(k *rowKernel) {
 				k.joinPieces(i)
 				k.after(i)
@@ -228,7 +228,7 @@ func merge(list []axis, added axis) []axis {
 func (r *rows) expandPasses() error {
 	for i := range r.program.Passes {
 		pass := &r.program.Passes[i]
-		for _, slot := range []**expr.Code{&pass.Code, &pass.After} {
+		for _, slot := range []**expr.Code{&pass.Code, &pass.PerRow} {
 			if *slot == nil {
 				continue
 			}
@@ -239,7 +239,7 @@ func (r *rows) expandPasses() error {
 			*slot = code
 		}
 		for fold := range pass.Folds {
-			pass.Folds[fold].V = pass.Code.Out[len(pass.Code.Out)-len(pass.Folds)+fold].Re
+			pass.Folds[fold].Value = pass.Code.Out[len(pass.Code.Out)-len(pass.Folds)+fold].Re
 		}
 	}
 	return nil

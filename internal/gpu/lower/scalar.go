@@ -10,11 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scalars builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalars expresses
-// the other operations and all real dtypes by these. It represents an integer of less than 32 bits by an int32 or a
-// uint32 of the same value, and a float16 or bfloat16 by a uint32 of its bits. Most methods add instructions to the
-// kernel and return the value of the last one.
-type scalars struct {
+// scalarBuilder builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalars
+// expresses the other operations and all real dtypes by these. It represents an integer of less than 32 bits by an
+// int32 or a uint32 of the same value, and a float16 or bfloat16 by a uint32 of its bits. Most methods add instructions
+// to the kernel and return the value of the last one.
+type scalarBuilder struct {
 	*ir.Builder
 	target Target
 	err    error // names the first operation that the device does not have
@@ -32,15 +32,15 @@ func register(dtype tensor.DType) tensor.DType {
 }
 
 // op adds an operation of package lane whose result has the given dtype.
-func (s *scalars) op(op lane.Op, dtype tensor.DType, args ...ir.Value) ir.Value {
+func (s *scalarBuilder) op(op lane.Op, dtype tensor.DType, args ...ir.Value) ir.Value {
 	if dtype == tensor.Float64 && !s.target.Float64 {
 		s.unsupported("float64")
 	}
-	return s.Do(ir.Op(op), dtype, args...)
+	return s.Emit(ir.Op(op), dtype, args...)
 }
 
 // bits reinterprets a value of 32 or 64 bits as another dtype of the same size.
-func (s *scalars) bits(dtype tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) bits(dtype tensor.DType, value ir.Value) ir.Value {
 	if s.Type(value) == dtype {
 		return value
 	}
@@ -48,7 +48,7 @@ func (s *scalars) bits(dtype tensor.DType, value ir.Value) ir.Value {
 }
 
 // constant returns a constant element with the given bits. dtype is not bool.
-func (s *scalars) constant(dtype tensor.DType, bits uint64) ir.Value {
+func (s *scalarBuilder) constant(dtype tensor.DType, bits uint64) ir.Value {
 	if dtype == tensor.Float64 && !s.target.Float64 {
 		s.unsupported("float64")
 	}
@@ -60,7 +60,7 @@ func (s *scalars) constant(dtype tensor.DType, bits uint64) ir.Value {
 }
 
 // float returns a constant of float32 or float64. x is rounded to the dtype.
-func (s *scalars) float(dtype tensor.DType, x float64) ir.Value {
+func (s *scalarBuilder) float(dtype tensor.DType, x float64) ir.Value {
 	if dtype == tensor.Float32 {
 		return s.constant(dtype, uint64(math.Float32bits(float32(x))))
 	}
@@ -76,7 +76,7 @@ func unsigned(dtype tensor.DType) tensor.DType {
 }
 
 // raw returns the bits of an element in memory, zero-extended to a uint32, or to a uint64 for elements of 64 bits.
-func (s *scalars) raw(dtype tensor.DType, element ir.Value) ir.Value {
+func (s *scalarBuilder) raw(dtype tensor.DType, element ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.op(lane.Select, tensor.Uint32, element, s.Const(tensor.Uint32, 1), s.Const(tensor.Uint32, 0))
 	}
@@ -89,7 +89,7 @@ func (s *scalars) raw(dtype tensor.DType, element ir.Value) ir.Value {
 
 // fromRaw returns the element whose bits are the lower bits of word, a uint32 or uint64. A bool is true if word is not
 // 0.
-func (s *scalars) fromRaw(dtype tensor.DType, word ir.Value) ir.Value {
+func (s *scalarBuilder) fromRaw(dtype tensor.DType, word ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.op(lane.Ne, tensor.Bool, word, s.Const(tensor.Uint32, 0))
 	}
@@ -98,7 +98,7 @@ func (s *scalars) fromRaw(dtype tensor.DType, word ir.Value) ir.Value {
 
 // wrap reduces an int32 or uint32 modulo 2^bits to an element of a dtype with fewer bits: it sign-extends or
 // zero-extends the lower bits. Values of other dtypes are not changed.
-func (s *scalars) wrap(dtype tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) wrap(dtype tensor.DType, value ir.Value) ir.Value {
 	if dtype == tensor.Bool || dtype.Size() >= 4 {
 		return value
 	}
@@ -110,7 +110,7 @@ func (s *scalars) wrap(dtype tensor.DType, value ir.Value) ir.Value {
 }
 
 // choose returns yes where condition is true, else no.
-func (s *scalars) choose(dtype tensor.DType, condition, yes, no ir.Value) ir.Value {
+func (s *scalarBuilder) choose(dtype tensor.DType, condition, yes, no ir.Value) ir.Value {
 	if dtype == tensor.Bool { // condition && yes || !condition && no
 		return s.op(lane.Or, dtype, s.op(lane.And, dtype, condition, yes),
 			s.op(lane.And, dtype, s.op(lane.Not, dtype, condition), no))
@@ -119,7 +119,7 @@ func (s *scalars) choose(dtype tensor.DType, condition, yes, no ir.Value) ir.Val
 }
 
 // inst adds an instruction of an expression without elementary functions. from is the dtype of its last operand.
-func (s *scalars) inst(source expr.Inst, from tensor.DType, operands []ir.Value) ir.Value {
+func (s *scalarBuilder) inst(source expr.Inst, from tensor.DType, operands []ir.Value) ir.Value {
 	dtype, computed := source.DType, register(source.DType)
 	if (dtype == tensor.Float32 || dtype == tensor.Float64) && !s.target.KeepsConstantZeros {
 		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
@@ -172,13 +172,13 @@ func (s *scalars) inst(source expr.Inst, from tensor.DType, operands []ir.Value)
 
 // eval adds the instructions of an expression without elementary functions, and returns their values, indexed as
 // code.Insts. load returns a number of an operand: part 0 is the element or its real part, part 1 the imaginary part.
-func (s *scalars) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
+func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
 	tables := map[uint64]*[32]float32{} // by Inst.Imm: equal tables must have the same pointer (ir.Builder.Lookup)
 	values := make([]ir.Value, len(code.Insts))
 	for index, inst := range code.Insts {
 		var operands []ir.Value
 		from := tensor.Invalid // after the loop, the dtype of the last operand
-		for _, use := range inst.Uses() {
+		for _, use := range inst.Operands() {
 			operands, from = append(operands, values[use]), code.Insts[use].DType
 		}
 		switch inst.Op {
@@ -202,7 +202,7 @@ func (s *scalars) eval(code *expr.Code, load func(operand, part int) ir.Value) [
 // hideZeros returns the operands of an operation. In a sum, product, quotient or selection, it replaces the constant 0
 // by a value that is always 0 but unknown to the driver: the sign bit of the index of the group. There are fewer than
 // 2^31 groups.
-func (s *scalars) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
+func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
 	if op != lane.Add && op != lane.Mul && op != lane.Div && op != lane.Select {
 		return operands
 	}
@@ -213,7 +213,7 @@ func (s *scalars) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value)
 			source = s.Insts[source.Args[0]]
 		}
 		if lane.Op(source.Op) == lane.Const && source.Imm == 0 && s.Type(operand) == dtype {
-			zero := s.op(lane.Shr, tensor.Uint32, s.Do(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
+			zero := s.op(lane.Shr, tensor.Uint32, s.Emit(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
 			operands[position] = s.bits(dtype, s.resize(unsigned(dtype), zero))
 		}
 	}
@@ -222,7 +222,7 @@ func (s *scalars) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value)
 
 // compare adds a comparison (Eq, Ne, Lt or Le) of operands of dtype from. Kernels have no comparisons of bools, so
 // these are computed by logical operations, with false less than true.
-func (s *scalars) compare(op lane.Op, from tensor.DType, operands []ir.Value) ir.Value {
+func (s *scalarBuilder) compare(op lane.Op, from tensor.DType, operands []ir.Value) ir.Value {
 	const boolean = tensor.Bool
 	if from != boolean {
 		return s.op(op, boolean, operands...)
@@ -239,7 +239,7 @@ func (s *scalars) compare(op lane.Op, from tensor.DType, operands []ir.Value) ir
 }
 
 // extreme adds Min or Max of two operands. The result is the first one if it is less (greater) or NaN, else the second.
-func (s *scalars) extreme(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
+func (s *scalarBuilder) extreme(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	lesser, greater := operands[0], operands[1]
 	if op == lane.Max {
 		lesser, greater = greater, lesser
@@ -253,7 +253,7 @@ func (s *scalars) extreme(op lane.Op, dtype tensor.DType, operands []ir.Value) i
 
 // sign adds Neg or Abs. For floats it changes the sign bit by integer operations, because float operations of some
 // devices change NaN or subnormal numbers.
-func (s *scalars) sign(op lane.Op, dtype tensor.DType, operand ir.Value) ir.Value {
+func (s *scalarBuilder) sign(op lane.Op, dtype tensor.DType, operand ir.Value) ir.Value {
 	computed := register(dtype)
 	if dtype.IsFloat() {
 		bitType, signBit := unsigned(dtype), uint64(1)<<(8*dtype.Size()-1)
@@ -274,7 +274,7 @@ func (s *scalars) sign(op lane.Op, dtype tensor.DType, operand ir.Value) ir.Valu
 }
 
 // withSign returns the float magnitude, whose sign bit is 0, with the sign of the float `signed`.
-func (s *scalars) withSign(dtype tensor.DType, magnitude, signed ir.Value) ir.Value {
+func (s *scalarBuilder) withSign(dtype tensor.DType, magnitude, signed ir.Value) ir.Value {
 	bitType := unsigned(dtype)
 	signBit := s.op(lane.And, bitType, s.bits(bitType, signed), s.Const(bitType, 1<<(8*dtype.Size()-1)))
 	return s.bits(dtype, s.op(lane.Or, bitType, s.bits(bitType, magnitude), signBit))
@@ -283,7 +283,7 @@ func (s *scalars) withSign(dtype tensor.DType, magnitude, signed ir.Value) ir.Va
 // divide divides integers. Devices do not define a division by 0, and the division of the least integer by -1, which
 // overflows. For a divisor of 0 or -1, the device divides by 1 instead. The result for a divisor of 0 is 0, and the
 // result for -1 is 0 - dividend.
-func (s *scalars) divide(dtype tensor.DType, operands []ir.Value) ir.Value {
+func (s *scalarBuilder) divide(dtype tensor.DType, operands []ir.Value) ir.Value {
 	zero, one := s.Const(dtype, 0), s.Const(dtype, 1)
 	isZero := s.op(lane.Eq, tensor.Bool, operands[1], zero)
 	dividend := s.choose(dtype, isZero, zero, operands[0])

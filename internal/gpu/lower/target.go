@@ -42,7 +42,7 @@ var IEEE = Target{Float64: true, FMA32: true, Div32: true, Sqrt32: true, FMA64: 
 	Round64: true, KeepsConstantZeros: true, MaxParams: 32}
 
 // unsupported records that the device cannot do a computation. Only the first call has an effect.
-func (s *scalars) unsupported(format string, args ...any) {
+func (s *scalarBuilder) unsupported(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf("gpu: %s is %w", fmt.Sprintf(format, args...), ErrUnsupported)
 	}

@@ -106,16 +106,16 @@ func (t *tile) launch() ([]Launch, error) {
 	for _, dim := range []int{0, t.dim} {
 		counts[dim] = (t.shape[dim] + t.side - 1) / t.side
 	}
-	t.first = t.split(t.Do(ir.Group, u32), counts)
+	t.first = t.split(t.Emit(ir.Group, u32), counts)
 	for _, dim := range []int{0, t.dim} {
 		t.first[dim] = t.op(lane.Mul, u32, t.first[dim], t.u32(t.side))
 	}
-	thread := t.Do(ir.Thread, u32)
+	thread := t.Emit(ir.Thread, u32)
 	// A thread accesses vectors at the positions lane*vector along the fastest dimension, and row, row+groupSize/lanes
 	// and so on along the other one.
 	threadLane, row := t.op(lane.And, u32, thread, t.u32(t.lanes-1)), t.quotient(thread, t.lanes)
 	t.fill(threadLane, row)
-	t.Do(ir.Barrier, tensor.Invalid)
+	t.Emit(ir.Barrier, tensor.Invalid)
 	for step := 0; step < t.side; step += groupSize / t.lanes {
 		t.compute(threadLane, t.add32(row, t.u32(step)))
 	}
@@ -138,7 +138,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 			if valid != ir.None {
 				offset = t.choose(tensor.Uint32, valid, offset, t.u32(0))
 			}
-			address := t.advance(t.DoImm(ir.Param, tensor.Uint64, uint64(i)), offset)
+			address := t.advance(t.EmitImm(ir.Param, tensor.Uint64, uint64(i)), offset)
 			loaded = append(loaded, t.load(t.reads[position], address))
 		}
 	}
@@ -149,7 +149,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 				element, part := k/t.parts(i), k%t.parts(i)
 				y := t.add32(t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)), t.u32(element))
 				cell := t.cell(t.interleaved(t.add32(row, t.u32(step))), y, t.interleavedVector(threadLane, element))
-				t.DoImm(ir.StoreShared, tensor.Invalid, t.arrays[position][part], cell, t.toShared(dtype, number))
+				t.EmitImm(ir.StoreShared, tensor.Invalid, t.arrays[position][part], cell, t.toShared(dtype, number))
 			}
 			loaded = loaded[1:]
 		}
@@ -166,7 +166,7 @@ func (t *tile) compute(threadLane, y ir.Value) {
 			for element := range t.vector {
 				cell := t.cell(t.interleavedVector(threadLane, element), y, t.interleaved(y))
 				for _, array := range t.arrays[position] {
-					number := t.DoImm(ir.LoadShared, sharedType(dtype), array, cell)
+					number := t.EmitImm(ir.LoadShared, sharedType(dtype), array, cell)
 					staged[i] = append(staged[i], t.fromShared(dtype, number))
 				}
 			}

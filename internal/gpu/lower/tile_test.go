@@ -17,10 +17,10 @@ func TestBanks(t *testing.T) {
 	const u32, u64, warp, banks = tensor.Uint32, tensor.Uint64, 32, 32
 	for _, c := range []struct{ side, vector int }{{32, 1}, {64, 2}, {64, 4}, {32, 2}, {32, 4}} {
 		for _, alongX := range []bool{false, true} {
-			k := &tile{pointwise: &pointwise{scalars: scalars{Builder: ir.NewBuilder(1, groupSize)}}, side: c.side,
+			k := &tile{pointwise: &pointwise{scalarBuilder: scalarBuilder{Builder: ir.NewBuilder(1, groupSize)}}, side: c.side,
 				lanes: c.side / c.vector}
 			k.vector = c.vector
-			thread := k.Do(ir.Thread, u32)
+			thread := k.Emit(ir.Thread, u32)
 			threadLane, row := k.op(lane.And, u32, thread, k.u32(k.lanes-1)), k.quotient(thread, k.lanes)
 			accesses := 0 // of a thread
 			for step := 0; step < c.side; step += groupSize / k.lanes {
@@ -32,7 +32,7 @@ func TestBanks(t *testing.T) {
 						cell = k.cell(k.interleavedVector(threadLane, element), across, k.interleaved(across))
 					}
 					offset := k.add32(k.op(lane.Mul, u32, thread, k.u32(4)), k.u32(4*groupSize*accesses))
-					k.Do(ir.Store, u32, k.advance(k.DoImm(ir.Param, u64, 0), offset), cell)
+					k.Emit(ir.Store, u32, k.advance(k.EmitImm(ir.Param, u64, 0), offset), cell)
 					accesses++
 				}
 			}

@@ -11,11 +11,11 @@ import (
 // inst adds the PTX of the instruction with the given value.
 func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 	var args []string
-	for _, operand := range inst.Uses() {
+	for _, operand := range inst.Operands() {
 		args = append(args, p.registerOf[operand])
 	}
 	result := ""
-	if inst.Op.HasResult() && inst.Op != ir.Part {
+	if inst.Op.HasResult() && inst.Op != ir.Extract {
 		result = p.register(ir.Register(inst.DType))
 	}
 	p.registerOf = append(p.registerOf, result)
@@ -38,14 +38,14 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		p.emit("mul.hi.u32", result, args[0], args[1])
 	case ir.Load:
 		p.load(value, inst, args[0])
-	case ir.Part: // load has already assigned a register to each word
+	case ir.Extract: // load has already assigned a register to each word
 		p.registerOf[value] = p.loadedWords[inst.Args[0]][inst.Imm]
 	case ir.Store:
 		suffix, words := access(inst.DType, args[1:])
 		p.emit("st.global"+suffix, "["+args[0]+"]", words)
-	case ir.Var, ir.Get:
+	case ir.Var, ir.ReadVar:
 		p.emit("mov."+bitsSuffix(inst.DType), result, args[0])
-	case ir.Set:
+	case ir.WriteVar:
 		p.emit("mov."+bitsSuffix(p.Type(inst.Args[1])), args[0], args[1])
 	case ir.Barrier:
 		p.emit("bar.sync", "0")

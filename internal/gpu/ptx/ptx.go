@@ -145,7 +145,7 @@ func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
 	// from is the dtype of the last operand, which is the type of the operation: a comparison has a bool result, and a
 	// Select a bool first operand.
 	op, from := lane.Op(inst.Op), inst.DType
-	if uses := inst.Uses(); len(uses) > 0 {
+	if uses := inst.Operands(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])
 	}
 	switch op {

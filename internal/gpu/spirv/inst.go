@@ -8,7 +8,7 @@ import (
 // inst adds the SPIR-V of the instruction with the given value.
 func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 	var args []uint32 // the ids of the operands
-	for _, operand := range inst.Uses() {
+	for _, operand := range inst.Operands() {
 		args = append(args, p.resultIDs[operand])
 	}
 	if inst.Op.IsLaneOp() {
@@ -30,7 +30,7 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		p.resultIDs[value] = p.emitResult(opCompositeExtract, u32, product, 1)
 	case ir.Load:
 		p.load(value, inst, args[0])
-	case ir.Part:
+	case ir.Extract:
 		p.resultIDs[value] = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), p.vectors[inst.Args[0]], uint32(inst.Imm))
 	case ir.Store:
 		p.store(inst.DType, args[0], args[1:])
@@ -39,9 +39,9 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		pointer := p.declare(opTypePointer, classFunction, p.typeOf(inst.DType))
 		emit(&p.variables, opVariable, pointer, p.resultIDs[value], classFunction)
 		emit(&p.body, opStore, p.resultIDs[value], args[0])
-	case ir.Get:
+	case ir.ReadVar:
 		p.resultIDs[value] = p.emitResult(opLoad, p.typeOf(inst.DType), args[0])
-	case ir.Set:
+	case ir.WriteVar:
 		emit(&p.body, opStore, args[0], args[1])
 	case ir.LoadShared:
 		p.resultIDs[value] = p.emitResult(opLoad, p.typeOf(inst.DType), p.sharedElement(inst, args[0]))

@@ -219,7 +219,7 @@ func (p *printer) scalar(value ir.Value, inst *ir.Inst, args []uint32) error {
 	// comparison and the first operand of a Select are bools.
 	op := lane.Op(inst.Op)
 	from := inst.DType
-	if uses := inst.Uses(); len(uses) > 0 {
+	if uses := inst.Operands(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])
 	}
 	switch op {

@@ -13,7 +13,7 @@ type allocator struct {
 	Result
 	Policy
 	values       []Value
-	registerFile *File
+	registerFile *RegisterFile
 
 	uses        []int32               // positions in the list at which values are used, grouped by value
 	nextUse     []int32               // by Virt: index in uses of its next use
@@ -34,7 +34,7 @@ var allocators sync.Pool
 
 // Run assigns registers to a list of instructions. values[v] describes virtual register v. The result is incomplete if
 // it has an error or if its cost reaches policy.Limit. If Verify is set, Run panics if the result is wrong.
-func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result {
+func Run(values []Value, registerFile *RegisterFile, list []Inst, policy Policy) *Result {
 	alloc := newAllocator(len(values), len(list))
 	alloc.values, alloc.registerFile, alloc.Policy, alloc.Slots = values, registerFile, policy, registerFile.ReservedSlots
 	if alloc.Limit == 0 {
@@ -279,7 +279,7 @@ func (a *allocator) allocateRegister(class Class) int8 {
 			return reg
 		}
 		next := a.nextUseOf(owner)
-		if a.PreferComputed && next < math.MaxInt32 && a.reloadOf(owner) != nil {
+		if a.EvictReloadableFirst && next < math.MaxInt32 && a.reloadOf(owner) != nil {
 			next += math.MaxInt32 / 2 // later than the next use of any value that no single load can restore
 		}
 		if next > farthest {

@@ -14,7 +14,7 @@ import (
 // program is a random list with its registers.
 type program struct {
 	alloc.Builder
-	file    alloc.File
+	file    alloc.RegisterFile
 	policy  alloc.Policy
 	rng     *rand.Rand
 	vectors []alloc.Virt
@@ -33,7 +33,7 @@ var (
 // randomProgram returns a list of instructions of all kinds with 5 to 10 vector registers.
 func randomProgram(rng *rand.Rand) *program {
 	p := &program{rng: rng}
-	p.policy.Masked, p.policy.PreferComputed = rng.IntN(2) == 0, rng.IntN(2) == 0
+	p.policy.Masked, p.policy.EvictReloadableFirst = rng.IntN(2) == 0, rng.IntN(2) == 0
 	for k := range 8 {
 		lane := uint8(rng.IntN(2) * 4)
 		p.vectors = append(p.vectors, p.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true,
@@ -59,7 +59,7 @@ func randomProgram(rng *rand.Rand) *program {
 	}
 	computed := p.vectors[len(p.vectors)-min(4, len(p.vectors)-18):]
 	for k, v := range computed {
-		p.Body = append(p.Body, alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
+		p.Body = append(p.Body, alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, FoldableSource: -1,
 			Store: &alloc.Mem{Space: alloc.AlongRow, Index: k % 2, Offset: int32(k * 16), ElementBytes: 4}})
 	}
 	p.assign(row)
@@ -70,30 +70,30 @@ func (p *program) vector() alloc.Arg { return alloc.Arg{Virt: p.vectors[p.rng.In
 
 // randomInst returns an instruction on values that exist.
 func (p *program) randomInst() alloc.Inst {
-	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), p.vector()}, Fold: int8(p.rng.IntN(3) - 1),
+	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), p.vector()}, FoldableSource: int8(p.rng.IntN(3) - 1),
 		BroadcastBytes: 4}
 	class := alloc.Vectors
 	switch p.rng.IntN(12) {
 	case 0, 1:
-		in.Name, in.Fold, in.Commutative = "add", 0, true
+		in.Name, in.FoldableSource, in.Commutative = "add", 0, true
 	case 2:
 		in.Name, in.Tied = "tied", p.vector().Virt
 	case 3:
-		in.Name, in.Fold, in.Tied = "expandtied", -1, p.vector().Virt
-		in.Temps, in.InstructionCount = [2]uint8{1, 1}, 5
+		in.Name, in.FoldableSource, in.Tied = "expandtied", -1, p.vector().Virt
+		in.TempCounts, in.InstructionCount = [2]uint8{1, 1}, 5
 	case 4:
-		in.Name, in.Fold, in.TempSlot, in.Early, in.InstructionCount = "expand", -1, true, true, 3
+		in.Name, in.FoldableSource, in.TempSlot, in.EarlyClobber, in.InstructionCount = "expand", -1, true, true, 3
 	case 5, 6:
-		in.Forms, in.Src, in.Fold = fma, append(in.Src, p.vector()), 0
+		in.Forms, in.Src, in.FoldableSource = fma, append(in.Src, p.vector()), 0
 	case 7:
-		in.Forms, in.Src, in.Fold = selection, append(in.Src, p.vector()), -1
+		in.Forms, in.Src, in.FoldableSource = selection, append(in.Src, p.vector()), -1
 	case 8:
-		in.Name, in.Fold, class = "compare", -1, alloc.Masks
+		in.Name, in.FoldableSource, class = "compare", -1, alloc.Masks
 	case 9:
 		in.Name, in.Mask = "masked tied", p.masks[p.rng.IntN(len(p.masks))]
 		in.Tied = in.Src[0].Virt
 	case 10:
-		in.Name, in.Src, in.Fold = alloc.Move, in.Src[:1], -1
+		in.Name, in.Src, in.FoldableSource = alloc.Move, in.Src[:1], -1
 	}
 	if class == alloc.Masks {
 		in.Dst = p.New(alloc.Value{Class: class})
@@ -107,10 +107,11 @@ func (p *program) randomInst() alloc.Inst {
 
 // fold returns the fold of a value into an accumulator.
 func (p *program) fold(acc alloc.Virt) alloc.Inst {
-	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), {Virt: acc}}, Dst: acc, Fold: 0, BroadcastBytes: 4}
+	in := alloc.Inst{Name: "sub", Src: []alloc.Arg{p.vector(), {Virt: acc}}, Dst: acc, FoldableSource: 0,
+		BroadcastBytes: 4}
 	if p.rng.IntN(2) == 0 {
 		in.Forms, in.Src = selection, []alloc.Arg{p.vector(), p.vector(), {Virt: acc}}
-		in.Fold = -1
+		in.FoldableSource = -1
 	}
 	return in
 }
@@ -118,7 +119,7 @@ func (p *program) fold(acc alloc.Virt) alloc.Inst {
 // assign chooses registers: permanent registers or slots for row constants, and few registers for other values.
 func (p *program) assign(row []alloc.Virt) {
 	n := len(p.Values)
-	p.file = alloc.File{Permanent: slices.Repeat([]int8{-1}, n), PermanentSlot: slices.Repeat([]int16{-1}, n),
+	p.file = alloc.RegisterFile{Permanent: slices.Repeat([]int8{-1}, n), PermanentSlot: slices.Repeat([]int16{-1}, n),
 		ReservedSlots: 2, FoldLoads: p.rng.IntN(4) > 0, Pool: [2]uint32{1<<(5+p.rng.IntN(6)) - 1, 0b1110}}
 	p.file.Permanent[row[0]] = 7
 	p.file.Permanent[row[1]] = 20
@@ -226,13 +227,15 @@ func TestCheckFindsMutations(t *testing.T) {
 }
 
 // rowProgram returns a list that computes a row constant, and an operand.
-func rowProgram() (b alloc.Builder, f alloc.File, row, operand alloc.Virt) {
+func rowProgram() (b alloc.Builder, f alloc.RegisterFile, row, operand alloc.Virt) {
 	operand = b.New(alloc.Value{Bytes: 16, Reload: &alloc.Reload{Name: "load", Foldable: true,
 		Mem: alloc.Mem{Space: alloc.AlongRow, Index: 2, ElementBytes: 4}}})
 	one := b.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true, Reload: &alloc.Reload{Name: "constant",
 		Mem: alloc.Mem{Space: alloc.Constant, Data: "1"}}})
-	row = b.Add(alloc.Inst{Name: "neg", Src: []alloc.Arg{{Virt: one}}, Dst: b.New(alloc.Value{Bytes: 16}), Fold: -1})
-	f = alloc.File{Pool: [2]uint32{0b1111}, Permanent: []int8{-1, -1, -1, -1}, PermanentSlot: []int16{-1, -1, -1, 0},
+	row = b.Add(alloc.Inst{Name: "neg", Src: []alloc.Arg{{Virt: one}}, Dst: b.New(alloc.Value{Bytes: 16}),
+		FoldableSource: -1})
+	f = alloc.RegisterFile{Pool: [2]uint32{0b1111}, Permanent: []int8{-1, -1, -1, -1},
+		PermanentSlot: []int16{-1, -1, -1, 0},
 		ReservedSlots: 1}
 	return b, f, row, operand
 }
@@ -253,7 +256,7 @@ func TestCheckRowConstants(t *testing.T) {
 func TestCheckReadAfterStore(t *testing.T) {
 	b, f, row, operand := rowProgram()
 	store := func(k int, v alloc.Virt) alloc.Inst {
-		return alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, Fold: -1,
+		return alloc.Inst{Name: "store", Src: []alloc.Arg{{Virt: v}}, FoldableSource: -1,
 			Store: &alloc.Mem{Space: alloc.AlongRow, Index: k, ElementBytes: 4}}
 	}
 	list := []alloc.Inst{store(0, operand), store(1, row)}
@@ -270,10 +273,10 @@ func TestRunFails(t *testing.T) {
 	f.Pool = [2]uint32{1}
 	x := b.New(alloc.Value{Bytes: 16})
 	f.Permanent, f.PermanentSlot = append(f.Permanent, -1), append(f.PermanentSlot, -1)
-	list := []alloc.Inst{{Name: "sub", Src: []alloc.Arg{{Virt: row}, {Virt: operand}}, Dst: x, Fold: -1}}
+	list := []alloc.Inst{{Name: "sub", Src: []alloc.Arg{{Virt: row}, {Virt: operand}}, Dst: x, FoldableSource: -1}}
 	require.Error(t, alloc.Run(b.Values, &f, list, alloc.Policy{}).Err)
 	f.Pool = [2]uint32{0b1111}
 	b.Values[x].Acc = new(alloc.Acc)
-	list = []alloc.Inst{{Name: "sub", Src: []alloc.Arg{{Virt: x}, {Virt: operand}}, Tied: row, Dst: x, Fold: -1}}
+	list = []alloc.Inst{{Name: "sub", Src: []alloc.Arg{{Virt: x}, {Virt: operand}}, Tied: row, Dst: x, FoldableSource: -1}}
 	require.Error(t, alloc.Run(b.Values, &f, list, alloc.Policy{}).Err)
 }

@@ -58,7 +58,7 @@ func (a *allocator) allocatePlain(in *Inst) {
 	var buf [10]Operand
 	args := buf[:0]
 	for k, source := range src {
-		if k == int(in.Fold) && folded.Kind != Register {
+		if k == int(in.FoldableSource) && folded.Kind != Register {
 			args = append(args, folded)
 			continue
 		}
@@ -75,7 +75,7 @@ func (a *allocator) allocatePlain(in *Inst) {
 	} else {
 		dst = a.destination(in, in.Tied)
 	}
-	for class, count := range in.Temps {
+	for class, count := range in.TempCounts {
 		for range count {
 			reg := a.allocateRegister(Class(class))
 			a.pinned[class] |= 1 << reg
@@ -93,11 +93,11 @@ func (a *allocator) allocatePlain(in *Inst) {
 	a.releaseDead(in)
 }
 
-// fold tries to make source in.Fold of an instruction a memory operand. It returns the sources and the memory operand.
-// If the instruction is commutative, fold may exchange sources in.Fold and in.Fold+1. If source in.Fold must be in a
-// register, the returned operand has the kind Register and no other contents.
+// fold tries to make source in.FoldableSource of an instruction a memory operand. It returns the sources and the memory
+// operand. If the instruction is commutative, fold may exchange sources in.FoldableSource and in.FoldableSource+1. If
+// source in.FoldableSource must be in a register, the returned operand has the kind Register and no other contents.
 func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
-	index, src := int(in.Fold), in.Src
+	index, src := int(in.FoldableSource), in.Src
 	if index < 0 || !a.registerFile.FoldLoads {
 		return src, Operand{}
 	}
@@ -133,11 +133,11 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	case space.advancesPerIteration() && a.Masked: // a memory operand would be read without a mask
 		return Operand{}, false
 	// If a register is free, one load serves this use and later uses.
-	case usedLater && a.PreferComputed && a.hasFree(a.values[source.Virt].Class):
+	case usedLater && a.EvictReloadableFirst && a.hasFree(a.values[source.Virt].Class):
 		return Operand{}, false
 	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
 	// from memory at each use.
-	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot &&
+	case usedLater && !a.EvictReloadableFirst && (space.advancesPerIteration() || space == Slot &&
 		!a.values[source.Virt].Invariant):
 		return Operand{}, false
 	case !space.advancesPerIteration(): // with more registers, the value would be in one
@@ -195,7 +195,7 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 		if form.Tied != tied {
 			continue
 		}
-		if in.Fold >= 0 && a.registerFile.FoldLoads {
+		if in.FoldableSource >= 0 && a.registerFile.FoldLoads {
 			first := in.Src[form.Order[0]]
 			if operand, ok := a.foldable(first, in.BroadcastBytes); ok {
 				if virt := first.Virt; virt == in.Src[form.Order[1]].Virt || virt == in.Src[tied].Virt {
@@ -228,7 +228,7 @@ func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) b
 // loads tied into another register. If tied is 0 and the instruction reads all sources before it writes, the
 // destination may be the register of a source without further uses.
 func (a *allocator) destination(in *Inst, tied Virt) Operand {
-	early := in.Early || in.Temps != [numClasses]uint8{}
+	early := in.EarlyClobber || in.TempCounts != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {
 		return a.accumulatorDestination(in, tied, early)
 	}

@@ -18,7 +18,7 @@ var Verify bool
 //   - memory is not read again after a store that may have changed it: outputs may share memory with operands;
 //   - permanent registers and slots have their values after the list. They also have them before the
 //     list, unless the list computes them (OncePerRow): it then finds only constants.
-func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Result) error {
+func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Policy, r *Result) error {
 	c := newChecker(len(values), r.Slots)
 	defer checkers.Put(c)
 	c.values, c.registerFile, c.policy = values, registerFile, policy
@@ -48,7 +48,7 @@ func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Re
 // equal loads.
 type checker struct {
 	values       []Value
-	registerFile *File
+	registerFile *RegisterFile
 	policy       Policy
 	inst         *Inst // the current instruction of the list
 

@@ -18,11 +18,11 @@ func (c *checker) checkPlain(out *Allocated) error {
 		if out.Name != in.Name || out.NonTemporal != in.NonTemporal {
 			return fmt.Errorf("the name is %q instead of %q", out.Name, in.Name)
 		}
-		err = c.checkSources(out, in.Src, int(in.Fold), in.Tied)
-		if err != nil && in.Commutative && in.Fold >= 0 {
+		err = c.checkSources(out, in.Src, int(in.FoldableSource), in.Tied)
+		if err != nil && in.Commutative && in.FoldableSource >= 0 {
 			src := append([]Arg(nil), in.Src...)
-			src[in.Fold], src[in.Fold+1] = src[in.Fold+1], src[in.Fold]
-			err = c.checkSources(out, src, int(in.Fold), in.Tied)
+			src[in.FoldableSource], src[in.FoldableSource+1] = src[in.FoldableSource+1], src[in.FoldableSource]
+			err = c.checkSources(out, src, int(in.FoldableSource), in.Tied)
 		}
 	} else {
 		err = errors.New("no form has this name")
@@ -30,7 +30,7 @@ func (c *checker) checkPlain(out *Allocated) error {
 			if form := &in.Forms[k]; form.Name == out.Name {
 				// The first source of a form may be in memory if Fold is not negative.
 				src := []Arg{in.Src[form.Order[0]], in.Src[form.Order[1]]}
-				err = c.checkSources(out, src, min(0, int(in.Fold)), in.Src[form.Tied].Virt)
+				err = c.checkSources(out, src, min(0, int(in.FoldableSource)), in.Src[form.Tied].Virt)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func (c *checker) operandCount(in *Inst) int {
 	if in.Forms != nil { // the third source is the destination
 		count = 2
 	}
-	for _, temporaries := range in.Temps {
+	for _, temporaries := range in.TempCounts {
 		count += int(temporaries)
 	}
 	if in.TempSlot {
@@ -148,7 +148,7 @@ func (c *checker) checkResults(out *Allocated) error {
 	if err := c.checkTemporaries(out); err != nil {
 		return err
 	}
-	if (in.Early || in.Temps != [numClasses]uint8{}) && dst.Kind == Register {
+	if (in.EarlyClobber || in.TempCounts != [numClasses]uint8{}) && dst.Kind == Register {
 		if err := checkDistinct(dst, out.Args[:len(in.Src)]...); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (c *checker) checkResults(out *Allocated) error {
 // overwrites them.
 func (c *checker) checkTemporaries(out *Allocated) error {
 	arg := len(c.inst.Src) // index of the current temporary in out.Args
-	for class, count := range c.inst.Temps {
+	for class, count := range c.inst.TempCounts {
 		for range count {
 			temporary := &out.Args[arg]
 			if temporary.Kind != Register || int(temporary.Class) != class {

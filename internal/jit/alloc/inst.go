@@ -105,8 +105,8 @@ type Inst struct {
 	Mask Virt  // the mask of the elements that are written, or 0
 	Zero bool  // elements outside the mask become 0; otherwise they keep their values
 
-	Fold           int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
-	Commutative    bool  // sources Fold and Fold+1 may be exchanged
+	FoldableSource int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
+	Commutative    bool  // sources FoldableSource and FoldableSource+1 may be exchanged
 	BroadcastBytes uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
 	// Forms, if not nil, are alternatives of an instruction with a tied source, by descending preference. Name, Tied,
@@ -120,9 +120,9 @@ type Inst struct {
 	// instruction.
 	InstructionCount uint8
 
-	Early    bool              // the instruction writes Dst before it has read all sources
-	Temps    [numClasses]uint8 // number of temporary registers by class; they imply Early and differ from all operands
-	TempSlot bool              // the instruction needs a slot as temporary memory
+	EarlyClobber bool              // the instruction writes Dst before it has read all sources
+	TempCounts   [numClasses]uint8 // number of temporary registers by class; they imply Early and differ from all operands
+	TempSlot     bool              // the instruction needs a slot as temporary memory
 }
 
 // Form is an alternative of an instruction with three sources. The result overwrites source Tied. The other operands

@@ -1,9 +1,9 @@
 package alloc
 
-// File describes the registers and slots that a list of instructions may use. A permanent register or slot holds its
-// value before, during and after the list. A list with Policy.OncePerRow computes these values, so their permanent
-// registers and slots hold them only after the list.
-type File struct {
+// RegisterFile describes the registers and slots that a list of instructions may use. A permanent register or slot
+// holds its value before, during and after the list. A list with Policy.OncePerRow computes these values, so their
+// permanent registers and slots hold them only after the list.
+type RegisterFile struct {
 	Pool          [numClasses]uint32 // by class: bit set of the registers that may be assigned
 	Permanent     []int8             // by Virt: its permanent register, or -1
 	PermanentSlot []int16            // by Virt: its permanent slot, or -1
@@ -18,9 +18,9 @@ type Policy struct {
 	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
 	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
 
-	// PreferComputed keeps registers for values that no single load can restore. Other values are evicted first.
+	// EvictReloadableFirst keeps registers for values that no single load can restore. Other values are evicted first.
 	// They get a register only if one is free; otherwise they are memory operands.
-	PreferComputed bool
+	EvictReloadableFirst bool
 }
 
 // Result is a list with registers.

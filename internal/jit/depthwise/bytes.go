@@ -16,7 +16,7 @@ func SupportsBytes(cpu machine.Features) bool { return tile.SupportsIntegers(cpu
 
 // ByteChannels returns the number of channels that the code of a [ByteSpec] computes at once.
 func ByteChannels(cpu machine.Features) int {
-	_, bytes := target.Vectors(cpu)
+	_, bytes := target.VectorRegisters(cpu)
 	return bytes
 }
 
@@ -37,8 +37,8 @@ type ByteSpec struct {
 	Stride   [2]int // stride of the window
 	Dilation [2]int // dilation of the window
 
-	In, Out [2]int // distances in bytes between rows and between pixels
-	Overlap int    // number of results of the last tile that overlap the tile before it
+	InStride, OutStride [2]int // distances in bytes between rows and between pixels
+	Overlap             int    // number of results of the last tile that overlap the tile before it
 
 	// FlipSigns makes the code flip the sign bits of the input. SignedIn is true if the bytes are signed after that; it
 	// must equal the result of [tile.ReadsSigned]. Signed selects signed bytes as results.
@@ -72,8 +72,8 @@ func (s *ByteSpec) RowsPerGroup() int {
 
 // The operands of a [ByteSpec] are In, Weights, Out, Bias and these two. Scales are float32. ZeroPoint, the zero point
 // of the result, is an int32. The weights are ordered by columns of the window, then by row groups, with four vectors
-// for each row group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles in a
-// row of results, and Args.Rows the number of these rows; both are at least 1.
+// for each row group. The initial sums (Bias) and the scales are four vectors each. Args.InnerCount is the number of
+// tiles in a row of results, and Args.Rows the number of these rows; both are at least 1.
 const (
 	Scales = EpilogueOperands + iota
 	ZeroPoint

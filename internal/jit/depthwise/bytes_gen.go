@@ -43,8 +43,8 @@ const (
 	rowTiles   = vectorsLeft // number of remaining tiles of the row
 )
 
-// tileCount is the word Args.N: the number of tiles in a row of results.
-const tileCount = target.ArgsWord(jit.OffsetN)
+// tileCount is the word Args.InnerCount: the number of tiles in a row of results.
+const tileCount = target.ArgsWord(jit.OffsetInnerCount)
 
 func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
 	g := &byteGen{spec: spec, vectorBytes: ByteChannels(cpu)}
@@ -86,17 +86,17 @@ func (g *byteGen) emit() {
 	g.Bind(eachTile)
 	g.sumWindows()
 	g.storeResults()
-	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.In[1]), in)
-	g.Add(target.Imm(spec.Tile*spec.Out[1]), out)
+	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.InStride[1]), in)
+	g.Add(target.Imm(spec.Tile*spec.OutStride[1]), out)
 	// The last tile starts spec.Overlap results earlier, so that it ends at the last result.
 	g.CountDown(rowTiles, target.EQ, rowDone)
 	g.CompareJump(rowTiles, target.Imm(1), target.NE, eachTile)
-	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.In[1]), in)
-	g.Sub(target.Imm(spec.Overlap*spec.Out[1]), out)
+	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.InStride[1]), in)
+	g.Sub(target.Imm(spec.Overlap*spec.OutStride[1]), out)
 	g.Jump(eachTile)
 	g.Bind(rowDone)
-	g.Add(target.Imm(spec.Stride[0]*spec.In[0]), inRowStart)
-	g.Add(target.Imm(spec.Out[0]), outRow)
+	g.Add(target.Imm(spec.Stride[0]*spec.InStride[0]), inRowStart)
+	g.Add(target.Imm(spec.OutStride[0]), outRow)
 	g.CountDown(outRows, target.NE, eachRow)
 	g.Return()
 }
@@ -139,7 +139,7 @@ func (g *byteGen) pixels(col, group int) (list []target.Addr) {
 	spec := g.spec
 	rows := spec.RowsPerGroup()
 	for row := group * rows; row < min((group+1)*rows, spec.Window[0]); row++ {
-		list = append(list, target.Addr{Base: in, Disp: row*spec.Dilation[0]*spec.In[0] + col*spec.In[1]})
+		list = append(list, target.Addr{Base: in, Disp: row*spec.Dilation[0]*spec.InStride[0] + col*spec.InStride[1]})
 	}
 	return list
 }
@@ -151,6 +151,6 @@ func (g *byteGen) storeResults() {
 	}
 	for result := range g.spec.Tile {
 		sums := [4]target.VReg{g.sum(result, 0), g.sum(result, 1), g.sum(result, 2), g.sum(result, 3)}
-		g.ops.StoreResult(sums, target.Addr{Base: out, Disp: result * g.spec.Out[1]})
+		g.ops.StoreResult(sums, target.Addr{Base: out, Disp: result * g.spec.OutStride[1]})
 	}
 }

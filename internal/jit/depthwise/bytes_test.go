@@ -42,7 +42,7 @@ func drawBytes(rng *rand.Rand, cpu machine.Features, words bool) *byteCall {
 	}
 	pixel := c.channels + rng.IntN(3)
 	width := (c.results()-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	s.In, s.Out = [2]int{width * pixel, pixel}, [2]int{c.results() * pixel * c.outSize(), pixel * c.outSize()}
+	s.InStride, s.OutStride = [2]int{width * pixel, pixel}, [2]int{c.results() * pixel * c.outSize(), pixel * c.outSize()}
 	return c
 }
 
@@ -65,12 +65,12 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	s := c.spec
 	high := (c.rows-1)*s.Stride[0] + (s.Window[0]-1)*s.Dilation[0] + 1
 	bytes := make([]int, len(mem))
-	bytes[depthwise.In] = high*int(s.In[0]) - int(s.In[1]) + c.channels
+	bytes[depthwise.In] = high*int(s.InStride[0]) - int(s.InStride[1]) + c.channels
 	if s.Channels > 0 { // all of a vector is read
 		bytes[depthwise.In] += c.wide() - c.channels
 	}
 	bytes[depthwise.Weights] = s.Window[1] * s.RowGroups() * 4 * c.wide()
-	bytes[depthwise.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels*c.outSize()
+	bytes[depthwise.Out] = c.rows*int(s.OutStride[0]) - int(s.OutStride[1]) + c.channels*c.outSize()
 	bytes[depthwise.Bias], bytes[depthwise.Scales], bytes[depthwise.ZeroPoint] = 4*c.wide(), 4*c.wide(), 4
 	c.at = make([]int, len(mem))
 	for k, n := range bytes {
@@ -111,7 +111,7 @@ func (c *byteCall) Reference(mem [][]byte) {
 			continue
 		}
 		if s.Sums {
-			at := c.at[depthwise.Out] + row*int(s.Out[0]) + col*int(s.Out[1]) + 4*channel
+			at := c.at[depthwise.Out] + row*int(s.OutStride[0]) + col*int(s.OutStride[1]) + 4*channel
 			*(*int32)(unsafe.Pointer(&mem[depthwise.Out][at])) = c.sum(mem, row, col, channel, place)
 			continue
 		}
@@ -121,7 +121,7 @@ func (c *byteCall) Reference(mem [][]byte) {
 		if v == v {
 			level = int(min(max(v, least), least+255))
 		}
-		mem[depthwise.Out][c.at[depthwise.Out]+row*int(s.Out[0])+col*int(s.Out[1])+channel] = uint8(level)
+		mem[depthwise.Out][c.at[depthwise.Out]+row*int(s.OutStride[0])+col*int(s.OutStride[1])+channel] = uint8(level)
 	}
 }
 
@@ -130,7 +130,8 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 	sum := *argsSpill[int32](c, mem, depthwise.Bias, place)
 	for ky := range s.Window[0] {
 		for kx := range s.Window[1] {
-			at := (row*s.Stride[0]+ky*s.Dilation[0])*int(s.In[0]) + (col*s.Stride[1]+kx*s.Dilation[1])*int(s.In[1]) + channel
+			at := (row*s.Stride[0]+ky*s.Dilation[0])*int(s.InStride[0]) +
+				(col*s.Stride[1]+kx*s.Dilation[1])*int(s.InStride[1]) + channel
 			x := mem[depthwise.In][c.at[depthwise.In]+at]
 			if s.FlipSigns {
 				x ^= 1 << 7
@@ -153,7 +154,7 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 
 // Fill sets the arguments of the call.
 func (c *byteCall) Fill(a *jit.Args) {
-	a.N, a.Rows = c.tiles, c.rows
+	a.InnerCount, a.Rows = c.tiles, c.rows
 	a.Step[depthwise.ChannelMask] = int(^uint64(0) >> (64 - c.channels))
 }
 
@@ -171,7 +172,7 @@ func (c *byteCall) Format(f fmt.State, _ rune) {
 func TestBytes(t *testing.T) {
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		for _, words := range []bool{false, true} {
-			if words && (!cpu.Has(machine.AVX2) || cpu.Has(machine.Vector512)) || !words && !cpu.DotsBytes() {
+			if words && (!cpu.Has(machine.AVX2) || cpu.Has(machine.Vector512)) || !words && !cpu.HasByteDot() {
 				continue
 			}
 			draw := func(rng *rand.Rand, cpu machine.Features) jittest.Call {
@@ -214,14 +215,20 @@ func TestBytesRefused(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(s *depthwise.ByteSpec){
-		"(3, 1073741824 bytes apart)":    func(s *depthwise.ByteSpec) { s.In[0] = 1 << 30 },
-		"(4, 536870912 bytes apart)":     func(s *depthwise.ByteSpec) { s.In[1] = 1 << 29 },
-		"(1, 4294967296 bytes apart)":    func(s *depthwise.ByteSpec) { s.Out[0] = min(1<<32, math.MaxInt) },
-		"(2, 536870912 bytes apart)":     func(s *depthwise.ByteSpec) { s.Out[1] = 1 << 29 },
-		"(1, -8 bytes apart)":            func(s *depthwise.ByteSpec) { s.Out[0] = -8 },
-		"(1099511627776, 8 bytes apart)": func(s *depthwise.ByteSpec) { s.Stride[0], s.In[0] = min(1<<40, math.MaxInt), 8 },
-		"(1073676291, 8 bytes apart)":    func(s *depthwise.ByteSpec) { s.Stride[1], s.In[1] = min(1<<62, math.MaxInt), 8 },
-		"(1073676289, 0 bytes apart)":    func(s *depthwise.ByteSpec) { s.Window[1] = min(1<<36, math.MaxInt) },
+		"(3, 1073741824 bytes apart)": func(s *depthwise.ByteSpec) { s.InStride[0] = 1 << 30 },
+		"(4, 536870912 bytes apart)":  func(s *depthwise.ByteSpec) { s.InStride[1] = 1 << 29 },
+		"(1, 4294967296 bytes apart)": func(s *depthwise.ByteSpec) { s.OutStride[0] = min(1<<32, math.MaxInt) },
+		"(2, 536870912 bytes apart)":  func(s *depthwise.ByteSpec) { s.OutStride[1] = 1 << 29 },
+		"(1, -8 bytes apart)":         func(s *depthwise.ByteSpec) { s.OutStride[0] = -8 },
+		"(1099511627776, 8 bytes apart)": func(s *depthwise.ByteSpec) {
+			s.Stride[0], s.InStride[0] = min(1<<40, math.MaxInt),
+				8
+		},
+		"(1073676291, 8 bytes apart)": func(s *depthwise.ByteSpec) {
+			s.Stride[1], s.InStride[1] = min(1<<62, math.MaxInt),
+				8
+		},
+		"(1073676289, 0 bytes apart)": func(s *depthwise.ByteSpec) { s.Window[1] = min(1<<36, math.MaxInt) },
 	} {
 		s := &depthwise.ByteSpec{Tile: 2, Window: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}}
 		change(s)

@@ -89,7 +89,7 @@ func (c *call[T]) drawChannels(rng *rand.Rand) {
 	c.stride = c.channels + rng.IntN(3)
 	pixel := c.stride * s.Size
 	width := c.tiles*s.Tile[1] + rng.IntN(2)
-	s.In, s.Out = [2]int{c.size[1] * pixel, pixel}, [2]int{width * pixel, pixel}
+	s.InStride, s.OutStride = [2]int{c.size[1] * pixel, pixel}, [2]int{width * pixel, pixel}
 	s.InTileStep, s.OutTileStep = s.Tile[1]*s.Stride[1]*pixel, s.Tile[1]*pixel
 }
 
@@ -128,9 +128,9 @@ func (c *call[T]) told() (first, rows int) {
 func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	s := c.spec
 	bytes := make([]int, operands)
-	bytes[depthwise.In] = c.size[0] * int(s.In[0])
+	bytes[depthwise.In] = c.size[0] * int(s.InStride[0])
 	bytes[depthwise.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.VectorBytes
-	bytes[depthwise.Out] = (s.Tile[0]-1)*int(s.Out[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
+	bytes[depthwise.Out] = (s.Tile[0]-1)*int(s.OutStride[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
 	bytes[depthwise.Bias] = c.channels * s.Size
 	bytes[depthwise.EpilogueOperands] = bytes[depthwise.Out]
 	bytes[depthwise.EpilogueOperands+1], bytes[depthwise.EpilogueOperands+2] = bytes[depthwise.Bias], bytes[depthwise.Bias]
@@ -177,7 +177,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 				if first := (c.vectors-1)*lanes - c.again; ch >= first {
 					v, lane = c.vectors-1, ch-first
 				}
-				out := row*int(s.Out[0]) + (col*c.stride+ch)*s.Size
+				out := row*int(s.OutStride[0]) + (col*c.stride+ch)*s.Size
 				sum := c.window(mem, row, col, ch, v, lane)
 				for _, t := range s.Epilogue {
 					sum = jittest.Epilogue(t, sum, c.operand(mem, t, out, ch))
@@ -226,7 +226,7 @@ func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, ch int) T {
 // Fill sets the arguments of the call.
 func (c *call[T]) Fill(a *jit.Args) {
 	s := c.spec
-	a.N, a.Rows = c.vectors, c.tiles
+	a.InnerCount, a.Rows = c.vectors, c.tiles
 	row, col := c.begin[0]+s.First[0], c.begin[1]+s.First[1]
 	if s.RowsFromCall {
 		first, rows := c.told()
@@ -234,7 +234,7 @@ func (c *call[T]) Fill(a *jit.Args) {
 		a.Row[depthwise.Weights] += first * s.Window[1] * s.VectorBytes
 		a.Step[depthwise.WindowRows] = rows
 	}
-	a.Row[depthwise.In] += row*int(s.In[0]) + col*int(s.In[1])
+	a.Row[depthwise.In] += row*int(s.InStride[0]) + col*int(s.InStride[1])
 	a.Step[depthwise.Overlap] = c.again * s.Size
 }
 
@@ -294,13 +294,13 @@ func TestRefused(t *testing.T) {
 		"Epilogue[0] is not": func(s *depthwise.Spec) {
 			s.Epilogue = []tile.EpilogueStep{{Op: tile.AddRows}}
 		},
-		"(2, 536870912 bytes apart)":           func(s *depthwise.Spec) { s.Out[0] = 1 << 29 },
-		"(4, 4294967296 bytes apart)":          func(s *depthwise.Spec) { s.Out[1] = min(1<<32, math.MaxInt) },
-		"(4, 1073741824 bytes apart)":          func(s *depthwise.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
+		"(2, 536870912 bytes apart)":           func(s *depthwise.Spec) { s.OutStride[0] = 1 << 29 },
+		"(4, 4294967296 bytes apart)":          func(s *depthwise.Spec) { s.OutStride[1] = min(1<<32, math.MaxInt) },
+		"(4, 1073741824 bytes apart)":          func(s *depthwise.Spec) { s.InStride[0], s.End = 1<<30, [2]int{9, 9} },
 		"(1, 4611686018427387904 bytes apart)": func(s *depthwise.Spec) { s.InTileStep = min(1<<62, math.MaxInt) },
 		"(1, -4 bytes apart)":                  func(s *depthwise.Spec) { s.OutTileStep = -4 },
 		"(1073676288, 8 bytes apart)": func(s *depthwise.Spec) {
-			s.Dilation[0], s.In[0] = 1<<30-1<<16, 8
+			s.Dilation[0], s.InStride[0] = 1<<30-1<<16, 8
 		},
 		"(3, 34357641216 bytes apart)": func(s *depthwise.Spec) { s.Window[1] = min(1<<50, math.MaxInt) },
 		"there is no code for por":     nil,

@@ -23,7 +23,7 @@ func TestDigests(t *testing.T) {
 		d.Add(name, f)
 	}
 	for _, cpu := range jittest.AMD64Sets() {
-		words := !cpu.DotsBytes()
+		words := !cpu.HasByteDot()
 		for seed := range uint64(10) {
 			rng := rand.New(rand.NewPCG(seed, 30))
 			if words { // the code for floats does not use dot products

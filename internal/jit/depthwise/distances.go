@@ -18,8 +18,9 @@ func (s *Spec) checkDistances() error {
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
 	weightRowBytes := min(s.Window[1], maxDistance) * s.VectorBytes
-	return checkFit([]spacing{{rows, s.In[0]}, {s.Dilation[0], s.In[0]}, {cols, s.In[1]}, {s.Tile[0], s.Out[0]},
-		{s.Tile[1], s.Out[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0], weightRowBytes}})
+	return checkFit([]spacing{{rows, s.InStride[0]}, {s.Dilation[0], s.InStride[0]}, {cols, s.InStride[1]},
+		{s.Tile[0], s.OutStride[0]},
+		{s.Tile[1], s.OutStride[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0], weightRowBytes}})
 }
 
 // checkDistances is [Spec.checkDistances] for a [ByteSpec].
@@ -27,8 +28,9 @@ func (s *ByteSpec) checkDistances() error {
 	window := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Stride: s.Stride, Dilation: s.Dilation}
 	// 4 vectors for each column and row group of the window, for the longest vectors of any processor
 	weightRowBytes := min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)
-	return checkFit([]spacing{{window.span(0), s.In[0]}, {s.Stride[0], s.In[0]}, {window.span(1), s.In[1]},
-		{s.Tile * min(s.Stride[1], maxDistance), s.In[1]}, {1, s.Out[0]}, {s.Tile, s.Out[1]},
+	return checkFit([]spacing{{window.span(0), s.InStride[0]}, {s.Stride[0], s.InStride[0]},
+		{window.span(1), s.InStride[1]},
+		{s.Tile * min(s.Stride[1], maxDistance), s.InStride[1]}, {1, s.OutStride[0]}, {s.Tile, s.OutStride[1]},
 		{s.RowGroups(), weightRowBytes}})
 }
 

@@ -67,7 +67,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 		writer.SetVectorBytes(spec.VectorBytes)
 		g.Writer, g.clear = writer, writer.ClearShort
 	}
-	registerCount, _ := target.Vectors(cpu)
+	registerCount, _ := target.VectorRegisters(cpu)
 	registerCount -= spec.permutationRegs()
 	switch weightCount := spec.Window[0] * spec.Window[1]; {
 	case !spec.RowsFromCall && g.sumRegs+weightCount+minInputRegs <= registerCount:
@@ -113,8 +113,8 @@ func (g *gen) input() target.VReg {
 // sum returns the register of a result.
 func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile[1] + col) }
 
-// vectorCount is the word Args.N: the number of vectors of channels.
-const vectorCount = target.ArgsWord(jit.OffsetN)
+// vectorCount is the word Args.InnerCount: the number of vectors of channels.
+const vectorCount = target.ArgsWord(jit.OffsetInnerCount)
 
 // argsStep returns word k of jit.Args.Step, and argsSpill word k of jit.Args.Spill.
 func argsStep(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
@@ -269,7 +269,7 @@ func (g *gen) sumWindows() {
 	g.Align(16)
 	g.Bind(top)
 	g.sumWindowRow(0, inRow, weightRow, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
-	g.Add(target.Imm(spec.In[0]*spec.Dilation[0]), inRow)
+	g.Add(target.Imm(spec.InStride[0]*spec.Dilation[0]), inRow)
 	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRow)
 	g.CountDown(rowsLeft, target.NE, top)
 	g.Bind(end)
@@ -293,7 +293,7 @@ func (g *gen) sumByInputRow() {
 					uses = g.usesOfColumn(uses, row, col, windowRow*spec.Window[1])
 				}
 			}
-			disp := (inputRow-spec.First[0])*spec.In[0] + (col-spec.First[1])*spec.In[1]
+			disp := (inputRow-spec.First[0])*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]
 			g.useElement(uses, target.Addr{Base: in, Disp: disp}, nil)
 		}
 	}
@@ -320,7 +320,7 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 			loaded = true
 		}
 		for col := spec.First[1]; col < spec.End[1]; col++ {
-			addr := target.Addr{Base: inputReg, Disp: (inputRow-first)*spec.In[0] + (col-spec.First[1])*spec.In[1]}
+			addr := target.Addr{Base: inputReg, Disp: (inputRow-first)*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]}
 			g.useElement(g.usesOfColumn(nil, row, col, 0), addr, weightAddr)
 		}
 	}
@@ -388,7 +388,7 @@ func (g *gen) storeResults() {
 func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, addr target.Addr)) {
 	for row := range g.spec.Tile[0] {
 		for col := range g.spec.Tile[1] {
-			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.spec.Out[0] + col*g.spec.Out[1]})
+			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.spec.OutStride[0] + col*g.spec.OutStride[1]})
 		}
 	}
 }

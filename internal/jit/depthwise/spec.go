@@ -44,7 +44,7 @@ type Spec struct {
 	// rows of the tile then have this number of existing rows, and First[0] and End[0] are ignored.
 	RowsFromCall bool
 
-	In, Out                 [2]int // distances in bytes between rows and between pixels
+	InStride, OutStride     [2]int // distances in bytes between rows and between pixels
 	InTileStep, OutTileStep int    // distances in bytes between tiles
 
 	Bias bool // sums start with the operand Bias; otherwise with 0
@@ -57,8 +57,8 @@ type Spec struct {
 // Operands: indices into Ptr and Row of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. In starts at the first
 // existing element of the input in the windows of the first tile. Weights starts at the weights of the first row of the
 // window or, with RowsFromCall, of its first existing row. The weights are ordered by vectors of channels, then by
-// channels of a group, then by elements of the window. Args.N is the number of vectors of channels, and Args.Rows the
-// number of tiles; both are at least 1. Operand i of the epilogue has the index EpilogueOperands+i.
+// channels of a group, then by elements of the window. Args.InnerCount is the number of vectors of channels, and
+// Args.Rows the number of tiles; both are at least 1. Operand i of the epilogue has the index EpilogueOperands+i.
 const (
 	In = iota
 	Weights
@@ -77,7 +77,7 @@ const (
 func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
 
 // Registers returns the number of vector registers, and the size of the longest vector in bytes.
-func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
+func Registers(cpu machine.Features) (count, bytes int) { return target.VectorRegisters(cpu) }
 
 // permutationRegs is the number of registers for the permutation that grouped convolutions need: 1 if groups have
 // several channels, else 0.

@@ -22,7 +22,7 @@ func InstructionSets(t testing.TB, required machine.Features) []machine.Features
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	host := machine.Host()
+	host := machine.HostFeatures()
 	sets := []machine.Features{host}
 	switch {
 	case !host.Has(required):

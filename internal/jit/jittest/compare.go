@@ -86,15 +86,15 @@ func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	outCount := len(code.Out)
 	code.Out = slices.Clone(code.Out)
 	for _, fold := range loop.Folds {
-		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.V, Im: expr.None})
+		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.Value, Im: expr.None})
 	}
 	expanded, err := expand.Functions(&code, vector.TargetOf(cpu))
 	if err != nil {
 		return nil, err
 	}
-	result := &expr.Loop{Code: expanded, Scalar: loop.Scalar, Totals: loop.Totals}
+	result := &expr.Loop{Code: expanded, Uniform: loop.Uniform, CombinesLanes: loop.CombinesLanes}
 	for k, fold := range loop.Folds {
-		result.Folds = append(result.Folds, expr.Fold{Op: fold.Op, V: expanded.Out[outCount+k].Re})
+		result.Folds = append(result.Folds, expr.Fold{Op: fold.Op, Value: expanded.Out[outCount+k].Re})
 	}
 	expanded.Out = expanded.Out[:outCount]
 	return result, nil
@@ -119,7 +119,8 @@ func (b *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
 	b.describePointers()
 	err = errors.Join(b.checkEdgeCases(), b.checkAddresses(), b.checkSharedMemory(), b.checkLongRows(cpu))
 	if err != nil {
-		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, loop.Scalar, loop.Folds, loop.Totals,
+		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, loop.Uniform, loop.Folds,
+			loop.CombinesLanes,
 			loop.Code, code.Listing())
 	}
 	return nil
@@ -142,14 +143,14 @@ func (b *Comparison) describePointers() {
 	for k, dtype := range b.loop.Code.In {
 		ptr := pointer{dtype: dtype, stored: true}
 		ptr.draw(b.rng)
-		if b.loop.Scalar[k] {
+		if b.loop.Uniform[k] {
 			ptr.rowElements = 1
 		}
 		b.ptrs = append(b.ptrs, ptr)
 	}
 	for k := range b.loop.Folds {
-		ptr := pointer{dtype: b.loop.DType(k), stored: true, rowElements: expr.Lanes}
-		if b.loop.Totals {
+		ptr := pointer{dtype: b.loop.DType(k), stored: true, rowElements: expr.FoldLanes}
+		if b.loop.CombinesLanes {
 			ptr.rowElements, ptr.writeOnly = 1, true
 		} else {
 			ptr.draw(b.rng)
@@ -355,7 +356,7 @@ func (b *Comparison) checkSharedMemory() error {
 	outs := len(b.loop.Code.Out)
 	for output, out := range b.loop.Code.Out {
 		for k, dtype := range b.loop.Code.In {
-			if b.loop.Scalar[k] || out.DType == tensor.Invalid || dtype.Size() != out.DType.Size() {
+			if b.loop.Uniform[k] || out.DType == tensor.Invalid || dtype.Size() != out.DType.Size() {
 				continue
 			}
 			for n := 1; n <= maxRowElements; n++ {

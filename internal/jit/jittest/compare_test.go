@@ -21,14 +21,14 @@ import (
 // binaryLoop returns a loop with one operation on two operands.
 func binaryLoop(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop {
 	b := expr.NewBuilder(d, d)
-	v := b.Do(o, b.Load(0), b.Load(1))
+	v := b.Emit(o, b.Load(0), b.Load(1))
 	c, err := b.Build(b.Real(v))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &expr.Loop{Code: c, Scalar: []bool{false, false}}
+	l := &expr.Loop{Code: c, Uniform: []bool{false, false}}
 	if folds {
-		l.Folds = []expr.Fold{{Op: expr.Max, V: c.Out[0].Re}}
+		l.Folds = []expr.Fold{{Op: expr.Max, Value: c.Out[0].Re}}
 	}
 	return l
 }
@@ -62,12 +62,12 @@ func TestComparisonDetects(t *testing.T) {
 		}
 	}
 	calls := expr.NewBuilder(tensor.Float32)
-	inGo := &expr.Func{Name: "lgamma", Args: 1, F: func(x, _, _ float64) float64 { y, _ := math.Lgamma(x); return y }}
+	inGo := &expr.Func{Name: "lgamma", ArgCount: 1, F: func(x, _, _ float64) float64 { y, _ := math.Lgamma(x); return y }}
 	c, err := calls.Build(calls.Real(calls.Call(inGo, tensor.Float32, calls.Load(0))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &expr.Loop{Code: c, Scalar: []bool{false}}
+	l := &expr.Loop{Code: c, Uniform: []bool{false}}
 	if _, err := vector.Compile(l, cpu, vector.Options{}); err == nil {
 		t.Error("no error for an unsupported function")
 	}

@@ -25,19 +25,19 @@ func (b *Comparison) checkEdgeCases() error {
 	switch {
 	case folds:
 		n, rows = 60, 100
-	case operandCount == 1 && !b.loop.Scalar[0] && !b.loop.Code.In[0].IsComplex():
+	case operandCount == 1 && !b.loop.Uniform[0] && !b.loop.Code.In[0].IsComplex():
 		data[0] = AllValues(b.loop.Code.In[0])
 		n = len(data[0]) / b.loop.Code.In[0].Size()
 	case operandCount == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
 		n, rows = b.pairs(data)
-	case slices.Contains(b.loop.Scalar, true):
+	case slices.Contains(b.loop.Uniform, true):
 		n, rows = 60, 100
 	}
 	var ins, copies []unsafe.Pointer
 	var strides []int
 	for k, dtype := range b.loop.Code.In {
 		count := n
-		if b.loop.Scalar[k] {
+		if b.loop.Uniform[k] {
 			count = 1
 		}
 		if data[k] == nil {
@@ -62,12 +62,12 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	sizeY := b.loop.Code.In[1].Size()
 	nx, ny := len(x)/b.loop.Code.In[0].Size(), len(y)/sizeY
 	switch {
-	case b.loop.Scalar[0] && b.loop.Scalar[1]: // all elements of a row are equal, so short rows suffice
+	case b.loop.Uniform[0] && b.loop.Uniform[1]: // all elements of a row are equal, so short rows suffice
 		n, rows = 3, nx*ny
-	case b.loop.Scalar[0]:
+	case b.loop.Uniform[0]:
 		data[0], data[1] = x, y
 		return ny, nx
-	case b.loop.Scalar[1]:
+	case b.loop.Uniform[1]:
 		data[0], data[1] = x, y
 		return nx, ny
 	default:
@@ -135,7 +135,7 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, n int) (text string) {
 	for k, dtype := range b.loop.Code.In {
 		offset := element / n * strides[k]
-		if !b.loop.Scalar[k] {
+		if !b.loop.Uniform[k] {
 			offset += element % n * dtype.Size()
 		}
 		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], offset)), dtype.Size()))

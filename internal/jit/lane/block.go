@@ -2,8 +2,8 @@ package lane
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Uses returns the values that are operands of an instruction.
-func (i *Inst) Uses() []Value {
+// Operands returns the values that are operands of an instruction.
+func (i *Inst) Operands() []Value {
 	count := Ops[i.Op].Args
 	if i.Op == Store && i.B != None { // the imaginary part
 		count = 2
@@ -108,7 +108,7 @@ func (b *Block) add(inst Inst) Value {
 	}
 	value := Value(len(b.Insts))
 	uniform := inst.Op != Store && (inst.Op != Load || b.Ptrs[inst.Ptr].Kind == RowOperand)
-	for _, operand := range inst.Uses() {
+	for _, operand := range inst.Operands() {
 		uniform = uniform && b.uniform[operand]
 	}
 	if b.values == nil {

@@ -47,7 +47,7 @@ func (b *Block) checkInst(value Value, inst *Inst) error {
 	if inst.Op == Invalid || inst.Op >= numOps {
 		return errors.New("the operation does not exist")
 	}
-	for _, operand := range inst.Uses() {
+	for _, operand := range inst.Operands() {
 		if operand < 0 || operand >= value {
 			return fmt.Errorf("the operand v%d is not an earlier value", operand)
 		}
@@ -96,7 +96,7 @@ func (b *Block) checkAccess(inst *Inst) error {
 	if ptr.Kind != Output || inst.Type != memoryType(ptr.DType) || ptr.DType.IsComplex() != (inst.B != None) {
 		return fmt.Errorf("a store of type %v does not match pointer %v", inst.Type, ptr)
 	}
-	for _, operand := range inst.Uses() {
+	for _, operand := range inst.Operands() {
 		if b.Type(operand) != part {
 			return fmt.Errorf("a stored value of type %v does not match pointer %v", b.Type(operand), ptr)
 		}
@@ -112,7 +112,7 @@ func (b *Block) checkTypes(inst *Inst) error {
 		}
 		return nil
 	}
-	uses := inst.Uses()
+	uses := inst.Operands()
 	values := uses // the operands that must have equal types
 	if inst.Op == Select {
 		values = uses[1:]

@@ -86,8 +86,8 @@ type Fold struct {
 type Loop struct {
 	Block
 	Folds []Fold
-	// Totals selects totals: the result of a fold is one number for each row, which is written to the pointer of the
-	// fold. The accumulators of a row then start with [Neutral]. After the row, accumulator k is combined with
+	// CombinesLanes selects totals: the result of a fold is one number for each row, which is written to the pointer of
+	// the fold. The accumulators of a row then start with [Neutral]. After the row, accumulator k is combined with
 	// accumulator k+16, then with k+8, and so on. Otherwise the result is the accumulators, which are read first.
-	Totals bool
+	CombinesLanes bool
 }

@@ -32,7 +32,7 @@ func (b *Block) String() string {
 				text.WriteString([]string{".re", ".im"}[inst.Imm&1])
 			}
 		}
-		for _, operand := range inst.Uses() {
+		for _, operand := range inst.Operands() {
 			fmt.Fprintf(&text, " v%d", operand)
 		}
 		if b.Uniform(Value(v)) {
@@ -48,7 +48,7 @@ func (l *Loop) String() string {
 	text := l.Block.String()
 	for _, fold := range l.Folds {
 		into := "accumulators"
-		if l.Totals {
+		if l.CombinesLanes {
 			into = "total"
 		}
 		text += fmt.Sprintf("%s p%d: %v v%d\n", into, fold.Ptr, fold.Op, fold.Value)

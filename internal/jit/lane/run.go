@@ -14,7 +14,7 @@ import (
 // elements. mainLanes and restLanes are powers of two that divide FoldLanes, and restLanes is at most mainLanes.
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
-// RowOperand. For an Accumulator it is one total if l.Totals is set, and FoldLanes accumulators otherwise. The memory
+// RowOperand. For an Accumulator it is one total if l.CombinesLanes is set, and FoldLanes accumulators otherwise. The memory
 // of an Output that is not stored (its DType is Invalid) is ignored.
 func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	if err := l.Check(); err != nil {
@@ -56,7 +56,7 @@ func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 	}
 	for k, ptr := range l.Ptrs {
 		count := elements
-		if ptr.Kind == RowOperand || ptr.Kind == Accumulator && l.Totals {
+		if ptr.Kind == RowOperand || ptr.Kind == Accumulator && l.CombinesLanes {
 			count = 1
 		} else if ptr.Kind == Accumulator {
 			count = FoldLanes
@@ -88,7 +88,7 @@ func (r *rowRun) startRow() {
 	r.accumulators = make([][FoldLanes]uint64, len(r.loop.Folds))
 	for k, fold := range r.loop.Folds {
 		for index := range r.accumulators[k] {
-			if dtype := r.loop.Ptrs[fold.Ptr].DType; r.loop.Totals {
+			if dtype := r.loop.Ptrs[fold.Ptr].DType; r.loop.CombinesLanes {
 				r.accumulators[k][index] = Neutral(fold.Op, dtype)
 			} else {
 				r.accumulators[k][index] = element(r.mem[fold.Ptr], index, dtype, 0)
@@ -101,7 +101,7 @@ func (r *rowRun) startRow() {
 func (r *rowRun) endRow() {
 	for k, fold := range r.loop.Folds {
 		acc, dtype, count := &r.accumulators[k], r.loop.Ptrs[fold.Ptr].DType, FoldLanes
-		if r.loop.Totals {
+		if r.loop.CombinesLanes {
 			for half := FoldLanes / 2; half > 0; half /= 2 {
 				for index := range half {
 					acc[index] = Eval(fold.Op, dtype, dtype, [3]uint64{acc[index], acc[index+half]})
@@ -134,7 +134,7 @@ func (r *rowRun) iteration(lanes, elements int) {
 		if inst.Op != Store {
 			continue
 		}
-		for part, value := range inst.Uses() {
+		for part, value := range inst.Operands() {
 			for lane := range elements {
 				setElement(r.mem[inst.Ptr], r.from+lane, inst.Type.DType, part, r.lane(value, lane))
 			}
@@ -151,7 +151,7 @@ func (r *rowRun) lane(value Value, lane int) uint64 {
 // compute computes the lanes of a value in an iteration that accesses the given number of elements.
 func (r *rowRun) compute(value Value, elements int) {
 	inst := r.loop.Insts[value]
-	uses, from := inst.Uses(), tensor.Invalid // from is the dtype of the last operand: see Eval
+	uses, from := inst.Operands(), tensor.Invalid // from is the dtype of the last operand: see Eval
 	if len(uses) > 0 {
 		from = r.loop.Type(uses[len(uses)-1]).DType
 	}

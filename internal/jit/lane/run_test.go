@@ -12,7 +12,7 @@ import (
 
 // sumLoop stores x + c, with one c for each row, and adds these sums into a fold.
 func sumLoop(totals bool) *lane.Loop {
-	l := &lane.Loop{Totals: totals}
+	l := &lane.Loop{CombinesLanes: totals}
 	l.Ptrs = []lane.Ptr{{DType: tensor.Int32, Kind: lane.Output}, {DType: tensor.Int32},
 		{DType: tensor.Int32, Kind: lane.RowOperand},
 		{DType: tensor.Int32, Kind: lane.Accumulator}}
@@ -71,7 +71,7 @@ func TestEmulate(t *testing.T) {
 
 // TestTotalsKeepOrder: the minimum of two zeros is the second one.
 func TestTotalsKeepOrder(t *testing.T) {
-	l := &lane.Loop{Totals: true}
+	l := &lane.Loop{CombinesLanes: true}
 	l.Ptrs = []lane.Ptr{{DType: tensor.Float32}, {DType: tensor.Float32, Kind: lane.Accumulator}}
 	l.Folds = []lane.Fold{{Op: lane.Min, Value: l.Load(0, 0), Ptr: 1}}
 	for _, first := range []uint32{0, 1 << 31} {

@@ -98,7 +98,7 @@ func (c *call) Format(f fmt.State, _ rune) {
 
 // TestRandom compares calls with Go.
 func TestRandom(t *testing.T) {
-	if !machine.Host().Has(machine.Vector512) || jit.Available() != nil {
+	if !machine.HostFeatures().Has(machine.Vector512) || jit.Available() != nil {
 		t.Skip("no machine code")
 	}
 	jittest.CheckCallsFor(t, machine.AVX512, requantize.ZeroPoint+1, 1, 500, random)

@@ -128,11 +128,11 @@ const (
 	EQ
 )
 
-// Vectors returns the number of vector registers for generators, and their size in bytes. On arm64, the last of the 32
-// registers is a temporary of the Writer. Inlining is off: it would only enlarge the many callers.
+// VectorRegisters returns the number of vector registers for generators, and their size in bytes. On arm64, the last of
+// the 32 registers is a temporary of the Writer. Inlining is off: it would only enlarge the many callers.
 //
 //go:noinline
-func Vectors(cpu machine.Features) (count, bytes int) {
+func VectorRegisters(cpu machine.Features) (count, bytes int) {
 	switch {
 	case cpu.Has(machine.AVX512):
 		return 32, 64
@@ -150,9 +150,10 @@ func ElementsPerVector(cpu machine.Features, size int) int {
 	return 1
 }
 
-// MasksInVectors reports whether a vector register selects the lanes of partial vectors: the mask of [Writer.SetLanes].
-// Otherwise a mask register or the length of the vector selects them, and no code uses the mask of SetLanes.
-func MasksInVectors(cpu machine.Features) bool {
+// UsesVectorMasks reports whether a vector register selects the lanes of partial vectors: the mask of
+// [Writer.SetLanes]. Otherwise a mask register or the length of the vector selects them, and no code uses the mask of
+// SetLanes.
+func UsesVectorMasks(cpu machine.Features) bool {
 	return cpu.Has(machine.AVX2) && !cpu.Has(machine.Vector512)
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// peak returns code that executes Args.N iterations of 12 independent multiply-adds.
+// peak returns code that executes Args.InnerCount iterations of 12 independent multiply-adds.
 func peak(b *testing.B, cpu machine.Features) *jit.Func {
-	g := newGen(&Spec{Size: 4, Rows: 1, Vectors: 1}, cpu, false)
+	g := newGen(&Spec{ElemBytes: 4, Rows: 1, Vectors: 1}, cpu, false)
 	for i := range target.VReg(16) {
 		g.Clear(i)
 	}
-	g.Move(target.ArgsWord(jit.OffsetN), countReg)
+	g.Move(target.ArgsWord(jit.OffsetInnerCount), countReg)
 	g.Align(32)
 	top := g.NewLabel()
 	g.Bind(top)
@@ -52,15 +52,15 @@ func BenchmarkTile(b *testing.B) {
 		b.Skip(err)
 	}
 	for _, cpu := range []machine.Features{machine.AVX512, machine.AVX2} {
-		if !machine.Host().Has(cpu) {
+		if !machine.HostFeatures().Has(cpu) {
 			continue
 		}
-		_, bytes := target.Vectors(cpu)
+		_, bytes := target.VectorRegisters(cpu)
 		shapes := [][2]int{{14, 2}, {7, 2}, {12, 2}, {13, 2}, {6, 4}, {9, 3}, {8, 3}, {28, 1}, {14, 1}}
 		if !cpu.Has(machine.Vector512) {
 			shapes = [][2]int{{6, 2}, {4, 3}, {7, 1}, {3, 2}, {3, 3}}
 		}
-		most, p, a := 0.0, peak(b, cpu), &jit.Args{N: 1000}
+		most, p, a := 0.0, peak(b, cpu), &jit.Args{InnerCount: 1000}
 		most = rate(b, 2*12*1000*float64(bytes/4), func() { _ = p.Call(a) })
 		for _, s := range shapes {
 			for _, dynamic := range []bool{false, true} {
@@ -80,8 +80,8 @@ func BenchmarkTile(b *testing.B) {
 // tileRate measures a tile of 128 terms.
 func tileRate(b *testing.B, cpu machine.Features, rows, vectors int, dynamic bool) float64 {
 	const terms = 128
-	_, bytes := target.Vectors(cpu)
-	s := &Spec{Size: 4, Rows: rows, Vectors: vectors,
+	_, bytes := target.VectorRegisters(cpu)
+	s := &Spec{ElemBytes: 4, Rows: rows, Vectors: vectors,
 		Runs: []Run{{Terms: terms, InStep: 4, VecStep: vectors * bytes}}}
 	if dynamic {
 		s.Runs = []Run{{Terms: Dynamic, InStep: Dynamic, VecStep: Dynamic}}
@@ -97,7 +97,7 @@ func tileRate(b *testing.B, cpu machine.Features, rows, vectors int, dynamic boo
 		b.Fatal(err)
 	}
 	x, w, y := make([]byte, rows*(terms*4+64)), make([]byte, terms*vectors*bytes), make([]byte, rows*vectors*bytes)
-	a := &jit.Args{Rows: 10, N: terms}
+	a := &jit.Args{Rows: 10, InnerCount: terms}
 	a.Step[InRow], a.Step[OutRow], a.Step[InTerm], a.Step[VecTerm] = terms*4+64, vectors*bytes, 4, vectors*bytes
 	a.Ptr[In], a.Ptr[Vec], a.Ptr[Out] = unsafe.Pointer(&x[0]), unsafe.Pointer(&w[0]), unsafe.Pointer(&y[0])
 	return rate(b, 10*2*terms*float64(rows*vectors*bytes/4), func() {

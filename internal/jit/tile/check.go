@@ -16,7 +16,7 @@ func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.H
 // SupportsIntegers reports whether there is code for integer products. The code is for Spec.Int8 if the processor has a
 // dot product of bytes; otherwise it is for Spec.Int16, on amd64 only. arm64 has no code for Int16, because such code
 // would not be faster than the code for float32.
-func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.DotsBytes() }
+func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.HasByteDot() }
 
 // ReadsSigned reports whether tiles with Spec.Int8 read the broadcast operand as signed bytes. The argument signed
 // is true if the dtype of the operand is signed. If the result differs from it, the caller must flip the sign bit of
@@ -26,8 +26,8 @@ func ReadsSigned(cpu machine.Features, signed bool) bool {
 	return cpu.Has(machine.NEON) && (signed || !cpu.Has(machine.MatrixBytes))
 }
 
-// Registers returns the number of vector registers of a tile, and their size in bytes.
-func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
+// VectorRegisters returns the number of vector registers of a tile, and their size in bytes.
+func VectorRegisters(cpu machine.Features) (count, bytes int) { return target.VectorRegisters(cpu) }
 
 // ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand. If there is a
 // free register for each row, a load reads consecutive terms of one row. Otherwise it reads one term of as many rows as
@@ -39,22 +39,22 @@ func DynamicLanes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
 
 // check returns an error if a spec is invalid.
 func (s *Spec) check(cpu machine.Features) error {
-	registerCount, bytes := target.Vectors(cpu)
+	registerCount, bytes := target.VectorRegisters(cpu)
 	switch {
 	case !Supports(cpu):
 		return fmt.Errorf("tile: there is no code for %v: want AVX2 or NEON", cpu)
 	case s.Lanes == Dynamic && !DynamicLanes(cpu):
 		return fmt.Errorf("tile: Lanes is Dynamic: it must be constant on %v", cpu)
-	case s.Size != 4 && s.Size != 8:
-		return fmt.Errorf("tile: Size is %d: want 4 or 8", s.Size)
+	case s.ElemBytes != 4 && s.ElemBytes != 8:
+		return fmt.Errorf("tile: Size is %d: want 4 or 8", s.ElemBytes)
 	case s.MatrixUnit && !cpu.Has(machine.Vector512):
 		return fmt.Errorf("tile: MatrixUnit requires AVX-512, and the processor has %v", cpu)
 	case s.Rows < 1 || s.Vectors < 1:
 		return fmt.Errorf("tile: Rows is %d and Vectors is %d: want at least 1", s.Rows, s.Vectors)
 	case !s.MatrixUnit && s.minRegisters(cpu) > registerCount:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, registerCount)
-	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
-		return fmt.Errorf("tile: Lanes is %d: want 0 to %d", s.Lanes, bytes/s.Size)
+	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.ElemBytes):
+		return fmt.Errorf("tile: Lanes is %d: want 0 to %d", s.Lanes, bytes/s.ElemBytes)
 	case s.In != nil && len(s.In) != s.Rows || s.Out != nil && len(s.Out) != s.Rows:
 		return fmt.Errorf("tile: In has %d offsets and Out has %d: want %d (one for each row) or nil", len(s.In),
 			len(s.Out), s.Rows)
@@ -110,11 +110,11 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 		slices.ContainsFunc(s.Runs, func(run Run) bool { return run.Rows != 0 && run.Rows != uint32(1<<s.Rows-1) })):
 		return fmt.Errorf("tile: Int8Matrix requires the feature i8mm, Int8, whole vectors, all rows in every run, and no "+
 			"packing; features: %v", cpu)
-	case s.Int8 && s.Size != 4:
-		return fmt.Errorf("tile: Int8 requires elements of 4 bytes: Size is %d", s.Size)
-	case s.Int16 && (s.Size != 4 || s.Int8):
+	case s.Int8 && s.ElemBytes != 4:
+		return fmt.Errorf("tile: Int8 requires elements of 4 bytes: Size is %d", s.ElemBytes)
+	case s.Int16 && (s.ElemBytes != 4 || s.Int8):
 		return fmt.Errorf("tile: Int16 requires elements of 4 bytes (pairs of words) and excludes Int8: Size is %d, Int8 %v",
-			s.Size, s.Int8)
+			s.ElemBytes, s.Int8)
 	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
 		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.InitialSum == FromResult ||
@@ -215,11 +215,11 @@ func (s *Spec) hasIntSums() bool { return s.Int8 || s.Int16 }
 
 // mayBePartial reports whether the last vector may be partial.
 func (s *Spec) mayBePartial(cpu machine.Features) bool {
-	_, bytes := target.Vectors(cpu)
-	return s.Lanes != 0 && s.Lanes != bytes/s.Size
+	_, bytes := target.VectorRegisters(cpu)
+	return s.Lanes != 0 && s.Lanes != bytes/s.ElemBytes
 }
 
 // needsVectorMask reports whether the k-loop needs a mask in a vector register.
 func (s *Spec) needsVectorMask(cpu machine.Features) bool {
-	return target.MasksInVectors(cpu) && s.Masked && s.mayBePartial(cpu)
+	return target.UsesVectorMasks(cpu) && s.Masked && s.mayBePartial(cpu)
 }

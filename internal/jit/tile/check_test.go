@@ -12,13 +12,13 @@ import (
 // TestInvalid compiles invalid specs.
 func TestInvalid(t *testing.T) {
 	good := func() *tile.Spec {
-		return &tile.Spec{Size: 4, Rows: 6, Vectors: 2, Runs: []tile.Run{{Terms: 5, InStep: 4, VecStep: 64}}}
+		return &tile.Spec{ElemBytes: 4, Rows: 6, Vectors: 2, Runs: []tile.Run{{Terms: 5, InStep: 4, VecStep: 64}}}
 	}
 	if _, err := tile.Compile(good(), machine.AVX2); err != nil {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *tile.Spec){
-		"Size is 2":                      func(s *tile.Spec) { s.Size = 2 },
+		"Size is 2":                      func(s *tile.Spec) { s.ElemBytes = 2 },
 		"fit into 16 registers":          func(s *tile.Spec) { s.Rows = 7 },
 		"Lanes is 9":                     func(s *tile.Spec) { s.Lanes = 9 },
 		"In has 5 offsets and Out has 0": func(s *tile.Spec) { s.In = make([]int, 5) },
@@ -33,9 +33,9 @@ func TestInvalid(t *testing.T) {
 				{Terms: 1}}
 		},
 		"run 0 is {In:0 Vec:0":              func(s *tile.Spec) { s.Runs[0].Rows = 64 },
-		"Int8 requires elements of 4 bytes": func(s *tile.Spec) { s.Rows, s.Int8, s.Size = 5, true, 8 },
+		"Int8 requires elements of 4 bytes": func(s *tile.Spec) { s.Rows, s.Int8, s.ElemBytes = 5, true, 8 },
 		"Quantized is 1":                    func(s *tile.Spec) { s.Quantized = tile.Unsigned },
-		"excludes Int8: Size is 8":          func(s *tile.Spec) { s.Rows, s.Int16, s.Size = 5, true, 8 },
+		"excludes Int8: Size is 8":          func(s *tile.Spec) { s.Rows, s.Int16, s.ElemBytes = 5, true, 8 },
 		"Prefetch lists 1 operands":         func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
 		"Prefetch[0] is {Lines:1 Every:12}": func(s *tile.Spec) {
 			s.Runs[0].Terms, s.Prefetch = tile.Dynamic, []tile.Prefetch{{Lines: 1, Every: 12}}

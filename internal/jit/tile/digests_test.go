@@ -19,13 +19,13 @@ func TestDigests(t *testing.T) {
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 30))
 			specs := map[string]*tile.Spec{}
-			if cpu.DotsBytes() {
+			if cpu.HasByteDot() {
 				specs["bytes"] = random[int32](rng, cpu).spec
 			} else { // their code does not use dot products
 				specs["float32"], specs["float64"] = random[float32](rng, cpu).spec, random[float64](rng, cpu).spec
 				specs["words"] = random[uint32](rng, cpu).spec
 			}
-			if cpu.Has(machine.Vector512) && cpu.DotsBytes() {
+			if cpu.Has(machine.Vector512) && cpu.HasByteDot() {
 				specs["unit"] = randomUnit(rng).spec
 			}
 			for _, name := range []string{"float32", "float64", "words", "bytes", "unit"} {

@@ -15,9 +15,9 @@ import (
 // random draws a call.
 func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
-	regs, bytes := target.Vectors(cpu)
+	regs, bytes := target.VectorRegisters(cpu)
 	c := &call[T]{lanes: bytes / size, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
-	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), InitialSum: tile.InitialSum(rng.IntN(4)),
+	s := &tile.Spec{ElemBytes: size, Vectors: 1 + rng.IntN(4), InitialSum: tile.InitialSum(rng.IntN(4)),
 		PrefetchResult: rng.IntN(3) == 0}
 	c.spec = s
 	s.Int8, s.Int16 = integers[T]()
@@ -48,7 +48,7 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 func randomMatrix(rng *rand.Rand, cpu machine.Features) *call[int32] {
 	c := random[int32](rng, cpu)
 	s := c.spec
-	regs, _ := target.Vectors(cpu)
+	regs, _ := target.VectorRegisters(cpu)
 	s.Int8Matrix, s.Masked, s.PackedStep = true, false, 0
 	if maxRows := (regs - 1 - 2*s.Vectors) / s.Vectors &^ 1; s.Rows > maxRows {
 		s.Rows = maxRows

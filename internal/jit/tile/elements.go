@@ -51,11 +51,11 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 		return
 	}
 	state.loaded = 0
-	count := target.ElementsPerVector(g.cpu, g.spec.Size)
+	count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes)
 	for count > termsLeft {
 		count /= 2
 	}
-	if count < 2 || run.InStep != g.spec.Size || bits.OnesCount32(mask) > state.registers {
+	if count < 2 || run.InStep != g.spec.ElemBytes || bits.OnesCount32(mask) > state.registers {
 		return
 	}
 	for i := range g.spec.Rows {
@@ -72,7 +72,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 func (g *gen) element(run *Run, i, inOffset int) target.Element {
 	state := &g.elements
 	if state.loaded>>i&1 == 0 {
-		count := target.ElementsPerVector(g.cpu, g.spec.Size)
+		count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes)
 		for count > 1 && !g.areAdjacent(g.rowMask(run), i, count) {
 			count /= 2
 		}
@@ -92,7 +92,7 @@ func (g *gen) areAdjacent(mask uint32, i, n int) bool {
 		return false
 	}
 	for k := range n {
-		if mask>>(i+k)&1 == 0 || g.spec.In[i+k] != g.spec.In[i]+k*g.spec.Size {
+		if mask>>(i+k)&1 == 0 || g.spec.In[i+k] != g.spec.In[i]+k*g.spec.ElemBytes {
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 // setTermMask emits the load of the last vector's mask before the k-loop, if the mask has a register there.
 func (g *gen) setTermMask() {
-	if g.spec.mayBePartial(g.cpu) && (!target.MasksInVectors(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
+	if g.spec.mayBePartial(g.cpu) && (!target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
 		g.setLanes()
 	}
 }
@@ -23,7 +23,7 @@ func (g *gen) setLanes() {
 // loadEpilogueMask emits the load of the mask outside the k-loop, unless setTermMask has already set it. It may use
 // freeRegister(1) for the mask. It returns freeRegister(0), which is free.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
-	if target.MasksInVectors(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
+	if target.UsesVectorMasks(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
 		g.mask = g.freeRegister(1)
 		g.setLanes()
 	}
@@ -90,7 +90,7 @@ func (g *gen) initSums() {
 	case FromRows:
 		g.loadAddress(Bias, inReg)
 		for i := range g.spec.Rows {
-			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.Size}, g.sumReg(i, 0))
+			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.ElemBytes}, g.sumReg(i, 0))
 			for vector := 1; vector < g.spec.Vectors; vector++ {
 				g.Copy(g.sumReg(i, 0), g.sumReg(i, vector))
 			}
@@ -166,7 +166,7 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 	case AddRows, MulRows:
 		g.loadAddress(EpilogueOperands+step.Operand, inReg)
 		for i := range g.spec.Rows {
-			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.Size}, scratch)
+			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.ElemBytes}, scratch)
 			for vector := range g.spec.Vectors {
 				g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 			}

@@ -80,13 +80,13 @@ type gen struct {
 // newGen returns a generator. It assigns the vector registers: first the accumulators, then the vectors of a term, the
 // zero points, the elements of the broadcast operand, and last the mask.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
-	registerCount, vectorBytes := target.Vectors(cpu)
+	registerCount, vectorBytes := target.VectorRegisters(cpu)
 	g := &gen{spec: spec, cpu: cpu, vectorBytes: vectorBytes, sumCount: spec.sumCount()}
 	if cpu.Has(machine.NEON) {
-		g.neon = arm64.New(spec.Size, withListing)
+		g.neon = arm64.New(spec.ElemBytes, withListing)
 		g.Writer = g.neon
 	} else {
-		g.amd64 = amd64.New(cpu, spec.Size, withListing)
+		g.amd64 = amd64.New(cpu, spec.ElemBytes, withListing)
 		g.Writer = g.amd64
 	}
 	if spec.needsVectorMask(cpu) {

@@ -45,7 +45,8 @@ func (s *Spec) checkLevels() error {
 	case s.VecQuantization.Bits != 8 && (s.VecQuantization.Bits != 4 || s.Vectors%2 != 0):
 		return fmt.Errorf("tile: VecQuantization.Bits is %d and Vectors is %d: want 8 bits, or 4 bits and an even number of "+
 			"vectors", s.VecQuantization.Bits, s.Vectors)
-	case s.Size != 4 || s.hasIntSums() || s.Masked || s.PackedStep != 0 || len(s.Loops) != 1 || s.Loops[0].Block != 1 ||
+	case s.ElemBytes != 4 || s.hasIntSums() || s.Masked || s.PackedStep != 0 || len(s.Loops) != 1 ||
+		s.Loops[0].Block != 1 ||
 		len(s.Runs) != 1 || s.Runs[0].Terms == Dynamic || s.Runs[0].InStep == Dynamic ||
 		s.Runs[0].VecStep == Dynamic ||
 		s.Runs[0].Block != 0 || s.Runs[0].Rows != 0:
@@ -83,7 +84,7 @@ func (g *gen) loadZeros() {
 	if !g.spec.VecQuantization.Zeros {
 		return
 	}
-	lanes := g.vectorBytes / g.spec.Size
+	lanes := g.vectorBytes / g.spec.ElemBytes
 	for vector := range g.spec.Vectors {
 		g.LoadBytes(target.Addr{Base: levelZeros, Disp: vector * lanes}, g.zeroPointReg(vector))
 		g.ToFloats(g.zeroPointReg(vector))
@@ -94,7 +95,7 @@ func (g *gen) loadZeros() {
 // loadLevels loads the levels of a term and converts them to factors for the multiply-adds: level minus zero point, as
 // float32.
 func (g *gen) loadLevels(offset int) {
-	lanes, half := g.vectorBytes/g.spec.Size, g.spec.Vectors/2 // a vector of levels of 8 bits has `lanes` bytes
+	lanes, half := g.vectorBytes/g.spec.ElemBytes, g.spec.Vectors/2 // a vector of levels of 8 bits has `lanes` bytes
 	if g.spec.VecQuantization.Bits == 8 {
 		for vector := range g.spec.Vectors {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))

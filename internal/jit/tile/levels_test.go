@@ -25,10 +25,10 @@ type levelsCall struct {
 }
 
 func randomLevels(rng *rand.Rand, cpu machine.Features) *levelsCall {
-	regs, bytes := target.Vectors(cpu)
+	regs, bytes := target.VectorRegisters(cpu)
 	c := &levelsCall{call: call[float32]{lanes: bytes / 4, tiles: 1 + rng.IntN(2), step: map[tile.Slot]int{}},
 		blocks: 1 + rng.IntN(4)}
-	s := &tile.Spec{Size: 4, VecQuantization: tile.VecQuantization{Bits: 4 + 4*rng.IntN(2), Zeros: rng.IntN(2) == 0},
+	s := &tile.Spec{ElemBytes: 4, VecQuantization: tile.VecQuantization{Bits: 4 + 4*rng.IntN(2), Zeros: rng.IntN(2) == 0},
 		Vectors: 2 + 2*rng.IntN(2), InitialSum: tile.InitialSum(rng.IntN(4))}
 	c.spec = s
 	vectors := s.Vectors
@@ -167,7 +167,7 @@ func TestLevelsRequirements(t *testing.T) {
 		func(s *tile.Spec) { s.VecQuantization.Bits = 3 },
 		func(s *tile.Spec) { s.VecQuantization = tile.VecQuantization{Bits: 4}; s.Vectors = 1 },
 		func(s *tile.Spec) { s.VecQuantization = tile.VecQuantization{Zeros: true} },
-		func(s *tile.Spec) { s.Size = 8 },
+		func(s *tile.Spec) { s.ElemBytes = 8 },
 		func(s *tile.Spec) { s.Loops = nil },
 		func(s *tile.Spec) { s.Loops[0].Block = 2 },
 		func(s *tile.Spec) { s.Runs[0].Terms = tile.Dynamic },

@@ -82,7 +82,7 @@ func (g *gen) storeQuantized() {
 	lastLanes := target.Int(target.Imm(g.spec.Lanes))
 	if g.spec.Lanes == Dynamic {
 		lastLanes = countReg
-		if target.MasksInVectors(g.cpu) {
+		if target.UsesVectorMasks(g.cpu) {
 			g.Move(argsStep(LastLanes), countReg)
 		}
 	}

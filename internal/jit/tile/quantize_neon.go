@@ -11,9 +11,9 @@ func (g *gen) storeQuantizedNEON() {
 	g.eachLanes(Scales, scales, func(i, vector int) { g.neon.Quantize(g.sumReg(i, vector), scales, zeroPoint) })
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
 		count := min(packedVectors, g.spec.Vectors-vector) // number of vectors of sums that are packed together
-		lanes := count * g.vectorBytes / g.spec.Size
+		lanes := count * g.vectorBytes / g.spec.ElemBytes
 		if g.isPartial(vector + count - 1) {
-			lanes -= g.vectorBytes/g.spec.Size - g.spec.Lanes
+			lanes -= g.vectorBytes/g.spec.ElemBytes - g.spec.Lanes
 		}
 		for i := range g.spec.Rows {
 			var sums []target.VReg
@@ -22,7 +22,7 @@ func (g *gen) storeQuantizedNEON() {
 			}
 			g.neon.PackBytes(sums, g.spec.Quantized == Signed)
 			g.neon.StoreBytes(sums[0], target.Addr{Base: outTileReg, Disp: g.spec.Out[i] +
-				vector*g.vectorBytes/g.spec.Size}, lanes)
+				vector*g.vectorBytes/g.spec.ElemBytes}, lanes)
 		}
 	}
 }

@@ -43,7 +43,7 @@ const (
 // Spec describes the code of a tile. All distances and offsets are in bytes and may be negative. Offsets in the
 // operands are relative to the operand's address for the tile. A Spec must not be modified after it was compiled.
 type Spec struct {
-	Size int // bytes of an element: 4 for float32, 8 for float64
+	ElemBytes int // bytes of an element: 4 for float32, 8 for float64
 
 	// Int8 selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed
 	// in the vector operand. The product of two groups is the sum of four products. Accumulators, initial sums and
@@ -189,8 +189,8 @@ const (
 	EpilogueOperands = PrefetchOperands + maxPrefetches
 )
 
-// Numbers: indices into Step. Args.Rows is the number of tiles, at least 1, and Args.N the number of terms of a
-// Dynamic run. The number of iterations of loop i is at LoopTrips+i, and the distance of Spec.Prefetch[i] is at
+// Numbers: indices into Step. Args.Rows is the number of tiles, at least 1, and Args.InnerCount the number of terms of
+// a Dynamic run. The number of iterations of loop i is at LoopTrips+i, and the distance of Spec.Prefetch[i] is at
 // PrefetchStep+i.
 const (
 	InRow        Slot = iota // distance between rows of the broadcast operand, without Spec.In

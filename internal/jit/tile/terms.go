@@ -44,7 +44,7 @@ func (g *gen) constantTerms(run *Run, terms int, unrollAll bool) {
 func (g *gen) dynamicRun(run *Run) {
 	perIteration := int64(g.spec.unroll())
 	unrolled, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
-	g.Move(target.ArgsWord(jit.OffsetN), countReg)
+	g.Move(target.ArgsWord(jit.OffsetInnerCount), countReg)
 	g.AddJump(-perIteration, countReg, target.LT, rest)
 	g.Align(32)
 	g.Bind(unrolled)

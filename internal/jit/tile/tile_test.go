@@ -313,7 +313,7 @@ func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, row, lane int) 
 
 // Fill sets the arguments except for the addresses of the operands.
 func (c *call[T]) Fill(a *jit.Args) {
-	a.N, a.Rows = c.terms, c.tiles
+	a.InnerCount, a.Rows = c.terms, c.tiles
 	a.Ptr[tile.Prefetched] = unsafe.Pointer(&c.mem[0][0])
 	if c.spec.MatrixUnit {
 		a.Ptr[tile.Scratch], a.Row[tile.Scratch] = unsafe.Pointer(new([tile.UnitScratchBytes]byte)), 0
@@ -342,13 +342,13 @@ func TestRandom(t *testing.T) {
 	jittest.CheckCalls(t, operands, 8, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
 		return random[float64](rng, cpu)
 	})
-	if !machine.Host().Has(machine.NEON) {
+	if !machine.HostFeatures().Has(machine.NEON) {
 		jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
 			return random[uint32](rng, cpu)
 		})
 	}
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
-		if !cpu.DotsBytes() {
+		if !cpu.HasByteDot() {
 			continue
 		}
 		jittest.CheckCallsFor(t, cpu, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {

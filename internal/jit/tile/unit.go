@@ -132,9 +132,9 @@ func (u *unitSplit) chunks(spec *Spec) error {
 	}
 	for _, run := range spec.Runs {
 		rest := run.Terms % u.terms
-		if run.VecStep != u.vecStep || run.InStep != spec.Size || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
+		if run.VecStep != u.vecStep || run.InStep != spec.ElemBytes || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
 			return fmt.Errorf("tile: the matrix unit requires VecStep %d and InStep %d, and a common length of "+
-				"the runs' last chunks if they are shorter than %d terms: the run is %+v", u.vecStep, spec.Size, u.terms,
+				"the runs' last chunks if they are shorter than %d terms: the run is %+v", u.vecStep, spec.ElemBytes, u.terms,
 				run)
 		}
 		u.lastTerms = max(u.lastTerms, rest)
@@ -224,9 +224,9 @@ func (x *unitGen) configure() {
 		}
 	}
 	x.eachSum(func(register amd64.Tile, _, _ int) { set([]amd64.Tile{register}, x.split.rows, lineBytes) })
-	set(x.rowTiles, x.split.rows, x.split.terms*x.spec.Size)
+	set(x.rowTiles, x.split.rows, x.split.terms*x.spec.ElemBytes)
 	set(x.vecTiles, x.split.terms, lineBytes)
-	set(x.restRowTiles, x.split.rows, x.split.lastTerms*x.spec.Size)
+	set(x.restRowTiles, x.split.rows, x.split.lastTerms*x.spec.ElemBytes)
 	set(x.restVecTiles, x.split.lastTerms, lineBytes)
 	x.amd64.ConfigureTiles(shapes)
 }
@@ -313,7 +313,7 @@ func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, vector))
 		}
 	}
-	x.advance(inReg, terms*x.spec.Size)
+	x.advance(inReg, terms*x.spec.ElemBytes)
 	x.advance(vecReg, terms*x.split.vecStep)
 }
 

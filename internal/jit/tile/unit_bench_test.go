@@ -28,7 +28,7 @@ func BenchmarkUnit(b *testing.B) {
 // unitRate reports the time of a tile with a number of terms, and the rate of its multiplications.
 func unitRate(b *testing.B, rows, terms int, dtype Quantized) {
 	const tiles = 10
-	s := &Spec{Size: 4, Int8: true, MatrixUnit: true, Rows: rows, Vectors: 2, Quantized: dtype, InitialSum: FromLanes,
+	s := &Spec{ElemBytes: 4, Int8: true, MatrixUnit: true, Rows: rows, Vectors: 2, Quantized: dtype, InitialSum: FromLanes,
 		Runs: []Run{{Terms: terms, InStep: 4, VecStep: 128}}}
 	for i := range rows {
 		s.In, s.Out = append(s.In, i*terms*4), append(s.Out, i*128)

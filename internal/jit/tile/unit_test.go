@@ -14,7 +14,7 @@ import (
 // randomUnit draws a call of the matrix unit: rows in one or two parts, and terms in chunks of one or two sizes.
 func randomUnit(rng *rand.Rand) *call[int32] {
 	c := &call[int32]{lanes: 16, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
-	s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Vectors: 1 + rng.IntN(tile.UnitVectors),
+	s := &tile.Spec{ElemBytes: 4, Int8: true, MatrixUnit: true, Vectors: 1 + rng.IntN(tile.UnitVectors),
 		PrefetchResult: rng.IntN(3) == 0,
 		InitialSum:     []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
 	c.spec = s
@@ -79,7 +79,7 @@ func TestUnitInvalid(t *testing.T) {
 		"vectors":                     func(s *tile.Spec) { s.Vectors = 3 },
 		"a start by rows":             func(s *tile.Spec) { s.InitialSum = tile.FromRows },
 	} {
-		s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
+		s := &tile.Spec{ElemBytes: 4, Int8: true, MatrixUnit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
 			Out: []int{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}
 		if _, err := tile.Compile(s, machine.AVX512); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestUnitInvalid(t *testing.T) {
 			t.Errorf("%s: no error for %+v", name, s)
 		}
 	}
-	s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Rows: 1, Vectors: 1, In: []int{0}, Out: []int{0},
+	s := &tile.Spec{ElemBytes: 4, Int8: true, MatrixUnit: true, Rows: 1, Vectors: 1, In: []int{0}, Out: []int{0},
 		Runs: []tile.Run{{Terms: 1, InStep: 4, VecStep: 64}}}
 	if _, err := tile.Compile(s, machine.AVX2); err == nil {
 		t.Error("no error for a matrix unit with AVX2")

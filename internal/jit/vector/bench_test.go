@@ -32,7 +32,7 @@ func (f *formula) loop(b *testing.B) *expr.Loop {
 	}
 	var out expr.Output
 	if f.code == nil {
-		re, im := e.Do(expr.Add, x[0], x[1]), e.Do(expr.Add, e.LoadImag(0), e.LoadImag(1))
+		re, im := e.Emit(expr.Add, x[0], x[1]), e.Emit(expr.Add, e.LoadImag(0), e.LoadImag(1))
 		out = expr.Output{DType: tensor.Complex64, Re: re, Im: im}
 	} else {
 		out = e.Real(f.code(e, x))
@@ -41,7 +41,7 @@ func (f *formula) loop(b *testing.B) *expr.Loop {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &expr.Loop{Code: c, Scalar: make([]bool, len(f.ins))}
+	return &expr.Loop{Code: c, Uniform: make([]bool, len(f.ins))}
 }
 
 func floats(n int) []tensor.DType { return slices.Repeat([]tensor.DType{tensor.Float32}, n) }
@@ -49,7 +49,7 @@ func floats(n int) []tensor.DType { return slices.Repeat([]tensor.DType{tensor.F
 // rounded adds 16-bit floats as ops do: in float32.
 func rounded(b *expr.Builder, x []expr.Value) expr.Value {
 	f := tensor.Float32
-	return b.Convert(b.DType(x[0]), b.Do(expr.Add, b.Convert(f, x[0]), b.Convert(f, x[1])))
+	return b.Convert(b.DType(x[0]), b.Emit(expr.Add, b.Convert(f, x[0]), b.Convert(f, x[1])))
 }
 
 var formulas = []formula{
@@ -57,29 +57,29 @@ var formulas = []formula{
 	{"add bfloat16", []tensor.DType{tensor.BFloat16, tensor.BFloat16}, rounded},
 	{"add int32+float32", []tensor.DType{tensor.Int32, tensor.Float32},
 		func(b *expr.Builder, x []expr.Value) expr.Value {
-			return b.Do(expr.Add, b.Convert(tensor.Float32, x[0]), x[1])
+			return b.Emit(expr.Add, b.Convert(tensor.Float32, x[0]), x[1])
 		}},
 	{"add uint8", []tensor.DType{tensor.Uint8, tensor.Uint8},
-		func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Add, x[0], x[1]) }},
+		func(b *expr.Builder, x []expr.Value) expr.Value { return b.Emit(expr.Add, x[0], x[1]) }},
 	{"add complex64", []tensor.DType{tensor.Complex64, tensor.Complex64}, nil},
-	{"add", floats(2), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Add, x[0], x[1]) }},
+	{"add", floats(2), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Emit(expr.Add, x[0], x[1]) }},
 	{"relu(a*b+c)*d-e", floats(5), func(b *expr.Builder, x []expr.Value) expr.Value {
-		y := b.Do(expr.Max, b.Do(expr.Add, b.Do(expr.Mul, x[0], x[1]), x[2]), b.Const(tensor.Float32, 0))
-		return b.Do(expr.Sub, b.Do(expr.Mul, y, x[3]), x[4])
+		y := b.Emit(expr.Max, b.Emit(expr.Add, b.Emit(expr.Mul, x[0], x[1]), x[2]), b.Const(tensor.Float32, 0))
+		return b.Emit(expr.Sub, b.Emit(expr.Mul, y, x[3]), x[4])
 	}},
-	{"exp", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Exp, x[0]) }},
+	{"exp", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Emit(expr.Exp, x[0]) }},
 	{"sigmoid", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value {
 		one := b.Const(tensor.Float32, 1)
-		return b.Do(expr.Div, one, b.Do(expr.Add, one, b.Do(expr.Exp, b.Do(expr.Neg, x[0]))))
+		return b.Emit(expr.Div, one, b.Emit(expr.Add, one, b.Emit(expr.Exp, b.Emit(expr.Neg, x[0]))))
 	}},
-	{"tanh", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Tanh, x[0]) }},
+	{"tanh", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Emit(expr.Tanh, x[0]) }},
 	{"gelu", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value {
 		c := func(v float64) expr.Value { return b.Const(tensor.Float32, v) }
-		erf := b.Do(expr.Erf, b.Do(expr.Mul, x[0], c(0.70710678118654752440)))
-		return b.Do(expr.Mul, b.Do(expr.Mul, x[0], c(0.5)), b.Do(expr.Add, erf, c(1)))
+		erf := b.Emit(expr.Erf, b.Emit(expr.Mul, x[0], c(0.70710678118654752440)))
+		return b.Emit(expr.Mul, b.Emit(expr.Mul, x[0], c(0.5)), b.Emit(expr.Add, erf, c(1)))
 	}},
-	{"log", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Log, x[0]) }},
-	{"sin", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Sin, x[0]) }},
+	{"log", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Emit(expr.Log, x[0]) }},
+	{"sin", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Emit(expr.Sin, x[0]) }},
 }
 
 // BenchmarkLoop runs float32 elements in calls of at most 32,768. GB/s count each operand and the result once.
@@ -97,7 +97,7 @@ func BenchmarkLoop(b *testing.B) {
 	}
 	for _, f := range formulas {
 		for _, cpu := range []machine.Features{machine.AVX512, machine.AVX2} {
-			if !machine.Host().Has(cpu) {
+			if !machine.HostFeatures().Has(cpu) {
 				continue
 			}
 			for _, n := range []int{10, 64, 1 << 16, most} {

@@ -44,7 +44,7 @@ func (d *loopDigests) add(name string, opts vector.Options, loops ...*expr.Loop)
 // loop returns a loop of an operation on operands of a dtype.
 func (d *loopDigests) loop(o expr.Op, of tensor.DType) *expr.Loop {
 	d.Helper()
-	in := []tensor.DType{of, of, of}[:o.Args()]
+	in := []tensor.DType{of, of, of}[:o.ArgCount()]
 	if o == expr.Select {
 		in[0] = tensor.Bool
 	}
@@ -53,7 +53,7 @@ func (d *loopDigests) loop(o expr.Op, of tensor.DType) *expr.Loop {
 	for k := range args {
 		args[k] = b.Load(k)
 	}
-	return d.build(b, b.Do(o, args...))
+	return d.build(b, b.Emit(o, args...))
 }
 
 func (d *loopDigests) build(b *expr.Builder, v expr.Value) *expr.Loop {
@@ -62,7 +62,7 @@ func (d *loopDigests) build(b *expr.Builder, v expr.Value) *expr.Loop {
 	if err != nil {
 		d.Fatal(err)
 	}
-	return &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
+	return &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}
 }
 
 // addOperations adds a piece for each operation: its loops of all dtypes.

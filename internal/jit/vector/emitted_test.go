@@ -73,7 +73,7 @@ func TestWork(t *testing.T) {
 			}
 			for _, n := range []int{1, 7, 64, 1000} {
 				got, want := c.Work().RowInstructions(n), instructions.Max(n, 1)
-				less := got < want && !l.Totals          // of which the listing's tails are counted all or none
+				less := got < want && !l.CombinesLanes   // of which the listing's tails are counted all or none
 				short := cpu == machine.NEON && n < 1000 // the bound counts all pieces of the end of a row
 				if less || got > want*5/4+10 && !short && !strings.Contains(strings.ToLower(listing), "div") {
 					t.Errorf("seed %d, %v: %d instructions for %d elements, the listing has %d\n%v", seed, cpu, got, n, want, l.Code)

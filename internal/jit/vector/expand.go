@@ -39,15 +39,15 @@ func expandLoop(loop *expr.Loop, available expand.Target) (*expr.Loop, error) {
 	code := *loop.Code
 	code.Out = slices.Clone(code.Out)
 	for _, fold := range loop.Folds {
-		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.V, Im: expr.None})
+		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.Value, Im: expr.None})
 	}
 	expandedCode, err := expand.Functions(&code, available)
 	if err != nil {
 		return nil, target.Unsupported("%v", err)
 	}
-	result := &expr.Loop{Code: expandedCode, Scalar: loop.Scalar, Totals: loop.Totals}
+	result := &expr.Loop{Code: expandedCode, Uniform: loop.Uniform, CombinesLanes: loop.CombinesLanes}
 	for k, fold := range loop.Folds {
-		result.Folds = append(result.Folds, expr.Fold{Op: fold.Op, V: expandedCode.Out[outCount+k].Re})
+		result.Folds = append(result.Folds, expr.Fold{Op: fold.Op, Value: expandedCode.Out[outCount+k].Re})
 	}
 	expandedCode.Out = expandedCode.Out[:outCount]
 	return result, nil

@@ -14,7 +14,7 @@ import (
 // TestFence: what writes past the caches is fenced, unless the caller does that.
 func TestFence(t *testing.T) {
 	b := expr.NewBuilder(tensor.Float32)
-	c, err := b.Build(b.Real(b.Do(expr.Neg, b.Load(0))))
+	c, err := b.Build(b.Real(b.Emit(expr.Neg, b.Load(0))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestFence(t *testing.T) {
 		opts Options
 		want bool
 	}{{Options{NonTemporal: true}, true}, {Options{NonTemporal: true, Unfenced: true}, false}, {Options{}, false}} {
-		code, err := assemble(&expr.Loop{Code: c, Scalar: []bool{false}}, machine.AVX512, tc.opts, true)
+		code, err := assemble(&expr.Loop{Code: c, Uniform: []bool{false}}, machine.AVX512, tc.opts, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,13 +10,13 @@ import (
 // are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask. The lanes of a mask are
 // as wide as the elements that it selects or was computed from; masks that are stored or folded have lanes of 1 byte.
 func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
-	lanes := &lane.Loop{Totals: loop.Totals}
+	lanes := &lane.Loop{CombinesLanes: loop.CombinesLanes}
 	for _, output := range loop.Code.Out {
 		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: output.DType, Kind: lane.Output})
 	}
 	for k, dtype := range loop.Code.In {
 		ptr := lane.Ptr{DType: dtype, Kind: lane.Operand}
-		if loop.Scalar[k] {
+		if loop.Uniform[k] {
 			ptr.Kind = lane.RowOperand
 		}
 		lanes.Ptrs = append(lanes.Ptrs, ptr)
@@ -27,7 +27,7 @@ func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
 		builder.values[v] = builder.add(loop.Code.Insts[v])
 	}
 	for k, fold := range loop.Folds { // the operations of packages expr and lane have the same numbers
-		lanes.Folds = append(lanes.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: lanes.Remask(builder.values[fold.V], 1),
+		lanes.Folds = append(lanes.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: lanes.Remask(builder.values[fold.Value], 1),
 			Ptr: len(lanes.Ptrs)})
 		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
 	}
@@ -68,7 +68,7 @@ func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 		}
 	}
 	args := make([]lane.Value, 0, 3)
-	for _, operand := range inst.Uses() {
+	for _, operand := range inst.Operands() {
 		args = append(args, b.values[operand])
 	}
 	return b.block.Do(lane.Op(inst.Op), inst.DType, args...)

@@ -70,22 +70,22 @@ func newLaneRow(rng *rand.Rand, l *expr.Loop, n int) *laneRow {
 		add(o.DType, n)
 	}
 	for k, d := range l.Code.In {
-		if l.Scalar[k] {
+		if l.Uniform[k] {
 			add(d, 1)
 		} else {
 			add(d, n)
 		}
 	}
 	for k := range l.Folds {
-		if l.Totals {
+		if l.CombinesLanes {
 			add(l.DType(k), 1)
 		} else {
-			add(l.DType(k), expr.Lanes)
+			add(l.DType(k), expr.FoldLanes)
 		}
 	}
 	outs := len(l.Code.Out)
 	k, j := rng.IntN(outs), rng.IntN(len(l.Code.In))
-	if rng.IntN(2) == 0 && !l.Scalar[j] && len(r.mem[k]) == len(r.mem[outs+j]) {
+	if rng.IntN(2) == 0 && !l.Uniform[j] && len(r.mem[k]) == len(r.mem[outs+j]) {
 		r.mem[k] = r.mem[outs+j]
 	}
 	return r
@@ -112,7 +112,7 @@ func (r *laneRow) eval(l *expr.Loop) {
 		var in []expr.Number
 		for j, d := range l.Code.In {
 			at := k
-			if l.Scalar[j] {
+			if l.Uniform[j] {
 				at = 0
 			}
 			e := slices.Concat(r.mem[outs+j][at*d.Size():][:d.Size()], make([]byte, 16))

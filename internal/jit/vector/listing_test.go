@@ -13,11 +13,11 @@ import (
 // one makes a loop of one operation on two operands of a dtype.
 func one(t *testing.T, o expr.Op, d tensor.DType) *expr.Loop {
 	b := expr.NewBuilder(d, d)
-	c, err := b.Build(b.Real(b.Do(o, b.Load(0), b.Load(1))))
+	c, err := b.Build(b.Real(b.Emit(o, b.Load(0), b.Load(1))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &expr.Loop{Code: c, Scalar: []bool{false, false}}
+	return &expr.Loop{Code: c, Uniform: []bool{false, false}}
 }
 
 // TestListing reads the body of an addition: one load, one addition from memory, one store, four times.
@@ -59,12 +59,12 @@ func TestListingNEON(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	calls := func() *expr.Loop {
 		b := expr.NewBuilder(tensor.Float64)
-		code, err := b.Build(b.Real(b.Call(&expr.Func{Name: "f", Args: 1,
+		code, err := b.Build(b.Real(b.Call(&expr.Func{Name: "f", ArgCount: 1,
 			F: func(a, _, _ float64) float64 { return a }}, tensor.Float64, b.Load(0))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &expr.Loop{Code: code, Scalar: []bool{false}}
+		return &expr.Loop{Code: code, Uniform: []bool{false}}
 	}
 	for what, c := range map[string]func() (*Loop, error){
 		"the expression has a function without machine code": func() (*Loop, error) {
@@ -83,7 +83,7 @@ func TestUnsupported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return Compile(&expr.Loop{Code: code, Scalar: make([]bool, 25)}, machine.AVX2, Options{})
+			return Compile(&expr.Loop{Code: code, Uniform: make([]bool, 25)}, machine.AVX2, Options{})
 		},
 	} {
 		if _, err := c(); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), what) {

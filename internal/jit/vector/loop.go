@@ -80,12 +80,12 @@ func assemble(loop *expr.Loop, cpu machine.Features, opts Options, withListing b
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
 // Run computes a number of rows of n elements each. ptrs are the addresses for the first row: outputs, then operands,
-// then one address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which all rows
+// then one address for each fold. The address of a fold is that of its [expr.FoldLanes] accumulators, which all rows
 // update, or that of its totals, one for each row. strides are the distances in bytes between rows, in the same order.
 // An operand that is the same for all rows has stride 0. Run ignores the entries of outputs of dtype Invalid. If there
 // is no executable memory, Run returns an error and does nothing. It panics if ptrs or strides has a wrong length.
 //
-// A row may be divided into several calls at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
+// A row may be divided into several calls at multiples of expr.FoldLanes elements, unless the loop has totals. Go's garbage
 // collector cannot stop the world during a call, so callers divide long work into calls of less than 50 us. Run
 // overwrites args, which no other goroutine may use at the same time. Addresses are not checked. They must point to the
 // heap or to memory outside of Go.
@@ -96,7 +96,7 @@ func (c *Loop) Run(args *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows
 	if n <= 0 || rows <= 0 {
 		return nil
 	}
-	args.N, args.Rows = n, rows
+	args.InnerCount, args.Rows = n, rows
 	copy(args.Ptr[:], ptrs)
 	copy(args.Row[:], strides)
 	return c.fn.Call(args)

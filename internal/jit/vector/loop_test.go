@@ -29,7 +29,7 @@ func levels(t testing.TB) []machine.Features {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	host := machine.Host()
+	host := machine.HostFeatures()
 	switch {
 	case host.Has(machine.Vector512):
 		return []machine.Features{host, host.Vectors256()}
@@ -104,24 +104,24 @@ func (b *bench) layOut(rng *rand.Rand, l *expr.Loop, n, rows int) []part {
 		add(o.DType, n, true)
 	}
 	for k, d := range l.Code.In {
-		if l.Scalar[k] {
+		if l.Uniform[k] {
 			add(d, 1, true)
 		} else {
 			add(d, n, true)
 		}
 	}
 	for k := range l.Folds {
-		if l.Totals {
+		if l.CombinesLanes {
 			add(l.DType(k), 1, true)
 			continue
 		}
-		add(l.DType(k), expr.Lanes, false)
+		add(l.DType(k), expr.FoldLanes, false)
 	}
 	taken := map[int]bool{}
 	for k, o := range l.Code.Out {
 		j := len(l.Code.Out) + rng.IntN(len(l.Code.In))
 		if !taken[j] && rng.IntN(3) == 0 && parts[j].n == n && parts[j].dtype.Size() == o.DType.Size() &&
-			!l.Scalar[j-len(l.Code.Out)] {
+			!l.Uniform[j-len(l.Code.Out)] {
 			parts[k], taken[j] = parts[j], true
 			parts[k].dtype = o.DType
 		}
@@ -246,7 +246,7 @@ func newTrial(rng *rand.Rand, l *expr.Loop, cpu machine.Features, n, rows int) (
 	if rng.IntN(4) == 0 {
 		opts.Prefetch = Prefetch{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), IntoL1: rng.IntN(2) == 0}
 	}
-	if rng.IntN(3) == 0 && !l.Totals {
+	if rng.IntN(3) == 0 && !l.CombinesLanes {
 		opts.Registers = 8 // values go to memory and back
 	}
 	c, err := Compile(l, cpu, opts)
@@ -270,7 +270,7 @@ func (b *bench) compare(t *testing.T, x *trial) {
 	}
 	outs, ins := len(l.Code.Out), len(l.Code.In)
 	parts := b.layOut(rng, l, n, rows)
-	if rng.IntN(2) == 0 && !l.Totals {
+	if rng.IntN(2) == 0 && !l.CombinesLanes {
 		for k := outs + ins; k < len(parts); k++ {
 			parts[k].stride = 0
 		}
@@ -287,12 +287,12 @@ func (b *bench) compare(t *testing.T, x *trial) {
 	}
 	ptrs, strides = b.pointers(0, parts)
 	// In pieces, now and then.
-	if cut := expr.Lanes * rng.IntN(4); rows == 1 && cut < n && !l.Totals && rng.IntN(2) == 0 {
+	if cut := expr.FoldLanes * rng.IntN(4); rows == 1 && cut < n && !l.CombinesLanes && rng.IntN(2) == 0 {
 		if err := c.Run(b.args, ptrs, strides, cut, 1); err != nil {
 			t.Fatal(err)
 		}
 		for k := range ptrs {
-			if k < outs || k < outs+ins && !l.Scalar[k-outs] {
+			if k < outs || k < outs+ins && !l.Uniform[k-outs] {
 				ptrs[k] = unsafe.Add(ptrs[k], cut*parts[k].dtype.Size())
 			}
 		}
@@ -303,8 +303,8 @@ func (b *bench) compare(t *testing.T, x *trial) {
 		t.Fatal(err)
 	}
 	if d := b.differ(parts, outs, ins, rows); d != "" {
-		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v, totals %v\n%v\n%s", x.cpu, rows, n, d, l.Scalar, l.Folds,
-			l.Totals, l.Code, c.Listing())
+		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v, totals %v\n%v\n%s", x.cpu, rows, n, d, l.Uniform, l.Folds,
+			l.CombinesLanes, l.Code, c.Listing())
 	}
 }
 
@@ -324,7 +324,7 @@ func TestOperations(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					l := &expr.Loop{Code: c, Scalar: []bool{false, round == 1, false}}
+					l := &expr.Loop{Code: c, Uniform: []bool{false, round == 1, false}}
 					for _, n := range lengths {
 						if why := b.check(t, rng, l, cpu, n, 1+round); why != "" {
 							missing[why]++
@@ -348,7 +348,7 @@ func TestOperations(t *testing.T) {
 				for _, d := range all[:len(all)-2] {
 					try(s, func(m *maker) expr.Value { return m.Convert(d, m.values[0]) })
 					if s.IsFloat() && !s.IsReducedFloat() {
-						try(s, func(m *maker) expr.Value { return m.Convert(d, m.Do(expr.Rint, m.values[0])) })
+						try(s, func(m *maker) expr.Value { return m.Convert(d, m.Emit(expr.Rint, m.values[0])) })
 					}
 				}
 			}
@@ -371,7 +371,8 @@ func TestTotals(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						l := &expr.Loop{Code: c, Scalar: []bool{false}, Folds: []expr.Fold{{Op: o, V: c.Out[0].Re}}, Totals: true}
+						l := &expr.Loop{Code: c, Uniform: []bool{false}, Folds: []expr.Fold{{Op: o, Value: c.Out[0].Re}},
+							CombinesLanes: true}
 						if l.Check() != nil {
 							continue
 						}
@@ -396,7 +397,7 @@ func TestManyPointers(t *testing.T) {
 	e := expr.NewBuilder(in...)
 	sum := e.Load(0)
 	for k := range in[1:] {
-		sum = e.Do(expr.Add, sum, e.Convert(tensor.Float32, e.Load(k+1)))
+		sum = e.Emit(expr.Add, sum, e.Convert(tensor.Float32, e.Load(k+1)))
 	}
 	c, err := e.Build(e.Real(sum))
 	if err != nil {
@@ -405,7 +406,8 @@ func TestManyPointers(t *testing.T) {
 	for _, cpu := range levels(t) {
 		b := newBench(t)
 		for seed := range uint64(40) {
-			l := &expr.Loop{Code: c, Scalar: scalar, Folds: []expr.Fold{{Op: expr.Max, V: c.Out[0].Re}}, Totals: seed%2 == 0}
+			l := &expr.Loop{Code: c, Uniform: scalar, Folds: []expr.Fold{{Op: expr.Max, Value: c.Out[0].Re}},
+				CombinesLanes: seed%2 == 0}
 			rng := rand.New(rand.NewPCG(seed, 5))
 			if why := b.check(t, rng, l, cpu, 1+rng.IntN(100), 1+int(seed%4)); why != "" {
 				t.Fatal(why)

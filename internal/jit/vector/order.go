@@ -8,7 +8,7 @@ func evaluationOrder(loop *expr.Loop) []expr.Value {
 	order := order{insts: loop.Code.Insts, needed: registersNeeded(loop.Code.Insts),
 		visited: make([]bool, len(loop.Code.Insts))}
 	for _, fold := range loop.Folds {
-		order.visit(fold.V)
+		order.visit(fold.Value)
 	}
 	for _, out := range loop.Code.Out {
 		order.visit(out.Re)
@@ -27,7 +27,7 @@ func registersNeeded(insts []expr.Inst) []int {
 		// The operand that needs the most registers is computed first. Each further operand that needs as many registers adds
 		// one register, which holds the result of an operand before it.
 		highest, ties := 0, 0
-		for _, operand := range inst.Uses() {
+		for _, operand := range inst.Operands() {
 			switch registers := needed[operand]; {
 			case registers > highest:
 				highest, ties = registers, 0
@@ -56,7 +56,7 @@ func (o *order) visit(value expr.Value) {
 	if o.visited[value] {
 		return
 	}
-	uses := o.insts[value].Uses()
+	uses := o.insts[value].Operands()
 	for range uses { // visits the operand that needs the most registers of those that are left
 		next := expr.None
 		for _, operand := range uses {

@@ -63,7 +63,8 @@ var computing = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.In
 	tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Float32, tensor.Float64}
 
 func (m *maker) constant(d tensor.DType) expr.Value {
-	return m.Make(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None, Imm: randomBits(m.rng, d)})
+	return m.AddInst(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None,
+		Imm: randomBits(m.rng, d)})
 }
 
 func (m *maker) one() expr.Value { return m.values[m.rng.IntN(len(m.values))] }
@@ -99,14 +100,14 @@ func operations(d tensor.DType) []expr.Op {
 func (m *maker) apply(o expr.Op, d tensor.DType) expr.Value {
 	switch o {
 	case expr.Select:
-		return m.Do(o, m.of(tensor.Bool), m.of(d), m.of(d))
+		return m.Emit(o, m.of(tensor.Bool), m.of(d), m.of(d))
 	case expr.Div:
 		if !d.IsFloat() {
-			return m.Do(o, m.of(d), m.Do(expr.Or, m.of(d), m.Int(d, 1)))
+			return m.Emit(o, m.of(d), m.Emit(expr.Or, m.of(d), m.Int(d, 1)))
 		}
 	}
-	args := []expr.Value{m.of(d), m.of(d), m.of(d)}[:o.Args()]
-	return m.Do(o, args...)
+	args := []expr.Value{m.of(d), m.of(d), m.of(d)}[:o.ArgCount()]
+	return m.Emit(o, args...)
 }
 
 // step adds a random instruction.
@@ -175,7 +176,7 @@ func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
 		}
 		outs = append(outs, o)
 	}
-	l := &expr.Loop{Scalar: scalar}
+	l := &expr.Loop{Uniform: scalar}
 	folded := []expr.Op{}
 	if rng.IntN(3) == 0 {
 		for k := range outs {
@@ -193,17 +194,17 @@ func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
 			if rng.IntN(2) == 0 {
 				outs[k].DType = tensor.Invalid
 			}
-			l.Folds = append(l.Folds, expr.Fold{Op: folded[len(folded)-1], V: expr.Value(k)})
+			l.Folds = append(l.Folds, expr.Fold{Op: folded[len(folded)-1], Value: expr.Value(k)})
 		}
 	}
-	l.Totals = len(l.Folds) > 0 && rng.IntN(2) == 0
+	l.CombinesLanes = len(l.Folds) > 0 && rng.IntN(2) == 0
 	var err error
 	l.Code, err = m.Build(outs...)
 	if err != nil {
 		return nil, err
 	}
 	for k := range l.Folds { // the values of outputs have other numbers now
-		l.Folds[k].V = l.Code.Out[l.Folds[k].V].Re
+		l.Folds[k].Value = l.Code.Out[l.Folds[k].Value].Re
 	}
 	return l, nil
 }

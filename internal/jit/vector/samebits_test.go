@@ -23,8 +23,8 @@ func TestElementaryBits(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
 		for o := expr.Exp; o.Elementary(); o++ {
 			b := expr.NewBuilder(d, d)
-			f := b.Do(o, []expr.Value{b.Load(0), b.Load(1)}[:o.Args()]...)
-			code, err := b.Build(b.Real(f), b.Real(b.Do(expr.Add, f, b.Const(d, 1))))
+			f := b.Emit(o, []expr.Value{b.Load(0), b.Load(1)}[:o.ArgCount()]...)
+			code, err := b.Build(b.Real(f), b.Real(b.Emit(expr.Add, f, b.Const(d, 1))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func sameBits(t *testing.T, code *expr.Code, name string) {
 	size := code.In[0].Size()
 	var results [2][]byte
 	for k, cpu := range levels(t) {
-		c, err := Compile(&expr.Loop{Code: code, Scalar: []bool{false, false}}, cpu, Options{})
+		c, err := Compile(&expr.Loop{Code: code, Uniform: []bool{false, false}}, cpu, Options{})
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -17,7 +17,7 @@ func BenchmarkTransforms(b *testing.B) {
 	if err := jit.Available(); err != nil {
 		b.Skip(err)
 	}
-	cpu := machine.Host()
+	cpu := machine.HostFeatures()
 	const channels, tiles = 64, 14
 	for _, f := range forms() {
 		n := f.N()

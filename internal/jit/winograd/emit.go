@@ -107,7 +107,7 @@ func newCodeGen(cpu machine.Features, tailChannels int, toPixels, withListing bo
 	default:
 		return nil, fmt.Errorf("winograd: there is no code for %v: want AVX2 or NEON", cpu)
 	}
-	gen.registers, _ = target.Vectors(cpu)
+	gen.registers, _ = target.VectorRegisters(cpu)
 	gen.input = tileAddresser{base: inputBase, cursor: inputCursor,
 		minor: [3]target.GReg{inputMinor, inputMinor3, inputMinor5},
 		major: inputMajor}
@@ -122,7 +122,7 @@ func newCodeGen(cpu machine.Features, tailChannels int, toPixels, withListing bo
 
 // Lanes returns the number of channels in a vector.
 func Lanes(cpu machine.Features) int {
-	_, bytes := target.Vectors(cpu)
+	_, bytes := target.VectorRegisters(cpu)
 	return bytes / 4
 }
 
@@ -182,8 +182,8 @@ func (c *codeGen) begin() {
 func (c *codeGen) loops(b *block) error {
 	c.begin()
 	tiles, vectors, partial := c.NewLabel(), c.NewLabel(), c.NewLabel()
-	limit := target.ArgsWord(jit.OffsetN)
-	if c.tailChannels > 0 && !target.MasksInVectors(c.cpu) {
+	limit := target.ArgsWord(jit.OffsetInnerCount)
+	if c.tailChannels > 0 && !target.UsesVectorMasks(c.cpu) {
 		c.setLanes()
 	}
 	c.Align(16)
@@ -199,7 +199,7 @@ func (c *codeGen) loops(b *block) error {
 	c.CompareJump(regChannel, limit, target.LT, vectors)
 	c.Bind(partial)
 	if c.tailChannels > 0 {
-		if target.MasksInVectors(c.cpu) { // AVX2: the mask takes one of the registers of values
+		if target.UsesVectorMasks(c.cpu) { // AVX2: the mask takes one of the registers of values
 			c.registers--
 			c.setLanes()
 		}

@@ -19,7 +19,8 @@ var (
 		"min": target.Min} // by name
 )
 
-// alloc.Inst.Fold is the index of the source that may be a memory operand. noFold means that no source may be one.
+// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFold means that no source may be
+// one.
 const noFold = -1
 
 // lower selects the instructions of a block, on virtual registers. Loads and constants become virtual registers with a
@@ -44,7 +45,7 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(operation)})
 			continue
 		case opStore:
-			inst.Src, inst.Fold = sources(operation.x), noFold
+			inst.Src, inst.FoldableSource = sources(operation.x), noFold
 			inst.Store = &alloc.Mem{Space: alloc.AlongRow, Index: outputIndex, Row: int8(operation.row),
 				Col: int8(operation.col)}
 			builder.Body = append(builder.Body, inst)
@@ -76,7 +77,7 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	case opConst:
 		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(operation.constValue)))
 		reload.BroadcastBytes, reload.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
-		if target.MasksInVectors(c.cpu) { // AVX2, whose memory operands cannot be broadcast: store all lanes
+		if target.UsesVectorMasks(c.cpu) { // AVX2, whose memory operands cannot be broadcast: store all lanes
 			reload.BroadcastBytes, reload.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:
@@ -96,11 +97,12 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	builder := c.lower(b)
 	valueCount := len(builder.Values)
-	registerFile := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
+	registerFile := alloc.RegisterFile{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
 		Permanent:     slices.Repeat([]int8{-1}, valueCount), // no value has a permanent register or slot
 		PermanentSlot: slices.Repeat([]int16{-1}, valueCount), FoldLoads: !c.cpu.Has(machine.NEON)}
 	// PreferComputed: a register holds a computed value rather than one that a load can restore.
-	result := alloc.Run(builder.Values, &registerFile, builder.Body, alloc.Policy{Masked: tail, PreferComputed: true})
+	result := alloc.Run(builder.Values, &registerFile, builder.Body,
+		alloc.Policy{Masked: tail, EvictReloadableFirst: true})
 	if result.Err != nil {
 		return 0, result.Err
 	}

@@ -99,7 +99,7 @@ func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer,
 	if channels%lanes != t.tailChannels {
 		panic(fmt.Sprintf("winograd: the number of channels is %d: want %d modulo %d", channels, t.tailChannels, lanes))
 	}
-	args.N = channels / lanes * lanes * 4 // bytes of the whole vectors
+	args.InnerCount = channels / lanes * lanes * 4 // bytes of the whole vectors
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
 	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ { // bytes from the result: see tileOperand

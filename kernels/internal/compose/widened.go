@@ -14,7 +14,7 @@ func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteCont
 	err error) {
 	dtype := c.Out[0].DType
 	widened := dtype.OpMath()
-	if dtype != tensor.Float16 && dtype != tensor.BFloat16 || parts.Whole() == nil {
+	if dtype != tensor.Float16 && dtype != tensor.BFloat16 || parts.ReplacedNode() == nil {
 		return rewrite, nil
 	}
 	p := NewBuilder(parts, c)
@@ -27,7 +27,7 @@ func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteCont
 	if p.err != nil {
 		return rewrite, p.err
 	}
-	out, err := parts.Repeat(parts.Whole(), in...)
+	out, err := parts.Repeat(parts.ReplacedNode(), in...)
 	if err != nil {
 		return rewrite, err
 	}

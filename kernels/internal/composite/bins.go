@@ -70,7 +70,7 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	case low == high:
 		from, to = s.Apply(reduce.Amin, nil, x), s.Apply(reduce.Amax, nil, x)
 		same := s.Apply(pointwise.Eq, nil, from, to)
-		from, to = s.where(same, s.plus(from, -1), from), s.where(same, s.plus(to, 1), to)
+		from, to = s.where(same, s.addNumber(from, -1), from), s.where(same, s.addNumber(to, 1), to)
 	}
 	inside := s.and(s.Apply(pointwise.Ge, nil, x, from), s.Apply(pointwise.Le, nil, x, to))
 	width, outside := compose.Number(high-low), integer(0)
@@ -100,7 +100,7 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(a.Maxnorm.DType().IsComplex() || !(maxNorm >= 0), "renorm: expected maxnorm to be >= 0 but got %v", maxNorm)
 	rank := len(s.shape(x))
 	s.Reject(rank < 2, "renorm: input needs at least 2 dimensions, got %d dimensions", rank)
-	dim := s.dim(x, a.Dim)
+	dim := s.wrapDim(x, a.Dim)
 	var dims []int
 	for i := range rank {
 		if i != dim {
@@ -112,7 +112,7 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 		attrs["dtype"] = d.OpMath()
 	}
 	norms := s.Apply(reduce.VectorNorm, attrs, x)
-	factor := s.div(number(a.Maxnorm), s.plus(norms, 1e-7)) // 1e-7 as in PyTorch
+	factor := s.div(number(a.Maxnorm), s.addNumber(norms, 1e-7)) // 1e-7 as in PyTorch
 	factor = s.where(s.Apply(pointwise.Gt, nil, norms, number(a.Maxnorm)), factor, compose.Number(1))
 	return s.WithLayout(s.mul(x, s.to(factor, d.ToReal())), x.Type().RowMajor())
 }
@@ -121,7 +121,7 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 // step adds to each sum the sum that is the distance before it.
 func logcumsumexp(s steps, a *logcumsumexpAttrs, in []graph.Arg) graph.Arg {
 	x, d := in[0], in[0].Type().DType
-	dim := s.dim(x, a.Dim)
+	dim := s.wrapDim(x, a.Dim)
 	if !d.IsFloat() {
 		s.Check(kit.NotImplementedBy("logcumsumexp_out_cpu", d))
 	}

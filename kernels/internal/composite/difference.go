@@ -60,7 +60,7 @@ func diff(s steps, a *diffAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(rank < 1, "diff expects input to be at least one-dimensional")
 	s.Reject(a.N < 0, "order must be non-negative but got %d", a.N)
 	s.Reject(a.N > maxDifferences, "diff of order %d: at most %d is supported", a.N, maxDifferences)
-	dim := s.dim(x, a.Dim)
+	dim := s.wrapDim(x, a.Dim)
 	for i, name := range []string{"prepend", "append"} {
 		extra := in[i+1]
 		if extra.Kind == graph.Null {
@@ -123,14 +123,14 @@ func (s steps) widths(name string, y, x graph.Arg, dim int) graph.Arg {
 // times the sum of y without half of the first and the last sample.
 func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	y := in[0]
-	dim := s.dim(y, a.Dim)
+	dim := s.wrapDim(y, a.Dim)
 	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
 	if kit.SizeIs(y.Type().Shape[dim], 0) { // of any dtype, as in PyTorch
 		return s.zerosWithout(y, dim)
 	}
 	if in[1].Kind == graph.Null {
 		s.Reject(y.Type().DType == tensor.Bool, "trapezoid: received a bool input for `y`, but bool is not supported")
-		ends := s.mul(s.add(s.take(y, dim, 0), s.take(y, dim, -1)), compose.Number(0.5))
+		ends := s.mul(s.add(s.selectIndex(y, dim, 0), s.selectIndex(y, dim, -1)), compose.Number(0.5))
 		return s.mul(s.sub(s.sum(y, false, []int{dim}), ends), number(a.Dx))
 	}
 	dx := s.widths("trapezoid", y, in[1], dim)
@@ -152,7 +152,7 @@ func (s steps) zerosWithout(x graph.Arg, dim int) graph.Arg {
 // cumulativeTrapezoid is trapezoid with running sums.
 func cumulativeTrapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	y := in[0]
-	dim := s.dim(y, a.Dim)
+	dim := s.wrapDim(y, a.Dim)
 	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
 	left, right := s.neighbours(y, dim)
 	if in[1].Kind == graph.Null {

@@ -91,7 +91,7 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *pairwiseDistanceAttrs, in []graph.Arg) graph.Arg {
 		rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
-		return s.norm(s.plus(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
+		return s.norm(s.addNumber(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
 	})
 	Dist = defineOne(graph.Semantics{
 		Name: "dist", Doc: "Returns the `p`-norm of self - other.", Params: pair,
@@ -126,12 +126,13 @@ func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	n := t.Shape[0].Specialize()
 	pairs := n * (n - 1) / 2
 	k := s.Apply(view.Arange, graph.Attrs{"end": pairs, "dtype": tensor.Float64})
-	root := s.Apply(pointwise.Sqrt, nil, s.plus(s.mul(k, integer(-8)), float64(4*n*(n-1)-7)))
-	fromLast := s.Apply(pointwise.Floor, nil, s.plus(s.mul(root, compose.Number(0.5)), -0.5))
-	i := s.plus(s.neg(fromLast), float64(n-2))
-	triangle := s.mul(s.mul(s.plus(fromLast, 2), s.plus(fromLast, 1)), compose.Number(0.5)) // pairs of rows from i on
+	root := s.Apply(pointwise.Sqrt, nil, s.addNumber(s.mul(k, integer(-8)), float64(4*n*(n-1)-7)))
+	fromLast := s.Apply(pointwise.Floor, nil, s.addNumber(s.mul(root, compose.Number(0.5)), -0.5))
+	i := s.addNumber(s.neg(fromLast), float64(n-2))
+	// pairs of rows from i on
+	triangle := s.mul(s.mul(s.addNumber(fromLast, 2), s.addNumber(fromLast, 1)), compose.Number(0.5))
 	// j is i + 1 plus the number of pairs (i, ...) before k, which is k - (pairs - triangle).
-	j := s.plus(s.add(s.add(k, i), triangle), float64(1-pairs))
+	j := s.addNumber(s.add(s.add(k, i), triangle), float64(1-pairs))
 	row := func(rows graph.Arg) graph.Arg {
 		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(rows, tensor.Int64))
 	}
@@ -210,7 +211,7 @@ var (
 func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
 	x, y := s.shape(in[0]), s.shape(in[1])
 	s.Reject(len(x) != len(y), "linalg.cross: inputs must have the same number of dimensions.")
-	dim = s.dim(in[0], dim)
+	dim = s.wrapDim(in[0], dim)
 	s.Reject(len(x) == 0, "linalg.cross: inputs dimension %d must have length 3. Got 1 and 1", dim)
 	m, k := x[dim], y[dim]
 	s.Reject(!kit.SizeIs(m, 3) || !kit.SizeIs(k, 3), "linalg.cross: inputs dimension %d must have length 3. Got "+
@@ -222,7 +223,7 @@ func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
 		s.Check(kit.NotImplementedBy("cross", d))
 	}
 	a, b := s.broadcast(in[0], in[1])
-	part := func(x graph.Arg, i int) graph.Arg { return s.take(x, dim, i%3) }
+	part := func(x graph.Arg, i int) graph.Arg { return s.selectIndex(x, dim, i%3) }
 	// result[i] = a[i+1]*b[i+2] - a[i+2]*b[i+1], with indices modulo 3
 	var parts [3]graph.Arg
 	for i := range parts {

@@ -175,7 +175,7 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 		x, y = s.to(x, tensor.Float32), s.to(y, tensor.Float32)
 	}
 	// abs(x-y) <= atol + abs(rtol*y)
-	allowed := s.plus(s.abs(s.mul(y, compose.Number(a.Rtol))), a.Atol)
+	allowed := s.addNumber(s.abs(s.mul(y, compose.Number(a.Rtol))), a.Atol)
 	difference := s.abs(s.sub(x, y))
 	close := s.and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
 	return s.inPlace(equal, or(equal, close))
@@ -197,7 +197,7 @@ func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
 	shifts := s.Apply(view.Arange, graph.Attrs{"start": (1 - p) / 2, "end": 0.5, "step": 0.5, "dtype": d})
 	logarithms := s.Apply(pointwise.Lgamma, nil, s.add(shifts, s.unsqueeze(in[0], -1)))
 	sum := s.sum(logarithms, false, []int{-1})
-	return s.inPlace(sum, s.plus(sum, p*(p-1)*math.Log(math.Pi)/4))
+	return s.inPlace(sum, s.addNumber(sum, p*(p-1)*math.Log(math.Pi)/4))
 }
 
 // isin compares each element with all test elements.

@@ -59,7 +59,7 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 	seen := make([]bool, rank)
 	var out []graph.Arg
 	for i, dim := range dims {
-		d := s.dim(x, dim)
+		d := s.wrapDim(x, dim)
 		s.Reject(seen[d], "dim %d appears multiple times in the list of dims", d)
 		seen[d] = true
 		s.Reject(!kit.SizeAtLeast(s.shape(x)[d], a.EdgeOrder+1), "torch.gradient expected each dimension size to be at "+
@@ -111,15 +111,15 @@ func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg
 	center := weighted(weights, samples(0, -2), samples(1, -1), samples(2, nil))
 	var first, last graph.Arg
 	if edgeOrder == 1 {
-		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.take(gaps, 0, 0))
-		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.take(gaps, 0, -1))
+		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.selectIndex(gaps, 0, 0))
+		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.selectIndex(gaps, 0, -1))
 	} else {
-		outer, inner := s.take(gaps, 0, 0), s.take(gaps, 0, 1)
+		outer, inner := s.selectIndex(gaps, 0, 0), s.selectIndex(gaps, 0, 1)
 		sum := s.add(outer, inner)
 		weights = []graph.Arg{s.div(s.neg(s.add(s.mul(outer, compose.Number(2)), inner)), s.mul(outer, sum)),
 			s.div(sum, s.mul(outer, inner)), s.div(s.neg(outer), s.mul(inner, sum))}
 		first = weighted(weights, samples(0, 1), samples(1, 2), samples(2, 3))
-		outer, inner = s.take(gaps, 0, -1), s.take(gaps, 0, -2)
+		outer, inner = s.selectIndex(gaps, 0, -1), s.selectIndex(gaps, 0, -2)
 		sum = s.add(outer, inner)
 		weights = []graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
 			s.div(s.add(s.mul(outer, integer(2)), inner), s.mul(outer, sum))}

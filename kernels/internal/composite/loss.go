@@ -89,7 +89,7 @@ func (s steps) reduced(losses graph.Arg, reduction int) []graph.Arg {
 
 // distance returns pairwise_distance(x, y) of order p.
 func (s steps) distance(x, y graph.Arg, p, eps float64) graph.Arg {
-	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.plus(s.sub(x, y), eps))
+	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.addNumber(s.sub(x, y), eps))
 }
 
 // loss defines a loss by its steps. The function losses gets the operands, with empty Args for missing
@@ -145,7 +145,7 @@ var (
 			x = s.inPlace(x, s.mul(x, in[1]))
 			x = s.inPlace(x, s.exp(x))
 			if x.Type().DType.IsComplex() {
-				return s.log(s.plus(x, 1)), a.Reduction
+				return s.log(s.addNumber(x, 1)), a.Reduction
 			}
 			return s.Apply(pointwise.Log1p, nil, x), a.Reduction
 		})
@@ -180,7 +180,7 @@ var (
 			if a.LogInput {
 				losses = s.sub(s.exp(x), s.mul(target, x))
 			} else {
-				losses = s.sub(x, s.mul(target, s.log(s.plus(x, a.Eps))))
+				losses = s.sub(x, s.mul(target, s.log(s.addNumber(x, a.Eps))))
 			}
 			if a.Full {
 				logTwoPi := s.log(s.mul(compose.Number(2*math.Pi), target))
@@ -255,7 +255,7 @@ var (
 			squares := s.Apply(pointwise.Square, nil, s.sub(in[0], in[1]))
 			losses := s.mul(compose.Number(0.5), s.add(s.log(variance), s.div(squares, variance)))
 			if a.Full {
-				losses = s.plus(losses, 0.5*math.Log(2*math.Pi))
+				losses = s.addNumber(losses, 0.5*math.Log(2*math.Pi))
 			}
 			return losses, a.Reduction
 		})
@@ -264,7 +264,7 @@ var (
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.ExRow)},
 		func(s steps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x := s.plus(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
+			x := s.addNumber(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
 			return s.inPlace(x, s.atLeastZero(x)), a.Reduction
 		})
 	CosineEmbeddingLoss = loss("cosine_embedding_loss",
@@ -282,11 +282,11 @@ var (
 			dot := func(x, y graph.Arg) graph.Arg {
 				return s.Apply(reduce.Sum, graph.Attrs{"dim": []int{rank}}, s.mul(x, y))
 			}
-			square := func(x graph.Arg) graph.Arg { return s.plus(dot(x, x), 1e-12) }
+			square := func(x graph.Arg) graph.Arg { return s.addNumber(dot(x, x), 1e-12) }
 			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(square(in[0]), square(in[1]))))
 			equals := func(n float64) graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], compose.Number(n)) }
 			return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
-				s.keepOnly(equals(-1), s.atLeastZero(s.plus(cos, -a.Margin)))), a.Reduction
+				s.keepOnly(equals(-1), s.atLeastZero(s.addNumber(cos, -a.Margin)))), a.Reduction
 		})
 	TripletMarginLoss = loss("triplet_margin_loss", "Returns max(0, margin + |anchor - positive| - |anchor - "+
 		"negative|). |v| is the `p`-norm of v + eps over the last dimension.",
@@ -300,7 +300,7 @@ var (
 			if a.Swap {
 				far = s.Apply(pointwise.Minimum, nil, far, s.distance(in[1], in[2], a.P, a.Eps))
 			}
-			return s.atLeastZero(s.sub(s.plus(near, a.Margin), far)), a.Reduction
+			return s.atLeastZero(s.sub(s.addNumber(near, a.Margin), far)), a.Reduction
 		})
 	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
 		"cross entropies of sigmoid(self) and `target`, times `weight`.", []graph.Param{kit.Self, target, kit.OptWeight},

@@ -364,7 +364,7 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	s.Reject(d.IsReducedFloat() && bySingularValues, name+"Low precision dtypes not supported. Got %s", d.TorchName())
 	s.Reject(word == "" && !bySingularValues && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
 	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
-	rows, cols := s.dim(x, a.Dim[0]), s.dim(x, a.Dim[1])
+	rows, cols := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
 	s.Reject(rows == cols, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
 	vectorNorm := func(ord float64, dims []int, keepdim bool) graph.Arg {
 		return s.Apply(reduce.VectorNorm, graph.Attrs{"ord": ord, "dim": dims, "keepdim": keepdim, "dtype": a.DType}, x)
@@ -432,7 +432,7 @@ func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 			inverted := s.Apply(pointwise.Reciprocal, nil, values)
 			return s.mul(s.sum(values, false, []int{-1}), s.sum(inverted, false, []int{-1}))
 		}
-		greatest, least := s.take(values, -1, 0), s.take(values, -1, -1)
+		greatest, least := s.selectIndex(values, -1, 0), s.selectIndex(values, -1, -1)
 		if p < 0 {
 			greatest, least = least, greatest
 		}

@@ -33,6 +33,6 @@ var NativeLayerNorm = define(graph.Semantics{
 		dims[i] = i - len(dims)
 	}
 	f := s.ApplyMany(reduce.VarMean, graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}, s.to(x, d.OpMath()))
-	rstd := s.Apply(pointwise.Rsqrt, nil, s.plus(f[0], a.Eps))
+	rstd := s.Apply(pointwise.Rsqrt, nil, s.addNumber(f[0], a.Eps))
 	return []graph.Arg{out, s.to(f[1], d), s.to(rstd, d)}
 })

@@ -59,7 +59,7 @@ func put(s steps, a *putAttrs, in []graph.Arg) graph.Arg {
 
 func indexReduce(s steps, a *indexReduceAttrs, in []graph.Arg) graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
-	dim := s.dim(in[0], a.Dim)
+	dim := s.wrapDim(in[0], a.Dim)
 	s.Reject(positions.Rank() > 1, "index_reduce(): Index is supposed to be a vector")
 	s.Reject(positions.DType != tensor.Int64 && positions.DType != tensor.Int32, "index_reduce(): Expected dtype "+
 		"int32/int64 for index")

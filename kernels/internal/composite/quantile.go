@@ -55,7 +55,7 @@ func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN
 	case a.Dim == nil || rank == 0:
 		x = s.reshape(x, sym.Of(-1))
 	default:
-		dim := s.dim(x, *a.Dim)
+		dim := s.wrapDim(x, *a.Dim)
 		x = s.transpose(s.unsqueeze(x, -1), dim, -1)
 		if !a.Keepdim {
 			x = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{dim}}, x)
@@ -87,7 +87,7 @@ func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool
 	} else {
 		highest := constant(count.Sub(sym.Of(1)))
 		// Sorting puts NaN last. If a line contains NaN, the rank is `highest`, so that the result is NaN.
-		complete := s.unsqueeze(s.take(numbers, last, -1), -1)
+		complete := s.unsqueeze(s.selectIndex(numbers, last, -1), -1)
 		ranks = s.where(complete, s.mul(q, highest), highest)
 	}
 	valid := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))

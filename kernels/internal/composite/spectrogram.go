@@ -103,7 +103,7 @@ func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
 	if a.Center {
 		x = s.unsqueeze(x, 0) // as in PyTorch, pad gets [1, batch, n]
 		x = s.Apply(view.Pad, graph.Attrs{"pad": []int{n / 2, n / 2}, "mode": a.PadMode}, x)
-		x = s.take(x, 0, 0)
+		x = s.selectIndex(x, 0, 0)
 	}
 	length := s.shape(x)[1]
 	s.Reject(length.Lt(sym.Of(n)).Holds(), "stft: expected 0 < n_fft < %v, but got n_fft=%d", length, n)
@@ -149,7 +149,7 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 		t := x.Type()
 		s.Reject(t.Rank() == 0 || !kit.SizeIs(t.Shape[t.Rank()-1], 2), "istft: expected the last dimension to be 2 "+
 			"(corresponding to real and imaginary parts)")
-		x = s.Apply(view.Complex, nil, s.take(x, -1, 0), s.take(x, -1, 1))
+		x = s.Apply(view.Complex, nil, s.selectIndex(x, -1, 0), s.selectIndex(x, -1, 1))
 	}
 	t := x.Type()
 	rank := t.Rank()

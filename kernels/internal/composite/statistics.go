@@ -83,7 +83,7 @@ func aminmax(s steps, a *aminmaxAttrs, in []graph.Arg) []graph.Arg {
 	if a.Dim == nil {
 		s.Reject(kit.IsEmpty(t), "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "+
 			"identity.")
-	} else if d := s.dim(in[0], *a.Dim); t.Rank() > 0 {
+	} else if d := s.wrapDim(in[0], *a.Dim); t.Rank() > 0 {
 		s.Reject(kit.SizeIs(t.Shape[d], 0), "aminmax(): Expected reduction dim %d to have non-zero size.", d)
 	}
 	attrs := graph.Attrs{"keepdim": a.Keepdim}

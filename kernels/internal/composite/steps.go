@@ -63,8 +63,8 @@ func (s steps) oneMinus(x graph.Arg) graph.Arg { return s.Apply(pointwise.Rsub, 
 // integer returns a plain integer as an operand. Unlike a float, it keeps the dtype of integers.
 func integer(n int64) graph.Arg { return graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(n)} }
 
-// plus returns x + number.
-func (s steps) plus(x graph.Arg, number float64) graph.Arg {
+// addNumber returns x + number.
+func (s steps) addNumber(x graph.Arg, number float64) graph.Arg {
 	return s.add(x, compose.Number(number))
 }
 
@@ -83,8 +83,8 @@ func (s steps) slice(x graph.Arg, dim int, start, end any) graph.Arg {
 	return s.Apply(view.Slice, graph.Attrs{"dim": dim, "start": start, "end": end}, x)
 }
 
-// take returns the view of one index of a dimension, without the dimension.
-func (s steps) take(x graph.Arg, dim, index int) graph.Arg {
+// selectIndex returns the view of one index of a dimension, without the dimension.
+func (s steps) selectIndex(x graph.Arg, dim, index int) graph.Arg {
 	return s.Apply(view.Select, graph.Attrs{"dim": dim, "index": index}, x)
 }
 
@@ -121,8 +121,9 @@ func (s steps) shape(x graph.Arg) []sym.Int {
 	return x.Type().Shape
 }
 
-// dim returns a dimension as a non-negative number. A dimension out of range ends the sequence with PyTorch's error.
-func (s steps) dim(x graph.Arg, dim int) int {
+// wrapDim returns a dimension as a non-negative number. A dimension out of range ends the sequence with PyTorch's
+// error.
+func (s steps) wrapDim(x graph.Arg, dim int) int {
 	d, err := tensor.WrapDim(dim, x.Type().Rank())
 	s.Check(err)
 	return d

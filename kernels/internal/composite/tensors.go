@@ -85,7 +85,7 @@ var (
 		}
 		attrs := graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}
 		sums := s.Apply(product.Addmm, attrs, s.unsqueeze(in[0], -1), in[1], s.unsqueeze(in[2], 1))
-		return s.take(sums, 1, 0)
+		return s.selectIndex(sums, 1, 0)
 	})
 	Addr = defineOne(graph.Semantics{
 		Name: "addr", Doc: "Returns beta * self + alpha * (outer product of vec1 and vec2).",
@@ -189,7 +189,7 @@ func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
 	var pairs [2][]int
 	for i := range dimsX {
-		a, b := s.dim(x, dimsX[i]), s.dim(y, dimsY[i])
+		a, b := s.wrapDim(x, dimsX[i]), s.wrapDim(y, dimsY[i])
 		s.Reject(slices.Contains(pairs[0], a), "dim %d appears multiple times in the list of dims", a)
 		s.Reject(slices.Contains(pairs[1], b), "dim %d appears multiple times in the list of dims", b)
 		s.Reject(len(s.shape(x)) == 0 || len(s.shape(y)) == 0,

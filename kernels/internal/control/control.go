@@ -126,7 +126,7 @@ func byReference(runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) (
 func unknownResults(outs []graph.Output) []graph.Result {
 	results := make([]graph.Result, len(outs))
 	for i, out := range outs {
-		results[i] = graph.Outline{DType: out.Value.Meta.DType}.Result()
+		results[i] = graph.PartialType{DType: out.Value.Meta.DType}.Result()
 	}
 	return results
 }

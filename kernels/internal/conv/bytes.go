@@ -109,10 +109,10 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // bytesLoopsWork estimates the cost of the loops in Go.
 func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	c.AddStreamed(&work)
 	work.Flops = byteConv.flops(c)
-	work.Do(rateGoMAC, bytesMACCost*float64(work.Flops)/2)
+	work.AddUnits(rateGoMAC, bytesMACCost*float64(work.Flops)/2)
 	return work
 }
 
@@ -129,7 +129,7 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	if dtype != tensor.Int32 {
 		scaleStride = call.Meta(bytesScale).Strides[0]
 	}
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: conv.n * conv.outChannels,
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: conv.batch * conv.outChannels,
 		Run: func(mem *graph.Mem, chunk int) error {
 			image, outChannel := chunk/conv.outChannels, chunk%conv.outChannels
 			input := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],

@@ -58,7 +58,7 @@ func TestConvBytes(t *testing.T) {
 		}
 		direct += compareBytes(t, at, in)
 	}
-	if jit.Available() == nil && tile.SupportsIntegers(machine.Host()) && direct < 90 {
+	if jit.Available() == nil && tile.SupportsIntegers(machine.HostFeatures()) && direct < 90 {
 		t.Errorf("only %d calls used machine code", direct)
 	}
 }
@@ -93,7 +93,7 @@ func TestConvBytesDepthwise(t *testing.T) {
 		}
 		coded += compareBytes(t, at, in)
 	}
-	if jit.Available() == nil && depthwise.SupportsBytes(machine.Host()) && coded < 120 {
+	if jit.Available() == nil && depthwise.SupportsBytes(machine.HostFeatures()) && coded < 120 {
 		t.Errorf("only %d calls used machine code", coded)
 	}
 }
@@ -137,8 +137,8 @@ func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int
 		m := &p.Op.Impls[k]
 		for _, w := range m.Walks(p.Call, nil) {
 			given := append([]*tensor.Tensor(nil), in...)
-			if w.Order != "" {
-				given[0] = in[0].CopyTo(in[0].Meta.WithStrides(w.Order.Strides(in[0].Shape)))
+			if w.LoopOrder != "" {
+				given[0] = in[0].CopyTo(in[0].Meta.WithStrides(w.LoopOrder.Strides(in[0].Shape)))
 				direct++
 			}
 			q, err := kerneltest.NewProductCall("conv2d_bytes", at, given, 1, 2, 3, 4, 5)

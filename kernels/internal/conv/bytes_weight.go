@@ -64,7 +64,7 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 
 // packing describes the packed weight to the planner.
 func (w *byteWeight) packing() graph.Packing {
-	return graph.Packing{Form: w.form, DType: tensor.Int8, Len: w.totalBytes(),
+	return graph.Packing{Format: w.form, DType: tensor.Int8, Len: w.totalBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			_, strides := spatial(src.Meta, 2)
 			w.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer(), strides)

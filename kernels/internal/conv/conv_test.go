@@ -83,8 +83,8 @@ func runConvImpls(t *testing.T, p *kerneltest.ProductCall, at graph.Attrs, x *te
 		m := &p.Op.Impls[i]
 		for _, w := range m.Walks(p.Call, nil) {
 			y := x
-			if w.Order != "" {
-				y = x.CopyTo(x.Meta.WithStrides(w.Order.Strides(x.Shape)))
+			if w.LoopOrder != "" {
+				y = x.CopyTo(x.Meta.WithStrides(w.LoopOrder.Strides(x.Shape)))
 			}
 			q := p.WithInput(t, at, y, consts...)
 			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.ResultLayout(0, q.Call.Out[0])

@@ -47,7 +47,7 @@ const maxCallInstructions = 1 << 15
 // hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes of channels-last
 // operands.
 func (s *convShape) hasDepthwiseBytesCode() bool {
-	return depthwise.SupportsBytes(machine.Host()) && jit.Available() == nil &&
+	return depthwise.SupportsBytes(machine.HostFeatures()) && jit.Available() == nil &&
 		s.inPerGroup == 1 && s.outChannels == s.inChannels && s.inChannels > 1 && s.taps() > 0 &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
 		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.inChannels) < maxReach &&
@@ -58,22 +58,22 @@ func (s *convShape) hasDepthwiseBytesCode() bool {
 func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	order, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(c)
-	if !supported || conv.n*conv.outChannels*conv.h.Results*conv.w.Results == 0 || !conv.hasDepthwiseBytesCode() {
+	if !supported || conv.batch*conv.outChannels*conv.h.Results*conv.w.Results == 0 || !conv.hasDepthwiseBytesCode() {
 		return nil
 	}
-	return []graph.Walk{c.InOrder(order)}
+	return []graph.Walk{c.WalkInOrder(order)}
 }
 
 // depthwiseBytesWork returns the cost of a depthwise convolution of bytes.
 func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
 	t := newDepthwiseBytes(call)
-	tiles := conv.n * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blocks()
-	work.Do(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
+	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blocks()
+	work.AddUnits(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
 	if t.copied {
-		work.Bytes[graph.Copied] += float64(2 * conv.n * conv.inChannels * conv.h.Size * conv.w.Size)
+		work.Bytes[graph.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
 	}
 	work.Flops = byteConv.flops(call)
 	return work
@@ -109,7 +109,7 @@ func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
 // newDepthwiseBytes chooses the tile size that takes the fewest instructions. The caller generates the code.
 func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	conv := byteConv.bytesShape(call)
-	host := machine.Host()
+	host := machine.HostFeatures()
 	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copied: conv.readsPadding(), inRows: conv.h.Size,
 		inCols:       conv.w.Size,
 		outElemBytes: call.Out[0].DType.Size()}
@@ -130,11 +130,11 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 		spec := &depthwise.ByteSpec{Tile: size, Overlap: tiles*size - conv.w.Results,
 			Window: [2]int{conv.h.Taps, conv.w.Taps},
 			Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
-			In:   [2]int{t.inCols * conv.inChannels, conv.inChannels},
-			Out:  [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
-			Sums: call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
+			InStride:  [2]int{t.inCols * conv.inChannels, conv.inChannels},
+			OutStride: [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
+			Sums:      call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
-			Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.DotsBytes(), Channels: channels}
+			Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.HasByteDot(), Channels: channels}
 		if instructions := tiles * spec.InstructionCount(); instructions < fewest {
 			t.spec, fewest = spec, instructions
 		}
@@ -232,7 +232,7 @@ func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	conv := t.conv
 	strips := kit.DivUp(conv.h.Results, t.rows)
-	return graph.Phase{Chunks: conv.n * strips, Run: func(mem *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: conv.batch * strips, Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.run.Get(mem)
 		args := &worker.args
 		image, first := chunk/strips, chunk%strips*t.rows
@@ -263,8 +263,8 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 // compute computes rows of the result for all channels.
 func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 	conv := t.conv
-	args.N = kit.DivUp(conv.w.Results, t.spec.Tile)
-	rowsPerCall := max(1, maxCallInstructions/(args.N*t.spec.InstructionCount()))
+	args.InnerCount = kit.DivUp(conv.w.Results, t.spec.Tile)
+	rowsPerCall := max(1, maxCallInstructions/(args.InnerCount*t.spec.InstructionCount()))
 	in, out := args.Row[depthwise.In], args.Row[depthwise.Out]
 	for block := range t.blocks() {
 		channel := t.firstChannel(block)

@@ -17,7 +17,7 @@ func smallDepthwise() *convShape {
 	same := func(n int) geometry.Axis {
 		return geometry.Axis{Size: n, Results: n, Window: geometry.Window{Taps: 3, Stride: 1, Before: 1, Dilation: 1}}
 	}
-	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), n: 1, inChannels: 16, outChannels: 16,
+	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), batch: 1, inChannels: 16, outChannels: 16,
 		inPerGroup: 1, groups: 16}
 }
 
@@ -63,7 +63,7 @@ func TestFarDepthwiseWindows(t *testing.T) {
 
 // TestFarByteWindows does so for bytes.
 func TestFarByteWindows(t *testing.T) {
-	if jit.Available() != nil || !depthwise.SupportsBytes(machine.Host()) {
+	if jit.Available() != nil || !depthwise.SupportsBytes(machine.HostFeatures()) {
 		t.Skip("no machine code for bytes here")
 	}
 	for what, change := range map[string]func(s *convShape){

@@ -74,7 +74,7 @@ func depthwisePlanes(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(conv.n*conv.outChannels*conv.h.Results,
+	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(conv.batch*conv.outChannels*conv.h.Results,
 		conv.w.Results*conv.h.Taps*conv.w.Taps,
 		func(m *graph.Mem, row int) { loops.plane(conv, m, row) })}}, nil
 }
@@ -170,7 +170,7 @@ func depthwiseNHWC(conv *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	conv.epilogue.Defer()
-	rows := depthwiseRows(conv.n*conv.h.Results, conv.w.Results*conv.outChannels*conv.taps(),
+	rows := depthwiseRows(conv.batch*conv.h.Results, conv.w.Results*conv.outChannels*conv.taps(),
 		func(m *graph.Mem, row int) { loops.pixels(conv, m, weight.address(m), row) })
 	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
 }

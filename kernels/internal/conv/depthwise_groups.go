@@ -38,13 +38,13 @@ func (s *convShape) groupWork(work *graph.Work, dtype tensor.DType) {
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
 	multiply.ReclassifyStores(work, s.call)
-	work.DoUnoverlapped(rateDirectStart, 1)
-	if !s.call.Constant(1) {
-		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
+	work.AddUnoverlapped(rateDirectStart, 1)
+	if !s.call.IsConstant(1) {
+		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
-	pixels := float64(s.n * s.h.Results * s.w.Results)
-	work.Do(rateDirectTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&shape)*float64(shape.vectorBytes)/4)
-	work.Do(rateDirectTiles, pixels*float64(shape.vectors)/float64(shape.tile[0]*shape.tile[1]))
+	pixels := float64(s.batch * s.h.Results * s.w.Results)
+	work.AddUnits(rateDirectTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&shape)*float64(shape.vectorBytes)/4)
+	work.AddUnits(rateDirectTiles, pixels*float64(shape.vectors)/float64(shape.tile[0]*shape.tile[1]))
 	work.Flops = 2 * pixels * float64(s.outChannels*s.termsPerOutput())
 }
 

@@ -44,7 +44,7 @@ type windowRun struct {
 
 // hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
 func hasWindowCode(conv *convShape, dtype tensor.DType) bool {
-	if conv.outChannels != conv.inChannels || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
+	if conv.outChannels != conv.inChannels || !depthwise.Supports(machine.HostFeatures()) || jit.Available() != nil ||
 		dtype != tensor.Float32 && dtype != tensor.Float64 {
 		return false
 	}
@@ -96,7 +96,7 @@ func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, 
 	}
 	t.makeTiles()
 	for _, spec := range t.specs {
-		code, err := depthwise.Compile(spec, machine.Host())
+		code, err := depthwise.Compile(spec, machine.HostFeatures())
 		if err != nil {
 			return nil, fmt.Errorf("depthwise convolution: %w", err)
 		}
@@ -118,7 +118,7 @@ func (t *depthwiseWindow) recomputesResults() bool {
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	conv := t.conv
 	strips := len(t.tilesDown)
-	order := multiply.StripOrder{Images: conv.n, Blocks: t.blocks, Strips: strips, BandStrips: kit.DivUp(strips, 2)}
+	order := multiply.StripOrder{Images: conv.batch, Blocks: t.blocks, Strips: strips, BandStrips: kit.DivUp(strips, 2)}
 	if strips <= fewStrips && t.blocks > 1 {
 		order.BandStrips = strips
 	}
@@ -156,10 +156,10 @@ func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip in
 	conv, args := t.conv, &worker.args
 	first := block * t.blockVectors
 	channel := first * t.vectorBytes
-	args.N, args.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-first), 0
-	if first+args.N == t.vectors {
+	args.InnerCount, args.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-first), 0
+	if first+args.InnerCount == t.vectors {
 		args.Step[depthwise.Overlap] = t.overlap * t.elemBytes
-		if args.N == 1 { // the block has only one vector
+		if args.InnerCount == 1 { // the block has only one vector
 			channel -= t.overlap * t.elemBytes
 		}
 	}

@@ -57,7 +57,7 @@ type windowShape struct {
 // newWindowShape chooses the tiles. elemBytes is the number of bytes of an element. It returns false if the channels do
 // not fill the shortest vector, or if groups have several channels and a vector would not hold several whole groups.
 func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool) {
-	registers, longest := depthwise.Registers(machine.Host())
+	registers, longest := depthwise.Registers(machine.HostFeatures())
 	shape.elemBytes, shape.vectorBytes = elemBytes, longest
 	avx512, manyRegisters := longest == 64, registers > 16
 	for shape.vectorBytes > 16 && conv.inChannels*elemBytes < shape.vectorBytes {
@@ -227,7 +227,7 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 		Tile: [2]int{down.results, across.results}, Window: [2]int{conv.h.Taps, conv.w.Taps},
 		Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
-		In: [2]int{conv.w.Size * pixel, pixel}, Out: [2]int{conv.w.Results * result, result},
+		InStride: [2]int{conv.w.Size * pixel, pixel}, OutStride: [2]int{conv.w.Results * result, result},
 		InTileStep: across.results * conv.w.Stride * pixel, OutTileStep: across.results * result, Bias: conv.hasBias,
 		Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
 	coversWindow := down.first == 0 && down.end == conv.h.Extent(down.results)

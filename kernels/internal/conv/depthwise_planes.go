@@ -92,7 +92,7 @@ func moveLoop(dtype tensor.DType) (*loops.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 1)}, loops.Options{})
+	return loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 1)}, loops.Options{})
 }
 
 // chooseTileSize chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All
@@ -202,7 +202,7 @@ func (t *planeTiles) neededColumns(cols int) int {
 func (t *planeTiles) kernel() *graph.Kernel {
 	conv := t.conv
 	tiles := t.tilesDown * t.tilesAcross
-	units := conv.n * t.batches * tiles
+	units := conv.batch * t.batches * tiles
 	division := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, conv.outPerGroup(), conv.h.Taps,
 		conv.w.Taps), machine.DirectMACGrain)
 	return &graph.Kernel{WorkerScratch: t.workerBytes, Phases: []graph.Phase{{Chunks: division.Chunks,

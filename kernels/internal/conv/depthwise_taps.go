@@ -109,15 +109,15 @@ func tapLoop(dtype tensor.DType, taps int, hasStart, isScalar, startIsScalar boo
 		x, w := builder.Load(firstTap+tap), builder.Load(firstTap+taps+tap)
 		switch {
 		case tap > 0:
-			sum = builder.Do(expr.FMA, x, w, sum)
+			sum = builder.Emit(expr.FMA, x, w, sum)
 		case hasStart:
-			sum = builder.Do(expr.FMA, x, w, builder.Load(0))
+			sum = builder.Emit(expr.FMA, x, w, builder.Load(0))
 		default:
-			sum = builder.Do(expr.Mul, x, w)
+			sum = builder.Emit(expr.Mul, x, w)
 		}
 	}
 	code, err := builder.Build(builder.Real(sum))
-	return &expr.Loop{Code: code, Scalar: scalars}, err
+	return &expr.Loop{Code: code, Uniform: scalars}, err
 }
 
 // run computes `rows` rows of rowLen elements. The inputs and weights are the streams worker.x and worker.w.

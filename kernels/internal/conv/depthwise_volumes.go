@@ -69,7 +69,7 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, isScalar); err != nil || t.sum == nil {
 			return nil, err
 		}
-		units := conv.n * conv.outChannels
+		units := conv.batch * conv.outChannels
 		channelsPerChunk := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps()))
 		return &graph.Kernel{WorkerScratch: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(units, channelsPerChunk),
@@ -161,14 +161,14 @@ func (op convolution) tapsImpl() graph.Impl {
 			return []graph.Walk{{}}
 		},
 		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
-			work := graph.Work{Steps: 1}
+			work := graph.Work{StartedSteps: 1}
 			c.AddStreamed(&work)
 			if t := tapsOf(c); t != nil {
-				planes := float64(t.n * t.groups * t.d.Size)
-				work.Do(ratePlanesMAC, float64(c.Out[0].Numel()*t.taps()))
-				work.Do(ratePlanesElement, planes*float64(t.h.Size*t.w.Size))
-				work.Do(ratePlanesRow, planes*float64(t.h.Size))
-				work.Do(ratePlanesPlane, planes)
+				planes := float64(t.batch * t.groups * t.d.Size)
+				work.AddUnits(ratePlanesMAC, float64(c.Out[0].Numel()*t.taps()))
+				work.AddUnits(ratePlanesElement, planes*float64(t.h.Size*t.w.Size))
+				work.AddUnits(ratePlanesRow, planes*float64(t.h.Size))
+				work.AddUnits(ratePlanesPlane, planes)
 			}
 			return work
 		},

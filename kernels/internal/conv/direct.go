@@ -84,8 +84,8 @@ const (
 
 // hasDirectCode reports whether machine code supports a convolution of this size and dtype. Strides do not matter.
 func hasDirectCode(conv *convShape, dtype tensor.DType) bool {
-	return tile.Supports(machine.Host()) && jit.Available() == nil &&
-		(dtype == tensor.Float32 || dtype == tensor.Float64) && conv.n*conv.outChannels*conv.pixelsOut() > 0 &&
+	return tile.Supports(machine.HostFeatures()) && jit.Available() == nil &&
+		(dtype == tensor.Float32 || dtype == tensor.Float64) && conv.batch*conv.outChannels*conv.pixelsOut() > 0 &&
 		conv.termsPerOutput() > 0 && conv.termsPerOutput() <= maxDirectTerms &&
 		conv.inputReach(max(conv.inChannels, 1), dtype.Size()) < maxReach &&
 		conv.outputReach(dtype.Size()) < maxReach
@@ -97,7 +97,7 @@ func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv,
 	shape := newDirectShape(conv, dtype, byPlanes)
 	t := &directConv{conv: conv, shape: shape, elemBytes: dtype.Size(), inElemBytes: dtype.Size(),
 		termBytes: shape.blockChannels() * dtype.Size(),
-		images:    conv.n, inImageBytes: conv.inStride.n * dtype.Size(),
+		images:    conv.batch, inImageBytes: conv.inStride.n * dtype.Size(),
 		inPixelBytes:   conv.inPixelStride(byPlanes) * dtype.Size(),
 		outPixelStride: conv.outPixelStride(), outElemBytes: dtype.Size()}
 	if conv.phase != nil {
@@ -127,7 +127,7 @@ func (t *directConv) compile() error {
 			if t.conv.hasBias {
 				spec.InitialSum = tile.FromLanes
 			}
-			code, err := tile.Compile(&spec, machine.Host())
+			code, err := tile.Compile(&spec, machine.HostFeatures())
 			if err != nil {
 				return fmt.Errorf("direct convolution: %w", err)
 			}

@@ -28,9 +28,9 @@ const (
 // elementChannels returns the number of channels of an element.
 func elementChannels() int {
 	switch {
-	case machine.Host().Has(machine.MatrixBytes):
+	case machine.HostFeatures().Has(machine.MatrixBytes):
 		return matrixChannels
-	case machine.Host().DotsBytes():
+	case machine.HostFeatures().HasByteDot():
 		return dotChannels
 	}
 	return wordChannels
@@ -101,23 +101,23 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	order, supported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(call)
 	hasSmallGroups := conv.groups > 1 && (conv.inPerGroup < dotChannels || conv.outPerGroup() < minGroupChannels)
-	if !supported || hasSmallGroups || !tile.SupportsIntegers(machine.Host()) ||
-		conv.n*conv.outChannels*conv.h.Results*conv.w.Results == 0 {
+	if !supported || hasSmallGroups || !tile.SupportsIntegers(machine.HostFeatures()) ||
+		conv.batch*conv.outChannels*conv.h.Results*conv.w.Results == 0 {
 		return nil
 	}
 	channels := elementChannels()
 	packed := conv.packedShape(channels)
 	if !hasDirectCode(packed, directDType) ||
 		packed.inputReach(max(packed.inChannels, 1), channels*channelSize(channels)) >= maxReach || conv.readsPadding() &&
-		!conv.allowsScratch(kit.BoundedProduct(conv.n, packed.inStride.n)) {
+		!conv.allowsScratch(kit.BoundedProduct(conv.batch, packed.inStride.n)) {
 		return nil
 	}
-	return []graph.Walk{call.InOrder(order)}
+	return []graph.Walk{call.WalkInOrder(order)}
 }
 
 // bytesWork implements [graph.Impl.Work] for direct convolution.
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
 	channels := elementChannels()
@@ -128,7 +128,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 		packed.directWork(&work, rateDirectElements, directDType, false)
 	}
 	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
-		work.Bytes[graph.Copied] += float64(conv.n * (conv.inChannels*conv.h.Size*conv.w.Size +
+		work.Bytes[graph.Copied] += float64(conv.batch * (conv.inChannels*conv.h.Size*conv.w.Size +
 			channels*channelSize(channels)*packed.inChannels*packed.h.Size*packed.w.Size))
 	}
 	work.Flops = byteConv.flops(call)
@@ -153,7 +153,7 @@ func signBit(d tensor.DType) uint8 {
 // imageSignMask returns the mask that converts the bytes of images, by exclusive or, to the signedness that machine
 // code reads.
 func imageSignMask(c *graph.Call) uint8 {
-	if signed := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.Host(), signed) != signed {
+	if signed := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.HostFeatures(), signed) != signed {
 		return 1 << 7
 	}
 	return 0
@@ -181,7 +181,8 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	conv := byteConv.bytesShape(call)
 	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
 	signed := call.Meta(bytesInput).DType == tensor.Int8
-	t.copied, t.signed = conv.needsCopy(t.elementChannels) || t.signMask != 0, tile.ReadsSigned(machine.Host(), signed)
+	t.copied, t.signed = conv.needsCopy(t.elementChannels) || t.signMask != 0,
+		tile.ReadsSigned(machine.HostFeatures(), signed)
 	if t.elementChannels == wordChannels {
 		t.copied, t.signed, t.signMask = true, signed, 0 // the conversion to words keeps the sign
 	}
@@ -189,7 +190,7 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	shape := packed.elementShape(t.elementChannels)
 	elementBytes := t.elementChannels * channelSize(t.elementChannels)
 	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes,
-		termBytes: shape.blockChannels() * elementBytes, images: packed.n,
+		termBytes: shape.blockChannels() * elementBytes, images: packed.batch,
 		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
 		outElemBytes: 1}
 	if conv.spansPixels(t.elementChannels) {
@@ -262,7 +263,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	kernel := &graph.Kernel{Scratch: direct.scratchOffsets.images, Code: direct.listings}
 	if direct.copied {
 		// Code reads up to one element beyond the last pixel.
-		pixels := direct.conv.n * direct.conv.h.Size * direct.conv.w.Size
+		pixels := direct.conv.batch * direct.conv.h.Size * direct.conv.w.Size
 		kernel.Scratch += kit.AlignUp(pixels*direct.pixelBytes() + direct.inElemBytes)
 	}
 	if direct.widen != nil {
@@ -294,7 +295,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	conv, packed := t.image, t.conv
 	rows := 0
 	if t.copied {
-		rows = packed.n * packed.h.Size
+		rows = packed.batch * packed.h.Size
 	}
 	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {

@@ -23,7 +23,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 		for _, planes := range []bool{false, true} {
 			a := geometry.Axis{Size: c.size, Results: c.size,
 				Window: geometry.Window{Taps: c.k, Stride: 1, Before: c.k / 2, Dilation: 1}}
-			s := &convShape{window: newWindow([]geometry.Axis{a, a}), n: c.n, inChannels: c.c, outChannels: c.o,
+			s := &convShape{window: newWindow([]geometry.Axis{a, a}), batch: c.n, inChannels: c.c, outChannels: c.o,
 				inPerGroup: c.c, groups: 1}
 			if !hasDirectCode(s, tensor.Float32) {
 				t.Errorf("%+v: not supported by machine code", c)
@@ -61,7 +61,7 @@ func TestUnitCallsAreShort(t *testing.T) {
 			return geometry.Axis{Size: n, Results: n - (c.k-1)*c.dilation,
 				Window: geometry.Window{Taps: c.k, Stride: 1, Dilation: c.dilation}}
 		}
-		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), n: 1, inChannels: c.cg * c.groups,
+		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), batch: 1, inChannels: c.cg * c.groups,
 			outChannels: c.o, inPerGroup: c.cg, groups: c.groups}
 		f := s.elementShape(dotChannels)
 		if !f.usesUnit {

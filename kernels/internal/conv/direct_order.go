@@ -67,7 +67,7 @@ func (t *directConv) chooseOrder() {
 			t.order.Images, t.order.Strips = 1, t.images*strips
 		}
 		// Bytes of one element in each of the images that a band may span.
-		batchBytes := conv.n / t.order.Images * t.inElemBytes
+		batchBytes := conv.batch / t.order.Images * t.inElemBytes
 		read, written := batchBytes*conv.inChannels*conv.pixelsIn(), batchBytes*conv.outChannels*conv.pixelsOut()
 		bands := kit.DivUp(read, bandInputBytes)
 		if t.blocks()*t.panelBytes() <= read+written {
@@ -82,12 +82,12 @@ func (t *directConv) chooseOrder() {
 		t.prefetchLines = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
 		t.stripPrefetchBytes = kit.DivUp(t.panelBytes(), t.order.BandStrips)
 	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
-		conv.n*conv.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
+		conv.batch*conv.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
 		t.prefetchLines = min(maxPrefetch, kit.DivUp(lines, max(1, conv.inPerGroup/tile.DefaultUnroll)))
 	}
-	pixels := conv.n * conv.pixelsOut() / max(1, t.images*strips)
+	pixels := conv.batch * conv.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain
 	if t.shape.usesUnit {
 		grain *= tile.UnitGrain

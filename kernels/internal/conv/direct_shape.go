@@ -71,16 +71,16 @@ func (shape *directShape) windowLoop() (loop int) {
 // newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
-	registers, vectorBytes := tile.Registers(machine.Host())
+	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := directShape{byPlanes: byPlanes, volumes: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
-		elemsPerLoad: tile.ElementsPerLoad(machine.Host(), dtype.Size())}
+		elemsPerLoad: tile.ElementsPerLoad(machine.HostFeatures(), dtype.Size())}
 	const avx2Registers = 16 // registers of AVX2
 	pixels := conv.w.Results // output pixels that are divided into tiles together
 	switch {
 	case conv.isPointwise() && conv.phase == nil:
 		shape.tiling, pixels = pointwiseTiling, conv.pixelsOut()
 		if !byPlanes {
-			pixels *= conv.n
+			pixels *= conv.batch
 		}
 	case !shape.volumes && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
 		shape.tiling, pixels = smallImageTiling, conv.h.Results*conv.w.Results
@@ -200,10 +200,10 @@ func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType
 		return
 	}
 	multiply.ReclassifyStores(work, s.call)
-	multiply.ReclassifyPanels(work, s.call, 1, s.n*s.pixelsOut())
-	work.DoUnoverlapped(rateDirectStart, 1)
-	if !s.call.Constant(1) {
-		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
+	multiply.ReclassifyPanels(work, s.call, 1, s.batch*s.pixelsOut())
+	work.AddUnoverlapped(rateDirectStart, 1)
+	if !s.call.IsConstant(1) {
+		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	s.tileWork(work, rate, dtype, byPlanes)
 }
@@ -228,11 +228,11 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 			addBlocks(min(lastChannels, 1), lastChannels)
 		}
 	}
-	groups, images := float64(s.groups), s.n
+	groups, images := float64(s.groups), s.batch
 	switch pixels := s.pixelsOut(); shape.tiling {
 	case pointwiseTiling:
 		if !byPlanes {
-			images, pixels = 1, s.n*pixels
+			images, pixels = 1, s.batch*pixels
 		}
 		add(splitEvenly(pixels, shape.rows), groups*float64(images), 1)
 	case smallImageTiling:
@@ -244,9 +244,9 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
 	}
-	work.Do(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4))
-	work.Do(rateDirectTiles, tiles)
-	work.Flops += float64(2 * float64(s.n*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
+	work.AddUnits(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4))
+	work.AddUnits(rateDirectTiles, tiles)
+	work.Flops += float64(2 * float64(s.batch*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
 }
 
 // sumLatency is the latency of a multiply-add, in cycles (see tileWork).

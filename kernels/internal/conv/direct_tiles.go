@@ -70,7 +70,7 @@ func (s *convShape) channelStride(byPlanes bool) int {
 
 // spec returns the spec of a tile with the given number of rows. The caller adds the offsets of the rows and the runs.
 func (t *directConv) spec(rows int) *tile.Spec {
-	spec := &tile.Spec{Size: t.elemBytes, Rows: rows}
+	spec := &tile.Spec{ElemBytes: t.elemBytes, Rows: rows}
 	if !t.shape.usesUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
 		spec.PrefetchDistance = prefetchDistance
 	}
@@ -101,7 +101,7 @@ func (t *directConv) makePointwiseTiles() {
 	conv := t.conv
 	pixels := conv.pixelsOut()
 	if !t.shape.byPlanes {
-		pixels, t.images = pixels*conv.n, 1
+		pixels, t.images = pixels*conv.batch, 1
 	}
 	t.tiles = splitEvenly(pixels, t.maxTileRows())
 	stripMACs, depth := pointwiseStripMACs, conv.termsPerOutput()

@@ -22,7 +22,7 @@ const unitPixels = 8
 // usesMatrixUnit reports whether the matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) usesMatrixUnit() bool {
 	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.outPerGroup() >= minGroupChannels &&
-		s.n*s.h.Results*s.w.Results >= unitPixels &&
+		s.batch*s.h.Results*s.w.Results >= unitPixels &&
 		kit.BoundedProduct(2, s.w.Results, s.outChannels, intBytes) < maxReach // a tile may span two rows of the result
 }
 
@@ -49,7 +49,7 @@ func (s *convShape) elementShape(channels int) directShape {
 // of lanes takes two registers of weights.
 func (shape *directShape) useByteMatrices(conv *convShape) {
 	const maxVectors = 4
-	registers, _ := tile.Registers(machine.Host())
+	registers, _ := tile.VectorRegisters(machine.HostFeatures())
 	pixels, groupVectors, least := conv.w.Results, kit.DivUp(conv.outPerGroup(), shape.lanes), math.MaxInt
 	if shape.tiling != rowTiling {
 		pixels = conv.pixelsOut()
@@ -158,20 +158,20 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 // unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
-	pixels, halfTiles := s.n*s.h.Results*s.w.Results, 0 // a tile has 2*UnitRows pixels
+	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // a tile has 2*UnitRows pixels
 	if shape.tiling == pointwiseTiling {
 		halfTiles = splitEvenly(pixels, tile.UnitRows).count
 	} else {
-		halfTiles = s.n * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count
+		halfTiles = s.batch * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count
 	}
 	multiply.ReclassifyStores(work, s.call)
-	multiply.ReclassifyPanels(work, s.call, 1, s.n*s.pixelsOut())
-	work.DoUnoverlapped(rateDirectStart, 1)
-	if !s.call.Constant(1) {
-		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
+	multiply.ReclassifyPanels(work, s.call, 1, s.batch*s.pixelsOut())
+	work.AddUnoverlapped(rateDirectStart, 1)
+	if !s.call.IsConstant(1) {
+		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	macs := multiply.UnitByteMACs(kit.DivUp(pixels, halfTiles), s.outPerGroup(), s.unitInstructions())
-	work.Do(multiply.RateUnitBytes, float64(halfTiles*s.groups)*macs)
-	work.Do(rateDirectTiles, float64(kit.DivUp(halfTiles, 2)*t.blocks()))
+	work.AddUnits(multiply.RateUnitBytes, float64(halfTiles*s.groups)*macs)
+	work.AddUnits(rateDirectTiles, float64(kit.DivUp(halfTiles, 2)*t.blocks()))
 	work.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())
 }

@@ -59,7 +59,7 @@ func TestDirectVolumes(t *testing.T) {
 		if i/4%2 == 0 {
 			room = room[len(room)-bytes:]
 		}
-		x := tensor.Must(tensor.Over(m, tensor.StorageOf(room)))
+		x := tensor.Must(tensor.FromStorage(m, tensor.StorageOf(room)))
 		in := []*tensor.Tensor{x, tensor.Empty(tensor.New(d, ws...)), tensor.Empty(tensor.New(d, ws[0]))}
 		if r.IntN(3) == 0 {
 			in[2] = nil

@@ -16,7 +16,7 @@ func (s *convShape) flow(order *multiply.StripOrder, stripStart func(strip int) 
 	if s.outPixelStride() != s.outChannels || s.inPixelStride(byPlanes) == 0 {
 		return nil
 	}
-	imagePixels := s.n * s.pixelsOut() / order.Images // output pixels of an image of the order
+	imagePixels := s.batch * s.pixelsOut() / order.Images // output pixels of an image of the order
 	completed := func(chunk int) int {
 		images, strips := order.Completed(chunk)
 		return (images*imagePixels + stripStart(strips)) * s.outChannels

@@ -143,27 +143,27 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 		if !supported || !hasDirectCode(op.shape(call), multiply.ComputationDType(call)) {
 			return nil
 		}
-		walk := call.InOrder(order)
+		walk := call.WalkInOrder(order)
 		if algorithm == directFromPlanes {
-			walk.Order = tensor.RowMajorOrder(rank)
+			walk.LoopOrder = tensor.RowMajorOrder(rank)
 		}
 		return []graph.Walk{walk}
 	}
 	var list []graph.Walk
 	switch {
 	case supported && (op.dims == 2 || algorithm.byPixels()):
-		list = append(list, call.InOrder(order))
+		list = append(list, call.WalkInOrder(order))
 	case !algorithm.byPixels():
 		list = append(list, graph.Walk{})
 	case call.Out[0].Numel() > 0 && op.onePixelOrChannel(call.Out[0]) && op.onePixelOrChannel(call.Meta(0)):
 		// Such images are row-major and channels-last at once. Their rank does not matter.
-		return []graph.Walk{{Order: tensor.RowMajorOrder(rank)}}
+		return []graph.Walk{{LoopOrder: tensor.RowMajorOrder(rank)}}
 	default:
 		return nil
 	}
 	for _, to := range candidates {
 		if to != "" && to != order && op.writes(algorithm, call.Out[0], to) {
-			list = append(list, graph.Walk{Order: order, Out: []tensor.Order{to}})
+			list = append(list, graph.Walk{LoopOrder: order, ResultOrders: []tensor.Order{to}})
 		}
 	}
 	return list
@@ -262,8 +262,8 @@ func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, m t
 		conv := op.shape(call)
 		if conv.w.Stride == 1 { // convolution.work has counted contiguous elements
 			elements := conv.windowElements()
-			work.Do(multiply.RatePackStep, elements)
-			work.Do(multiply.RatePackTap, -elements)
+			work.AddUnits(multiply.RatePackStep, elements)
+			work.AddUnits(multiply.RatePackTap, -elements)
 		}
 	}
 	return work, true

@@ -66,7 +66,8 @@ func emptyBatch(input tensor.Type) tensor.Type {
 	if isSequence {
 		input, _ = input.Unsqueeze(2)
 	}
-	result, err := rule.Binary(rule.Undefined(), rule.OfType(input), rule.OfType(tensor.NewType(input.DType))).Rule()
+	result, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
+		rule.OperandOfType(tensor.NewType(input.DType))).Rule()
 	if err != nil {
 		panic("kernels: a product with a number can be laid out: " + err.Error())
 	}
@@ -217,7 +218,7 @@ func (params convParams) check(c *graph.Call, input, weight tensor.Type) error {
 
 // checkWindow rejects a window larger than the padded image.
 func (params convParams) checkWindow(input, weight tensor.Type) error {
-	fits := sym.Truth(true)
+	fits := sym.BoolOf(true)
 	for d := range len(params.stride) {
 		fits = fits.And(params.paddedSize(input, d).Ge(params.windowExtent(weight, d)))
 	}

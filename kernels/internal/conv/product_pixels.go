@@ -55,7 +55,7 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := conv.n / images
+	entries := conv.batch / images
 	multiplier := &multiply.Multiplier{Plan: plan, Entries: entries * conv.groups,
 		MACs: kit.BoundedProduct(pixels, conv.outPerGroup(), conv.termsPerOutput())}
 	if multiplier.Entries > 1 {
@@ -84,8 +84,8 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 // maxPixelsPerProduct rows.
 func imagesPerEntry(conv *convShape) int {
 	maxImages := max(1, maxPixelsPerProduct/(conv.h.Results*conv.w.Results))
-	for i := min(maxImages, conv.n); i > 1; i-- {
-		if conv.n%i == 0 {
+	for i := min(maxImages, conv.batch); i > 1; i-- {
+		if conv.batch%i == 0 {
 			return i
 		}
 	}

@@ -38,7 +38,7 @@ func productKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	multiplier := &multiply.Multiplier{Plan: plan, Entries: conv.n * conv.groups,
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: conv.batch * conv.groups,
 		MACs: kit.BoundedProduct(conv.outPerGroup(), conv.pixelsOut(),
 			conv.termsPerOutput())}
 	multiplier.SetEpilogue(conv.epilogue, spec)

@@ -26,7 +26,7 @@ func (s *convShape) inputReach(pixelStride, size int) int {
 // outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile
 // may be in two rows.
 func (s *convShape) outputReach(size int) int {
-	rows := min(tileRowsBound, kit.BoundedProduct(s.n, s.pixelsOut()))
+	rows := min(tileRowsBound, kit.BoundedProduct(s.batch, s.pixelsOut()))
 	if s.w.Results <= tileRowsBound {
 		rows *= 2
 	}
@@ -38,8 +38,8 @@ func (s *convShape) outputReach(size int) int {
 // elements, so that data bounds the memory.
 func (s *convShape) allowsScratch(elements int) bool {
 	const alwaysAllowed, maxRatio = 1 << 22, 16
-	data := kit.BoundedProduct(s.n, s.inChannels, s.pixelsIn()) +
-		kit.BoundedProduct(s.n, s.pixelsOut(), s.taps(), s.inChannels)
+	data := kit.BoundedProduct(s.batch, s.inChannels, s.pixelsIn()) +
+		kit.BoundedProduct(s.batch, s.pixelsOut(), s.taps(), s.inChannels)
 	return elements <= max(alwaysAllowed, kit.BoundedProduct(maxRatio, data))
 }
 

@@ -20,9 +20,9 @@ import (
 // sum of its terms. A panel is a part of the weight, packed for the machine code: the terms of some output channels.
 type convShape struct {
 	window
-	n, inChannels, outChannels int // numbers of images, input channels and output channels
-	inPerGroup                 int // number of input channels per group
-	groups                     int // number of groups
+	batch, inChannels, outChannels int // numbers of images, input channels and output channels
+	inPerGroup                     int // number of input channels per group
+	groups                         int // number of groups
 
 	inStride, weightStride, outStride ncdhw            // strides of input, weight and result
 	biasStride                        int              // stride of the bias, in elements
@@ -48,11 +48,11 @@ func (s *convShape) outStart() int {
 }
 
 // inSize returns the sizes of the input.
-func (s *convShape) inSize() ncdhw { return ncdhw{s.n, s.inChannels, s.d.Size, s.h.Size, s.w.Size} }
+func (s *convShape) inSize() ncdhw { return ncdhw{s.batch, s.inChannels, s.d.Size, s.h.Size, s.w.Size} }
 
 // outSize returns the sizes of the result.
 func (s *convShape) outSize() ncdhw {
-	return ncdhw{s.n, s.outChannels, s.d.Results, s.h.Results, s.w.Results}
+	return ncdhw{s.batch, s.outChannels, s.d.Results, s.h.Results, s.w.Results}
 }
 
 // pixelStride returns the constant distance between neighbouring output pixels of a channel, or false if the distance
@@ -130,7 +130,8 @@ func (s *convShape) tapNames() string {
 }
 
 // weightPanels returns the panels of each group, with width output channels per panel. terms returns the weight offsets
-// of an output channel's terms, in the order of the panels. order is the name of this order, as a part of Panels.Form.
+// of an output channel's terms, in the order of the panels. order is the name of this order, as a part of
+// Panels.Format.
 func (s *convShape) weightPanels(dtype tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
 	panels := &multiply.Panels{DType: dtype, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
 		Depth: s.termsPerOutput(), Terms: terms}
@@ -237,10 +238,10 @@ func entryOffsets(images, imageStride, groups, groupStride int) []int {
 // is one entry for each group of each image.
 func setPlaneEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
 	if multiplier.Entries > 1 {
-		multiplier.A = entryOffsets(conv.n, 0, conv.groups, w.MatrixLen())
-		multiplier.B = entryOffsets(conv.n, conv.inStride.n, conv.groups, conv.inPerGroup*conv.inStride.c)
-		multiplier.C = entryOffsets(conv.n, conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
-		multiplier.Bias = entryOffsets(conv.n, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
+		multiplier.A = entryOffsets(conv.batch, 0, conv.groups, w.MatrixLen())
+		multiplier.B = entryOffsets(conv.batch, conv.inStride.n, conv.groups, conv.inPerGroup*conv.inStride.c)
+		multiplier.C = entryOffsets(conv.batch, conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		multiplier.Bias = entryOffsets(conv.batch, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
 		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], w.address(mem), mem.Ptrs[1], conv.biasAt(mem)
@@ -255,7 +256,7 @@ func (op convolution) shape(call *graph.Call) *convShape {
 	inputSize, conv.inStride = spatial(call.Meta(0), op.dims)
 	weightSize, conv.weightStride = spatial(call.Meta(1), op.dims)
 	_, conv.outStride = spatial(call.Out[0], op.dims)
-	conv.n, conv.inChannels, conv.outChannels, conv.inPerGroup = inputSize.n, inputSize.c, weightSize.n, weightSize.c
+	conv.batch, conv.inChannels, conv.outChannels, conv.inPerGroup = inputSize.n, inputSize.c, weightSize.n, weightSize.c
 	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], params.stride,
 		kit.KnownSizes(params.padding), params.dilation))
 	if call.HasOperand(2) {
@@ -277,7 +278,7 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	}
 	in, out, w, outPerGroup := s.inStride, s.outStride, s.weightStride, s.outPerGroup()
 	form.Loops = []graph.ContractionLoop{
-		{Size: s.n, Out: out.n, A: in.n},
+		{Size: s.batch, Out: out.n, A: in.n},
 		{Size: s.groups, Out: outPerGroup * out.c, A: s.inPerGroup * in.c, B: outPerGroup * w.n,
 			Add: outPerGroup * s.biasStride},
 		{Size: outPerGroup, Out: out.c, B: w.n, Add: s.biasStride},

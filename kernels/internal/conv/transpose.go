@@ -389,7 +389,7 @@ func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 
 // work estimates the cost of the products and of the sums of windows.
 func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	if call.Out[0].Numel() == 0 {
 		return work
@@ -398,10 +398,10 @@ func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 	inputPixels, rows := windows.pixelsOut(), windows.rows() // see transposedWindows
 	multiply.ReclassifyPanels(&work, call, 1, inputPixels)
 	multiply.ReclassifyStores(&work, call)
-	work.Do(multiply.RateStartStep, 1)
+	work.AddUnits(multiply.RateStartStep, 1)
 	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.n*windows.groups), rows, inputPixels,
 		windows.inChannels/windows.groups)
-	work.Do(multiply.RateStartProduct, float64(windows.n*windows.groups))
-	work.Do(rateSpreadAdd, float64(windows.n*windows.groups)*float64(rows)*float64(inputPixels))
+	work.AddUnits(multiply.RateStartProduct, float64(windows.n*windows.groups))
+	work.AddUnits(rateSpreadAdd, float64(windows.n*windows.groups)*float64(rows)*float64(inputPixels))
 	return work
 }

@@ -65,7 +65,7 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 		return nil, nil
 	}
 	builder := expr.NewBuilder(dtype, dtype)
-	code, err := builder.Build(builder.Real(builder.Do(expr.Add, builder.Load(0), builder.Load(1))))
+	code, err := builder.Build(builder.Real(builder.Emit(expr.Add, builder.Load(0), builder.Load(1))))
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 	for i, axis := range []geometry.Axis{windows.d, windows.h, windows.w} {
 		adder.phases[i], adder.phaseSize[i] = min(axis.Stride, axis.Size), kit.DivUp(axis.Size, axis.Stride)
 	}
-	if adder.add, err = loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 2)}, loops.Options{}); err != nil ||
+	if adder.add, err = loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 2)}, loops.Options{}); err != nil ||
 		!adder.add.Compiled() {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 
 // phaseShape returns phase number `phase` of a call as a convolution.
 func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows, phase int) *convShape {
-	conv := &convShape{n: windows.n, inChannels: windows.inChannels, outChannels: windows.outChannels,
+	conv := &convShape{batch: windows.n, inChannels: windows.inChannels, outChannels: windows.outChannels,
 		inPerGroup: windows.inChannels / windows.groups, groups: windows.groups, hasBias: windows.hasBias, call: call,
 		epilogue: fusion.EpilogueOf(call), phase: &transposedPhase{}}
 	if conv.hasBias {
@@ -164,9 +164,9 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 			if _, ok := op.phaseShapes(c, multiply.ComputationDType(c), byPlanes); !ok {
 				return nil
 			}
-			walk := c.InOrder(resultOrder)
+			walk := c.WalkInOrder(resultOrder)
 			if byPlanes {
-				walk.Order = tensor.RowMajorOrder(resultOrder.Rank())
+				walk.LoopOrder = tensor.RowMajorOrder(resultOrder.Rank())
 			}
 			return []graph.Walk{walk}
 		},
@@ -202,7 +202,7 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 
 // directWork estimates the cost of direct convolution.
 func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes bool) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	dtype := multiply.ComputationDType(call)
 	list, ok := op.phaseShapes(call, dtype, byPlanes)
@@ -210,10 +210,10 @@ func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes 
 		return work
 	}
 	multiply.ReclassifyStores(&work, call)
-	multiply.ReclassifyPanels(&work, call, 1, list[0].n*list[0].pixelsIn())
-	work.DoUnoverlapped(rateDirectStart, float64(len(list)))
-	if !call.Constant(1) {
-		work.Do(multiply.RatePackRow, float64(call.Meta(1).Numel()))
+	multiply.ReclassifyPanels(&work, call, 1, list[0].batch*list[0].pixelsIn())
+	work.AddUnoverlapped(rateDirectStart, float64(len(list)))
+	if !call.IsConstant(1) {
+		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
 	for _, conv := range list {
 		conv.tileWork(&work, rateDirectTaps, dtype, byPlanes)

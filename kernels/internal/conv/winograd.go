@@ -67,8 +67,8 @@ const (
 // newWinograd describes a call as F(m x m, 3 x 3). It returns nil if the call is not supported. The weight must be
 // constant, because its transform takes as long as the convolution of about ten pixels.
 func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
-	cpu := machine.Host()
-	if call.Meta(0).Rank() != 4 || !call.Constant(1) || call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0 ||
+	cpu := machine.HostFeatures()
+	if call.Meta(0).Rank() != 4 || !call.IsConstant(1) || call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0 ||
 		!tile.Supports(cpu) || jit.Available() != nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 		return nil
 	}
 	lanes := winograd.Lanes(cpu)
-	registers, _ := tile.Registers(cpu)
+	registers, _ := tile.VectorRegisters(cpu)
 	// The products use the code of direct convolution's tiles, which determines the number of rows by vectors.
 	maxRows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
 	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
@@ -103,7 +103,7 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 }
 
 // tiles returns the number of tiles of the batch.
-func (w *winogradConv) tiles() int { return w.conv.n * w.tilesDown * w.tilesAcross }
+func (w *winogradConv) tiles() int { return w.conv.batch * w.tilesDown * w.tilesAcross }
 
 // winogradSchedule is the order in which the tiles, points and blocks of a section are computed.
 type winogradSchedule uint8
@@ -221,7 +221,7 @@ func (op convolution) winogradImpls() []graph.Impl {
 				if err != nil || op.newWinograd(c, m) == nil {
 					return nil
 				}
-				return []graph.Walk{c.InOrder(order)}
+				return []graph.Walk{c.WalkInOrder(order)}
 			},
 			Read: func(c *graph.Call, _ graph.Walk, i int, t tensor.Meta) (w graph.Work, ok bool) {
 				switch i { // input and bias must have contiguous channels

@@ -233,7 +233,7 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*
 // product generates the code that multiplies a strip of tiles by a block of weights, point by point. The rows of its
 // register tile are the strip's tiles.
 func (r *winogradRun) product(tiles int) (*jit.Func, error) {
-	spec := &tile.Spec{Size: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
+	spec := &tile.Spec{ElemBytes: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetch,
 		Runs:  []tile.Run{{InStep: floatBytes, VecStep: floatBytes * r.blockChannels, Terms: r.conv.inChannels}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}

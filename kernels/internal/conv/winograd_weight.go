@@ -21,8 +21,8 @@ import (
 // is a group of output channels). There is no Unpack function, because the transform cannot be inverted exactly.
 func (w *winogradConv) packing() graph.Packing {
 	return graph.Packing{
-		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.blockChannels),
-		DType: tensor.Float32, Len: w.transformedWeights(),
+		Format: fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.blockChannels),
+		DType:  tensor.Float32, Len: w.transformedWeights(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			to := kit.ElementsOf[float32](dst.Pointer(), w.transformedWeights())
 			for block := range w.blocks {
@@ -51,12 +51,12 @@ func weightLoops(form winograd.Form) ([]weightLoop, error) {
 			window[k] = builder.Convert(tensor.Float64, builder.Load(k))
 		}
 		arithmetic := winograd.Arithmetic[expr.Value]{
-			Add: func(x, y expr.Value) expr.Value { return builder.Do(expr.Add, x, y) },
-			Sub: func(x, y expr.Value) expr.Value { return builder.Do(expr.Sub, x, y) },
+			Add: func(x, y expr.Value) expr.Value { return builder.Emit(expr.Add, x, y) },
+			Sub: func(x, y expr.Value) expr.Value { return builder.Emit(expr.Sub, x, y) },
 			Mul: func(k float64, x expr.Value) expr.Value {
-				return builder.Do(expr.Mul, builder.Const(tensor.Float64, k), x)
+				return builder.Emit(expr.Mul, builder.Const(tensor.Float64, k), x)
 			},
-			Neg: func(x expr.Value) expr.Value { return builder.Do(expr.Neg, x) },
+			Neg: func(x expr.Value) expr.Value { return builder.Emit(expr.Neg, x) },
 		}
 		var out []expr.Output
 		for _, weight := range winograd.Weights(form, arithmetic, window, row, row+rows) {
@@ -66,7 +66,7 @@ func weightLoops(form winograd.Form) ([]weightLoop, error) {
 		if err != nil {
 			return nil, err
 		}
-		loop, err := loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 9)}, loops.Options{})
+		loop, err := loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 9)}, loops.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -145,8 +145,8 @@ func (w *winogradConv) weightIsPacked() (bool, error) {
 	if packed == nil {
 		return false, nil
 	}
-	if want := w.packing().Form; packed.Form != want {
-		return false, fmt.Errorf("operand 1 is packed as %s, but %s is required", packed.Form, want)
+	if want := w.packing().Format; packed.Format != want {
+		return false, fmt.Errorf("operand 1 is packed as %s, but %s is required", packed.Format, want)
 	}
 	return true, nil
 }

@@ -66,7 +66,7 @@ func (w *winogradConv) weightTraffic() float64 {
 
 // work estimates the cost of the memory traffic, the transforms and the products.
 func (w *winogradConv) work(call *graph.Call) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	multiply.ReclassifyStores(&work, call)
 	weights, weightBytes := floatBytes*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
@@ -75,19 +75,19 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	}
 	tiles := w.tiles()
 	pointCount := float64(tiles * w.form.Points())
-	work.Do(rateWinogradOperand, pointCount*float64(w.tileStride))
-	work.Do(rateWinogradResult, pointCount*float64(w.blocks*w.blockChannels))
+	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride))
+	work.AddUnits(rateWinogradResult, pointCount*float64(w.blocks*w.blockChannels))
 	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
-	work.Do(rateWinogradProduct,
+	work.AddUnits(rateWinogradProduct,
 		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blocks*w.blockChannels)*max(1, minBusySums/tileSums))
 	switch order := w.schedule(); {
 	case order == chunkSchedule, weights <= cachedWeightBytes: // weights stay in cache, or arrive fast enough
 	case order == pointSchedule:
 		points, products := w.memoryTraffic()
-		work.Do(rateWinogradUncached, float64(points+products))
+		work.AddUnits(rateWinogradUncached, float64(points+products))
 		fallthrough // the weights are also loaded again for each further section
 	case order == blockSchedule:
-		work.Do(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
+		work.AddUnits(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
 	}
 	const windowTaps = 9
 	work.Flops = 2 * windowTaps * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)

@@ -37,7 +37,7 @@ const cachedPixelBytes = 2 * machine.L2Bytes
 
 // work estimates the cost of an algorithm. The cost of products includes the packing of windows.
 func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph.Walk) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	if call.Out[0].Numel() == 0 {
 		return work
@@ -45,7 +45,7 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 	laidOut := *call // the call with the result's layout in the walk
 	laidOut.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
 	conv, dtype := op.shape(&laidOut), call.Out[0].DType
-	pixels := conv.n * conv.pixelsOut()
+	pixels := conv.batch * conv.pixelsOut()
 	if algorithm == depthwiseByPixels || algorithm == depthwiseByPlanes {
 		conv.tapWork(&work, algorithm, call.Out[0].Numel(), multiply.ComputationDType(call))
 		return work
@@ -56,48 +56,48 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 	}
 	elements := conv.windowElements()
 	multiply.ReclassifyStores(&work, call)
-	work.Do(multiply.RateStartStep, 1)
+	work.AddUnits(multiply.RateStartStep, 1)
 	multiply.ReclassifyPanels(&work, call, 1, pixels)
-	if !call.Constant(1) {
-		work.Do(multiply.RatePackRow, float64(call.Meta(1).Numel()))
+	if !call.IsConstant(1) {
+		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
 	if algorithm == productByPixels {
 		multiply.AddProduct(&work, dtype, float64(conv.groups), pixels, conv.outPerGroup(), conv.termsPerOutput())
-		work.Do(multiply.RateStartProduct, float64(conv.groups))
+		work.AddUnits(multiply.RateStartProduct, float64(conv.groups))
 		if conv.outStride.c != 1 {
 			multiply.AddScatter(&work, call.Out[0].Numel(), conv.termsPerOutput())
 		}
 		if conv.isPointwise() {
-			work.Do(multiply.RatePackRow, elements)
+			work.AddUnits(multiply.RatePackRow, elements)
 			return work
 		}
 		run, _ := pixelRun(conv)
-		work.Do(multiply.RatePackWindow, elements)
-		work.Do(multiply.RatePackRun, elements/float64(run))
+		work.AddUnits(multiply.RatePackWindow, elements)
+		work.AddUnits(multiply.RatePackRun, elements/float64(run))
 		return work
 	}
-	multiply.AddProduct(&work, dtype, float64(conv.n*conv.groups), conv.outPerGroup(), conv.pixelsOut(),
+	multiply.AddProduct(&work, dtype, float64(conv.batch*conv.groups), conv.outPerGroup(), conv.pixelsOut(),
 		conv.termsPerOutput())
-	work.Do(multiply.RateStartProduct, float64(conv.n*conv.groups))
+	work.AddUnits(multiply.RateStartProduct, float64(conv.batch*conv.groups))
 	if pixel, _ := conv.pixelStride(); pixel != 1 {
 		multiply.AddScatter(&work, call.Out[0].Numel(), conv.termsPerOutput())
 	}
 	switch {
 	case conv.isPointwise():
-		work.Do(multiply.RatePackCol, elements)
+		work.AddUnits(multiply.RatePackCol, elements)
 		return work
 	case conv.w.Stride != 1:
-		work.Do(multiply.RatePackStep, elements)
+		work.AddUnits(multiply.RatePackStep, elements)
 	default:
-		work.Do(multiply.RatePackTap, elements)
+		work.AddUnits(multiply.RatePackTap, elements)
 	}
-	work.Do(multiply.RatePackMove, elements/float64(min(conv.w.Results, rowPixels)))
+	work.AddUnits(multiply.RatePackMove, elements/float64(min(conv.w.Results, rowPixels)))
 	return work
 }
 
 // windowElements returns the number of elements in the windows of all results and groups.
 func (s *convShape) windowElements() float64 {
-	return float64(s.n*s.pixelsOut()) * float64(s.taps()) * float64(s.inChannels)
+	return float64(s.batch*s.pixelsOut()) * float64(s.taps()) * float64(s.inChannels)
 }
 
 // tapWork adds the cost of a depthwise convolution.
@@ -107,18 +107,18 @@ func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs i
 	work.Flops = 2 * taps * float64(outputs)
 	switch {
 	case algorithm == depthwiseByPlanes && s.usesPlaneTiles(dtype):
-		work.Do(ratePlanesMAC, sizeFactor*taps*float64(outputs))
-		work.Do(ratePlanesElement, sizeFactor*float64(s.n*s.inChannels*s.h.Size*s.w.Size))
-		work.Do(ratePlanesRow, float64(s.n*s.inChannels*s.h.Size))
-		work.Do(ratePlanesPlane, float64(s.n*s.inChannels))
+		work.AddUnits(ratePlanesMAC, sizeFactor*taps*float64(outputs))
+		work.AddUnits(ratePlanesElement, sizeFactor*float64(s.batch*s.inChannels*s.h.Size*s.w.Size))
+		work.AddUnits(ratePlanesRow, float64(s.batch*s.inChannels*s.h.Size))
+		work.AddUnits(ratePlanesPlane, float64(s.batch*s.inChannels))
 	case algorithm == depthwiseByPixels && hasWindowCode(s, dtype):
 		s.windowWork(work, dtype.Size())
 	case algorithm == depthwiseByPixels && s.outChannels == s.inChannels:
-		work.Do(rateGoChannelsMAC, taps*float64(outputs))
+		work.AddUnits(rateGoChannelsMAC, taps*float64(outputs))
 	case algorithm == depthwiseByPixels:
-		work.Do(rateGoMAC, multiResultCost*taps*float64(outputs))
+		work.AddUnits(rateGoMAC, multiResultCost*taps*float64(outputs))
 	default:
-		work.Do(rateGoMAC, taps*float64(outputs))
+		work.AddUnits(rateGoMAC, taps*float64(outputs))
 	}
 }
 
@@ -128,13 +128,14 @@ func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs i
 func (s *convShape) windowWork(work *graph.Work, elemBytes int) {
 	shape, _ := newWindowShape(s, elemBytes)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
-		float64(s.n*shape.vectors*shape.lanes) * float64(elemBytes) / 4
-	work.DoUnoverlapped(ratePixelsMAC, macs)
+		float64(s.batch*shape.vectors*shape.lanes) * float64(elemBytes) / 4
+	work.AddUnoverlapped(ratePixelsMAC, macs)
 	if s.inChannels*elemBytes%machine.LineBytes != 0 {
-		work.DoUnoverlapped(ratePixelsUnaligned, macs)
+		work.AddUnoverlapped(ratePixelsUnaligned, macs)
 	}
-	if bytes := s.inChannels * elemBytes * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
-		work.DoUnoverlapped(ratePixelsUncached, float64(bytes-cachedPixelBytes))
+	pixels := s.batch * (s.h.Size*s.w.Size + s.h.Results*s.w.Results)
+	if bytes := s.inChannels * elemBytes * pixels; bytes > cachedPixelBytes {
+		work.AddUnoverlapped(ratePixelsUncached, float64(bytes-cachedPixelBytes))
 	}
 }
 

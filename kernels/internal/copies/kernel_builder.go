@@ -172,10 +172,10 @@ func (builder *KernelBuilder) addKernel(name string, compile func(c *graph.Call)
 	builder.addCompiled(k, len(outs), buffers)
 }
 
-// addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace the
+// addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.EmbeddedOperands) replace the
 // corresponding elements of buffers.
 func (builder *KernelBuilder) addCompiled(kernel *graph.Kernel, outs int, buffers []kit.Buffer) {
-	for i, t := range kernel.Bound {
+	for i, t := range kernel.EmbeddedOperands {
 		if t != nil {
 			buffers[outs+i] = kit.DataBuffer(t)
 		}

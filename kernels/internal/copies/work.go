@@ -61,33 +61,33 @@ func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	switch pattern, length := plan.Pattern(); pattern {
 	case strided.Rows:
 		work.Bytes[graph.Copied] += bytes
-		work.Do(RateRow, elements/float64(length))
+		work.AddUnits(RateRow, elements/float64(length))
 	case strided.Transposed:
 		work.Bytes[graph.Tiled] += bytes
 		if name := rateOfTranspose[elem.DstSize]; name != "" {
-			work.Do(name, elements)
+			work.AddUnits(name, elements)
 		}
 		addTransposeCost(work, plan.Transposition(), elements)
 	default:
 		work.Bytes[graph.Copied] += bytes
 		if src.DType != dst.DType && src.SameLayout(dst) {
-			work.Do(RateConvert, elements)
+			work.AddUnits(RateConvert, elements)
 		} else {
-			work.Do(RateStep, elements)
+			work.AddUnits(RateStep, elements)
 		}
 	}
 }
 
 // addTransposeCost adds the cost of transposing n elements in tiles.
 func addTransposeCost(w *graph.Work, t strided.Transposition, n float64) {
-	w.Do(RateTile, float64(t.Tiles))
+	w.AddUnits(RateTile, float64(t.Tiles))
 	switch t.Method {
 	case strided.Interleaved:
-		w.Do(RateNarrow, n)
+		w.AddUnits(RateNarrow, n)
 	case strided.Elementwise:
-		w.Do(RateSingle, n)
+		w.AddUnits(RateSingle, n)
 		if t.LineRewrites > 0 {
-			w.Do(RatePiece, float64(t.LineRewrites))
+			w.AddUnits(RatePiece, float64(t.LineRewrites))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			w, out := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
+			w, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&w, out.WithDType(c.Meta(0).DType), out)
 			return w
 		},
@@ -143,7 +143,7 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if m.Numel() > 0 && !c.IsInPlace(i) {
-				w.Steps = 1 / float64(len(c.In)) // all operands together cost one step
+				w.StartedSteps = 1 / float64(len(c.In)) // all operands together cost one step
 				AddCopyCost(&w, m, resultPart(m, walk.ResultLayout(0, c.Out[0])))
 			}
 			return w, true
@@ -184,7 +184,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			work, result := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
+			work, result := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 			inner := innerPart(c.Meta(0), result)
 			AddCopyCost(&work, inResultOrder(inner, result), inner)
 			remaining := result // the result without the slabs of the border that are already counted
@@ -232,5 +232,5 @@ func addFillCost(work *graph.Work, m tensor.Meta) {
 		d++
 	}
 	work.Bytes[graph.Copied] += float64(n * m.DType.Size())
-	work.Do(RateRow, float64(n/run))
+	work.AddUnits(RateRow, float64(n/run))
 }

@@ -46,7 +46,7 @@ func (r *farRoom) place(t testing.TB, m tensor.Meta) *tensor.Tensor {
 			}
 		}
 	})
-	return tensor.Must(tensor.Over(m, tensor.StorageOf(r.memory[first:first+n:first+n])))
+	return tensor.Must(tensor.FromStorage(m, tensor.StorageOf(r.memory[first:first+n:first+n])))
 }
 
 func (r *farRoom) protect(t testing.TB, k, how int) {

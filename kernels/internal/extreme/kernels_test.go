@@ -47,7 +47,7 @@ func (r *rooms) outOf(t testing.TB, k int, m tensor.Meta, behind bool) *tensor.T
 	for i := range memory {
 		memory[i] = 0x55
 	}
-	return tensor.Must(tensor.Over(m, tensor.StorageOf(memory)))
+	return tensor.Must(tensor.FromStorage(m, tensor.StorageOf(memory)))
 }
 
 // operands draws the elements of operands, which are between guard pages.
@@ -221,8 +221,8 @@ func (r *rooms) lowered(t testing.TB, c *call, n *graph.Node, impl *graph.Impl, 
 // copied brings an operand into the layout that a walk wants, as the planner would.
 func (r *rooms) copied(t testing.TB, k int, m tensor.Meta, w graph.Walk, x *tensor.Tensor) *tensor.Tensor {
 	to := tensor.New(m.DType, m.Shape...)
-	if w.Order.Rank() == m.Rank() {
-		to = m.WithStrides(w.Order.Strides(m.Shape))
+	if w.LoopOrder.Rank() == m.Rank() {
+		to = m.WithStrides(w.LoopOrder.Strides(m.Shape))
 	}
 	y := r.outOf(t, k, to, false)
 	tensor.CopyElements(y, x)
@@ -273,8 +273,8 @@ func (r *rooms) run(t testing.TB, k *graph.Kernel, call *graph.Call, in, outs []
 	for i := range call.In {
 		var p unsafe.Pointer
 		switch {
-		case k.Bound != nil && k.Bound[i] != nil:
-			p = k.Bound[i].Pointer()
+		case k.EmbeddedOperands != nil && k.EmbeddedOperands[i] != nil:
+			p = k.EmbeddedOperands[i].Pointer()
 		case call.Packed(i) != nil:
 			p = call.In[i].Value.Const.Pointer()
 		case in[i] != nil:

@@ -36,7 +36,7 @@ type Computation struct {
 	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
 	// UseFoldForUnsuitedRows is set if Fold is also used for shapes that are unsuitable for row programs
-	// ([graph.Rows.Unsuited]).
+	// ([graph.Rows.UnsuitedReason]).
 	UseFoldForUnsuitedRows bool
 	// Ref computes the results of one row. The values of the row have dtype Cast and are in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
@@ -108,7 +108,7 @@ func (s *Spec) compileRows(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	case computation.Fold == nil:
 		return fusion.LowerRows(rows, call)
-	case call.Meta(0).Numel() == 0 || computation.UseFoldForUnsuitedRows && rows.Unsuited(call.Meta(0).Shape) != "":
+	case call.Meta(0).Numel() == 0 || computation.UseFoldForUnsuitedRows && rows.UnsuitedReason(call.Meta(0).Shape) != "":
 		return nil, nil
 	}
 	return fusion.CompileRows(rows, call)
@@ -120,9 +120,9 @@ func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, ca
 	f *iter.Fold) (*iter.Reducer, error) {
 	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
 	for _, o := range outs {
-		c = c.Output(rule.OfMeta(rule.ReduceOutput(o, mask, keepdim)))
+		c = c.Output(rule.OperandOfMeta(rule.ReduceOutput(o, mask, keepdim)))
 	}
-	it, err := iter.Build(c.Input(rule.OfMeta(m)))
+	it, err := iter.Build(c.Input(rule.OperandOfMeta(m)))
 	if err != nil {
 		return nil, err
 	}

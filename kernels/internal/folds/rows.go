@@ -20,7 +20,7 @@ func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
 	}
 	switch {
 	case cast == tensor.Bool && x.Im != expr.None: // a complex number is true if a part is not 0
-		x = Real(builder.Do(expr.Or, builder.Convert(cast, x.Re), builder.Convert(cast, x.Im)))
+		x = Real(builder.Emit(expr.Or, builder.Convert(cast, x.Re), builder.Convert(cast, x.Im)))
 	case !cast.IsComplex():
 		x.Im = expr.None
 	case x.Im == expr.None: // a real number that becomes complex
@@ -76,7 +76,7 @@ func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tens
 // +0 is added to the sum of floats.
 func Total(b *expr.Builder, v expr.Value) expr.Value {
 	if d := b.DType(v); d.IsFloat() {
-		return b.Do(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))
+		return b.Emit(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))
 	}
 	return b.Reduce(expr.Add, v)
 }
@@ -98,23 +98,23 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms 
 			if divisor == 1 { // a sum, not a mean
 				return s
 			}
-			return builder.Do(expr.Div, s, builder.Const(tensor.Float64, divisor))
+			return builder.Emit(expr.Div, s, builder.Const(tensor.Float64, divisor))
 		}
 		return []Number{{mean(terms.Re), mean(terms.Im)}}
 	}
 }
 
 // maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as
-// [expr.Lanes] partial sums of 256 exponentials each, so that the error of its sum is a few roundings. A loop in
+// [expr.FoldLanes] partial sums of 256 exponentials each, so that the error of its sum is a few roundings. A loop in
 // float32 processes twice as many elements at a time as a loop in float64.
-const maxFloat32Sum = 256 * expr.Lanes
+const maxFloat32Sum = 256 * expr.FoldLanes
 
 // Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-maximum) for each element x,
 // where maximum is the maximum of the row. It also returns the sum of these exponentials, and maximum. The sum is a
 // float64 if n exceeds maxFloat32Sum.
 func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, maximum expr.Value) {
 	maximum = b.Reduce(expr.Max, x)
-	e = b.Do(expr.Exp, b.Do(expr.Sub, x, maximum))
+	e = b.Emit(expr.Exp, b.Emit(expr.Sub, x, maximum))
 	summand := e
 	if n > maxFloat32Sum {
 		summand = InFloat64(b, e)
@@ -126,6 +126,6 @@ func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, maximum expr.Va
 func Softmax(b *expr.Builder, x expr.Value, n int) (y, maximum expr.Value) {
 	e, sum, maximum := Exponentials(b, x, n)
 	// A float32 quotient that is rounded from float64 has the same bits as a float32 division.
-	reciprocal := b.Convert(b.DType(x), b.Do(expr.Div, b.Const(b.DType(sum), 1), sum))
-	return b.Do(expr.Mul, e, reciprocal), maximum
+	reciprocal := b.Convert(b.DType(x), b.Emit(expr.Div, b.Const(b.DType(sum), 1), sum))
+	return b.Emit(expr.Mul, e, reciprocal), maximum
 }

@@ -52,16 +52,16 @@ func sumFold(d tensor.DType, divisor float64) *iter.Fold {
 	}
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
-		return kit.Accumulators[int64](iter.Folding(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
+		return kit.Accumulators[int64](iter.NewFold(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
 	case tensor.Float32:
-		return averaging(iter.Folding(0, SumRow[float32, float64], SumColumns[float32, float64], AddTo[float64]), divisor)
+		return averaging(iter.NewFold(0, SumRow[float32, float64], SumColumns[float32, float64], AddTo[float64]), divisor)
 	case tensor.Float64:
-		return averaging(iter.Folding(0, SumRow[float64, float64], SumColumns[float64, float64], AddTo[float64]), divisor)
+		return averaging(iter.NewFold(0, SumRow[float64, float64], SumColumns[float64, float64], AddTo[float64]), divisor)
 	case tensor.Complex64:
-		return averagingComplex(iter.Folding(0, sumRowComplex[complex64], sumColumnsComplex[complex64],
+		return averagingComplex(iter.NewFold(0, sumRowComplex[complex64], sumColumnsComplex[complex64],
 			AddTo[complex128]), divisor)
 	}
-	return averagingComplex(iter.Folding(0, sumRowComplex[complex128], sumColumnsComplex[complex128],
+	return averagingComplex(iter.NewFold(0, sumRowComplex[complex128], sumColumnsComplex[complex128],
 		AddTo[complex128]), divisor)
 }
 
@@ -84,7 +84,7 @@ func averagingComplex(f *iter.Fold, divisor float64) *iter.Fold {
 }
 
 // SumRow adds the elements of a row to *a. It computes eight partial sums, because each addition to a single sum would
-// wait for the previous addition. The last parameter is a position (see [iter.Folding]), which a sum does not use.
+// wait for the previous addition. The last parameter is a position (see [iter.NewFold]), which a sum does not use.
 func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 A
 	for len(x) >= 8 {

@@ -17,7 +17,7 @@ func AnyOrAll(isAny bool) *iter.Fold {
 		initial, decisive = 0, 1
 		columns = anyColumns
 	}
-	f := iter.Folding(initial, func(a *uint8, x []bool, _ int) {
+	f := iter.NewFold(initial, func(a *uint8, x []bool, _ int) {
 		if *a != decisive && bytes.IndexByte(bytesOf(x), decisive) >= 0 {
 			*a = decisive
 		}

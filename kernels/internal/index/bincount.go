@@ -23,7 +23,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	Params: []graph.Param{{Name: "self", IndexBound: exampleBins}, {Name: "weights", Optional: true}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"minlength": 20}, kit.I64(5)), kit.Example(nil, kit.I64(5),
 		kit.F32(5))},
-}}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.PartialType, error) {
 	a, self := kit.Attrs[bincountAttrs](c), c.Type(0)
 	switch {
 	case a.Minlength < 0:

@@ -15,7 +15,7 @@ import (
 // dynamicOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and
 // the sizes that are known before the run. compute returns the results, and is also the reference. Its long loops check
 // the context with [interrupt.Check].
-func dynamicOp(attrs *graph.Schema, op graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
+func dynamicOp(attrs *graph.Schema, op graph.Op, outlines func(c *graph.Call) ([]graph.PartialType, error),
 	compute func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		resultOutlines, err := outlines(c)
@@ -46,17 +46,17 @@ func contextOf(rt graph.Runtime) context.Context {
 const unknownSize = -1
 
 // oneOutline returns the outlines of an op with a single row-major result. A size may be unknownSize.
-func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
-	return []graph.Outline{rowMajor(d, sizes...)}, nil
+func oneOutline(d tensor.DType, sizes ...int) ([]graph.PartialType, error) {
+	return []graph.PartialType{rowMajor(d, sizes...)}, nil
 }
 
 // rowMajor returns the outline of a row-major value. A size may be unknownSize.
-func rowMajor(d tensor.DType, sizes ...int) graph.Outline {
-	return graph.Outline{DType: d, Sizes: sizes,
+func rowMajor(d tensor.DType, sizes ...int) graph.PartialType {
+	return graph.PartialType{DType: d, Sizes: sizes,
 		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
 }
 
-// outlineSizes returns sizes as a [graph.Outline] has them: numbers, and unknownSize for symbolic sizes.
+// outlineSizes returns sizes as a [graph.PartialType] has them: numbers, and unknownSize for symbolic sizes.
 func outlineSizes(sizes []sym.Int) []int {
 	numbers := make([]int, len(sizes))
 	for i, s := range sizes {

@@ -65,7 +65,7 @@ func bagLoops(c *graph.Call) []graph.Parallel {
 	}
 	loop := kit.LoopOver(c, bagIndices, 0, 0)
 	if c.HasOperand(bagScales) {
-		loop.In[bagScales] = 0
+		loop.OperandDims[bagScales] = 0
 	}
 	return []graph.Parallel{loop}
 }

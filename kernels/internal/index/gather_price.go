@@ -27,7 +27,7 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		return kernel.Forms, nil
 	}
 	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work {
-		work := graph.Work{Steps: 1}
+		work := graph.Work{StartedSteps: 1}
 		for i := 1; i < len(call.In); i++ {
 			if call.In[i].Kind == graph.TensorArg {
 				work.Bytes[graph.Dense] += float64(call.Meta(i).Bytes())
@@ -41,10 +41,10 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 			if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {
 				slices = float64(call.Meta(1).Numel())
 			}
-			work.Do(sliceRate, min(n, slices))
+			work.AddUnits(sliceRate, min(n, slices))
 		} else {
 			work.Bytes[graph.Gathered] += bytes
-			work.Do(lookupRate, n)
+			work.AddUnits(lookupRate, n)
 		}
 		return work
 	}

@@ -32,7 +32,7 @@ var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 			}
 			selection := selectingCall(c, c.In[0])
 			if hasMask(selection) {
-				return []graph.Result{graph.Outline{DType: self.DType, Sizes: outlineSizes(self.Shape),
+				return []graph.Result{graph.PartialType{DType: self.DType, Sizes: outlineSizes(self.Shape),
 					TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
 			}
 			parsed, err := newIndexCall(selection)

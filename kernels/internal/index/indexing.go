@@ -156,10 +156,10 @@ func (parsed *indexCall) resultType() (tensor.Type, error) {
 	if t, err := kit.FreshType(parsed.self.DType, parsed.shape); err != nil {
 		return t, err
 	}
-	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOf(parsed.self.DType)).
-		Input(rule.OfType(parsed.table))
+	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOutputOf(parsed.self.DType)).
+		Input(rule.OperandOfType(parsed.table))
 	for _, t := range parsed.ruleTypes {
-		cfg = cfg.Input(rule.OfType(t))
+		cfg = cfg.Input(rule.OperandOfType(t))
 	}
 	return kit.FirstResultType(cfg)
 }

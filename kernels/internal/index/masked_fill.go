@@ -71,14 +71,14 @@ func maskedFillConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error
 		if err := kit.CheckNumberFits(call.In[2].Number, dtype); err != nil {
 			return rule.Config{}, err
 		}
-		value = rule.OfType(tensor.Type{DType: dtype})
+		value = rule.OperandOfType(tensor.Type{DType: dtype})
 	case call.Type(2).Rank() > 0:
 		return rule.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d "+
 			"dimension(s).", call.Type(2).Rank())
 	}
 	out := outs[0]
 	if !out.Defined {
-		out = rule.UndefinedOf(dtype)
+		out = rule.UndefinedOutputOf(dtype)
 	}
 	return rule.New().CheckAllSameDType(false).Output(out).
 			Input(call.In[0].Operand()).Input(call.In[1].Operand()).Input(value),

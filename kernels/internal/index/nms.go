@@ -26,7 +26,7 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 	Params: []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)},
 		Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
-}}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.PartialType, error) {
 	if !c.Type(0).DType.IsFloat() || !c.Type(1).DType.IsFloat() {
 		return nil, kit.NotImplementedBy("non_max_suppression", c.Type(0).DType)
 	}
@@ -69,7 +69,7 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 		"`iou_threshold`. `boxes` [n,4] of x1, y1, x2, y2 and `scores` [n] give the indices of the kept boxes.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 4), kit.F32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
-}}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.PartialType, error) {
 	if c.Type(0).DType != c.Type(1).DType {
 		return nil, errors.New("dets should have the same type as scores")
 	}

@@ -16,8 +16,9 @@ import (
 var Nonzero = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name: "nonzero", Doc: "Returns the indices of the non-zero elements in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
-}}, func(c *graph.Call) ([]graph.Outline, error) {
-	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{unknownSize, c.Type(0).Rank()}, TypeFor: indicesType}}, nil
+}}, func(c *graph.Call) ([]graph.PartialType, error) {
+	return []graph.PartialType{{DType: tensor.Int64, Sizes: []int{unknownSize, c.Type(0).Rank()}, TypeFor: indicesType}},
+		nil
 },
 	func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out, err := nonzeroIndices(ctx, in[0])
@@ -40,7 +41,7 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Takes the elements of self where `mask` is true, in row-major order. Both are broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
-}}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.PartialType, error) {
 	if d := c.Type(1).DType; d != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
@@ -91,7 +92,7 @@ var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: gr
 	Params: []graph.Param{kit.Self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)},
 		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
-}}, func(c *graph.Call) ([]graph.Outline, error) {
+}}, func(c *graph.Call) ([]graph.PartialType, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}

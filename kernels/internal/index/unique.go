@@ -42,7 +42,7 @@ var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
 		"Returns three results. `output`: the distinct elements. `inverse`: for each element of self, the index of the "+
 			"equal element in `output`. `counts`: the number of occurrences of each distinct element.",
-		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
+		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
 			a := kit.Attrs[unique2Attrs](c)
 			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
 			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
@@ -57,7 +57,7 @@ var (
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
 		"Returns three results. `output`: the distinct slices along a dimension. `inverse`: for each slice of self, the "+
 			"index of the equal slice in `output`. `counts`: the number of occurrences of each distinct slice.",
-		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.Outline) {
+		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.PartialType) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			outlines[0] = distinctSlices(c.Type(0), &a.Dim)
 			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
@@ -73,7 +73,7 @@ var (
 		"Returns four results. `output`: the distinct elements, or the distinct slices along a dimension. `first`: the "+
 			"index of the first occurrence of each. `inverse`: for each element or slice of self, the index of the equal "+
 			"one in `output`. `counts`: the number of occurrences of each.",
-		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
+		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
 			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueAttrs](c)
@@ -91,7 +91,7 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 		"`output`: one element or slice of each run. `inverse`: for each element or slice of self, the index of its run. "+
 		"`counts`: the length of each run.",
 	[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
-	func(c *graph.Call, outlines []graph.Outline) {
+	func(c *graph.Call, outlines []graph.PartialType) {
 		a := kit.Attrs[uniqueConsecutiveAttrs](c)
 		outlines[0] = distinctSlices(c.Type(0), a.Dim)
 		if a.Dim == nil {
@@ -115,18 +115,18 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 // results that are not vectors of unknown length. The first result has the dtype of self, and all other results are
 // int64. compute returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
-	refine func(*graph.Call, []graph.Outline),
+	refine func(*graph.Call, []graph.PartialType),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return dynamicOp(attrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + " NaN differs from every element, including itself.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
-	}}, func(call *graph.Call) ([]graph.Outline, error) {
+	}}, func(call *graph.Call) ([]graph.PartialType, error) {
 		d := call.Type(0).DType
 		if d.IsComplex() {
 			return nil, kit.NotImplementedBy(name, d)
 		}
-		outlines := slices.Repeat([]graph.Outline{rowMajor(tensor.Int64, unknownSize)}, len(outputs))
+		outlines := slices.Repeat([]graph.PartialType{rowMajor(tensor.Int64, unknownSize)}, len(outputs))
 		outlines[0] = rowMajor(d, unknownSize)
 		refine(call, outlines)
 		return outlines, nil
@@ -138,7 +138,7 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 // distinctSlices returns the outline of a value that has the distinct slices of self along dim, or the distinct
 // elements of self if dim is nil. PyTorch stacks the slices along a first dimension and then moves this dimension to
 // dim, which determines the layout.
-func distinctSlices(self tensor.Type, dim *int) graph.Outline {
+func distinctSlices(self tensor.Type, dim *int) graph.PartialType {
 	outline := rowMajor(self.DType, selectedSizes(self, dim)...)
 	if dim == nil || len(outline.Sizes) < 2 {
 		return outline
@@ -162,7 +162,7 @@ func distinctSlices(self tensor.Type, dim *int) graph.Outline {
 }
 
 // clearUnrequested sets the sizes of the results inverse and counts, numbers 1 and 2, to [0] if they are not requested.
-func clearUnrequested(outlines []graph.Outline, returnInverse, returnCounts bool) {
+func clearUnrequested(outlines []graph.PartialType, returnInverse, returnCounts bool) {
 	for i, requested := range []bool{returnInverse, returnCounts} {
 		if !requested {
 			outlines[1+i].Sizes = []int{0}

@@ -223,8 +223,8 @@ func MemOf(kernel *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *grap
 	}
 	for i := range c.In {
 		p := DataOf(c, i, in)
-		if kernel.Bound != nil && kernel.Bound[i] != nil {
-			p = kernel.Bound[i].Pointer()
+		if kernel.EmbeddedOperands != nil && kernel.EmbeddedOperands[i] != nil {
+			p = kernel.EmbeddedOperands[i].Pointer()
 		}
 		mem.Ptrs = append(mem.Ptrs, p)
 	}

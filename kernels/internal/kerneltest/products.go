@@ -244,7 +244,7 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	r.Run(t, true)
 	r.checkDeclaredProgress(t, p.in[0])
 	got := r.Out.CopyTo(tensor.New(r.Out.DType, r.Out.Shape...))
-	again := tensor.Must(tensor.Over(r.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
+	again := tensor.Must(tensor.FromStorage(r.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
 		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
 	}

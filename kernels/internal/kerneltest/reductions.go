@@ -240,7 +240,7 @@ func permutation(r *rand.Rand, n int) []int {
 func RandomTensor(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
 	out := tensor.Empty(meta)
 	n := out.Storage().Len() / meta.DType.Size()
-	flat := tensor.Must(tensor.Over(tensor.New(meta.DType, n), out.Storage()))
+	flat := tensor.Must(tensor.FromStorage(tensor.New(meta.DType, n), out.Storage()))
 	for i := range n {
 		switch {
 		case meta.DType == tensor.Bool:

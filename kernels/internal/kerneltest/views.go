@@ -84,8 +84,8 @@ func RunViewKernel(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor)
 	}
 	for i, o := range in {
 		var p unsafe.Pointer
-		if kernel.Bound != nil && kernel.Bound[i] != nil {
-			o = kernel.Bound[i]
+		if kernel.EmbeddedOperands != nil && kernel.EmbeddedOperands[i] != nil {
+			o = kernel.EmbeddedOperands[i]
 		}
 		if o != nil {
 			p = o.Pointer()

@@ -106,7 +106,7 @@ func (b Buffer) View(m tensor.Meta) Buffer {
 	}
 	dataMeta := m
 	dataMeta.Offset = b.Data.Offset + shift
-	data := tensor.Must(tensor.Over(dataMeta, b.Data.Storage()))
+	data := tensor.Must(tensor.FromStorage(dataMeta, b.Data.Storage()))
 	if !b.IsData() {
 		b = b.Shifted(shift*m.DType.Size(), m)
 	}

@@ -34,7 +34,7 @@ func Attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }
 // HaveOneElement reports whether each of the operands with the given indices has exactly one element. It may add a
 // guard (sizes.go).
 func HaveOneElement(c *graph.Call, operands ...int) bool {
-	all := sym.Truth(true)
+	all := sym.BoolOf(true)
 	for _, i := range operands {
 		all = all.And(c.Type(i).Numel().Eq(sym.Of(1)))
 	}

@@ -42,7 +42,7 @@ func FormulaLoop(text string, names []string, types []tensor.DType, single []boo
 	if single == nil {
 		single = make([]bool, len(types))
 	}
-	return loops.New(&expr.Loop{Code: code, Scalar: single}, loops.Options{})
+	return loops.New(&expr.Loop{Code: code, Uniform: single}, loops.Options{})
 }
 
 var identityFormula = Formula("x", "x")

@@ -44,7 +44,7 @@ func conversionOf(dst, src tensor.DType) *conversion {
 	}
 	var c *conversion
 	if code, err := Conversion(src, dst); err == nil && code.Compilable() {
-		l, err := loops.New(&expr.Loop{Code: code, Scalar: []bool{false}}, loops.Options{})
+		l, err := loops.New(&expr.Loop{Code: code, Uniform: []bool{false}}, loops.Options{})
 		if err == nil && l.Compiled() {
 			c = &conversion{l, dst.Size(), src.Size()}
 		}

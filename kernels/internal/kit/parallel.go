@@ -42,7 +42,7 @@ func BatchLoop(rank int, operands ...int) parallel {
 		loop := WholeLoop(c)
 		for _, i := range operands {
 			if c.HasOperand(i) {
-				loop.In[i] = 0
+				loop.OperandDims[i] = 0
 			}
 		}
 		return []graph.Parallel{loop}
@@ -51,9 +51,9 @@ func BatchLoop(rank int, operands ...int) parallel {
 
 // WholeLoop returns a loop over dimension 0 of the results in which every operand is read as a whole.
 func WholeLoop(c *graph.Call) graph.Parallel {
-	loop := graph.Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out))}
-	for i := range loop.In {
-		loop.In[i] = graph.Whole
+	loop := graph.Parallel{OperandDims: make([]int, len(c.In)), ResultDims: make([]int, len(c.Out))}
+	for i := range loop.OperandDims {
+		loop.OperandDims[i] = graph.Whole
 	}
 	return loop
 }
@@ -61,9 +61,9 @@ func WholeLoop(c *graph.Call) graph.Parallel {
 // LoopOver returns a loop that divides dimension inDim of operand i and dimension outDim of all results.
 func LoopOver(c *graph.Call, i, inDim, outDim int) graph.Parallel {
 	loop := WholeLoop(c)
-	loop.In[i] = inDim
-	for k := range loop.Out {
-		loop.Out[k] = outDim
+	loop.OperandDims[i] = inDim
+	for k := range loop.ResultDims {
+		loop.ResultDims[k] = outDim
 	}
 	return loop
 }

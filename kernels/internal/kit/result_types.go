@@ -52,7 +52,7 @@ func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 
 // ElementwiseType returns the type of an elementwise result of a and b, such as a + b. Their shapes must broadcast.
 func ElementwiseType(a, b tensor.Type) tensor.Type {
-	r, err := rule.Binary(rule.Undefined(), rule.OfType(a), rule.OfType(b)).Rule()
+	r, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(a), rule.OperandOfType(b)).Rule()
 	if err != nil {
 		panic("kernels: the operands of an elementwise result must broadcast: " + err.Error())
 	}

@@ -40,15 +40,15 @@ var (
 			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: copies(2),
-		ranks: matrices(1)})
+	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: memoryOfCopies(2),
+		ranks: allMatrices(1)})
 	CholeskySolve = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_solve",
 		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors `input2`.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}}, Infer: inferCholeskySolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 2), squareExample), kit.Example(graph.Attrs{"upper": true},
 			tensor.New(tensor.Complex128, 3, 1), complexExample)},
-	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: copies(2),
-		ranks: matrices(1)})
+	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: memoryOfCopies(2),
+		ranks: allMatrices(1)})
 )
 
 // alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
@@ -65,11 +65,11 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 		"is set. Only the triangle of A where the result is not 0 is read."
 	withInfo := outputs != nil
 	// Random matrices are not positive definite, hence the example without info has no elements.
-	ranks, operands := matrices(1), []tensor.Meta{kit.F32(2, 0, 0)}
+	ranks, operands := allMatrices(1), []tensor.Meta{kit.F32(2, 0, 0)}
 	if withInfo {
 		doc += " `info` is 0, or the order of the first leading minor that is not positive; the columns of L from this " +
 			"order on are then not computed."
-		ranks, operands = ranksOf([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
+		ranks, operands = fixedRanks([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -90,7 +90,7 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
 		complex: func(t *task[complex128]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
-		memory:  copies(1), ranks: ranks})
+		memory:  memoryOfCopies(1), ranks: ranks})
 }
 
 // factorCholesky computes the Cholesky factor of the matrix of a task, and info if it is a result. name is the name of

@@ -52,13 +52,13 @@ func matrixOp(attrs *graph.Schema, semantics graph.Semantics, a algorithm) *grap
 		Lowerings: graph.Lowerings{Compile: a.compile}})
 }
 
-// ranksOf returns a function for algorithm.ranks, for operands and results with constant numbers of dimensions.
-func ranksOf(in, out []int) func(*graph.Call) ([]int, []int) {
+// fixedRanks returns a function for algorithm.ranks, for operands and results with constant numbers of dimensions.
+func fixedRanks(in, out []int) func(*graph.Call) ([]int, []int) {
 	return func(*graph.Call) ([]int, []int) { return in, out }
 }
 
-// matrices returns a function for algorithm.ranks, for operands and n results that are all matrices.
-func matrices(n int) func(c *graph.Call) ([]int, []int) {
+// allMatrices returns a function for algorithm.ranks, for operands and n results that are all matrices.
+func allMatrices(n int) func(c *graph.Call) ([]int, []int) {
 	return func(c *graph.Call) (in, out []int) {
 		for range c.In {
 			in = append(in, 2)
@@ -70,8 +70,8 @@ func matrices(n int) func(c *graph.Call) ([]int, []int) {
 	}
 }
 
-// copies returns a function for algorithm.memory, for a solver that makes n copies of the operands.
-func copies(n int) func(in, out int) int {
+// memoryOfCopies returns a function for algorithm.memory, for a solver that makes n copies of the operands.
+func memoryOfCopies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
 }
 

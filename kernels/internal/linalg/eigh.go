@@ -22,11 +22,11 @@ var (
 func eighOp(name string, outputs []string) *graph.Op {
 	withVectors := outputs != nil
 	doc := "Returns the eigenvalues of Hermitian matrices, in ascending order. Only one triangle is read."
-	ranks := ranksOf([]int{2}, []int{1})
+	ranks := fixedRanks([]int{2}, []int{1})
 	if withVectors {
 		doc = "Returns the eigenvalues of Hermitian matrices, in ascending order, and their eigenvectors of norm 1, which " +
 			"are columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1."
-		ranks = ranksOf([]int{2}, []int{1, 2})
+		ranks = fixedRanks([]int{2}, []int{1, 2})
 	}
 	return matrixOp(graph.SchemaOf[eighAttrs](), graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -42,7 +42,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 			return c.NewResults(values, vectors), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: copies(4), ranks: ranks})
+	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: memoryOfCopies(4), ranks: ranks})
 }
 
 // eigen computes the eigenvalues of the matrix of a task, and the eigenvectors if they are a result.

@@ -25,11 +25,11 @@ var (
 // inverseOp defines an op that inverts matrices. If the op has attributes, it also returns info.
 func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
 	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
-	ranks := matrices(1)
+	ranks := allMatrices(1)
 	withInfo := attrs != kit.NoAttrs
 	if withInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."
-		outputs, ranks = []string{"inverse", "info"}, ranksOf([]int{2}, []int{2, 0})
+		outputs, ranks = []string{"inverse", "info"}, fixedRanks([]int{2}, []int{2, 0})
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operand}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -111,7 +111,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 	}, algorithm{
 		float:   func(t *task[float64]) error { return solve(t, attrsOf(t.call)) },
 		complex: func(t *task[complex128]) error { return solve(t, attrsOf(t.call)) },
-		memory:  copies(2),
+		memory:  memoryOfCopies(2),
 		ranks: func(c *graph.Call) (in, out []int) {
 			rankOfB := 2
 			if hasVector(c) {

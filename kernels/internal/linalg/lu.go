@@ -48,7 +48,7 @@ var (
 			}
 			return unpackedTypes(c, t, true, true)
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrices(3)})
+	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: allMatrices(3)})
 	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
 		Doc: "Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P permutes rows, " +
 			"L is lower triangular with ones on the diagonal, U is upper triangular.",
@@ -58,7 +58,7 @@ var (
 			tensor.New(tensor.Int32, 2, 3)),
 			kit.Example(graph.Attrs{"unpack_pivots": false}, wideExample, tensor.New(tensor.Int32, 3))},
 	}, algorithm{float: unpackLU[float64], complex: unpackLU[complex128],
-		ranks: ranksOf([]int{2, 1}, []int{2, 2, 2})})
+		ranks: fixedRanks([]int{2, 1}, []int{2, 2, 2})})
 	LinalgLUSolve = matrixOp(graph.SchemaOf[luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
 		Doc: "Solves linear equations with the results `LU` and `pivots` of linalg_lu_factor of a matrix A: A X " +
 			"= B, or X A = B.",
@@ -76,8 +76,8 @@ var (
 			return c.NewResult(out), err
 		},
 		Examples: examplesOfLUSolve(0, 1, 2),
-	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: copies(1),
-		ranks: ranksOf([]int{2, 1, 2}, []int{2})})
+	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: memoryOfCopies(1),
+		ranks: fixedRanks([]int{2, 1, 2}, []int{2})})
 	LUSolve = matrixOp(kit.NoAttrs, graph.Semantics{Name: "lu_solve",
 		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A, `LU_data` and `LU_pivots`.",
 		Params: []graph.Param{kit.Self, {Name: "LU_data"}, {Name: "LU_pivots"}},
@@ -90,8 +90,8 @@ var (
 			return c.NewResult(out), err
 		},
 		Examples: examplesOfLUSolve(1, 2, 0),
-	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: copies(1),
-		ranks: ranksOf([]int{2, 2, 1}, []int{2})})
+	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: memoryOfCopies(1),
+		ranks: fixedRanks([]int{2, 2, 1}, []int{2})})
 )
 
 // examplesOfLUSolve returns an example with 0x0 matrices, because random numbers would not be valid pivots. The
@@ -146,7 +146,7 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorWithPivots(t, attrsOf(t.call)) },
 		complex: func(t *task[complex128]) error { return factorWithPivots(t, attrsOf(t.call)) },
-		ranks:   ranksOf([]int{2}, []int{2, 1, 0}[:len(outputs)])})
+		ranks:   fixedRanks([]int{2}, []int{2, 1, 0}[:len(outputs)])})
 }
 
 // factorWithPivots computes the results LU and pivots of a task, and info if it is a result.

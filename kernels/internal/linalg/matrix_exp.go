@@ -29,7 +29,8 @@ func matrixExpOp(name string) *graph.Op {
 			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: copies(1), ranks: matrices(1)})
+	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: memoryOfCopies(1),
+		ranks: allMatrices(1)})
 }
 
 // exponentialType returns the type of the result for operands of type t. The strides are as in PyTorch, which copies
@@ -40,7 +41,7 @@ func exponentialType(t tensor.Type) (tensor.Type, error) {
 	case kit.SizeIs(size, 0):
 		return rule.PreserveType(t), nil
 	case kit.SizeIs(size, 1):
-		return kit.FirstResultType(rule.Unary(rule.UndefinedOf(t.DType), rule.OfType(t)))
+		return kit.FirstResultType(rule.Unary(rule.UndefinedOutputOf(t.DType), rule.OperandOfType(t)))
 	}
 	matrices := append([]sym.Int{tensor.Product(batchSizes(t))}, t.Shape[n-2:]...)
 	// The result has the strides that PreserveType gives to the view with one batch dimension.

@@ -52,7 +52,7 @@ var (
 	}, algorithm{
 		float:   func(t *task[float64]) error { return reflections(t) },
 		complex: func(t *task[complex128]) error { return reflections(t) },
-		ranks:   ranksOf([]int{2}, []int{2, 1})})
+		ranks:   fixedRanks([]int{2}, []int{2, 1})})
 	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
 	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
 	Ormqr              = matrixOp(graph.SchemaOf[ormqrAttrs](), graph.Semantics{Name: "ormqr",
@@ -62,8 +62,8 @@ var (
 		Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 3), tallExample),
 			kit.Example(graph.Attrs{"left": false, "transpose": true}, complexExample, tensor.New(tensor.Complex128, 2),
 				tensor.New(tensor.Complex128, 2, 3))},
-	}, algorithm{float: multiplyByQ[float64], complex: multiplyByQ[complex128], memory: copies(1),
-		ranks: ranksOf([]int{2, 1, 2}, []int{2})})
+	}, algorithm{float: multiplyByQ[float64], complex: multiplyByQ[complex128], memory: memoryOfCopies(1),
+		ranks: fixedRanks([]int{2, 1, 2}, []int{2})})
 )
 
 // qrOp defines linalg_qr or qr. mode returns the mode of a call.
@@ -93,7 +93,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
 		complex: func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
-		memory:  copies(1), ranks: matrices(2)})
+		memory:  memoryOfCopies(1), ranks: allMatrices(2)})
 }
 
 // factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
@@ -130,7 +130,7 @@ func householderOp(name string, params []graph.Param) *graph.Op {
 		Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 2)),
 			kit.Example(nil, complexExample, tensor.New(tensor.Complex128, 3))},
 	}, algorithm{float: multiplyReflections[float64], complex: multiplyReflections[complex128],
-		ranks: ranksOf([]int{2, 1}, []int{2})})
+		ranks: fixedRanks([]int{2, 1}, []int{2})})
 }
 
 func inferHouseholder(c *graph.Call) ([]graph.Result, error) {

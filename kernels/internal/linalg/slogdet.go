@@ -22,7 +22,7 @@ var (
 			return c.NewResult(tensor.NewType(t.DType, batchSizes(t)...)), nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: logdet[float64], complex: logdet[complex128], ranks: ranksOf([]int{2}, []int{0})})
+	}, algorithm{float: logdet[float64], complex: logdet[complex128], ranks: fixedRanks([]int{2}, []int{0})})
 )
 
 // slogdetOp defines an op that returns signs of determinants and logarithms of their magnitudes.
@@ -41,7 +41,7 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: signAndLogarithm[float64], complex: signAndLogarithm[complex128],
-		ranks: ranksOf([]int{2}, []int{0, 0})})
+		ranks: fixedRanks([]int{2}, []int{0, 0})})
 }
 
 // slogdet returns the sign of the determinant of the matrix of a task, and the logarithm of the determinant's

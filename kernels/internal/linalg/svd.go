@@ -45,7 +45,7 @@ var (
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], memory: svdMemory,
-		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
+		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
 	Svdvals = matrixOp(graph.SchemaOf[svdvalsAttrs](), graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -57,13 +57,13 @@ var (
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], memory: svdMemory,
-		ranks: ranksOf([]int{2}, []int{1})})
+		ranks: fixedRanks([]int{2}, []int{1})})
 	SVD = matrixOp(graph.SchemaOf[svdAttrs](), graph.Semantics{Name: "svd",
 		Doc:    "Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint.",
 		Params: selfOnly, Outputs: []string{"U", "S", "V"}, Infer: inferSVD,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: svdWithV[float64], complex: svdWithV[complex128], memory: svdMemory,
-		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
+		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
 )
 
 // svdMemory is algorithm.memory for singular values. It returns a bound: U and V together have at most as many elements

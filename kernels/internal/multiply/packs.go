@@ -13,8 +13,10 @@ import (
 func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 	dense := copies.DenseAs(m, d)
 	// The packed operand is a vector; asDense views it with the shape of the operand.
-	asDense := func(packed *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, packed.Storage())) }
-	return graph.Packing{Form: denseForm(d), DType: d, Len: dense.Numel(),
+	asDense := func(packed *tensor.Tensor) *tensor.Tensor {
+		return tensor.Must(tensor.FromStorage(dense, packed.Storage()))
+	}
+	return graph.Packing{Format: denseForm(d), DType: d, Len: dense.Numel(),
 		Fill:   func(ctx context.Context, dst, src *tensor.Tensor) { kit.CopyInto(ctx, asDense(dst), src) },
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(dst, asDense(packed)) }}
 }

@@ -138,9 +138,9 @@ func PackingOf(list ...*Panels) graph.Packing {
 	packing := graph.Packing{DType: dtype}
 	for i, p := range list {
 		if i > 0 {
-			packing.Form += " and "
+			packing.Format += " and "
 		}
-		packing.Form, packing.Len = packing.Form+p.Form, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
+		packing.Format, packing.Len = packing.Format+p.Form, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	forEachMatrix := func(packed, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := dtype.Size()
@@ -178,14 +178,14 @@ func PackingOf(list ...*Panels) graph.Packing {
 func InPanels(c *graph.Call, i int, required *Panels) (bool, error) {
 	packed := c.Packed(i)
 	switch {
-	case packed == nil || packed.Form == denseForm(packed.Meta.DType):
+	case packed == nil || packed.Format == denseForm(packed.Meta.DType):
 		return false, nil
-	case required != nil && required.Form == packed.Form:
+	case required != nil && required.Form == packed.Format:
 		return true, nil
 	case required == nil:
-		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, packed.Form)
+		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, packed.Format)
 	}
-	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, required.Form)
+	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Format, required.Form)
 }
 
 // MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`

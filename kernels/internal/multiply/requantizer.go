@@ -33,8 +33,8 @@ type requantizerRun struct {
 func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 	r := &Requantizer{dtype: d}
 	var err error
-	if jit.Available() == nil && machine.Host().Has(machine.Vector512) {
-		r.code, err = requantize.Compile(d == tensor.Int8, machine.Host())
+	if jit.Available() == nil && machine.HostFeatures().Has(machine.Vector512) {
+		r.code, err = requantize.Compile(d == tensor.Int8, machine.HostFeatures())
 		return r, err
 	}
 	r.loop, err = SumConversion{Scaled: true, DType: d}.Loop()

@@ -58,8 +58,8 @@ func ReclassifyStores(w *graph.Work, c *graph.Call) {
 // AddProduct adds the cost of products in register tiles. The matrices are m x k and k x n, of dtype d.
 func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	macs, calls := gemm.Effort(computationDType(d), m, n, k)
-	w.Do(tileRate(d), entries*macs)
-	w.Do(RateTileCall, entries*calls)
+	w.AddUnits(tileRate(d), entries*macs)
+	w.AddUnits(RateTileCall, entries*calls)
 	w.Flops += float64(entries * 2 * float64(m) * float64(n) * float64(k))
 }
 
@@ -76,7 +76,7 @@ const (
 func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	bytes := float64(m.Numel() * m.DType.Size())
-	if c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.DenseConstants] {
+	if c.IsConstant(i) && rows > fewRows && bytes <= w.Bytes[graph.DenseConstants] {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
 		w.Bytes[graph.DenseConstants] -= bytes
 		w.Bytes[graph.Panels] += bytes
@@ -93,7 +93,7 @@ func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	case RateTileGo:
 		costFactor = 16
 	}
-	w.Do(RateThin32, entries*macs*costFactor)
+	w.AddUnits(RateThin32, entries*macs*costFactor)
 	w.Flops += float64(entries * 2 * macs)
 }
 
@@ -103,5 +103,5 @@ const blockTerms = 256
 // AddScatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element,
 // once for each block of the depth k.
 func AddScatter(w *graph.Work, elements, k int) {
-	w.Do(RateScattered, float64(elements)*float64(kit.DivUp(k, blockTerms)))
+	w.AddUnits(RateScattered, float64(elements)*float64(kit.DivUp(k, blockTerms)))
 }

@@ -42,9 +42,9 @@ var Abs = kit.Define[kit.EmptyAttrs](graph.Op{
 var magnitude = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if d := c.Type(0).DType; d.IsComplex() {
-			return unaryTo(d.ToReal())(c, outs)
+			return unaryWithResult(d.ToReal())(c, outs)
 		}
 		return unary(c, outs)
 	},
-	Body: bodyByDType("abs", bodiesTo(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
+	Body: bodyByDType("abs", bodiesWithResult(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
 }

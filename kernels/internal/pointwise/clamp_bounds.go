@@ -60,7 +60,7 @@ func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Co
 	case dtype.IsFloat():
 		return unaryFloat(call, outs)
 	}
-	return unaryTo(dtype)(call, outs)
+	return unaryWithResult(dtype)(call, outs)
 }
 
 // body returns the kernel for the given forms of bounds. name is the op in errors.

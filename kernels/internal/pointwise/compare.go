@@ -40,7 +40,7 @@ var (
 // comparisonOp defines a comparison. The op supports bools, integers, real floats and moreDTypes.
 func comparisonOp(name, doc, text string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
-		Body: bodyByDType(name, bodiesTo(formula(text), toBool, bools, integers, floats, moreDTypes))},
+		Body: bodyByDType(name, bodiesWithResult(formula(text), toBool, bools, integers, floats, moreDTypes))},
 		kit.IgnoreCall(ref), kit.ExBinary, kit.ExIntegers)
 }
 

@@ -117,11 +117,11 @@ var Angle = kit.Define[kit.EmptyAttrs](graph.Op{
 var angleLoop = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if d := c.Type(0).DType; d.IsComplex() {
-			return unaryTo(d.ToReal())(c, outs)
+			return unaryWithResult(d.ToReal())(c, outs)
 		}
 		return unaryFloat(c, outs)
 	},
-	Body: bodyByDType("angle", bodiesTo(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
+	Body: bodyByDType("angle", bodiesWithResult(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }
 
 // realAngle is the reference function of angle for real numbers. NaN propagates.

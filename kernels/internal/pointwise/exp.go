@@ -12,11 +12,12 @@ var (
 	Exp2  = functionOp("exp2", "exp2", "Raises 2 to the power of each element.", math.Exp2, nil)
 	Expm1 = functionOp("expm1", "expm1_vml_cpu", "Raises e to the power of each element and subtracts 1, "+
 		"accurately near 0.", math.Expm1, nil)
-	Log  = functionOp("log", "log_vml_cpu", "Returns the natural logarithm of each element.", logarithm, complexLog)
+	Log = functionOp("log", "log_vml_cpu", "Returns the natural logarithm of each element.", logWithSubnormals,
+		complexLog)
 	Log2 = functionOp("log2", "log2_vml_cpu", "Returns the logarithm to base 2 of each element.", math.Log2,
 		func(z complex128) complex128 { return divideParts(complexLog(z), math.Ln2) })
 	Log10 = functionOp("log10", "log10_vml_cpu", "Returns the logarithm to base 10 of each element.",
-		func(x float64) float64 { return logarithm(x) / math.Ln10 },
+		func(x float64) float64 { return logWithSubnormals(x) / math.Ln10 },
 		func(z complex128) complex128 { return divideParts(complexLog(z), math.Ln10) })
 	Log1p = functionOp("log1p", "log1p_vml_cpu", "Returns the natural logarithm of each element plus 1, accurately "+
 		"near 0.",

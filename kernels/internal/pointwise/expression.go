@@ -38,7 +38,7 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 				cfg := rule.New().CheckAllSameDType(false)
 				for i, o := range outs {
 					if !o.Defined {
-						o = rule.UndefinedOf(typed.code.Out[i].DType)
+						o = rule.UndefinedOutputOf(typed.code.Out[i].DType)
 					}
 					cfg = cfg.Output(o)
 				}

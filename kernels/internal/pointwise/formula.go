@@ -30,12 +30,12 @@ var (
 // bodiesOf returns the kernels of a formula without attributes for the given dtypes. The operands and the result of a
 // kernel have the same dtype.
 func bodiesOf(f *expr.Formula, dtypes ...[]tensor.DType) bodies {
-	return bodiesTo(f, func(d tensor.DType) tensor.DType { return d }, dtypes...)
+	return bodiesWithResult(f, func(d tensor.DType) tensor.DType { return d }, dtypes...)
 }
 
-// bodiesTo is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype of the
+// bodiesWithResult is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype of the
 // operands to the dtype of the result.
-func bodiesTo(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
+func bodiesWithResult(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
 	return bodiesFor(f, func(d tensor.DType) []tensor.DType {
 		types := []tensor.DType{result(d)}
 		for range f.Params() {

@@ -34,10 +34,10 @@ var (
 // determines it.
 func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), ofFloat func(float64) bool,
 	ofComplex func(complex128) bool) *graph.Op {
-	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, bools, integers, floats)
+	cfg, t := unaryWithResult(tensor.Bool), bodiesWithResult(formula(text), toBool, bools, integers, floats)
 	switch {
 	case ofComplex != nil:
-		t = mergeTables(t, bodiesTo(formula(text), toBool, complexes))
+		t = mergeTables(t, bodiesWithResult(formula(text), toBool, complexes))
 	case name == "signbit":
 		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:
@@ -80,7 +80,7 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 		return preservedLayout(c)
 	}
 	t := realPart(c.Type(0))
-	same, err := kit.FirstResultType(rule.Comparison(rule.Undefined(), rule.OfType(t), rule.OfType(t)))
+	same, err := kit.FirstResultType(rule.Comparison(rule.UndefinedOutput(), rule.OperandOfType(t), rule.OperandOfType(t)))
 	if err != nil {
 		return same, err
 	}
@@ -88,15 +88,15 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return size, err
 	}
-	return kit.FirstResultType(rule.Binary(rule.Undefined(), rule.OfType(same), rule.OfType(size)))
+	return kit.FirstResultType(rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(same), rule.OperandOfType(size)))
 }
 
 // magnitudeAgainstInf returns the layout of a comparison of t.abs() with infinity.
 func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
-	abs, err := kit.FirstResultType(rule.Unary(rule.Undefined(), rule.OfType(t)))
+	abs, err := kit.FirstResultType(rule.Unary(rule.UndefinedOutput(), rule.OperandOfType(t)))
 	if err != nil {
 		return abs, err
 	}
-	return kit.FirstResultType(rule.Comparison(rule.Undefined(), rule.OfType(abs),
-		rule.Number(tensor.FloatScalar(math.Inf(1)))))
+	return kit.FirstResultType(rule.Comparison(rule.UndefinedOutput(), rule.OperandOfType(abs),
+		rule.NumberOperand(tensor.FloatScalar(math.Inf(1)))))
 }

@@ -28,7 +28,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 				return res, err
 			}
 			// A plain weight does not affect the layout.
-			t, err := kit.FirstResultType(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
+			t, err := kit.FirstResultType(rule.Binary(rule.UndefinedOutput(), c.In[0].Operand(), c.In[1].Operand()))
 			return c.NewResult(t), err
 		},
 		Ref: kit.PointwiseRef(&interpolation, lerpRef),

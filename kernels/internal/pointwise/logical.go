@@ -32,7 +32,8 @@ func logicalOp(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *gr
 
 // LogicalNot returns whether self is 0.
 var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unaryParams,
-	&graph.Pointwise{Config: unaryTo(tensor.Bool), Body: bodyByDType("logical_not", predicateBodies("x == 0", "not x"))},
+	&graph.Pointwise{Config: unaryWithResult(tensor.Bool),
+		Body: bodyByDType("logical_not", predicateBodies("x == 0", "not x"))},
 	kit.IgnoreCall(boolRef(
 		func(x []int64) bool { return x[0] == 0 },
 		func(x []float64) bool { return x[0] == 0 },
@@ -42,6 +43,6 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self i
 // predicateBodies returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison
 // of a bool with the literal 0 would first promote the bool.
 func predicateBodies(ofNumbers, ofBools string) bodies {
-	return mergeTables(bodiesTo(formula(ofNumbers), toBool, integers, floats, complexes),
+	return mergeTables(bodiesWithResult(formula(ofNumbers), toBool, integers, floats, complexes),
 		bodiesOf(formula(ofBools), bools))
 }

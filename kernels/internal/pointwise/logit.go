@@ -46,7 +46,7 @@ func logit(a *logitAttrs) func(float64) float64 {
 				x = hi
 			}
 		}
-		return logarithm(x / (1 - x))
+		return logWithSubnormals(x / (1 - x))
 	}
 }
 

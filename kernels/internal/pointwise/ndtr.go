@@ -31,9 +31,9 @@ var ndtrLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 
 // ndtrLayout returns the layout of (1 + erf(self / sqrt(2))) * 0.5, which PyTorch computes in four steps.
 func ndtrLayout(c *graph.Call) (tensor.Type, error) {
-	scalar := rule.Number(tensor.FloatScalar(1))
-	byNumber := func(x rule.Operand) rule.Config { return rule.BinaryFloat(rule.Undefined(), x, scalar) }
-	erf := func(x rule.Operand) rule.Config { return rule.UnaryFloat(rule.Undefined(), x) }
+	scalar := rule.NumberOperand(tensor.FloatScalar(1))
+	byNumber := func(x rule.Operand) rule.Config { return rule.BinaryFloat(rule.UndefinedOutput(), x, scalar) }
+	erf := func(x rule.Operand) rule.Config { return rule.UnaryFloat(rule.UndefinedOutput(), x) }
 	var t tensor.Type
 	x := c.In[0].Operand()
 	for _, step := range []func(rule.Operand) rule.Config{byNumber, erf, byNumber, byNumber} {
@@ -41,7 +41,7 @@ func ndtrLayout(c *graph.Call) (tensor.Type, error) {
 		if t, err = kit.FirstResultType(step(x)); err != nil {
 			return t, err
 		}
-		x = rule.OfType(t)
+		x = rule.OperandOfType(t)
 	}
 	return t, nil
 }

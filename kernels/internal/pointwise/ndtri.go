@@ -62,7 +62,7 @@ func ndtri(p float64) float64 {
 	}
 	low, high := -40.0, 0.0
 	for range 100 {
-		if middle := (low + high) / 2; logNdtr(middle) < logarithm(p) {
+		if middle := (low + high) / 2; logNdtr(middle) < logWithSubnormals(p) {
 			low = middle
 		} else {
 			high = middle

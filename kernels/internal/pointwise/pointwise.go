@@ -48,7 +48,7 @@ func rowMajorLayout(c *graph.Call) (tensor.Type, error) {
 
 // castLayout returns the type of the result of a unary op that first converts self, of type t, to dtype d.
 func castLayout(t tensor.Type, d tensor.DType) (tensor.Type, error) {
-	return kit.FirstResultType(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
+	return kit.FirstResultType(rule.Unary(rule.UndefinedOutputOf(d), rule.OperandOfType(rule.CastType(t, d))))
 }
 
 // resultType mirrors torch.result_type of operands and numbers.
@@ -148,10 +148,10 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	for _, pair := range kernel.InPlace {
 		out.InPlace = append(out.InPlace, graph.InPlace{Out: pair.Out, In: positions[pair.In]})
 	}
-	if kernel.Bound != nil {
-		out.Bound = make([]*tensor.Tensor, len(call.In))
-		for i, t := range kernel.Bound {
-			out.Bound[positions[i]] = t
+	if kernel.EmbeddedOperands != nil {
+		out.EmbeddedOperands = make([]*tensor.Tensor, len(call.In))
+		for i, t := range kernel.EmbeddedOperands {
+			out.EmbeddedOperands[positions[i]] = t
 		}
 	}
 	return &out, nil

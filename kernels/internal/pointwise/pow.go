@@ -57,12 +57,12 @@ var (
 	squaring = graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			if c.Type(0).DType == tensor.Bool {
-				return unaryTo(tensor.Int64)(c, outs)
+				return unaryWithResult(tensor.Int64)(c, outs)
 			}
 			return unary(c, outs)
 		},
 		Body: bodyByDType("pow", mergeTables(squareBodies,
-			bodiesTo(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, bools))),
+			bodiesWithResult(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, bools))),
 	}
 )
 

@@ -12,9 +12,9 @@ import (
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// logarithm is math.Log with a correction for subnormal numbers. On some processors, math.Log of a subnormal number is
-// wrong.
-func logarithm(x float64) float64 {
+// logWithSubnormals is math.Log with a correction for subnormal numbers. On some processors, math.Log of a subnormal
+// number is wrong.
+func logWithSubnormals(x float64) float64 {
 	if x > 0 && x < 0x1p-1022 { // below the least normal number
 		return math.Log(x*0x1p54) - 54*math.Ln2
 	}
@@ -23,7 +23,7 @@ func logarithm(x float64) float64 {
 
 // complexLog is cmplx.Log, except that the imaginary part is computed by angle64.
 func complexLog(z complex128) complex128 {
-	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
+	return complex(logWithSubnormals(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
 // divideParts divides both parts of z by d. A division by complex(d, 0) would return NaN if a part of z is infinite,

@@ -156,7 +156,7 @@ func complexAtanh(z complex128) complex128 {
 	case a == 1 && b == 0:
 		return complex(math.Inf(1), b)
 	case a == 1 && math.Abs(b) < 1e-150:
-		return complex((math.Ln2-logarithm(math.Abs(b)))/2, math.Copysign(math.Pi/4, b))
+		return complex((math.Ln2-logWithSubnormals(math.Abs(b)))/2, math.Copysign(math.Pi/4, b))
 	}
 	// log1p(4*a / ((1-a)^2 + b^2))/4 + i*atan2(2*b, (1-a)*(1+a) - b^2)/2
 	re := math.Log1p(4*a/(float64((1-a)*(1-a))+float64(b*b))) / 4

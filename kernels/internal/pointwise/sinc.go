@@ -32,7 +32,7 @@ var (
 			case x != x:
 				return x
 			case x > 0:
-				return -x * logarithm(x)
+				return -x * logWithSubnormals(x)
 			case x == 0:
 				return 0
 			}

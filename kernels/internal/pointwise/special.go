@@ -66,7 +66,7 @@ func xlogy(x, y float64) float64 {
 	case x == 0:
 		return 0
 	}
-	return x * logarithm(y)
+	return x * logWithSubnormals(y)
 }
 
 // Heaviside is the step function.

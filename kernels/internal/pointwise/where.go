@@ -51,13 +51,13 @@ func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	}
 	out := outs[0]
 	if !out.Defined {
-		out = rule.UndefinedOf(dtype)
+		out = rule.UndefinedOutputOf(dtype)
 	}
 	cfg := rule.New().CheckAllSameDType(false).Output(out).Input(call.In[0].Operand())
 	for _, a := range call.In[1:] {
 		o := a.Operand()
 		if a.Kind == graph.NumberArg {
-			o = rule.OfType(tensor.Type{DType: dtype}) // a 0-dim value that needs no conversion
+			o = rule.OperandOfType(tensor.Type{DType: dtype}) // a 0-dim value that needs no conversion
 		}
 		cfg = cfg.Input(o)
 		if o.Type.DType != dtype {
@@ -74,9 +74,9 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	cfg := rule.New().Output(rule.UndefinedOf(d)).Input(rule.OfType(rule.CastType(c.Type(0), tensor.Bool)))
+	cfg := rule.New().Output(rule.UndefinedOutputOf(d)).Input(rule.OperandOfType(rule.CastType(c.Type(0), tensor.Bool)))
 	for i := 1; i < 3; i++ {
-		cfg = cfg.Input(rule.OfType(rule.CastType(c.Type(i), d)))
+		cfg = cfg.Input(rule.OperandOfType(rule.CastType(c.Type(i), d)))
 	}
 	return kit.FirstResultType(cfg)
 }

@@ -112,17 +112,17 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 			sum = builder.Load(0)
 		}
 		for k := range taps {
-			sum = builder.Do(expr.Add, sum, tap(k))
+			sum = builder.Emit(expr.Add, sum, tap(k))
 		}
 		if !isLast {
 			out = []expr.Output{builder.Real(sum)}
 			break
 		}
 		out = []expr.Output{builder.Real(builder.Convert(t.dtype,
-			builder.Do(t.averageOp(), sum, builder.Load(scalarOperand))))}
+			builder.Emit(t.averageOp(), sum, builder.Load(scalarOperand))))}
 	}
 	code, err := builder.Build(out...)
-	return &expr.Loop{Code: code, Scalar: scalar}, err
+	return &expr.Loop{Code: code, Uniform: scalar}, err
 }
 
 // partialDType returns the dtype of the partial results between loops. Partial maxima have the dtype of the result,
@@ -176,7 +176,7 @@ func (t *tapLoops) maximum(builder *expr.Builder, tap func(int) expr.Value, taps
 		best = builder.Convert(t.sumDType, builder.Load(0))
 	}
 	for ; k < taps; k++ {
-		best = builder.Do(expr.Max, tap(k), best)
+		best = builder.Emit(expr.Max, tap(k), best)
 	}
 	return []expr.Output{builder.Real(builder.Convert(t.dtype, best))}
 }
@@ -187,15 +187,15 @@ func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value,
 	best, index := tap(0), builder.Int(tensor.Int32, 0)
 	for k := 1; k < t.perLoop; k++ {
 		x := tap(k)
-		isBetter := builder.Do(expr.Lt, best, x)
+		isBetter := builder.Emit(expr.Lt, best, x)
 		if t.dtype.IsFloat() {
-			isBetter = builder.Do(expr.Or, isBetter, builder.Do(expr.Ne, x, x)) // x != x for NaN
+			isBetter = builder.Emit(expr.Or, isBetter, builder.Emit(expr.Ne, x, x)) // x != x for NaN
 		}
-		best = builder.Do(expr.Select, isBetter, x, best)
-		index = builder.Do(expr.Select, isBetter, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
+		best = builder.Emit(expr.Select, isBetter, x, best)
+		index = builder.Emit(expr.Select, isBetter, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
 	}
 	return []expr.Output{builder.Real(builder.Convert(t.dtype, best)),
-		builder.Real(builder.Do(expr.Add, builder.Convert(tensor.Int64, index), firstIndex))}
+		builder.Real(builder.Emit(expr.Add, builder.Convert(tensor.Int64, index), firstIndex))}
 }
 
 // fillNeutral sets memory to elements of a dtype that do not affect the reduction: 0 for sums, the lowest value for

@@ -292,9 +292,9 @@ func newRowLoops(p *sizedPooling, sumDType tensor.DType, windowRows int, cols co
 // combine returns the maximum or the sum of two values.
 func (t *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
 	if t.kind == reduceMax {
-		return builder.Do(expr.Max, y, x)
+		return builder.Emit(expr.Max, y, x)
 	}
-	return builder.Do(expr.Add, x, y)
+	return builder.Emit(expr.Add, x, y)
 }
 
 // newRowsLoop returns a loop that folds the given number of rows.
@@ -302,13 +302,13 @@ func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
 	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, windowRows)...)
 	folded := builder.Convert(t.sumDType, builder.Load(0))
 	if t.kind == reduceAvg {
-		folded = builder.Do(expr.Add, builder.Const(t.sumDType, 0), folded) // -0 becomes 0, as in a sum that starts at 0
+		folded = builder.Emit(expr.Add, builder.Const(t.sumDType, 0), folded) // -0 becomes 0, as in a sum that starts at 0
 	}
 	for k := 1; k < windowRows; k++ {
 		folded = t.combine(builder, folded, builder.Convert(t.sumDType, builder.Load(k)))
 	}
 	code, err := builder.Build(builder.Real(folded))
-	return &expr.Loop{Code: code, Scalar: make([]bool, windowRows)}, err
+	return &expr.Loop{Code: code, Uniform: make([]bool, windowRows)}, err
 }
 
 // newColumnsLoop returns a loop that folds the columns of windows in folded rows. For averages, the last operand is the
@@ -342,10 +342,10 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 		if multipliesByInverse(t.dtype, t.sumDType) {
 			divide = expr.Mul
 		}
-		folded = builder.Do(divide, folded, builder.Load(len(offsets)))
+		folded = builder.Emit(divide, folded, builder.Load(len(offsets)))
 	}
 	code, err := builder.Build(builder.Real(builder.Convert(t.dtype, folded)))
-	return &expr.Loop{Code: code, Scalar: scalar}, err
+	return &expr.Loop{Code: code, Uniform: scalar}, err
 }
 
 // listings returns the machine code of the loops.

@@ -48,22 +48,22 @@ func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) grap
 	if order == byPlanes && taps > maxCompiledTaps {
 		tapRate = goTapRates[p.kind][byPixels]
 	}
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	n := float64(call.Out[0].Numel())
 	if p.compiles(call, order, walk, taps) {
 		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
 		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4 // the rates are for float32
-		work.DoUnoverlapped(compiledTapRates[order][p.kind], n*taps*elemCost)
+		work.AddUnoverlapped(compiledTapRates[order][p.kind], n*taps*elemCost)
 		if order == byPlanes && windowsAreStrided(call) {
-			work.DoUnoverlapped(spacedResultRates[p.kind], n*elemCost)
+			work.AddUnoverlapped(spacedResultRates[p.kind], n*elemCost)
 		}
 	} else {
-		work.Do(tapRate, n*taps)
-		work.Do(goResultRates[order], n)
+		work.AddUnits(tapRate, n*taps)
+		work.AddUnits(goResultRates[order], n)
 	}
 	work.Flops = n * taps
-	kit.AddScatteredAccess(&work, call, walk, walk.Order)
+	kit.AddScatteredAccess(&work, call, walk, walk.LoopOrder)
 	return work
 }
 
@@ -82,7 +82,7 @@ func (p *pooling) compiles(c *graph.Call, order visitOrder, walk graph.Walk, tap
 		return false
 	}
 	return loops.CodeAvailable() && p.kind != reduceNorm && (len(c.Out) == 1 || taps <= maxLoopTaps) &&
-		walk.Order.Rank() == c.Out[0].Rank() && walk.Order.Holds(walk.ResultLayout(0, c.Out[0]))
+		walk.LoopOrder.Rank() == c.Out[0].Rank() && walk.LoopOrder.Matches(walk.ResultLayout(0, c.Out[0]))
 }
 
 // windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes: 3 or more elements,
@@ -146,9 +146,9 @@ func pixelWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 // anyLayoutWalks returns the walks in the given order that write the inferred layout or a candidate.
 func anyLayoutWalks(c *graph.Call, order tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := walksFrom(c, order, candidates)
-	list[0].Out = nil // the first walk writes the inferred layout
+	list[0].ResultOrders = nil // the first walk writes the inferred layout
 	if slices.Contains(candidates, order) {
-		list = append(list, c.InOrder(order))
+		list = append(list, c.WalkInOrder(order))
 	}
 	return list
 }
@@ -168,11 +168,11 @@ func channelsLastOrder(rank int) tensor.Order {
 
 // walksFrom returns the walks in the given order. They write results in this order or in the order of a candidate.
 func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []graph.Walk {
-	list := []graph.Walk{c.InOrder(order)}
+	list := []graph.Walk{c.WalkInOrder(order)}
 	for _, to := range candidates {
 		if to != "" && to != order && to.Rank() == c.Out[0].Rank() {
-			walk := c.InOrder(to)
-			walk.Order = order
+			walk := c.WalkInOrder(to)
+			walk.LoopOrder = order
 			list = append(list, walk)
 		}
 	}
@@ -181,7 +181,7 @@ func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []g
 
 // readsOrder implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk.
 func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-	return graph.Work{}, w.Order.Rank() != m.Rank() || w.Order.Holds(m)
+	return graph.Work{}, w.LoopOrder.Rank() != m.Rank() || w.LoopOrder.Matches(m)
 }
 
 // readsPixels implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk. It
@@ -191,7 +191,7 @@ func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work,
 		return work, true
 	}
 	order, _ := tensor.OrderOf(m)
-	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.Order.Holds(m.WithStrides(order.Strides(m.Shape)))
+	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.LoopOrder.Matches(m.WithStrides(order.Strides(m.Shape)))
 }
 
 // writesPixels implements [graph.Impl.Writes] for an implementation that iterates over contiguous channels and supports

@@ -111,14 +111,14 @@ func addmmContraction(c *graph.Call) (*contraction, error) {
 }
 
 // matricesOf returns the strides of a batch of matrices. A matrix is in the last two dimensions.
-func matricesOf(m tensor.Meta) matrices {
+func matricesOf(m tensor.Meta) matrixStrides {
 	lead := m.Rank() - 2
-	return matrices{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
+	return matrixStrides{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
 }
 
 // addendOf returns the strides of addend m after its expansion. As contractions require, added dimensions and
 // dimensions of size 1 have stride 0.
-func addendOf(m, expanded tensor.Meta) matrices {
+func addendOf(m, expanded tensor.Meta) matrixStrides {
 	for d := range expanded.Rank() - m.Rank() {
 		expanded.Strides[d] = 0
 	}
@@ -201,11 +201,11 @@ func addTimes(sum *kit.Accumulator, factor, v tensor.Scalar) {
 func addmmLoops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 1, 0, 0) // dimension 0 of operand 1 and of the result
 	if c.Out[0].Rank() == 3 {
-		loop.In[2] = 0 // the batch of operand 2
+		loop.OperandDims[2] = 0 // the batch of operand 2
 	}
 	if m := c.Meta(0); m.Rank() == c.Out[0].Rank() && m.Shape[0] == c.Out[0].Shape[0] {
-		loop.In[0] = 0
+		loop.OperandDims[0] = 0
 	}
-	loop.Repeats = []bool{true, false, false} // self may be broadcast
+	loop.MayBroadcast = []bool{true, false, false} // self may be broadcast
 	return []graph.Parallel{loop}
 }

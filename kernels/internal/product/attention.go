@@ -264,15 +264,16 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for d := range batch {
 		loop := kit.WholeLoop(call)
-		loop.Out[0], loop.Repeats = d, []bool{false, false, false, true}[:len(call.In)] // the mask may be broadcast
+		// the mask may be broadcast
+		loop.ResultDims[0], loop.MayBroadcast = d, []bool{false, false, false, true}[:len(call.In)]
 		for i := range call.In {
 			m := call.Meta(i)
 			dim := d - (out.Rank() - m.Rank())
 			if dim >= 0 && dim < m.Rank()-2 && m.Shape[dim] == out.Shape[d] {
-				loop.In[i] = dim
+				loop.OperandDims[i] = dim
 			}
 		}
-		if loop.In[0] >= 0 && loop.In[1] >= 0 && loop.In[2] >= 0 {
+		if loop.OperandDims[0] >= 0 && loop.OperandDims[1] >= 0 && loop.OperandDims[2] >= 0 {
 			loops = append(loops, loop)
 		}
 	}

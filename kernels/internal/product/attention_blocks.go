@@ -94,8 +94,8 @@ func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values 
 func attentionWork(spec *graph.Attention) (work graph.Work) {
 	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
 	blockCount := float64(sizes.entries * sizes.blocks)
-	work.Do(multiply.RateStartStep, 1)
-	work.Do(multiply.RateStartProduct, 2*blockCount/float64(sizes.blockEntries))
+	work.AddUnits(multiply.RateStartStep, 1)
+	work.AddUnits(multiply.RateStartProduct, 2*blockCount/float64(sizes.blockEntries))
 	isThin := sizes.areThin(spec)
 	for i, product := range [2]struct{ m, n, k int }{{sizes.rows, sizes.keys, sizes.keySize},
 		{sizes.rows, sizes.valueSize, sizes.keys}} {

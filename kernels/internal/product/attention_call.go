@@ -40,18 +40,18 @@ func describeWeights(spec *graph.Attention, scale float64) (err error) {
 	}
 	builder := expr.NewBuilder(types...) // operand 0 is the scores, and operand 1+i is spec.Others[i]
 	minusInfinity := builder.Const(dtype, math.Inf(-1))
-	scores := builder.Do(expr.Mul, builder.Load(0), builder.Const(dtype, scale))
+	scores := builder.Emit(expr.Mul, builder.Load(0), builder.Const(dtype, scale))
 	switch {
 	case len(types) == 3: // the index of the query, and the index of the key
-		scores = builder.Do(expr.Select, builder.Do(expr.Le, builder.Load(2), builder.Load(1)), scores, minusInfinity)
+		scores = builder.Emit(expr.Select, builder.Emit(expr.Le, builder.Load(2), builder.Load(1)), scores, minusInfinity)
 	case len(types) == 2 && types[1] == tensor.Bool: // a mask
-		scores = builder.Do(expr.Select, builder.Load(1), scores, minusInfinity)
+		scores = builder.Emit(expr.Select, builder.Load(1), scores, minusInfinity)
 	case len(types) == 2:
-		scores = builder.Do(expr.Add, scores, builder.Load(1))
+		scores = builder.Emit(expr.Add, scores, builder.Load(1))
 	}
 	weights, maxScore := folds.Softmax(builder, scores, keys)
 	if len(types) > 1 { // a query that sees no key has weights of 0
-		weights = builder.Do(expr.Select, builder.Do(expr.Eq, maxScore, minusInfinity), builder.Const(dtype, 0), weights)
+		weights = builder.Emit(expr.Select, builder.Emit(expr.Eq, maxScore, minusInfinity), builder.Const(dtype, 0), weights)
 	}
 	spec.Code, err = builder.Build(folds.Result(builder, folds.Real(weights), dtype))
 	return err

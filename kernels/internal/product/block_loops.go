@@ -10,12 +10,12 @@ import (
 
 // blockLoopsWork implements [graph.Impl.Work] for plain loops.
 func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	work.Flops = linearBlocksFlops(call)
-	work.Do(multiply.RateLoops, work.Flops/2)
+	work.AddUnits(multiply.RateLoops, work.Flops/2)
 	integers := 8 * call.Meta(blocksWeight).Numel() / kit.Attrs[linearBlocksAttrs](call).Bits // each is converted once
-	work.Do(graph.GoSimple, float64(integers))
+	work.AddUnits(graph.GoSimple, float64(integers))
 	return work
 }
 

@@ -50,15 +50,15 @@ func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
 	if packer.join, err = shape.joinLoop(signed); err != nil {
 		return nil, err
 	}
-	spec := shape.tileSpec(tile.ReadsSigned(machine.Host(), true))
+	spec := shape.tileSpec(tile.ReadsSigned(machine.HostFeatures(), true))
 	spec.Rows, spec.Vectors, spec.InitialSum = 1, shape.vectors, tile.FromResult
-	packer.columnSumCode, err = tile.Compile(spec, machine.Host())
+	packer.columnSumCode, err = tile.Compile(spec, machine.HostFeatures())
 	return packer, err
 }
 
 // tileSpec describes the operands of tiles. signed is set if tiles read the elements of rows as int8.
 func (shape *byteShape) tileSpec(signed bool) *tile.Spec {
-	return &tile.Spec{Size: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
+	return &tile.Spec{ElemBytes: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
 		Int8Matrix: shape.multipliesMatrices(), SignedIn: signed,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: shape.groupBytes, VecStep: shape.width() * shape.groupBytes, Terms: tile.Dynamic}}}
@@ -154,7 +154,7 @@ func (p *bytePacker) sumColumns(worker *byteRun, panel, to unsafe.Pointer) {
 	defer clear(args.Ptr[:])
 	for group := 0; group < p.groups; group += callGroups {
 		interrupt.Check(worker.state.Context)
-		args.N = min(callGroups, p.groups-group)
+		args.InnerCount = min(callGroups, p.groups-group)
 		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = group*p.groupBytes, group*p.width()*p.groupBytes, 0
 		if p.columnSumCode.Call(args) != nil { // there is no executable memory
 			p.sumColumnsInGo(panel, sums)
@@ -208,8 +208,8 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	return graph.Packing{
-		Form:  shape.form(),
-		DType: tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
+		Format: shape.form(),
+		DType:  tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.ForEachBlock(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })

@@ -34,7 +34,7 @@ type byteRows struct {
 // newByteRows returns the copier of operand a of a product. signed is set if the elements are int8, and sumsRows if the
 // sums of rows are needed.
 func newByteRows(shape byteShape, product *contraction, signed, sumsRows bool) (*byteRows, error) {
-	copier := &byteRows{byteShape: shape, signed: signed, readSigned: tile.ReadsSigned(machine.Host(), signed),
+	copier := &byteRows{byteShape: shape, signed: signed, readSigned: tile.ReadsSigned(machine.HostFeatures(), signed),
 		rowStride: product.a.row, colStride: product.a.col, sumsRows: sumsRows,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := signed != copier.readSigned
@@ -167,7 +167,7 @@ func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		points.dtype[i], points.step[i] = call.Meta(i).DType, vectorStride(call, zero)
 		points.signed[i] = points.dtype[i] == tensor.Int8
-		switch readSigned := i == bytesB || tile.ReadsSigned(machine.Host(), points.signed[i]); {
+		switch readSigned := i == bytesB || tile.ReadsSigned(machine.HostFeatures(), points.signed[i]); {
 		case points.signed[i] && !readSigned:
 			points.offset[i] = signBit
 		case !points.signed[i] && readSigned:

@@ -241,10 +241,10 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 		maxCallWork = tile.UnitCallGroups
 	}
 	for group := 0; group < t.groups; group += callGroups {
-		args.N = min(callGroups, t.groups-group)
-		mem.CheckContextAfter(rows * args.N)
+		args.InnerCount = min(callGroups, t.groups-group)
+		mem.CheckContextAfter(rows * args.InnerCount)
 		args.Row[tile.Vec] = block*t.panelBytes() + group*t.width()*t.groupBytes
-		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.N))
+		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.InnerCount))
 		for _, stack := range t.stacks(rows) {
 			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.step(), stack.height*step
 			for i := 0; i < stack.tiles; i += maxTiles {
@@ -252,7 +252,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 				args.Rows = min(maxTiles, stack.tiles-i)
 				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.step()+group*t.groupBytes, row*step
 				t.epilogue.SetOffsets(args, t.resultOffset(entry, first+row, block)*sumBytes, block*t.width()*sumBytes)
-				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.N)].Call(args); err != nil {
+				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
 					return err
 				}
 			}

@@ -12,7 +12,9 @@ import (
 
 // MultipliesBytes reports whether products of byte matrices run as machine code on this machine. Without machine code,
 // such a product is slower than the float product that it would replace.
-func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && jit.Available() == nil }
+func MultipliesBytes() bool {
+	return tile.SupportsIntegers(machine.HostFeatures()) && jit.Available() == nil
+}
 
 // byteShape is the division of a product of byte matrices into register tiles. The product multiplies a matrix of m x k
 // elements by a matrix of k x n elements. In the following, a row is a row of the first matrix or of the result, and a
@@ -54,13 +56,13 @@ const (
 // multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough independent sums
 // to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
-	registers, vectorBytes := tile.Registers(machine.Host())
+	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}
 	otherRegisters := 1 // registers of broadcast operands, or of products that are not added yet
 	switch {
-	case machine.Host().Has(machine.MatrixBytes):
+	case machine.HostFeatures().Has(machine.MatrixBytes):
 		shape.groupBytes, shape.groupElements = 8, 8
-	case !machine.Host().DotsBytes():
+	case !machine.HostFeatures().HasByteDot():
 		shape.groupElements, otherRegisters = 2, 2
 	}
 	shape.groups = kit.DivUp(k, shape.groupElements)
@@ -82,7 +84,8 @@ func newByteShape(m, n, k, rows int) byteShape {
 		pairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
 		shape.height = 2 * min(tile.DynamicRows/2, pairs)
 		return shape
-	case tile.ElementsPerLoad(machine.Host(), shape.groupBytes) > 1: // a row has a register for several of its groups
+	// a row has a register for several of its groups
+	case tile.ElementsPerLoad(machine.HostFeatures(), shape.groupBytes) > 1:
 		maxVectors, perRow, otherRegisters = 4, 1, 0
 	case registers < 32: // 2 vectors
 	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
@@ -159,7 +162,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 		return nil
 	}
 	if m := c.Out[0]; !m.IsContiguous() {
-		return []graph.Walk{c.InOrder(tensor.RowMajorOrder(m.Rank()))}
+		return []graph.Walk{c.WalkInOrder(tensor.RowMajorOrder(m.Rank()))}
 	}
 	return []graph.Walk{{}}
 }
@@ -170,7 +173,7 @@ func readBytes(call *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work
 	switch {
 	case operand == bytesScale:
 		return work, m.IsContiguous()
-	case operand > bytesB || m.IsContiguous() || call.Constant(operand):
+	case operand > bytesB || m.IsContiguous() || call.IsConstant(operand):
 		return work, true
 	}
 	work.Bytes[graph.Tiled] = float64(2 * m.Numel())
@@ -179,7 +182,7 @@ func readBytes(call *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work
 
 // bytesWork implements [graph.Impl.Work] for tiles.
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{Steps: 1}
+	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	product, shape, err := bytesContraction(rowMajor(call))
 	if err != nil {
@@ -188,10 +191,10 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	entries := float64(product.entries())
 	multiply.ReclassifyStores(&work, call)
 	multiply.ReclassifyPanels(&work, call, bytesB, shape.m)
-	work.Do(multiply.RateStartStep, 1)
-	work.Do(multiply.RateStartProduct, entries)
+	work.AddUnits(multiply.RateStartStep, 1)
+	work.AddUnits(multiply.RateStartProduct, entries)
 	if shape.usesUnit {
-		work.Do(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(shape.m, shape.n,
+		work.AddUnits(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(shape.m, shape.n,
 			kit.DivUp(shape.groups, tile.UnitTerms)))
 	} else {
 		columns := kit.DivUp(shape.n, shape.lanes) * shape.lanes
@@ -199,15 +202,15 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 		if shape.multipliesMatrices() {
 			macs *= matrixShare
 		}
-		work.Do(multiply.RateTileBytes, macs)
+		work.AddUnits(multiply.RateTileBytes, macs)
 	}
-	work.Do(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
+	work.AddUnits(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
 	bytesPerCopy := 1 + shape.groupBytes/shape.groupElements // an element is read as a byte and written as in a group
 	if a := call.Meta(bytesA); shape.usesWords() || a.DType == tensor.Int8 ||
 		shape.k%shape.groupElements > 0 {
 		work.Bytes[graph.Copied] += float64(a.Numel() * bytesPerCopy)
 	}
-	if b := call.Meta(bytesB); !call.Constant(bytesB) {
+	if b := call.Meta(bytesB); !call.IsConstant(bytesB) {
 		work.Bytes[graph.Copied] += float64(b.Numel() * bytesPerCopy)
 	}
 	work.Flops = productFlops(call)

@@ -95,8 +95,8 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 		return nil, err
 	}
 	shape = shape.forRowStride(product.c.row)
-	if packed := call.Packed(bytesB); packed != nil && packed.Form != shape.form() {
-		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Form, shape.form())
+	if packed := call.Packed(bytesB); packed != nil && packed.Format != shape.form() {
+		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Format, shape.form())
 	}
 	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
 		outRowStride: product.c.row,
@@ -149,7 +149,7 @@ func (t *byteTiles) chooseEpilogue(epilogue *fusion.Epilogue) {
 
 // listEntries lists the distinct matrices of the operands, and the matrices and the result of each entry.
 func (t *byteTiles) listEntries(call *graph.Call, product *contraction) {
-	offsets := func(m matrices) []int {
+	offsets := func(m matrixStrides) []int {
 		if list := m.offsets(product.batch); list != nil {
 			return list
 		}
@@ -172,7 +172,7 @@ func (t *byteTiles) listEntries(call *graph.Call, product *contraction) {
 		// The index of a matrix is its offset in a row-major array with one element for each matrix of b.
 		indices := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)
 		if strides, err := expandedStrides(indices, indices.Rank(), product.batch); err == nil {
-			copy(t.bIndex, matrices{batch: strides}.offsets(product.batch))
+			copy(t.bIndex, matrixStrides{batch: strides}.offsets(product.batch))
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (t *byteTiles) compile() error {
 					for _, groups := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
 						code := t.code(stack.height, isLastBlock, start, groups)
 						var err error
-						if t.codes[code], err = tile.Compile(t.spec(code), machine.Host()); err != nil {
+						if t.codes[code], err = tile.Compile(t.spec(code), machine.HostFeatures()); err != nil {
 							return fmt.Errorf("product of bytes: %w", err)
 						}
 					}
@@ -273,7 +273,7 @@ func (t *byteTiles) spec(code byteCode) *tile.Spec {
 	if code.isLastBlock {
 		cols := t.n - (t.blocks()-1)*t.width()
 		spec.Vectors = kit.DivUp(cols, t.lanes)
-		if spec.Lanes = cols % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.Host()) {
+		if spec.Lanes = cols % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.HostFeatures()) {
 			spec.Lanes = tile.Dynamic
 		}
 	}

@@ -17,11 +17,11 @@ import (
 // The matrix a has m x k elements, b has k x n, and c and add have m x n. The depth is the dimension of size k, which
 // is summed. An entry is the product at one index of the batch.
 type contraction struct {
-	batch   []int    // sizes of the batch dimensions
-	m, n, k int      // rows of the result, columns of the result, depth
-	a, b, c matrices // layouts of the matrices
-	add     matrices // layout of the addend, if hasAdd
-	hasAdd  bool     // whether there is an addend
+	batch   []int         // sizes of the batch dimensions
+	m, n, k int           // rows of the result, columns of the result, depth
+	a, b, c matrixStrides // layouts of the matrices
+	add     matrixStrides // layout of the addend, if hasAdd
+	hasAdd  bool          // whether there is an addend
 
 	// aOperand, bOperand and addOperand are the operand indexes of the matrices a, b and add.
 	aOperand, bOperand, addOperand int
@@ -33,8 +33,8 @@ type contraction struct {
 	sharedRows int
 }
 
-// matrices has the strides of a batch of matrices, in elements.
-type matrices struct {
+// matrixStrides has the strides of a batch of matrices, in elements.
+type matrixStrides struct {
 	batch    []int // strides of the batch dimensions
 	row, col int   // strides of rows and columns
 }
@@ -92,20 +92,20 @@ func (product *contraction) mergeBatch() {
 
 // canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
 func (product *contraction) canMergeRows(d int) bool {
-	evenlySpaced := func(m matrices) bool { return product.m == 1 || m.batch[d] == product.m*m.row }
+	evenlySpaced := func(m matrixStrides) bool { return product.m == 1 || m.batch[d] == product.m*m.row }
 	return evenlySpaced(product.a) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
 }
 
 // canMergeCols is canMergeRows for the columns of b, c and add.
 func (product *contraction) canMergeCols(d int) bool {
-	evenlySpaced := func(m matrices) bool { return product.n == 1 || m.batch[d] == product.n*m.col }
+	evenlySpaced := func(m matrixStrides) bool { return product.n == 1 || m.batch[d] == product.n*m.col }
 	return evenlySpaced(product.b) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
 }
 
 // dropBatchDim removes a dimension from the batch.
 func (product *contraction) dropBatchDim(d int) {
 	product.batch = slices.Delete(slices.Clone(product.batch), d, d+1)
-	for _, p := range []*matrices{&product.a, &product.b, &product.c, &product.add} {
+	for _, p := range []*matrixStrides{&product.a, &product.b, &product.c, &product.add} {
 		if p.batch != nil {
 			p.batch = slices.Delete(slices.Clone(p.batch), d, d+1)
 		}
@@ -114,7 +114,7 @@ func (product *contraction) dropBatchDim(d int) {
 
 // offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
 // all offsets are 0.
-func (p matrices) offsets(batch []int) []int {
+func (p matrixStrides) offsets(batch []int) []int {
 	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(s int) bool { return s != 0 }) {
 		return nil
 	}
@@ -257,7 +257,7 @@ func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panel
 // beta is 0. Multiplications by 1 are skipped, because a complex infinity times 1 contains a NaN.
 type affine struct {
 	alpha, beta tensor.Scalar
-	c, add      matrices
+	c, add      matrixStrides
 	hasAdd      bool
 }
 

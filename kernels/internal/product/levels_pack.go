@@ -34,7 +34,7 @@ const levelVectors = 4
 // newLevelShape returns the division of a call's product. It depends on shapes and attributes only.
 func newLevelShape(call *graph.Call) levelShape {
 	x := call.Meta(blocksInput)
-	_, vectorBytes := tile.Registers(machine.Host())
+	_, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := levelShape{blockWeight: newBlockWeight(call), k: x.Shape[x.Rank()-1], n: call.Meta(blocksWeight).Shape[0],
 		m: kit.BoundedProduct(x.Shape[:x.Rank()-1]...), lanes: vectorBytes / 4, vectors: levelVectors,
 		hasZeros: call.HasOperand(blocksZero)}
@@ -70,7 +70,7 @@ func (shape *levelShape) panelBytes(i int) int {
 // row-major.
 func levelWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	x := call.Meta(blocksInput)
-	if !tile.Supports(machine.Host()) || jit.Available() != nil || call.Out[0].Numel() == 0 ||
+	if !tile.Supports(machine.HostFeatures()) || jit.Available() != nil || call.Out[0].Numel() == 0 ||
 		x.Shape[x.Rank()-1] == 0 || x.Shape[x.Rank()-1] > maxLevelDepth {
 		return nil
 	}
@@ -88,7 +88,7 @@ func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 	}
 	shape, m := newLevelShape(call), call.Meta(i)
 	m.Offset = 0
-	packing := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(i), Form: shape.form(i)}
+	packing := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(i), Format: shape.form(i)}
 	if i == blocksScale {
 		packing.DType, packing.Len = tensor.Float32, packing.Len/4
 	}

@@ -131,9 +131,9 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 	args, vectors := &worker.args, part.tileVectors()
 	args.Ptr[tile.Vec] = part.converted
 	for k := 0; k < part.k; k += levelTerms {
-		args.N = min(levelTerms, part.k-k)
-		part.convertTerms(mem, worker, k, args.N)
-		maxTiles := max(1, levelCallMACs/(part.height*vectors*part.lanes*args.N))
+		args.InnerCount = min(levelTerms, part.k-k)
+		part.convertTerms(mem, worker, k, args.InnerCount)
+		maxTiles := max(1, levelCallMACs/(part.height*vectors*part.lanes*args.InnerCount))
 		for j := 0; j < part.width(); j += vectors * part.lanes {
 			args.Row[tile.Vec] = 4 * j
 			height, tiles := part.stacks(part.rows)
@@ -146,8 +146,8 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 				tiles -= args.Rows
 				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.step
 				part.setOffsets(worker, i, k, j)
-				mem.CheckContextAfter(2 * height * args.Rows * args.N * vectors * part.lanes)
-				code := levelCode{rows: height, start: part.start(k), isLast: k+args.N == part.k}
+				mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * vectors * part.lanes)
+				code := levelCode{rows: height, start: part.start(k), isLast: k+args.InnerCount == part.k}
 				if err := part.codes[code].Call(args); err != nil {
 					return err
 				}

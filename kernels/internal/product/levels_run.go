@@ -98,8 +98,8 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 		if packed == nil {
 			p.unpacked, p.offsets[i] = append(p.unpacked, i), p.scratch
 			p.scratch += kit.AlignUp(p.panels() * p.panelBytes(i))
-		} else if want := p.form(i); packed.Form != want {
-			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, want)
+		} else if want := p.form(i); packed.Format != want {
+			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Format, want)
 		}
 	}
 	epilogue := fusion.EpilogueOf(call)
@@ -124,13 +124,13 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 // levelRows returns the maximum number of rows of a tile. It follows from the number of registers: a row needs a
 // register of sums per vector, and the rows share the registers of the levels.
 func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
-	registers, _ := tile.Registers(machine.Host())
+	registers, _ := tile.VectorRegisters(machine.HostFeatures())
 	switch {
 	case algorithm == thinLevels && shape.hasZeros: // zero points take one register per vector, like levels
 		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-2))
 	case algorithm == thinLevels:
 		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-1))
-	case tile.ElementsPerLoad(machine.Host(), 4) > 1: // rows have a register for elements
+	case tile.ElementsPerLoad(machine.HostFeatures(), 4) > 1: // rows have a register for elements
 		return (registers - levelVectors) / (levelVectors + 1)
 	}
 	return min(tile.DynamicRows, (registers-3)/2) // tiles of two vectors; see tileVectors
@@ -138,7 +138,7 @@ func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
 
 // tileVectors returns the number of vectors of a tile.
 func (p *levelProduct) tileVectors() int {
-	if p.algorithm == thinLevels || tile.ElementsPerLoad(machine.Host(), 4) > 1 {
+	if p.algorithm == thinLevels || tile.ElementsPerLoad(machine.HostFeatures(), 4) > 1 {
 		return p.vectors
 	}
 	return 2
@@ -183,7 +183,7 @@ func (p *levelProduct) compileTiles() error {
 					for _, isLast := range []bool{false, true} {
 						code := levelCode{height, terms, start, isLast}
 						var err error
-						if p.codes[code], err = tile.Compile(p.spec(code), machine.Host()); err != nil {
+						if p.codes[code], err = tile.Compile(p.spec(code), machine.HostFeatures()); err != nil {
 							return fmt.Errorf("product of levels: %w", err)
 						}
 					}
@@ -196,7 +196,7 @@ func (p *levelProduct) compileTiles() error {
 
 // spec describes the code of a tile.
 func (p *levelProduct) spec(code levelCode) *tile.Spec {
-	spec := &tile.Spec{Size: 4, Rows: code.rows, Vectors: p.tileVectors(), InitialSum: code.start}
+	spec := &tile.Spec{ElemBytes: 4, Rows: code.rows, Vectors: p.tileVectors(), InitialSum: code.start}
 	if p.algorithm == thinLevels {
 		spec.VecQuantization = tile.VecQuantization{Bits: p.levelBits(), Zeros: p.hasZeros}
 		for i := range code.rows {
@@ -318,28 +318,28 @@ func (p *levelProduct) listings() (list []expr.Listing) {
 // levelWork returns a function that implements [graph.Impl.Work] for an algorithm.
 func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Work {
 	return func(call *graph.Call, _ graph.Walk) graph.Work {
-		work, shape := graph.Work{Steps: 1, Flops: linearBlocksFlops(call)}, newLevelShape(call)
+		work, shape := graph.Work{StartedSteps: 1, Flops: linearBlocksFlops(call)}, newLevelShape(call)
 		call.AddStreamed(&work)
 		multiply.ReclassifyStores(&work, call)
-		work.Do(multiply.RateStartStep, 1)
-		work.Do(multiply.RateStartProduct, 1)
+		work.AddUnits(multiply.RateStartStep, 1)
+		work.AddUnits(multiply.RateStartProduct, 1)
 		columns := float64(shape.panels() * shape.width())
 		levels, tileRows := columns*float64(shape.k), shape.levelRows(algorithm)
 		if algorithm == thinLevels {
 			tiles := float64(kit.DivUp(shape.m, tileRows)) // tiles of a panel
-			work.Do(multiply.RateLevels, tiles*levels)
-			work.Do(multiply.RateTile32, float64(shape.m)*levels)
-			work.Do(multiply.RateTileCall, tiles*float64(shape.panels()))
+			work.AddUnits(multiply.RateLevels, tiles*levels)
+			work.AddUnits(multiply.RateTile32, float64(shape.m)*levels)
+			work.AddUnits(multiply.RateTileCall, tiles*float64(shape.panels()))
 		} else {
 			multiply.ReclassifyPanels(&work, call, blocksWeight, shape.m)
-			work.Do(multiply.RateConvertLevels, float64(kit.DivUp(shape.m, levelBandRows))*levels)
-			work.Do(multiply.RateTile32, float64(shape.m)*levels)
+			work.AddUnits(multiply.RateConvertLevels, float64(kit.DivUp(shape.m, levelBandRows))*levels)
+			work.AddUnits(multiply.RateTile32, float64(shape.m)*levels)
 			calls := float64(kit.DivUp(shape.m, tileRows) * kit.DivUp(shape.k, levelTerms)) // per column of tiles
-			work.Do(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))            // tiles have 2 vectors
+			work.AddUnits(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))      // tiles have 2 vectors
 		}
 		for i := blocksWeight; i <= blocksZero; i++ {
-			if call.HasOperand(i) && !call.Constant(i) {
-				work.Do(multiply.RatePackRow, levels)
+			if call.HasOperand(i) && !call.IsConstant(i) {
+				work.AddUnits(multiply.RatePackRow, levels)
 			}
 		}
 		return work

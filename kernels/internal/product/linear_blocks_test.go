@@ -87,7 +87,7 @@ func TestLinearBlocks(t *testing.T) {
 			}
 		}
 	}
-	if tile.Supports(machine.Host()) && jit.Available() == nil {
+	if tile.Supports(machine.HostFeatures()) && jit.Available() == nil {
 		assert.Equal(t, 6*cases, compiled)
 	}
 }
@@ -108,7 +108,7 @@ func blocksError(block int, in []*tensor.Tensor) func(at []int) float64 {
 // TestLinearBlocksPacks packs the same operands for weights of 2, 4 and 8 bits: packings with the same form have the
 // same data, and Unpack restores all bits.
 func TestLinearBlocksPacks(t *testing.T) {
-	if !tile.Supports(machine.Host()) || jit.Available() != nil {
+	if !tile.Supports(machine.HostFeatures()) || jit.Available() != nil {
 		t.Skip("no machine code")
 	}
 	r := rand.New(rand.NewPCG(4, 7))
@@ -127,7 +127,7 @@ func TestLinearBlocksPacks(t *testing.T) {
 			require.True(t, ok)
 			packed := tensor.Zeros(packing.DType, packing.Len)
 			packing.Fill(t.Context(), packed, in[i])
-			key := fmt.Sprint(i, packing.Form)
+			key := fmt.Sprint(i, packing.Format)
 			if other, ok := seen[key]; ok {
 				assert.Equal(t, other, packed.Storage().Bytes(), "%s, %d bits", key, bits)
 			}

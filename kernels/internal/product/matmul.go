@@ -112,11 +112,11 @@ func productLoops(call *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for d := range batch {
 		loop := kit.WholeLoop(call)
-		loop.Out[0], loop.Repeats = d, []bool{true, true}
+		loop.ResultDims[0], loop.MayBroadcast = d, []bool{true, true}
 		for i, m := range []tensor.Meta{a, b} {
 			dim := d - (batch - (m.Rank() - 2)) // the last batch dimensions of operand and result correspond
 			if dim >= 0 && m.Rank() > 2 && m.Shape[dim] == out.Shape[d] {
-				loop.In[i] = dim
+				loop.OperandDims[i] = dim
 			}
 		}
 		loops = append(loops, loop)

@@ -81,7 +81,7 @@ func TestMatmulBytes(t *testing.T) {
 	for i := range 150 {
 		tiled += checkBytes(t, r, i, bytesOperands(r))
 	}
-	if tile.SupportsIntegers(machine.Host()) && jit.Available() == nil && tiled < 150 {
+	if tile.SupportsIntegers(machine.HostFeatures()) && jit.Available() == nil && tiled < 150 {
 		t.Errorf("only %d calls were machine code", tiled)
 	}
 }

@@ -15,9 +15,9 @@ func TestPanelsDoNotDependOnRows(t *testing.T) {
 		want := ""
 		for i, apart := range [][2]int{{rows[1] * 128, 128}, {128, rows[0] * 128}, {rows[1] * 512, 512}, {1 << 20, 1 << 14}} {
 			x := &contraction{batch: []int{rows[0]}, m: rows[1], n: 128, k: 128,
-				a: matrices{batch: []int{apart[0]}, row: apart[1], col: 1},
-				b: matrices{batch: []int{0}, row: 1, col: 128},
-				c: matrices{batch: []int{apart[0]}, row: apart[1], col: 1}}
+				a: matrixStrides{batch: []int{apart[0]}, row: apart[1], col: 1},
+				b: matrixStrides{batch: []int{0}, row: 1, col: 128},
+				c: matrixStrides{batch: []int{apart[0]}, row: apart[1], col: 1}}
 			x.mergeBatch()
 			p := x.panels(false, tensor.Float32)
 			form := "none"

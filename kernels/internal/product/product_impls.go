@@ -35,7 +35,7 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				walks := []graph.Walk{{}} // the first walk writes the inferred layout
 				for _, order := range candidates {
 					if order != "" && order.Rank() == call.Out[0].Rank() {
-						walks = append(walks, call.InOrder(order))
+						walks = append(walks, call.WalkInOrder(order))
 					}
 				}
 				return walks
@@ -44,7 +44,7 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				return readProduct(c, impl.algorithm, describe, operand, m)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-				work, laidOut := graph.Work{Steps: 1}, rowMajor(c)
+				work, laidOut := graph.Work{StartedSteps: 1}, rowMajor(c)
 				c.AddStreamed(&work)
 				laidOut.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
 				if product, err := describe(laidOut); err == nil {
@@ -142,7 +142,7 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error),
 	operand int, m tensor.Meta) (work graph.Work, ok bool) {
 	// Constants are packed when the graph is planned.
-	if m.IsContiguous() || call.Constant(operand) && algorithm == gemm.Tiled {
+	if m.IsContiguous() || call.IsConstant(operand) && algorithm == gemm.Tiled {
 		return work, true
 	}
 	laidOut := rowMajor(call)
@@ -192,7 +192,7 @@ func (product *contraction) packingRates(c *graph.Call) (a, b string) {
 // packed.
 func addPacking(w *graph.Work, rate string, elements float64) {
 	if rate != "" {
-		w.Do(rate, elements)
+		w.AddUnits(rate, elements)
 	}
 }
 
@@ -214,36 +214,36 @@ func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, wor
 	merged.mergeBatch()
 	entries, dtype := float64(merged.entries()), call.Out[0].DType
 	macs := float64(merged.m) * float64(merged.n) * float64(merged.k)
-	work.Do(multiply.RateStartStep, 1)
+	work.AddUnits(multiply.RateStartStep, 1)
 	switch algorithm {
 	case gemm.Loops:
-		work.Do(multiply.RateLoops, entries*macs)
+		work.AddUnits(multiply.RateLoops, entries*macs)
 		work.Flops += float64(2 * entries * macs)
 	case gemm.Thin:
-		work.Do(multiply.RateStartProduct, entries)
+		work.AddUnits(multiply.RateStartProduct, entries)
 		multiply.AddThinProduct(work, dtype, entries, macs)
 	default:
 		multiply.ReclassifyStores(work, call)
 		multiply.ReclassifyPanels(work, call, merged.aOperand, merged.n)
 		multiply.ReclassifyPanels(work, call, merged.bOperand, merged.m)
-		work.Do(multiply.RateStartProduct, entries)
+		work.AddUnits(multiply.RateStartProduct, entries)
 		multiply.AddProduct(work, dtype, entries, merged.m, merged.n, merged.k)
 		// If the columns of the result are contiguous, gemm computes the transposed product.
-		transposed := merged.c.row == 1 && !call.Constant(merged.aOperand) && !call.Constant(merged.bOperand)
+		transposed := merged.c.row == 1 && !call.IsConstant(merged.aOperand) && !call.IsConstant(merged.bOperand)
 		if merged.n > 1 && merged.c.col != 1 && !transposed {
 			multiply.AddScatter(work, int(entries)*merged.m*merged.n, merged.k)
 		}
 		packA, packB := merged.packingRates(call)
-		if !call.Constant(merged.aOperand) {
+		if !call.IsConstant(merged.aOperand) {
 			addPacking(work, packA, entries*float64(merged.m)*float64(merged.k))
 		}
-		if !call.Constant(merged.bOperand) {
+		if !call.IsConstant(merged.bOperand) {
 			addPacking(work, packB, entries*float64(merged.n)*float64(merged.k))
 		}
 	}
 	if merged.hasAdd {
 		if _, _, isVector := merged.vectorBias(); !isVector {
-			work.Do(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
+			work.AddUnits(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
 		}
 	}
 }

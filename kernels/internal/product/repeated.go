@@ -43,7 +43,7 @@ func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteCo
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
-	product, err := parts.Repeat(parts.Whole(), groups, matrices)
+	product, err := parts.Repeat(parts.ReplacedNode(), groups, matrices)
 	if err != nil {
 		return rewrite, err
 	}
@@ -78,7 +78,7 @@ func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Re
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
-	product, err := parts.Repeat(parts.Whole(), rows, matrix)
+	product, err := parts.Repeat(parts.ReplacedNode(), rows, matrix)
 	if err != nil {
 		return rewrite, err
 	}

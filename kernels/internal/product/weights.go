@@ -55,7 +55,7 @@ func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
-	product, err := parts.Repeat(parts.Whole(), weights, values)
+	product, err := parts.Repeat(parts.ReplacedNode(), weights, values)
 	if err != nil {
 		return rewrite, err
 	}

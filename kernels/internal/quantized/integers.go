@@ -197,7 +197,7 @@ func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewri
 	for i, a := range q.movedOperands(node) {
 		// Whole is the rewritten node, quantize_linear. It is repeated for the operand.
 		args := append([]graph.Arg{a}, q.Call.In[1:]...)
-		bytes, err := q.parts.Repeat(q.parts.Whole(), args...)
+		bytes, err := q.parts.Repeat(q.parts.ReplacedNode(), args...)
 		if err != nil {
 			return rewrite, err
 		}

@@ -201,8 +201,8 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, i int) (ptrs []uns
 		resetBuffer: row(worker.resetState, s.hidden), yBuffer: y, biasBuffer: worker.mem.Ptrs[stepBias+worker.dir],
 		peepholesBuffer: worker.mem.Ptrs[stepPeepholes+worker.dir]}
 	// The strides of biasBuffer and peepholesBuffer are 0.
-	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatch * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
-		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatch}
+	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatchStride * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
+		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatchStride}
 	for k, o := range loop.operands {
 		worker.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
 		worker.strides[k] = rowStrides[o.buffer] * s.elemBytes

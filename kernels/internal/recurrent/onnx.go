@@ -61,14 +61,14 @@ func lengthBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 // onnxCellLoops returns the parallel loop over the batch.
 func onnxCellLoops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 0, 1, 1) // the batch is dimension 1 of X [t, n, i], and of Y_h and Y_c [d, n, h]
-	loop.Out[0] = 2                  // Y is [t, d, n, h]
+	loop.ResultDims[0] = 2           // Y is [t, d, n, h]
 	stateDim := 1
 	if kit.Attrs[onnxCellAttrs](c).Layout == 1 {
 		loop, stateDim = kit.LoopOver(c, 0, 0, 0), 0
 	}
 	for i, dim := range map[int]int{onnxLengths: 0, onnxH0: stateDim, onnxC0: stateDim} {
 		if c.HasOperand(i) {
-			loop.In[i] = dim
+			loop.OperandDims[i] = dim
 		}
 	}
 	return []graph.Parallel{loop}

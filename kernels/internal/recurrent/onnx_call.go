@@ -50,17 +50,17 @@ func (cell onnxCell) shape(c *graph.Call) *recurrentLayer {
 		batch: x.Shape[1],
 		order: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0, coupledGates: attrs.InputForget != 0, clip: attrs.Clip,
 		backward: [2]bool{attrs.Direction == "reverse", true}}
-	layer.xStep, layer.xBatch = layer.batch, 1
+	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
 	hidden := layer.hidden
 	if attrs.Layout != 0 {
 		layer.steps, layer.batch = layer.batch, layer.steps
-		layer.xStep, layer.xBatch = 1, layer.steps
-		layer.yBatch, layer.yStep, layer.yDir = layer.steps*layer.dirs*hidden, layer.dirs*hidden, hidden
-		layer.stateBatch, layer.stateDir = layer.dirs*hidden, hidden
+		layer.xTimeStride, layer.xBatchStride = 1, layer.steps
+		layer.yBatchStride, layer.yTimeStride, layer.yDirStride = layer.steps*layer.dirs*hidden, layer.dirs*hidden, hidden
+		layer.stateBatchStride, layer.stateDirStride = layer.dirs*hidden, hidden
 		return layer
 	}
-	layer.yStep, layer.yDir, layer.yBatch = layer.dirs*layer.batch*hidden, layer.batch*hidden, hidden
-	layer.stateDir, layer.stateBatch = layer.batch*hidden, hidden
+	layer.yTimeStride, layer.yDirStride, layer.yBatchStride = layer.dirs*layer.batch*hidden, layer.batch*hidden, hidden
+	layer.stateDirStride, layer.stateBatchStride = layer.batch*hidden, hidden
 	return layer
 }
 

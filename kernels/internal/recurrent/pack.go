@@ -89,8 +89,8 @@ func (cell onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 func checkPackedForms(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
 	for i := range c.In {
 		if p := c.Packed(i); p != nil {
-			if want, ok := pack(c, i); !ok || want.Form != p.Form {
-				return fmt.Errorf("operand %d is packed as %s, which is not the requested form", i, p.Form)
+			if want, ok := pack(c, i); !ok || want.Format != p.Format {
+				return fmt.Errorf("operand %d is packed as %s, which is not the requested form", i, p.Format)
 			}
 		}
 	}

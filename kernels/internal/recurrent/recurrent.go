@@ -56,19 +56,21 @@ const (
 // the weights of the states. The input for step t of sequence b is row t*xStep + b*xBatch of x, which may thus be
 // stored step by step or sequence by sequence.
 type recurrentLayer struct {
-	kind                         cellKind
-	steps, batch, inputs, hidden int              // inputs and hidden are the lengths of the vectors of inputs and states
-	dirs                         int              // number of directions
-	backward                     [2]bool          // by direction: whether it runs from the last step to the first
-	xStep, xBatch                int              // strides of x, in rows
-	yStep, yBatch, yDir          int              // strides of y, in elements
-	stateBatch, stateDir         int              // strides of h0, c0, hn and cn, in elements
-	order                        [4]int           // by gate: the index of its block of rows in the weights
-	resetAfter                   bool             // GRU: whether the reset gate applies after the product with the state
-	coupledGates                 bool             // LSTM: whether the forget gate is 1 minus the input gate
-	clip                         float64          // bound of the arguments of activation functions; 0: none
-	integerDType                 tensor.DType     // dtype of an integer layer, in which sums wrap around
-	activations                  [2][3]activation // by direction: the activation functions f, g and h
+	kind cellKind
+	// inputs and hidden are the lengths of the vectors of inputs and states
+	steps, batch, inputs, hidden          int
+	dirs                                  int     // number of directions
+	backward                              [2]bool // by direction: whether it runs from the last step to the first
+	xTimeStride, xBatchStride             int     // strides of x, in rows
+	yTimeStride, yBatchStride, yDirStride int     // strides of y, in elements
+	stateBatchStride, stateDirStride      int     // strides of h0, c0, hn and cn, in elements
+	order                                 [4]int  // by gate: the index of its block of rows in the weights
+	// GRU: whether the reset gate applies after the product with the state
+	resetAfter   bool
+	coupledGates bool             // LSTM: whether the forget gate is 1 minus the input gate
+	clip         float64          // bound of the arguments of activation functions; 0: none
+	integerDType tensor.DType     // dtype of an integer layer, in which sums wrap around
+	activations  [2][3]activation // by direction: the activation functions f, g and h
 
 	x, h0, c0, lengths, y, hn, cn      kit.Buffer
 	w, r, inBias, stateBias, peepholes [2]kit.Buffer // by direction

@@ -41,7 +41,7 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 	}
 	c.direction, c.sequence = dir, sequence
 	h, cell := make([]T, c.hidden), make([]T, c.hidden)
-	stateOffset := dir*c.stateDir + sequence*c.stateBatch
+	stateOffset := dir*c.stateDirStride + sequence*c.stateBatchStride
 	if c.h0 != nil {
 		copy(h, c.h0[stateOffset:])
 	}
@@ -58,7 +58,7 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 			step = n - 1 - i
 		}
 		h, cell = c.step(step, h, cell)
-		copy(c.y[step*c.yStep+sequence*c.yBatch+dir*c.yDir:], h)
+		copy(c.y[step*c.yTimeStride+sequence*c.yBatchStride+dir*c.yDirStride:], h)
 	}
 	copy(c.hn[stateOffset:], h)
 	if c.cn != nil {
@@ -72,7 +72,7 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 // The conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
 func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
-	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
+	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputs:]
 	kit.ForEachBlock(c.ctx, c.inputs, func(begin, end int) {
 		for i := begin; i < end; i++ {
 			in += T(w[i] * x[i])

@@ -103,7 +103,7 @@ func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
 // stateRow returns the state of sequence i of the block. p is either an operand with initial states or a result with
 // last states.
 func (s *stepper) stateRow(p unsafe.Pointer, worker *cellRun, i int) []byte {
-	return s.rowAt(p, worker.dir*s.stateDir+(worker.firstSequence+i)*s.stateBatch)
+	return s.rowAt(p, worker.dir*s.stateDirStride+(worker.firstSequence+i)*s.stateBatchStride)
 }
 
 // record prepares a product (0 or 1) once, so that each step only runs it again. The product multiplies the states
@@ -148,9 +148,10 @@ func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Poin
 	if s.backward[worker.dir] {
 		t = s.length(worker, i) - 1 - step
 	}
-	row := worker.dir*s.steps*s.batch + t*s.xStep + (worker.firstSequence+i)*s.xBatch
+	row := worker.dir*s.steps*s.batch + t*s.xTimeStride + (worker.firstSequence+i)*s.xBatchStride
 	return unsafe.Add(worker.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
-		unsafe.Add(worker.mem.Ptrs[stepY], (t*s.yStep+(worker.firstSequence+i)*s.yBatch+worker.dir*s.yDir)*s.elemBytes)
+		unsafe.Add(worker.mem.Ptrs[stepY],
+			(t*s.yTimeStride+(worker.firstSequence+i)*s.yBatchStride+worker.dir*s.yDirStride)*s.elemBytes)
 }
 
 // writeLastStates writes the last states. It also writes zeros to the results of steps after the end of shorter
@@ -167,7 +168,7 @@ func (s *stepper) writeLastStates(worker *cellRun) {
 			continue
 		}
 		for t := s.length(worker, i); t < s.steps; t++ {
-			clear(s.rowAt(y, t*s.yStep+(worker.firstSequence+i)*s.yBatch+worker.dir*s.yDir))
+			clear(s.rowAt(y, t*s.yTimeStride+(worker.firstSequence+i)*s.yBatchStride+worker.dir*s.yDirStride))
 		}
 	}
 }

@@ -130,13 +130,14 @@ func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 		layer.inputs = layer.dirs * layer.hidden
 	}
 	width := layer.dirs * layer.hidden
-	layer.xStep, layer.xBatch = layer.batch, 1
-	layer.yStep, layer.yBatch, layer.yDir = layer.batch*width, width, layer.hidden
+	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
+	layer.yTimeStride, layer.yBatchStride, layer.yDirStride = layer.batch*width, width, layer.hidden
 	if attrs.BatchFirst {
 		layer.steps, layer.batch = layer.batch, layer.steps
-		layer.xStep, layer.xBatch, layer.yStep, layer.yBatch = 1, layer.steps, width, layer.steps*width
+		layer.xTimeStride, layer.xBatchStride, layer.yTimeStride, layer.yBatchStride = 1, layer.steps, width,
+			layer.steps*width
 	}
-	layer.stateDir, layer.stateBatch = layer.batch*layer.hidden, layer.hidden
+	layer.stateDirStride, layer.stateBatchStride = layer.batch*layer.hidden, layer.hidden
 	for dir := range layer.dirs {
 		for i, name := range cells[cell.kind].activations {
 			layer.activations[dir][i] = activation{name: name}
@@ -392,10 +393,10 @@ func tanhs(list []int64) []float64 {
 func (cell torchCell) loops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 0, 1, 1)
 	if kit.Attrs[recurrentAttrs](c).BatchFirst {
-		loop.In[0], loop.Out[0] = 0, 0
+		loop.OperandDims[0], loop.ResultDims[0] = 0, 0
 	}
 	for i := 1; i < cell.firstWeight(); i++ {
-		loop.In[i] = 1
+		loop.OperandDims[i] = 1
 	}
 	return []graph.Parallel{loop}
 }

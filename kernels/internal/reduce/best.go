@@ -76,7 +76,7 @@ func bestElementFold[T number](greatest bool) *iter.Fold {
 			}
 		}
 	}
-	return iter.Folding(bestElement[T]{index: -1}, row, columns, merge).Weight(2)
+	return iter.NewFold(bestElement[T]{index: -1}, row, columns, merge).Weight(2)
 }
 
 // withValueResult adds the best element to the results of f.
@@ -169,23 +169,23 @@ func bestRow(builder *expr.Builder, x expr.Value, greatest, withValue bool) []fo
 	// 2*position + signBit, where signBit is the sign bit of the element at the position.
 	const i32 = tensor.Int32
 	bitsDType := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]
-	signBit := builder.Convert(i32, builder.Do(expr.Lt, builder.Bits(bitsDType, x), builder.Int(bitsDType, 0)))
+	signBit := builder.Convert(i32, builder.Emit(expr.Lt, builder.Bits(bitsDType, x), builder.Int(bitsDType, 0)))
 	position, one := builder.Position(), builder.Int(i32, 1)
 	first := firstWhere(builder, isBest(builder, x, best),
-		builder.Do(expr.Or, builder.Do(expr.Add, position, position), signBit))
+		builder.Emit(expr.Or, builder.Emit(expr.Add, position, position), signBit))
 	// If the best element is zero, it gets the sign of the last bit of first. The index is first without this bit.
 	zero := builder.Const(builder.DType(x), 0)
-	signedZero := builder.Do(expr.Select, builder.Do(expr.Eq, builder.Do(expr.And, first, one), one),
-		builder.Do(expr.Neg, zero), zero)
-	best = builder.Do(expr.Select, builder.Do(expr.Eq, best, zero), signedZero, best)
-	return []folds.Number{folds.Real(best), folds.Real(builder.Convert(tensor.Int64, builder.Do(expr.Shr, first, one)))}
+	signedZero := builder.Emit(expr.Select, builder.Emit(expr.Eq, builder.Emit(expr.And, first, one), one),
+		builder.Emit(expr.Neg, zero), zero)
+	best = builder.Emit(expr.Select, builder.Emit(expr.Eq, best, zero), signedZero, best)
+	return []folds.Number{folds.Real(best), folds.Real(builder.Convert(tensor.Int64, builder.Emit(expr.Shr, first, one)))}
 }
 
 // isBest returns the condition that an element equals the extreme of its row or is NaN.
 func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
-	condition := b.Do(expr.Eq, x, best)
+	condition := b.Emit(expr.Eq, x, best)
 	if b.DType(x).IsFloat() {
-		condition = b.Do(expr.Or, condition, b.Do(expr.Ne, x, x))
+		condition = b.Emit(expr.Or, condition, b.Emit(expr.Ne, x, x))
 	}
 	return condition
 }
@@ -193,5 +193,5 @@ func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
 // firstWhere returns a fold over a row: the least position (an int32) for which the condition holds. The condition must
 // hold at least once in a row.
 func firstWhere(b *expr.Builder, condition, position expr.Value) expr.Value {
-	return b.Reduce(expr.Min, b.Do(expr.Select, condition, position, b.Int(tensor.Int32, math.MaxInt32)))
+	return b.Reduce(expr.Min, b.Emit(expr.Select, condition, position, b.Int(tensor.Int32, math.MaxInt32)))
 }

@@ -157,13 +157,13 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 func affineLoop(dtype tensor.DType) (*graph.Pointwise, error) {
 	loopDType := dtype.OpMath()
 	b := expr.NewBuilder(dtype, loopDType, loopDType, loopDType)
-	y := b.Do(expr.Mul, b.Do(expr.Sub, b.Convert(loopDType, b.Load(0)), b.Load(1)), b.Load(2))
-	code, err := b.Build(folds.Result(b, folds.Real(b.Do(expr.Add, y, b.Load(3))), dtype))
+	y := b.Emit(expr.Mul, b.Emit(expr.Sub, b.Convert(loopDType, b.Load(0)), b.Load(1)), b.Load(2))
+	code, err := b.Build(folds.Result(b, folds.Real(b.Emit(expr.Add, y, b.Load(3))), dtype))
 	return &graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			out := outs[0]
 			if !out.Defined {
-				out = rule.UndefinedOf(dtype)
+				out = rule.UndefinedOutputOf(dtype)
 			}
 			cfg := rule.New().CheckAllSameDType(false).Output(out)
 			for _, a := range c.In {

@@ -83,9 +83,9 @@ func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 		return bestValueFold[float64](greatest)
 	}
 	if greatest {
-		return kit.Accumulators[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntInto))
+		return kit.Accumulators[int64](iter.NewFold(math.MinInt64, maxIntRow, maxIntColumns, maxIntInto))
 	}
-	return kit.Accumulators[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntInto))
+	return kit.Accumulators[int64](iter.NewFold(math.MaxInt64, minIntRow, minIntColumns, minIntInto))
 }
 
 // The following functions are the loops of the folds of integers. The row functions fold x into the accumulator a, and

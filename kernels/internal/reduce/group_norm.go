@@ -84,7 +84,7 @@ func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error)
 	if err != nil {
 		return nil, err
 	}
-	r.Split, r.Channels = groups, make([]bool, len(in))
+	r.ChannelGroups, r.Channels = groups, make([]bool, len(in))
 	for k, operand := range in {
 		r.Channels[k] = operand > 0 // weight and bias
 	}

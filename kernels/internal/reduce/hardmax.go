@@ -88,8 +88,8 @@ func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
 	b := expr.NewBuilder(d)
 	x := folds.Operand(b, 0, d).Re
 	position := b.Position()
-	isFirst := b.Do(expr.Eq, position, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), position))
-	y := b.Do(expr.Select, isFirst, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
+	isFirst := b.Emit(expr.Eq, position, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), position))
+	y := b.Emit(expr.Select, isFirst, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
 	return singleResultRows(b, lineMask(call.Meta(0).Rank(), dim), []int{0}, y, d)
 }
 

@@ -106,7 +106,7 @@ func lineMask(rank, dim int) []bool {
 
 // effort returns the predicted effort of the expression over a row of float32. compiled is false if there is no
 // expression or no machine code.
-func (o lineOp) effort() (e fusion.Effort, compiled bool) {
+func (o lineOp) effort() (e fusion.OpCounts, compiled bool) {
 	if o.rows == nil || !loops.CodeAvailable() {
 		return e, false
 	}
@@ -123,8 +123,8 @@ func (o lineOp) effort() (e fusion.Effort, compiled bool) {
 
 // work returns the work of the op if the operand has the layout that w gives the result. If compiled is set, e is the
 // effort of the expression.
-func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
-	work, out := graph.Work{Steps: 1}, w.ResultLayout(0, c.Out[0])
+func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.OpCounts, compiled bool) graph.Work {
+	work, out := graph.Work{StartedSteps: 1}, w.ResultLayout(0, c.Out[0])
 	c.AddStreamed(&work)
 	line, run, err := o.axes(c, order, out, out)
 	if err != nil {
@@ -139,12 +139,12 @@ func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effo
 		}
 		e.AddTo(&work, n, rows)
 	} else {
-		work.Do(graph.GoSimple, n*o.elementCost.Simple)
-		work.Do(graph.GoFunction, n*o.elementCost.Function)
+		work.AddUnits(graph.GoSimple, n*o.elementCost.Simple)
+		work.AddUnits(graph.GoFunction, n*o.elementCost.Function)
 		work.Flops = n * (o.elementCost.Simple + o.elementCost.Function)
 	}
 	if !compiled || order == lineColumns {
-		work.Do(lineBegin, n/float64(max(1, run.N)))
+		work.AddUnits(lineBegin, n/float64(max(1, run.N)))
 	}
 	addStridedAccess(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())
 	return work
@@ -156,7 +156,7 @@ const columnLanes = 16
 // addStridedAccess adds the cost of the copies of a value with meta m if its runs are not contiguous.
 func addStridedAccess(w *graph.Work, m tensor.Meta, contiguousRuns bool) {
 	if !contiguousRuns {
-		w.Do(lineStrided, float64(m.Numel()))
+		w.AddUnits(lineStrided, float64(m.Numel()))
 	}
 }
 

@@ -61,8 +61,8 @@ func logsumexpRow(b *expr.Builder, x folds.Number) []folds.Number {
 	d := b.DType(x.Re)
 	zero := b.Const(d, 0)
 	maximum := b.Reduce(expr.Max, x.Re)
-	isInfinite := b.Do(expr.Eq, b.Do(expr.Abs, maximum), b.Const(d, math.Inf(1)))
-	shift := b.Do(expr.Select, isInfinite, zero, maximum)
-	sum := folds.Total(b, folds.InFloat64(b, b.Do(expr.Exp, b.Do(expr.Sub, x.Re, shift))))
-	return []folds.Number{folds.Real(b.Do(expr.Add, folds.InFloat64(b, shift), b.Do(expr.Log, sum)))}
+	isInfinite := b.Emit(expr.Eq, b.Emit(expr.Abs, maximum), b.Const(d, math.Inf(1)))
+	shift := b.Emit(expr.Select, isInfinite, zero, maximum)
+	sum := folds.Total(b, folds.InFloat64(b, b.Emit(expr.Exp, b.Emit(expr.Sub, x.Re, shift))))
+	return []folds.Number{folds.Real(b.Emit(expr.Add, folds.InFloat64(b, shift), b.Emit(expr.Log, sum)))}
 }

@@ -50,10 +50,10 @@ func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
 	if x.Im != expr.None {
 		var imagVariance expr.Value
 		imagVariance, mean.Im = varRow(builder, x.Im, n, v.divisor())
-		result = builder.Do(expr.Add, result, imagVariance)
+		result = builder.Emit(expr.Add, result, imagVariance)
 	}
 	if v.returnsStd {
-		result = builder.Do(expr.Sqrt, result)
+		result = builder.Emit(expr.Sqrt, result)
 	}
 	if !v.returnsMean {
 		return []folds.Number{folds.Real(result)}
@@ -95,7 +95,7 @@ type moments struct{ n, mean, m2 float64 }
 // momentsFold returns the fold that computes the variance or, if returnsStd is set, the standard deviation. If
 // returnsMean is set, the mean is the second result.
 func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean bool) *iter.Fold {
-	f := iter.Folding(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
+	f := iter.NewFold(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
 	f = iter.WithResult(f, func(dst []float64, a []moments) {
 		for i := range a {
 			dst[i] = a[i].m2 / divisor

@@ -171,17 +171,17 @@ func normRow(builder *expr.Builder, x folds.Number, p float64) []folds.Number {
 	var norm expr.Value
 	switch abs := magnitude(builder, x); {
 	case p == 2:
-		norm = builder.Do(expr.Sqrt, folds.Total(builder, builder.Do(expr.Mul, abs, abs)))
+		norm = builder.Emit(expr.Sqrt, folds.Total(builder, builder.Emit(expr.Mul, abs, abs)))
 	case p == 1:
 		norm = folds.Total(builder, abs)
 	case p == 0:
-		norm = folds.Total(builder, builder.Do(expr.Select, builder.Do(expr.Ne, abs, zero), builder.Const(f64, 1), zero))
+		norm = folds.Total(builder, builder.Emit(expr.Select, builder.Emit(expr.Ne, abs, zero), builder.Const(f64, 1), zero))
 	case math.IsInf(p, 1):
-		norm = builder.Do(expr.Max, builder.Reduce(expr.Max, abs), zero)
+		norm = builder.Emit(expr.Max, builder.Reduce(expr.Max, abs), zero)
 	case math.IsInf(p, -1):
 		norm = builder.Reduce(expr.Min, abs)
 	default: // sum(abs^p)^(1/p)
-		norm = builder.Do(expr.Pow, folds.Total(builder, builder.Do(expr.Pow, abs, builder.Const(f64, p))),
+		norm = builder.Emit(expr.Pow, folds.Total(builder, builder.Emit(expr.Pow, abs, builder.Const(f64, p))),
 			builder.Const(f64, 1/p))
 	}
 	return []folds.Number{folds.Real(norm)}
@@ -195,7 +195,7 @@ func magnitude(builder *expr.Builder, x folds.Number) expr.Value {
 	const f64 = tensor.Float64
 	re := folds.InFloat64(builder, x.Re)
 	if x.Im == expr.None {
-		return builder.Do(expr.Abs, re)
+		return builder.Emit(expr.Abs, re)
 	}
 	im := folds.InFloat64(builder, x.Im)
 	code, err := hypotenuse.Code([]tensor.DType{f64, f64}, expr.Typing{})
@@ -219,7 +219,7 @@ func norm2Fold(d tensor.DType, p float64) func() *iter.Fold {
 
 // norm2FoldOf is norm2Fold for elements of type T. The accumulator is the sum of squares.
 func norm2FoldOf[T float32 | float64]() *iter.Fold {
-	f := iter.Folding(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
+	f := iter.NewFold(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
 		func(a []float64, x []T, _ int) {
 			x = x[:len(a)]
 			for i := range a {

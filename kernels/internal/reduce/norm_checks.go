@@ -139,7 +139,7 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 				" at dimension 0")
 		}
 		firstElement := tensor.NewType(param.DType)
-		r, err := rule.Binary(rule.Undefined(), rule.OfType(input), rule.OfType(firstElement)).Rule()
+		r, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input), rule.OperandOfType(firstElement)).Rule()
 		if err != nil {
 			return input, err
 		}

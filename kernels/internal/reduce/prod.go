@@ -67,18 +67,18 @@ func prodFold(d tensor.DType) *iter.Fold {
 	}
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
-		return kit.Accumulators[int64](iter.Folding(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
+		return kit.Accumulators[int64](iter.NewFold(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
 	case tensor.Float32:
-		return kit.Accumulators[float64](iter.Folding(1, prodRow[float32, float64], prodColumns[float32, float64],
+		return kit.Accumulators[float64](iter.NewFold(1, prodRow[float32, float64], prodColumns[float32, float64],
 			mulTo[float64]))
 	case tensor.Float64:
-		return kit.Accumulators[float64](iter.Folding(1, prodRow[float64, float64], prodColumns[float64, float64],
+		return kit.Accumulators[float64](iter.NewFold(1, prodRow[float64, float64], prodColumns[float64, float64],
 			mulTo[float64]))
 	case tensor.Complex64:
-		return kit.Accumulators[complex128](iter.Folding(1, foldProdComplexRow[complex64], foldProdComplexColumns[complex64],
+		return kit.Accumulators[complex128](iter.NewFold(1, foldProdComplexRow[complex64], foldProdComplexColumns[complex64],
 			mulToComplex))
 	}
-	return kit.Accumulators[complex128](iter.Folding(1, foldProdComplexRow[complex128], foldProdComplexColumns[complex128],
+	return kit.Accumulators[complex128](iter.NewFold(1, foldProdComplexRow[complex128], foldProdComplexColumns[complex128],
 		mulToComplex))
 }
 

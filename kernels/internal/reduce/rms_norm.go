@@ -226,10 +226,10 @@ func rmsNormRows(call *graph.Call) (*graph.Rows, error) {
 	x, weight := v[0], v[1]
 	x64 := folds.InFloat64(b, x)
 	n := b.Const(tensor.Float64, float64(folds.Count(call.Meta(0).Shape, mask)))
-	meanSquare := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, x64, x64)), n)
-	y := b.Do(expr.Mul, x, inverseRoot(b, meanSquare, a.eps(call.Meta(0).DType), b.DType(x)))
+	meanSquare := b.Emit(expr.Div, folds.Total(b, b.Emit(expr.Mul, x64, x64)), n)
+	y := b.Emit(expr.Mul, x, inverseRoot(b, meanSquare, a.eps(call.Meta(0).DType), b.DType(x)))
 	if weight != expr.None {
-		y = b.Do(expr.Mul, y, weight)
+		y = b.Emit(expr.Mul, y, weight)
 	}
 	return singleResultRows(b, mask, in, y, call.Meta(0).DType)
 }

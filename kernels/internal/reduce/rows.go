@@ -41,7 +41,7 @@ func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error
 func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
-		if r == nil || err != nil || r.Unsuited(c.Meta(0).Shape) != "" {
+		if r == nil || err != nil || r.UnsuitedReason(c.Meta(0).Shape) != "" {
 			return nil, err
 		}
 		return r, nil
@@ -71,8 +71,9 @@ func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph
 	}
 	// log(exp(x-max)/sum) = x - (max + log(sum))
 	_, sum, maximum := folds.Exponentials(builder, x, n)
-	shift := builder.Do(expr.Add, folds.InFloat64(builder, maximum), builder.Do(expr.Log, folds.InFloat64(builder, sum)))
-	return singleResultRows(builder, mask, []int{0}, builder.Do(expr.Sub, folds.InFloat64(builder, x), shift), dtype)
+	shift := builder.Emit(expr.Add, folds.InFloat64(builder, maximum),
+		builder.Emit(expr.Log, folds.InFloat64(builder, sum)))
+	return singleResultRows(builder, mask, []int{0}, builder.Emit(expr.Sub, folds.InFloat64(builder, x), shift), dtype)
 }
 
 // normOperands starts the expression of a normalization over the last dims dimensions. It loads the input, operand 0,
@@ -101,16 +102,16 @@ func normOperands(call *graph.Call, dims, params int) (builder *expr.Builder, v 
 // inverseRoot returns 1/sqrt(v + eps), converted to dtype d. v is a float64.
 func inverseRoot(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) expr.Value {
 	const f64 = tensor.Float64
-	return b.Convert(d, b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, eps)))))
+	return b.Convert(d, b.Emit(expr.Div, b.Const(f64, 1), b.Emit(expr.Sqrt, b.Emit(expr.Add, v, b.Const(f64, eps)))))
 }
 
 // varRow returns the variance and the mean of a row of n elements, in float64: mean = sum(x)/n and
 // variance = sum((x-mean)^2)/divisor.
 func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (variance, mean expr.Value) {
 	x = folds.InFloat64(b, x)
-	mean = b.Do(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
-	d := b.Do(expr.Sub, x, mean)
-	return b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
+	mean = b.Emit(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
+	d := b.Emit(expr.Sub, x, mean)
+	return b.Emit(expr.Div, folds.Total(b, b.Emit(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
 }
 
 // For rows of float32 with maxFloat32Squares to maxOnePass elements, mean and variance are computed in one pass, from
@@ -128,8 +129,8 @@ const (
 func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	meanSquareOf := func(v expr.Value) expr.Value {
-		sum := folds.InFloat64(builder, folds.Total(builder, builder.Do(expr.Mul, v, v)))
-		return builder.Do(expr.Div, sum, builder.Const(f64, n))
+		sum := folds.InFloat64(builder, folds.Total(builder, builder.Emit(expr.Mul, v, v)))
+		return builder.Emit(expr.Div, sum, builder.Const(f64, n))
 	}
 	// For any number a, the variance is the mean of (x-a)^2, minus offset^2 with offset = mean - a. Here a is 0 or
 	// roundedMean.
@@ -137,15 +138,15 @@ func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Va
 	switch {
 	case n <= maxFloat32Squares:
 		meanSquare = meanSquareOf(deviations)
-		offset = builder.Do(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
+		offset = builder.Emit(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
 	case n <= maxOnePass && eps > 0: // one pass: a is 0
 		meanSquare, offset = meanSquareOf(folds.InFloat64(builder, x)), mean
 	default:
 		meanSquare = meanSquareOf(folds.InFloat64(builder, deviations))
-		offset = builder.Do(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
+		offset = builder.Emit(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
 	}
-	difference := builder.Do(expr.Sub, meanSquare, builder.Do(expr.Mul, offset, offset))
-	return builder.Do(expr.Max, difference, builder.Const(f64, 0))
+	difference := builder.Emit(expr.Sub, meanSquare, builder.Emit(expr.Mul, offset, offset))
+	return builder.Emit(expr.Max, difference, builder.Const(f64, 0))
 }
 
 // standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the
@@ -156,15 +157,15 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 	dtype := builder.DType(x)
 	if dtype == f64 {
 		variance, mean := varRow(builder, x, n, n)
-		return builder.Do(expr.Mul, builder.Do(expr.Sub, x, mean), inverseRoot(builder, variance, eps, dtype))
+		return builder.Emit(expr.Mul, builder.Emit(expr.Sub, x, mean), inverseRoot(builder, variance, eps, dtype))
 	}
 	// (x-mean)*scale = (x-roundedMean)*scale + (roundedMean-mean)*scale
-	mean := builder.Do(expr.Div, folds.Total(builder, folds.InFloat64(builder, x)), builder.Const(f64, n))
+	mean := builder.Emit(expr.Div, folds.Total(builder, folds.InFloat64(builder, x)), builder.Const(f64, n))
 	roundedMean := builder.Convert(dtype, mean)
-	deviations := builder.Do(expr.Sub, x, roundedMean)
+	deviations := builder.Emit(expr.Sub, x, roundedMean)
 	scale := inverseRoot(builder, rowVariance(builder, x, mean, roundedMean, deviations, n, eps), eps, f64)
-	correction := builder.Do(expr.Mul, builder.Do(expr.Sub, folds.InFloat64(builder, roundedMean), mean), scale)
-	return builder.Do(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
+	correction := builder.Emit(expr.Mul, builder.Emit(expr.Sub, folds.InFloat64(builder, roundedMean), mean), scale)
+	return builder.Emit(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }
 
 // affineNormRow returns y*weight + bias, where y is the standardizedRow of the input of n elements. v has the input,
@@ -174,11 +175,11 @@ func affineNormRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value 
 	y := standardizedRow(b, input, n, eps)
 	switch {
 	case weight != expr.None && bias != expr.None:
-		return b.Do(expr.FMA, y, weight, bias)
+		return b.Emit(expr.FMA, y, weight, bias)
 	case weight != expr.None:
-		return b.Do(expr.Mul, y, weight)
+		return b.Emit(expr.Mul, y, weight)
 	case bias != expr.None:
-		return b.Do(expr.Add, y, bias)
+		return b.Emit(expr.Add, y, bias)
 	}
 	return y
 }

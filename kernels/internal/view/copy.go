@@ -54,7 +54,7 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 func copyLoops(c *graph.Call) []graph.Parallel {
 	loops := graph.BroadcastLoops(c)
 	for i := range loops {
-		loops[i].Repeats = []bool{false, true}
+		loops[i].MayBroadcast = []bool{false, true}
 	}
 	return loops
 }

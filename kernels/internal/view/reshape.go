@@ -74,7 +74,7 @@ var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{Semantics: graph.
 	Doc:  "Changes the shape of self: a view if possible, else a row-major copy.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}},
 		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
-}, Facts: graph.Facts{Sizes: "shape"}}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) {
+}, Facts: graph.Facts{SizesAttr: "shape"}}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) {
 	return kit.Attrs[reshapeAttrs](c).Shape, nil
 })
 

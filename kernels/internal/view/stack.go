@@ -115,7 +115,7 @@ func stackLoops(call *graph.Call) []graph.Parallel {
 		}
 		loops[d] = kit.LoopOver(call, 0, d, outDim)
 		for i := range call.In {
-			loops[d].In[i] = d
+			loops[d].OperandDims[i] = d
 		}
 	}
 	return loops

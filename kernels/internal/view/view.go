@@ -24,7 +24,7 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 		"of elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
-}, Facts: graph.Facts{Reshapes: true, Sizes: "size"}}, func(c *graph.Call, t tensor.Type,
+}, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, func(c *graph.Call, t tensor.Type,
 	_ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[viewAttrs](c)
 	switch {

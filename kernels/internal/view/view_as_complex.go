@@ -120,7 +120,7 @@ var Complex = kit.Define[kit.EmptyAttrs](graph.Op{
 				return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument",
 					dtype.TorchName(), other.TorchName())
 			}
-			t, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOf(dtype.ToComplex())).
+			t, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOutputOf(dtype.ToComplex())).
 				Input(call.In[0].Operand()).Input(call.In[1].Operand()))
 			return call.NewResult(t), err
 		},

@@ -178,7 +178,7 @@ func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Im
 			return resample.compile(c)
 		},
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			work := graph.Work{Steps: 1}
+			work := graph.Work{StartedSteps: 1}
 			c.AddStreamed(&work)
 			if resample, err := describe(c); err == nil {
 				resample.work(&work, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))

@@ -210,7 +210,7 @@ func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 		return
 	}
 	if r.mayBeSelection() {
-		work.Do(resizeElement, float64(out.Numel()))
+		work.AddUnits(resizeElement, float64(out.Numel()))
 		return
 	}
 	order := resampleOrder(out)
@@ -229,11 +229,11 @@ func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 			work.Bytes[graph.Dense] += float64(2 * n * size)
 		}
 		if p.inner < minRowElements {
-			work.Do(graph.GoSimple, n*taps*gatheredTapOps)
+			work.AddUnits(graph.GoSimple, n*taps*gatheredTapOps)
 			continue
 		}
-		work.Do(graph.LoopSimple, n*taps*rowTapOps*size/4)
-		work.DoUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
+		work.AddUnits(graph.LoopSimple, n*taps*rowTapOps*size/4)
+		work.AddUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
 	}
 }
 
@@ -269,9 +269,9 @@ func (p *resamplePass[T]) compileLoops() error {
 				sum = builder.Load(2 * taps)
 			}
 			for k := range taps { // operand 2k is an element of tap k, and operand 2k+1 its weight
-				product := builder.Do(expr.Mul, builder.Load(2*k), builder.Load(2*k+1))
+				product := builder.Emit(expr.Mul, builder.Load(2*k), builder.Load(2*k+1))
 				if scalar[2*k+1] = true; sum != expr.None {
-					product = builder.Do(expr.Add, sum, product)
+					product = builder.Emit(expr.Add, sum, product)
 				}
 				sum = product
 			}
@@ -279,7 +279,7 @@ func (p *resamplePass[T]) compileLoops() error {
 			if err != nil {
 				return err
 			}
-			if p.sums[adds][i], err = loops.New(&expr.Loop{Code: code, Scalar: scalar}, loops.Options{}); err != nil {
+			if p.sums[adds][i], err = loops.New(&expr.Loop{Code: code, Uniform: scalar}, loops.Options{}); err != nil {
 				return err
 			}
 		}

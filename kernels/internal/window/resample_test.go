@@ -46,7 +46,7 @@ func TestCropOfExpanded(t *testing.T) {
 	row := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4}, 1, 1, 1, 4))
 	m, err := row.Expand([]int{1, 1, 3, 4})
 	require.NoError(t, err)
-	x := tensor.Must(tensor.Over(m, row.Storage()))
+	x := tensor.Must(tensor.FromStorage(m, row.Storage()))
 	op := kernels.Lookup("resize")
 	attrs := graph.Attrs{"scales": []float64{1, 1}, "axes": []int{2, 3}, "roi": []float64{-1, 0, 1, 1},
 		"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}

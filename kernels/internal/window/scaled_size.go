@@ -17,7 +17,7 @@ func ScaledSize(n sym.Int, f float64) sym.Int {
 	}
 	if p, q, ok := ratio(f); ok {
 		lo, hi := agreeingSizes(n.Hint(), p, q, f)
-		within := sym.Truth(true)
+		within := sym.BoolOf(true)
 		if lo > 0 {
 			within = n.Ge(sym.Of(lo))
 		}

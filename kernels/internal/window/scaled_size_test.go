@@ -20,7 +20,7 @@ func symbolicSize(t *testing.T, hint int, f float64) (sym.Int, sym.Bool) {
 	env := sym.NewEnv()
 	n, err := env.Symbol("N", 0, math.MaxInt, hint)
 	require.NoError(t, err)
-	size, holds := window.ScaledSize(n, f), sym.Truth(true)
+	size, holds := window.ScaledSize(n, f), sym.BoolOf(true)
 	for _, g := range env.Guards() {
 		holds = holds.And(g)
 	}

@@ -110,7 +110,7 @@ func hasContiguousPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Sha
 
 // nearestWork returns the work for an operand with the layout of the result.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
-	work, out := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
+	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	addNearestWork(&work, out, hasContiguousPixels(out))
 	return work
 }
@@ -119,11 +119,11 @@ func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 // single elements.
 func addNearestWork(work *graph.Work, out tensor.Meta, wholePixels bool) {
 	if !wholePixels {
-		work.Do(resizeElement, float64(out.Numel()))
+		work.AddUnits(resizeElement, float64(out.Numel()))
 		return
 	}
 	work.Bytes[graph.Copied] += 2 * float64(out.Bytes())
-	work.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
+	work.AddUnits(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
 // nearestRead returns the additional work for an operand with layout m. There is such work only if the result has

@@ -136,7 +136,7 @@ func (n *Node) inferCall(op *graph.Op, attrs graph.Attrs, args []graph.Arg) (*gr
 		args = args[:len(args)-1]
 	}
 	for _, a := range attrs {
-		if _, ok := a.(graph.Ref); ok {
+		if _, ok := a.(graph.ValueRef); ok {
 			return nil, nil
 		}
 	}

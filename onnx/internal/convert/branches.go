@@ -257,14 +257,14 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	for i, result := range out {
 		switch {
 		case thenBranch.err != nil:
-			result.outline = elseBranch.outline(i)
+			result.partialType = elseBranch.outline(i)
 		case elseBranch.err != nil:
-			result.outline = thenBranch.outline(i)
+			result.partialType = thenBranch.outline(i)
 		default:
-			result.outline = thenBranch.outline(i).Join(elseBranch.outline(i))
+			result.partialType = thenBranch.outline(i).Join(elseBranch.outline(i))
 		}
 		result.isText = n.ifText(thenBranch, elseBranch, i)
-		if dependsOnSizes && result.outline.Sizes != nil {
+		if dependsOnSizes && result.partialType.Sizes != nil {
 			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
 		}
 	}
@@ -314,6 +314,6 @@ func (n *Node) raiseBranch(b *branch, name string, results int) {
 }
 
 // outline returns the known dtype and sizes of result i.
-func (nested *nestedGraph) outline(i int) graph.Outline {
+func (nested *nestedGraph) outline(i int) graph.PartialType {
 	return (&Node{importer: nested.importer}).outlineOf(nested.out[i])
 }

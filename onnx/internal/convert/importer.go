@@ -105,7 +105,7 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
 	}
-	inner := &Value{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
+	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, isText: v.isText}
 	im.captures[v] = inner // replaced below if an input is added
 	switch {
 	case v.packed != nil:

@@ -40,17 +40,17 @@ func loop(n *Node) []*Value {
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, result := range out {
-		result.outline, result.isText = body.outline(1+i), body.out[1+i].isText
+		result.partialType, result.isText = body.outline(1+i), body.out[1+i].isText
 		if i < len(carried) && carried[i] != nil && carried[i].isText != result.isText {
 			n.Failf("carried value %d has strings only before or only after an iteration", i)
 		}
 		if i >= len(carried) {
-			result.outline = result.outline.Stacked(0)
+			result.partialType = result.partialType.Stacked(0)
 			continue
 		}
 		// Without iterations, the result is the initial value.
 		if carried[i] != nil {
-			result.outline = result.outline.Join(n.outlineOf(carried[i]))
+			result.partialType = result.partialType.Join(n.outlineOf(carried[i]))
 		}
 	}
 	return asSequences(out, sequences)

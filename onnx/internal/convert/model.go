@@ -157,10 +157,10 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		return nil, interrupt.Err(o.Context)
 	case o.SkipErrors:
 		defer best.Graph.SetContext(context.Background())
-		return best, rebindSome(best.Graph, best.Graph.Bound())
+		return best, rebindSome(best.Graph, best.Graph.BoundSizes())
 	}
 	defer best.Graph.SetContext(context.Background()) // the graph may be used after the context of the import has ended
-	return best, rebind(best.Graph, best.Graph.Bound())
+	return best, rebind(best.Graph, best.Graph.BoundSizes())
 }
 
 // importer returns an importer for the model's main graph.

@@ -102,7 +102,7 @@ func (n *Node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	for name := range n.symbols.Inputs() {
 		inner.graph.Symbols[name] = graph.Bounds{}
 	}
-	_ = inner.graph.BindOnly(hints) // hints has a size for each symbol
+	_ = inner.graph.BindWithoutInference(hints) // hints has a size for each symbol
 	return &nestedGraph{importer: inner}
 }
 
@@ -229,7 +229,7 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	switch {
 	case x.IsDynamic():
 		input.graphValue.Dynamic = true // the sizes are known only when the graph runs
-		input.outline = graph.Outline{DType: dtype, Sizes: symbolic.KnownOrMinusOne(shape)}
+		input.partialType = graph.PartialType{DType: dtype, Sizes: symbolic.KnownOrMinusOne(shape)}
 	case hasSymbols:
 		sizes, err := im.atHints(shape, x.Meta().Shape)
 		if err != nil {

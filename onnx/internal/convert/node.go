@@ -251,10 +251,10 @@ func (n *Node) Rank(x *Value) int {
 	if !x.IsDynamic() {
 		return len(x.Meta().Shape)
 	}
-	if x.outline.Sizes == nil {
+	if x.partialType.Sizes == nil {
 		n.Failf("the number of dimensions of %q must be known before the graph runs, and it depends on data", x.name)
 	}
-	return len(x.outline.Sizes)
+	return len(x.partialType.Sizes)
 }
 
 // Axis adds rank to a negative axis. It fails if the axis is out of range. A scalar has axis 0.

@@ -105,8 +105,8 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 		"scan_output_axes": outAxes, "scan_output_directions": outBackward}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
 	for i, o := range out {
-		if o.outline = body.outline(i); i >= states {
-			o.outline = o.outline.Stacked(outAxes[i-states])
+		if o.partialType = body.outline(i); i >= states {
+			o.partialType = o.partialType.Stacked(outAxes[i-states])
 		}
 	}
 	return out
@@ -182,6 +182,6 @@ func (n *Node) ScanRows(state *Value, rows []*Value,
 	attrs := graph.Attrs{"body": nested.importer.graph, "states": 1, "num_scan_inputs": count, "scan_input_axes": axes,
 		"scan_input_directions": make([]bool, count), "scan_output_axes": []int{1}, "scan_output_directions": []bool{false}}
 	out := n.emitN("scan", 2, attrs, n.operandsOf(append([]*Value{state}, rows...), nested.importer.captured)...)
-	out[0].outline, out[1].outline = nested.outline(0), nested.outline(1).Stacked(1)
+	out[0].partialType, out[1].partialType = nested.outline(0), nested.outline(1).Stacked(1)
 	return out
 }

@@ -50,7 +50,7 @@ func (im *importer) bindHints(first, step int) error {
 			}
 		}
 	}
-	return im.graph.BindOnly(im.hints)
+	return im.graph.BindWithoutInference(im.hints)
 }
 
 // TrySizeAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols
@@ -82,11 +82,11 @@ func (im *importer) TrySymShape(x *Value) []sym.Int {
 	if !x.IsDynamic() {
 		return sym.Ints(x.Meta().Shape...)
 	}
-	if x.outline.Sizes == nil {
+	if x.partialType.Sizes == nil {
 		return nil
 	}
-	sizes := make([]sym.Int, len(x.outline.Sizes))
-	for i, n := range x.outline.Sizes {
+	sizes := make([]sym.Int, len(x.partialType.Sizes))
+	for i, n := range x.partialType.Sizes {
 		if sizes[i] = sym.Of(n); n < 0 {
 			sizes[i] = im.symbols.NewUnknown(0)
 		}
@@ -201,15 +201,15 @@ func (n *Node) outline(out []*Value, op *graph.Op, attrs graph.Attrs, operands [
 	outlines := n.outlines(op, attrs, operands)
 	for i, x := range out {
 		if len(outlines) == len(out) {
-			x.outline = outlines[i]
+			x.partialType = outlines[i]
 		} else {
-			x.outline.DType = n.fallbackDType(attrs, operands)
+			x.partialType.DType = n.fallbackDType(attrs, operands)
 		}
 	}
 }
 
 // outlines infers the outlines of an op's results. It returns nil if the op rejects the operands.
-func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph.Outline {
+func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph.PartialType {
 	args := make([]graph.OutlinedArg, len(operands))
 	for i, operand := range operands {
 		x, ok := operand.(*Value)
@@ -234,18 +234,18 @@ func (n *Node) outlined(x *Value) graph.OutlinedArg {
 }
 
 // outlineOf returns the dtype and the sizes of a tensor. Sizes that depend on symbols or data are -1.
-func (n *Node) outlineOf(x *Value) graph.Outline {
+func (n *Node) outlineOf(x *Value) graph.PartialType {
 	if x.IsDynamic() {
-		return graph.Outline{DType: x.DType(), Sizes: x.outline.Sizes}
+		return graph.PartialType{DType: x.DType(), Sizes: x.partialType.Sizes}
 	}
-	return graph.Outline{DType: x.DType(), Sizes: append([]int{}, symbolic.KnownOrMinusOne(n.TrySymShape(x))...)}
+	return graph.PartialType{DType: x.DType(), Sizes: append([]int{}, symbolic.KnownOrMinusOne(n.TrySymShape(x))...)}
 }
 
 // Reference returns an attribute that refers to x. Its value is known when the graph runs.
-func (n *Node) Reference(x *Value) graph.Ref {
+func (n *Node) Reference(x *Value) graph.ValueRef {
 	v := n.value(x)
 	n.referenced[v] = x
-	return graph.Ref{Value: v}
+	return graph.ValueRef{Value: v}
 }
 
 // refElements returns the shape and the elements of a value to which an attribute refers. An unknown element is nil. ok
@@ -277,7 +277,7 @@ func (n *Node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
 		return dtype
 	}
 	for _, a := range attrs {
-		if _, ok := a.(graph.Ref); ok && len(operands) > 0 {
+		if _, ok := a.(graph.ValueRef); ok && len(operands) > 0 {
 			if x, ok := operands[0].(*Value); ok && x != nil {
 				return x.DType()
 			}

@@ -50,7 +50,7 @@ func withSubject(kind, name string, err error) error {
 // skipOutput records that an output of the graph is unavailable.
 func (im *importer) skipOutput(name string, err error) {
 	_ = im.graph.TakeErr()
-	im.skipped = append(im.skipped, im.graph.FailOutput(graph.Output{Name: name}, err))
+	im.skipped = append(im.skipped, im.graph.OutputError(graph.Output{Name: name}, err))
 }
 
 // skipNode replaces the node by a node that inference rejects with err. The results get the names in outputs. If an
@@ -64,7 +64,7 @@ func (n *Node) skipNode(err error, outputs []string) {
 	} else {
 		n.rejectedCount++
 	}
-	for i, v := range n.graph.Refuse(nameOf(n.proto), n.proto.OpType, outputs, err, operands...) {
+	for i, v := range n.graph.AddRejected(nameOf(n.proto), n.proto.OpType, outputs, err, operands...) {
 		if i >= len(outputs) || outputs[i] == "" || n.scope.values[outputs[i]] != nil {
 			continue
 		}
@@ -128,10 +128,10 @@ func rebindSome(g *graph.Graph, sizes map[string]int) error {
 	}
 	// The default sizes are kept if inference rejects no more nodes than at the given sizes, which are bound now.
 	rejected := len(g.InferAll())
-	if err := g.BindOnly(nil); err == nil && len(g.InferAll()) <= rejected {
+	if err := g.BindWithoutInference(nil); err == nil && len(g.InferAll()) <= rejected {
 		return nil
 	}
-	if err := g.BindOnly(sizes); err != nil {
+	if err := g.BindWithoutInference(sizes); err != nil {
 		return err
 	}
 	g.InferAll()

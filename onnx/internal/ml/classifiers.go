@@ -106,7 +106,7 @@ func linearScores(n *node, count int) *value {
 // linearRegressor converts LinearRegressor.
 func linearRegressor(n *node) []*value {
 	y := linearScores(n, n.Int("targets", 1))
-	return one(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
+	return single(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
 // linearClassifier converts LinearClassifier. A single score belongs to the second class, which it selects if it is

@@ -213,7 +213,7 @@ func labelEncoder(n *node) []*value {
 		for i := range positions {
 			positions[i] = i
 		}
-		return one(textsAndInts(n, x, list, convert.IntVector(positions...)))
+		return single(textsAndInts(n, x, list, convert.IntVector(positions...)))
 	}
 	keys, _ := labelList(n, "keys")
 	values, valuesSuffix := labelList(n, "values")
@@ -229,7 +229,7 @@ func labelEncoder(n *node) []*value {
 	case valuesSuffix == "_int64s" || values.DType().IsIntegral(false):
 		def = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
 	}
-	return one(translated(n, x, keys, values, def))
+	return single(translated(n, x, keys, values, def))
 }
 
 // textsAndInts maps texts[i] to integers[i] if the operand x has strings, and otherwise integers[i] to texts[i].
@@ -244,7 +244,7 @@ func textsAndInts(n *node, x, texts, integers *value) *value {
 func categoryMapper(n *node) []*value {
 	texts, _ := n.Strings("cats_strings")
 	integers, _ := n.Ints("cats_int64s")
-	return one(textsAndInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
+	return single(textsAndInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
 }
 
 // oneHotEncoder converts OneHotEncoder: it adds a last dimension with 1 at the position of the category, and 0
@@ -258,10 +258,10 @@ func oneHotEncoder(n *node) []*value {
 	}
 	position := positionOf(n, x, list)
 	if !n.Flag("zeros", true) {
-		return one(n.Cast(n.Op("one_hot", graph.Attrs{"num_classes": count}, position), tensor.Float32))
+		return single(n.Cast(n.Op("one_hot", graph.Attrs{"num_classes": count}, position), tensor.Float32))
 	}
 	column := n.Op("unsqueeze", graph.Attrs{"dim": -1}, position)
-	return one(n.Cast(n.Op("eq", nil, column, n.IndexVector(sym.Of(count))), tensor.Float32))
+	return single(n.Cast(n.Op("eq", nil, column, n.IndexVector(sym.Of(count))), tensor.Float32))
 }
 
 // scaler converts Scaler: (x - offset) * scale. offset and scale are one number, or a number for each column.
@@ -272,7 +272,7 @@ func scaler(n *node) []*value {
 			x = n.Op(step.op, nil, x, perColumn(n, step.attr, list, x))
 		}
 	}
-	return one(x)
+	return single(x)
 }
 
 // perColumn returns a constant with the elements of list: one number, or a number for each column of x. name is the
@@ -305,7 +305,7 @@ func normalizer(n *node) []*value {
 		n.Failf("norm %q is not supported", norm)
 	}
 	isZero := n.Op("eq", nil, norms, 0.0)
-	return one(n.Op("div", nil, x, n.Op("where", nil, isZero, floatsLike(n, []float64{1}, x), norms)))
+	return single(n.Op("div", nil, x, n.Op("where", nil, isZero, floatsLike(n, []float64{1}, x), norms)))
 }
 
 // imputer converts Imputer, which replaces elements that equal a value (which may be NaN) by one number, or by the
@@ -331,13 +331,13 @@ func imputer(n *node) []*value {
 	if len(imputed) == 0 {
 		n.Failf("the imputed values for %v are missing", x.DType())
 	}
-	return one(n.Op("where", nil, isReplaced, perColumn(n, "imputed_value", imputed, x), x))
+	return single(n.Op("where", nil, isReplaced, perColumn(n, "imputed_value", imputed, x), x))
 }
 
 // binarizer converts Binarizer: 1 where x exceeds the threshold, and otherwise 0.
 func binarizer(n *node) []*value {
 	x := n.Operand(0)
-	return one(n.Cast(n.Op("gt", nil, x, n.Float("threshold", 0)), x.DType()))
+	return single(n.Cast(n.Op("gt", nil, x, n.Float("threshold", 0)), x.DType()))
 }
 
 // featureVectorizer converts FeatureVectorizer: the concatenation of the operands' columns. A vector is a single row.
@@ -364,7 +364,7 @@ func featureVectorizer(n *node) []*value {
 	if len(parts) == 0 {
 		n.Failf("operand 0 is missing")
 	}
-	return one(n.Op("cat", graph.Attrs{"dim": 1}, parts...))
+	return single(n.Op("cat", graph.Attrs{"dim": 1}, parts...))
 }
 
 // arrayFeatureExtractor selects columns. A vector is a single row.
@@ -376,7 +376,7 @@ func arrayFeatureExtractor(n *node) []*value {
 	case 1:
 		x = n.Reshape(x, 1, -1)
 	}
-	return one(n.Op("index_select", graph.Attrs{"dim": -1}, x, n.Reshape(index, -1)))
+	return single(n.Op("index_select", graph.Attrs{"dim": -1}, x, n.Reshape(index, -1)))
 }
 
 // mapValues returns a row [1, count] with the values of a map for a list of `count` keys. The map is two vectors, its
@@ -397,7 +397,7 @@ func mapValues(n *node, keys, values, list *value, count int) *value {
 func dictVectorizer(n *node) []*value {
 	keys, values := n.MapOperand()
 	list, count := vocabulary(n, "string_vocabulary", "int64_vocabulary")
-	return one(mapValues(n, keys, values, list, count))
+	return single(mapValues(n, keys, values, list, count))
 }
 
 // castMap converts CastMap: a row with the values of a map. A dense row has them in the order of their keys. A sparse
@@ -431,7 +431,7 @@ func castMap(n *node) []*value {
 	case castTo != "TO_STRING":
 		n.Failf("cast_to %q is not supported", castTo)
 	}
-	return one(converted)
+	return single(converted)
 }
 
 // zipMap converts ZipMap, which makes each row a map from the class labels to the elements of the row. The maps can
@@ -457,5 +457,5 @@ func zipMap(n *node) []*value {
 	if columns := n.Sizes(x)[1]; columns >= 0 && columns != count {
 		n.Failf("operand 0 has %d columns, but there are %d labels", columns, count)
 	}
-	return one(convert.Maps(x, labels))
+	return single(convert.Maps(x, labels))
 }

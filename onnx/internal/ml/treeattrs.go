@@ -168,7 +168,7 @@ func treeEnsembleRegressor(n *node) []*value {
 		}
 		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
 	}
-	return one(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
+	return single(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
 // postTransforms has the values of TreeEnsemble's attribute post_transform.
@@ -183,7 +183,7 @@ func treeEnsemble5(n *node) []*value {
 			len(names)-1, len(postTransforms)-1)
 	}
 	y := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), names[aggregate])
-	return one(n.Cast(postTransform(n, y, postTransforms[post]), n.Operand(0).DType()))
+	return single(n.Cast(postTransform(n, y, postTransforms[post]), n.Operand(0).DType()))
 }
 
 // splitLists has the attributes of TreeEnsemble, which has separate lists for branches and leaves.

@@ -65,7 +65,7 @@ func svmRegressor(n *node) []*value {
 		scores = n.Op("where", nil, n.Op("gt", nil, scores, 0.0), floatsLike(n, []float64{1}, scores),
 			floatsLike(n, []float64{-1}, scores))
 	}
-	return one(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
+	return single(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
 // svmClassifier converts SVMClassifier. Each pair of classes (0,1), (0,2) ... (1,2) ... has a decision: the weighted

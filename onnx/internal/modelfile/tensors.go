@@ -122,7 +122,7 @@ func fromStorage(meta tensor.Meta, storage *tensor.Storage) (*tensor.Tensor, err
 		return out, nil
 	}
 	if uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%uintptr(alignment(meta.DType)) == 0 {
-		return tensor.Over(meta, storage)
+		return tensor.FromStorage(meta, storage)
 	}
 	out := tensor.Empty(meta)
 	copy(out.Storage().Bytes(), raw)

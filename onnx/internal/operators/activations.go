@@ -8,7 +8,7 @@ import (
 
 // leakyRelu converts LeakyRelu.
 func leakyRelu(n *node) []*value {
-	return one(n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, n.Operand(0)))
+	return single(n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, n.Operand(0)))
 }
 
 // prelu converts PRelu: x where x >= 0, and otherwise slope*x. Before operator set 7, a slope for each channel is
@@ -18,7 +18,7 @@ func prelu(n *node) []*value {
 	if n.Opset < 7 && n.Rank(slope) == 1 && n.Rank(x) > 1 && n.Sizes(slope)[0] != 1 {
 		slope = alignedAt(n, slope, 1, n.Rank(x))
 	}
-	return one(widened(n, "where", nil, n.Op("lt", nil, signedOperand(n, x), 0), widened(n, "mul", nil, x, slope), x))
+	return single(widened(n, "where", nil, n.Op("lt", nil, signedOperand(n, x), 0), widened(n, "mul", nil, x, slope), x))
 }
 
 // signedOperand returns x, converted to int64 if comparisons do not support its dtype.
@@ -30,11 +30,11 @@ func signedOperand(n *node, x *value) *value {
 }
 
 func elu(n *node) []*value {
-	return one(n.Op("elu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
+	return single(n.Op("elu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
 }
 
 func celu(n *node) []*value {
-	return one(n.Op("celu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
+	return single(n.Op("celu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
 }
 
 // selu converts Selu to the op elu with the constants of the ONNX standard. aten's selu has slightly different
@@ -44,16 +44,17 @@ func selu(n *node) []*value {
 	if n.Opset < 6 {
 		alpha, gamma = 1.6732, 1.0507
 	}
-	return one(n.Op("elu", graph.Attrs{"alpha": n.Float("alpha", alpha), "scale": n.Float("gamma", gamma)}, n.Operand(0)))
+	return single(n.Op("elu", graph.Attrs{"alpha": n.Float("alpha", alpha), "scale": n.Float("gamma", gamma)},
+		n.Operand(0)))
 }
 
 func gelu(n *node) []*value {
-	return one(n.Op("gelu", graph.Attrs{"approximate": n.Text("approximate", "none")}, n.Operand(0)))
+	return single(n.Op("gelu", graph.Attrs{"approximate": n.Text("approximate", "none")}, n.Operand(0)))
 }
 
 // swish returns the converter of x * sigmoid(alpha * x), where alpha is an attribute with the given default.
 func swish(alpha float64) converter {
-	return func(n *node) []*value { return one(swishOf(n, n.Operand(0), alpha)) }
+	return func(n *node) []*value { return single(swishOf(n, n.Operand(0), alpha)) }
 }
 
 // swishOf returns x * sigmoid(alpha*x). 16-bit floats are computed in float32.
@@ -72,11 +73,11 @@ func swishOf(n *node, x *value, def float64) *value {
 
 // swiGLU converts SwiGLU: x * sigmoid(alpha*x) * operand 1.
 func swiGLU(n *node) []*value {
-	return one(n.Op("mul", nil, swishOf(n, n.Operand(0), 1), n.Operand(1)))
+	return single(n.Op("mul", nil, swishOf(n, n.Operand(0), 1), n.Operand(1)))
 }
 
 func hardSigmoid(n *node) []*value {
-	return one(hardSigmoidOf(n, n.Operand(0), n.Float("alpha", 0.2), n.Float("beta", 0.5)))
+	return single(hardSigmoidOf(n, n.Operand(0), n.Float("alpha", 0.2), n.Float("beta", 0.5)))
 }
 
 // hardSigmoidOf returns min(max(alpha*x + beta, 0), 1).
@@ -85,17 +86,17 @@ func hardSigmoidOf(n *node, x *value, alpha, beta float64) *value {
 	return n.Op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y)
 }
 
-func hardSwish(n *node) []*value { return one(n.Op("hardswish", nil, n.Operand(0))) }
+func hardSwish(n *node) []*value { return single(n.Op("hardswish", nil, n.Operand(0))) }
 
-func mish(n *node) []*value { return one(n.Op("mish", nil, n.Operand(0))) }
+func mish(n *node) []*value { return single(n.Op("mish", nil, n.Operand(0))) }
 
 // softplus converts Softplus. aten's softplus returns x if x exceeds a threshold; ONNX has no threshold. With threshold
 // 40 the results are the same, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
 func softplus(n *node) []*value {
-	return one(n.Op("softplus", graph.Attrs{"threshold": 40}, n.Operand(0)))
+	return single(n.Op("softplus", graph.Attrs{"threshold": 40}, n.Operand(0)))
 }
 
-func softsign(n *node) []*value { return one(softsignOf(n, n.Operand(0))) }
+func softsign(n *node) []*value { return single(softsignOf(n, n.Operand(0))) }
 
 // softsignOf returns x / (1 + |x|).
 func softsignOf(n *node, x *value) *value {
@@ -111,12 +112,12 @@ func shrink(n *node) []*value {
 	high := n.Cast(n.Op("sub", nil, x, bias), dtype)
 	zero := n.Op("zeros_like", nil, x)
 	y := n.Op("where", nil, n.Op("lt", nil, x, -lambd), low, zero)
-	return one(n.Op("where", nil, n.Op("gt", nil, x, lambd), high, y))
+	return single(n.Op("where", nil, n.Op("gt", nil, x, lambd), high, y))
 }
 
 // thresholdedRelu converts ThresholdedRelu: x where x > alpha, and otherwise 0.
 func thresholdedRelu(n *node) []*value {
-	return one(n.Op("threshold", graph.Attrs{"threshold": n.Float("alpha", 1), "value": 0}, n.Operand(0)))
+	return single(n.Op("threshold", graph.Attrs{"threshold": n.Float("alpha", 1), "value": 0}, n.Operand(0)))
 }
 
 // softmax converts Softmax and LogSoftmax, which normalize along one axis. Before operator set 13, they normalize over
@@ -125,15 +126,15 @@ func softmax(op string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
 		if n.Opset >= 13 {
-			return one(n.Op(op, graph.Attrs{"dim": n.Int("axis", -1)}, x))
+			return single(n.Op(op, graph.Attrs{"dim": n.Int("axis", -1)}, x))
 		}
 		axis := n.Int("axis", 1)
 		rank := n.Rank(x)
 		if axis == rank-1 || axis == -1 { // there are no later dimensions
-			return one(n.Op(op, graph.Attrs{"dim": -1}, x))
+			return single(n.Op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.Op(op, graph.Attrs{"dim": -1}, matrix(n, x, axis))
-		return one(n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank))
+		return single(n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank))
 	}
 }
 
@@ -178,7 +179,7 @@ func hardmax(n *node) []*value {
 	if n.Opset < 13 {
 		y = n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank)
 	}
-	return one(y)
+	return single(y)
 }
 
 // dropout converts Dropout: the identity, except in training mode with a ratio other than 0. Then it keeps an element
@@ -223,19 +224,19 @@ func dropout(n *node) []*value {
 // Experimental operators of old models follow. affine converts Affine: alpha*x + beta.
 func affine(n *node) []*value {
 	y := n.Op("mul", nil, n.Operand(0), n.Float("alpha", 1))
-	return one(n.Op("add", nil, y, n.Float("beta", 0)))
+	return single(n.Op("add", nil, y, n.Float("beta", 0)))
 }
 
-func scale(n *node) []*value { return one(n.Op("mul", nil, n.Operand(0), n.Float("scale", 1))) }
+func scale(n *node) []*value { return single(n.Op("mul", nil, n.Operand(0), n.Float("scale", 1))) }
 
 // scaledTanh converts ScaledTanh: alpha * tanh(beta*x).
 func scaledTanh(n *node) []*value {
 	y := n.Op("tanh", nil, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
-	return one(n.Op("mul", nil, y, n.Float("alpha", 1)))
+	return single(n.Op("mul", nil, y, n.Float("alpha", 1)))
 }
 
 // parametricSoftplus converts ParametricSoftplus: alpha * log(1 + exp(beta*x)).
 func parametricSoftplus(n *node) []*value {
 	y := n.Op("softplus", graph.Attrs{"threshold": 40}, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
-	return one(n.Op("mul", nil, y, n.Float("alpha", 1)))
+	return single(n.Op("mul", nil, y, n.Float("alpha", 1)))
 }

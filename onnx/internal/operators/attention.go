@@ -178,7 +178,7 @@ func rotaryEmbedding(n *node) []*value {
 		}
 		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, table)
 	}
-	return one(rotatedOperand(n, x, angles(1), angles(2)))
+	return single(rotatedOperand(n, x, angles(1), angles(2)))
 }
 
 // rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is

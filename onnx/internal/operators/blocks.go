@@ -123,7 +123,7 @@ func matMulNBits(n *node) []*value {
 			n.Reshape(zero, rows, rowBlocks), 1, block)
 		product = n.Op("linear", nil, input, weight, bias)
 	}
-	return one(n.Cast(product, x.DType()))
+	return single(n.Cast(product, x.DType()))
 }
 
 // gatherBlockQuantized converts GatherBlockQuantized, which selects slices along gather_axis of a tensor that is
@@ -163,5 +163,5 @@ func gatherBlockQuantized(n *node) []*value {
 	if axis < dim {
 		dim += n.Rank(index) - 1 // the index's dimensions have replaced the gathered one
 	}
-	return one(dequantizedBlocks(n, quantized, scale, zero, dim, block))
+	return single(dequantizedBlocks(n, quantized, scale, zero, dim, block))
 }

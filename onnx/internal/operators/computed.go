@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A [graph.Ref] lets an attribute refer to one computed value. This file converts operators for which that is not
+// A [graph.ValueRef] lets an attribute refer to one computed value. This file converts operators for which that is not
 // enough: several axes, several sizes, or steps of unknown sign. WithType and WithRank record the dtype and rank of a
 // result if the op cannot infer them before the graph runs.
 

@@ -22,22 +22,22 @@ func constant(n *node) []*value {
 		if err != nil {
 			n.Failf("%w", err)
 		}
-		return one(convert.WeightValue(attribute.T, t))
+		return single(convert.WeightValue(attribute.T, t))
 	case n.HasAttr("value_float"):
 		attribute := n.Attr("value_float", pb.AttributeFloat)
-		return one(convert.Constant(tensor.Must(tensor.FromSlice([]float32{attribute.F}))))
+		return single(convert.Constant(tensor.Must(tensor.FromSlice([]float32{attribute.F}))))
 	case n.HasAttr("value_int"):
-		return one(convert.Constant(tensor.Must(tensor.FromSlice([]int64{int64(n.Int("value_int", 0))}))))
+		return single(convert.Constant(tensor.Must(tensor.FromSlice([]int64{int64(n.Int("value_int", 0))}))))
 	case n.HasAttr("value_floats"):
 		attribute := n.Attr("value_floats", pb.AttributeFloats)
-		return one(convert.Constant(tensor.Must(tensor.FromSlice(slices.Clone(attribute.Floats), len(attribute.Floats)))))
+		return single(convert.Constant(tensor.Must(tensor.FromSlice(slices.Clone(attribute.Floats), len(attribute.Floats)))))
 	case n.HasAttr("value_ints"):
 		list, _ := n.Ints("value_ints")
-		return one(convert.IntVector(list...))
+		return single(convert.IntVector(list...))
 	case n.HasAttr("sparse_value"):
 		n.Failf("sparse tensors are not supported")
 	case n.HasAttr("value_string") || n.HasAttr("value_strings"):
-		return one(constantTexts(n))
+		return single(constantTexts(n))
 	}
 	n.Failf("it has none of the attributes for the value, such as \"value\" or \"value_ints\"")
 	return nil
@@ -60,7 +60,7 @@ func constantOfShape(n *node) []*value {
 	if sizes := knownSizes(n, shape); sizes != nil {
 		y.WithSizes(attrs["dtype"].(tensor.DType), sizes...)
 	}
-	return one(y)
+	return single(y)
 }
 
 // rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end. The
@@ -79,7 +79,7 @@ func rangeOp(n *node) []*value {
 	if attrs["step"] = n.NumberAttr(step); step.Data() == nil {
 		attrs["step"] = n.Reference(step)
 	}
-	return one(n.Op("arange", attrs).WithType(start.DType(), 1))
+	return single(n.Op("arange", attrs).WithType(start.DType(), 1))
 }
 
 // eyeLike converts EyeLike: a matrix of the operand's shape with ones on diagonal k and zeros elsewhere. From a matrix
@@ -93,7 +93,7 @@ func eyeLike(n *node) []*value {
 	k := n.Int("k", 0)
 	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Float32}, x)
 	y := n.Op("tril", graph.Attrs{"diagonal": k}, n.Op("triu", graph.Attrs{"diagonal": k}, ones))
-	return one(n.Cast(y, dtype))
+	return single(n.Cast(y, dtype))
 }
 
 // trilu converts Trilu, the upper or lower triangle of matrices. Operand 1 is the diagonal.
@@ -106,7 +106,7 @@ func trilu(n *node) []*value {
 	if k := n.OperandOrNil(1); k != nil {
 		attrs["diagonal"] = n.IntAttr(k)
 	}
-	return one(n.Op(op, attrs, n.Operand(0)))
+	return single(n.Op(op, attrs, n.Operand(0)))
 }
 
 // maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. Its square does not overflow.
@@ -139,7 +139,7 @@ func depthToSpace(n *node) []*value {
 		split, order = []sym.Int{sizes[0], channels, factor, factor, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
 	}
 	y := n.Op("permute", graph.Attrs{"dims": order}, n.ReshapeSym(x, split...))
-	return one(n.ReshapeSym(y, sizes[0], channels, sizes[2].Mul(factor), sizes[3].Mul(factor)))
+	return single(n.ReshapeSym(y, sizes[0], channels, sizes[2].Mul(factor), sizes[3].Mul(factor)))
 }
 
 // spaceToDepth converts SpaceToDepth: [N, C, H, W] becomes [N, block*block*C, H/block, W/block].
@@ -154,7 +154,7 @@ func spaceToDepth(n *node) []*value {
 	h, w := sizes[2].Div(b), sizes[3].Div(b)
 	y := n.ReshapeSym(x, sizes[0], sizes[1], h, b, w, b)
 	y = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y) // N, block, block, C, H/block, W/block
-	return one(n.ReshapeSym(y, sizes[0], sizes[1].Mul(b).Mul(b), h, w))
+	return single(n.ReshapeSym(y, sizes[0], sizes[1].Mul(b).Mul(b), h, w))
 }
 
 // reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b, where lens is
@@ -178,7 +178,7 @@ func reverseSequence(n *node) []*value {
 	mirrored := n.Op("sub", nil, n.Op("sub", nil, length, 1), position)
 	index := n.Op("where", nil, n.Op("lt", nil, position, length), mirrored, position)
 	index = n.Op("expand", graph.Attrs{"size": n.SizesAttr(shape...)}, index)
-	return one(n.Op("gather", graph.Attrs{"dim": time}, x, index))
+	return single(n.Op("gather", graph.Attrs{"dim": time}, x, index))
 }
 
 // crop converts Crop, which removes the border of images. The attribute border has the left, top, right and bottom
@@ -196,7 +196,7 @@ func crop(n *node) []*value {
 		bottom, right = sym.Of(border[1]+scale[0]), sym.Of(border[0]+scale[1])
 	}
 	y := n.Op("slice", graph.Attrs{"dim": 2, "start": border[1], "end": n.SizeAttr(bottom)}, x)
-	return one(n.Op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.SizeAttr(right)}, y))
+	return single(n.Op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.SizeAttr(right)}, y))
 }
 
 // centerCropPad converts CenterCropPad: it crops or pads axes to the sizes in operand 1. If the change of a size is
@@ -224,7 +224,7 @@ func centerCropPad(n *node) []*value {
 		front := sym.Where(growth.Lt(sym.Int{}), growth.Neg().Div(two).Neg(), growth.Div(two))
 		before[axis], after[axis] = front, growth.Sub(front)
 	}
-	return one(padded(n, x, before, after, 0))
+	return single(padded(n, x, before, after, 0))
 }
 
 // imageScaler converts ImageScaler, which multiplies images [N, C, H, W] by a number and adds a bias to each channel.
@@ -233,14 +233,14 @@ func imageScaler(n *node) []*value {
 	scaled := n.Op("mul", nil, x, n.Float("scale", 1))
 	bias, _ := n.Floats("bias")
 	if len(bias) == 0 {
-		return one(scaled)
+		return single(scaled)
 	}
 	data := make([]float32, len(bias))
 	for i, b := range bias {
 		data[i] = float32(b)
 	}
 	perChannel := n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.DType())
-	return one(n.Op("add", nil, scaled, perChannel))
+	return single(n.Op("add", nil, scaled, perChannel))
 }
 
 // constantTexts returns the value of a Constant of strings.

@@ -13,14 +13,14 @@ import (
 
 // same returns the converter of an operator with one operand and no attributes to an op with the same meaning.
 func same(op string) converter {
-	return func(n *node) []*value { return one(widened(n, op, nil, n.Operand(0))) }
+	return func(n *node) []*value { return single(widened(n, op, nil, n.Operand(0))) }
 }
 
 func identity(n *node) []*value {
 	if !n.HasOperand(0) {
 		n.Failf("operand 0 is missing")
 	}
-	return one(n.In[0])
+	return single(n.In[0])
 }
 
 // widened applies a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes,
@@ -55,7 +55,7 @@ func binary(op string) converter {
 		case "lt", "le", "gt", "ge":
 			x, y = orderedInt64(n, x), orderedInt64(n, y)
 		}
-		return one(widened(n, op, attrs, x, y))
+		return single(widened(n, op, attrs, x, y))
 	}
 }
 
@@ -99,13 +99,13 @@ func isInf(n *node) []*value {
 	x := n.Operand(0)
 	switch {
 	case negative && positive:
-		return one(n.Op("isinf", nil, x))
+		return single(n.Op("isinf", nil, x))
 	case positive:
-		return one(n.Op("isposinf", nil, x))
+		return single(n.Op("isposinf", nil, x))
 	case negative:
-		return one(n.Op("isneginf", nil, x))
+		return single(n.Op("isneginf", nil, x))
 	}
-	return one(n.Op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
+	return single(n.Op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
 }
 
 // castOp converts Cast. Before operator set 6, the target dtype is a name.
@@ -119,16 +119,16 @@ func castOp(n *node) []*value {
 		if err != nil {
 			n.Failf("%w", err)
 		}
-		return one(n.Cast(n.Operand(0), dtype))
+		return single(n.Cast(n.Operand(0), dtype))
 	}
 	if kind := pb.DataType(n.Int("to", 0)); modelfile.IsNarrow(kind) {
-		return one(castToNarrow(n, n.Operand(0), kind))
+		return single(castToNarrow(n, n.Operand(0), kind))
 	}
 	dtype := n.DTypeAttr("to")
 	if dtype == tensor.Invalid {
 		n.Failf("attribute \"to\" is missing")
 	}
-	return one(n.Cast(n.Operand(0), dtype))
+	return single(n.Cast(n.Operand(0), dtype))
 }
 
 // bitCast converts BitCast, which reinterprets the bits of elements as a dtype of the same size.
@@ -140,17 +140,17 @@ func bitCast(n *node) []*value {
 	case dtype.Size() != x.DType().Size():
 		n.Failf("elements of %s have %d bytes, those of %s %d", x.DType(), x.DType().Size(), dtype, dtype.Size())
 	case dtype == tensor.Bool:
-		return one(n.Op("ne", nil, n.Op("view", graph.Attrs{"dtype": tensor.Uint8}, x), 0)) // a bool is 0 or 1
+		return single(n.Op("ne", nil, n.Op("view", graph.Attrs{"dtype": tensor.Uint8}, x), 0)) // a bool is 0 or 1
 	}
-	return one(n.Op("view", graph.Attrs{"dtype": dtype}, x).WithRank(n.Rank(x)))
+	return single(n.Op("view", graph.Attrs{"dtype": dtype}, x).WithRank(n.Rank(x)))
 }
 
 // castLike converts CastLike: operand 0 in the element type of operand 1.
 func castLike(n *node) []*value {
 	if kind := n.Operand(1).ElementType(); kind != pb.Undefined {
-		return one(castToNarrow(n, n.Operand(0), kind))
+		return single(castToNarrow(n, n.Operand(0), kind))
 	}
-	return one(n.Cast(n.Operand(0), n.Operand(1).DType()))
+	return single(n.Cast(n.Operand(0), n.Operand(1).DType()))
 }
 
 // pow converts Pow. The result has the base's dtype; the exponent may have any dtype. An integer base with a float
@@ -159,33 +159,33 @@ func pow(n *node) []*value {
 	x, y := pair(n)
 	dtype := x.DType()
 	if x.DType() == y.DType() {
-		return one(widened(n, "pow", nil, x, y))
+		return single(widened(n, "pow", nil, x, y))
 	}
 	switch {
 	case !dtype.IsFloat() && y.DType().IsFloat():
-		return one(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Float64), n.Cast(y, tensor.Float64)), dtype))
+		return single(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Float64), n.Cast(y, tensor.Float64)), dtype))
 	case dtype.IsFloat():
-		return one(n.Op("pow", nil, x, n.Cast(y, dtype)))
+		return single(n.Op("pow", nil, x, n.Cast(y, dtype)))
 	}
-	return one(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)), dtype))
+	return single(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)), dtype))
 }
 
 // mod converts Mod. The result has the sign of the dividend with fmod=1, and otherwise that of the divisor.
 func mod(n *node) []*value {
 	if n.Flag("fmod", false) {
-		return one(widened(n, "fmod", nil, n.Operand(0), n.Operand(1)))
+		return single(widened(n, "fmod", nil, n.Operand(0), n.Operand(1)))
 	}
-	return one(widened(n, "remainder", nil, n.Operand(0), n.Operand(1)))
+	return single(widened(n, "remainder", nil, n.Operand(0), n.Operand(1)))
 }
 
 // bitShift converts BitShift, on unsigned integers.
 func bitShift(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
 	if n.Text("direction", "") == "LEFT" {
-		return one(widened(n, "bitwise_left_shift", nil, x, y))
+		return single(widened(n, "bitwise_left_shift", nil, x, y))
 	}
 	if x.DType() != tensor.Uint64 {
-		return one(widened(n, "bitwise_right_shift", nil, x, y))
+		return single(widened(n, "bitwise_right_shift", nil, x, y))
 	}
 	// A right shift of int64 by y copies the sign bit to the y highest bits. The mask, MaxInt64 >> (y-1), clears them. For
 	// y = 0, there are no copies, and the shift by -1 is undefined.
@@ -194,7 +194,7 @@ func bitShift(n *node) []*value {
 	mask := n.Op("bitwise_right_shift", nil, n.Op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
 		n.Op("sub", nil, y, 1))
 	masked := n.Op("bitwise_and", nil, shifted, mask)
-	return one(n.Cast(n.Op("where", nil, n.Op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
+	return single(n.Cast(n.Op("where", nil, n.Op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
 }
 
 // extremum returns the converter of Max (op maximum) or Min (op minimum) of any number of operands. uint64 is compared
@@ -204,7 +204,7 @@ func extremum(op string) converter {
 		out := n.Operand(0)
 		dtype := out.DType()
 		if len(n.In) == 1 {
-			return one(n.Op("alias", nil, out))
+			return single(n.Op("alias", nil, out))
 		}
 		out = orderedInt64(n, out)
 		for i := 1; i < len(n.In); i++ {
@@ -213,7 +213,7 @@ func extremum(op string) converter {
 		if dtype == tensor.Uint64 {
 			out = n.Cast(n.Op("bitwise_xor", nil, out, int64(math.MinInt64)), dtype)
 		}
-		return one(out)
+		return single(out)
 	}
 }
 
@@ -223,21 +223,21 @@ func sumOf(n *node) []*value {
 	for i := 1; i < len(n.In); i++ {
 		out = n.Op("add", nil, out, n.Operand(i))
 	}
-	return one(out)
+	return single(out)
 }
 
 // meanOf converts Mean of any number of operands.
 func meanOf(n *node) []*value {
 	sum := sumOf(n)[0]
 	if len(n.In) == 1 {
-		return one(sum)
+		return single(sum)
 	}
-	return one(n.Op("div", nil, sum, float64(len(n.In))))
+	return single(n.Op("div", nil, sum, float64(len(n.In))))
 }
 
 func where(n *node) []*value {
 	x, y := n.Operand(1), n.Operand(2)
-	return one(widened(n, "where", nil, n.Cast(n.Operand(0), tensor.Bool), x, y))
+	return single(widened(n, "where", nil, n.Cast(n.Operand(0), tensor.Bool), x, y))
 }
 
 // clip converts Clip. The bounds are attributes before operator set 11, and optional operands from set 11 on. Known
@@ -253,14 +253,14 @@ func clip(n *node) []*value {
 			}
 		}
 		if len(attrs) == 0 {
-			return one(x)
+			return single(x)
 		}
-		return one(n.Op("clamp", attrs, x))
+		return single(n.Op("clamp", attrs, x))
 	}
 	dtype := x.DType()
 	least, greatest := n.OperandOrNil(1), n.OperandOrNil(2)
 	if least == nil && greatest == nil {
-		return one(x)
+		return single(x)
 	}
 	if isKnownOrNil(least) && isKnownOrNil(greatest) && !dtype.IsBareUnsigned() {
 		if least != nil {
@@ -269,7 +269,7 @@ func clip(n *node) []*value {
 		if greatest != nil {
 			attrs["max"] = n.NumberAttr(greatest)
 		}
-		return one(n.Op("clamp", attrs, x))
+		return single(n.Op("clamp", attrs, x))
 	}
 	x = orderedInt64(n, x)
 	if least != nil {
@@ -281,7 +281,7 @@ func clip(n *node) []*value {
 	if dtype == tensor.Uint64 {
 		x = n.Cast(n.Op("bitwise_xor", nil, x, int64(math.MinInt64)), dtype)
 	}
-	return one(x)
+	return single(x)
 }
 
 func isKnownOrNil(x *value) bool { return x == nil || x.Data() != nil }

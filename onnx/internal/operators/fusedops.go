@@ -14,7 +14,7 @@ func biasGelu(approximate string) converter {
 		if bias := n.OperandOrNil(1); bias != nil {
 			x = n.Op("add", nil, x, bias)
 		}
-		return one(n.Op("gelu", graph.Attrs{"approximate": approximate}, x))
+		return single(n.Op("gelu", graph.Attrs{"approximate": approximate}, x))
 	}
 }
 
@@ -30,7 +30,7 @@ func biasSplitGelu(n *node) []*value {
 	if len(halves) != 2 {
 		n.Failf("the last dimension of operand 0 has no two halves")
 	}
-	return one(n.Op("mul", nil, halves[0], n.Op("gelu", nil, halves[1])))
+	return single(n.Op("mul", nil, halves[0], n.Op("gelu", nil, halves[1])))
 }
 
 // fusedMatMul multiplies matrices that may be transposed. The attributes transBatchA and transBatchB move the first
@@ -52,7 +52,7 @@ func fusedMatMul(n *node) []*value {
 	if alpha := n.Float("alpha", 1); alpha != 1 {
 		y = n.Op("mul", nil, y, alpha)
 	}
-	return one(y)
+	return single(y)
 }
 
 // fusedGemm converts FusedGemm: Gemm and an activation, whose parameters are two attributes.
@@ -60,7 +60,7 @@ func fusedGemm(n *node) []*value {
 	param := func(i int, def float64) float64 {
 		return n.Float([]string{"activation_alpha", "activation_beta"}[i], def)
 	}
-	return one(activate(n, gemm(n)[0], param))
+	return single(activate(n, gemm(n)[0], param))
 }
 
 // fusedConv converts FusedConv: a convolution, the addition of the optional operand 3, and an activation, whose
@@ -77,7 +77,7 @@ func fusedConv(n *node) []*value {
 		}
 		return def
 	}
-	return one(activate(n, result, param))
+	return single(activate(n, result, param))
 }
 
 // activate applies the function that the attribute activation names. param returns parameter i of the function, or def

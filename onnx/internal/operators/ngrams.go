@@ -55,7 +55,7 @@ func tfIdf(n *node) []*value {
 	if len(shape) == 1 {
 		y = n.Reshape(y, resultSize)
 	}
-	return one(y)
+	return single(y)
 }
 
 // gramGroup has the n-grams of one length in a pool.

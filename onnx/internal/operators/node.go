@@ -9,5 +9,5 @@ type (
 	converter = convert.Converter
 )
 
-// one returns the list of outputs of a node with a single output.
-func one(x *value) []*value { return []*value{x} }
+// single returns the list of outputs of a node with a single output.
+func single(x *value) []*value { return []*value{x} }

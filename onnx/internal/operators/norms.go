@@ -19,7 +19,7 @@ func batchNormalization(n *node) []*value {
 	if n.Opset < 9 && !n.Flag("spatial", true) {
 		// The parameters have a number for each element of a sample, not for each channel.
 		normalized := n.Op("mul", nil, n.Op("sub", nil, x, mean), n.Op("rsqrt", nil, n.Op("add", nil, variance, eps)))
-		return one(n.Op("add", nil, n.Op("mul", nil, normalized, weight), bias))
+		return single(n.Op("add", nil, n.Op("mul", nil, normalized, weight), bias))
 	}
 	normalized := n.Op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x,
 		convertLike(n, weight, x), convertLike(n, bias, x),
@@ -62,7 +62,7 @@ func instanceNormalization(n *node) []*value {
 	x, weight, bias, eps := n.Operand(0), n.Operand(1), n.Operand(2), n.Float("epsilon", 1e-5)
 	y := n.Op("instance_norm", graph.Attrs{"eps": eps}, x, weight, bias)
 	recordGroups(n, x, y, weight, bias, eps)
-	return one(y)
+	return single(y)
 }
 
 // layerNormalization converts LayerNormalization. The outputs are the result, the mean, and 1/sqrt(variance + eps);
@@ -73,7 +73,7 @@ func layerNormalization(n *node) []*value {
 	eps := n.Float("epsilon", 1e-5)
 	normalized := layerNorm(n, x, n.Operand(1), n.OperandOrNil(2), axis, eps)
 	if !n.IsOutputUsed(1) && !n.IsOutputUsed(2) {
-		return one(normalized)
+		return single(normalized)
 	}
 	converted := x
 	if x.DType().IsReducedFloat() {
@@ -128,7 +128,7 @@ func rmsNormalization(n *node) []*value {
 		n.Failf("stash_type %s is not supported: want float32", dtype)
 	}
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
-	out := one(rmsNorm(n, x, n.Operand(1), axis, eps))
+	out := single(rmsNorm(n, x, n.Operand(1), axis, eps))
 	if n.IsOutputUsed(1) {
 		converted := x
 		if x.DType().IsReducedFloat() {
@@ -159,7 +159,7 @@ func groupNormalization(n *node) []*value {
 		weight, bias = repeatGroups(n, weight, groups, channels), repeatGroups(n, bias, groups, channels)
 	}
 	attrs := graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}
-	return one(n.Op("group_norm", attrs, x, convertLike(n, weight, x), convertLike(n, bias, x)))
+	return single(n.Op("group_norm", attrs, x, convertLike(n, weight, x), convertLike(n, bias, x)))
 }
 
 // lrn converts LRN, which divides each element by (bias + alpha/size * s)^beta, where s is the sum of the squares of
@@ -178,7 +178,7 @@ func lrn(n *node) []*value {
 	sum := n.Op("sum", graph.Attrs{"dim": []int{rank}},
 		n.Op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).WithRank(rank+1)).WithRank(rank)
 	base := n.Op("add", nil, n.Op("mul", nil, sum, n.Float("alpha", 1e-4)/float64(size)), n.Float("bias", 1))
-	return one(n.Op("div", nil, x, n.Op("pow", nil, base, n.Float("beta", 0.75))))
+	return single(n.Op("div", nil, x, n.Op("pow", nil, base, n.Float("beta", 0.75))))
 }
 
 // meanVarianceNormalization converts MeanVarianceNormalization: (x - mean) / (standard deviation + 1e-9), over all
@@ -195,15 +195,15 @@ func meanVarianceNormalization(n *node) []*value {
 	}
 	centred := n.Op("sub", nil, x, n.Op("mean", graph.Attrs{"dim": axes, "keepdim": true}, x))
 	if n.Opset < 9 && !n.Flag("normalize_variance", true) {
-		return one(centred)
+		return single(centred)
 	}
 	deviation := n.Op("sqrt", nil, n.Op("var", graph.Attrs{"dim": axes, "correction": 0, "keepdim": true}, x))
-	return one(n.Op("div", nil, centred, n.Op("add", nil, deviation, 1e-9)))
+	return single(n.Op("div", nil, centred, n.Op("add", nil, deviation, 1e-9)))
 }
 
 // nllLoss converts NegativeLogLikelihoodLoss.
 func nllLoss(n *node) []*value {
-	return one(nllOf(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
+	return single(nllOf(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
 }
 
 // crossEntropyLoss converts SoftmaxCrossEntropyLoss. The second output is the logarithm of the softmax.

@@ -27,7 +27,7 @@ func pad(n *node) []*value {
 	case n.Opset < 11:
 		widths, _ = n.Ints("pads")
 	case n.Operand(1).Data() == nil || n.HasOperand(3) && n.Operand(3).Data() == nil:
-		return one(padBy(n, x, n.Operand(1), mode, value))
+		return single(padBy(n, x, n.Operand(1), mode, value))
 	default:
 		widths = n.ConstantInts(1)
 	}
@@ -46,9 +46,9 @@ func pad(n *node) []*value {
 		before[axis], after[axis] = widths[i], widths[len(axes)+i]
 	}
 	if mode == "constant" {
-		return one(padded(n, x, sym.Ints(before...), sym.Ints(after...), value))
+		return single(padded(n, x, sym.Ints(before...), sym.Ints(after...), value))
 	}
-	return one(padMirrored(n, x, mode, before, after))
+	return single(padMirrored(n, x, mode, before, after))
 }
 
 // padded adds before[i] elements at the start of dimension i, and after[i] elements at its end. All have the given

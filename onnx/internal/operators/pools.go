@@ -74,7 +74,7 @@ func maxPool(n *node) []*value {
 	attrs["dilation"] = g.dilation
 	op := fmt.Sprintf("max_pool%dd", len(inputSizes))
 	if !n.IsOutputUsed(1) {
-		return one(n.Cast(n.Op(op, attrs, x), dtype))
+		return single(n.Cast(n.Op(op, attrs, x), dtype))
 	}
 	out := n.Ops(op+"_with_indices", attrs, x)
 	if attrs["padding"] == nil {
@@ -132,7 +132,7 @@ func tensorPositions(n *node, index *value, inputSizes []sym.Int) *value {
 	return n.Op("add", nil, index, n.ReshapeSym(planes, append([]sym.Int{sizes[0], sizes[1]}, ones...)...))
 }
 
-func averagePool(n *node) []*value { return one(averagePoolOf(n, n.Operand(0))) }
+func averagePool(n *node) []*value { return single(averagePoolOf(n, n.Operand(0))) }
 
 // averagePoolOf adds the average pool of x with the attributes of the node. If the op does not support the padding or
 // the dilation, the result is the quotient of [windowSums].
@@ -191,7 +191,7 @@ func lpPool(n *node) []*value {
 	}
 	powers := n.Op("pow", nil, n.Op("abs", nil, x), power)
 	sum, _ := windowSums(n, powers, inputSizes, g, true)
-	return one(n.Op("pow", nil, sum, 1/power))
+	return single(n.Op("pow", nil, sum, 1/power))
 }
 
 // maxUnpool converts MaxUnpool, which writes elements to given positions, and 0 elsewhere. Positions refer to a result
@@ -212,18 +212,18 @@ func maxUnpool(n *node) []*value {
 	unpooled := n.ReshapeSym(unpooledVector(n, x, index, sizes), sizes...)
 	outputShape := n.OperandOrNil(2)
 	if outputShape == nil {
-		return one(unpooled)
+		return single(unpooled)
 	}
 	if wanted := n.Integers(outputShape); len(wanted) == len(sizes) {
 		growth := make([]sym.Int, len(sizes))
 		for i := range sizes {
 			growth[i] = wanted[i].Sub(sizes[i])
 		}
-		return one(padded(n, unpooled, make([]sym.Int, len(sizes)), growth, 0))
+		return single(padded(n, unpooled, make([]sym.Int, len(sizes)), growth, 0))
 	} else if wanted != nil {
 		n.Failf("output_shape has %d numbers, want %d", len(wanted), len(sizes))
 	}
-	return one(unpoolInto(n, unpooled, outputShape))
+	return single(unpoolInto(n, unpooled, outputShape))
 }
 
 // unpooledVector returns the elements of a tensor of the given sizes as a vector: the elements of x at the positions in
@@ -259,14 +259,14 @@ func spatialDims(n *node, x *value) []int {
 func globalPool(op string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
-		return one(n.Op(op, graph.Attrs{"dim": spatialDims(n, x), "keepdim": true}, x))
+		return single(n.Op(op, graph.Attrs{"dim": spatialDims(n, x), "keepdim": true}, x))
 	}
 }
 
 func globalLpPool(n *node) []*value {
 	x := n.Operand(0)
 	p := float64(n.Int("p", 2))
-	return one(n.Op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": spatialDims(n, x), "keepdim": true}, x))
+	return single(n.Op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": spatialDims(n, x), "keepdim": true}, x))
 }
 
 // maxRoiPool converts MaxRoiPool with constant regions: it takes the maximum over each cell of a region. A region is a
@@ -295,9 +295,9 @@ func maxRoiPool(n *node) []*value {
 	}
 	if len(regions) == 0 {
 		size := n.SizesAttr(sym.Int{}, shape[1], sym.Of(cellCounts[0]), sym.Of(cellCounts[1]))
-		return one(n.Op("full", graph.Attrs{"size": size, "fill_value": 0, "dtype": x.DType()}))
+		return single(n.Op("full", graph.Attrs{"size": size, "fill_value": 0, "dtype": x.DType()}))
 	}
-	return one(n.Op("cat", nil, regions...))
+	return single(n.Op("cat", nil, regions...))
 }
 
 // roundHalf returns f + 0.5, truncated toward 0. If f >= -0.5, this is the nearest integer, and halves are rounded up.

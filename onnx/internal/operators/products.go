@@ -14,7 +14,7 @@ func matMul(n *node) []*value {
 	if out.IsDynamic() && (n.Rank(x) == 1 || n.Rank(y) == 1) {
 		out.WithRank(max(n.Rank(x), n.Rank(y)) - 1)
 	}
-	return one(out)
+	return single(out)
 }
 
 // gemm converts Gemm: alpha * a @ b + beta * c. It uses the op linear if b is transposed, alpha is 1, and c is absent
@@ -31,7 +31,7 @@ func gemm(n *node) []*value {
 	// linear computes a @ bᵀ + c.
 	if transposeB && alpha == 1 && (c == nil || beta == 1 && n.Rank(c) == 1 && n.IsStatic(c) && !b.IsDynamic() &&
 		c.Meta().Shape[0] == n.Sizes(b)[0]) && a.DType().IsFloat() {
-		return one(n.Op("linear", nil, a, b, c))
+		return single(n.Op("linear", nil, a, b, c))
 	}
 	if transposeB {
 		b = n.Op("t", nil, b)
@@ -41,7 +41,7 @@ func gemm(n *node) []*value {
 		if alpha != 1 {
 			y = n.Cast(n.Op("mul", nil, y, alpha), a.DType())
 		}
-		return one(y)
+		return single(y)
 	}
 	attrs := graph.Attrs{}
 	if alpha != 1 {
@@ -50,7 +50,7 @@ func gemm(n *node) []*value {
 	if beta != 1 {
 		attrs["beta"] = beta
 	}
-	return one(n.Op("addmm", attrs, c, a, b))
+	return single(n.Op("addmm", attrs, c, a, b))
 }
 
 // einsum converts Einsum. It computes integers in int64 and converts the result to the operands' dtype, because the op,
@@ -64,13 +64,13 @@ func einsum(n *node) []*value {
 		}
 		list[i] = x
 	}
-	return one(n.Cast(n.Op("einsum", graph.Attrs{"equation": n.Text("equation", "")}, list...), dtype))
+	return single(n.Cast(n.Op("einsum", graph.Attrs{"equation": n.Text("equation", "")}, list...), dtype))
 }
 
 // det converts Det, the determinants of matrices in the last two dimensions.
 func det(n *node) []*value {
 	x := n.Operand(0)
-	return one(n.Op("linalg_det", nil, x).WithRank(n.Rank(x) - 2))
+	return single(n.Op("linalg_det", nil, x).WithRank(n.Rank(x) - 2))
 }
 
 // recurrent returns the converter of RNN, GRU or LSTM to an op with the same attributes and operands. Operands from the

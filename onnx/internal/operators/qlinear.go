@@ -39,12 +39,12 @@ func quantize(n *node, x *value, scale int, dtype tensor.DType) []*value {
 		zero, dtype = asScalar(n, zero), zero.DType()
 	}
 	if _, ok := linearAttrs(n, x, scaleValue, zero); !ok { // the op quantize_linear does not support the operands
-		return one(quantizeTo(n, n.Op("div", nil, x, scaleValue), zero, dtype))
+		return single(quantizeTo(n, n.Op("div", nil, x, scaleValue), zero, dtype))
 	}
 	if zero == nil {
-		return one(n.Op("quantize_linear", graph.Attrs{"dtype": dtype}, x, scaleValue))
+		return single(n.Op("quantize_linear", graph.Attrs{"dtype": dtype}, x, scaleValue))
 	}
-	return one(n.Op("quantize_linear", nil, x, scaleValue, zero))
+	return single(n.Op("quantize_linear", nil, x, scaleValue, zero))
 }
 
 // qlinearBinary returns the converter of QLinearAdd or QLinearMul. Operand 0 is the first summand or factor, operand 3
@@ -139,7 +139,7 @@ func oneOrVector(n *node, params *value) *value {
 // bias.
 func integerToFloat(n *node) []*value {
 	sums := n.Op("matmul_integer", nil, n.Operand(0), n.Operand(1), n.OperandOrNil(4), n.OperandOrNil(5))
-	return one(scaledSums(n, sums, n.Operand(2), n.Operand(3), n.OperandOrNil(6)))
+	return single(scaledSums(n, sums, n.Operand(2), n.Operand(3), n.OperandOrNil(6)))
 }
 
 // dynamicQuantizeMatMul converts DynamicQuantizeMatMul, which quantizes the first operand by its range. Operands 2 to 4
@@ -148,7 +148,7 @@ func dynamicQuantizeMatMul(n *node) []*value {
 	quantized := n.Ops("dynamic_quantize_linear", nil, n.Operand(0)) // with its scale and zero point
 	x, scale, zero := quantized[0], quantized[1], quantized[2]
 	sums := n.Op("matmul_integer", nil, x, n.Operand(1), zero, n.OperandOrNil(3))
-	return one(scaledSums(n, sums, scale, n.Operand(2), n.OperandOrNil(4)))
+	return single(scaledSums(n, sums, scale, n.Operand(2), n.OperandOrNil(4)))
 }
 
 // qGemm converts QGemm: a product of quantized matrices plus int32 operand 6. Operands 1, 2, 4 and 5 are the scales and
@@ -168,7 +168,7 @@ func qGemm(n *node) []*value {
 	}
 	scaleB, zeroB := oneOrVector(n, n.Operand(4)), oneOrVector(n, n.Operand(5))
 	if n.HasOperand(7) && n.HasOperand(8) && (bias == nil || n.Rank(bias) == 1) {
-		return one(n.Op("qlinear_matmul", nil, a, scale, asScalar(n, n.Operand(2)), b, scaleB, zeroB,
+		return single(n.Op("qlinear_matmul", nil, a, scale, asScalar(n, n.Operand(2)), b, scaleB, zeroB,
 			asScalar(n, n.Operand(7)), asScalar(n, n.Operand(8)), bias))
 	}
 	sums := n.Op("matmul_integer", nil, a, b, asScalar(n, n.Operand(2)), zeroB)
@@ -177,7 +177,7 @@ func qGemm(n *node) []*value {
 	}
 	y := scaledSums(n, sums, scale, scaleB, nil)
 	if !n.HasOperand(7) {
-		return one(y)
+		return single(y)
 	}
 	return quantize(n, y, 7, a.DType())
 }

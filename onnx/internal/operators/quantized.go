@@ -79,7 +79,7 @@ func isQuantized(dtype tensor.DType) bool {
 func quantizeLinear(n *node) []*value {
 	x, scale, zero := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
 	if kind := quantizedElementType(n); kind != pb.Undefined {
-		return one(quantizeToNarrow(n, x, scale, zero, kind))
+		return single(quantizeToNarrow(n, x, scale, zero, kind))
 	}
 	dtype := n.DTypeAttr("output_dtype")
 	precision := n.DTypeAttr("precision")
@@ -88,7 +88,7 @@ func quantizeLinear(n *node) []*value {
 		if zero == nil && dtype != tensor.Invalid {
 			attrs["dtype"] = dtype
 		}
-		return one(n.Op("quantize_linear", attrs, x, scale, zero))
+		return single(n.Op("quantize_linear", attrs, x, scale, zero))
 	}
 	switch {
 	case zero != nil:
@@ -103,7 +103,7 @@ func quantizeLinear(n *node) []*value {
 		precision = tensor.Float32
 	}
 	scaled := n.Op("div", nil, n.Cast(x, precision), n.Cast(perAxis(n, scale, x), precision))
-	return one(quantizeTo(n, scaled, perAxis(n, zero, x), dtype))
+	return single(quantizeTo(n, scaled, perAxis(n, zero, x), dtype))
 }
 
 // dequantizeLinear converts DequantizeLinear: (x - zero) * scale, in the dtype of the scale or in output_dtype. It uses
@@ -122,7 +122,7 @@ func dequantizeLinear(n *node) []*value {
 		y = n.Op("sub", nil, y, n.Cast(perAxis(n, zero, x), tensor.Float32))
 	}
 	y = n.Op("mul", nil, y, n.Cast(perAxis(n, scale, x), tensor.Float32))
-	return one(n.Cast(y, dtype))
+	return single(n.Cast(y, dtype))
 }
 
 func dynamicQuantizeLinear(n *node) []*value {
@@ -162,10 +162,10 @@ func alongAxis(n *node, params, x *value, axis int) *value {
 func matMulInteger(n *node) []*value {
 	a, b, zeroA, zeroB := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
 	if atMostVectors(n, zeroA, zeroB) {
-		return one(n.Op("matmul_integer", nil, a, b, zeroA, zeroB))
+		return single(n.Op("matmul_integer", nil, a, b, zeroA, zeroB))
 	}
 	y := n.Op("matmul", nil, centred(n, a, zeroA, -2), centred(n, b, zeroB, -1))
-	return one(n.Cast(y, tensor.Int32))
+	return single(n.Cast(y, tensor.Int32))
 }
 
 // atMostVectors reports whether scales and zero points have at most one dimension. They may be nil.
@@ -179,14 +179,14 @@ func atMostVectors(n *node, params ...*value) bool {
 func qlinearMatMul(n *node) []*value {
 	a, b := n.Operand(0), n.Operand(3)
 	if atMostVectors(n, n.Operand(1), n.Operand(2), n.Operand(4), n.Operand(5), n.Operand(6), n.Operand(7)) {
-		return one(n.Op("qlinear_matmul", nil, a, n.Operand(1), n.Operand(2), b, n.Operand(4), n.Operand(5), n.Operand(6),
+		return single(n.Op("qlinear_matmul", nil, a, n.Operand(1), n.Operand(2), b, n.Operand(4), n.Operand(5), n.Operand(6),
 			n.Operand(7)))
 	}
 	y := n.Op("matmul", nil, centred(n, a, n.Operand(2), -2), centred(n, b, n.Operand(5), -1))
 	scaleAlong := func(p, x *value, axis int) *value { return n.Cast(alongAxis(n, p, x, axis), tensor.Float64) }
 	y = n.Op("mul", nil, n.Op("mul", nil, y, scaleAlong(n.Operand(1), a, -2)), scaleAlong(n.Operand(4), b, -1))
 	y = n.Op("div", nil, y, n.Cast(alongAxis(n, n.Operand(6), y, -2), tensor.Float64))
-	return one(quantizeTo(n, y, alongAxis(n, n.Operand(7), y, -2), n.Operand(7).DType()))
+	return single(quantizeTo(n, y, alongAxis(n, n.Operand(7), y, -2), n.Operand(7).DType()))
 }
 
 // integerConv convolves operands minus their zero points, in float64. zero, weightZero and bias may be nil. The padding
@@ -203,10 +203,11 @@ func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
 func convInteger(n *node) []*value {
 	if r := n.Rank(n.Operand(0)); r >= 3 && r <= 5 {
 		if _, attrs, hasPadding := convAttrs(n, n.Operand(0), n.Operand(1)); hasPadding {
-			return one(n.Op("conv_integer", attrs, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)))
+			return single(n.Op("conv_integer", attrs, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)))
 		}
 	}
-	return one(n.Cast(integerConv(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3), nil), tensor.Int32))
+	return single(n.Cast(integerConv(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3), nil),
+		tensor.Int32))
 }
 
 // qlinearConv converts QLinearConv to the op qlinear_conv. If the op does not support the padding, the sums are
@@ -215,7 +216,7 @@ func qlinearConv(n *node) []*value {
 	x, weight := n.Operand(0), n.Operand(3)
 	if r := n.Rank(x); r >= 3 && r <= 5 {
 		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
-			return one(n.Op("qlinear_conv", attrs, x, n.Operand(1), n.Operand(2), weight, n.Operand(4), n.Operand(5),
+			return single(n.Op("qlinear_conv", attrs, x, n.Operand(1), n.Operand(2), weight, n.Operand(4), n.Operand(5),
 				n.Operand(6), n.Operand(7), n.OperandOrNil(8)))
 		}
 	}
@@ -227,7 +228,7 @@ func qlinearConv(n *node) []*value {
 	scale := n.Op("mul", nil, n.Cast(asScalar(n, n.Operand(1)), tensor.Float64),
 		n.Cast(alongAxis(n, n.Operand(4), y, 1), tensor.Float64))
 	scale = n.Op("div", nil, scale, n.Cast(asScalar(n, n.Operand(6)), tensor.Float64))
-	return one(quantizeTo(n, n.Op("mul", nil, y, scale), asScalar(n, n.Operand(7)), n.Operand(7).DType()))
+	return single(quantizeTo(n, n.Op("mul", nil, y, scale), asScalar(n, n.Operand(7)), n.Operand(7).DType()))
 }
 
 // asScalar reshapes a scale or zero point of one element to a 0-dim value.

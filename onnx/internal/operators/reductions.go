@@ -11,7 +11,8 @@ import (
 
 // reduction has the parameters of a Reduce operator.
 type reduction struct {
-	axes     any  // the reduced dimensions: a sorted []int, or a graph.Ref to computed dimensions; nil for all dimensions
+	// the reduced dimensions: a sorted []int, or a graph.ValueRef to computed dimensions; nil for all dimensions
+	axes     any
 	keepDims bool // whether the result keeps the reduced dimensions, with size 1
 	rank     int  // rank of the result, if it is known
 }
@@ -82,7 +83,7 @@ func reduce(kind string) converter {
 		if y.IsDynamic() {
 			y.WithRank(r.rank)
 		}
-		return one(y)
+		return single(y)
 	}
 }
 
@@ -226,11 +227,11 @@ func argExtremum(op string) converter {
 			rank--
 		}
 		if !n.Flag("select_last_index", false) {
-			return one(n.Op(op, attrs, x).WithRank(rank))
+			return single(n.Op(op, attrs, x).WithRank(rank))
 		}
 		y := n.Op(op, attrs, n.Op("flip", graph.Attrs{"dims": []int{axis}}, x)).WithRank(rank)
 		size := n.Op("select", graph.Attrs{"dim": 0, "index": axis}, n.ShapeVector(x)).WithRank(0)
-		return one(n.Op("sub", nil, n.Op("sub", nil, size, 1), y))
+		return single(n.Op("sub", nil, n.Op("sub", nil, size, 1), y))
 	}
 }
 
@@ -258,7 +259,7 @@ func cumulative(op string, neutral int) converter {
 		if n.Flag("exclusive", false) {
 			y = shiftedBy1(n, y, axis, neutral)
 		}
-		return one(flip(n.Op(op, attrs, y)))
+		return single(flip(n.Op(op, attrs, y)))
 	}
 }
 
@@ -304,5 +305,5 @@ func topK(n *node) []*value {
 func lpNormalization(n *node) []*value {
 	x := n.Operand(0)
 	attrs := graph.Attrs{"ord": float64(n.Int("p", 2)), "dim": []int{n.Int("axis", -1)}, "keepdim": true}
-	return one(n.Op("div", nil, x, n.Op("linalg_vector_norm", attrs, x)))
+	return single(n.Op("div", nil, x, n.Op("linalg_vector_norm", attrs, x)))
 }

@@ -17,9 +17,9 @@ func reshape(n *node) []*value {
 	allowZero := n.Flag("allowzero", false)
 	if n.Opset < 5 {
 		list, _ := n.Ints("shape")
-		return one(reshapeTo(n, x, convert.IntVector(list...), allowZero))
+		return single(reshapeTo(n, x, convert.IntVector(list...), allowZero))
 	}
-	return one(reshapeTo(n, x, n.Operand(1), allowZero))
+	return single(reshapeTo(n, x, n.Operand(1), allowZero))
 }
 
 // reshapeTo reshapes x to a shape. If allowZero is true, a 0 in the shape is the size 0; otherwise it means the
@@ -82,11 +82,11 @@ func knownSizes(n *node, shape *value) []int {
 func expand(n *node) []*value {
 	x, shape := n.Operand(0), n.Operand(1)
 	if size := broadcastTo(n, x, shape); size != nil {
-		return one(n.Op("expand", graph.Attrs{"size": size}, x).WithRank(len(size)))
+		return single(n.Op("expand", graph.Attrs{"size": size}, x).WithRank(len(size)))
 	}
 	length, rank := n.LengthOf(shape), n.Rank(x)
 	if length < 0 {
-		return one(expandComputed(n, x, shape))
+		return single(expandComputed(n, x, shape))
 	}
 	// Both shapes are extended by leading ones to the same length. The result has x's size where the shape has 1.
 	resultRank := max(length, rank)
@@ -99,7 +99,7 @@ func expand(n *node) []*value {
 			y.SetSize(resultRank-length+i, s)
 		}
 	}
-	return one(y)
+	return single(y)
 }
 
 // expandComputed is [expand] for a shape of unknown length.

@@ -21,14 +21,14 @@ func shapeOp(n *node) []*value {
 		end = n.Int("end", 0)
 	}
 	if start == 0 && end == nil {
-		return one(sizes)
+		return single(sizes)
 	}
-	return one(n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, sizes).WithRank(1))
+	return single(n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, sizes).WithRank(1))
 }
 
 // size converts Size, the number of elements.
 func size(n *node) []*value {
-	return one(n.Op("prod", nil, n.ShapeVector(n.Operand(0))).WithRank(0))
+	return single(n.Op("prod", nil, n.ShapeVector(n.Operand(0))).WithRank(0))
 }
 
 // resizeVector changes the length of a vector of sizes from length to wantedLength. It extends the end of the vector if
@@ -49,7 +49,7 @@ func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, f
 	return sizes
 }
 
-func flatten(n *node) []*value { return one(matrix(n, n.Operand(0), n.Int("axis", 1))) }
+func flatten(n *node) []*value { return single(matrix(n, n.Operand(0), n.Int("axis", 1))) }
 
 // squeeze converts Squeeze, which removes dimensions of size 1: the given axes, or all such dimensions. The axes are an
 // attribute before operator set 13, and an operand from set 13 on.
@@ -58,12 +58,12 @@ func squeeze(n *node) []*value {
 	list, hasAxes := n.Ints("axes")
 	if n.Opset >= 13 && n.HasOperand(1) {
 		if axes := n.Operand(1); axes.Data() == nil {
-			return one(squeezeComputed(n, x, axes))
+			return single(squeezeComputed(n, x, axes))
 		}
 		list, hasAxes = n.ConstantInts(1), true
 	}
 	if !hasAxes {
-		return one(n.Op("squeeze", nil, x))
+		return single(n.Op("squeeze", nil, x))
 	}
 	rank := n.Rank(x)
 	list = n.Axes(list, rank)
@@ -74,7 +74,7 @@ func squeeze(n *node) []*value {
 			}
 		}
 	}
-	return one(n.Op("squeeze", graph.Attrs{"dim": list}, x).WithRank(rank - len(list)))
+	return single(n.Op("squeeze", graph.Attrs{"dim": list}, x).WithRank(rank - len(list)))
 }
 
 // unsqueeze converts Unsqueeze, which inserts dimensions of size 1 at the given axes of the result. The axes are an
@@ -84,7 +84,7 @@ func unsqueeze(n *node) []*value {
 	list, _ := n.Ints("axes")
 	if n.Opset >= 13 {
 		if axes := n.Operand(1); axes.Data() == nil {
-			return one(unsqueezeComputed(n, x, axes))
+			return single(unsqueezeComputed(n, x, axes))
 		}
 		list = n.ConstantInts(1)
 	}
@@ -98,7 +98,7 @@ func unsqueeze(n *node) []*value {
 	for i, axis := range list {
 		x = n.Op("unsqueeze", graph.Attrs{"dim": axis}, x).WithRank(rank - len(list) + i + 1)
 	}
-	return one(x)
+	return single(x)
 }
 
 // transpose converts Transpose. Without the attribute perm, it reverses the dimensions.
@@ -110,7 +110,7 @@ func transpose(n *node) []*value {
 			perm = append(perm, i)
 		}
 	}
-	return one(n.Op("permute", graph.Attrs{"dims": perm}, x).WithRank(len(perm)))
+	return single(n.Op("permute", graph.Attrs{"dims": perm}, x).WithRank(len(perm)))
 }
 
 // tile converts Tile. Before operator set 6, operand 1 has the number of repetitions along one axis, operand 2.
@@ -122,9 +122,9 @@ func tile(n *node) []*value {
 			repeats[i] = 1
 		}
 		repeats[n.Axis(n.ConstantInts(2)[0], n.Rank(x))] = n.ConstantInts(1)[0]
-		return one(n.Op("tile", graph.Attrs{"dims": repeats}, x))
+		return single(n.Op("tile", graph.Attrs{"dims": repeats}, x))
 	}
-	return one(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(n.Operand(1))}, x))
+	return single(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(n.Operand(1))}, x))
 }
 
 // concat converts Concat. The attribute axis is required from operator set 4 on.
@@ -140,7 +140,7 @@ func concat(n *node) []*value {
 	for i := range n.In {
 		list[i] = n.Operand(i)
 	}
-	return one(n.Op("cat", graph.Attrs{"dim": axis}, list...))
+	return single(n.Op("cat", graph.Attrs{"dim": axis}, list...))
 }
 
 // split converts Split: it splits x into parts of given sizes, or into equal parts, one for each output. The sizes are
@@ -250,7 +250,7 @@ func slice(n *node) []*value {
 	for i := range count {
 		x = sliceAxis(n, x, n.Element(axes, i), n.Element(steps, i), n.Element(starts, i), n.Element(ends, i))
 	}
-	return one(x)
+	return single(x)
 }
 
 // sliceAxis slices x along one axis. The op slice has positive steps only. For a negative step, it slices the same
@@ -301,27 +301,27 @@ func gather(n *node) []*value {
 	axis = n.Axis(axis, rank)
 	index = n.Cast(index, tensor.Int64)
 	if indexRank == 0 && index.Data() != nil {
-		return one(n.Op("select", graph.Attrs{"dim": axis, "index": n.IntAttr(index)}, x).WithRank(rank - 1))
+		return single(n.Op("select", graph.Attrs{"dim": axis, "index": n.IntAttr(index)}, x).WithRank(rank - 1))
 	}
 	if indexRank == 1 {
-		return one(n.Op("index_select", graph.Attrs{"dim": axis}, x, index).WithRank(rank))
+		return single(n.Op("index_select", graph.Attrs{"dim": axis}, x, index).WithRank(rank))
 	}
 	operands := []any{x}
 	for range axis {
 		operands = append(operands, nil)
 	}
-	return one(n.Op("index", nil, append(operands, index)...).WithRank(rank + indexRank - 1))
+	return single(n.Op("index", nil, append(operands, index)...).WithRank(rank + indexRank - 1))
 }
 
 func gatherElements(n *node) []*value {
 	index := n.Cast(n.Operand(1), tensor.Int64)
-	return one(n.Op("gather", graph.Attrs{"dim": n.Int("axis", 0)}, n.Operand(0), index))
+	return single(n.Op("gather", graph.Attrs{"dim": n.Int("axis", 0)}, n.Operand(0), index))
 }
 
 func gatherND(n *node) []*value {
 	x, index := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
 	batch := n.Int("batch_dims", 0)
-	return one(n.Op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index))
+	return single(n.Op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index))
 }
 
 func scatterElements(n *node) []*value {
@@ -333,10 +333,10 @@ func scatterElements(n *node) []*value {
 		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
 	}
 	if reduction == "" {
-		return one(n.Op("scatter", attrs, x, index, src))
+		return single(n.Op("scatter", attrs, x, index, src))
 	}
 	attrs["reduce"] = reduction
-	return one(n.Op("scatter_reduce", attrs, x, index, src))
+	return single(n.Op("scatter_reduce", attrs, x, index, src))
 }
 
 func scatterND(n *node) []*value {
@@ -345,7 +345,7 @@ func scatterND(n *node) []*value {
 	if !ok {
 		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
 	}
-	return one(n.Op("scatter_nd", graph.Attrs{"reduce": reduction}, n.Operand(0), n.Cast(n.Operand(1), tensor.Int64),
+	return single(n.Op("scatter_nd", graph.Attrs{"reduce": reduction}, n.Operand(0), n.Cast(n.Operand(1), tensor.Int64),
 		n.Operand(2)))
 }
 
@@ -359,7 +359,7 @@ func compress(n *node) []*value {
 		sizes = n.Sizes(x)
 		attrs["dim"], sizes[axis] = axis, -1
 	}
-	return one(n.Op("compress", attrs, x, n.Operand(1)).WithSizes(x.DType(), sizes...))
+	return single(n.Op("compress", attrs, x, n.Operand(1)).WithSizes(x.DType(), sizes...))
 }
 
 // nonZero converts NonZero. The op returns [count, rank], the operator [rank, count].
@@ -370,7 +370,7 @@ func nonZero(n *node) []*value {
 		rank = len(sizes)
 	}
 	y := n.Op("nonzero", nil, x).WithSizes(tensor.Int64, -1, rank)
-	return one(n.Op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
+	return single(n.Op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
 // unique converts Unique. Its outputs are the distinct values (slices along the axis, or elements), the position of the
@@ -431,5 +431,5 @@ func oneHot(n *node) []*value {
 	shape[0] = -1
 	positions = n.Reshape(positions, shape...) // aligned with the new axis
 	hot := n.Op("eq", nil, index, positions)
-	return one(widened(n, "where", nil, hot, n.Element(values, 1), n.Element(values, 0)))
+	return single(widened(n, "where", nil, hot, n.Element(values, 1), n.Element(values, 0)))
 }

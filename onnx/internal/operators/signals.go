@@ -32,7 +32,7 @@ func cosineWindow(a, b, c float64) converter {
 		if c != 0 {
 			y = n.Op("add", nil, y, n.Op("mul", nil, n.Op("cos", nil, n.Op("mul", nil, angle, 2.0)), c))
 		}
-		return one(n.Cast(y, dtype))
+		return single(n.Cast(y, dtype))
 	}
 }
 
@@ -55,7 +55,7 @@ func dft(n *node) []*value {
 	if length := n.OperandOrNil(1); length != nil {
 		attrs["dft_length"] = n.IntAttr(length)
 	}
-	return one(n.Op("dft", attrs, x))
+	return single(n.Op("dft", attrs, x))
 }
 
 // stft converts STFT, which transforms frames of a signal, [batch, length] or [batch, length, 1 or 2], each multiplied
@@ -83,7 +83,7 @@ func stft(n *node) []*value {
 	if window != nil {
 		frames = n.Op("mul", nil, frames, n.Reshape(convertLike(n, window, x), -1, 1)).WithRank(rank + 1)
 	}
-	return one(n.Op("dft", graph.Attrs{"dim": 2, "onesided": n.Flag("onesided", true)}, frames).WithRank(rank + 1))
+	return single(n.Op("dft", graph.Attrs{"dim": 2, "onesided": n.Flag("onesided", true)}, frames).WithRank(rank + 1))
 }
 
 // melWeightMatrix converts MelWeightMatrix. Each mel band is a triangle over the bins of a spectrum: the weight rises
@@ -130,7 +130,7 @@ func melWeightMatrix(n *node) []*value {
 	y := n.Op("where", nil, and(n.Op("ge", nil, bin, left), n.Op("lt", nil, bin, centre)), rising, zero)
 	y = n.Op("where", nil, n.Op("eq", nil, bin, centre), n.Op("ones_like", nil, rising), y)
 	y = n.Op("where", nil, and(n.Op("gt", nil, bin, centre), n.Op("lt", nil, bin, right)), falling, y)
-	return one(n.Cast(y.WithType(tensor.Float64, 2), dtype))
+	return single(n.Cast(y.WithType(tensor.Float64, 2), dtype))
 }
 
 // seed returns the attribute seed, an integer or the bits of a float, as an integer. Without the attribute, each node
@@ -154,7 +154,7 @@ func random(op string) converter {
 			dtype = tensor.Float32
 		}
 		shape, _ := n.Ints("shape")
-		return one(rescaled(n, op, n.Emit(op, graph.Attrs{"size": shape, "dtype": dtype, "seed": seed(n)})[0]))
+		return single(rescaled(n, op, n.Emit(op, graph.Attrs{"size": shape, "dtype": dtype, "seed": seed(n)})[0]))
 	}
 }
 
@@ -166,7 +166,7 @@ func randomLike(op string) converter {
 		if dtype == tensor.Invalid {
 			dtype = x.DType()
 		}
-		return one(rescaled(n, op, n.Emit(op+"_like", graph.Attrs{"dtype": dtype, "seed": seed(n)}, x)[0]))
+		return single(rescaled(n, op, n.Emit(op+"_like", graph.Attrs{"dtype": dtype, "seed": seed(n)}, x)[0]))
 	}
 }
 
@@ -195,7 +195,7 @@ func bernoulli(n *node) []*value {
 		dtype = x.DType()
 	}
 	uniform := n.Emit("rand_like", graph.Attrs{"dtype": x.DType(), "seed": seed(n)}, x)[0]
-	return one(n.Cast(n.Op("lt", nil, uniform, x), dtype))
+	return single(n.Cast(n.Op("lt", nil, uniform, x), dtype))
 }
 
 // multinomial converts Multinomial, which samples classes from unnormalized log-probabilities. It compares uniform
@@ -218,7 +218,7 @@ func multinomial(n *node) []*value {
 	// because rounding may leave the last sum below 1. The comparison has shape [batch, samples, classes].
 	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, cumulative), uniform)
 	class := n.Op("sum", graph.Attrs{"dim": []int{2}}, below)
-	return one(n.Cast(atMost(n, class, sizes[1].Sub(sym.Of(1))), dtype))
+	return single(n.Cast(atMost(n, class, sizes[1].Sub(sym.Of(1))), dtype))
 }
 
 // atMost returns the minimum of x and an integer.

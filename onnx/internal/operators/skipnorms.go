@@ -111,7 +111,7 @@ func groupNorm(n *node) []*value {
 	if isChannelsLast {
 		normalized = n.Op("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, normalized)
 	}
-	return one(normalized)
+	return single(normalized)
 }
 
 // checkedGroups returns the number of groups of channels of x. It fails if the channels cannot form the groups.
@@ -144,5 +144,5 @@ func microsoftRotaryEmbedding(n *node) []*value {
 	angles := func(table *value) *value {
 		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, n.Op("embedding", nil, table, ids))
 	}
-	return one(rotatedOperand(n, x, angles(cos), angles(n.Operand(3))))
+	return single(rotatedOperand(n, x, angles(cos), angles(n.Operand(3))))
 }

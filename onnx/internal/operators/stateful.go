@@ -42,7 +42,7 @@ func tensorScatter(n *node) []*value {
 	}
 	sizes[0], sizes[axis] = n.SymShape(positions)[0], updateSizes[axis]
 	index := n.Op("expand", graph.Attrs{"size": n.SizesAttr(updateSizes...)}, n.ReshapeSym(positions, sizes...))
-	return one(n.Op("scatter", graph.Attrs{"dim": axis}, cache, index, update))
+	return single(n.Op("scatter", graph.Attrs{"dim": axis}, cache, index, update))
 }
 
 // causalConv converts CausalConvWithState: a depthwise convolution of [batch, channels, positions] over each position

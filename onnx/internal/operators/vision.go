@@ -24,21 +24,21 @@ func resize(n *node) []*value {
 		attrs["axes"] = n.Axes(axes, n.Rank(x))
 	}
 	if n.Opset < 11 {
-		return one(resizeByScales(n, x, setOldModes(n, attrs), n.Operand(1)))
+		return single(resizeByScales(n, x, setOldModes(n, attrs), n.Operand(1)))
 	}
 	if roi := n.OperandOrNil(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
 		attrs["roi"] = floatsAttr(n, roi)
 	}
 	scales := n.OperandOrNil(2)
 	if scales != nil && !scales.IsDynamic() && scales.Meta().Numel() > 0 {
-		return one(resizeByScales(n, x, attrs, scales))
+		return single(resizeByScales(n, x, attrs, scales))
 	}
 	sizes := n.Operand(3)
 	attrs["sizes"] = n.IntsAttr(sizes)
 	if y := upsampleOp(n, x, attrs, n.Integers(sizes), nil); y != nil {
-		return one(y)
+		return single(y)
 	}
-	return one(n.Op("resize", attrs, x).WithRank(n.Rank(x)))
+	return single(n.Op("resize", attrs, x).WithRank(n.Rank(x)))
 }
 
 // setOldModes sets in attrs the modes that Upsample, and Resize in operator set 10, always use. It returns attrs.
@@ -124,13 +124,13 @@ func upsample(n *node) []*value {
 	}
 	switch {
 	case n.Opset >= 9:
-		return one(resizeByScales(n, x, attrs, n.Operand(1)))
+		return single(resizeByScales(n, x, attrs, n.Operand(1)))
 	case n.Opset >= 7:
 		scales, _ := n.Floats("scales")
-		return one(resizeByScales(n, x, attrs, convert.FloatVector(scales...)))
+		return single(resizeByScales(n, x, attrs, convert.FloatVector(scales...)))
 	}
 	scales := convert.FloatVector(1, 1, n.Float("height_scale", 1), n.Float("width_scale", 1))
-	return one(resizeByScales(n, x, attrs, scales))
+	return single(resizeByScales(n, x, attrs, scales))
 }
 
 // gridSample converts GridSample to the op grid_sampler, whose modes are numbers.
@@ -146,14 +146,14 @@ func gridSample(n *node) []*value {
 	}
 	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding,
 		"align_corners": n.Flag("align_corners", false)}
-	return one(n.Op("grid_sampler", attrs, n.Operand(0), convertLike(n, n.Operand(1), n.Operand(0))))
+	return single(n.Op("grid_sampler", attrs, n.Operand(0), convertLike(n, n.Operand(1), n.Operand(0))))
 }
 
 // affineGrid converts AffineGrid.
 func affineGrid(n *node) []*value {
 	theta, size := n.Operand(0), n.Operand(1)
 	attrs := graph.Attrs{"size": n.IntsAttr(size), "align_corners": n.Flag("align_corners", false)}
-	return one(n.Op("affine_grid_generator", attrs, theta).WithRank(n.LengthOf(size)))
+	return single(n.Op("affine_grid_generator", attrs, theta).WithRank(n.LengthOf(size)))
 }
 
 // roiAlign converts RoiAlign. In the op, the first element of each region is the index of its image (operand 2). By
@@ -169,7 +169,7 @@ func roiAlign(n *node) []*value {
 	attrs := graph.Attrs{"spatial_scale": n.Float("spatial_scale", 1), "pooled_height": n.Int("output_height", 1),
 		"pooled_width": n.Int("output_width", 1), "sampling_ratio": n.Int("sampling_ratio", 0),
 		"mode": n.Text("mode", "avg"), "aligned": n.Text("coordinate_transformation_mode", defaultMode) == "half_pixel"}
-	return one(n.Op("roi_align", attrs, x, rois).WithRank(4))
+	return single(n.Op("roi_align", attrs, x, rois).WithRank(4))
 }
 
 // nonMaxSuppression converts NonMaxSuppression. The optional operands 2 to 4 become attributes: operand 2 is an
@@ -186,5 +186,5 @@ func nonMaxSuppression(n *node) []*value {
 			attrs[name] = n.NumberAttr(parameter)
 		}
 	}
-	return one(n.Op("non_max_suppression", attrs, n.Operand(0), n.Operand(1)).WithSizes(tensor.Int64, -1, 3))
+	return single(n.Op("non_max_suppression", attrs, n.Operand(0), n.Operand(1)).WithSizes(tensor.Int64, -1, 3))
 }

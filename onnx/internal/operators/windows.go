@@ -118,7 +118,7 @@ func spatialSizes(n *node, x *value) []sym.Int {
 
 // conv converts Conv.
 func conv(n *node) []*value {
-	return one(convolve(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
+	return single(convolve(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
 }
 
 // weightSizes returns the spatial sizes of a weight: the sizes of its dimensions from the third on. rank is the number
@@ -195,7 +195,7 @@ func convTranspose(n *node) []*value {
 		}
 	}
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.Int("group", 1)}
-	return one(addConvTranspose(n, x, weight, bias, g, outputPadding, attrs))
+	return single(addConvTranspose(n, x, weight, bias, g, outputPadding, attrs))
 }
 
 // addConvTranspose adds a transposed convolution, which crops the padding from its result and adds outputPadding
@@ -239,7 +239,7 @@ func deformConv(n *node) []*value {
 	}
 	attrs := graph.Attrs{"stride": g.stride, "padding": n.KnownNumbers("the padding", g.padBefore), "dilation": g.dilation,
 		"groups": n.Int("group", 1), "offset_groups": n.Int("offset_group", 1)}
-	return one(n.Op("deform_conv2d", attrs, x, weight, n.Operand(2), n.OperandOrNil(4), n.OperandOrNil(3)))
+	return single(n.Op("deform_conv2d", attrs, x, weight, n.Operand(2), n.OperandOrNil(4), n.OperandOrNil(3)))
 }
 
 // col2Im converts Col2Im, which sums blocks at their positions in an image. The operand is
@@ -282,7 +282,7 @@ func col2Im(n *node) []*value {
 		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()
 	}
 	sums = n.ReshapeSym(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.padded...)...)...)
-	return one(padSpatial(n, sums, before, after, 0))
+	return single(padSpatial(n, sums, before, after, 0))
 }
 
 // blockGrid describes the positions of blocks in an image of known size.

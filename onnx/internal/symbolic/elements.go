@@ -52,7 +52,7 @@ func FromData(data *tensor.Tensor) *Tensor {
 		scalar := data.At(IndexAt(data.Shape, i)...)
 		switch {
 		case data.DType == tensor.Bool:
-			t.Elements[i].Condition = sym.Truth(scalar.Int() != 0)
+			t.Elements[i].Condition = sym.BoolOf(scalar.Int() != 0)
 		case data.DType.IsFloat():
 			var ok bool
 			if t.Elements[i], ok = fraction(scalar.Float()); !ok {

@@ -71,7 +71,7 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 		}
 	}
 	args := make([]Element, 0, 3)
-	for _, use := range inst.Uses() {
+	for _, use := range inst.Operands() {
 		args = append(args, e.at(use, k))
 	}
 	if e.failed || len(args) == 0 {
@@ -80,7 +80,7 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 	if inst.Op == expr.Convert {
 		return e.convert(e.code.Insts[inst.A].DType, inst.DType, args[0])
 	}
-	last := inst.Uses()[len(args)-1] // of a Select, the first operand is a condition
+	last := inst.Operands()[len(args)-1] // of a Select, the first operand is a condition
 	return e.apply(inst.Op, e.code.Insts[last].DType, args...)
 }
 
@@ -105,7 +105,7 @@ func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
 		if !ok {
 			return e.fail()
 		}
-		return Element{Numerator: sym.Of(n), Condition: sym.Truth(n != 0), denominator: 1} // for any dtype
+		return Element{Numerator: sym.Of(n), Condition: sym.BoolOf(n != 0), denominator: 1} // for any dtype
 	}
 	folded := e.at(inst.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
@@ -266,8 +266,8 @@ func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool
 	if want.Op != inst.Op || want.DType != inst.DType || want.Imm != inst.Imm {
 		return false
 	}
-	uses := inst.Uses()
-	for k, patternUse := range want.Uses() {
+	uses := inst.Operands()
+	for k, patternUse := range want.Operands() {
 		if !matches(pattern, c, patternUse, uses[k], operands) {
 			return false
 		}

@@ -77,7 +77,7 @@ func rowsOf(op *graph.Op, call *graph.Call, operands []*Tensor) *graph.Rows {
 		return nil
 	}
 	rows, err := op.Rows(call)
-	if err != nil || rows == nil || rows.Split != 0 {
+	if err != nil || rows == nil || rows.ChannelGroups != 0 {
 		return nil
 	}
 	return rows

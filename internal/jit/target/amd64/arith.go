@@ -38,7 +38,7 @@ func (g *gen) selectInst(v expr.Value) *laneValue {
 		return &laneValue{reg: g.lookupOf(inst), dtype: d}
 	}
 	var args [3]*laneValue
-	for k, operand := range inst.Uses() {
+	for k, operand := range inst.Operands() {
 		args[k] = g.selectedValue(operand)
 	}
 	return g.apply(inst.Op, d, args[0], args[1])
@@ -57,7 +57,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
 		// A mask constant is the comparison 0 != imm of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
 		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(intNotEqual, a, b), Dst: g.New(g.boolVal()),
-			Fold: noFold})
+			FoldableSource: noFoldableSource})
 	case d == tensor.Bool:
 		value.reg = g.constLanes(g.maskLane(), -imm) // all bits are 1 for true
 	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
@@ -164,7 +164,7 @@ func (g *gen) extremum(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 		return g.blend(laneBytes, isNaN, a, g.binaryOp(name, laneBytes, b, a))
 	}
 	ordered := g.compareFloats(laneBytes, cmpOrdered, a, a)
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), Fold: 0,
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), FoldableSource: 0,
 		BroadcastBytes: uint8(laneBytes)})
 }
 
@@ -220,7 +220,7 @@ func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) all
 		dst = alloc.Value{Bytes: g.Values[a].Bytes}
 	}
 	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes), Src: immediate(predicate, b, a), Dst: g.New(dst),
-		Fold: 1, BroadcastBytes: uint8(laneBytes)})
+		FoldableSource: 1, BroadcastBytes: uint8(laneBytes)})
 }
 
 // blend returns ifSet in lanes whose mask is set, and ifClear in other lanes. Without AVX-512, the lanes of the mask
@@ -236,7 +236,7 @@ func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 			Dst: dst, BroadcastBytes: uint8(laneBytes)})
 	}
 	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(laneBytes), Src: sources(mask, ifSet, ifClear), Dst: dst,
-		Fold: 1})
+		FoldableSource: 1})
 }
 
 // recentInsts is the number of selected instructions that are searched for one that can be combined with the next.
@@ -308,7 +308,7 @@ func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == expr.Not {
 		if g.avx512 {
 			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
-				Fold: noFold})
+				FoldableSource: noFoldableSource})
 		}
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
@@ -325,9 +325,9 @@ func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		return g.Add(alloc.Inst{Name: names[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
-			Fold: noFold})
+			FoldableSource: noFoldableSource})
 	}
-	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolVal()), Fold: 0})
+	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolVal()), FoldableSource: 0})
 }
 
 // compare selects a comparison, whose result is a bool.
@@ -353,7 +353,7 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 		predicate := map[expr.Op]int64{expr.Eq: intEqual, expr.Ne: intNotEqual, expr.Lt: intLess,
 			expr.Le: intLessEqual}[op]
 		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(predicate, b, a),
-			Dst: g.New(g.boolVal()), Fold: 1, BroadcastBytes: uint8(laneBytes)})
+			Dst: g.New(g.boolVal()), FoldableSource: 1, BroadcastBytes: uint8(laneBytes)})
 	}
 	var mask alloc.Virt
 	switch op {
@@ -412,9 +412,10 @@ func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
 	const evenElements = 0x88
-	upper := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: noFold})
+	upper := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
+		FoldableSource: noFoldableSource})
 	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: evenElements}, {Virt: upper}, {Virt: x, Bytes: 16}},
-		Dst: g.newVector(16), Fold: noFold})
+		Dst: g.newVector(16), FoldableSource: noFoldableSource})
 }
 
 // laneMask returns a bool as a mask for lanes of the given size in bytes.

@@ -26,7 +26,7 @@ func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
 			packedBytes := max(g.width(4)/2, 16)
 			const toNearest = 0
 			packed := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: immediate(toNearest, single), Dst: g.newVector(packedBytes),
-				Fold: noFold})
+				FoldableSource: noFoldableSource})
 			return &laneValue{packed: packed, dtype: d}
 		}
 		return &laneValue{reg: g.roundToBFloat16(single), dtype: d}
@@ -61,7 +61,7 @@ func (g *gen) boolToNumber(d tensor.DType, mask alloc.Virt) *laneValue {
 	v := g.constLanes(laneBytes, one)
 	if g.avx512 {
 		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: mask, Zero: true,
-			Dst: g.newLike(v), Fold: 0})
+			Dst: g.newLike(v), FoldableSource: 0})
 	} else {
 		v = g.and(laneBytes, g.laneMask(mask, laneBytes), v)
 	}
@@ -87,13 +87,14 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 func (g *gen) pack16(x alloc.Virt) alloc.Virt {
 	width := g.Values[x].Bytes
 	if g.avx512 {
-		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(width/2, 16)), Fold: noFold})
+		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(width/2, 16)),
+			FoldableSource: noFoldableSource})
 	}
 	packed := g.commutativeOp("VPACKUSDW", noBroadcast, x, x)
 	if width == 32 { // each 128-bit half was packed separately
 		packed = g.immediateOp("VPERMQ", 0x08, packed) // 64-bit quarters 0 and 2 become the first half
 		packed = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: packed, Bytes: 16}}, Dst: g.newVector(16),
-			Fold: noFold})
+			FoldableSource: noFoldableSource})
 	}
 	return packed
 }
@@ -300,7 +301,8 @@ func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
 		}
 		result.reg = g.convertOp(name, g.width(8), noBroadcast, g.extended(x))
 	case from.Size() == 8 && g.avx512:
-		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)), Fold: noFold})
+		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)),
+			FoldableSource: noFoldableSource})
 		result.highUndefined = d.Size() < 4
 	case from.Size() == 8:
 		result.reg, result.highUndefined = g.lowHalves(x.reg), d.Size() < 4

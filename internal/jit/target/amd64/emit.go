@@ -38,14 +38,14 @@ func (g *gen) emit() error {
 	if g.hasWideElements {
 		emit("XORL", regDoubleIndex, regDoubleIndex)
 	}
-	if g.loop.Totals {
+	if g.loop.CombinesLanes {
 		for set := range g.accSets {
 			g.writeInsts(g.accLoads.Insts, set)
 		}
 	}
 	g.fullIterations()
 	g.tailLoop()
-	if g.loop.Totals {
+	if g.loop.CombinesLanes {
 		g.writeInsts(g.accStores.Insts, 0)
 	}
 	if g.baseOf[g.rowCounter] >= 0 {
@@ -112,10 +112,10 @@ func (g *gen) fullIterations() {
 	emit, assembler := g.asm.Emit, g.asm
 	step := g.lanes * g.unroll
 	end := assembler.NewLabel()
-	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 	emit("SUBQ", asm.Imm(step), regLimit)
 	emit("JLT", end)
-	if g.accsInRegisters && !g.loop.Totals {
+	if g.accsInRegisters && !g.loop.CombinesLanes {
 		for set := range g.accSets {
 			g.writeInsts(g.accLoads.Insts, set)
 		}
@@ -133,7 +133,7 @@ func (g *gen) fullIterations() {
 	} else {
 		g.iterationLoop(step)
 	}
-	if g.accsInRegisters && !g.loop.Totals {
+	if g.accsInRegisters && !g.loop.CombinesLanes {
 		for set := range g.accSets {
 			g.writeInsts(g.accStores.Insts, set)
 		}
@@ -215,11 +215,11 @@ func (g *gen) tailLoop() {
 	loop, done, executedBefore := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
 	assembler.Bind(loop)
 	sets := 1
-	if g.loop.Totals {
+	if g.loop.CombinesLanes {
 		sets = g.accSets // the number of full iterations is a multiple of accSets, so the tail starts with set 0
 	}
 	for g.firstAccSet = range sets {
-		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 		emit("SUBQ", regIndex, regLimit)
 		emit("JLE", done)
 		if g.avx512 {
@@ -308,7 +308,7 @@ func (g *gen) copyTailOut() {
 	if !hasBounced {
 		return
 	}
-	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 	g.asm.Emit("SUBQ", regIndex, regLimit)
 	for k := range g.outputs {
 		if _, ok := g.bounceVectors[k]; ok {

@@ -30,19 +30,19 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 // interleaved and unrolled iterations, and the allocated instructions. Pointers are numbered: first the addresses of
 // outputs, then of operands, then of the accumulators of folds. The last pointer is the row counter.
 type frame struct {
-	baseOf          []int           // by pointer: the index of its register in bases, or -1
-	rowCounter      int             // number of the pointer that counts the remaining rows
-	pointerSlots    int             // number of vectors in the spill area that hold pointers without a register
-	bounceVectors   map[int]int     // by pointer: index of the spill vector that buffers a tail without masked access
-	bodyRegisters   alloc.File      // registers for row constants and full iterations
-	tailRegisters   alloc.File      // registers for tails; accumulators are in memory there, unless the loop has totals
-	accSets         int             // number of sets of accumulator registers; successive iterations use different sets
-	unroll          int             // number of iterations in one trip of the main loop
-	accsInRegisters bool            // accumulators are in registers during the main loop
-	accRegisters    []int           // by index in gen.accs: its register in the first set
-	bodyInsts       [2][]alloc.Inst // by foldsInRegisters or foldsInMemory: the body with these folds
-	interleaved     int             // number of interleaved iterations in each list of bodyInsts
-	hasWideElements bool            // an operand or output has elements of 16 bytes
+	baseOf          []int              // by pointer: the index of its register in bases, or -1
+	rowCounter      int                // number of the pointer that counts the remaining rows
+	pointerSlots    int                // number of vectors in the spill area that hold pointers without a register
+	bounceVectors   map[int]int        // by pointer: index of the spill vector that buffers a tail without masked access
+	bodyRegisters   alloc.RegisterFile // registers for row constants and full iterations
+	tailRegisters   alloc.RegisterFile // registers for tails; accumulators are in memory there, unless the loop has totals
+	accSets         int                // number of sets of accumulator registers; successive iterations use different sets
+	unroll          int                // number of iterations in one trip of the main loop
+	accsInRegisters bool               // accumulators are in registers during the main loop
+	accRegisters    []int              // by index in gen.accs: its register in the first set
+	bodyInsts       [2][]alloc.Inst    // by foldsInRegisters or foldsInMemory: the body with these folds
+	interleaved     int                // number of interleaved iterations in each list of bodyInsts
+	hasWideElements bool               // an operand or output has elements of 16 bytes
 
 	rowCode   *alloc.Result // code that runs once per row
 	bodyCode  *alloc.Result // code of full iterations
@@ -79,7 +79,7 @@ const spillSlots = jit.SpillBytes / 64
 func (g *gen) layOutFrame() error {
 	g.accSets = 1
 	if len(g.loop.Folds) > 0 {
-		g.accSets = expr.Lanes / g.lanes
+		g.accSets = expr.FoldLanes / g.lanes
 	}
 	g.layOutPointers()
 	g.bounceVectors = map[int]int{}
@@ -99,7 +99,7 @@ func (g *gen) layOutFrame() error {
 	g.interleaved = 1
 	cost, ok := g.searchAllocation(rowConstants, slots)
 	switch {
-	case !ok && g.loop.Totals:
+	case !ok && g.loop.CombinesLanes:
 		return target.Unsupported("totals need more accumulators than there are registers")
 	case !ok:
 		return target.Unsupported("too many values are live at the same time")
@@ -153,7 +153,7 @@ func (g *gen) isInvariant(k int) bool {
 	case k < g.outputs:
 		return g.code.Out[k].DType == tensor.Invalid
 	case k < g.outputs+len(g.code.In):
-		return g.loop.Scalar[k-g.outputs] || !slices.ContainsFunc(g.code.Insts, func(inst expr.Inst) bool {
+		return g.loop.Uniform[k-g.outputs] || !slices.ContainsFunc(g.code.Insts, func(inst expr.Inst) bool {
 			return inst.Op == expr.Load && int(inst.A) == k-g.outputs
 		})
 	}
@@ -192,7 +192,7 @@ func (g *gen) layOutPointers() {
 // allocation failed or its cost is not below limit.
 func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.Values)
-	registers := alloc.File{Permanent: make([]int8, n), PermanentSlot: make([]int16, n), FoldLoads: true}
+	registers := alloc.RegisterFile{Permanent: make([]int8, n), PermanentSlot: make([]int16, n), FoldLoads: true}
 	for v := range n {
 		registers.Permanent[v], registers.PermanentSlot[v] = -1, -1
 	}
@@ -227,7 +227,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	registers.ReservedSlots = slots
 	g.tailRegisters = registers
 	g.placeAccs(rowConstRegs, numRegs, lastMask)
-	if g.loop.Totals && !g.accsInRegisters {
+	if g.loop.CombinesLanes && !g.accsInRegisters {
 		return 0, false
 	}
 	g.bodyRegisters = registers
@@ -237,7 +237,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	if g.accsInRegisters {
 		g.reserveAccs(rowConstRegs)
 	}
-	if g.loop.Totals { // tails use the accumulator registers, too
+	if g.loop.CombinesLanes { // tails use the accumulator registers, too
 		g.tailRegisters.Pool = g.bodyRegisters.Pool
 	}
 	g.reserveTailMasks()

@@ -15,8 +15,8 @@
 // iteration. It is computed under masks, so that no byte beyond an operand is accessed.
 //
 // The body is the instructions of a full iteration. The main loop is unrolled: a trip has one or more iterations, of
-// which two or four may be interleaved. The folds of a loop combine the elements of its rows into [expr.Lanes]
-// accumulators each. In a loop with totals ([expr.Loop.Totals]), a fold combines each row into one number.
+// which two or four may be interleaved. The folds of a loop combine the elements of its rows into [expr.FoldLanes]
+// accumulators each. In a loop with totals ([expr.Loop.CombinesLanes]), a fold combines each row into one number.
 package amd64
 
 import (
@@ -73,12 +73,12 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
-// alloc.Inst.Fold is the index of the source that may be a memory operand: 0 or, after an immediate (source 0), 1.
-// noFold means that no source may be one. noBroadcast is the value of laneBytes for memory operands that are whole
-// vectors.
+// alloc.Inst.FoldableSource is the index of the source that may be a memory operand: 0 or, after an immediate (source
+// 0), 1. noFold means that no source may be one. noBroadcast is the value of laneBytes for memory operands that are
+// whole vectors.
 const (
-	noFold      = -1
-	noBroadcast = 0
+	noFoldableSource = -1
+	noBroadcast      = 0
 )
 
 // laneValue describes the register that holds a value of the expression. Integers of fewer than 32 bits are in 32-bit
@@ -215,7 +215,7 @@ func (g *gen) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt {
 // encoding have no memory operand.
 func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, a), Dst: g.newLike(a),
-		Fold: noFold})
+		FoldableSource: noFoldableSource})
 }
 
 // convertOp adds an operation on one vector. Its result has the given width in bytes.

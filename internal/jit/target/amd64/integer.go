@@ -63,8 +63,9 @@ func (g *gen) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
 			const orAnd = 0xF8 // the truth table of a | b0 & b1
 			src := []alloc.Arg{{Imm: orAnd}, inst.Src[0], inst.Src[1]}
-			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
-				Commutative: true, BroadcastBytes: uint8(laneBytes)})
+			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newLike(a),
+				FoldableSource: 1,
+				Commutative:    true, BroadcastBytes: uint8(laneBytes)})
 		}
 	}
 	return g.or(laneBytes, a, b)

@@ -86,7 +86,7 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	var rows [4]alloc.Virt
 	for k := range rows {
 		rows[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
-			Dst: g.newVector(32), Fold: noFold, TempSlot: true, InstructionCount: 6})
+			Dst: g.newVector(32), FoldableSource: noFoldableSource, TempSlot: true, InstructionCount: 6})
 	}
 	// rows[k] has the row of lane k in its lower half, and that of lane k+4 in its upper half. In each half, the four
 	// rows are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS joins the pairs of one

@@ -34,16 +34,16 @@ func (g *gen) lower(order []expr.Value) error {
 // before the loop and stores after it. In tails, accumulators are in memory, unless the loop has totals.
 func (g *gen) lowerFolds() {
 	for _, fold := range g.loop.Folds {
-		if folded := g.selectedValue(fold.V); fold.Op == expr.Min || fold.Op == expr.Max {
+		if folded := g.selectedValue(fold.Value); fold.Op == expr.Min || fold.Op == expr.Max {
 			g.extended(folded) // once, for accumulators in registers and in memory
 		}
 	}
-	if !g.avx512 || g.loop.Totals { // folds in tails select lanes by this mask
+	if !g.avx512 || g.loop.CombinesLanes { // folds in tails select lanes by this mask
 		g.tailLanes = g.New(g.boolVal())
 	}
 	body := g.Body // Collect empties it
 	for k := range g.loop.Folds {
-		if g.loop.Totals {
+		if g.loop.CombinesLanes {
 			g.foldTotal(k)
 			continue
 		}
@@ -62,7 +62,7 @@ func (g *gen) accMemory(k int) alloc.Mem {
 // foldInMemory selects instructions for fold k with accumulators in memory, for the body and for tails.
 func (g *gen) foldInMemory(k int) {
 	fold, mem := g.loop.Folds[k], g.accMemory(k)
-	value := g.selectedValue(fold.V)
+	value := g.selectedValue(fold.Value)
 	for _, kind := range []int{foldsInMemory, foldsInTail} {
 		var store alloc.Inst
 		list := g.Collect(func() {
@@ -89,7 +89,7 @@ func (g *gen) newAcc(value alloc.Value) alloc.Virt {
 // foldInRegisters selects instructions for fold k in the body with accumulators in registers.
 func (g *gen) foldInRegisters(k int) {
 	fold, mem := g.loop.Folds[k], g.accMemory(k)
-	value := g.selectedValue(fold.V)
+	value := g.selectedValue(fold.Value)
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
 	if dtype == tensor.Bool {
@@ -134,7 +134,7 @@ func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, value *laneValue) {
 		laneBytes := laneSize(value.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),
 			Src:  immediate(cmpOrdered, value.reg, value.reg),
-			Mask: noNaN, Dst: noNaN, Fold: noFold},
+			Mask: noNaN, Dst: noNaN, FoldableSource: noFoldableSource},
 			alloc.Inst{Name: extremumName(op, laneBytes), Src: sources(value.reg, acc), Dst: acc,
 				BroadcastBytes: uint8(laneBytes)})
 		return

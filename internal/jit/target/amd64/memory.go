@@ -17,7 +17,7 @@ func (g *gen) load(k, part int) *laneValue {
 		parts := g.complexParts(k, pointer, dtype.ToReal())
 		return &laneValue{reg: parts[part], dtype: dtype.ToReal()}
 	}
-	if g.loop.Scalar[k] {
+	if g.loop.Uniform[k] {
 		return g.loadScalar(pointer, 0, dtype)
 	}
 	return g.loadVector(alloc.Mem{Space: alloc.AlongRow, Index: pointer, Step: int32(g.lanes * dtype.Size())}, dtype)
@@ -87,7 +87,8 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	}
 	x := g.loadFrom(16, name, notFoldable, mem)
 	// VPTESTMB returns the mask of the bytes in which x & x is not 0.
-	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: noFold})
+	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()),
+		FoldableSource: noFoldableSource})
 }
 
 // widenBytesName returns, without AVX-512, the instruction that zero-extends bytes to the lanes of bools.
@@ -123,7 +124,7 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 		switch {
 		case d == tensor.Bool && g.avx512:
 			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()),
-				Fold: noFold})
+				FoldableSource: noFoldableSource})
 		case d == tensor.Bool:
 			laneBytes := g.maskLane()
 			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // element > 0
@@ -144,7 +145,7 @@ func (g *gen) complexParts(k, pointer int, d tensor.DType) [2]alloc.Virt {
 		return parts
 	}
 	var parts [2]alloc.Virt
-	if g.loop.Scalar[k] {
+	if g.loop.Uniform[k] {
 		parts = [2]alloc.Virt{g.loadScalar(pointer, 0, d).reg, g.loadScalar(pointer, int32(d.Size()), d).reg}
 	} else {
 		parts = g.loadComplex(pointer, d.Size())
@@ -214,7 +215,7 @@ func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
 func (g *gen) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: sources(b, indices), Tied: a,
-		Dst: g.newLike(a), Fold: 0})
+		Dst: g.newLike(a), FoldableSource: 0})
 }
 
 // lookup selects instructions that look up elements of a table. The lowest bits of the lanes of `indices` are the
@@ -260,7 +261,7 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	if !ok {
 		if g.avx512 {
 			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
-				Dst: g.New(g.boolVal()), Fold: noFold})
+				Dst: g.New(g.boolVal()), FoldableSource: noFoldableSource})
 		} else {
 			// The bit becomes the sign bit, which blend reads.
 			mask = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
@@ -273,7 +274,7 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 // shuffle adds an operation on an immediate and the vectors a and b. Only b may be a memory operand (source 1).
 func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, b, a), Dst: g.newLike(a),
-		Fold: 1})
+		FoldableSource: 1})
 }
 
 // newStore returns a store of v to mem. nonTemporal is the name of the store's non-temporal form, or empty. An output
@@ -281,12 +282,12 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 // unchanged before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && len(g.code.Out) > 1 {
-		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: noFold})
+		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), FoldableSource: noFoldableSource})
 	}
 	if !g.isNonTemporal(mem) {
 		nonTemporal = ""
 	}
-	return alloc.Inst{Name: name, NonTemporal: nonTemporal, Src: sources(v), Store: &mem, Fold: noFold}
+	return alloc.Inst{Name: name, NonTemporal: nonTemporal, Src: sources(v), Store: &mem, FoldableSource: noFoldableSource}
 }
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
@@ -310,7 +311,7 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 	case dtype == tensor.Bool && g.avx512:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
 		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
-			Fold: 0})
+			FoldableSource: 0})
 		name := "VMOVDQU8"
 		if g.lanes == 8 {
 			name = "VMOVQ"
@@ -342,7 +343,8 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 	if nonTemporal == "" || !g.isNonTemporal(mem) {
 		return g.newStore(name, "", mem, v)
 	}
-	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)), Fold: noFold})
+	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)),
+		FoldableSource: noFoldableSource})
 	return g.newStore(move, nonTemporal, mem, x)
 }
 
@@ -364,13 +366,14 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	}
 	x = g.binaryOp("VPSHUFB", noBroadcast, g.vector(byteOrder), x)
 	if width == 32 { // join the first bytes of both halves
-		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: noFold})
+		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
+			FoldableSource: noFoldableSource})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
 		}
 		src := []alloc.Arg{{Virt: hi}, {Virt: x, Bytes: 16}}
-		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), Fold: noFold})
+		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), FoldableSource: noFoldableSource})
 	}
 	name := map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size]
 	return g.newStore(name, g.nonTemporalName(size), mem, x)

@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldTotal selects instructions for fold k of a loop that folds each row into one number ([expr.Loop.Totals]).
+// foldTotal selects instructions for fold k of a loop that folds each row into one number ([expr.Loop.CombinesLanes]).
 // Accumulators stay in registers and start as the neutral element. The neutral element also replaces the missing
 // elements of a tail. After the tail, the registers are combined pairwise into one element.
 func (g *gen) foldTotal(k int) {
 	fold := g.loop.Folds[k]
-	value := g.selectedValue(fold.V)
+	value := g.selectedValue(fold.Value)
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
 	if dtype == tensor.Bool {
@@ -36,7 +36,7 @@ func (g *gen) foldTotal(k int) {
 	if noNaN != 0 {
 		// KXNORW of a register with itself sets all bits: no lane has seen a NaN.
 		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: sources(noNaN, noNaN), Dst: noNaN,
-			Fold: noFold})
+			FoldableSource: noFoldableSource})
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		mem := alloc.Mem{Space: alloc.PerRow, Index: g.outputs + len(g.code.In) + k}
@@ -47,7 +47,7 @@ func (g *gen) foldTotal(k int) {
 // accCopies returns the registers of the accumulator acc: one in each set of accumulator registers.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
-	for iteration := 1; iteration < expr.Lanes/g.lanes; iteration++ {
+	for iteration := 1; iteration < expr.FoldLanes/g.lanes; iteration++ {
 		value := g.Values[acc]
 		value.Acc = &alloc.Acc{Index: value.Acc.Index, Virt: acc, Iteration: iteration}
 		copies = append(copies, g.New(value))
@@ -101,13 +101,13 @@ func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.
 	lane, vector := alloc.Arg{Imm: 0}, alloc.Arg{Virt: v, Bytes: 16}
 	switch d.Size() {
 	case 1:
-		return alloc.Inst{Name: "VPEXTRB", Src: []alloc.Arg{lane, vector}, Store: &mem, Fold: noFold}
+		return alloc.Inst{Name: "VPEXTRB", Src: []alloc.Arg{lane, vector}, Store: &mem, FoldableSource: noFoldableSource}
 	case 2:
-		return alloc.Inst{Name: "VPEXTRW", Src: []alloc.Arg{lane, vector}, Store: &mem, Fold: noFold}
+		return alloc.Inst{Name: "VPEXTRW", Src: []alloc.Arg{lane, vector}, Store: &mem, FoldableSource: noFoldableSource}
 	case 4:
-		return alloc.Inst{Name: "VMOVD", Src: []alloc.Arg{vector}, Store: &mem, Fold: noFold}
+		return alloc.Inst{Name: "VMOVD", Src: []alloc.Arg{vector}, Store: &mem, FoldableSource: noFoldableSource}
 	}
-	return alloc.Inst{Name: "VMOVQ", Src: []alloc.Arg{vector}, Store: &mem, Fold: noFold}
+	return alloc.Inst{Name: "VMOVQ", Src: []alloc.Arg{vector}, Store: &mem, FoldableSource: noFoldableSource}
 }
 
 // shiftDown moves the bytes of v at offsets `bytes` to 2*bytes-1 to the front. The other bytes of the result are

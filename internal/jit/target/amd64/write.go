@@ -182,16 +182,17 @@ func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
 	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns the address of accumulators in memory. There are expr.Lanes of them for a fold, so the address
-// repeats after expr.Lanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
+// accAddress returns the address of accumulators in memory. There are expr.FoldLanes of them for a fold, so the address
+// repeats after expr.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
 // regLimit.
 func (g *gen) accAddress(mem *alloc.Mem, iteration int) asm.Mem {
 	base := g.loadPointer(mem.Index)
 	if !g.inTail {
-		return asm.Mem{Base: base, Disp: (mem.Offset + int32(iteration)*mem.Step) % int32(expr.Lanes*int(mem.ElementBytes))}
+		period := int32(expr.FoldLanes * int(mem.ElementBytes))
+		return asm.Mem{Base: base, Disp: (mem.Offset + int32(iteration)*mem.Step) % period}
 	}
 	emit := g.asm.Emit
 	emit("MOVL", regIndex, regLimit)
-	emit("ANDL", asm.Imm(expr.Lanes-1), regLimit)
+	emit("ANDL", asm.Imm(expr.FoldLanes-1), regLimit)
 	return asm.Mem{Base: base, Index: regLimit, Scale: mem.ElementBytes, Disp: mem.Offset}
 }

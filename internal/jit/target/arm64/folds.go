@@ -1,7 +1,7 @@
 package arm64
 
 // This file selects the instructions of folds. A fold combines the elements of a row into lane.FoldLanes accumulators:
-// element k is combined with accumulator k modulo lane.FoldLanes. In a loop with totals (lane.Loop.Totals), the
+// element k is combined with accumulator k modulo lane.FoldLanes. In a loop with totals (lane.Loop.CombinesLanes), the
 // accumulators start at the neutral element in each row and are combined into one element, the total, after the row.
 // In other loops, the accumulators are operands in memory. A pass computes a fixed number of adjacent elements, its
 // lanes; its values occupy one vector register for each part of 16 bytes (see [Lists]).
@@ -28,9 +28,9 @@ type pass struct {
 	accCount int
 }
 
-// alloc.Inst.Fold is the index of the source that may be a memory operand. noFold means that no source may be one: NEON
-// instructions have no memory operands.
-const noFold = -1
+// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFold means that no source may be
+// one: NEON instructions have no memory operands.
+const noFoldableSource = -1
 
 // selectPass selects the instructions of a pass with the given number of elements.
 func (g *generator) selectPass(lanes int) (*pass, error) {
@@ -59,7 +59,7 @@ func (g *generator) accMemory(k, lanes int) alloc.Mem {
 	size := g.loop.Type(fold.Value).Size()
 	mem := alloc.Mem{Space: alloc.AccumulatorMemory, Index: fold.Ptr, ElementBytes: uint8(size),
 		Step: int32(lanes * size)}
-	if g.loop.Totals {
+	if g.loop.CombinesLanes {
 		mem.Index = g.accPointer(k)
 	}
 	return mem
@@ -95,7 +95,7 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 	}
 	p.accLoads = append(p.accLoads, g.Collect(func() {
 		initial := slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, len(folded))
-		if !g.loop.Totals {
+		if !g.loop.CombinesLanes {
 			initial = lists.Load(mem, laneType, len(folded))
 		}
 		g.moveTo(accs, initial)
@@ -113,7 +113,7 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 			continue
 		}
 		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: acc,
-			Fold: noFold})
+			FoldableSource: noFoldableSource})
 	}
 }
 
@@ -176,7 +176,7 @@ func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, accs [
 		upper := g.New(alloc.Value{Bytes: vectorBytes})
 		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: accs[0]}, {Virt: accs[0]},
 			{Imm: int64(bytes)}},
-			Dst: upper, Fold: noFold})
+			Dst: upper, FoldableSource: noFoldableSource})
 		accs = lists.Select(op, laneType, accs, []alloc.Virt{upper})
 	}
 	return accs

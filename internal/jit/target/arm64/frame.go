@@ -65,7 +65,7 @@ func (g *generator) layOutFrame() error {
 	if g.restPass, err = g.selectPass(vectorBytes / widest); err != nil {
 		return err
 	}
-	if g.loop.Totals {
+	if g.loop.CombinesLanes {
 		g.accInit, g.accFinish = g.selectTotals()
 	}
 	g.chooseLanes()
@@ -136,7 +136,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	if len(permanent) > g.registers-minPool {
 		return false
 	}
-	registerFile := alloc.File{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
+	registerFile := alloc.RegisterFile{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
 		ReservedSlots: g.slots}
 	for v := range registerFile.Permanent {
 		registerFile.Permanent[v], registerFile.PermanentSlot[v] = -1, -1
@@ -163,7 +163,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(layout.firstAccRegister+accRegs))
 	}
 	failed := false // an allocation failed
-	allocate := func(registerFile *alloc.File, list []alloc.Inst, policy alloc.Policy) *alloc.Result {
+	allocate := func(registerFile *alloc.RegisterFile, list []alloc.Inst, policy alloc.Policy) *alloc.Result {
 		result := alloc.Run(g.Values, registerFile, list, policy)
 		failed = failed || result.Err != nil || result.Slots > spillSlots
 		return result
@@ -201,7 +201,7 @@ func (g *generator) rowCounter() int { return len(g.out.baseOf) - 1 }
 // register, and the accumulators of totals, get the first slots of the spill area.
 func (g *generator) layOutPointers() {
 	pointerCount := len(g.loop.Ptrs) + 1
-	if g.loop.Totals {
+	if g.loop.CombinesLanes {
 		pointerCount += len(g.loop.Folds)
 	}
 	g.out.baseOf = make([]int8, pointerCount)
@@ -220,7 +220,7 @@ func (g *generator) layOutPointers() {
 		}
 	}
 	for k := range g.loop.Folds {
-		if g.loop.Totals {
+		if g.loop.CombinesLanes {
 			g.accOffset = append(g.accOffset, vectorBytes*g.slots)
 			g.slots += lane.FoldLanes * g.loop.Type(g.loop.Folds[k].Value).Size() / vectorBytes
 		}
@@ -231,13 +231,13 @@ func (g *generator) layOutPointers() {
 // does not advance along rows.
 func (g *generator) elementBytes(k int) int {
 	if fold := k - len(g.loop.Ptrs); fold >= 0 {
-		if g.loop.Totals && fold < len(g.loop.Folds) {
+		if g.loop.CombinesLanes && fold < len(g.loop.Folds) {
 			return g.loop.Type(g.loop.Folds[fold].Value).Size()
 		}
 		return 0
 	}
 	switch ptr := g.loop.Ptrs[k]; {
-	case ptr.Kind == lane.RowOperand, ptr.DType == tensor.Invalid, ptr.Kind == lane.Accumulator && g.loop.Totals:
+	case ptr.Kind == lane.RowOperand, ptr.DType == tensor.Invalid, ptr.Kind == lane.Accumulator && g.loop.CombinesLanes:
 		return 0
 	default:
 		return ptr.DType.Size()

@@ -102,14 +102,14 @@ func (a *assignment) assign(in *alloc.Inst) []alloc.Allocated {
 		return append(a.out, alloc.Allocated{Name: name, Args: a.args})
 	}
 	first := a.args[0]
-	for range in.Temps[alloc.Vectors] {
+	for range in.TempCounts[alloc.Vectors] {
 		a.args = append(a.args, register(a.free()))
 	}
 	to := register(0)
 	switch {
 	case tied != 0:
 		to.Reg = a.load(tied)
-	case !in.Early && a.rng.IntN(2) == 0:
+	case !in.EarlyClobber && a.rng.IntN(2) == 0:
 		to = first // the source ends here
 	default:
 		to.Reg = a.free()

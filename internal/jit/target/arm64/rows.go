@@ -44,7 +44,7 @@ func (g *generator) emit() {
 	g.mainLoop()
 	g.restLoop()
 	g.rewindAccPointers()
-	if g.loop.Totals {
+	if g.loop.CombinesLanes {
 		g.out.write(g.accFinishCode.Insts, lane.FoldLanes)
 	}
 	counter := g.out.pointer(g.rowCounter())
@@ -104,13 +104,13 @@ func (g *generator) mainLoop() {
 		g.out.pass = 0
 	}
 	// Accumulators of totals are set before every row, even one without a trip; others are loaded before the first trip.
-	totals := g.loop.Totals
+	totals := g.loop.CombinesLanes
 	if totals && g.accsInRegisters {
 		writeForAllSets(g.accLoadCode.Insts)
 	} else if totals {
 		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
 	}
-	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
+	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
 	emit("b.lt", rest)
 	if g.accsInRegisters && !totals {
@@ -200,7 +200,7 @@ func (g *generator) rewindAccPointers() {
 		return
 	}
 	emit := g.out.asm.Emit
-	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
+	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("and", regCount, regCount, asm.Imm(lane.FoldLanes-1))
 	for k := range g.out.baseOf {
 		if size := g.elementBytes(k); size > 0 && g.isAccPointer(k) {
@@ -218,7 +218,7 @@ func (g *generator) subtractElements(reg asm.Reg, size int) {
 // nextRow writes the increments of pointers from the end of a row to the next row.
 func (g *generator) nextRow() {
 	emit := g.out.asm.Emit
-	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
+	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	for k, ptr := range g.loop.Ptrs {
 		if ptr.DType == tensor.Invalid {
 			continue

@@ -108,7 +108,7 @@ func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: 
 // add adds an instruction whose result is a new vector, and returns the result. If all its sources are row constants,
 // and an equal instruction was added before, add returns the result of that instruction.
 func (s *selector) add(in alloc.Inst) alloc.Virt {
-	in.Fold = noFold
+	in.FoldableSource = noFoldableSource
 	key, invariant := instKey{name: in.Name, tied: in.Tied}, len(in.Src) <= len(instKey{}.src)
 	for k, source := range in.Src {
 		if invariant = invariant && (source.Virt == 0 || s.Values[source.Virt].Invariant); invariant {

@@ -216,8 +216,8 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 				src = src[:1]
 			}
 			const perVector = 6 // instructions; see roundLong
-			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true,
-				InstructionCount: uint8(perVector * len(src)), Temps: [2]uint8{alloc.Vectors: 1}})
+			return s.add(alloc.Inst{Name: name + "Long", Src: src, EarlyClobber: true,
+				InstructionCount: uint8(perVector * len(src)), TempCounts: [2]uint8{alloc.Vectors: 1}})
 		})
 	}
 	x = s.resize(x, from, size)

@@ -38,7 +38,8 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	}
 	equal := s.op("fcmeq", arrangement(size), a, b)
 	if s.Values[a].Acc != nil {
-		s.Add(alloc.Inst{Name: extremumNames[op] + " " + arrangement(size), Src: sources(a, b), Dst: a, Fold: noFold})
+		s.Add(alloc.Inst{Name: extremumNames[op] + " " + arrangement(size), Src: sources(a, b), Dst: a,
+			FoldableSource: noFoldableSource})
 		return s.tiedOp("bit", "16b", a, b, equal)
 	}
 	return s.selectBits(equal, b, s.op(extremumNames[op], arrangement(size), a, b))
@@ -95,7 +96,7 @@ func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
 	const instructions = 29 // of remainderLoop.write
 	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
-		Temps: [2]uint8{alloc.Vectors: 5}, InstructionCount: instructions})
+		TempCounts: [2]uint8{alloc.Vectors: 5}, InstructionCount: instructions})
 	// If the quotient was rounded up, the remainder is negative.
 	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(remainder)})
 	remainder = s.op("fadd", shape, remainder, s.bitwise("and", negative, divisor))

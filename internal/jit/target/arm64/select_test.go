@@ -80,7 +80,7 @@ func (p *passTest) eval(e int) {
 	for k := range p.Insts {
 		i := &p.Insts[k]
 		var x [3]uint64
-		for n, u := range i.Uses() {
+		for n, u := range i.Operands() {
 			x[n] = v[u]
 		}
 		switch i.Op {
@@ -93,7 +93,7 @@ func (p *passTest) eval(e int) {
 		case lane.Store:
 			p.expected[i.Ptr] = append(p.expected[i.Ptr], [2]uint64{x[0], x[1]})
 		default:
-			uses := i.Uses()
+			uses := i.Operands()
 			v[k] = lane.Eval(i.Op, i.Type.DType, p.Type(uses[len(uses)-1]).DType, x)
 		}
 	}

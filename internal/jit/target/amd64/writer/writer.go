@@ -37,7 +37,7 @@ type Writer struct {
 
 // New returns a Writer for elements of a size in bytes.
 func New(cpu machine.Features, size int, withListing bool) *Writer {
-	_, vectorBytes := target.Vectors(cpu)
+	_, vectorBytes := target.VectorRegisters(cpu)
 	assembler := asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), WithListing: withListing}
 	return &Writer{Assembler: assembler, elemBytes: size, vectorBytes: vectorBytes}
 }
