@@ -136,8 +136,8 @@ type Misfit struct{ Why string }
 // Error gives the reason.
 func (e *Misfit) Error() string { return "the decisions do not fit: " + e.Why }
 
-// misfitError returns a [*Misfit] with a formatted reason. It is not inlined, to save compile time: it has many callers,
-// none of them hot.
+// misfitError returns a [*Misfit] with a formatted reason. It is not inlined, to save compile time: it has many
+// callers, none of them hot.
 //
 //go:noinline
 func misfitError(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }

@@ -53,9 +53,9 @@ func (s *Scratch) run(steps []step, n int) {
 
 // Run computes n1 rows of n0 elements each. ptrs are the addresses of the first row: outputs, then operands. strides
 // are the bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs are the
-// addresses of the [expr.FoldLanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral],
-// or passes the accumulators of earlier rows. If the loop has Totals, accs[k] is instead the address of the results of
-// fold k, one number for each row.
+// addresses of the [expr.FoldLanes] accumulators of each fold. The caller initializes the accumulators by
+// [expr.Neutral], or passes the accumulators of earlier rows. With CombinesLanes, accs[k] is instead the address of
+// the results of fold k, one number for each row.
 //
 // scratch is a Scratch of this Runner that no other goroutine uses. If scratch is nil, Run takes a Scratch from a pool.
 // Run does not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the

@@ -328,9 +328,8 @@ func fold() *iter.Fold {
 
 func reducer() *iter.Reducer {
 	x := tensor.Zeros(tensor.Float32, 2, 3)
-	it, err := iter.Reduction(iter.OperandOfMeta(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true},
-		false)),
-		iter.OperandOfTensor(x)).Build()
+	out := iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true}, false)
+	it, err := iter.Reduction(iter.OperandOfMeta(out), iter.OperandOfTensor(x)).Build()
 	if err != nil {
 		panic(err)
 	}

@@ -352,9 +352,9 @@ var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 // a call processes one panel, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
 	spec := &p.spec
-	oneTileHigh := p.a.inPlace && !p.b.packedByFirstRow &&
-		spec.M <= p.kernels.maxHeights[p.kernels.vectors(p.b.panelWidth)]
-	return oneTileHigh && p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
+	vectors := p.kernels.vectors(p.b.panelWidth)
+	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&
+		p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
 }
 
 // panelsPerCall returns the number of full-width panels of B, starting at column j, that one call processes.

@@ -14,8 +14,8 @@ import (
 // elements. mainLanes and restLanes are powers of two that divide FoldLanes, and restLanes is at most mainLanes.
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
-// RowOperand. For an Accumulator it is one total if l.CombinesLanes is set, and FoldLanes accumulators otherwise. The memory
-// of an Output that is not stored (its DType is Invalid) is ignored.
+// RowOperand. For an Accumulator it is one total if l.CombinesLanes is set, and FoldLanes accumulators otherwise. The
+// memory of an Output that is not stored (its DType is Invalid) is ignored.
 func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	if err := l.Check(); err != nil {
 		return err

@@ -66,7 +66,7 @@ const Generals = 13
 // Args is the register with the address of [jit.Args], which code does not change.
 const Args GReg = 0xFF
 
-// VReg is a vector register, from 0; see [Vectors].
+// VReg is a vector register, from 0; see [VectorRegisters].
 type VReg uint8
 
 // Register is a [GReg] or a [VReg].

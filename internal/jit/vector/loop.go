@@ -85,8 +85,8 @@ func (c *Loop) Work() jit.Work { return c.fn.Work() }
 // An operand that is the same for all rows has stride 0. Run ignores the entries of outputs of dtype Invalid. If there
 // is no executable memory, Run returns an error and does nothing. It panics if ptrs or strides has a wrong length.
 //
-// A row may be divided into several calls at multiples of expr.FoldLanes elements, unless the loop has totals. Go's garbage
-// collector cannot stop the world during a call, so callers divide long work into calls of less than 50 us. Run
+// A row may be divided into several calls at multiples of expr.FoldLanes elements, unless the loop has totals. Go's
+// garbage collector cannot stop the world during a call, so callers divide long work into calls of less than 50 us. Run
 // overwrites args, which no other goroutine may use at the same time. Addresses are not checked. They must point to the
 // heap or to memory outside of Go.
 func (c *Loop) Run(args *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {

@@ -54,8 +54,8 @@ func quantizedEmbedLayerNormalization(n *node) []*value {
 	return embeddedNorm(n, nil, embed, func(i int) *value { return wide(i, n.Operand(i)) })
 }
 
-// embeddedNorm converts operators whose operands are those of EmbedLayerNormalization. positions may be nil. embed looks
-// up rows of the operand with the given index, and parameter returns the weight or bias.
+// embeddedNorm converts operators whose operands are those of EmbedLayerNormalization. positions may be nil. embed
+// looks up rows of the operand with the given index, and parameter returns the weight or bias.
 func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *value,
 	parameter func(i int) *value) []*value {
 	ids := n.Operand(0)
