@@ -351,8 +351,7 @@ var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 // all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
 // a call processes one panel, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
-	spec := &p.spec
-	vectors := p.kernels.vectors(p.b.panelWidth)
+	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
 	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&
 		p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
 }
