@@ -157,9 +157,9 @@ func TestVerdictWords(t *testing.T) {
 		assert.Empty(t, c.Verdict.Noise)
 	}
 	c := simulate(t, quiet(2), Options{}, 10, 10, 20, 20)
-	assert.Regexp(t, `^fastest, without a significant difference: s[01] 10.0+ ms, s[01] 10.0+ ms; s[23] takes 2.0 times as `+
-		`long \(p < 0.001\); s[23] takes 2.0 times as long \(p < 0.001\); no significant difference between s[23] and s[23]; `+
-		`\d+ runs of each would find a difference of 2%$`, c.Verdict.Text)
+	assert.Regexp(t, `^fastest, without a significant difference: s[01] 10.0+ ms, s[01] 10.0+ ms; `+
+		`s[23] takes 2.0 times as long \(p < 0.001\); s[23] takes 2.0 times as long \(p < 0.001\); `+
+		`no significant difference between s[23] and s[23]; \d+ runs of each would find a difference of 2%$`, c.Verdict.Text)
 	assert.ElementsMatch(t, []string{"s0", "s1"}, c.Verdict.Fastest)
 	// Turns of s0 vary so much that its least median proves nothing, while s2 is slower than s1.
 	turns := [][]float64{{1, 1, 1, 1, 30, 30, 30}, {2, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6}, {4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6}}
@@ -171,7 +171,8 @@ func TestVerdictWords(t *testing.T) {
 	}
 	noisy.setVerdict(s.contenders, s)
 	assert.Equal(t, []string{"s0", "s1"}, noisy.Verdict.Fastest)
-	assert.Contains(t, noisy.Verdict.Text, "; s2 is 87% slower than s1 (p < 0.01); no significant difference between s0 and s2; ")
+	assert.Contains(t, noisy.Verdict.Text,
+		"; s2 is 87% slower than s1 (p < 0.01); no significant difference between s0 and s2; ")
 	wild := simulate(t, noiseSources["heavy tails"](seeded(3)), Options{Runs: 12}, 10, 10)
 	wild.Verdict.RunsFor2Percent = nil
 	assert.Regexp(t, `; times vary too much to estimate the number of runs that would find a difference of 2%$`,
@@ -233,7 +234,8 @@ func distinctTimes(first float64, n int) []float64 {
 func TestDisturbances(t *testing.T) {
 	r, run := seeded(1), 0.0
 	drifting := simulate(t, func() float64 { run++; return 1 + run/600 }, Options{}, 10, 20).Verdict
-	assert.Regexp(t, `^times changed by \+9% from the first to the last round \(Mann-Kendall test, p < 0.001\)$`, drifting.Noise)
+	assert.Regexp(t, `^times changed by \+9% from the first to the last round \(Mann-Kendall test, p < 0.001\)$`,
+		drifting.Noise)
 	assert.InDelta(t, 0.09, drifting.Drift, 0.01)
 	varying := simulate(t, func() float64 { return 1 + r.Float64() }, Options{Runs: 200}, 10).Verdict
 	assert.Regexp(t, `^the times of s0 vary: their interquartile range is 3\d% of the median$`, varying.Noise)

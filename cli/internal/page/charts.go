@@ -140,8 +140,9 @@ func (c *Scatter) draw() string {
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// pointName draws the name of a point beside it, slightly lower or higher if necessary. The name is left out if it would
-// hide one of the taken positions or the labels of the y axis. The result is the taken positions, including the name's.
+// pointName draws the name of a point next to it, slightly lower or higher if necessary. The name is left out if it
+// would hide one of the taken positions or the labels of the y axis. The result is the taken positions, including the
+// name's.
 func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 	width := charWidth * float64(utf8.RuneCountInString(p.Name))
 	sides := []float64{p.X + 8, p.X - 8 - width}

@@ -152,10 +152,12 @@ func TestNamesHideNoPoint(t *testing.T) {
 	assert.NotContains(t, near("", "hidden", ""), ">hidden</text>")
 
 	// At the left edge, both names are right of their points, one lower than the other.
-	stacked := (&Scatter{Points: []Point{{X: 2, Y: 50, Name: "upper"}, {X: 0, Y: 47, Name: "lower"}, {X: 100, Y: 100}}}).draw()
+	points := []Point{{X: 2, Y: 50, Name: "upper"}, {X: 0, Y: 47, Name: "lower"}, {X: 100, Y: 100}}
+	stacked := (&Scatter{Points: points}).draw()
 	assert.Contains(t, stacked, ">upper</text>")
 	assert.Contains(t, stacked, ">lower</text>")
-	for _, match := range regexp.MustCompile(`x="([\d.]+)" y="[\d.]+">(?:upper|lower)<`).FindAllStringSubmatch(stacked, -1) {
+	names := regexp.MustCompile(`x="([\d.]+)" y="[\d.]+">(?:upper|lower)<`)
+	for _, match := range names.FindAllStringSubmatch(stacked, -1) {
 		x, err := strconv.ParseFloat(match[1], 64)
 		require.NoError(t, err)
 		assert.Greater(t, x, float64(plotLeft))
