@@ -140,7 +140,7 @@ func (c *Scatter) draw() string {
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// pointName draws the name of a point next to it, slightly lower or higher if necessary. The name is left out if it
+// pointName draws the name of a point next to it, slightly lower or higher if necessary. The name is omitted if it
 // would hide one of the taken positions or the labels of the y axis. The result is the taken positions, including the
 // name's.
 func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
