@@ -15,7 +15,7 @@ type Device interface {
 	Name() string
 	// Describe describes the device for users: its name and its kind.
 	Describe() string
-	// Key identifies the kernels of the device and the bits of their results, for caches.
+	// Key is the key of the device in caches: devices with equal keys have the same kernels, which give the same bits.
 	Key() string
 	// Inexact returns, as text, the names of the operations that the device does not round as IEEE 754 requires;
 	// "" if it rounds all operations correctly.

@@ -97,7 +97,8 @@ func (it *Iterator) Offset(i int) int {
 	return it.offsets[i]
 }
 
-// IsContiguous reports whether every operand is one contiguous run of elements, without conversion.
+// IsContiguous reports whether every operand is one contiguous run of elements and no operand is converted to another
+// dtype.
 func (it *Iterator) IsContiguous() bool {
 	if len(it.walkShape) > 1 || it.Converts() {
 		return false

@@ -11,9 +11,9 @@ const (
 	maxProofDepth = 3
 )
 
-// proves reports whether d >= 0 can be proved by form, bounds and, if in use, facts. It may return false although d is
-// never negative. The proof search deepens iteratively: the maximum depth of substitutions grows until a proof is found
-// or the steps are spent.
+// proves reports whether d >= 0 can be proved by its form, by bounds and by enabled facts. It may return false although
+// d is never negative. The proof search deepens iteratively: the maximum depth of substitutions grows until a proof is
+// found or the steps are spent.
 func (env *Env) proves(d *expr) bool {
 	if lo, hi := env.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0
@@ -25,7 +25,7 @@ func (env *Env) proves(d *expr) bool {
 			return true
 		}
 		if env.facts.proofSteps < 0 || depth > 0 && env.facts.proofSteps == savedSteps-1 {
-			return false // a deeper search would examine the same sums, or no steps are left
+			return false // no steps are left, or this depth examined one sum only, so that a greater depth adds none
 		}
 	}
 	return false
@@ -185,8 +185,8 @@ func (env *Env) provesByFunction(d *expr, depth int) bool {
 }
 
 // provesByOperands proves multiplier*a + rest >= 0 where a is a Max or a Min. It replaces a by an operand and proves
-// the resulting inequality. One operand suffices if it makes the product smaller or equal; otherwise all operands are
-// required.
+// the resulting inequality. If replacing a by an operand cannot increase the product, one operand suffices; otherwise
+// the inequality must hold for all operands.
 func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) bool {
 	lo, hi := env.bounds(multiplier)
 	oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0

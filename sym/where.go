@@ -117,7 +117,8 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 	if env == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
 	}
-	// A path may have more choices than there are cases, because some answers are impossible.
+	// A path may need more choices than limit, because one answer of a condition may be impossible and gives no case:
+	// 64 more choices are allowed.
 	search := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {
@@ -192,7 +193,8 @@ func Join[T any](env *Env, limit int, run func() (T, error), same func(first, ot
 		return run()
 	}
 	first := cases[0].Value
-	// The last cases differ from the first in the earliest branches. Guards that exclude them shorten the other guards.
+	// The last cases differ from the first in the earliest branches. Their exclusion comes first, because later guards
+	// are simplified by it.
 	for _, c := range slices.Backward(cases[1:]) {
 		if c.Err != nil || !env.underHypothesis(c.If, func() bool { return same(first, c.Value, c.If) }) {
 			env.exclusion(c.If).Holds()

@@ -82,7 +82,7 @@ func favouriteLabels(model *Model) ([]int, error) {
 
 // cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if no label
 // is permitted. A nil function permits all labels. Labels that write directly into a concatenation's result are
-// excluded: the pass named place does this later.
+// excluded, because only the later pass "place" may choose them.
 func (computed *computedNode) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range computed.labels {
@@ -103,8 +103,8 @@ func (l *label) costAtPreferred() int64 {
 	return sum
 }
 
-// leastReadCost returns the least cost of reading operand k. It excludes the forms in which an operand of a
-// concatenation is already inside the concatenation's result (l.ownSlots). It returns 0 for constants and for operands
+// leastReadCost returns the least cost of reading operand k. If the node is a concatenation, it excludes the
+// forms in which the operand is already a slice of the result (l.ownSlots). It returns 0 for constants and for operands
 // that are not tensors.
 func (l *label) leastReadCost(k int) int64 {
 	if l.readCosts[k] == nil {
@@ -123,7 +123,7 @@ func (l *label) leastReadCost(k int) int64 {
 type forwardState struct {
 	model         *Model
 	existingForms graph.ByValue[uint] // by value: mask of the forms that exist so far
-	// for the result of a view, by form: the copy of the view's operand that makes this form
+	// by result of a view and form: the copy of the view's operand that makes the form
 	operandCopies graph.ByValue[[]operandCopy]
 }
 
@@ -255,9 +255,9 @@ func greedyLabels(m *Model) ([]int, error) {
 	})
 }
 
-// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive follows the order of most of its
-// operands: it gets the label for which the copied operands have the fewest dimensions in total. Dimensions of size 1
-// do not count.
+// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive gets the label for which the
+// operands that must be copied have the fewest dimensions in total, without dimensions of size 1: it follows the order
+// of most of its operands.
 func pushLabels(m *Model) ([]int, error) {
 	return labelsInOrder(m, func(s *forwardState, computed *computedNode, l *label) int64 {
 		if isLayoutSensitive(computed.node) {

@@ -8,8 +8,8 @@ import "github.com/graphrun/graphrun/passes/layout/wcsp"
 // cheapest chain of conversions. The solver is by Hames and Scholz: reductions R0, RI and RII are exact; reduction RN,
 // for nodes with three or more neighbours, is heuristic. See [wcsp.PBQP].
 //
-// As published, the method prices a conversion for each edge. In the resulting plan, readers share copies, and the cost
-// of the plan is the cost of [Model]. The choice may therefore differ from the optimum even without RN.
+// As published, the method prices a conversion for each edge. In the resulting plan, readers share copies, and
+// [Model] computes the cost of the plan. The choice may therefore differ from the optimum even without RN.
 // Deviations: layouts are dense orders, not blocked formats. Costs are predicted by the profile instead of measured for
 // each layer. All nodes are priced and have implementations to choose from. In the paper only convolutions have
 // implementations; the other layers accept several layouts at no cost. If the heuristic ends in a forbidden

@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command portable measures graphs for scripts/portable.py, which compares two versions of this repository. It reads
-// requests from standard input and writes answers, each a JSON document on its own line. The script also builds this
-// file in the older version, with another load.go.
+// Command portable measures graphs without machine code (the portable path), for scripts/portable.py, which compares
+// two versions of this repository. It reads requests from standard input and writes answers, each a JSON document on
+// its own line. The script builds this file within both versions. For an older version it replaces load.go, because the
+// API for loading graphs has changed.
 package main
 
 import (

@@ -49,7 +49,7 @@ func suite() []suiteName {
 }
 
 // isIn reports whether one of the ops (names) has the name or one of its aliases, or computes the same under another
-// name. The names of ops have no prefix such as "special.", and underscores in place of dots.
+// name. An op is named like its operator without a prefix such as "special.", and with underscores for dots.
 func (s suiteName) isIn(ops []string) bool {
 	has := func(name string) bool { return slices.Contains(ops, name) }
 	return slices.ContainsFunc(append([]string{s.name}, s.aliases...), func(name string) bool {

@@ -34,11 +34,11 @@ const (
 	Load                    // Imm words at address A, aligned to their total size; the first word
 	Extract                 // word Imm of the Load A
 	Store                   // stores the words Args[1:] at address Args[0], aligned to their total size
-	Var                     // a variable with the initial value A; Get and Set use its Value as its name
+	Var                     // a variable with the initial value A; ReadVar and WriteVar refer to it by its Value
 	ReadVar                 // the value of variable A
 	WriteVar                // sets variable A to B
 	Loop                    // repeats the instructions up to its End
-	Break                   // leaves the innermost Loop if A is true; no If may be open inside that Loop
+	Break                   // leaves the innermost Loop if A is true; must not be inside an If of that Loop
 	If                      // executes the instructions up to its Else or End if A is true
 	Else
 	End
@@ -60,8 +60,8 @@ const None Value = -1
 // Inst is an instruction. Its index in Kernel.Insts is its Value.
 type Inst struct {
 	Op Op
-	// DType is the dtype of the result. For Load and Store it is the dtype of a word in memory: uint8, uint16, uint32 or
-	// uint64. Words of less than 32 bits are zero-extended to uint32.
+	// DType is the dtype of the result. For Load and Store it is the dtype of a word in memory: uint8, uint16, uint32
+	// or uint64. Words of less than 32 bits are zero-extended to uint32.
 	DType tensor.DType
 	Args  [1 + MaxWords]Value // the operands, and None in the unused elements
 	Imm   uint64              // an immediate number if Op has one (see the operations), else 0

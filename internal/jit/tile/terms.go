@@ -114,8 +114,8 @@ func (g *gen) terms(run *Run, count int) {
 }
 
 // term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The offsets
-// are those of the term from the addresses in registers. At least termsLeft terms of the run are left, including this
-// term.
+// are byte distances of the term from the addresses in registers. At least termsLeft terms of the run are left,
+// including this term.
 func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	if !g.spec.Int8Matrix {
 		g.beginTerm(run, inOffset, termsLeft)

@@ -97,7 +97,7 @@ func diff(s steps, a *diffAttrs, in []graph.Arg) graph.Arg {
 	return x
 }
 
-// neighbours returns the views without the last and without the first index of a dimension.
+// neighbours returns two views of x: one without the last index of a dimension, and one without its first index.
 func (s steps) neighbours(x graph.Arg, dim int) (left, right graph.Arg) {
 	return s.slice(x, dim, nil, -1), s.slice(x, dim, 1, nil)
 }

@@ -98,7 +98,8 @@ const maxStrips, boxesPerStrip = 1024, 4
 // boxes that may be kept.
 func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 	kept := &keptBoxes{iou: iou}
-	// A negative iou also drops boxes that do not intersect, so that one strip has all boxes. An iou of NaN drops no box.
+	// Boxes without an intersection have an IoU of 0, which exceeds a negative limit: every box is compared with all
+	// kept boxes, in one strip. A limit of NaN drops no box.
 	if !(iou >= 0) {
 		kept.strips = make([][]Box, 1)
 		return kept
@@ -115,7 +116,7 @@ func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 		kept.widest = max(kept.widest, b.X1-b.X0)
 	}
 	n := min(maxStrips, len(boxes)/boxesPerStrip+1)
-	// A single strip is used if the boxes have no width together, or if products with the scale could overflow.
+	// A single strip is used if all boxes together cover no width, or if products with the scale could overflow.
 	const large = 1e300
 	kept.scale = float64(n) / (end - kept.begin)
 	if !(kept.scale > 0 && kept.scale < large && kept.widest < large) {

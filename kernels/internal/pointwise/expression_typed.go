@@ -43,7 +43,7 @@ func (a *expressionAttrs) Check() error {
 // typedExpression is an expression with the dtypes of its operations inferred for a call. It depends on the text, the
 // attributes and the dtypes of the operands.
 type typedExpression struct {
-	// The fields names, numbers and in are a part of the key in typingCache; the rest of the key is the text.
+	// The following three fields and the text are the key in typingCache.
 
 	names   []string                 // attribute params; nil if it was omitted
 	numbers map[string]tensor.Scalar // the numbers among the attributes, which the expression names
@@ -183,7 +183,7 @@ func parseExpression(call *graph.Call, attrs *expressionAttrs) (*expr.Formula, e
 	return formula, nil
 }
 
-// wrongAttr returns the error about the attribute name that the format and args describe.
+// wrongAttr returns an error about an attribute. The format and args make its text.
 func wrongAttr(name, format string, args ...any) error {
 	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
 }

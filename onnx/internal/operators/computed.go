@@ -71,8 +71,8 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 		return n.Op("minimum", nil, n.Op("maximum", nil, v, low), high).WithType(tensor.Int64, 0)
 	}
 	start, end = clampBound(start), clampBound(end)
-	// If the end is before the start in the direction of the step, the slice is empty. The op arange rejects such an end,
-	// so the end is replaced by the start.
+	// If the end is before the start in the direction of the step, the slice is empty. The op arange rejects such an
+	// end, so the end is replaced by the start.
 	end = n.Op("where", nil, isBackward, n.Op("minimum", nil, start, end),
 		n.Op("maximum", nil, start, end)).WithType(tensor.Int64, 0)
 	index := n.Op("arange", graph.Attrs{"start": n.IntAttr(start), "end": n.IntAttr(end), "step": n.IntAttr(step),
@@ -81,7 +81,8 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 }
 
 // padFromSelfComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
-// width after each dimension. The index of each dimension is computed as in [mirror].
+// width after each dimension. Indices are computed for each dimension, by the
+// same formulas as in [mirror].
 func padFromSelfComputed(n *node, x, widths *value, mode string) *value {
 	rank := n.Rank(x)
 	sizes := n.ShapeVector(x)

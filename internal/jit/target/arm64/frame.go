@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// generator generates the code of a loop. Pointers are numbered: those of the loop, then the accumulators of folds with
-// totals, then the row counter.
+// generator generates the code of a loop. Pointers have numbers in this order: the pointers of the loop, one pointer to
+// accumulators for each fold if the loop has totals, and the row counter.
 type generator struct {
 	*selector
 	out       writer
 	registers int // number of vector registers that may be used
 
-	restPass           *pass        // pass of the rest loop (see Compile); its widest value fills one register
+	restPass           *pass        // pass of the rest loop (see Compile): its widest value fills one register
 	accInit, accFinish []alloc.Inst // initialization and combination of accumulators in memory; see selectTotals
 	slots              int          // number of slots of the spill area that pointers and accumulators occupy
 	accOffset          []int        // by fold, if the loop has totals: byte offset of its accumulators in the spill area
@@ -111,7 +111,7 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.restPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
 		mainPass.accStores, g.accInit, g.accFinish}
-	row := g.Row // Prune removes the row constants that only other passes use
+	row := g.Row // restored afterwards: Prune removes row constants that these lists do not use
 	g.Builder.Body = nil
 	g.Prune(lists...)
 	rowConstants := g.RowConstants(lists...)
@@ -154,7 +154,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	accRegs := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
 	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 &&
 		layout.firstAccRegister+accRegs <= g.registers-minPool
-	// The pool has the registers from firstAccRegister on or, if accumulators are in registers, the registers after them.
+	// The pool begins at firstAccRegister, or after the accumulators if they are in registers.
 	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<layout.firstAccRegister)
 	restFile := registerFile
 	list := layout.mainPass.memoryInsts
@@ -182,8 +182,8 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	return !failed
 }
 
-// accSetsOf returns the number of sets of accumulator registers: the number of passes in a trip of the main loop, if
-// the loop consists of passes p.
+// accSetsOf returns the number of sets of accumulator registers. If the main loop repeats pass p, it is the number of
+// passes in an iteration of the loop.
 func (g *generator) accSetsOf(p *pass) int {
 	if len(g.loop.Folds) == 0 {
 		return 1
@@ -194,7 +194,8 @@ func (g *generator) accSetsOf(p *pass) int {
 // accPointer returns, for a loop with totals, the number of the pointer to the accumulators of fold k.
 func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
 
-// rowCounter returns the number of the pointer that counts the rows that are left.
+// rowCounter returns the pointer number of the row counter, whose register has the number of remaining rows instead of
+// an address.
 func (g *generator) rowCounter() int { return len(g.out.baseOf) - 1 }
 
 // layOutPointers assigns registers to pointers, first to the pointers that advance along rows. Pointers without a
@@ -244,7 +245,8 @@ func (g *generator) elementBytes(k int) int {
 	}
 }
 
-// isAccPointer reports whether pointer k points to accumulators, which passes of the main loop do not advance.
+// isAccPointer reports whether pointer k points to accumulators or is the row counter. Passes of the main loop do not
+// advance these.
 func (g *generator) isAccPointer(k int) bool {
 	return k >= len(g.loop.Ptrs) || g.loop.Ptrs[k].Kind == lane.Accumulator
 }
