@@ -32,7 +32,13 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 			continue
 		}
 		// A noisy plan may have the least median without a significant difference from p.
-		faster := slices.IndexFunc(plans, func(f planTime) bool { return c.Verdict.pair(f.name, p.name).Significant })
+		faster := slices.IndexFunc(plans, func(f planTime) bool {
+			pair := c.Verdict.pair(f.name, p.name)
+			return pair != nil && pair.Significant
+		})
+		if faster < 0 {
+			continue
+		}
 		than := ""
 		if faster > 0 {
 			than = " than " + plans[faster].name

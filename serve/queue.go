@@ -57,9 +57,8 @@ func newQueue(s *Server, m *model) *queue {
 // run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
 // result.release.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
-	j := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1)}
+	j := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.rows.NewSingleRun(in)}
 	if q.tryTakeSlot() {
-		j.run = q.model.rows.NewSingleRun(in)
 		q.runBatch([]*job{j})
 		r := <-j.result
 		return r, r.err

@@ -56,9 +56,13 @@ func newTile(kernel *pointwise) *tile {
 // transactionBytes is the size of the smallest read of memory. Operands with a greater stride gain nothing by tiles.
 const transactionBytes = 32
 
-// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 if there is none, or if
-// the stride is transactionBytes or more.
+// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 if there is none, if the
+// stride is transactionBytes or more, or if the operand is broadcast along dimension 0, because the threads of a row
+// then read one address.
 func (p *pointwise) fastest(i int) (fastest int) {
+	if p.strides[i][0] == 0 {
+		return 0
+	}
 	least := transactionBytes
 	for dim, stride := range p.strides[i] {
 		if p.shape[dim] > 1 && stride != 0 && stride < least {

@@ -35,6 +35,8 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 	rank, dims := len(s.shape(x)), a.Dim
 	s.Reject(a.EdgeOrder != 1 && a.EdgeOrder != 2, "torch.gradient only supports edge_order=1 and edge_order=2.")
 	s.Reject(x.Type().DType == tensor.Uint8, "torch.gradient does not support uint8 input.")
+	s.Reject(in[1].Kind != graph.Null && (len(a.Spacing) != 1 || a.Spacing[0].Complex() != 1),
+		"gradient: spacing and coordinates exclude each other")
 	if dims == nil {
 		for d := range rank {
 			dims = append(dims, d)

@@ -103,8 +103,8 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	for k, j := range order {
 		values[k] = norms[j]
 		copy(v.column(k), rotations.column(j))
-		// Elements that are subnormal and far below the largest are left over from rounding: they have few bits.
-		if isRest := norms[j] < minNorm && norms[j] <= norms[order[0]]*0x1p-53; !isRest {
+		// Other columns are the result of rounding: their elements are subnormal and far below the largest.
+		if norms[j] >= minNorm || norms[j] > norms[order[0]]*0x1p-53 {
 			rank = k + 1
 			column := a.column(j)
 			for i, x := range column {
