@@ -146,7 +146,7 @@ func (m *memoryPlanner) planStep(i int) {
 	for k := range st.addresses {
 		if r := &st.addresses[k]; r.storage >= 0 {
 			r.storage = m.mergedRoot(r.storage)
-			// refs[k] is operand k-outCount; it must be written before step i reads it.
+			// addresses[k] is operand k-outCount; it must be written before step i reads it.
 			if k >= outCount && m.isWrittenByStep(r.storage) && st.node.In[k-outCount].Kind == graph.TensorArg {
 				m.addWait(i, m.writer.At(st.node.In[k-outCount].Value.Root()))
 			}

@@ -94,7 +94,7 @@ func (p *Program) bufferedBytes(i int) int {
 // readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
 // operand.
 func (p *Program) readsFrom(i, first int) bool {
-	for _, r := range p.steps[i].addresses[2:] { // refs 0 and 1 are the only output and the first operand
+	for _, r := range p.steps[i].addresses[2:] { // addresses 0 and 1 are the only output and the first operand
 		for k := first; k < i && r.storage >= 0; k++ {
 			if p.steps[k].addresses[0].storage == r.storage {
 				return true

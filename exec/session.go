@@ -102,7 +102,7 @@ func (s *Session) bind(in []*tensor.Tensor) {
 			s.ptrs[p.ptrIndex] = address(memory.storage.Bytes(), memory.shift+p.ref.offset)
 			continue
 		}
-		// The offsets of refs are those of the declared layout; shift is the distance in bytes to the given tensor.
+		// The offsets of patches are those of the declared layout; shift is the distance in bytes to the given tensor.
 		t := in[storage.input]
 		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
 		s.ptrs[p.ptrIndex] = address(t.Storage().Bytes(), shift+p.ref.offset)

@@ -18,7 +18,7 @@ import (
 // test procedure).
 type Ranking struct {
 	Text     string     `json:"text" doc:"The verdict in words."`
-	Fastest  []string   `json:"fastest" doc:"The candidates than which no other is significantly faster, by time."`
+	Fastest  []string   `json:"fastest" doc:"The candidates that no other candidate beats significantly, by time."`
 	SamePlan [][]string `json:"same_plan" doc:"The groups of candidates with equal plans."`
 	Pairs    []Pair     `json:"pairs" doc:"All pairs of different plans, each plan by its first candidate."`
 	// FewestRuns is exact: see runsToDiffer.
@@ -65,8 +65,8 @@ func (c *Comparison) setVerdict(all []*contender, s *session) {
 	r.Text = c.verdictText()
 }
 
-// fastest returns the names of the fastest contenders, sorted by median. These are the contenders than which no other
-// is significantly faster.
+// fastest returns the names of the fastest contenders, sorted by median. These are the contenders that no other
+// contender beats significantly.
 func (r *Ranking) fastest(all []*contender) []string {
 	byTime := slices.Clone(all)
 	sorted.Func(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })

@@ -116,13 +116,13 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
-// slowdownText returns a text with how much slower a plan is than the fastest plan, whose time is leastNS.
-func (p *planTime) slowdownText(leastNS float64) string {
+// slowdownText returns a text with the slowdown of a plan relative to a faster plan, whose time is fasterNS.
+func (p *planTime) slowdownText(fasterNS float64) string {
 	is, takes := "are", "take"
 	if p.single {
 		is, takes = "is", "takes"
 	}
-	switch ratio := p.ns / leastNS; {
+	switch ratio := p.ns / fasterNS; {
 	case ratio >= 1.995: // at least 2.0 after rounding
 		return fmt.Sprintf("%s %.1f times as long", takes, ratio)
 	case ratio < 1.0095: // less than 1% after rounding to 0.1%

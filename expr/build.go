@@ -61,8 +61,8 @@ func (b *Builder) Fail(err error) Value {
 	return None
 }
 
-// AddInst adds an instruction and returns its value. If the code has an equal instruction, Make adds nothing and
-// returns the value of that instruction.
+// AddInst adds an instruction and returns its value. If the code has an equal instruction, AddInst adds nothing
+// and returns the value of that instruction.
 func (b *Builder) AddInst(inst Inst) Value {
 	for k, v := range []*Value{&inst.A, &inst.B, &inst.C} {
 		if inst.Op != Load && k >= inst.Op.ArgCount() {

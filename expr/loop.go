@@ -24,7 +24,7 @@ type Fold struct {
 }
 
 // Loop is a [Code] over rows of elements. It is the unit of compilation. The elements of an output are contiguous along
-// a row. The elements of an operand are contiguous too unless the operand is Scalar: it then has one element for the
+// a row. The elements of an operand are contiguous too unless the operand is Uniform: it then has one element for the
 // row. An output may have the same address as an operand with the same layout. Apart from this, outputs and operands
 // must not overlap.
 type Loop struct {
@@ -35,7 +35,7 @@ type Loop struct {
 	Folds []Fold
 	// CombinesLanes is set if the loop computes one number for each row and fold. The accumulators of a row then start
 	// with [Neutral], and are combined in the order of interp.Combine. The loop writes the number to the address that a
-	// loop without Totals uses for the accumulators of the fold.
+	// loop without CombinesLanes uses for the accumulators of the fold.
 	CombinesLanes bool
 }
 

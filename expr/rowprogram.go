@@ -34,7 +34,7 @@ type RowPass struct {
 	Folds       []Fold  // folds of values of Code; each value is an output that is not stored
 	FoldResults []int   // indexed by fold: the index in RowProgram.Numbers of its result
 	// PerRow is computed once per row, from numbers and operands with one element for each row. It is nil if there is
-	// nothing to compute. PerRowIn and PerRowOut are the places of the operands and outputs of After.
+	// nothing to compute. PerRowIn and PerRowOut are the places of its operands and outputs.
 	PerRow              *Code
 	PerRowIn, PerRowOut []Place
 }

@@ -146,8 +146,8 @@ func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
 	return n.Op.Schema.Decode(given, symbols)
 }
 
-// withData returns the attributes with every Ref replaced by the elements of its value. ok is false if the data of a
-// referenced value are not known.
+// withData returns the attributes with every ValueRef replaced by the elements of its value. ok is false if the data of
+// a referenced value are not known.
 func (a *attributes) withData(data func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
 	if a == nil {
 		return nil, true, nil

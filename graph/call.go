@@ -26,7 +26,7 @@ type Call struct {
 
 	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set while a [Symbolic] is inferred
 
-	oneResult  [1]Result // buffer of One and Shared
+	oneResult  [1]Result // buffer of NewResult and AliasResult
 	allResults []Result  // buffer of NewResults and AliasResults
 }
 
@@ -138,7 +138,7 @@ func (c *Call) IsConstant(i int) bool {
 }
 
 // Result is the inferred type of one output. Alias is the index of the operand whose storage the output shares, or
-// Fresh. If the output shares storage, the offset of Type counts from the start of that storage.
+// NoAlias. If the output shares storage, the offset of Type counts from the start of that storage.
 type Result struct {
 	Type  tensor.Type
 	Alias int
@@ -196,7 +196,7 @@ func (c *Call) AliasResults(i int, types ...tensor.Type) []Result {
 // Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
 // inferred layouts.
 type Walk struct {
-	// LoopOrder is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of
+	// LoopOrder is the order in which loops nest the dimensions of the first result. An empty order follows the layouts of
 	// the operands.
 	LoopOrder tensor.Order
 	// ResultOrders has the order of each result. An empty or missing order means the inferred layout.

@@ -256,7 +256,7 @@ func (g *Graph) NodeError(n *Node, err error) *Error {
 // setPlace sets the place of an error.
 func (e *Error) setPlace(p Place) { e.File, e.Line, e.Col = p.File, p.Line, p.Col }
 
-// placeOf returns the place for an error of a node: see Fail.
+// placeOf returns the place for an error of a node: see NodeError.
 func (g *Graph) placeOf(n *Node, err error) Place {
 	number := int(n.number)
 	attr := ""

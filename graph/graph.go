@@ -68,10 +68,10 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
 	Alias *Value
-	// ContainedIn is the value whose memory contains this value as a slice. Within is the result of a
-	// concatenation ([Op.ConcatDim]), which then need not copy this value. Meta is a slice of Within's
-	// Meta. Within may itself be within another value. Within is nil for a value that has memory of its
-	// own. It is also nil for a view: see Within of the view's [Value.Root].
+	// ContainedIn is the value whose memory contains this value as a slice: the result of a concatenation
+	// ([Op.ConcatDim]), which then need not copy this value. Meta is a slice of the Meta of ContainedIn, which may itself
+	// be contained in another value. ContainedIn is nil for a value that has memory of its own. It is also nil for a view:
+	// see ContainedIn of the view's [Value.Root].
 	ContainedIn *Value
 	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
 	// [Value.Data] returns the unpacked data.

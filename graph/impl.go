@@ -44,8 +44,8 @@ type Impl struct {
 	// order of the walk. If Writes is nil, the kernel writes only dense values.
 	Writes func(call *Call, walk Walk, i int, meta tensor.Meta) bool
 	// Work is the work of computing and storing the results, and of reading every operand once in the layout that suits
-	// the walk. If Work is nil, the op's Pricing computes the work. Without a Pricing it is computed from Each, Flops and
-	// one access to every byte.
+	// the walk. If Work is nil, the op's Pricing computes the work. Without a Pricing it is computed from
+	// FlopsPerElement, Flops and one access to every byte.
 	Work func(call *Call, walk Walk) Work
 	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results. It returns
 	// false if the operand is read unpacked. Pack must not read the data of the operand, and must return the same result
@@ -59,9 +59,9 @@ type Impl struct {
 	// pointwise nodes that follow it.
 	Epilogues bool
 
-	// ResultPlace is the place of the results. Source is the place of the operands; it differs from Place only in
-	// transfers. An implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's kernels
-	// do.
+	// ResultPlace is the place of the results. OperandPlace is the place of the operands; it differs from ResultPlace only
+	// in transfers. An implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's
+	// kernels do.
 	ResultPlace, OperandPlace tensor.Place
 	// Forms returns forms that compute the call one after another, for compilers of devices: see [FormsOf]. It returns
 	// nil if the call has no form. If Forms is nil, the form is made from the op's Expression or Rows.
@@ -104,8 +104,8 @@ func (n *Node) Work() (work Work) {
 }
 
 // WorkParts returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts
-// of operands. Each further part is the additional work for the layout of one operand, if it is not zero. Works returns
-// nil if there is no work.
+// of operands. Each further part is the additional work for the layout of one operand, if it is not zero. WorkParts
+// returns nil if there is no work.
 func (n *Node) WorkParts() (list []Work) {
 	if n == nil {
 		return nil
@@ -385,7 +385,7 @@ func (op *Op) completeImpls() {
 		if impl.Work == nil {
 			impl.Work = op.defaultWork
 		}
-		impl.definedRead = impl.Read // without the footprint, which Reader computes once for many calls
+		impl.definedRead = impl.Read // without the footprint, which OperandWorkFunc computes once for many calls
 		impl.Work, impl.Read = withFootprint(impl.Work), readWithFootprint(impl.Read)
 	}
 }

@@ -81,7 +81,7 @@ type Mem struct {
 	State         *WorkerState    // objects of this worker, one for each [PerWorker]; may be nil
 	Context       context.Context // context of the run; nil is a context that never ends
 
-	steps int // simple steps since Count checked the context
+	steps int // simple steps since CheckContextAfter checked the context
 }
 
 // CheckContext ends the chunk (see [Phase]) by a panic if the context of the run has ended. The executor
@@ -96,8 +96,8 @@ func (m *Mem) CheckContext() {
 // checkSteps is the number of simple steps between two checks of the context.
 const checkSteps = 1 << 16
 
-// CheckContextAfter counts n simple steps of a long chunk. A simple step takes a few nanoseconds. Count checks the
-// context after every checkSteps steps: see [Mem.CheckContext].
+// CheckContextAfter counts n simple steps of a long chunk. A simple step takes a few nanoseconds.
+// CheckContextAfter checks the context after every checkSteps steps: see [Mem.CheckContext].
 //
 //go:noinline
 func (m *Mem) CheckContextAfter(n int) {

@@ -151,8 +151,8 @@ type Facts struct {
 	// copy.
 	FixedLayoutReason string
 
-	// Flops returns the number of arithmetic operations of a call for the cost model. If Flops is nil, Each gives the
-	// number per element.
+	// Flops returns the number of arithmetic operations of a call for the cost model. If Flops is nil, FlopsPerElement
+	// gives the number per element.
 	Flops func(call *Call) float64
 
 	// FlopKernel names the entry of the cost profile (see [Rate]) that gives the cost of one operation counted by Flops.
@@ -235,7 +235,7 @@ type Lowerings struct {
 	RunDynamic func(rt Runtime, call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Pricing computes the work of implementations without [Impl.Work]. If Pricing is nil, the work is computed from Flops
-	// and Each.
+	// and FlopsPerElement.
 	Pricing Pricing
 }
 

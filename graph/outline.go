@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// PartialType is the known part of the type of a value whose shape depends on data.
+// PartialType is the known part of the type of a value whose shape depends on data: the outline of the value.
 type PartialType struct {
 	DType tensor.DType // Invalid if it is unknown
 	Sizes []int        // -1 for an unknown size; nil if the rank is unknown, and empty for a value without dimensions

@@ -29,10 +29,10 @@ type Packing struct {
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
-// Packed describes a value whose data are the packed form of another value, the original. Form is the form
-// ([Packing.Format]), and Of is the name of the original. Type and Meta are the type and meta of the original: a call
-// gets them as the type and meta of its operand. The fields Type and Meta of the packed [Value] describe the packed
-// data.
+// Packed describes a value whose data are the packed form of another value, the original. Format is the name of the
+// form ([Packing.Format]), and Of is the name of the original. Type and Meta are the type and meta of the original: a
+// call gets them as the type and meta of its operand. The fields Type and Meta of the packed [Value] describe the
+// packed data.
 type Packed struct {
 	Format string
 	Of     string

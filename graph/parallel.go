@@ -153,8 +153,8 @@ func (r *Rows) loops(call *Call) []Parallel {
 	var loops []Parallel
 	reduced := 0 // number of reduced dimensions before d
 	for d, size := range call.Meta(0).Shape {
-		// With Split, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is then no
-		// loop, and later dimensions are one further in Mask.
+		// With ChannelGroups, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is
+		// then no loop, and later dimensions are one further in Mask.
 		maskDim := d
 		if r.ChannelGroups != 0 && d > 0 {
 			maskDim = d + 1

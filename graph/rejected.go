@@ -117,7 +117,7 @@ func (n *Node) missingDependency(unavailable map[*Value]bool, unknown []string) 
 // AddRejected adds a node that an importer cannot convert. Inference rejects the node with err, as after
 // [Draft.Reject]. op is the name of the node's op in the file. results are the names of the node's results. If results
 // is empty, the node has one result with the name of the node. The results have no types, but they may be outputs, and
-// operands of other nodes that Refuse adds.
+// operands of other nodes that AddRejected adds.
 func (g *Graph) AddRejected(name, op string, results []string, err error, operands ...*Value) []*Value {
 	n := &Node{Name: g.UniqueName(cmp.Or(name, "node")), Op: unknownOp(op)}
 	g.assignNodeNumber(n)

@@ -29,7 +29,8 @@ type Rows struct {
 	// dimensions, or this shape with size 1 for the reduced dimensions.
 	Mask []bool
 	// ChannelGroups, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks
-	// dimensions of the view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
+	// dimensions of the view [n, ChannelGroups, c/ChannelGroups, ...] of operand 0. Results then have the shape of
+	// operand 0.
 	ChannelGroups int
 	// In lists operands of the call: operand i of Code is operand In[i] of the call, broadcast to the shape of operand 0.
 	In []int
@@ -124,7 +125,7 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 }
 
 // lengths returns the length of rows in elements and the number of rows, if operand 0 has the given shape. It returns
-// false if the shape does not fit Mask and Split.
+// false if the shape does not fit Mask and ChannelGroups.
 func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	if r == nil || r.ChannelGroups < 0 || r.ChannelGroups > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
 		return 0, 0, false
@@ -152,7 +153,7 @@ func (r *Rows) UnsuitedReason(shape []int) string {
 	return r.unsuited(shape)
 }
 
-// unsuited is Unsuited without cutting: rows that are too long or too few are also a reason.
+// unsuited is UnsuitedReason without cutting: rows that are too long or too few are also a reason.
 func (r *Rows) unsuited(shape []int) string {
 	length, count, ok := r.lengths(shape)
 	switch {

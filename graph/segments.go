@@ -25,10 +25,11 @@ import (
 type Segment struct {
 	Nodes []*Node // in the order of the graph
 	// In lists the values that the segment reads as operands and does not compute: inputs of the graph and results of
-	// earlier segments. Awaits lists the values that it reads as attributes ([ValueRef]). Neither list contains constants.
+	// earlier segments. AttrInputs lists the values that it reads as attributes ([ValueRef]). Neither list contains
+	// constants.
 	In, AttrInputs []*Value
 	Out            []*Value // results that later segments or outputs of the graph read
-	After          []int    // ascending indices of the earlier segments that compute In and Awaits
+	After          []int    // ascending indices of the earlier segments that compute In and AttrInputs
 	Dynamic        bool     // the segment is one node of an op with [Op.RunDynamic]
 
 	graph        *Graph
@@ -171,8 +172,8 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 	return all
 }
 
-// connect sets In, Awaits, Out and After of all segments. If several segments compute a value, a reader gets it from
-// the last of these segments before its own.
+// connect sets In, AttrInputs, Out and After of all segments. If several segments compute a value, a reader gets it
+// from the last of these segments before its own.
 func connect(g *Graph, all []Segment) {
 	segmentOf, exportedFrom := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
 	// export adds v to Out of the segment that computes it, unless it is there already. from is the index of this
@@ -276,8 +277,8 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 	return remaining
 }
 
-// At returns the segment as an inferred graph for the known values. known has the tensors of In and Awaits, and of the
-// inputs of the graph that have symbols. The inputs of the new graph are In, with the same names and layouts. Their
+// At returns the segment as an inferred graph for the known values. known has the tensors of In and AttrInputs, and of
+// the inputs of the graph that have symbols. The inputs of the new graph are In, with the same names and layouts. Their
 // offsets are 0 if no op depends on offsets. The outputs are Out. The new graph has the given context
 // ([Graph.SetContext]). If inference rejects a node, At returns the graph with the error, so that [Graph.InferAll] can
 // continue.
@@ -302,7 +303,7 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
 // GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data:
-// there are Awaits, the segment is dynamic, or the shape of an operand depends on data.
+// there are AttrInputs, the segment is dynamic, or the shape of an operand depends on data.
 func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
@@ -316,7 +317,7 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 
 // Class returns a key for the known values. If two lists of known values have the same key, [Segment.At] returns equal
 // graphs for them. The key contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the
-// elements of Awaits, and the sizes of symbols.
+// elements of AttrInputs, and the sizes of symbols.
 func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	var key []byte
 	for _, v := range s.In {

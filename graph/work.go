@@ -132,9 +132,9 @@ func (c *Call) AddStreamed(work *Work) {
 	}
 }
 
-// CountedWork computes the work of a call from its bytes and from the op's Flops or Each. The call is one step.
-// CountedWork is the default for an implementation without Work, if the op has no Pricing or its Pricing does not price
-// the call.
+// CountedWork computes the work of a call from its bytes and from the op's Flops or FlopsPerElement. The call is one
+// step. CountedWork is the default for an implementation without Work, if the op has no Pricing or its Pricing does not
+// price the call.
 func (op *Op) CountedWork(call *Call) (work Work) {
 	work.StartedSteps = 1
 	call.AddStreamed(&work)
@@ -171,8 +171,8 @@ func (c *Call) Elements() float64 {
 // functionGrain.
 const functionGrain = machine.MoveGrain / 4
 
-// operationsPerElement returns the op's Each. The default is one function for a pointwise op with a small grain, one
-// simple operation for any other op, and nothing for an op with Flops.
+// operationsPerElement returns the op's FlopsPerElement. The default is one function for a pointwise op with a small
+// grain, one simple operation for any other op, and nothing for an op with Flops.
 func (op *Op) operationsPerElement() ElementFlops {
 	switch p := op.Pointwise; {
 	case op.FlopsPerElement != ElementFlops{} || op.Flops != nil:

@@ -90,8 +90,8 @@ func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 }
 
 // skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes are then in
-// three places. The draft has the mistakes in nodes (Refuse), l.errs has the mistakes for which the file is rejected,
-// and l.skipped has all other mistakes.
+// three places. The draft has the mistakes in nodes ([graph.Draft.Reject]), l.errs has the mistakes for which the file
+// is rejected, and l.skipped has all other mistakes.
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // nodeKey reads the value of a key of a node.

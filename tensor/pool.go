@@ -8,19 +8,19 @@ import (
 	"weak"
 )
 
-// Pool allocates storage for results, and recycles the memory of released results. The zero Pool is ready for use, and
-// safe for concurrent use.
+// Pool allocates storage, such as that of results of runs, and recycles the memory of released storage. The zero Pool
+// is ready for use, and safe for concurrent use.
 //
-// The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] adds memory to the
-// pool. The garbage collector frees the memory of results that are not released. Reference counts of tensors could not
-// replace the collector, because they would not count slices of the bytes and pointers into them.
+// The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] and
+// [Storage.Release] add memory to the pool. The garbage collector frees storage that is not released. Reference counts
+// of tensors could not replace the collector, because they would not count slices of the bytes and pointers into them.
 type Pool struct {
 	mu      sync.Mutex
 	entries []releasedArray // in the order of release
 	bytes   int             // the sum of the sizes of entries
 }
 
-// releasedArray is the memory of a released result.
+// releasedArray is the memory of released storage.
 type releasedArray struct {
 	array weak.Pointer[byte]
 	size  int
@@ -111,13 +111,14 @@ func (p *Pool) release(s *Storage) error {
 	return nil
 }
 
-// Release returns the memory of a result to the program that computed it. The program reuses this memory for later
-// results. Views of the result are released too. Using a released tensor panics with "tensor: used after Release", and
-// a run returns an error if an input is released. Slices of the result's bytes and pointers into these bytes must not
-// be used any more.
+// Release returns the memory of a tensor to the [Pool] of its storage, which reuses this memory. The pool of a result
+// belongs to the program that computed it, which uses it for later results. Views of the tensor are released too. Using
+// a released tensor panics with "tensor: used after Release", and a run returns an error if an input is released.
+// Slices of the tensor's bytes and pointers into these bytes must not be used any more.
 //
-// Only results of runs, and views of results, can be released. Release returns an error for any other tensor (inputs,
-// constants and their views), and if t was released before. No run may read or write t during the call.
+// Only results of runs, other tensors over storage of a pool, and their views can be released. Release returns an error
+// for any other tensor (constants, and inputs whose storage has no pool), and if t was released before. No run may read
+// or write t during the call.
 func (t *Tensor) Release() error {
 	if t == nil {
 		return errors.New("Release: the tensor is nil")
@@ -137,7 +138,7 @@ func (s *Storage) Release() error {
 	return nil
 }
 
-// Releasable reports whether the storage belongs to a result that was not released.
+// Releasable reports whether the storage belongs to a pool and was not released.
 func (s *Storage) Releasable() bool { return s != nil && s.pool != nil && !s.released }
 
 // uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. It uses strings.Builder, because

@@ -15,7 +15,7 @@ type Storage struct {
 	data  []byte
 	place Place
 
-	pool *Pool // for the storage of a result: the pool to which Release returns the memory
+	pool *Pool // the pool to which Release returns the memory; nil for storage without a pool
 	// recyclableBytes is the number of bytes, from the start of data, that the pool may recycle. It is 0 if other
 	// storage may share them.
 	recyclableBytes int

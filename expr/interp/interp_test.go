@@ -130,7 +130,7 @@ func againstEval(t *testing.T, rng *rand.Rand, c *expr.Code, n0, n1 int) bool {
 	return true
 }
 
-// TestFolds checks the definition: element k of a row goes into accumulator k mod Lanes.
+// TestFolds checks the definition: element k of a row goes into accumulator k mod FoldLanes.
 func TestFolds(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 2))

@@ -13,7 +13,7 @@ import (
 
 // blockBytes is the size in bytes of a block of the widest elements of a loop. It is so small that several blocks fit
 // the L1 cache together, and so large that the work on a block takes much longer than a call. The length of a block is
-// a multiple of Lanes elements, so that each block begins with the first accumulator.
+// a multiple of FoldLanes elements, so that each block begins with the first accumulator.
 const blockBytes = machine.BlockBytes
 
 // blockWords is the distance from one block to the next, in words of 8 bytes. It includes a gap of 192 bytes, because
@@ -33,7 +33,7 @@ type Runner struct {
 	blockLen    int      // number of elements of a block
 	row         []step   // run once for each row
 	body        []step   // run for each block of a row
-	totals      []total  // for each fold, if the loop has Totals
+	totals      []total  // for each fold, if the loop has CombinesLanes
 	scratch     sync.Pool
 }
 

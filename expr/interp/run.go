@@ -10,7 +10,7 @@ import (
 type Scratch struct {
 	slots  []unsafe.Pointer         // the addresses of the slots of the Runner
 	mem    []uint64                 // cells, then temporary blocks
-	totals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has Totals
+	totals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has CombinesLanes
 	accs   []unsafe.Pointer         // indexed by fold: the address in totals
 	runner *Runner                  // the Runner that made it
 }
@@ -73,7 +73,7 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 		scratch = runner.scratch.Get().(*Scratch)
 	}
 	copy(scratch.slots[len(ptrs):], accs[:runner.folds])
-	copy(scratch.slots[len(ptrs):], scratch.accs) // with Totals, rows are folded into memory of scratch
+	copy(scratch.slots[len(ptrs):], scratch.accs) // with CombinesLanes, rows are folded into memory of scratch
 	for j := range n1 {
 		for k := range runner.totals {
 			t := &runner.totals[k]

@@ -118,10 +118,10 @@ func HostFeatures() Features { return host &^ MatrixUnit }
 // TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [HostFeatures] is [Portable] then.
 func TargetError() error { return errTarget }
 
-// host is the result of Host, with MatrixUnit unless GRAPHRUN_TARGET excludes it.
+// host is the result of HostFeatures, with MatrixUnit unless GRAPHRUN_TARGET excludes it.
 var host, errTarget = parseTarget(os.Getenv(targetVariable))
 
-// targetVariable is the environment variable that selects a set: see Host.
+// targetVariable is the environment variable that selects a set: see HostFeatures.
 const targetVariable = "GRAPHRUN_TARGET"
 
 // parseTarget returns the features that a target names. It fails if the processor lacks one. For an empty target, it

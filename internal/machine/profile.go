@@ -207,8 +207,8 @@ func (p *Profile) UnclampedPS(w Work) float64 { return p.price(&w) }
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.
 const maxPS = 3600e12
 
-// price returns the price of work in picoseconds; see PS. Conversions to float64 prevent fused multiply-adds, so that
-// all architectures give the same price.
+// price returns the price of work in picoseconds; see PricePS. Conversions to float64 prevent fused multiply-adds, so
+// that all architectures give the same price.
 func (p *Profile) price(w *Work) float64 {
 	ps := w.StartedSteps * p.StepPS
 	for access := DenseConstants; access < numAccesses; access++ {

@@ -62,7 +62,7 @@ type Work struct {
 //go:noinline
 func (w *Work) AddUnits(kernel string, units float64) { w.add(Part{kernel, units, false}) }
 
-// AddUnoverlapped is Do for work that does not overlap with memory access, such as starting a loop.
+// AddUnoverlapped is AddUnits for work that does not overlap with memory access, such as starting a loop.
 //
 //go:noinline
 func (w *Work) AddUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }

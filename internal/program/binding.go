@@ -137,13 +137,13 @@ func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err err
 }
 
 // Unplanned returns a binding for the fixed and assumed sizes whose graph is inferred but not planned. Callers may use
-// only Graph, Runnable and [Program.ProblemOf].
+// only Graph, RunnableGraph and [Program.ProblemOf].
 func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 	b := new(Binding)
 	return b, b.infer(ctx, p)
 }
 
-// infer sets Graph to a copy of the program's graph with sizes and types, and sets Runnable.
+// infer sets Graph to a copy of the program's graph with sizes and types, and sets RunnableGraph.
 func (b *Binding) infer(ctx context.Context, p *Program) error {
 	b.Graph = p.graph.Clone()
 	b.Graph.SetContext(ctx)

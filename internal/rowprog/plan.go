@@ -435,7 +435,7 @@ func (p *Plan) firstWrite(output int) int {
 func (p *Plan) lastRead(output int) int {
 	last := 0
 	for k, pass := range p.program.Passes {
-		for isAfter, list := range [2][]expr.Place{pass.In, pass.PerRowIn} { // isAfter is 1 for AfterIn
+		for isAfter, list := range [2][]expr.Place{pass.In, pass.PerRowIn} { // isAfter is 1 for PerRowIn
 			for _, place := range list {
 				if place.Kind == expr.AtOperand && p.metas[p.outCount+place.N].SameAddresses(p.metas[output]) {
 					last = max(last, k+isAfter)

@@ -103,7 +103,7 @@ type Problem struct {
 	// MaxSlack.
 	Slack float64
 
-	fixed         map[*graph.Value]bool         // see Fixed
+	fixed         map[*graph.Value]bool         // see MustKeepLayout
 	readAsStorage map[*graph.Value]bool         // values that are fixed because an op depends on their storage
 	images        map[*graph.Value]bool         // see Image; nil until it is needed
 	outputs       map[*graph.Value]bool         // see Output

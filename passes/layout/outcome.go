@@ -14,7 +14,7 @@ import (
 // Outcome describes the plan that labels of a [Model] determine. Different labels may have equal outcomes, because
 // unread forms (layouts of a value) are not created.
 type Outcome struct {
-	// CostPS is the total cost in picoseconds. Copying is the cost of the copies, a part of PS.
+	// CostPS is the total cost in picoseconds. CopyCostPS is the cost of the copies, a part of CostPS.
 	CostPS, CopyCostPS int64
 	Nodes              []Computed
 	Copies             []Copied // sorted by name

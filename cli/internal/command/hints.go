@@ -100,7 +100,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 			sizes[name] = n
 		}
 	}
-	// Bound may list sizes of symbols that the graph does not have, which BindWithoutInference would reject.
+	// BoundSizes may list sizes of symbols that the graph does not have, which BindWithoutInference would reject.
 	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, known := g.Symbols[name]; return !known })
 	if err := g.BindWithoutInference(sizes); err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)

@@ -65,7 +65,7 @@ func boxLines(text string) []string {
 	return lines
 }
 
-// tip returns the text of a box's tooltip, which lists the facts of the box.
+// tip returns the text of a box's tooltip, which lists the details of the box.
 func (b *pictureBox) tip() string {
 	lines := make([]string, len(b.details))
 	for i, f := range b.details {

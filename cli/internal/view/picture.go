@@ -95,7 +95,7 @@ func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
 	for _, v := range g.Inputs {
 		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name,
 			lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-			details: append([]detail{{"input", v.Name}}, valueFacts("is", v)...), explained: []string{v.Name}})
+			details: append([]detail{{"input", v.Name}}, valueDetails("is", v)...), explained: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
 		box := p.add(p.nodeBox(n))
@@ -219,14 +219,14 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 		if len(n.Out) > 1 {
 			name = fmt.Sprintf("makes %d", i)
 		}
-		b.details = append(b.details, valueFacts(name, v)...)
+		b.details = append(b.details, valueDetails(name, v)...)
 	}
 	for _, a := range n.In {
 		switch {
 		case a.Kind == graph.TensorArg && a.Value.Const != nil:
-			b.details = append(b.details, valueFacts("constant", a.Value)...)
+			b.details = append(b.details, valueDetails("constant", a.Value)...)
 		case a.Kind == graph.TensorArg:
-			b.details = append(b.details, valueFacts("reads", a.Value)...)
+			b.details = append(b.details, valueDetails("reads", a.Value)...)
 		case a.Kind == graph.NumberArg:
 			b.details = append(b.details, detail{"number", a.Number.String()})
 		}
@@ -348,8 +348,8 @@ func typeText(v *graph.Value) string {
 	return v.Meta.DType.String() + " " + format.Ints(v.Meta.Shape)
 }
 
-// valueFacts returns a list of one fact with the given name: the dtype, shape, strides, layout and size of a value.
-func valueFacts(name string, v *graph.Value) []detail {
+// valueDetails returns a list of one detail with the given name: the dtype, shape, strides, layout and size of a value.
+func valueDetails(name string, v *graph.Value) []detail {
 	text := v.Name + ": " + typeText(v)
 	if !v.Dynamic && v.Meta.DType.Valid() {
 		text += " by " + format.Ints(v.Meta.Strides)
@@ -396,10 +396,10 @@ func (p *painter) addOutputs(g *graph.Graph) {
 			v := output.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
 				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-				details: valueFacts("constant", v), explained: []string{v.Name}})
+				details: valueDetails("constant", v), explained: []string{v.Name}})
 		}
 		b := pictureBox{kind: outputBox, name: output.Name, head: output.Name, layout: -1,
-			details: append([]detail{{"output", output.Name}}, valueFacts("is", output.Value)...)}
+			details: append([]detail{{"output", output.Name}}, valueDetails("is", output.Value)...)}
 		if output.Pin.SetsLayout() {
 			b.lines = []string{"pinned to " + output.Pin.String()}
 			b.details = append(b.details, detail{"pinned to", output.Pin.String()})
@@ -420,7 +420,7 @@ func (p *painter) addValues(g *graph.Graph) {
 		if !known {
 			i = len(p.values)
 			indexOf[v] = i
-			p.values = append(p.values, pictureValue{from: from, layout: p.layoutIndex(v), tip: valueFacts("", v)[0].Text})
+			p.values = append(p.values, pictureValue{from: from, layout: p.layoutIndex(v), tip: valueDetails("", v)[0].Text})
 			if l := p.values[i].layout; l >= 0 {
 				p.legend[l].count++
 			}

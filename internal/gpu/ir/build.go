@@ -54,7 +54,7 @@ func (b *Builder) Array(dtype tensor.DType, length int) uint64 {
 }
 
 // While adds a loop. body adds its instructions and returns the condition that ends it, which is tested at the end of
-// each iteration. Variables (Var, Get, Set) carry values from one iteration to the next.
+// each iteration. Variables (Var, ReadVar, WriteVar) carry values from one iteration to the next.
 func (b *Builder) While(body func() (done Value)) {
 	b.Emit(Loop, tensor.Invalid)
 	b.openBlock()

@@ -37,7 +37,7 @@ func (s *scalarBuilder) exact(op lane.Op, dtype tensor.DType, operands []ir.Valu
 }
 
 // round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, the sum with 2^52,
-// whose last bit is 1, rounds the magnitude, and the result is corrected by 1.
+// whose unit in the last place is 1, rounds the magnitude, and the result is corrected by 1.
 func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
 	if dtype != tensor.Float64 || s.target.Round64 {
 		return s.op(op, dtype, x)

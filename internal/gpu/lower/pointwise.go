@@ -316,7 +316,7 @@ func (s *scalarBuilder) offset(index []ir.Value, shape, strides []int) ir.Value 
 	return sum
 }
 
-// advance returns an address plus an offset in bytes that [scalars.offset] returned: ir.None is 0.
+// advance returns an address plus an offset in bytes that [scalarBuilder.offset] returned: ir.None is 0.
 func (s *scalarBuilder) advance(address, offset ir.Value) ir.Value {
 	if offset == ir.None {
 		return address

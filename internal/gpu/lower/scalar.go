@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scalarBuilder builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalars
+// scalarBuilder builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalarBuilder
 // expresses the other operations and all real dtypes by these. It represents an integer of less than 32 bits by an
 // int32 or a uint32 of the same value, and a float16 or bfloat16 by a uint32 of its bits. Most methods add instructions
 // to the kernel and return the value of the last one.

@@ -28,7 +28,7 @@ func (c *checker) checkPlain(out *Allocated) error {
 		err = errors.New("no form has this name")
 		for k := 0; k < len(in.Forms) && err != nil; k++ {
 			if form := &in.Forms[k]; form.Name == out.Name {
-				// The first source of a form may be in memory if Fold is not negative.
+				// The first source of a form may be in memory if FoldableSource is not negative.
 				src := []Arg{in.Src[form.Order[0]], in.Src[form.Order[1]]}
 				err = c.checkSources(out, src, min(0, int(in.FoldableSource)), in.Src[form.Tied].Virt)
 			}

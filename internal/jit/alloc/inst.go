@@ -105,12 +105,13 @@ type Inst struct {
 	Mask Virt  // the mask of the elements that are written, or 0
 	Zero bool  // elements outside the mask become 0; otherwise they keep their values
 
-	FoldableSource int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
+	FoldableSource int8  // index of the source that may be a memory operand, or -1; unused without RegisterFile.FoldLoads
 	Commutative    bool  // sources FoldableSource and FoldableSource+1 may be exchanged
 	BroadcastBytes uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
 	// Forms, if not nil, are alternatives of an instruction with a tied source, by descending preference. Name, Tied,
-	// Mask and Commutative are then unused. If Fold is not negative, source Order[0] of the form may be a memory operand.
+	// Mask and Commutative are then unused. If FoldableSource is not negative, source Order[0] of the form may be a memory
+	// operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination
@@ -121,7 +122,7 @@ type Inst struct {
 	InstructionCount uint8
 
 	EarlyClobber bool              // the instruction writes Dst before it has read all sources
-	TempCounts   [numClasses]uint8 // number of temporary registers by class; they imply Early and differ from all operands
+	TempCounts   [numClasses]uint8 // temporary registers by class, which differ from all operands; they imply EarlyClobber
 	TempSlot     bool              // the instruction needs a slot as temporary memory
 }
 

@@ -27,7 +27,7 @@ type Policy struct {
 type Result struct {
 	Insts  []Allocated
 	Length int     // number of instructions; a pseudo-instruction counts as Inst.InstructionCount instructions
-	Slots  int     // number of slots in use, including File.ReservedSlots
+	Slots  int     // number of slots in use, including RegisterFile.ReservedSlots
 	Cost   float64 // estimated number of instructions that spills and reloads add
 	Err    error   // nil, or the reason for which the list cannot be allocated
 

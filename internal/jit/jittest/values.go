@@ -15,9 +15,9 @@ import (
 const randomCount = 6000
 
 // checkEdgeCases runs edge cases. A single operand has all values of its dtype if that has 8 or 16 bits, else its edge
-// cases. Two operands have all pairs of edge cases. Loops with folds, complex operands, a single Scalar operand (one
+// cases. Two operands have all pairs of edge cases. Loops with folds, complex operands, a single uniform operand (one
 // element for each row), or more operands have random elements. The rows of folds are short, because a NaN hides all
-// other elements. Rows with Scalar operands are short, too, so that these operands have many elements.
+// other elements. Rows with uniform operands are short, too, so that these operands have many elements.
 func (b *Comparison) checkEdgeCases() error {
 	operandCount := len(b.loop.Code.In)
 	n, rows, data := randomCount, 1, make([][]byte, operandCount)
@@ -56,7 +56,7 @@ func (b *Comparison) checkEdgeCases() error {
 }
 
 // pairs sets data to all pairs of edge cases of two operands. It returns the number of elements of a row and the number
-// of rows. The pairs are one row, unless an operand is Scalar: then each row has one element of this operand.
+// of rows. The pairs are one row, unless an operand is uniform: then each row has one element of this operand.
 func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
 	sizeY := b.loop.Code.In[1].Size()

@@ -8,7 +8,7 @@ func (i *Inst) Operands() []Value {
 	if i.Op == Store && i.B != None { // the imaginary part
 		count = 2
 	}
-	return []Value{i.A, i.B, i.C}[:count] // the slice needs no allocation where Uses is inlined
+	return []Value{i.A, i.B, i.C}[:count] // the slice needs no allocation where Operands is inlined
 }
 
 // Type returns the type of a value.

@@ -32,7 +32,7 @@ type Writer interface {
 	AddJump(n int64, to Int, c Cond, l Label)         // adds n, and jumps if the sum has the relation to 0
 	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
 	JumpIfBits(mask int64, value GReg, l Label)       // jumps if any bit of the mask is set in the value
-	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the length of partial vectors; mask: see MasksInVectors
+	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the length of partial vectors; mask: see UsesVectorMasks
 	Load(addr Addr, to VReg, partial bool)            // if partial, lanes beyond those of SetLanes become 0
 	LoadBytes(addr Addr, to VReg)                     // loads a signed byte for each lane, as int32
 	ShiftLeft(n int, x, to VReg)                      // shifts int32

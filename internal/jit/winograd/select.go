@@ -19,13 +19,13 @@ var (
 		"min": target.Min} // by name
 )
 
-// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFold means that no source may be
-// one.
-const noFold = -1
+// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFoldableSource means that no
+// source may be one.
+const noFoldableSource = -1
 
 // lower selects the instructions of a block, on virtual registers. Loads and constants become virtual registers with a
-// Reload, and need no instruction. Source 0 of the other instructions, except stores, may be a memory operand: Fold,
-// the index of this source, is 0.
+// Reload, and need no instruction. Source 0 of the other instructions, except stores, may be a memory operand:
+// FoldableSource is 0.
 func (c *codeGen) lower(b *block) *alloc.Builder {
 	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.operations)+1),
 		Body: make([]alloc.Inst, 0, len(b.operations))}
@@ -45,7 +45,7 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(operation)})
 			continue
 		case opStore:
-			inst.Src, inst.FoldableSource = sources(operation.x), noFold
+			inst.Src, inst.FoldableSource = sources(operation.x), noFoldableSource
 			inst.Store = &alloc.Mem{Space: alloc.AlongRow, Index: outputIndex, Row: int8(operation.row),
 				Col: int8(operation.col)}
 			builder.Body = append(builder.Body, inst)

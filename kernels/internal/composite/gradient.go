@@ -91,8 +91,8 @@ func (s steps) gradientOfSteps(x graph.Arg, dim int, step graph.Arg, edgeOrder i
 }
 
 // gradientOfCoordinates returns the derivatives of the parabolas through three neighbours along a dimension, at the
-// positions in a vector. At the ends, edge order 1 stands for the slope between two samples, and edge
-// order 2 for the derivative of the parabola through three samples. The order of operations is PyTorch's.
+// positions in a vector. At the ends, edge order 1 selects the slope between two samples, and edge order 2 the
+// derivative of the parabola through three samples. The order of operations is PyTorch's.
 func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg, edgeOrder int) graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))

@@ -2,7 +2,7 @@
 // four steps:
 //
 //  1. Instructions are selected for each primitive operation (lower.go, arith.go, integer.go, convert.go, memory.go,
-//     remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants and Scalar
+//     remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants and uniform
 //     operands) are computed once per row.
 //  2. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
 //  3. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
@@ -74,8 +74,8 @@ const (
 )
 
 // alloc.Inst.FoldableSource is the index of the source that may be a memory operand: 0 or, after an immediate (source
-// 0), 1. noFold means that no source may be one. noBroadcast is the value of laneBytes for memory operands that are
-// whole vectors.
+// 0), 1. noFoldableSource means that no source may be one. noBroadcast is the value of laneBytes for memory operands
+// that are whole vectors.
 const (
 	noFoldableSource = -1
 	noBroadcast      = 0

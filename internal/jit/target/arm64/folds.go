@@ -28,8 +28,8 @@ type pass struct {
 	accCount int
 }
 
-// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFold means that no source may be
-// one: NEON instructions have no memory operands.
+// alloc.Inst.FoldableSource is the index of the source that may be a memory operand. noFoldableSource means that no
+// source may be one: NEON instructions have no memory operands.
 const noFoldableSource = -1
 
 // selectPass selects the instructions of a pass with the given number of elements.
