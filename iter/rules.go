@@ -9,7 +9,8 @@ import (
 // These types are aliases of types of package [rule]. That package makes the decisions of an iteration that need
 // neither memory nor code.
 type (
-	// an output or input: [OperandOfMeta], [OperandOfTensor], [OperandOfType], [UndefinedOutput], [NumberOperand]
+	// Operand is an output or input: [OperandOfMeta], [OperandOfTensor], [OperandOfType], [UndefinedOutput],
+	// [NumberOperand].
 	Operand   = rule.Operand
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
 	FastSetup = rule.FastSetup // a shortcut for the layouts of an iteration
