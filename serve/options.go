@@ -28,7 +28,8 @@ type Options struct {
 	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
 	// Compile has the options by which models are compiled. Compile.Threads is the maximum number of workers of one run.
-	// At most GOMAXPROCS / Compile.Threads runs are active at the same time.
+	// At most GOMAXPROCS / Compile.Threads runs are active at the same time, and another one if the waiting requests fill
+	// a batch.
 	Compile graphrun.Options
 	// Batching is the rule for joining requests into batches; "" means BatchExact.
 	Batching Batching

@@ -59,7 +59,7 @@ func newQueue(s *Server, m *model) *queue {
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
 	j := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.rows.NewSingleRun(in)}
 	if q.tryTakeSlot() {
-		q.runBatch([]*job{j})
+		q.runBatch([]*job{j}, q.server.slots)
 		r := <-j.result
 		return r, r.err
 	}
@@ -120,13 +120,34 @@ func (q *queue) remove(j *job) {
 func (q *queue) dispatch() {
 	for {
 		q.delay()
-		q.server.slots <- struct{}{}
+		slots := q.takeSlot()
 		jobs := q.takeBatch()
 		if jobs == nil {
-			<-q.server.slots
+			<-slots
 			return
 		}
-		go q.runBatch(jobs)
+		go q.runBatch(jobs, slots)
+	}
+}
+
+// takeSlot waits until a run may start, and returns the semaphore to which its slot belongs: Server.slots, or
+// Server.extraSlot if a full batch waits.
+func (q *queue) takeSlot() chan struct{} {
+	for {
+		q.mu.Lock()
+		full := q.waitingRows() >= q.server.typicalRows()
+		q.mu.Unlock()
+		var extra chan struct{}
+		if full {
+			extra = q.server.extraSlot
+		}
+		select {
+		case q.server.slots <- struct{}{}:
+			return q.server.slots
+		case extra <- struct{}{}:
+			return extra
+		case <-q.arrived:
+		}
 	}
 }
 
@@ -200,16 +221,16 @@ func runsOf(jobs []*job) []*batching.Run {
 }
 
 // runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error
-// may concern the data of a single job. The caller has taken one of Server.slots. runBatch returns it before it sends
-// results, so that the next batch does not wait for responses.
-func (q *queue) runBatch(jobs []*job) {
+// may concern the data of a single job. The caller has taken one of slots. runBatch returns it before it sends results,
+// so that the next batch does not wait for responses.
+func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	start := time.Now()
 	in, out, err := q.execute(jobs)
-	<-q.server.slots
+	<-slots
 	if err != nil && len(jobs) > 1 {
 		for _, j := range jobs {
 			q.server.slots <- struct{}{}
-			q.runBatch([]*job{j})
+			q.runBatch([]*job{j}, q.server.slots)
 		}
 		return
 	}

@@ -190,12 +190,41 @@ func hold(s *Server) {
 	for range cap(s.slots) {
 		s.slots <- struct{}{}
 	}
+	s.extraSlot <- struct{}{}
 }
 
 func letGo(s *Server) {
 	for range cap(s.slots) {
 		<-s.slots
 	}
+	<-s.extraSlot
+}
+
+// TestExtraRun: while other runs take all slots, a full batch runs, and a request that does not fill one waits.
+func TestExtraRun(t *testing.T) {
+	s := open(t, Options{PreferredRows: []int{4}}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	for range cap(s.slots) {
+		s.slots <- struct{}{}
+	}
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	ask := func() {
+		assert.Equal(t, []float32{3, 5, 7}, floatsOf(t, call(s, "POST", "/v2/models/m/infer", body, header...)))
+	}
+	var full, rest sync.WaitGroup
+	rest.Go(ask)
+	require.Eventually(t, func() bool { return s.waiting.Load() == 1 }, 10*time.Second, time.Millisecond)
+	for range 3 {
+		full.Go(ask)
+	}
+	full.Wait()
+	rest.Wait()
+	rest.Go(ask)
+	require.Eventually(t, func() bool { return s.waiting.Load() == 1 }, 10*time.Second, time.Millisecond)
+	assert.EqualValues(t, 1, (*s.models.Load())["m"][0].metrics.executions.Get())
+	for range cap(s.slots) {
+		<-s.slots
+	}
+	rest.Wait()
 }
 
 // TestDependentRows: requests whose rows affect each other are not joined.

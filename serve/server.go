@@ -23,8 +23,11 @@ type Server struct {
 	paths   []string
 	metrics *serverMetrics
 	slots   chan struct{} // a semaphore: one element for each active run
-	waiting atomic.Int64  // number of waiting requests of all models
-	bodies  tensor.Pool   // memory of the bodies of requests
+	// extraSlot is a semaphore for one more run, of a full batch. The workers of two runs leave no core idle at the ends
+	// of steps and between runs.
+	extraSlot chan struct{}
+	waiting   atomic.Int64 // number of waiting requests of all models
+	bodies    tensor.Pool  // memory of the bodies of requests
 
 	models   atomic.Pointer[map[string][]*model] // by name, sorted by version
 	draining atomic.Bool                         // whether Drain was called
@@ -47,7 +50,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	s := &Server{options: o, paths: slices.Clone(paths), seen: map[string]signature{},
-		slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))}
+		slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads)), extraSlot: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s)
 	versions, err := findVersions(paths)
 	if err != nil {
