@@ -50,8 +50,8 @@ type Profile struct {
 // Rates holds the cost of a byte by access pattern.
 type Rates struct {
 	Dense          Curve `json:"dense" doc:"Sequential access to operands and results."`
-	DenseConstants Curve `json:"kept" doc:"Sequential access to constants. Levels have the size of all constants of the graph instead of the bytes of the step."`
-	Panels         Curve `json:"panels" doc:"Access to constants that products read in panels. Levels have the size of all constants, as for kept."`
+	DenseConstants Curve `json:"kept" doc:"Sequential access to constants; levels have the size of all constants of the graph instead of the bytes of the step."`
+	Panels         Curve `json:"panels" doc:"Access to constants that products read in panels; levels have the size of all constants, as for kept."`
 	Copied         Curve `json:"copied" doc:"Sequential access by copies."`
 	Tiled          Curve `json:"tiled" doc:"Transposed access, tile by tile, to elements of 4 bytes."`
 	Strided        Curve `json:"strided" doc:"Access with strides."`
