@@ -120,7 +120,7 @@ func runClasses(t *testing.T, seed uint64) (runs int) {
 	if g == nil || !withOutputs(g) {
 		return 0
 	}
-	require.NoError(t, g.BindWithoutInference(nil)) // nobody gives sizes
+	require.NoError(t, g.BindWithoutInference(nil)) // no sizes are given
 	o := graphrun.Options{Strategy: layout.All()[seed%uint64(len(layout.All()))], Threads: 1 + int(seed%2)}
 	if seed%3 > 0 {
 		o.Hints = []map[string]int{hints}

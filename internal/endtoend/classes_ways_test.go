@@ -168,7 +168,7 @@ func runWays(t *testing.T, seed uint64) (runs int) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	g := waysGraph(rng)
 	require.NoError(t, g.Err(), "seed %d", seed)
-	require.NoError(t, g.BindWithoutInference(nil)) // nobody gives sizes
+	require.NoError(t, g.BindWithoutInference(nil)) // no sizes are given
 	o := graphrun.Options{Strategy: []layout.Strategy{layout.Optimal, layout.Optimal, layout.Propagate}[seed%3],
 		Threads: 1 + rng.IntN(2)}
 	draw := func() map[string]int {

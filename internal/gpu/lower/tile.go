@@ -12,7 +12,7 @@ import (
 // memory transaction without a tile, and a tile would have few elements.
 const minTiled = 16
 
-// tile generates the kernel of a pointwise expression of which some inputs are transposed: the fastest dimension of an
+// tile generates the kernel of a pointwise expression with transposed inputs: the fastest dimension of an
 // input is not that of the output. A group computes a square tile of elements along both dimensions. Adjacent threads
 // first read adjacent elements of a transposed input, and store them in the memory of the group. After a barrier,
 // adjacent threads compute adjacent elements of the output.
