@@ -77,8 +77,8 @@ func TestMaxMemory(t *testing.T) {
 	}
 	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
 	if r.code != exit.CodeFailed || !strings.Contains(r.out, "\nMemory of a run\n") || !strings.Contains(r.errors,
-		"no plan needs at most --max-memory 1KiB: of the ") ||
-		!strings.HasPrefix(r.out, "no plan was found that needs at most ") ||
+		"no plan was found that needs at most --max-memory 1KiB: of the ") ||
+		!strings.HasPrefix(r.out, "no plan needs at most --max-memory 1KiB: every plan needs at least ") ||
 		!strings.Contains(r.errors, " needs the least, ") ||
 		!strings.Contains(r.errors, "; its largest values are input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
@@ -161,8 +161,12 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 			r := call(t, "plan", path, "--json", "--strategy", "optimal", "--max-memory", strconv.Itoa(limit))
 			if cheapest < 0 {
 				assert.Equal(t, exit.CodeFailed, r.code, "%s within %d", model, limit)
-				assert.Contains(t, r.errors, "no plan needs at most --max-memory", model)
+				assert.Contains(t, r.errors, "no plan was found that needs at most --max-memory", model)
 				valid(t, "plan", r.out)
+				leastBytes := decode[planJSON](t, r.out).Within.LeastBytes
+				for _, p := range plans {
+					assert.LessOrEqual(t, leastBytes, p.needs, model)
+				}
 				break
 			}
 			valid(t, "plan", r.out)

@@ -89,6 +89,7 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 // MemorySearch is the result of [CheapestWithin].
 type MemorySearch struct {
 	LowerBoundNS float64 // a lower bound on the cost of the plans within the limit
+	LeastBytes   int     // a lower bound on the bytes that a run of any plan needs
 	Rejected     int     // the number of examined plans that need more memory
 }
 
@@ -116,7 +117,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	if err != nil {
 		return nil, err
 	}
-	return &MemorySearch{float64(w.BoundPS) / 1000, w.Rejected}, nil
+	return &MemorySearch{float64(w.BoundPS) / 1000, int(w.LeastBytes), w.Rejected}, nil
 }
 
 // Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.

@@ -92,6 +92,7 @@ func TestCheapestWithin(t *testing.T) {
 			})
 			require.NoError(t, err)
 			require.LessOrEqual(t, w.LowerBoundNS, cheapest, "seed %d, limit %d", seed, limit)
+			require.LessOrEqual(t, w.LeastBytes, slices.Min(needs), "seed %d", seed)
 			require.GreaterOrEqual(t, found, cheapest, "seed %d, limit %d", seed, limit)
 			cases++
 			if found == cheapest {
@@ -251,6 +252,8 @@ func TestCheapestWithinRandomChains(t *testing.T) {
 			require.NoError(t, err)
 			require.LessOrEqual(t, found, cheapest*1.05, "seed %d, limit %d", seed, limit)
 			require.LessOrEqual(t, w.LowerBoundNS, min(found, cheapest)*(1+1e-9), "seed %d, limit %d", seed, limit)
+			require.LessOrEqual(t, w.LeastBytes, slices.Min(needs), "seed %d", seed)
+			require.Greater(t, float64(w.LeastBytes), 0.5*float64(slices.Min(needs)), "seed %d", seed)
 			require.Less(t, examined, 120)
 			cases++
 			if found <= cheapest*(1+1e-9) {

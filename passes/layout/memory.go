@@ -16,9 +16,10 @@ import (
 
 // Within is the result of [Model.CheapestWithin].
 type Within struct {
-	Best     *Outcome // the cheapest plan found within the limit; nil for none
-	BoundPS  int64    // a lower bound on the cost of every plan within the limit, in picoseconds
-	Rejected int      // the number of plans that were found to need more memory
+	Best       *Outcome // the cheapest plan found within the limit; nil for none
+	BoundPS    int64    // a lower bound on the cost of every plan within the limit, in picoseconds
+	LeastBytes int64    // a lower bound on the bytes that a run of any plan needs
+	Rejected   int      // the number of plans that were found to need more memory
 }
 
 // Limits on the work of [Model.CheapestWithin].
@@ -71,6 +72,7 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 			search.bytes[i] = nil
 		}
 	}
+	search.result.LeastBytes = search.leastBytes()
 	search.findClasses()
 	price, fitting, err := search.findPrice()
 	if err == nil && search.result.BoundPS < search.leastPS {
@@ -99,6 +101,17 @@ type memorySearch struct {
 	availableBytes float64              // the limit without inputs, constants that do not depend on labels, and LiveBytes
 	leastPS        int64                // the cost of the cheapest plan within the limit
 	result         *Within
+}
+
+// leastBytes returns a lower bound on the bytes of every plan: each node reads the smallest constants of its labels.
+func (s *memorySearch) leastBytes() int64 {
+	sum := s.limit - int64(s.availableBytes)
+	for _, list := range s.bytes {
+		if len(list) > 0 {
+			sum += slices.Min(list)
+		}
+	}
+	return sum
 }
 
 // pricedPlan is a plan with its bytes of constants.

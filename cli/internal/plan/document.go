@@ -49,4 +49,5 @@ type WithinMemory struct {
 	Tried        int     `json:"tried" doc:"The number of examined plans of the layout problem that need more memory."`
 	LowerBoundNS float64 `json:"lower_bound_ns" doc:"A lower bound on the cost of the admitted plans."`
 	Optimal      bool    `json:"optimal" doc:"Whether the plan is the cheapest admitted plan."`
+	LeastBytes   int     `json:"least_bytes" doc:"A lower bound on the memory of a run of any plan."`
 }

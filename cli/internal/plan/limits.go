@@ -160,7 +160,7 @@ func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Pr
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
-	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS}
+	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS, LeastBytes: found.LeastBytes}
 	if result.Optimal = search.costsAtMost(result.LowerBoundNS); result.Optimal {
 		result.LowerBoundNS = search.bestDoc.CostNS
 	}
@@ -189,8 +189,8 @@ func (l *limits) checkMemory(doc *Document) error {
 	if doc.Within != nil {
 		examined += doc.Within.Tried
 	}
-	text := fmt.Sprintf("no plan needs at most --max-memory %s: of the %s examined, that of %s needs the least, %s",
-		l.memory, format.Count(examined, "plan"), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)))
+	text := fmt.Sprintf("no plan was found that needs at most --max-memory %s: of the %s examined, that of %s needs the "+
+		"least, %s", l.memory, format.Count(examined, "plan"), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)))
 	var values []string
 	for _, value := range doc.Memory.Largest[:min(len(doc.Memory.Largest), largestListed)] {
 		values = append(values, fmt.Sprintf("%s %q, %s", value.Kind, value.Name, format.Bytes(value.Bytes)))
