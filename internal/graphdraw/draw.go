@@ -4,6 +4,12 @@
 // [Draw] takes boxes and nets, and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each layer to
 // reduce crossings (order.go), assigns coordinates close to connected boxes (place.go, straight.go), and routes nets
 // (routes.go). The same graph always has the same drawing.
+//
+// It is written by hand because libraries are slow: `graphrun view` takes 0.15 s of CPU for a picture of 2,000 boxes
+// and 2,440 edges, and the layout alone takes 10 s with dagre 3.1, 16 s with elkjs 0.12 (1.6 MB of script) and 35 s
+// with Graphviz as WebAssembly (go-graphviz 0.2 adds 6.6 MB to a program; November 2026). nulab/autog 0.11 panics on
+// this graph, and gonum has no layered drawings. Pages also need the routes of nets by layer, to fold groups without a
+// new layout.
 package graphdraw
 
 import (

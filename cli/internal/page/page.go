@@ -1,9 +1,12 @@
 // Package page writes the results of a command as a self-contained HTML page. A [Page] has sentences, charts, tables,
 // and the data of charts as CSV. [Page.Write] writes the HTML.
 //
-// Charts are inline SVG. They need no script, have the colors of the page, and can be printed. The available chart
-// libraries need a script of several hundred kilobytes (Plot, ECharts), draw on a canvas, which does not print well
-// (uPlot), or embed fonts of four megabytes (gonum.org/v1/plot).
+// Charts are inline SVG without a script: they have the colors of the page (light, dark, print), a title on each mark,
+// logarithmic axes and confidence intervals, in 450 lines and 33 kB of code. Libraries, as of November 2026:
+// gonum.org/v1/plot 0.17 has fixed colors and no titles, and adds 7.5 MB to a program, mostly fonts. go-analyze/charts
+// 0.6 adds 2.0 MB, has fixed colors, and its points have categories for x. Its layer below, chartdraw, has numeric and
+// logarithmic axes, but no intervals, titles or shapes of points, so that about 300 of the 450 lines would remain.
+// Observable Plot (209 kB) and ECharts (0.5 to 1.1 MB) show nothing without a script; uPlot (51 kB) draws on a canvas.
 package page
 
 import (
