@@ -61,6 +61,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (b body, err e
 			err = errors.New("the body is longer than its announced length")
 		}
 		if err != nil {
+			_ = storage.Release()
 			return body{}, err
 		}
 	}

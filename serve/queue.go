@@ -44,7 +44,8 @@ type job struct {
 type result struct {
 	out            map[string]*tensor.Tensor
 	err            error
-	release        func()        // must be called when out is no longer used
+	release        func()        // must be called when out is no longer used; nil if the job has not run
+	running        bool          // whether a run may still read the inputs: the request ended before the run
 	queued, active time.Duration // the time in the queue, and the duration of the batch's run
 	rows           int           // number of rows of the batch
 }
@@ -55,7 +56,7 @@ func newQueue(s *Server, m *model) *queue {
 }
 
 // run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
-// result.release.
+// result.release if it is not nil, also after an error.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
 	j := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.rows.NewSingleRun(in)}
 	if q.tryTakeSlot() {
@@ -83,8 +84,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	case r := <-j.result:
 		return r, r.err
 	case <-ctx.Done():
-		q.remove(j)
-		return result{}, context.Cause(ctx)
+		return result{running: !q.remove(j)}, context.Cause(ctx)
 	}
 }
 
@@ -105,15 +105,18 @@ func (q *queue) tryTakeSlot() bool {
 	}
 }
 
-// remove removes a job that still waits. A job that already runs continues; its result is not
-// received, and the garbage collector frees its memory.
-func (q *queue) remove(j *job) {
+// remove removes a job that still waits, and reports whether there was one. A job that already runs continues; its
+// result is not received, and the garbage collector frees its memory.
+func (q *queue) remove(j *job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if i := slices.Index(q.waiting, j); i >= 0 {
-		q.waiting = slices.Delete(q.waiting, i, i+1)
-		q.server.waiting.Add(-1)
+	i := slices.Index(q.waiting, j)
+	if i < 0 {
+		return false
 	}
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.server.waiting.Add(-1)
+	return true
 }
 
 // dispatch starts batches until no job waits.

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -173,6 +175,35 @@ func TestDatatypes(t *testing.T) {
 	_, err := Open(t.Context(), []string{writeModel(t, filepath.Join(t.TempDir(), "c.json"),
 		strings.ReplaceAll(affine, "float32", "complex64"))}, Options{Log: quiet()})
 	assert.ErrorContains(t, err, `"x" has dtype complex64, which the protocol does not support`)
+}
+
+// TestRejectedBodiesAreRecycled: the memory of bodies is recycled if the body is too long, if it cannot be decoded, and
+// if the run fails.
+func TestRejectedBodiesAreRecycled(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pool
+	s := open(t, Options{MaxBody: 1 << 20}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), `{"version": 1,
+		"inputs": [{"name": "x", "dtype": "int64", "shape": [65536]}, {"name": "table", "dtype": "float32", "shape": [2, 2]}],
+		"nodes": [{"name": "y", "op": "embedding", "inputs": ["table", "x"]}], "outputs": ["y"]}`))
+	head := `{"inputs": [{"name": "x", "shape": [65536], "datatype": "INT64", "parameters": {"binary_data_size": 524288}},
+		{"name": "table", "shape": [2, 2], "datatype": "FP32", "data": [1, 2, 3, 4]}]}`
+	outside := head + strings.Repeat("\x07", 1<<19)
+	for body, want := range map[string]string{outside: "index", outside[1:]: "not valid JSON",
+		outside + outside: "the body exceeds"} {
+		var before, after runtime.MemStats
+		const requests = 16
+		for i := range requests + 1 {
+			if i == 1 {
+				runtime.ReadMemStats(&before)
+			}
+			r := httptest.NewRequest("POST", "/v2/models/m/infer", io.MultiReader(strings.NewReader(body))) // of unknown length
+			r.Header.Set(headerLength, strconv.Itoa(len(head)))
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			require.Contains(t, w.Body.String(), want)
+		}
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(requests*len(outside)/2), want)
+	}
 }
 
 // FuzzRequests sends arbitrary bodies: the answer is a result or an error in words.

@@ -348,18 +348,22 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return result{}, bodyError(ctx, err)
 	}
+	var res result
+	defer func() { // after the response is written, because outputs may share memory with the batch and with the body
+		if res.release != nil {
+			res.release()
+		}
+		if !res.running {
+			_ = body.storage.Release()
+		}
+	}()
 	request, err := m.decode(r.Header, body.bytes)
 	if err != nil {
-		return result{}, err
+		return res, err
 	}
-	res, err := m.queue.run(ctx, request.inputs)
-	if err != nil {
-		return res, runError(r.Context(), err) // the body is not released, because a batch may still read it
+	if res, err = m.queue.run(ctx, request.inputs); err != nil {
+		return res, runError(r.Context(), err)
 	}
-	defer func() { // after the response is written, because outputs may share memory with the batch and with the body
-		res.release()
-		_ = body.storage.Release()
-	}()
 	text, tail, err := m.encodeResponse(request, res.out)
 	if err != nil {
 		return res, &statusError{http.StatusBadRequest, err}
