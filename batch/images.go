@@ -22,9 +22,8 @@ import (
 // Normalize of torchvision. The steps are made in the order of the fields. The input of the model has the shape [N,
 // C, H, W] or [N, H, W, C], and C is 3 (RGB) or 1 (grayscale).
 //
-// Images are scaled by bilinear interpolation. When they are reduced, the filter is widened, which avoids aliasing.
-// Rounding differs from torchvision's. Chroma of JPEG files is interpolated as Pillow's decoder does. Transparency and
-// the orientation in Exif data are ignored.
+// [DecodeImage] decodes files. The orientation in Exif data is ignored. Images are scaled by bilinear interpolation.
+// When they are reduced, the filter is widened, which avoids aliasing. Rounding differs from torchvision's.
 type Images struct {
 	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
 	// the longer side keeps the proportion. If Resize is empty, images keep their size.
@@ -118,8 +117,10 @@ func declaredShape(v *graph.Value) []int {
 	return shape
 }
 
-// decode decodes and transforms an image.
-func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
+// DecodeImage decodes a PNG or JPEG file. Chroma of JPEG files is interpolated as Pillow's decoder does. The result has
+// no transparency: pixels keep the colors that they have in the file. DecodeImage returns an error, before it decodes
+// pixels, if there are more than 89478485 or if they would not fit into memory.
+func DecodeImage(data []byte) (image.Image, error) {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	switch {
 	case err != nil:
@@ -139,15 +140,24 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	height, width := m.scaledSize(config.Height, config.Width)
+	if photo, ok := source.(*image.YCbCr); ok {
+		return smoothChroma(photo), nil
+	}
+	return opaque(source), nil
+}
+
+// decode decodes and transforms an image.
+func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
+	source, err := DecodeImage(data)
+	if err != nil {
+		return nil, err
+	}
+	height, width := m.scaledSize(source.Bounds().Dy(), source.Bounds().Dx())
 	if width > maxImagePixels/height {
 		return nil, fmt.Errorf("the image would be resized to %d x %d pixels; the limit is %d pixels", height, width,
 			maxImagePixels)
 	}
-	if photo, ok := source.(*image.YCbCr); ok {
-		source = smoothChroma(photo)
-	}
-	scaled := scale(opaque(source), height, width)
+	scaled := scale(source, height, width)
 	if len(m.Crop) > 0 {
 		height, width = m.Crop[0], m.Crop[len(m.Crop)-1]
 	}

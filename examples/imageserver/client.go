@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
-	_ "image/jpeg" // formats of images
-	_ "image/png"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
+
+	"github.com/graphrun/graphrun/batch"
 )
 
 // headerLength is the header of the protocol's binary extension.
@@ -19,12 +19,11 @@ const headerLength = "Inference-Header-Content-Length"
 
 // printClass classifies an image file.
 func printClass(ctx context.Context, url, token, path string) error {
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	picture, _, err := image.Decode(f)
+	picture, err := batch.DecodeImage(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -83,8 +82,7 @@ func classify(ctx context.Context, url, token string, picture image.Image) (clas
 	return class, probability, nil
 }
 
-// rgb returns the pixels of an image, row by row, three bytes each. At colored edges of JPEG files they differ from
-// Pillow's, which interpolates chroma.
+// rgb returns the pixels of an image, row by row, three bytes each.
 func rgb(picture image.Image) []byte {
 	bounds := picture.Bounds()
 	list := make([]byte, 0, 3*bounds.Dx()*bounds.Dy())
