@@ -77,8 +77,7 @@ def load(a, command, name, port, clients, environment=None):
 
 def bench(a, rows):
     """The median time of a run of so many rows, in milliseconds."""
-    dim = [f"--dim={a.symbol}={rows}"] if rows != 1 or a.symbolic else []
-    dim += [f"--dim={d}" for d in a.dim]
+    dim = [f"--dim={d}" for d in [f"{a.symbol}={rows}", *a.dim]]
     p = subprocess.run([a.graphrun, "bench", a.model, "--json", "--for", f"{a.seconds}s", *dim], capture_output=True,
                        text=True)
     if p.returncode:
@@ -117,7 +116,6 @@ def main():
     p.add_argument("--clients", type=lambda s: [int(n) for n in s.split(",")], default=[1, 64])
     p.add_argument("--batch", type=int, default=8, help="rows of the batch of bench")
     p.add_argument("--symbol", default="N", help="the symbol of the batch dimension")
-    p.add_argument("--symbolic", action="store_true", help="give bench the symbol at batch 1, too")
     p.add_argument("--dim", action="append", default=[], help="another symbolic size for bench, H=96 (repeatable)")
     p.add_argument("--seconds", type=int, default=10, help="time of a measurement")
     p.add_argument("--rounds", type=int, default=3)
