@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// TestLayoutColors checks that a layout has the same colour in pictures that have others, and each one of its own.
+// TestLayoutColors checks that a layout has the same colour in pictures that have others, and each one of its own. The
+// dash patterns alone distinguish as many layouts as there are colors.
 func TestLayoutColors(t *testing.T) {
 	p := &picture{}
 	seen := map[string]bool{}
@@ -21,6 +22,16 @@ func TestLayoutColors(t *testing.T) {
 		color, dash := p.colorOf(i)
 		assert.False(t, seen[color+dash], p.legend[i].name)
 		seen[color+dash] = true
+	}
+	first, dashes := &picture{}, map[string]bool{}
+	for _, name := range usualLayouts {
+		first.legend = append(first.legend, pictureLayout{name: name})
+	}
+	first.legend = append(first.legend, p.legend[:len(layoutColors)-len(usualLayouts)]...)
+	for i := range first.legend {
+		_, dash := first.colorOf(i)
+		assert.False(t, dashes[dash], "dash pattern %s", dash)
+		dashes[dash] = true
 	}
 	alone := &picture{legend: p.legend[len(p.legend)-1:]}
 	color, _ := alone.colorOf(0)

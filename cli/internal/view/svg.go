@@ -33,9 +33,9 @@ var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4
 // order.
 var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", notDense}
 
-// layoutDashes are the dash patterns of layouts. Consecutive layouts have different patterns, so that they can be
-// distinguished without colors.
-var layoutDashes = []string{"none", "8 3", "2 3", "9 3 2 3"}
+// layoutDashes are the dash patterns of layouts, one for each color, so that the first layouts can be distinguished
+// without colors.
+var layoutDashes = []string{"none", "8 3", "2 3", "9 3 2 3", "16 4", "9 3 2 3 2 3", "4 8", "2 3 2 8"}
 
 const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 .page{fill:#fff}text{fill:#24292f}.title{font-size:16px;font-weight:bold}.head{font-size:13px;font-weight:bold}
