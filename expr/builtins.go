@@ -45,30 +45,30 @@ func init() {
 		"complex": {2, 2, makeComplex, false}, "type_as": {2, 2, typeAs, true}, "as_computed": {2, 2, asComputed, true},
 		"finfo_max": {1, 1, finiteLimit(true), false}, "finfo_min": {1, 1, finiteLimit(false), false},
 	}
-	for o := Sqrt; o < Call; o++ {
-		if o == Sqrt || o >= Exp && o != Pow { // pow has an entry above
-			builtins[o.String()] = builtin{o.ArgCount(), o.ArgCount(), elementaryFunction(o), false}
+	for op := Sqrt; op < Call; op++ {
+		if op == Sqrt || op >= Exp && op != Pow { // pow has an entry above
+			builtins[op.String()] = builtin{op.ArgCount(), op.ArgCount(), elementaryFunction(op), false}
 		}
 	}
 	for name, f := range calls {
 		builtins[name] = builtin{f.ArgCount, f.ArgCount, callFunc(f), false}
 	}
-	for d := tensor.Bool; d.Valid(); d++ {
-		builtins[d.String()] = builtin{1, 1, func(t *typer, x []value) value { return t.cast(x[0], d) }, true}
+	for dtype := tensor.Bool; dtype.Valid(); dtype++ {
+		builtins[dtype.String()] = builtin{1, 1, func(t *typer, x []value) value { return t.cast(x[0], dtype) }, true}
 	}
 }
 
 // arity returns the least and the greatest number of operands of a function. ok is false for an unknown name.
 func arity(name string) (minOperands, maxOperands int, ok bool) {
-	if b, ok := builtins[name]; ok && isName(name) && !keywords[name] {
-		return b.minOperands, b.maxOperands, true
+	if function, ok := builtins[name]; ok && isName(name) && !keywords[name] {
+		return function.minOperands, function.maxOperands, true
 	}
-	for _, d := range library[name] {
-		n := len(d.operandNames())
+	for _, definition := range library[name] {
+		count := len(definition.operandNames())
 		if !ok {
-			minOperands, maxOperands, ok = n, n, true
+			minOperands, maxOperands, ok = count, count, true
 		}
-		minOperands, maxOperands = min(minOperands, n), max(maxOperands, n)
+		minOperands, maxOperands = min(minOperands, count), max(maxOperands, count)
 	}
 	return minOperands, maxOperands, ok && isName(name)
 }
@@ -79,39 +79,39 @@ func libraryFunction(name string) func(t *typer, x []value) value {
 }
 
 // eachPart applies an operation to real numbers, or separately to the real and the imaginary parts of complex numbers.
-func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
+func (t *typer) eachPart(op Op, dtype tensor.DType, x ...value) value {
 	re, im := make([]Value, len(x)), make([]Value, len(x))
-	for k, v := range x {
-		re[k], im[k] = v.re, v.im
+	for i, operand := range x {
+		re[i], im[i] = operand.re, operand.im
 	}
-	v := value{dtype: d, re: t.b.Emit(o, re...), im: None}
-	if d.IsComplex() {
-		v.im = t.b.Emit(o, im...)
+	result := value{dtype: dtype, re: t.b.Emit(op, re...), im: None}
+	if dtype.IsComplex() {
+		result.im = t.b.Emit(op, im...)
 	}
-	return v
+	return result
 }
 
 // reject fails if isRejected is true. The message says that the described operation is undefined for dtype d.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func (t *typer) reject(d tensor.DType, isRejected bool, operation string) {
+func (t *typer) reject(dtype tensor.DType, isRejected bool, operation string) {
 	if isRejected {
-		t.fail("%s of %v is undefined", operation, d)
+		t.fail("%s of %v is undefined", operation, dtype)
 	}
 }
 
 func add(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	if d == tensor.Bool {
-		return t.eachPart(Or, d, x...)
+	dtype, x := t.promote(x...)
+	if dtype == tensor.Bool {
+		return t.eachPart(Or, dtype, x...)
 	}
-	return t.eachPart(Add, d, x...)
+	return t.eachPart(Add, dtype, x...)
 }
 
 func sub(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool, "subtraction (use ^)")
-	return t.eachPart(Sub, d, x...)
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool, "subtraction (use ^)")
+	return t.eachPart(Sub, dtype, x...)
 }
 
 // mul computes complex products in float64, as Go does for complex64. In float32, cancellation would lose more
@@ -134,29 +134,29 @@ func mul(t *typer, x []value) value {
 }
 
 func div(t *typer, x []value) value {
-	d, x := t.promoteFloat(x...)
-	if d.IsComplex() {
+	dtype, x := t.promoteFloat(x...)
+	if dtype.IsComplex() {
 		return t.call("complex /", x)
 	}
-	return t.eachPart(Div, d, x...)
+	return t.eachPart(Div, dtype, x...)
 }
 
 func neg(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool, "a sign (use ~ or not)")
-	return t.eachPart(Neg, d, x...)
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool, "a sign (use ~ or not)")
+	return t.eachPart(Neg, dtype, x...)
 }
 
 func positive(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool, "a sign")
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool, "a sign")
 	return x[0]
 }
 
 func invert(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, !d.IsIntegral(true), "~")
-	return t.eachPart(Not, d, x...)
+	dtype, x := t.promote(x...)
+	t.reject(dtype, !dtype.IsIntegral(true), "~")
+	return t.eachPart(Not, dtype, x...)
 }
 
 // toBool converts to bool. Every value except 0 is true, NaN included.
@@ -164,126 +164,128 @@ func (t *typer) toBool(v value) value { return t.convert(v, tensor.Bool) }
 
 func not(t *typer, x []value) value { return t.eachPart(Not, tensor.Bool, t.toBool(x[0])) }
 
-func logical(o Op) func(t *typer, x []value) value {
-	return func(t *typer, x []value) value { return t.eachPart(o, tensor.Bool, t.toBool(x[0]), t.toBool(x[1])) }
+func logical(op Op) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value { return t.eachPart(op, tensor.Bool, t.toBool(x[0]), t.toBool(x[1])) }
 }
 
-func bitwise(o Op) func(t *typer, x []value) value {
+func bitwise(op Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d, x := t.promote(x...)
-		t.reject(d, !d.IsIntegral(true), "an operation on bits")
-		return t.eachPart(o, d, x...)
+		dtype, x := t.promote(x...)
+		t.reject(dtype, !dtype.IsIntegral(true), "an operation on bits")
+		return t.eachPart(op, dtype, x...)
 	}
 }
 
 // shift returns a function that shifts integers. It uses the lowest 5 bits of the count, or the lowest 6 bits for
 // 64-bit integers, as PyTorch on x86 does. Integers of less than 32 bits are shifted as 32-bit integers and
 // truncated.
-func shift(o Op) func(t *typer, x []value) value {
+func shift(op Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d, x := t.promote(x...)
-		t.reject(d, !d.IsIntegral(false), "a shift")
-		computed := d
-		if d.Size() < 4 {
-			if computed = tensor.Uint32; d.IsSigned() {
-				computed = tensor.Int32
+		dtype, x := t.promote(x...)
+		t.reject(dtype, !dtype.IsIntegral(false), "a shift")
+		wideDType := dtype
+		if dtype.Size() < 4 {
+			if wideDType = tensor.Uint32; dtype.IsSigned() {
+				wideDType = tensor.Int32
 			}
 		}
-		v := t.b.Emit(o, t.b.Convert(computed, x[0].re), t.b.Convert(computed, x[1].re))
-		return value{dtype: d, re: t.b.Convert(d, v), im: None}
+		shifted := t.b.Emit(op, t.b.Convert(wideDType, x[0].re), t.b.Convert(wideDType, x[1].re))
+		return value{dtype: dtype, re: t.b.Convert(dtype, shifted), im: None}
 	}
 }
 
 // compare returns a comparison by operation o. x > y is y < x: swapOperands exchanges the operands.
-func compare(o Op, swapOperands bool) func(t *typer, x []value) value {
+func compare(op Op, swapOperands bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d, x := t.promote(x...)
+		dtype, x := t.promote(x...)
 		if swapOperands {
 			x[0], x[1] = x[1], x[0]
 		}
-		v := value{dtype: tensor.Bool, re: t.b.Emit(o, x[0].re, x[1].re), im: None}
-		if d.IsComplex() {
-			t.reject(d, o != Eq && o != Ne, "an order")
+		result := value{dtype: tensor.Bool, re: t.b.Emit(op, x[0].re, x[1].re), im: None}
+		if dtype.IsComplex() {
+			t.reject(dtype, op != Eq && op != Ne, "an order")
 			combine := And // complex numbers are equal if both parts are
-			if o == Ne {
+			if op == Ne {
 				combine = Or
 			}
-			v.re = t.b.Emit(combine, v.re, t.b.Emit(o, x[0].im, x[1].im))
+			result.re = t.b.Emit(combine, result.re, t.b.Emit(op, x[0].im, x[1].im))
 		}
-		return v
+		return result
 	}
 }
 
 func where(t *typer, x []value) value {
-	c := t.toBool(x[0])
-	d, x := t.promote(x[1:]...)
+	condition := t.toBool(x[0])
+	dtype, x := t.promote(x[1:]...)
 	// Two 16-bit floats are selected before they are converted to float32: this saves a conversion.
-	if u, v := t.unwidened(x[0].re, d), t.unwidened(x[1].re, d); u != None && v != None {
-		return value{dtype: d, re: t.b.Convert(tensor.Float32, t.b.Emit(Select, c.re, u, v)), im: None}
+	yes, no := t.unwidened(x[0].re, dtype), t.unwidened(x[1].re, dtype)
+	if yes != None && no != None {
+		selected := t.b.Emit(Select, condition.re, yes, no)
+		return value{dtype: dtype, re: t.b.Convert(tensor.Float32, selected), im: None}
 	}
-	v := value{dtype: d, re: t.b.Emit(Select, c.re, x[0].re, x[1].re), im: None}
-	if d.IsComplex() {
-		v.im = t.b.Emit(Select, c.re, x[0].im, x[1].im)
+	result := value{dtype: dtype, re: t.b.Emit(Select, condition.re, x[0].re, x[1].re), im: None}
+	if dtype.IsComplex() {
+		result.im = t.b.Emit(Select, condition.re, x[0].im, x[1].im)
 	}
-	return v
+	return result
 }
 
 // extremum returns the minimum or maximum by operation o. For bools it is the operation boolOp.
-func extremum(o, boolOp Op) func(t *typer, x []value) value {
+func extremum(op, boolOp Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d, x := t.promote(x...)
-		t.reject(d, d.IsComplex(), "an order")
-		if d == tensor.Bool {
-			return t.eachPart(boolOp, d, x...)
+		dtype, x := t.promote(x...)
+		t.reject(dtype, dtype.IsComplex(), "an order")
+		if dtype == tensor.Bool {
+			return t.eachPart(boolOp, dtype, x...)
 		}
-		return t.eachPart(o, d, x...)
+		return t.eachPart(op, dtype, x...)
 	}
 }
 
 func fma(t *typer, x []value) value {
-	d, x := t.promoteFloat(x...)
-	t.reject(d, d.IsComplex(), "fma")
-	return t.eachPart(FMA, d, x...)
+	dtype, x := t.promoteFloat(x...)
+	t.reject(dtype, dtype.IsComplex(), "fma")
+	return t.eachPart(FMA, dtype, x...)
 }
 
 func abs(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool, "abs")
-	switch d {
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool, "abs")
+	switch dtype {
 	case tensor.Complex64:
 		return t.call("complex64 abs", x)
 	case tensor.Complex128:
 		return t.call("complex128 abs", x)
 	}
-	return t.eachPart(Abs, d, x...)
+	return t.eachPart(Abs, dtype, x...)
 }
 
 // rounding returns a function that rounds by operation o. The function returns integers unchanged.
-func rounding(o Op) func(t *typer, x []value) value {
+func rounding(op Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d, x := t.promote(x...)
-		t.reject(d, d == tensor.Bool || d.IsComplex(), o.String())
-		if d.IsIntegral(false) {
+		dtype, x := t.promote(x...)
+		t.reject(dtype, dtype == tensor.Bool || dtype.IsComplex(), op.String())
+		if dtype.IsIntegral(false) {
 			return x[0]
 		}
-		return t.eachPart(o, d, x...)
+		return t.eachPart(op, dtype, x...)
 	}
 }
 
 // elementaryFunction applies an elementary function of one operand. For complex numbers it uses a definition of the
 // library or a Go function.
-func elementaryFunction(o Op) func(t *typer, x []value) value {
+func elementaryFunction(op Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d, x := t.promoteFloat(x...)
-		if !d.IsComplex() {
-			return t.eachPart(o, d, x...)
+		dtype, x := t.promoteFloat(x...)
+		if !dtype.IsComplex() {
+			return t.eachPart(op, dtype, x...)
 		}
-		if f, ok := complexCalls[o.String()]; ok {
-			return value{dtype: d, re: t.b.Call(f[0], d.ToReal(), x[0].re, x[0].im),
-				im: t.b.Call(f[1], d.ToReal(), x[0].re, x[0].im)}
+		if f, ok := complexCalls[op.String()]; ok {
+			return value{dtype: dtype, re: t.b.Call(f[0], dtype.ToReal(), x[0].re, x[0].im),
+				im: t.b.Call(f[1], dtype.ToReal(), x[0].re, x[0].im)}
 		}
-		name := "complex " + o.String()
-		t.reject(d, library[name] == nil, o.String())
+		name := "complex " + op.String()
+		t.reject(dtype, library[name] == nil, op.String())
 		return t.call(name, x)
 	}
 }
@@ -291,55 +293,55 @@ func elementaryFunction(o Op) func(t *typer, x []value) value {
 // callFunc returns a function that calls a Go function.
 func callFunc(f *Func) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
-		d, x := t.promoteFloat(x...)
-		t.reject(d, d.IsComplex(), f.Name)
+		dtype, x := t.promoteFloat(x...)
+		t.reject(dtype, dtype.IsComplex(), f.Name)
 		args := make([]Value, len(x))
-		for k, v := range x {
-			args[k] = v.re
+		for i, operand := range x {
+			args[i] = operand.re
 		}
-		return value{dtype: d, re: t.b.Call(f, d.OpMath(), args...), im: None}
+		return value{dtype: dtype, re: t.b.Call(f, dtype.OpMath(), args...), im: None}
 	}
 }
 
 // fmod is the remainder with the sign of the first operand. For integers the remainder by 0 is unspecified.
 func fmod(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool || d.IsComplex(), "a remainder")
-	if d.IsFloat() {
-		return t.eachPart(Mod, d, x...)
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool || dtype.IsComplex(), "a remainder")
+	if dtype.IsFloat() {
+		return t.eachPart(Mod, dtype, x...)
 	}
-	q := t.b.Emit(Mul, t.b.Emit(Div, x[0].re, x[1].re), x[1].re)
-	return value{dtype: d, re: t.b.Emit(Sub, x[0].re, q), im: None}
+	multiple := t.b.Emit(Mul, t.b.Emit(Div, x[0].re, x[1].re), x[1].re)
+	return value{dtype: dtype, re: t.b.Emit(Sub, x[0].re, multiple), im: None}
 }
 
 // truncDivide rounds quotients toward 0. A quotient of 16-bit floats is rounded to its dtype first.
 func truncDivide(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool || d.IsComplex(), "a rounded quotient")
-	if d.IsFloat() {
-		return t.eachPart(Trunc, d, t.cast(t.eachPart(Div, d, x...), d))
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool || dtype.IsComplex(), "a rounded quotient")
+	if dtype.IsFloat() {
+		return t.eachPart(Trunc, dtype, t.cast(t.eachPart(Div, dtype, x...), dtype))
 	}
-	return t.eachPart(Div, d, x...)
+	return t.eachPart(Div, dtype, x...)
 }
 
 func copysign(t *typer, x []value) value {
-	d, x := t.promoteFloat(x...)
-	t.reject(d, d.IsComplex(), "a sign")
-	bitDType, floatDType := tensor.Uint32, d.OpMath()
+	dtype, x := t.promoteFloat(x...)
+	t.reject(dtype, dtype.IsComplex(), "a sign")
+	bitDType, floatDType := tensor.Uint32, dtype.OpMath()
 	sign := uint64(1) << 31
 	if floatDType == tensor.Float64 {
 		bitDType, sign = tensor.Uint64, 1<<63
 	}
 	magnitude := t.b.Bits(bitDType, t.b.Emit(Abs, x[0].re))
 	signed := t.b.Emit(And, t.b.Bits(bitDType, x[1].re), t.b.Int(bitDType, int64(sign)))
-	return value{dtype: d, re: t.b.Bits(floatDType, t.b.Emit(Or, magnitude, signed)), im: None}
+	return value{dtype: dtype, re: t.b.Bits(floatDType, t.b.Emit(Or, magnitude, signed)), im: None}
 }
 
 func signbit(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, d.IsComplex(), "a sign")
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype.IsComplex(), "a sign")
 	v := x[0].re
-	switch d.OpMath() {
+	switch dtype.OpMath() {
 	case tensor.Float32:
 		v = t.b.Bits(tensor.Int32, v)
 	case tensor.Float64:
@@ -349,29 +351,29 @@ func signbit(t *typer, x []value) value {
 }
 
 func realPart(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	return value{dtype: d.ToReal(), re: x[0].re, im: None}
+	dtype, x := t.promote(x...)
+	return value{dtype: dtype.ToReal(), re: x[0].re, im: None}
 }
 
 func imagPart(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	t.reject(d, !d.IsComplex(), "an imaginary part")
-	return value{dtype: d.ToReal(), re: x[0].im, im: None}
+	dtype, x := t.promote(x...)
+	t.reject(dtype, !dtype.IsComplex(), "an imaginary part")
+	return value{dtype: dtype.ToReal(), re: x[0].im, im: None}
 }
 
 func conj(t *typer, x []value) value {
-	d, x := t.promote(x...)
-	if d.IsComplex() {
-		return value{dtype: d, re: x[0].re, im: t.b.Emit(Neg, x[0].im)}
+	dtype, x := t.promote(x...)
+	if dtype.IsComplex() {
+		return value{dtype: dtype, re: x[0].re, im: t.b.Emit(Neg, x[0].im)}
 	}
 	return x[0]
 }
 
 // makeComplex combines two real numbers into a complex number.
 func makeComplex(t *typer, x []value) value {
-	d, x := t.promoteFloat(x...)
-	t.reject(d, d.IsComplex(), "a part")
-	return value{dtype: d.ToComplex(), re: x[0].re, im: x[1].re}
+	dtype, x := t.promoteFloat(x...)
+	t.reject(dtype, dtype.IsComplex(), "a part")
+	return value{dtype: dtype.ToComplex(), re: x[0].re, im: x[1].re}
 }
 
 // typeAs casts x[0] to the dtype of x[1].
@@ -380,13 +382,13 @@ func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
 // asComputed is typeAs without the rounding to 16-bit floats. If x[1] is a 16-bit float, the result is a float32, the
 // dtype in which 16-bit floats are computed.
 func asComputed(t *typer, x []value) value {
-	d := t.dtype(x[1])
-	if d.IsReducedFloat() {
+	dtype := t.dtype(x[1])
+	if dtype.IsReducedFloat() {
 		v := t.convert(x[0], tensor.Float32)
-		v.dtype = d
+		v.dtype = dtype
 		return v
 	}
-	return t.convert(x[0], d)
+	return t.convert(x[0], dtype)
 }
 
 // finiteLimit returns a function for the greatest or the least finite number of the dtype of a value.
@@ -395,11 +397,11 @@ func finiteLimit(greatest bool) func(t *typer, x []value) value {
 		dtype := t.dtype(x[0])
 		t.reject(dtype, dtype.IsComplex() || dtype == tensor.Bool, "a limit")
 		if dtype.IsIntegral(false) {
-			o := Max // the least number is the neutral element of Max
+			op := Max // the least number is the neutral element of Max
 			if greatest {
-				o = Min
+				op = Min
 			}
-			return value{dtype: dtype, re: t.b.Int(dtype, int64(Neutral(o, dtype))), im: None}
+			return value{dtype: dtype, re: t.b.Int(dtype, int64(Neutral(op, dtype))), im: None}
 		}
 		limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
 			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[dtype]
@@ -445,24 +447,24 @@ func pow(t *typer, x []value) value {
 }
 
 // powConst returns a to the power of exponent >= 0. Overflow wraps.
-func (t *typer) powConst(a Value, exponent int64) Value {
-	r := None
+func (t *typer) powConst(base Value, exponent int64) Value {
+	result := None
 	for ; exponent > 0; exponent >>= 1 {
 		if exponent&1 != 0 {
-			if r == None {
-				r = a
+			if result == None {
+				result = base
 			} else {
-				r = t.b.Emit(Mul, r, a)
+				result = t.b.Emit(Mul, result, base)
 			}
 		}
 		if exponent > 1 {
-			a = t.b.Emit(Mul, a, a)
+			base = t.b.Emit(Mul, base, base)
 		}
 	}
-	if r == None {
-		return t.b.Int(t.b.DType(a), 1)
+	if result == None {
+		return t.b.Int(t.b.DType(base), 1)
 	}
-	return r
+	return result
 }
 
 // powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
@@ -471,19 +473,19 @@ func (t *typer) powConst(a Value, exponent int64) Value {
 func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
-	n := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
+	exponentBits := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
 	isOdd := t.b.Emit(Ne, t.b.Emit(And, exponent, one), zero)
-	r, a := t.b.Emit(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
-	for k := 1; k < n; k++ {
-		a = t.b.Emit(Mul, a, a)
+	result, power := t.b.Emit(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
+	for k := 1; k < exponentBits; k++ {
+		power = t.b.Emit(Mul, power, power)
 		isBitSet := t.b.Emit(Ne, t.b.Emit(And, exponent, t.b.Int(dtype, 1<<k)), zero)
-		r = t.b.Emit(Select, isBitSet, t.b.Emit(Mul, r, a), r)
+		result = t.b.Emit(Select, isBitSet, t.b.Emit(Mul, result, power), result)
 	}
 	if !dtype.IsSigned() {
-		return r
+		return result
 	}
 	minusOne := t.b.Int(dtype, -1)
 	powerOfMinusOne := t.b.Emit(Select, t.b.Emit(Eq, base, minusOne), t.b.Emit(Select, isOdd, minusOne, one), zero)
 	inverse := t.b.Emit(Select, t.b.Emit(Eq, base, one), one, powerOfMinusOne)
-	return t.b.Emit(Select, t.b.Emit(Lt, exponent, zero), inverse, r)
+	return t.b.Emit(Select, t.b.Emit(Lt, exponent, zero), inverse, result)
 }

@@ -84,27 +84,27 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	if usesPosition(c) {
 		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
 	}
-	s := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, PerElement: whole}, code: c}
-	s.setLevels()
-	s.scanRows()
-	for o := range c.Out {
-		if !whole[o] && s.outputVaries(o) {
-			return nil, fmt.Errorf("expr: y%d has one element per row, but differs within a row", o)
+	split := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, PerElement: whole}, code: c}
+	split.setLevels()
+	split.scanRows()
+	for output := range c.Out {
+		if !whole[output] && split.outputVaries(output) {
+			return nil, fmt.Errorf("expr: y%d has one element per row, but differs within a row", output)
 		}
 	}
-	s.Passes = make([]RowPass, s.countPasses())
-	s.after = make([][]Value, len(s.Passes))
+	split.Passes = make([]RowPass, split.countPasses())
+	split.after = make([][]Value, len(split.Passes))
 	// From last to first, because a pass adds the numbers and stored rows that it needs to the outputs of earlier passes.
-	for k := len(s.Passes) - 1; k >= 0; k-- {
-		if err := s.buildAfter(k); err != nil {
+	for pass := len(split.Passes) - 1; pass >= 0; pass-- {
+		if err := split.buildAfter(pass); err != nil {
 			return nil, err
 		}
-		if err := s.buildPass(k); err != nil {
+		if err := split.buildPass(pass); err != nil {
 			return nil, err
 		}
 	}
-	s.reuseOutputMemory()
-	return s.RowProgram, nil
+	split.reuseOutputMemory()
+	return split.RowProgram, nil
 }
 
 // splitter assigns the values of a code to passes.
@@ -126,8 +126,9 @@ type splitter struct {
 // setLevels sets variesInRow and level of each value. A [Scan] is available one pass after the pass that computes its
 // operand, because the row is scanned between passes.
 func (s *splitter) setLevels() {
-	n := len(s.code.Insts)
-	s.variesInRow, s.level, s.numberIndex, s.rowIndex = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)
+	values := len(s.code.Insts)
+	s.variesInRow, s.level, s.numberIndex, s.rowIndex = make([]bool, values), make([]int, values), make([]int, values),
+		make([]int, values)
 	for v, inst := range s.code.Insts {
 		s.numberIndex[v], s.rowIndex[v], s.level[v] = -1, -1, -1
 		if inst.Op == Load {
@@ -136,11 +137,11 @@ func (s *splitter) setLevels() {
 			}
 			continue
 		}
-		for _, u := range inst.Operands() {
-			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[u]
+		for _, operand := range inst.Operands() {
+			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[operand]
 		}
-		for _, u := range inst.Operands() {
-			s.level[v] = max(s.level[v], s.firstPass(u, s.variesInRow[v] || inst.Op == Reduce))
+		for _, operand := range inst.Operands() {
+			s.level[v] = max(s.level[v], s.firstPass(operand, s.variesInRow[v] || inst.Op == Reduce))
 		}
 		switch inst.Op {
 		case Reduce:
@@ -159,13 +160,13 @@ func (s *splitter) scanRows() {
 			continue
 		}
 		s.rowIndex[v] = len(s.Rows)
-		r := Row{DType: inst.DType, Out: -1, Scan: Op(inst.Imm)}
+		row := Row{DType: inst.DType, Out: -1, Scan: Op(inst.Imm)}
 		for o, out := range s.code.Out {
-			if out.Re == Value(v) && out.Im == None && s.PerElement[o] && r.Out < 0 {
-				r.Out, s.inOutputMemory[o] = o, true
+			if out.Re == Value(v) && out.Im == None && s.PerElement[o] && row.Out < 0 {
+				row.Out, s.inOutputMemory[o] = o, true
 			}
 		}
-		s.Rows = append(s.Rows, r)
+		s.Rows = append(s.Rows, row)
 		s.writerPass, s.lastReader = append(s.writerPass, s.level[v]-1), append(s.lastReader, s.level[v]-1)
 	}
 }
@@ -192,27 +193,27 @@ func (s *splitter) outputPass(o int) int {
 	if s.inOutputMemory[o] {
 		return s.level[out.Re] - 1
 	}
-	l := s.firstPass(out.Re, s.PerElement[o])
+	pass := s.firstPass(out.Re, s.PerElement[o])
 	if out.Im != None {
-		l = max(l, s.firstPass(out.Im, s.PerElement[o]))
+		pass = max(pass, s.firstPass(out.Im, s.PerElement[o]))
 	}
-	return max(l, 0)
+	return max(pass, 0)
 }
 
 func (s *splitter) countPasses() int {
-	n := 0
+	passes := 0
 	for o := range s.code.Out {
-		n = max(n, s.outputPass(o)+1)
+		passes = max(passes, s.outputPass(o)+1)
 	}
 	for v, inst := range s.code.Insts {
 		switch inst.Op {
 		case Reduce:
-			n = max(n, s.level[v]+1)
+			passes = max(passes, s.level[v]+1)
 		case Scan:
-			n = max(n, s.level[v])
+			passes = max(passes, s.level[v])
 		}
 	}
-	return n
+	return passes
 }
 
 // placeOfNumber returns the place of a number, and schedules its computation.
@@ -243,34 +244,34 @@ func (s *splitter) newEmitter(load func(v Value) (Place, bool)) *emitter {
 
 // mark marks the values on which the roots depend.
 func (e *emitter) mark(roots ...Value) {
-	top := None
+	last := None
 	for _, v := range roots {
 		if v != None {
-			e.marked[v], top = true, max(top, v)
+			e.marked[v], last = true, max(last, v)
 		}
 	}
-	for v := top; v >= 0; v-- {
+	for v := last; v >= 0; v-- {
 		if !e.marked[v] {
 			continue
 		}
-		if _, ready := e.load(v); ready {
+		if _, isLoaded := e.load(v); isLoaded {
 			continue
 		}
-		for _, u := range e.splitter.code.Insts[v].Operands() {
-			e.marked[u] = true
+		for _, operand := range e.splitter.code.Insts[v].Operands() {
+			e.marked[operand] = true
 		}
 	}
 }
 
 // operand returns the operand of the new code that is loaded from a place.
-func (e *emitter) operand(p Place, d tensor.DType) int {
-	for k, place := range e.places {
-		if place == p {
-			return k
+func (e *emitter) operand(place Place, dtype tensor.DType) int {
+	for index, existing := range e.places {
+		if existing == place {
+			return index
 		}
 	}
-	e.places = append(e.places, p)
-	e.builder.code.In = append(e.builder.code.In, d)
+	e.places = append(e.places, place)
+	e.builder.code.In = append(e.builder.code.In, dtype)
 	return len(e.places) - 1
 }
 
@@ -283,8 +284,8 @@ func (e *emitter) emit() valueMap {
 		if !e.marked[v] {
 			continue
 		}
-		if p, ready := e.load(Value(v)); ready {
-			newValue[v] = e.builder.Load(e.operand(p, inst.DType))
+		if place, isLoaded := e.load(Value(v)); isLoaded {
+			newValue[v] = e.builder.Load(e.operand(place, inst.DType))
 			continue
 		}
 		switch inst.Op {
@@ -292,125 +293,125 @@ func (e *emitter) emit() valueMap {
 			newValue[v] = e.builder.load(e.operand(Place{Kind: AtOperand, N: int(inst.A)}, code.In[inst.A]), inst.Imm)
 			continue
 		case Call:
-			f := code.Funcs[inst.Imm]
-			newValue[v] = e.builder.Call(f, inst.DType,
-				[]Value{newValue[inst.A], newValue[inst.B], newValue[inst.C]}[:f.ArgCount]...)
+			function := code.Funcs[inst.Imm]
+			newValue[v] = e.builder.Call(function, inst.DType,
+				[]Value{newValue[inst.A], newValue[inst.B], newValue[inst.C]}[:function.ArgCount]...)
 			continue
 		}
-		for _, u := range []*Value{&inst.A, &inst.B, &inst.C}[:inst.Op.ArgCount()] {
-			*u = newValue[*u]
+		for _, operand := range []*Value{&inst.A, &inst.B, &inst.C}[:inst.Op.ArgCount()] {
+			*operand = newValue[*operand]
 		}
 		newValue[v] = e.builder.AddInst(inst)
 	}
 	return newValue
 }
 
-// buildAfter builds the computation after pass k.
-func (s *splitter) buildAfter(k int) error {
+// buildAfter builds the computation after a pass.
+func (s *splitter) buildAfter(pass int) error {
 	newCode := s.newEmitter(func(v Value) (Place, bool) {
 		inst := s.code.Insts[v]
-		if inst.Op == Reduce || s.level[v] >= 0 && s.level[v] < k {
+		if inst.Op == Reduce || s.level[v] >= 0 && s.level[v] < pass {
 			return s.placeOfNumber(v), true
 		}
 		return Place{}, false
 	})
-	var outs []Output
+	var outputs []Output
 	var places []Place
 	for o, out := range s.code.Out {
-		if !s.PerElement[o] && s.outputPass(o) == k {
+		if !s.PerElement[o] && s.outputPass(o) == pass {
 			newCode.mark(out.Re, out.Im)
-			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
+			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
-	for _, v := range s.after[k] {
+	for _, v := range s.after[pass] {
 		newCode.mark(v)
-		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
+		outputs = append(outputs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
 	}
-	if len(outs) == 0 {
+	if len(outputs) == 0 {
 		return nil
 	}
-	c, err := newCode.builder.Build(newCode.emit().outputs(outs)...)
+	code, err := newCode.builder.Build(newCode.emit().outputs(outputs)...)
 	if err != nil {
 		return err
 	}
-	s.Passes[k].PerRow, s.Passes[k].PerRowIn, s.Passes[k].PerRowOut = c, newCode.places, places
+	s.Passes[pass].PerRow, s.Passes[pass].PerRowIn, s.Passes[pass].PerRowOut = code, newCode.places, places
 	return nil
 }
 
-// passOutputs returns the values that pass k stores, and their places.
-func (s *splitter) passOutputs(k int) (outs []Output, places []Place) {
+// passOutputs returns the values that a pass stores, and their places.
+func (s *splitter) passOutputs(pass int) (outputs []Output, places []Place) {
 	for o, out := range s.code.Out {
-		if s.PerElement[o] && s.outputPass(o) == k && !s.inOutputMemory[o] {
-			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
+		if s.PerElement[o] && s.outputPass(o) == pass && !s.inOutputMemory[o] {
+			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
-	for r, pass := range s.writerPass {
-		if pass != k || s.Rows[r].Out >= 0 && s.Rows[r].Scan == Invalid {
+	for row, writer := range s.writerPass {
+		if writer != pass || s.Rows[row].Out >= 0 && s.Rows[row].Scan == Invalid {
 			continue // the pass stores the row as an output of the code
 		}
-		v := s.storedValue(r)
-		if s.Rows[r].Scan != Invalid {
-			v = s.code.Insts[v].A // the operand of the Scan, which is scanned in place
+		stored := s.storedValue(row)
+		if s.Rows[row].Scan != Invalid {
+			stored = s.code.Insts[stored].A // the operand of the Scan, which is scanned in place
 		}
-		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
-		places = append(places, Place{Kind: AtRow, N: r})
+		outputs = append(outputs, Output{DType: s.code.Insts[stored].DType, Re: stored, Im: None})
+		places = append(places, Place{Kind: AtRow, N: row})
 	}
-	return outs, places
+	return outputs, places
 }
 
-// buildPass builds the loop of pass k.
-func (s *splitter) buildPass(k int) error {
-	newCode := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
-	outs, places := s.passOutputs(k)
-	rowPass, storedCount := &s.Passes[k], len(outs)
+// buildPass builds the loop of a pass.
+func (s *splitter) buildPass(pass int) error {
+	newCode := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
+	outputs, places := s.passOutputs(pass)
+	rowPass, storedCount := &s.Passes[pass], len(outputs)
 	for v, inst := range s.code.Insts {
-		if inst.Op == Reduce && s.level[v] == k {
-			outs, places = append(outs, Output{Re: inst.A, Im: None}), append(places, Place{Kind: Nowhere})
+		if inst.Op == Reduce && s.level[v] == pass {
+			outputs, places = append(outputs, Output{Re: inst.A, Im: None}), append(places, Place{Kind: Nowhere})
 			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(inst.Imm)})
 			rowPass.FoldResults = append(rowPass.FoldResults, s.placeOfNumber(Value(v)).N)
 		}
 	}
-	if len(outs) == 0 {
+	if len(outputs) == 0 {
 		return nil
 	}
-	for _, o := range outs {
-		s.storeRows(k, o.Re, o.Im)
+	for _, output := range outputs {
+		s.storeRows(pass, output.Re, output.Im)
 	}
-	for _, o := range outs {
-		newCode.mark(o.Re, o.Im)
+	for _, output := range outputs {
+		newCode.mark(output.Re, output.Im)
 	}
-	c, err := newCode.builder.Build(newCode.emit().outputs(outs)...)
+	code, err := newCode.builder.Build(newCode.emit().outputs(outputs)...)
 	if err != nil {
 		return err
 	}
-	for n := range rowPass.Folds {
-		rowPass.Folds[n].Value = c.Out[storedCount+n].Re
+	for fold := range rowPass.Folds {
+		rowPass.Folds[fold].Value = code.Out[storedCount+fold].Re
 	}
-	rowPass.Code, rowPass.In, rowPass.Out = c, newCode.places, places
+	rowPass.Code, rowPass.In, rowPass.Out = code, newCode.places, places
 	return nil
 }
 
-// loadPlace returns the place from which pass k loads a value. It returns false if the pass computes the value.
-func (s *splitter) loadPlace(v Value, k int) (Place, bool) {
+// loadPlace returns the place from which a pass loads a value. It returns false if the pass computes the value.
+func (s *splitter) loadPlace(v Value, pass int) (Place, bool) {
 	if !s.variesInRow[v] {
 		if s.level[v] < 0 {
 			return Place{}, false
 		}
 		return s.placeOfNumber(v), true
 	}
-	r := s.rowIndex[v]
-	if r < 0 || s.writerPass[r] >= k {
+	row := s.rowIndex[v]
+	if row < 0 || s.writerPass[row] >= pass {
 		return Place{}, false
 	}
-	s.lastReader[r] = max(s.lastReader[r], k)
-	return Place{Kind: AtRow, N: r}, true
+	s.lastReader[row] = max(s.lastReader[row], pass)
+	return Place{Kind: AtRow, N: row}, true
 }
 
-// storedValue returns the value that row r stores.
-func (s *splitter) storedValue(r int) Value {
-	for v, row := range s.rowIndex {
-		if row == r {
+// storedValue returns the value that the given row stores.
+func (s *splitter) storedValue(row int) Value {
+	for v, stored := range s.rowIndex {
+		if stored == row {
 			return Value(v)
 		}
 	}
@@ -420,19 +421,19 @@ func (s *splitter) storedValue(r int) Value {
 // reuseOutputMemory stores rows in the memory of outputs that are written after the last read of the row.
 func (s *splitter) reuseOutputMemory() {
 	isUsed := make([]bool, len(s.code.Out))
-	for _, r := range s.Rows {
-		if r.Out >= 0 {
-			isUsed[r.Out] = true
+	for _, row := range s.Rows {
+		if row.Out >= 0 {
+			isUsed[row.Out] = true
 		}
 	}
-	for r := range s.Rows {
+	for row := range s.Rows {
 		for o, out := range s.code.Out {
-			if s.Rows[r].Out >= 0 {
+			if s.Rows[row].Out >= 0 {
 				break
 			}
-			if s.PerElement[o] && !isUsed[o] && s.outputPass(o) >= s.lastReader[r] &&
-				out.DType.Size() == s.Rows[r].DType.Size() {
-				s.Rows[r].Out, isUsed[o] = o, true
+			if s.PerElement[o] && !isUsed[o] && s.outputPass(o) >= s.lastReader[row] &&
+				out.DType.Size() == s.Rows[row].DType.Size() {
+				s.Rows[row].Out, isUsed[o] = o, true
 			}
 		}
 	}

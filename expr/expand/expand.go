@@ -16,16 +16,16 @@ type Target struct {
 }
 
 // Functions returns the code with every elementary function replaced by primitive operations. The expression 1 +
-// erf(c*x) of float32, with a constant factor c, is replaced as a whole. Values are renumbered. Outputs keep their
+// erf(factor*x) of float32, with a constant factor, is replaced as a whole. Values are renumbered. Outputs keep their
 // positions.
-func Functions(c *expr.Code, t Target) (*expr.Code, error) {
-	if err := c.Check(); err != nil {
+func Functions(code *expr.Code, target Target) (*expr.Code, error) {
+	if err := code.Check(); err != nil {
 		return nil, err
 	}
-	onePlusErf, k := erfPlusOne(c), -1 // k is the index in c of the current instruction
-	return c.Rewrite(func(builder *expr.Builder, inst expr.Inst) expr.Value {
-		k++
-		if sum := c.Insts[k]; sum.Op == expr.Add && onePlusErf[sum.A] {
+	onePlusErf, index := erfPlusOne(code), -1 // index is the index in code of the current instruction
+	return code.Rewrite(func(builder *expr.Builder, inst expr.Inst) expr.Value {
+		index++
+		if sum := code.Insts[index]; sum.Op == expr.Add && onePlusErf[sum.A] {
 			return inst.A // the expansion of the erf includes the sum
 		} else if sum.Op == expr.Add && onePlusErf[sum.B] {
 			return inst.B
@@ -33,15 +33,15 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 		if !inst.Op.Elementary() {
 			return builder.AddInst(inst)
 		}
-		f := expansions[inst.Op]
-		if f == nil || inst.DType != tensor.Float32 && inst.DType != tensor.Float64 {
+		expansion := expansions[inst.Op]
+		if expansion == nil || inst.DType != tensor.Float32 && inst.DType != tensor.Float64 {
 			return builder.Fail(fmt.Errorf("expr: %v of %v has no expansion", inst.Op, inst.DType))
 		}
-		e := &expander{Builder: builder, target: t, dtype: inst.DType}
-		if onePlusErf[k] {
+		e := &expander{Builder: builder, target: target, dtype: inst.DType}
+		if onePlusErf[index] {
 			return e.onePlusErf(e.splitFactor(inst.A))
 		}
-		return f(e, inst.A, inst.B)
+		return expansion(e, inst.A, inst.B)
 	})
 }
 
@@ -111,14 +111,16 @@ func (e *expander) intDType() tensor.DType { return byDType(e, tensor.Int32, ten
 func (e *expander) mantissa() int          { return byDType(e, 23, 52) }
 func (e *expander) bias() int              { return byDType(e, 127, 1023) }
 
-func (e *expander) constant(x float64) expr.Value           { return e.Const(e.dtype, x) }
-func (e *expander) add(a, b expr.Value) expr.Value          { return e.Emit(expr.Add, a, b) }
-func (e *expander) sub(a, b expr.Value) expr.Value          { return e.Emit(expr.Sub, a, b) }
-func (e *expander) mul(a, b expr.Value) expr.Value          { return e.Emit(expr.Mul, a, b) }
-func (e *expander) div(a, b expr.Value) expr.Value          { return e.Emit(expr.Div, a, b) }
-func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Emit(expr.FMA, a, b, c) }
-func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Emit(expr.Lt, a, b) }
-func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Emit(expr.Select, c, yes, no) }
+func (e *expander) constant(x float64) expr.Value     { return e.Const(e.dtype, x) }
+func (e *expander) add(a, b expr.Value) expr.Value    { return e.Emit(expr.Add, a, b) }
+func (e *expander) sub(a, b expr.Value) expr.Value    { return e.Emit(expr.Sub, a, b) }
+func (e *expander) mul(a, b expr.Value) expr.Value    { return e.Emit(expr.Mul, a, b) }
+func (e *expander) div(a, b expr.Value) expr.Value    { return e.Emit(expr.Div, a, b) }
+func (e *expander) fma(a, b, c expr.Value) expr.Value { return e.Emit(expr.FMA, a, b, c) }
+func (e *expander) lt(a, b expr.Value) expr.Value     { return e.Emit(expr.Lt, a, b) }
+func (e *expander) choose(condition, yes, no expr.Value) expr.Value {
+	return e.Emit(expr.Select, condition, yes, no)
+}
 
 // clampMin returns max(x, bound), and clampMax returns min(x, bound). NaN is preserved.
 func (e *expander) clampMin(x expr.Value, bound float64) expr.Value {
@@ -165,11 +167,11 @@ func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
 	return e.horner(byDType(e, p.F32, p.F64), x)
 }
 
-// horner evaluates the polynomial with the coefficients c, the constant one first.
-func (e *expander) horner(c []float64, x expr.Value) expr.Value {
-	v := e.constant(c[len(c)-1])
-	for k := len(c) - 2; k >= 0; k-- {
-		v = e.fma(v, x, e.constant(c[k]))
+// horner evaluates the polynomial with the given coefficients, the constant one first.
+func (e *expander) horner(coefficients []float64, x expr.Value) expr.Value {
+	sum := e.constant(coefficients[len(coefficients)-1])
+	for power := len(coefficients) - 2; power >= 0; power-- {
+		sum = e.fma(sum, x, e.constant(coefficients[power]))
 	}
-	return v
+	return sum
 }

@@ -36,41 +36,41 @@ var mixedLoops = func() mixedTable {
 
 // set sets three loops of an operation that computes in dtype wide: with narrow operands and a wide result, with wide
 // operands and a narrow result, and with both narrow.
-func (t mixedTable) set(o expr.Op, narrow, wide tensor.DType, fromNarrow, toNarrow, both loop) {
-	t[mixedOp{o, narrow, wide, wide}] = fromNarrow
-	t[mixedOp{o, wide, wide, narrow}] = toNarrow
-	t[mixedOp{o, narrow, wide, narrow}] = both
+func (t mixedTable) set(op expr.Op, narrow, wide tensor.DType, fromNarrow, toNarrow, both loop) {
+	t[mixedOp{op, narrow, wide, wide}] = fromNarrow
+	t[mixedOp{op, wide, wide, narrow}] = toNarrow
+	t[mixedOp{op, narrow, wide, narrow}] = both
 }
 
 // setMixedIntegers sets the shifts of a dtype W of 32 bits with operands and results of a dtype N. It is not inlined,
 // because the compiler would then not inline the operations into their loops.
 //
 //go:noinline
-func setMixedIntegers[N, W integer](t mixedTable, n, w tensor.DType) {
-	t[mixedOp{expr.Shl, n, w, n}] = func(o operands) {
+func setMixedIntegers[N, W integer](t mixedTable, narrow, wide tensor.DType) {
+	t[mixedOp{expr.Shl, narrow, wide, narrow}] = func(o operands) {
 		each2(&o, func(x, y N) N { return N(W(x) << (uint32(y) & 31)) })
 	}
-	t[mixedOp{expr.Shr, n, w, n}] = func(o operands) {
+	t[mixedOp{expr.Shr, narrow, wide, narrow}] = func(o operands) {
 		each2(&o, func(x, y N) N { return N(W(x) >> (uint32(y) & 31)) })
 	}
 }
 
 // setFloat32s sets the arithmetic of float64 with operands or results of float32.
 func (t mixedTable) setFloat32s() {
-	const n, w = tensor.Float32, tensor.Float64
-	t.set(expr.Add, n, w,
+	const narrow, wide = tensor.Float32, tensor.Float64
+	t.set(expr.Add, narrow, wide,
 		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) + float64(y) }) },
 		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x + y) }) },
 		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) + float64(y)) }) })
-	t.set(expr.Sub, n, w,
+	t.set(expr.Sub, narrow, wide,
 		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) - float64(y) }) },
 		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x - y) }) },
 		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) - float64(y)) }) })
-	t.set(expr.Mul, n, w,
+	t.set(expr.Mul, narrow, wide,
 		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) * float64(y) }) },
 		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x * y) }) },
 		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) * float64(y)) }) })
-	t.set(expr.Div, n, w,
+	t.set(expr.Div, narrow, wide,
 		func(o operands) { each2(&o, func(x, y float32) float64 { return float64(x) / float64(y) }) },
 		func(o operands) { each2(&o, func(x, y float64) float32 { return float32(x / y) }) },
 		func(o operands) { each2(&o, func(x, y float32) float32 { return float32(float64(x) / float64(y)) }) })
@@ -78,61 +78,61 @@ func (t mixedTable) setFloat32s() {
 
 // setBFloat16s sets the arithmetic of float32 with operands or results of bfloat16.
 func (t mixedTable) setBFloat16s() {
-	type narrow = tensor.BF16
-	const n, w = tensor.BFloat16, tensor.Float32
-	t.set(expr.Add, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() + y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x + y) }) },
+	type bf16 = tensor.BF16
+	const narrow, wide = tensor.BFloat16, tensor.Float32
+	t.set(expr.Add, narrow, wide,
+		func(o operands) { each2(&o, func(x, y bf16) float32 { return x.Float32() + y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) bf16 { return tensor.BF16Of(x + y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() + y.Float32()) })
+			each2(&o, func(x, y bf16) bf16 { return tensor.BF16Of(x.Float32() + y.Float32()) })
 		})
-	t.set(expr.Sub, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() - y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x - y) }) },
+	t.set(expr.Sub, narrow, wide,
+		func(o operands) { each2(&o, func(x, y bf16) float32 { return x.Float32() - y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) bf16 { return tensor.BF16Of(x - y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() - y.Float32()) })
+			each2(&o, func(x, y bf16) bf16 { return tensor.BF16Of(x.Float32() - y.Float32()) })
 		})
-	t.set(expr.Mul, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() * y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x * y) }) },
+	t.set(expr.Mul, narrow, wide,
+		func(o operands) { each2(&o, func(x, y bf16) float32 { return x.Float32() * y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) bf16 { return tensor.BF16Of(x * y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() * y.Float32()) })
+			each2(&o, func(x, y bf16) bf16 { return tensor.BF16Of(x.Float32() * y.Float32()) })
 		})
-	t.set(expr.Div, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() / y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.BF16Of(x / y) }) },
+	t.set(expr.Div, narrow, wide,
+		func(o operands) { each2(&o, func(x, y bf16) float32 { return x.Float32() / y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) bf16 { return tensor.BF16Of(x / y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.BF16Of(x.Float32() / y.Float32()) })
+			each2(&o, func(x, y bf16) bf16 { return tensor.BF16Of(x.Float32() / y.Float32()) })
 		})
 }
 
 // setFloat16s sets the arithmetic of float32 with operands or results of float16.
 func (t mixedTable) setFloat16s() {
-	type narrow = tensor.Half
-	const n, w = tensor.Float16, tensor.Float32
-	t.set(expr.Add, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() + y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x + y) }) },
+	type half = tensor.Half
+	const narrow, wide = tensor.Float16, tensor.Float32
+	t.set(expr.Add, narrow, wide,
+		func(o operands) { each2(&o, func(x, y half) float32 { return x.Float32() + y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) half { return tensor.HalfOf(x + y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() + y.Float32()) })
+			each2(&o, func(x, y half) half { return tensor.HalfOf(x.Float32() + y.Float32()) })
 		})
-	t.set(expr.Sub, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() - y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x - y) }) },
+	t.set(expr.Sub, narrow, wide,
+		func(o operands) { each2(&o, func(x, y half) float32 { return x.Float32() - y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) half { return tensor.HalfOf(x - y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() - y.Float32()) })
+			each2(&o, func(x, y half) half { return tensor.HalfOf(x.Float32() - y.Float32()) })
 		})
-	t.set(expr.Mul, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() * y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x * y) }) },
+	t.set(expr.Mul, narrow, wide,
+		func(o operands) { each2(&o, func(x, y half) float32 { return x.Float32() * y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) half { return tensor.HalfOf(x * y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() * y.Float32()) })
+			each2(&o, func(x, y half) half { return tensor.HalfOf(x.Float32() * y.Float32()) })
 		})
-	t.set(expr.Div, n, w,
-		func(o operands) { each2(&o, func(x, y narrow) float32 { return x.Float32() / y.Float32() }) },
-		func(o operands) { each2(&o, func(x, y float32) narrow { return tensor.HalfOf(x / y) }) },
+	t.set(expr.Div, narrow, wide,
+		func(o operands) { each2(&o, func(x, y half) float32 { return x.Float32() / y.Float32() }) },
+		func(o operands) { each2(&o, func(x, y float32) half { return tensor.HalfOf(x / y) }) },
 		func(o operands) {
-			each2(&o, func(x, y narrow) narrow { return tensor.HalfOf(x.Float32() / y.Float32()) })
+			each2(&o, func(x, y half) half { return tensor.HalfOf(x.Float32() / y.Float32()) })
 		})
 }
 
@@ -180,8 +180,8 @@ func (prep *preparer) joinConversions() error {
 func (prep *preparer) countReaders() []int {
 	readers := make([]int, len(prep.code.Insts))
 	for _, inst := range prep.code.Insts {
-		for _, u := range inst.Operands() {
-			readers[u]++
+		for _, operand := range inst.Operands() {
+			readers[operand]++
 		}
 	}
 	for _, f := range prep.folded {
@@ -199,8 +199,8 @@ func (prep *preparer) markRead() {
 	}
 	prep.eachOutput(func(v expr.Value, _ place) { prep.isRead[v] = true })
 	for v := len(prep.isRead) - 1; v >= 0; v-- {
-		for _, u := range prep.operands[v] {
-			prep.isRead[u] = prep.isRead[u] || prep.isRead[v]
+		for _, operand := range prep.operands[v] {
+			prep.isRead[operand] = prep.isRead[operand] || prep.isRead[v]
 		}
 	}
 }
@@ -214,39 +214,39 @@ type mixedOperands struct {
 // narrowOperands returns the operands of an instruction before their conversion to its dtype, if there is a loop for
 // operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
 // appended to the code.
-func (prep *preparer) narrowOperands(inst expr.Inst) (x mixedOperands) {
-	uses := inst.Operands()
-	if len(uses) != 2 {
-		return x
+func (prep *preparer) narrowOperands(inst expr.Inst) (narrowed mixedOperands) {
+	wideOperands := inst.Operands()
+	if len(wideOperands) != 2 {
+		return narrowed
 	}
-	for _, u := range uses {
-		if c := prep.code.Insts[u]; c.Op == expr.Convert {
-			x.dtype = prep.code.Insts[c.A].DType
+	for _, operand := range wideOperands {
+		if producer := prep.code.Insts[operand]; producer.Op == expr.Convert {
+			narrowed.dtype = prep.code.Insts[producer.A].DType
 		}
 	}
-	if mixedLoops[mixedOp{inst.Op, x.dtype, inst.DType, x.dtype}] == nil {
+	if mixedLoops[mixedOp{inst.Op, narrowed.dtype, inst.DType, narrowed.dtype}] == nil {
 		return mixedOperands{}
 	}
-	for _, u := range uses {
-		c := prep.code.Insts[u]
-		bits, equal := uint64(0), false
-		switch c.Op {
+	for _, operand := range wideOperands {
+		producer := prep.code.Insts[operand]
+		narrowBits, isExact := uint64(0), false
+		switch producer.Op {
 		case expr.Convert:
-			u, equal = c.A, prep.code.Insts[c.A].DType == x.dtype
+			operand, isExact = producer.A, prep.code.Insts[producer.A].DType == narrowed.dtype
 		case expr.Const:
-			bits, equal = narrowConstant(c.Imm, inst.DType, x.dtype)
-			u = expr.Value(len(prep.code.Insts))
+			narrowBits, isExact = narrowConstant(producer.Imm, inst.DType, narrowed.dtype)
+			operand = expr.Value(len(prep.code.Insts))
 		}
-		if !equal {
+		if !isExact {
 			return mixedOperands{}
 		}
-		if c.Op == expr.Const {
-			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: x.dtype, A: expr.None, B: expr.None,
-				C: expr.None, Imm: bits})
+		if producer.Op == expr.Const {
+			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: narrowed.dtype, A: expr.None,
+				B: expr.None, C: expr.None, Imm: narrowBits})
 		}
-		x.values = append(x.values, u)
+		narrowed.values = append(narrowed.values, operand)
 	}
-	return x
+	return narrowed
 }
 
 // complexOperands is for an And or Or that combines the comparisons of the real and the imaginary parts of two
@@ -266,26 +266,26 @@ func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []ex
 	if parts[0].Op != op || parts[1].Op != op || prep.code.Insts[parts[0].A].DType != tensor.Float32 {
 		return op, nil
 	}
-	for k, u := range parts[0].Operands() {
-		re, im := prep.code.Insts[u], prep.code.Insts[parts[1].Operands()[k]]
+	for k, operand := range parts[0].Operands() {
+		re, im := prep.code.Insts[operand], prep.code.Insts[parts[1].Operands()[k]]
 		switch {
 		case re.Op != im.Op || im.DType != tensor.Float32:
 			return op, nil
 		case re.Op == expr.Load && re.A == im.A && re.Imm == 0 && im.Imm == 1:
 		case re.Op == expr.Const:
-			u = expr.Value(len(prep.code.Insts))
+			operand = expr.Value(len(prep.code.Insts))
 			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: tensor.Complex64, A: expr.None,
 				B: expr.None, C: expr.None, Imm: re.Imm | im.Imm<<32})
 		default:
 			return op, nil
 		}
-		operands = append(operands, u)
+		operands = append(operands, operand)
 	}
 	return op, operands
 }
 
 // narrowConstant converts a number to a narrower dtype, and reports whether this loses no bits.
-func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, equal bool) {
+func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, isExact bool) {
 	back := uint64(0)
 	tensor.Converter(narrow, wide)(unsafe.Pointer(&bits), unsafe.Pointer(&wideBits), 0, 0, 1)
 	tensor.Converter(wide, narrow)(unsafe.Pointer(&back), unsafe.Pointer(&bits), 0, 0, 1)

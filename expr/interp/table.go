@@ -36,18 +36,19 @@ var table = func() *loopTable {
 	setIntegers[uint64, uint64](t, tensor.Uint64)
 	setFloats[float32, uint32](t, tensor.Float32)
 	setFloats[float64, uint64](t, tensor.Float64)
-	for _, o := range []expr.Op{expr.And, expr.Or, expr.Xor, expr.Eq, expr.Ne, expr.Lt, expr.Le} {
-		t[o][tensor.Bool] = t[o][tensor.Uint8]
+	for _, op := range []expr.Op{expr.And, expr.Or, expr.Xor, expr.Eq, expr.Ne, expr.Lt, expr.Le} {
+		t[op][tensor.Bool] = t[op][tensor.Uint8]
 	}
 	t[expr.Not][tensor.Bool] = func(o operands) { each1(&o, func(x uint8) uint8 { return x ^ 1 }) }
 	t[expr.FMA][tensor.Float32] = func(o operands) { each3(&o, fma32) }
 	t[expr.FMA][tensor.Float64] = func(o operands) { each3(&o, math.FMA) }
 	t[expr.Mod][tensor.Float32] = mod32s
 	t[expr.Exp][tensor.Float32] = func(o operands) { each1(&o, elementary.Exp32) }
-	for _, o := range []expr.Op{expr.And, expr.Or, expr.Xor} {
-		for _, d := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32,
+	for _, op := range []expr.Op{expr.And, expr.Or, expr.Xor} {
+		for _, dtype := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16,
+			tensor.Int32,
 			tensor.Uint32} {
-			t[o][d] = inWords(t[o][d], t[o][tensor.Uint64], d.Size(), false, false)
+			t[op][dtype] = inWords(t[op][dtype], t[op][tensor.Uint64], dtype.Size(), false, false)
 		}
 	}
 	t[expr.Ne][tensor.Bool] = t[expr.Xor][tensor.Bool]
@@ -61,15 +62,15 @@ var table = func() *loopTable {
 }()
 
 // setNumbers sets the operations that are Go operators for all numbers.
-func setNumbers[T integer | float](t *loopTable, d tensor.DType) {
-	t[expr.Add][d] = func(o operands) { each2(&o, func(x, y T) T { return x + y }) }
-	t[expr.Sub][d] = func(o operands) { each2(&o, func(x, y T) T { return x - y }) }
-	t[expr.Mul][d] = func(o operands) { each2(&o, func(x, y T) T { return x * y }) }
-	t[expr.Neg][d] = func(o operands) { each1(&o, func(x T) T { return -x }) }
-	t[expr.Eq][d] = func(o operands) { each2(&o, func(x, y T) bool { return x == y }) }
-	t[expr.Ne][d] = func(o operands) { each2(&o, func(x, y T) bool { return x != y }) }
-	t[expr.Lt][d] = func(o operands) { each2(&o, func(x, y T) bool { return x < y }) }
-	t[expr.Le][d] = func(o operands) { each2(&o, func(x, y T) bool { return x <= y }) }
+func setNumbers[T integer | float](t *loopTable, dtype tensor.DType) {
+	t[expr.Add][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x + y }) }
+	t[expr.Sub][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x - y }) }
+	t[expr.Mul][dtype] = func(o operands) { each2(&o, func(x, y T) T { return x * y }) }
+	t[expr.Neg][dtype] = func(o operands) { each1(&o, func(x T) T { return -x }) }
+	t[expr.Eq][dtype] = func(o operands) { each2(&o, func(x, y T) bool { return x == y }) }
+	t[expr.Ne][dtype] = func(o operands) { each2(&o, func(x, y T) bool { return x != y }) }
+	t[expr.Lt][dtype] = func(o operands) { each2(&o, func(x, y T) bool { return x < y }) }
+	t[expr.Le][dtype] = func(o operands) { each2(&o, func(x, y T) bool { return x <= y }) }
 }
 
 // setIntegers sets the operations of an integer dtype. W is a wider type in which elements are compared, because bytes
@@ -109,26 +110,26 @@ func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 	t[expr.Ceil][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.Ceil(float64(x))) }) }
 	t[expr.Trunc][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.Trunc(float64(x))) }) }
 	t[expr.Rint][dtype] = func(o operands) { each1(&o, func(x T) T { return T(math.RoundToEven(float64(x))) }) }
-	for o := range expr.Call {
-		if f := elementary.Unary[o.String()]; f != nil {
-			g := func(x T) T { return T(f(float64(x))) }
-			t[o][dtype] = func(o operands) { each1(&o, g) }
+	for op := range expr.Call {
+		if f := elementary.Unary[op.String()]; f != nil {
+			narrowed := func(x T) T { return T(f(float64(x))) }
+			t[op][dtype] = func(o operands) { each1(&o, narrowed) }
 		}
-		if f := elementary.Binary[o.String()]; f != nil {
-			g := func(x, y T) T { return T(f(float64(x), float64(y))) }
-			t[o][dtype] = func(o operands) { each2(&o, g) }
+		if f := elementary.Binary[op.String()]; f != nil {
+			narrowed := func(x, y T) T { return T(f(float64(x), float64(y))) }
+			t[op][dtype] = func(o operands) { each2(&o, narrowed) }
 		}
 	}
 }
 
 // inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
-// uint64, by the loop uint64s, and other or remaining elements by the loop elements. constA and constB report whether
-// an operand is a constant, whose cell repeats its bits in all 8 bytes.
-func inWords(elements, uint64s loop, size int, constA, constB bool) loop {
+// uint64, by the loop uint64s, and other or remaining elements by the loop elements. isConstA and isConstB report
+// whether an operand is a constant, whose cell repeats its bits in all 8 bytes.
+func inWords(elements, uint64s loop, size int, isConstA, isConstB bool) loop {
 	return func(o operands) {
 		words := o.n * size / 8
-		isWordsA, isWordsB := o.a.stride == size, o.b.stride == size
-		if words > 0 && (isWordsA || constA) && (isWordsB || constB) &&
+		isContiguousA, isContiguousB := o.a.stride == size, o.b.stride == size
+		if words > 0 && (isContiguousA || isConstA) && (isContiguousB || isConstB) &&
 			(uintptr(o.dst.ptr)|uintptr(o.a.ptr)|uintptr(o.b.ptr))%8 == 0 &&
 			(o.a.offset|o.b.offset)%8 == 0 {
 			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, o.a.stride / size * 8},
@@ -155,14 +156,14 @@ func oneIf(condition bool) (one uint8) {
 
 // firstIf returns the bits of x if the condition is true or x is NaN, else the bits of y.
 func firstIf[U word, T float](condition bool, x, y T) U {
-	first, r := *(*U)(unsafe.Pointer(&x)), *(*U)(unsafe.Pointer(&y))
+	xBits, resultBits := *(*U)(unsafe.Pointer(&x)), *(*U)(unsafe.Pointer(&y))
 	if condition {
-		r = first
+		resultBits = xBits
 	}
 	if x != x {
-		r = first
+		resultBits = xBits
 	}
-	return r
+	return resultBits
 }
 
 // quotient returns x / y. A quotient by 0 is unspecified; it is 0 here.
@@ -177,36 +178,36 @@ func quotient[W integer](x, y W) W {
 // b is exact in float64, because b has 24 bits. The function is a literal in the call, so that it is inlined.
 func mod32s(o operands) {
 	each2(&o, func(a, b float32) float32 {
-		x, y := math.Abs(float64(a)), math.Abs(float64(b))
-		q := math.Trunc(x / y)
-		if !(q < 1<<29 && y <= math.MaxFloat32) {
-			return float32(math.Mod(float64(a), y))
+		dividend, divisor := math.Abs(float64(a)), math.Abs(float64(b))
+		quotient := math.Trunc(dividend / divisor)
+		if !(quotient < 1<<29 && divisor <= math.MaxFloat32) {
+			return float32(math.Mod(float64(a), divisor))
 		}
-		r := x - float64(q*y)
-		if r < 0 { // the quotient was rounded up to the next integer
-			r += y
+		remainder := dividend - float64(quotient*divisor)
+		if remainder < 0 { // the quotient was rounded up to the next integer
+			remainder += divisor
 		}
-		return float32(math.Copysign(r, float64(a)))
+		return float32(math.Copysign(remainder, float64(a)))
 	})
 }
 
-// fma32 returns a*b + c, rounded once. The product is exact in float64, but the sum s is rounded to float64 and then to
-// float32. The second rounding is wrong if s is halfway between two float32 numbers. If the first rounding loses
-// bits, s is therefore made odd (Boldo and Melquiond).
+// fma32 returns a*b + c, rounded once. The product is exact in float64, but the sum is rounded to float64 and then to
+// float32. The second rounding is wrong if the sum is halfway between two float32 numbers. If the first rounding loses
+// bits, the sum is therefore made odd (Boldo and Melquiond).
 func fma32(a, b, c float32) float32 {
 	product, addend := float64(float64(a)*float64(b)), float64(c)
-	s := product + addend
-	t := s - product
-	lost := (product - (s - t)) + (addend - t) // the rounding error of s (Knuth's TwoSum)
-	if bits := math.Float64bits(s); (lost > 0 || lost < 0) && bits&1 == 0 {
-		if (lost > 0) == (s > 0) { // away from 0
+	sum := product + addend
+	shifted := sum - product
+	roundingError := (product - (sum - shifted)) + (addend - shifted) // of the sum (Knuth's TwoSum)
+	if bits := math.Float64bits(sum); (roundingError > 0 || roundingError < 0) && bits&1 == 0 {
+		if (roundingError > 0) == (sum > 0) { // away from 0
 			bits++
 		} else {
 			bits--
 		}
-		s = math.Float64frombits(bits)
+		sum = math.Float64frombits(bits)
 	}
-	return float32(s)
+	return float32(sum)
 }
 
 // loopFor returns the loop of an instruction, or nil if there is no loop for it.
@@ -236,9 +237,9 @@ func loopFor(code *expr.Code, inst expr.Inst) loop {
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
 		dtype = code.Insts[inst.A].DType
 	case expr.And, expr.Or, expr.Xor:
-		constA, constB := code.Insts[inst.A].Op == expr.Const, code.Insts[inst.B].Op == expr.Const
-		if elements := table[inst.Op][dtype]; elements != nil && dtype.Size() < 8 && (constA || constB) {
-			return inWords(elements, table[inst.Op][tensor.Uint64], dtype.Size(), constA, constB)
+		isConstA, isConstB := code.Insts[inst.A].Op == expr.Const, code.Insts[inst.B].Op == expr.Const
+		if elements := table[inst.Op][dtype]; elements != nil && dtype.Size() < 8 && (isConstA || isConstB) {
+			return inWords(elements, table[inst.Op][tensor.Uint64], dtype.Size(), isConstA, isConstB)
 		}
 	}
 	return table[inst.Op][dtype]
@@ -246,6 +247,6 @@ func loopFor(code *expr.Code, inst expr.Inst) loop {
 
 // callOf returns the loop of an [expr.Func].
 func callOf[T float](f *expr.Func) loop {
-	g := func(x, y, z T) T { return T(f.F(float64(x), float64(y), float64(z))) }
-	return func(o operands) { each3(&o, g) }
+	narrowed := func(x, y, z T) T { return T(f.F(float64(x), float64(y), float64(z))) }
+	return func(o operands) { each3(&o, narrowed) }
 }

@@ -24,23 +24,25 @@ const (
 // reduceAngle returns the number q of quarter turns in an angle, and the remainder as a sum r + low. |r| is at most
 // pi/4, or slightly more. If x is infinite or NaN, r is NaN.
 func reduceAngle(x float64) (q int, r, low float64) {
-	a := math.Abs(x)
-	if a < 1<<20 {
-		t := float64(x*(2/math.Pi)) + 0x1.8p52
-		n := t - 0x1.8p52
-		// d is exact. The rounding of p matters only if r is tiny and q is not 0. If q is 0, p is 0.
-		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
-		r = d - p
-		// A single branch tests whether |r| exceeds 2^-12 or q is 0, because separate branches would be unpredictable.
-		q, rBits := int64(math.Float64bits(t)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
-		if (minRemainderBits-rBits)|((q-1)&^q) < 0 {
-			return int(q), r, (d - r) - p
+	magnitude := math.Abs(x)
+	if magnitude < 1<<20 {
+		shiftedTurns := float64(x*(2/math.Pi)) + 0x1.8p52
+		turns := shiftedTurns - 0x1.8p52
+		// The difference is exact. The rounding of the correction matters only if r is tiny and quarters is not 0. If
+		// quarters is 0, the correction is 0.
+		difference, correction := x-float64(turns*quarterTurn), float64(turns*quarterTurnRest)
+		r = difference - correction
+		// A single branch tests whether |r| exceeds 2^-12 or quarters is 0, because separate branches would be
+		// unpredictable.
+		quarters, rBits := int64(math.Float64bits(shiftedTurns)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
+		if (minRemainderBits-rBits)|((quarters-1)&^quarters) < 0 {
+			return int(quarters), r, (difference - r) - correction
 		}
 	}
-	if !(a <= math.MaxFloat64) {
+	if !(magnitude <= math.MaxFloat64) {
 		return 0, math.NaN(), 0
 	}
-	if q, r, low = reduceLargeAngle(a); x < 0 {
+	if q, r, low = reduceLargeAngle(magnitude); x < 0 {
 		q, r, low = -q, -r, -low
 	}
 	return q, r, low
@@ -49,55 +51,59 @@ func reduceAngle(x float64) (q int, r, low float64) {
 // reduceLargeAngle is reduceAngle for any x >= pi/4. It multiplies the 53-bit mantissa of x by the 192 bits of 2/pi
 // that affect the result. Higher bits contribute only whole turns, and lower bits contribute less than the precision.
 func reduceLargeAngle(x float64) (q int, r, low float64) {
-	b := math.Float64bits(x)
-	m, bit := b&(1<<52-1)|1<<52, uint(b>>52)-1013
-	var w [3]uint64
-	for k := range w {
+	xBits := math.Float64bits(x)
+	mantissa, firstBit := xBits&(1<<52-1)|1<<52, uint(xBits>>52)-1013
+	var window [3]uint64
+	for k := range window {
 		// In Go, a shift by 64 gives 0.
-		w[k] = TwoOverPi[bit/64+uint(k)]<<(bit%64) | TwoOverPi[bit/64+uint(k)+1]>>(64-bit%64)
+		window[k] = TwoOverPi[firstBit/64+uint(k)]<<(firstBit%64) | TwoOverPi[firstBit/64+uint(k)+1]>>(64-firstBit%64)
 	}
-	// The product in quarter turns is top, mid, l2. Its first two bits are the integer part modulo 4.
-	h2, l2 := bits.Mul64(w[2], m)
-	h1, l1 := bits.Mul64(w[1], m)
-	mid, carry := bits.Add64(l1, h2, 0)
-	top := w[0]*m + h1 + carry
+	// The product in quarter turns is top, mid, bottom. Its first two bits are the integer part modulo 4.
+	high2, bottom := bits.Mul64(window[2], mantissa)
+	high1, low1 := bits.Mul64(window[1], mantissa)
+	mid, carry := bits.Add64(low1, high2, 0)
+	top := window[0]*mantissa + high1 + carry
 	q = int(top >> 62)
-	hi, lo := top<<2|mid>>62, mid<<2|l2>>62 // the fraction
+	fracHigh, fracLow := top<<2|mid>>62, mid<<2|bottom>>62 // the fraction
 	sign := 1.0
-	if hi >= 1<<63 { // nearer to the next quarter turn
+	if fracHigh >= 1<<63 { // nearer to the next quarter turn
 		var borrow uint64
-		lo, borrow = bits.Sub64(0, lo, 0)
-		hi, _ = bits.Sub64(0, hi, borrow)
+		fracLow, borrow = bits.Sub64(0, fracLow, 0)
+		fracHigh, _ = bits.Sub64(0, fracHigh, borrow)
 		sign = -1
 		q++
 	}
 	// Every angle is at least 2^-62 quarter turns from a multiple of a quarter turn.
-	z := uint(bits.LeadingZeros64(hi))
-	hi, lo = hi<<z|lo>>(64-z), lo<<z
-	// f has the first 53 significant bits of the fraction, and g the other bits.
-	unit := math.Ldexp(sign, -int(z)-64)
-	f, g := float64(hi>>11<<11)*unit, float64(float64(hi<<53>>53)*unit)+float64(float64(lo)*unit*0x1p-64)
-	r = f * PiOver2[0]
-	low = math.FMA(f, PiOver2[0], -r) + (float64(f*PiOver2[1]) + float64(g*PiOver2[0]))
+	zeros := uint(bits.LeadingZeros64(fracHigh))
+	fracHigh, fracLow = fracHigh<<zeros|fracLow>>(64-zeros), fracLow<<zeros
+	// leading has the first 53 significant bits of the fraction, and rest the other bits.
+	unit := math.Ldexp(sign, -int(zeros)-64)
+	leading := float64(fracHigh>>11<<11) * unit
+	rest := float64(float64(fracHigh<<53>>53)*unit) + float64(float64(fracLow)*unit*0x1p-64)
+	r = leading * PiOver2[0]
+	low = math.FMA(leading, PiOver2[0], -r) + (float64(leading*PiOver2[1]) + float64(rest*PiOver2[0]))
 	return q, r, low
 }
 
-// sinOf and cosOf are the sine and the cosine of r + low.
+// sinOf and cosOf are the sine and the cosine of r + low. With z = r^2 and the coefficients c of their polynomials,
+// sin(r) is about r + r^3 (c[0] + z c[1] + z^2 c[2] + ...), and cos(r) is about 1 - z/2 + z^2 (c[0] + z c[1] + ...).
 func sinOf(r, low float64) float64 {
 	c := (*[6]float64)(SinPoly.F64)
 	z := r * r
-	v := z * r
-	p := c[1] + float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5])))))))
-	return r - ((float64(z*(float64(0.5*low)-float64(v*p))) - low) - float64(v*c[0]))
+	cube := z * r
+	tail := c[1] + float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5])))))))
+	return r - ((float64(z*(float64(0.5*low)-float64(cube*tail))) - low) - float64(cube*c[0]))
 }
 
 func cosOf(r, low float64) float64 {
 	c := (*[6]float64)(CosPoly.F64)
 	z := r * r
-	h, lost := float64(0.5*z), math.FMA(r, r, -z) // without lost, the error of tan would exceed 2 ulp
-	w := 1 - h
-	p := z * (c[0] + float64(z*(c[1]+float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5]))))))))))
-	return w + (((1 - w) - h) + (float64(z*p) - (float64(r*low) + float64(0.5*lost))))
+	// Without squareError, the error of tan would exceed 2 ulp.
+	half, squareError := float64(0.5*z), math.FMA(r, r, -z)
+	oneMinusHalf := 1 - half
+	tail := z * (c[0] + float64(z*(c[1]+float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5]))))))))))
+	return oneMinusHalf + (((1 - oneMinusHalf) - half) +
+		(float64(z*tail) - (float64(r*low) + float64(0.5*squareError))))
 }
 
 func sin(x float64) float64 {
@@ -127,13 +133,13 @@ func quadrantOf(q int, r, low float64) float64 {
 // SinCos returns the sine and the cosine of x.
 func SinCos(x float64) (sin, cos float64) {
 	q, r, low := reduceAngle(x)
-	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
-	u, v := s, c
+	sinBits, cosBits := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	first, second := sinBits, cosBits
 	if q&1 != 0 { // a conditional move instead of a branch
-		u, v = c, s
+		first, second = cosBits, sinBits
 	}
 	turn := uint64(q)
-	return math.Float64frombits(u ^ turn<<62&signBit), math.Float64frombits(v ^ (turn+1)<<62&signBit)
+	return math.Float64frombits(first ^ turn<<62&signBit), math.Float64frombits(second ^ (turn+1)<<62&signBit)
 }
 
 // signBit is the sign bit of a float64.
@@ -143,24 +149,25 @@ const signBit = 1 << 63
 // branch would be unpredictable.
 func tan(x float64) float64 {
 	q, r, low := reduceAngle(x)
-	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
-	u, v := s, c
+	sinBits, cosBits := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	numerator, denominator := sinBits, cosBits
 	if q&1 != 0 {
-		u, v = c, s
+		numerator, denominator = cosBits, sinBits
 	}
-	return math.Float64frombits(u^uint64(q)<<63) / math.Float64frombits(v)
+	return math.Float64frombits(numerator^uint64(q)<<63) / math.Float64frombits(denominator)
 }
 
 // arcsinParts returns s + t = asin(a) for 0 <= a <= 1/2. For greater a, s + t is asin(sqrt((1-a)/2)), which is half of
 // acos(a).
 func arcsinParts(a float64) (s, t float64) {
-	square, rest := a*a, 0.5-float64(0.5*a)
-	p, q := math.Float64bits(a), math.Float64bits(square)
-	root, below := math.Float64bits(math.Sqrt(rest)), math.Float64bits(rest)
+	square, complement := a*a, 0.5-float64(0.5*a)
+	sBits, squareBits := math.Float64bits(a), math.Float64bits(square)
+	rootBits, complementBits := math.Float64bits(math.Sqrt(complement)), math.Float64bits(complement)
 	if a > 0.5 {
-		p, q = root, below
+		sBits, squareBits = rootBits, complementBits
 	}
-	s, z := math.Float64frombits(p), math.Float64frombits(q)
+	s, z := math.Float64frombits(sBits), math.Float64frombits(squareBits)
+	// The polynomial in z = s^2 is even(u) + z odd(u) with u = z^2.
 	c := (*[13]float64)(AsinPoly.F64)
 	u := z * z
 	even := c[8] + float64(u*(c[10]+float64(u*c[12])))
@@ -173,35 +180,35 @@ func arcsinParts(a float64) (s, t float64) {
 const halfPiRest = 6.123233995736766e-17
 
 func asin(x float64) float64 {
-	a := math.Abs(x)
-	if !(a <= 1) {
+	magnitude := math.Abs(x)
+	if !(magnitude <= 1) {
 		return math.NaN()
 	}
-	s, t := arcsinParts(a)
-	r := math.Float64bits(s + t)
-	far := math.Float64bits(math.Pi/4 + ((math.Pi/4 - 2*s) + (halfPiRest - 2*t)))
-	if a > 0.5 {
-		r = far
+	s, t := arcsinParts(magnitude)
+	resultBits := math.Float64bits(s + t)
+	bitsAboveHalf := math.Float64bits(math.Pi/4 + ((math.Pi/4 - 2*s) + (halfPiRest - 2*t)))
+	if magnitude > 0.5 {
+		resultBits = bitsAboveHalf
 	}
-	return math.Float64frombits(r | math.Float64bits(x)&signBit)
+	return math.Float64frombits(resultBits | math.Float64bits(x)&signBit)
 }
 
 func acos(x float64) float64 {
-	a := math.Abs(x)
-	if !(a <= 1) {
+	magnitude := math.Abs(x)
+	if !(magnitude <= 1) {
 		return math.NaN()
 	}
-	s, t := arcsinParts(a)
-	p := math.Copysign(s+t, x)
-	r := math.Float64bits((math.Pi/2 - p) + halfPiRest)
-	left, right := math.Float64bits(math.Pi-2*(s+t)), math.Float64bits(2*(s+t))
+	s, t := arcsinParts(magnitude)
+	arcsine := math.Copysign(s+t, x)
+	resultBits := math.Float64bits((math.Pi/2 - arcsine) + halfPiRest)
+	bitsBelow, bitsAbove := math.Float64bits(math.Pi-2*(s+t)), math.Float64bits(2*(s+t))
 	if x > 0.5 {
-		r = right
+		resultBits = bitsAbove
 	}
 	if x < -0.5 {
-		r = left
+		resultBits = bitsBelow
 	}
-	return math.Float64frombits(r)
+	return math.Float64frombits(resultBits)
 }
 
 // arcPoly is (atan(t)-t)/t^3 in t^2 for |t| <= tan(pi/8). The relative error of t + t^3*arcPoly is below 2^-56.9.
@@ -230,36 +237,36 @@ const tanSixteenth = math.Sqrt2 - 1
 // rotated back by that eighth. It selects the nearest eighth without a branch, because such a branch would be
 // unpredictable.
 func arctan(y, x float64) float64 {
-	// k+m+n is an index in eighths. k is 4 if x is negative. m is 1 if the angle to the x axis exceeds a sixteenth of a
-	// turn, and n if it exceeds three sixteenths.
-	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
-	a := math.Abs(x)
-	if y > a*tanSixteenth {
-		m = 1
+	// The sum of these three is an index in eighths. firstIndex is 4 if x is negative. isPastFirst is 1 if the angle to
+	// the x axis exceeds a sixteenth of a turn. isPastThird is 1 if the angle exceeds three sixteenths of a turn.
+	firstIndex, isPastFirst, isPastThird := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
+	magnitude := math.Abs(x)
+	if y > magnitude*tanSixteenth {
+		isPastFirst = 1
 	}
-	if y*tanSixteenth > a {
-		n = 1
+	if y*tanSixteenth > magnitude {
+		isPastThird = 1
 	}
-	e := &eighths[(k+m+n)&7]
-	d := math.Float64bits(float64(x*e.x) + float64(y*e.y))
-	if d == 0 { // x and y are 0, and so is the rotated point
-		d = 1 << 62
+	nearest := &eighths[(firstIndex+isPastFirst+isPastThird)&7]
+	rotatedXBits := math.Float64bits(float64(x*nearest.x) + float64(y*nearest.y))
+	if rotatedXBits == 0 { // x and y are 0, and so is the rotated point
+		rotatedXBits = 1 << 62
 	}
-	if d-smallBits >= infinityBits-smallBits {
+	if rotatedXBits-smallBits >= infinityBits-smallBits {
 		return arctanSpecial(y, x)
 	}
-	t := (float64(y*e.x) - float64(x*e.y)) / math.Float64frombits(d)
-	return e.angle + (t + (float64(t*t*t*arcRest(t)) + e.rest))
+	tangent := (float64(y*nearest.x) - float64(x*nearest.y)) / math.Float64frombits(rotatedXBits)
+	return nearest.angle + (tangent + (float64(tangent*tangent*tangent*arcRest(tangent)) + nearest.rest))
 }
 
 // arcRest returns (atan(t)-t)/t^3, the value of arcPoly, for |t| <= tan(pi/8).
 func arcRest(t float64) float64 {
-	c, z := &arcPoly, t*t
-	w := z * z
-	v := w * w
-	even := (c[0] + float64(w*c[2])) + float64(v*((c[4]+float64(w*c[6]))+float64(v*(c[8]+float64(w*c[10])))))
-	odd := (c[1] + float64(w*c[3])) + float64(v*((c[5]+float64(w*c[7]))+float64(v*c[9])))
-	return even + float64(z*odd)
+	c, t2 := &arcPoly, t*t
+	t4 := t2 * t2
+	t8 := t4 * t4
+	even := (c[0] + float64(t4*c[2])) + float64(t8*((c[4]+float64(t4*c[6]))+float64(t8*(c[8]+float64(t4*c[10])))))
+	odd := (c[1] + float64(t4*c[3])) + float64(t8*((c[5]+float64(t4*c[7]))+float64(t8*c[9])))
+	return even + float64(t2*odd)
 }
 
 const (
@@ -288,15 +295,15 @@ func arctanSpecial(y, x float64) float64 {
 
 // atan subtracts an eighth or a quarter of a turn.
 func atan(x float64) float64 {
-	t := math.Abs(x)
-	e := &eighths[0]
+	tangent := math.Abs(x)
+	direction := &eighths[0]
 	switch {
-	case t > 1+math.Sqrt2:
-		t, e = -1/t, &eighths[2]
-	case t > tanSixteenth:
-		t, e = (t-1)/(t+1), &eighths[1]
+	case tangent > 1+math.Sqrt2:
+		tangent, direction = -1/tangent, &eighths[2]
+	case tangent > tanSixteenth:
+		tangent, direction = (tangent-1)/(tangent+1), &eighths[1]
 	}
-	return math.Copysign(e.angle+(t+(float64(t*t*t*arcRest(t))+e.rest)), x)
+	return math.Copysign(direction.angle+(tangent+(float64(tangent*tangent*tangent*arcRest(tangent))+direction.rest)), x)
 }
 
 // atan2 has the sign of y even if y/x underflows.

@@ -23,29 +23,31 @@ func mantissaOf(x float64) (n, m float64) {
 		x, shift = x*0x1p54, 54
 	}
 	origin := math.Float64bits(TwoThirds)
-	i := math.Float64bits(x) - origin
-	return float64(int64(i)>>52) - shift, math.Float64frombits(i&(1<<52-1) + origin)
+	biasedBits := math.Float64bits(x) - origin
+	return float64(int64(biasedBits)>>52) - shift, math.Float64frombits(biasedBits&(1<<52-1) + origin)
 }
 
-// logTerms returns f, f^2/2 and rest = log(m) - (f - f^2/2), where m = 1+f is from 2/3 to 4/3.
+// logTerms returns f, f^2/2 and rest = log(m) - (f - f^2/2), where m = 1+f is from 2/3 to 4/3. With the coefficients c
+// of AtanhPoly and the ratio s = f/(2+f), log(1+f) = 2 atanh(s) is about 2 s + s^3 (2/3 + c[0] s^2 + c[1] s^4 + ...).
+// even has the terms of c[0], c[2], ..., and odd the other terms.
 func logTerms(m float64) (f, halfSquare, rest float64) {
 	f = m - 1
-	s := f / (2 + f)
-	z := s * s
-	u := z * z
+	ratio := f / (2 + f)
+	square := ratio * ratio
+	fourth := square * square
 	c := (*[8]float64)(AtanhPoly)
-	even := c[0] + float64(u*(c[2]+float64(u*(c[4]+float64(u*c[6])))))
-	odd := c[1] + float64(u*(c[3]+float64(u*(c[5]+float64(u*c[7])))))
-	p := float64(z * ((2.0/3 + float64(u*odd)) + float64(z*even)))
+	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
+	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
+	p := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
 	halfSquare = float64(0.5 * f * f)
-	return f, halfSquare, s * (halfSquare + p)
+	return f, halfSquare, ratio * (halfSquare + p)
 }
 
 // logParts returns log(m) as a sum of two numbers. The first number has 21 bits.
-func logParts(m float64) (hi, lo float64) {
+func logParts(m float64) (high, low float64) {
 	f, halfSquare, rest := logTerms(m)
-	hi = math.Float64frombits(math.Float64bits(f-halfSquare) &^ (1<<32 - 1))
-	return hi, ((f - hi) - halfSquare) + rest
+	high = math.Float64frombits(math.Float64bits(f-halfSquare) &^ (1<<32 - 1))
+	return high, ((f - high) - halfSquare) + rest
 }
 
 // log(2), log2(e) and log10(2) as sums of two parts. The first parts have few bits, so that their products with the
@@ -68,44 +70,44 @@ func Log(x float64) float64 {
 	}
 	n, m := mantissaOf(x)
 	f := m - 1 // logTerms, inlined by hand
-	s := f / (2 + f)
-	z := s * s
-	u := z * z
+	ratio := f / (2 + f)
+	square := ratio * ratio
+	fourth := square * square
 	c := (*[8]float64)(AtanhPoly)
-	even := c[0] + float64(u*(c[2]+float64(u*(c[4]+float64(u*c[6])))))
-	odd := c[1] + float64(u*(c[3]+float64(u*(c[5]+float64(u*c[7])))))
-	p := float64(z * ((2.0/3 + float64(u*odd)) + float64(z*even)))
+	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
+	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
+	p := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
 	halfSquare := float64(0.5 * f * f)
-	return float64(n*ln2First) - ((halfSquare - (float64(s*(halfSquare+p)) + float64(n*ln2Rest))) - f)
+	return float64(n*ln2First) - ((halfSquare - (float64(ratio*(halfSquare+p)) + float64(n*ln2Rest))) - f)
 }
 
-// log1p is Log(u) + lost/u with u = 1+x, rounded, and its rounding error lost.
+// log1p is Log(u) + sumError/u with u = 1+x, rounded, and its rounding error sumError.
 func log1p(x float64) float64 {
-	switch a := math.Abs(x); {
+	switch magnitude := math.Abs(x); {
 	case !(x > -1 && x <= math.MaxFloat64):
 		return logSpecial(1 + x)
-	case a < 0x1p-54:
+	case magnitude < 0x1p-54:
 		return x
 	}
 	u := 1 + x
-	lost := x - (u - 1)
+	sumError := x - (u - 1)
 	if x > 1 {
-		lost = 1 - (u - x)
+		sumError = 1 - (u - x)
 	}
 	n, m := mantissaOf(u)
 	f := m - 1
 	if n == 0 {
-		f, lost = x, 0
+		f, sumError = x, 0
 	}
-	s := f / (2 + f)
-	z := s * s
-	w := z * z
+	ratio := f / (2 + f)
+	square := ratio * ratio
+	fourth := square * square
 	c := (*[8]float64)(AtanhPoly)
-	even := c[0] + float64(w*(c[2]+float64(w*(c[4]+float64(w*c[6])))))
-	odd := c[1] + float64(w*(c[3]+float64(w*(c[5]+float64(w*c[7])))))
-	p := float64(z * ((2.0/3 + float64(w*odd)) + float64(z*even)))
+	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
+	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
+	p := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
 	halfSquare := float64(0.5 * f * f)
-	return float64(n*ln2First) - ((halfSquare - (float64(s*(halfSquare+p)) + (float64(n*ln2Rest) + lost/u))) - f)
+	return float64(n*ln2First) - ((halfSquare - (float64(ratio*(halfSquare+p)) + (float64(n*ln2Rest) + sumError/u))) - f)
 }
 
 // log2 is n + log(m)*log2(e). Both factors are sums of two numbers.
@@ -114,9 +116,9 @@ func log2(x float64) float64 {
 		return logSpecial(x)
 	}
 	n, m := mantissaOf(x)
-	hi, lo := logParts(m)
-	first := float64(hi * log2E)
-	rest := float64((hi+lo)*log2ERest) + float64(lo*log2E)
+	high, low := logParts(m)
+	first := float64(high * log2E)
+	rest := float64((high+low)*log2ERest) + float64(low*log2E)
 	sum := n + first
 	return sum + (rest + ((n - sum) + first))
 }
@@ -128,60 +130,61 @@ func log10(x float64) float64 {
 	}
 	n, m := mantissaOf(x)
 	f, halfSquare, rest := logTerms(m)
-	hi := f - halfSquare
-	low := float64(((f-hi)-halfSquare+rest)*math.Log10E) + float64(n*log10Rest)
-	return float64(n*log10Two) + (float64(hi*math.Log10E) + low)
+	high := f - halfSquare
+	low := float64(((f-high)-halfSquare+rest)*math.Log10E) + float64(n*log10Rest)
+	return float64(n*log10Two) + (float64(high*math.Log10E) + low)
 }
 
 // Pow returns x^y. For special operands it calls math.Pow.
 func Pow(x, y float64) float64 {
-	a := math.Abs(x)
-	if !(a > 0 && a <= math.MaxFloat64 && math.Abs(y) <= math.MaxFloat64) {
+	magnitude := math.Abs(x)
+	if !(magnitude > 0 && magnitude <= math.MaxFloat64 && math.Abs(y) <= math.MaxFloat64) {
 		return math.Pow(x, y)
 	}
 	if x > 0 {
 		if x == 1 { // bools are often 1
 			return 1
 		}
-		return power(a, y)
+		return power(magnitude, y)
 	}
 	if math.Floor(y) != y {
 		return math.NaN()
 	}
 	if half := y * 0.5; math.Floor(half) != half { // y is odd
-		return -power(a, y)
+		return -power(magnitude, y)
 	}
-	return power(a, y)
+	return power(magnitude, y)
 }
 
 // power returns 2^(y*log2(a)) for positive finite a and finite y.
 func power(a, y float64) float64 {
 	hi, lo := log2Sum(a)
-	t := y * hi
-	if !(math.Abs(t) < 1100) {
-		if t > 0 {
+	exponent := y * hi
+	if !(math.Abs(exponent) < 1100) {
+		if exponent > 0 {
 			return math.Inf(1)
 		}
 		return 0
 	}
-	p, _, k := powerOfSum(t, math.FMA(y, lo, math.FMA(y, hi, -t)))
-	// The code multiplies by two factors instead of 2^k, because 2^k may overflow or underflow although the result does
-	// not.
-	return p * powerOf2(k>>1) * powerOf2(k-k>>1)
+	mantissa, _, binaryExponent := powerOfSum(exponent, math.FMA(y, lo, math.FMA(y, hi, -exponent)))
+	// The code multiplies by two factors instead of 2^binaryExponent, which may overflow or underflow although the
+	// result does not.
+	return mantissa * powerOf2(binaryExponent>>1) * powerOf2(binaryExponent-binaryExponent>>1)
 }
 
-// powerOfSum returns 2^(t+rest) as (p+low)*2^k, for a small rest.
-func powerOfSum(t, rest float64) (p, low float64, k int64) {
-	shifted := t + 0x1.8p52
-	r := (t - (shifted - 0x1.8p52)) + rest
+// powerOfSum returns 2^(exponent+rest) as (p+low)*2^k, for a small rest. With the remainder r of the exponent and z =
+// r^2, 2^r - 1 is about c[0] r + z (even(z) + r odd(z)), where u is z^2.
+func powerOfSum(exponent, rest float64) (p, low float64, k int64) {
+	shifted := exponent + 0x1.8p52
+	r := (exponent - (shifted - 0x1.8p52)) + rest
 	c := (*[13]float64)(Exp2Poly.F64)
 	z := r * r
 	u := z * z
 	even := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
 	odd := (c[2] + float64(z*c[4])) + float64(u*((c[6]+float64(z*c[8]))+float64(u*(c[10]+float64(z*c[12])))))
-	v := math.FMA(r, c[0], z*(even+float64(r*odd)))
-	p = 1 + v
-	return p, (1 - p) + v, int64(math.Float64bits(shifted)) - int64(math.Float64bits(0x1.8p52))
+	fraction := math.FMA(r, c[0], z*(even+float64(r*odd)))
+	p = 1 + fraction
+	return p, (1 - p) + fraction, int64(math.Float64bits(shifted)) - int64(math.Float64bits(0x1.8p52))
 }
 
 // powerOf2 returns 2^k, a normal number.

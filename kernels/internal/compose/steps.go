@@ -13,7 +13,7 @@ import (
 // the sequence.
 type Steps struct {
 	Call  *graph.Call
-	apply func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) // a has the attributes
+	apply func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error)
 }
 
 // stepError is the panic that ends a sequence.
@@ -22,12 +22,12 @@ type stepError struct{ error }
 // run returns the results of the sequence, or its first error.
 func (s *Steps) run(results func(s *Steps) []graph.Arg) (out []graph.Arg, err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(stepError)
+		if recovered := recover(); recovered != nil {
+			stepFailure, ok := recovered.(stepError)
 			if !ok {
-				panic(r)
+				panic(recovered)
 			}
-			err = e.error
+			err = stepFailure.error
 		}
 	}()
 	return results(s), nil
@@ -38,46 +38,46 @@ func (s *Steps) run(results func(s *Steps) []graph.Arg) (out []graph.Arg, err er
 func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		shared := sharing{}
-		for i, a := range c.In {
-			if a.Kind == graph.TensorArg {
-				shared[a.Value] = i
+		for i, arg := range c.In {
+			if arg.Kind == graph.TensorArg {
+				shared[arg.Value] = i
 			}
 		}
 		s := &Steps{Call: c, apply: shared.infer}
 		out, err := s.run(results)
 		types := make([]tensor.Type, len(out))
-		for i, a := range out {
-			types[i] = a.Type()
+		for i, arg := range out {
+			types[i] = arg.Type()
 		}
-		res := c.NewResults(types...)
-		for i, a := range out {
-			if operand, ok := shared[a.Value]; ok {
-				res[i].Alias = operand
+		inferred := c.NewResults(types...)
+		for i, arg := range out {
+			if operand, ok := shared[arg.Value]; ok {
+				inferred[i].Alias = operand
 			}
 		}
-		return res, err
+		return inferred, err
 	}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		data := map[*graph.Value]*tensor.Tensor{} // the elements of operands and intermediate values
-		for i, a := range c.In {
-			if a.Kind == graph.TensorArg {
-				data[a.Value] = in[i]
+		for i, arg := range c.In {
+			if arg.Kind == graph.TensorArg {
+				data[arg.Value] = in[i]
 			}
 		}
-		s := &Steps{Call: c, apply: func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-			return evaluateStep(data, op, a, in)
+		s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+			return evaluateStep(data, op, attrs, in)
 		}}
 		out, err := s.run(results)
 		tensors := make([]*tensor.Tensor, len(out))
-		for i, a := range out {
-			tensors[i] = data[a.Value]
+		for i, arg := range out {
+			tensors[i] = data[arg.Value]
 		}
 		return tensors, err
 	}
 	op.Decompose = func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		p := NewBuilder(parts, c)
-		s := &Steps{Call: c, apply: func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-			values, err := parts.Add(op, a, in...)
+		builder := NewBuilder(parts, c)
+		s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+			values, err := parts.Add(op, attrs, in...)
 			out := make([]graph.Arg, len(values))
 			for i, v := range values {
 				out[i] = graph.ArgOf(v)
@@ -88,30 +88,30 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		return p.Result(out...)
+		return builder.Result(out...)
 	}
 	return kit.Define[A](op)
 }
 
-// stepCall returns the call of an op with attributes a and operands in, and its inferred results.
-func stepCall(op *graph.Op, a graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result, error) {
-	attrs, err := op.Schema.Decode(a, nil)
+// stepCall returns the call of an op with the given attributes and operands, and its inferred results.
+func stepCall(op *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []graph.Result, error) {
+	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &graph.Call{In: in, Attrs: attrs}
-	res, err := op.Infer(c)
-	return c, res, err
+	c := &graph.Call{In: in, Attrs: decoded}
+	inferred, err := op.Infer(c)
+	return c, inferred, err
 }
 
 // sharing maps a value to the index of the composite op's operand whose storage it shares.
 type sharing map[*graph.Value]int
 
 // infer infers the results of an op, and records which of them share storage with an operand of the composite op.
-func (shared sharing) infer(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-	_, res, err := stepCall(op, a, in)
-	out := make([]graph.Arg, len(res))
-	for i, r := range res {
+func (shared sharing) infer(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+	_, inferred, err := stepCall(op, attrs, in)
+	out := make([]graph.Arg, len(inferred))
+	for i, r := range inferred {
 		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: r.Meta()}
 		out[i] = graph.ArgOf(v)
 		if r.Alias >= 0 {
@@ -124,16 +124,16 @@ func (shared sharing) infer(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]grap
 }
 
 // TypeOf returns the type that the first result of an op would have, without applying it.
-func (s *Steps) TypeOf(op *graph.Op, a graph.Attrs, in ...graph.Arg) tensor.Type {
-	_, res, err := stepCall(op, a, in)
+func (s *Steps) TypeOf(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) tensor.Type {
+	_, inferred, err := stepCall(op, attrs, in)
 	s.Check(err)
-	return res[0].Type
+	return inferred[0].Type
 }
 
 // evaluateStep runs the reference of a step and stores its results in data.
-func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.Attrs,
+func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs graph.Attrs,
 	in []graph.Arg) ([]graph.Arg, error) {
-	c, res, err := stepCall(op, a, in)
+	c, inferred, err := stepCall(op, attrs, in)
 	if err != nil {
 		return nil, err
 	}
@@ -147,17 +147,17 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.At
 			tensors[i].Set(x.Number)
 		}
 	}
-	for _, r := range res {
+	for _, r := range inferred {
 		c.Out = append(c.Out, r.Meta())
 	}
-	results := make([]*tensor.Tensor, len(res))
-	if res[0].Alias < 0 { // views are made from their metas below
+	results := make([]*tensor.Tensor, len(inferred))
+	if inferred[0].Alias < 0 { // views are made from their metas below
 		if results, err = op.Ref(c, tensors); err != nil {
 			return nil, err
 		}
 	}
-	out := make([]graph.Arg, len(res))
-	for i, r := range res {
+	out := make([]graph.Arg, len(inferred))
+	for i, r := range inferred {
 		if r.Alias >= 0 {
 			if results[i], err = tensors[r.Alias].View(r.Meta()); err != nil {
 				return nil, err
@@ -172,13 +172,13 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, a graph.At
 }
 
 // Apply applies an op and returns its first result.
-func (s *Steps) Apply(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
-	return s.ApplyMany(op, a, in...)[0]
+func (s *Steps) Apply(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) graph.Arg {
+	return s.ApplyMany(op, attrs, in...)[0]
 }
 
 // ApplyMany applies an op and returns all its results.
-func (s *Steps) ApplyMany(op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
-	out, err := s.apply(op, a, in)
+func (s *Steps) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
+	out, err := s.apply(op, attrs, in)
 	s.Check(err)
 	return out
 }

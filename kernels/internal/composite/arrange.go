@@ -131,23 +131,24 @@ func rot90(s steps, a *rot90Attrs, in []graph.Arg) graph.Arg {
 // diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere.
 func (s steps) diagEmbed(x graph.Arg, offset, dim1, dim2 int) graph.Arg {
 	rank := len(s.shape(x)) + 1
-	d1, err := tensor.WrapDim(dim1, rank)
+	firstDim, err := tensor.WrapDim(dim1, rank)
 	s.Check(err)
-	d2, err := tensor.WrapDim(dim2, rank)
+	secondDim, err := tensor.WrapDim(dim2, rank)
 	s.Check(err)
-	s.Reject(d1 == d2, "diagonal dimensions cannot be identical %d, %d", dim1, dim2)
+	s.Reject(firstDim == secondDim, "diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	s.Reject(rank < 2, "Dimension specified as -1 but tensor has no dimensions")
 	shape := s.shape(x)
-	n, magnitude := shape[rank-2], max(offset, -offset)
-	size := n.Add(sym.Of(magnitude))
+	length, magnitude := shape[rank-2], max(offset, -offset)
+	size := length.Add(sym.Of(magnitude))
 	// The first element of row i, in rows of size+1 elements, is element i*(size+1) in memory. In rows of size elements,
 	// this element is on the diagonal.
-	y := s.unsqueeze(x, -1)
-	y = s.pad(y, sym.Of(0), size) // [..., n, size+1]
-	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), n.Mul(size.Add(sym.Of(1))))...)
-	// before is the index, in row-major order, of the first element of the diagonal.
-	before := sym.Of(max(offset, 0)).Add(size.Mul(sym.Of(max(-offset, 0))))
-	y = s.pad(y, before, size.Mul(size).Sub(n.Mul(size.Add(sym.Of(1)))).Sub(before))
-	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), size, size)...)
-	return s.rowMajor(s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1}, "destination": []int{d1, d2}}, y))
+	result := s.unsqueeze(x, -1)
+	result = s.pad(result, sym.Of(0), size) // [..., length, size+1]
+	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), length.Mul(size.Add(sym.Of(1))))...)
+	// diagonalStart is the index, in row-major order, of the first element of the diagonal.
+	diagonalStart := sym.Of(max(offset, 0)).Add(size.Mul(sym.Of(max(-offset, 0))))
+	result = s.pad(result, diagonalStart, size.Mul(size).Sub(length.Mul(size.Add(sym.Of(1)))).Sub(diagonalStart))
+	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), size, size)...)
+	return s.rowMajor(s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1},
+		"destination": []int{firstDim, secondDim}}, result))
 }

@@ -52,49 +52,50 @@ var (
 
 // histc adds 1 to the bin of each element. An element outside the range adds 0 to bin 0.
 func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
-	d := in[0].Type().DType
-	if d != tensor.Float32 && d != tensor.Float64 && d != tensor.BFloat16 {
-		s.Check(kit.NotImplemented("histogram", d))
+	dtype := in[0].Type().DType
+	if dtype != tensor.Float32 && dtype != tensor.Float64 && dtype != tensor.BFloat16 {
+		s.Check(kit.NotImplemented("histogram", dtype))
 	}
 	s.Reject(a.Bins <= 0, "bins must be > 0")
 	low, high := a.Min.Float(), a.Max.Float()
 	s.Reject(math.IsInf(high-low, 0) || math.IsNaN(high-low), "range of [%v, %v] is not finite", low, high)
 	s.Reject(low > high, "max must be larger than min")
 	x := s.reshape(in[0], sym.Of(-1))
-	from, to := compose.Number(low), compose.Number(high)
+	begin, end := compose.Number(low), compose.Number(high)
 	// If min equals max, the range is from the least to the greatest element. If it is then a single number, it is
 	// extended by 1 on both sides.
-	switch empty := kit.IsEmpty(x.Type()); {
-	case low == high && empty:
-		from, to = compose.Number(low-1), compose.Number(high+1)
+	switch isEmpty := kit.IsEmpty(x.Type()); {
+	case low == high && isEmpty:
+		begin, end = compose.Number(low-1), compose.Number(high+1)
 	case low == high:
-		from, to = s.Apply(reduce.Amin, nil, x), s.Apply(reduce.Amax, nil, x)
-		same := s.Apply(pointwise.Eq, nil, from, to)
-		from, to = s.where(same, s.addNumber(from, -1), from), s.where(same, s.addNumber(to, 1), to)
+		begin, end = s.Apply(reduce.Amin, nil, x), s.Apply(reduce.Amax, nil, x)
+		isSingle := s.Apply(pointwise.Eq, nil, begin, end)
+		begin = s.where(isSingle, s.addNumber(begin, -1), begin)
+		end = s.where(isSingle, s.addNumber(end, 1), end)
 	}
-	inside := s.and(s.Apply(pointwise.Ge, nil, x, from), s.Apply(pointwise.Le, nil, x, to))
-	width, outside := compose.Number(high-low), integer(0)
+	isInside := s.and(s.Apply(pointwise.Ge, nil, x, begin), s.Apply(pointwise.Le, nil, x, end))
+	width, outsideBin := compose.Number(high-low), integer(0)
 	if low == high {
-		width = s.sub(to, from)
+		width = s.sub(end, begin)
 	}
 	// As in PyTorch, a range that is not finite is an error: all elements then have the index a.Bins, which scatter_add
 	// rejects.
-	if from.Kind == graph.TensorArg {
-		finite := s.and(s.Apply(pointwise.Isfinite, nil, from), s.Apply(pointwise.Isfinite, nil, to))
-		inside, outside = s.and(inside, finite), s.mul(s.to(s.not(finite), tensor.Int64), integer(int64(a.Bins)))
+	if begin.Kind == graph.TensorArg {
+		isFinite := s.and(s.Apply(pointwise.Isfinite, nil, begin), s.Apply(pointwise.Isfinite, nil, end))
+		isInside, outsideBin = s.and(isInside, isFinite), s.mul(s.to(s.not(isFinite), tensor.Int64), integer(int64(a.Bins)))
 	}
-	bin := s.mul(s.div(s.sub(x, from), width), integer(int64(a.Bins)))
+	bin := s.mul(s.div(s.sub(x, begin), width), integer(int64(a.Bins)))
 	bin = s.Apply(pointwise.Clamp, graph.Attrs{"min": 0, "max": a.Bins - 1}, s.Apply(pointwise.Trunc, nil, bin))
-	bin = s.to(s.where(inside, bin, outside), tensor.Int64)
+	bin = s.to(s.where(isInside, bin, outsideBin), tensor.Int64)
 	counts := s.Apply(view.NewZeros, graph.Attrs{"size": []int{a.Bins}}, in[0])
-	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 0}, counts, bin, s.to(inside, d))
+	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 0}, counts, bin, s.to(isInside, dtype))
 }
 
 // renorm multiplies each slice whose norm exceeds maxnorm by maxnorm / norm.
 func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
-	d := x.Type().DType
-	s.Reject(!d.IsFloat() && !d.IsComplex(), "renorm: expected self to be floating point or complex")
+	dtype := x.Type().DType
+	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), "renorm: expected self to be floating point or complex")
 	p, maxNorm := a.P.Float(), a.Maxnorm.Float()
 	s.Reject(a.P.DType().IsComplex() || !(p > 0), "renorm: non-positive-norm not supported")
 	s.Reject(a.Maxnorm.DType().IsComplex() || !(maxNorm >= 0), "renorm: expected maxnorm to be >= 0 but got %v", maxNorm)
@@ -108,32 +109,32 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 		}
 	}
 	attrs := graph.Attrs{"ord": p, "dim": dims, "keepdim": true}
-	if d.IsFloat() {
-		attrs["dtype"] = d.OpMath()
+	if dtype.IsFloat() {
+		attrs["dtype"] = dtype.OpMath()
 	}
 	norms := s.Apply(reduce.VectorNorm, attrs, x)
 	factor := s.div(number(a.Maxnorm), s.addNumber(norms, 1e-7)) // 1e-7 as in PyTorch
 	factor = s.where(s.Apply(pointwise.Gt, nil, norms, number(a.Maxnorm)), factor, compose.Number(1))
-	return s.WithLayout(s.mul(x, s.to(factor, d.ToReal())), x.Type().RowMajor())
+	return s.WithLayout(s.mul(x, s.to(factor, dtype.ToReal())), x.Type().RowMajor())
 }
 
 // logcumsumexp doubles the length of the running sums step by step. The steps have the distances 1, 2, 4 and so on: a
 // step adds to each sum the sum that is the distance before it.
 func logcumsumexp(s steps, a *logcumsumexpAttrs, in []graph.Arg) graph.Arg {
-	x, d := in[0], in[0].Type().DType
+	x, dtype := in[0], in[0].Type().DType
 	dim := s.wrapDim(x, a.Dim)
-	if !d.IsFloat() {
-		s.Check(kit.NotImplementedBy("logcumsumexp_out_cpu", d))
+	if !dtype.IsFloat() {
+		s.Check(kit.NotImplementedBy("logcumsumexp_out_cpu", dtype))
 	}
 	if len(s.shape(x)) == 0 || kit.IsEmpty(x.Type()) {
 		return s.rowMajor(x)
 	}
-	n := s.shape(x)[dim].Specialize()
-	x = s.to(x, d.OpMath())
-	for distance := 1; distance < n; distance *= 2 {
-		first := s.slice(x, dim, 0, distance)
-		sums := s.Apply(pointwise.Logaddexp, nil, s.slice(x, dim, distance, nil), s.slice(x, dim, 0, n-distance))
-		x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, sums)
+	length := s.shape(x)[dim].Specialize()
+	x = s.to(x, dtype.OpMath())
+	for distance := 1; distance < length; distance *= 2 {
+		unchanged := s.slice(x, dim, 0, distance)
+		sums := s.Apply(pointwise.Logaddexp, nil, s.slice(x, dim, distance, nil), s.slice(x, dim, 0, length-distance))
+		x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, unchanged, sums)
 	}
-	return s.WithLayout(s.to(s.rowMajor(x), d), in[0].Type().RowMajor())
+	return s.WithLayout(s.to(s.rowMajor(x), dtype), in[0].Type().RowMajor())
 }

@@ -75,10 +75,10 @@ var (
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *cosineSimilarityAttrs, in []graph.Arg) graph.Arg {
-		d := s.commonDType(in[0], in[1])
-		s.Reject(!d.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
-			kit.CppName(d))
-		x, y := s.broadcast(s.to(in[0], d), s.to(in[1], d))
+		dtype := s.commonDType(in[0], in[1])
+		s.Reject(!dtype.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
+			kit.CppName(dtype))
+		x, y := s.broadcast(s.to(in[0], dtype), s.to(in[1], dtype))
 		unit := func(x graph.Arg) graph.Arg {
 			norms := s.Apply(reduce.VectorNorm, graph.Attrs{"dim": []int{a.Dim}, "keepdim": true}, x)
 			return s.div(x, s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, norms))
@@ -116,23 +116,23 @@ var (
 	})
 )
 
-// pdist computes the rows i < j of each pair k as a function of k. With r = n(n-1)/2 - 1 - k, the number of later
-// pairs, i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in float64 is exact.
+// pdist computes the rows i < j of each pair k of the n rows as a function of k. With r = n(n-1)/2 - 1 - k, the number
+// of later pairs, i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in float64 is exact.
 func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
-	t := x.Type()
-	s.Reject(t.Rank() != 2, "pdist only supports 2D tensors, got: %dD", t.Rank())
-	s.Reject(!t.DType.IsFloat(), "pdist only supports floating-point dtypes")
+	xType := x.Type()
+	s.Reject(xType.Rank() != 2, "pdist only supports 2D tensors, got: %dD", xType.Rank())
+	s.Reject(!xType.DType.IsFloat(), "pdist only supports floating-point dtypes")
 	s.Reject(!(p >= 0), "pdist only supports non-negative p values")
-	n := t.Shape[0].Specialize()
+	n := xType.Shape[0].Specialize()
 	pairs := n * (n - 1) / 2
 	k := s.Apply(view.Arange, graph.Attrs{"end": pairs, "dtype": tensor.Float64})
 	root := s.Apply(pointwise.Sqrt, nil, s.addNumber(s.mul(k, integer(-8)), float64(4*n*(n-1)-7)))
 	fromLast := s.Apply(pointwise.Floor, nil, s.addNumber(s.mul(root, compose.Number(0.5)), -0.5))
 	i := s.addNumber(s.neg(fromLast), float64(n-2))
-	// pairs of rows from i on
-	triangle := s.mul(s.mul(s.addNumber(fromLast, 2), s.addNumber(fromLast, 1)), compose.Number(0.5))
-	// j is i + 1 plus the number of pairs (i, ...) before k, which is k - (pairs - triangle).
-	j := s.addNumber(s.add(s.add(k, i), triangle), float64(1-pairs))
+	// pairsFromRowI counts the pairs of rows whose first row is i or a later row.
+	pairsFromRowI := s.mul(s.mul(s.addNumber(fromLast, 2), s.addNumber(fromLast, 1)), compose.Number(0.5))
+	// j is i + 1 plus the number of pairs (i, ...) before k, which is k - (pairs - pairsFromRowI).
+	j := s.addNumber(s.add(s.add(k, i), pairsFromRowI), float64(1-pairs))
 	row := func(rows graph.Arg) graph.Arg {
 		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(rows, tensor.Int64))
 	}
@@ -141,17 +141,19 @@ func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 
 func cdist(s steps, a *cdistAttrs, in []graph.Arg) graph.Arg {
 	for i, x := range in[:2] {
-		t := x.Type()
-		s.Reject(t.Rank() < 2, "cdist only supports at least 2D tensors, X%d got: %dD", i+1, t.Rank())
-		s.Reject(!t.DType.IsFloat(), "cdist only supports floating-point dtypes, X%d got: %s", i+1, kit.CppName(t.DType))
+		operandType := x.Type()
+		s.Reject(operandType.Rank() < 2, "cdist only supports at least 2D tensors, X%d got: %dD", i+1, operandType.Rank())
+		s.Reject(!operandType.DType.IsFloat(), "cdist only supports floating-point dtypes, X%d got: %s", i+1,
+			kit.CppName(operandType.DType))
 	}
 	s.Reject(a.P < 0, "cdist only supports non-negative p values")
-	if m := a.ComputeMode; m != nil {
-		s.Reject(*m < 0 || *m > 2, "possible modes: 0, 1, 2, but was: %d", *m)
+	if mode := a.ComputeMode; mode != nil {
+		s.Reject(*mode < 0 || *mode > 2, "possible modes: 0, 1, 2, but was: %d", *mode)
 	}
-	x, y := s.shape(in[0]), s.shape(in[1])
-	m, k := x[len(x)-1], y[len(y)-1]
-	s.Reject(m.Ne(k).Holds(), "X1 and X2 must have the same number of columns. X1: %v X2: %v", m, k)
+	xShape, yShape := s.shape(in[0]), s.shape(in[1])
+	xColumns, yColumns := xShape[len(xShape)-1], yShape[len(yShape)-1]
+	s.Reject(xColumns.Ne(yColumns).Holds(), "X1 and X2 must have the same number of columns. X1: %v X2: %v", xColumns,
+		yColumns)
 	return s.norm(s.sub(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3)), a.P, -1, false)
 }
 
@@ -176,9 +178,9 @@ var (
 		if a.Dim != nil {
 			return s.cross(in, *a.Dim)
 		}
-		for d, n := range s.shape(in[0]) {
-			if kit.SizeIs(n, 3) {
-				return s.cross(in, d)
+		for dim, size := range s.shape(in[0]) {
+			if kit.SizeIs(size, 3) {
+				return s.cross(in, dim)
 			}
 		}
 		s.Check(fmt.Errorf("no dimension of size 3 in input"))
@@ -190,15 +192,15 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *lastDimAttrs, in []graph.Arg) graph.Arg {
 		for _, x := range in[:2] {
-			d := x.Type().DType
-			s.Reject(d.IsIntegral(true), "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
-				d.TorchName())
+			dtype := x.Type().DType
+			s.Reject(dtype.IsIntegral(true), "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
+				dtype.TorchName())
 		}
 		x, y := in[0], in[1]
-		if a, b := s.shape(x), s.shape(y); len(a) == 1 && len(b) == 1 {
-			s.Reject(a[0].Ne(b[0]).Holds(), "inconsistent tensor size, expected tensor [%v] and src [%v] to have the "+
-				"same number "+
-				"of elements, but got %v and %v elements respectively", a[0], b[0], a[0], b[0])
+		if xShape, yShape := s.shape(x), s.shape(y); len(xShape) == 1 && len(yShape) == 1 {
+			s.Reject(xShape[0].Ne(yShape[0]).Holds(), "inconsistent tensor size, expected tensor [%v] and src [%v] to have "+
+				"the "+
+				"same number of elements, but got %v and %v elements respectively", xShape[0], yShape[0], xShape[0], yShape[0])
 		}
 		if x.Type().DType.IsComplex() {
 			x = s.Apply(pointwise.ConjPhysical, nil, x)
@@ -209,18 +211,17 @@ var (
 
 // cross returns the vector products of two operands, a row-major value.
 func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
-	x, y := s.shape(in[0]), s.shape(in[1])
-	s.Reject(len(x) != len(y), "linalg.cross: inputs must have the same number of dimensions.")
+	xShape, yShape := s.shape(in[0]), s.shape(in[1])
+	s.Reject(len(xShape) != len(yShape), "linalg.cross: inputs must have the same number of dimensions.")
 	dim = s.wrapDim(in[0], dim)
-	s.Reject(len(x) == 0, "linalg.cross: inputs dimension %d must have length 3. Got 1 and 1", dim)
-	m, k := x[dim], y[dim]
-	s.Reject(!kit.SizeIs(m, 3) || !kit.SizeIs(k, 3), "linalg.cross: inputs dimension %d must have length 3. Got "+
-		"%v and %v",
-		dim, m, k)
-	d, e := in[0].Type().DType, in[1].Type().DType
-	s.Reject(d != e, "expected scalar type %s but found %s", d.TorchName(), e.TorchName())
-	if d == tensor.Bool {
-		s.Check(kit.NotImplementedBy("cross", d))
+	s.Reject(len(xShape) == 0, "linalg.cross: inputs dimension %d must have length 3. Got 1 and 1", dim)
+	xSize, ySize := xShape[dim], yShape[dim]
+	s.Reject(!kit.SizeIs(xSize, 3) || !kit.SizeIs(ySize, 3), "linalg.cross: inputs dimension %d must have length 3. Got "+
+		"%v and %v", dim, xSize, ySize)
+	dtype, otherDType := in[0].Type().DType, in[1].Type().DType
+	s.Reject(dtype != otherDType, "expected scalar type %s but found %s", dtype.TorchName(), otherDType.TorchName())
+	if dtype == tensor.Bool {
+		s.Check(kit.NotImplementedBy("cross", dtype))
 	}
 	a, b := s.broadcast(in[0], in[1])
 	part := func(x graph.Arg, i int) graph.Arg { return s.selectIndex(x, dim, i%3) }

@@ -63,19 +63,19 @@ var (
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.ExBinary},
 	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-		d := tensor.Float64
+		dtype := tensor.Float64
 		for _, x := range in {
 			if x.Type().DType.IsComplex() {
-				d = tensor.Complex128
+				dtype = tensor.Complex128
 			}
 		}
-		x := make([]graph.Arg, 2)
+		converted := make([]graph.Arg, 2)
 		for i := range in {
-			if x[i] = in[i]; in[i].Kind == graph.TensorArg {
-				x[i] = s.to(in[i], d)
+			if converted[i] = in[i]; in[i].Kind == graph.TensorArg {
+				converted[i] = s.to(in[i], dtype)
 			}
 		}
-		return s.to(s.Apply(pointwise.Pow, nil, x...), d)
+		return s.to(s.Apply(pointwise.Pow, nil, converted...), dtype)
 	})
 	Ldexp = defineOne(graph.Semantics{
 		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
@@ -88,17 +88,18 @@ var (
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-		x, y := in[0].Type().DType, in[1].Type().DType
-		for _, d := range []tensor.DType{x, y} {
-			s.Reject(d != tensor.Float32 && d != tensor.Float64,
+		absDType, angleDType := in[0].Type().DType, in[1].Type().DType
+		for _, dtype := range []tensor.DType{absDType, angleDType} {
+			s.Reject(dtype != tensor.Float32 && dtype != tensor.Float64,
 				"Expected both inputs to be Half, Float or Double tensors but "+
-					"got %s and %s", x.TorchName(), y.TorchName())
+					"got %s and %s", absDType.TorchName(), angleDType.TorchName())
 		}
-		s.Reject(x != y, "Expected object of scalar type %s but got scalar type %s for second argument", x.TorchName(),
-			y.TorchName())
-		part := func(f *graph.Op) graph.Arg { return s.mul(in[0], s.Apply(f, nil, in[1])) }
-		z := s.Apply(view.Complex, nil, part(pointwise.Cos), part(pointwise.Sin))
-		return s.WithLayout(z, s.TypeOf(pointwise.Mul, nil, in...))
+		s.Reject(absDType != angleDType, "Expected object of scalar type %s but got scalar type %s for second argument",
+			absDType.TorchName(),
+			angleDType.TorchName())
+		component := func(f *graph.Op) graph.Arg { return s.mul(in[0], s.Apply(f, nil, in[1])) }
+		result := s.Apply(view.Complex, nil, component(pointwise.Cos), component(pointwise.Sin))
+		return s.WithLayout(result, s.TypeOf(pointwise.Mul, nil, in...))
 	})
 )
 
@@ -130,11 +131,10 @@ var (
 		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-		x, y := in[0].Type(), in[1].Type()
-		s.Reject(x.DType != y.DType, "Expected object of data type %s but got data type %s for argument 'other' in "+
-			"call to "+
-			"'equal'", kit.CppName(x.DType), kit.CppName(y.DType))
-		if !tensor.SameSizes(x.Shape, y.Shape) {
+		xType, yType := in[0].Type(), in[1].Type()
+		s.Reject(xType.DType != yType.DType, "Expected object of data type %s but got data type %s for argument 'other' "+
+			"in call to 'equal'", kit.CppName(xType.DType), kit.CppName(yType.DType))
+		if !tensor.SameSizes(xType.Shape, yType.Shape) {
 			return s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{}, "dtype": tensor.Bool}, in[0])
 		}
 		return s.Apply(reduce.Every, nil, s.Apply(pointwise.Eq, nil, in...))
@@ -157,28 +157,28 @@ var (
 )
 
 func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
-	d := x.Type().DType
-	s.Reject(d != y.Type().DType, "%s did not match %s", d.TorchName(), y.Type().DType.TorchName())
+	dtype := x.Type().DType
+	s.Reject(dtype != y.Type().DType, "%s did not match %s", dtype.TorchName(), y.Type().DType.TorchName())
 	s.Reject(a.Rtol < 0, "rtol must be greater than or equal to zero, but got %v", a.Rtol)
 	s.Reject(a.Atol < 0, "atol must be greater than or equal to zero, but got %v", a.Atol)
 	isnan := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
-	or := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
+	either := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
 	equal := s.Apply(pointwise.Eq, nil, x, y)
-	float := d.IsFloat() || d.IsComplex()
-	if a.EqualNan && float {
-		equal = s.inPlace(equal, or(equal, s.inPlace(isnan(x), s.and(isnan(x), isnan(y)))))
+	isFloating := dtype.IsFloat() || dtype.IsComplex()
+	if a.EqualNan && isFloating {
+		equal = s.inPlace(equal, either(equal, s.inPlace(isnan(x), s.and(isnan(x), isnan(y)))))
 	}
 	if a.Rtol == 0 && a.Atol == 0 {
 		return equal
 	}
-	if !float {
+	if !isFloating {
 		x, y = s.to(x, tensor.Float32), s.to(y, tensor.Float32)
 	}
 	// abs(x-y) <= atol + abs(rtol*y)
 	allowed := s.addNumber(s.abs(s.mul(y, compose.Number(a.Rtol))), a.Atol)
 	difference := s.abs(s.sub(x, y))
-	close := s.and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
-	return s.inPlace(equal, or(equal, close))
+	isClose := s.and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
+	return s.inPlace(equal, either(equal, isClose))
 }
 
 // maxMvlgammaP limits the memory, which is proportional to p.
@@ -186,15 +186,15 @@ const maxMvlgammaP = 1 << 16
 
 // mvlgamma returns log(pi) * p(p-1)/4 plus the sum of lgamma(x + shift) for the shifts (1-p)/2, ..., -1/2, 0.
 func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
-	d := in[0].Type().DType
-	s.Reject(d == tensor.Bool, "The input tensor may not be a boolean tensor.")
+	dtype := in[0].Type().DType
+	s.Reject(dtype == tensor.Bool, "The input tensor may not be a boolean tensor.")
 	s.Reject(a.P < 1, "p has to be greater than or equal to 1")
 	s.Reject(a.P > maxMvlgammaP, "p is %d, more than %d", a.P, maxMvlgammaP)
-	if d.IsIntegral(true) {
-		d = tensor.Float32
+	if dtype.IsIntegral(true) {
+		dtype = tensor.Float32
 	}
 	p := float64(a.P)
-	shifts := s.Apply(view.Arange, graph.Attrs{"start": (1 - p) / 2, "end": 0.5, "step": 0.5, "dtype": d})
+	shifts := s.Apply(view.Arange, graph.Attrs{"start": (1 - p) / 2, "end": 0.5, "step": 0.5, "dtype": dtype})
 	logarithms := s.Apply(pointwise.Lgamma, nil, s.add(shifts, s.unsqueeze(in[0], -1)))
 	sum := s.sum(logarithms, false, []int{-1})
 	return s.inPlace(sum, s.addNumber(sum, p*(p-1)*math.Log(math.Pi)/4))
@@ -202,26 +202,26 @@ func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
 
 // isin compares each element with all test elements.
 func isin(s steps, a *isinAttrs, in []graph.Arg) graph.Arg {
-	x, list := in[0], in[1]
-	d := s.commonDType(in...)
+	x, testElements := in[0], in[1]
+	dtype := s.commonDType(in...)
 	for _, x := range in {
 		if x.Kind == graph.TensorArg {
-			e := x.Type().DType
-			s.Reject(e.IsComplex() || e == tensor.Bool || e == tensor.BFloat16,
+			operandDType := x.Type().DType
+			s.Reject(operandDType.IsComplex() || operandDType == tensor.Bool || operandDType == tensor.BFloat16,
 				"Unsupported input type encountered for isin(): %s",
-				e.TorchName())
+				operandDType.TorchName())
 		}
 	}
 	var isIn graph.Arg
-	if list.Kind == graph.NumberArg {
+	if testElements.Kind == graph.NumberArg {
 		s.Reject(x.Kind != graph.TensorArg, "isin: expected a tensor")
-		isIn = s.Apply(pointwise.Eq, nil, s.to(x, d), list)
+		isIn = s.Apply(pointwise.Eq, nil, s.to(x, dtype), testElements)
 		isIn = s.WithLayout(isIn, isIn.Type().RowMajor())
 	} else {
 		if x.Kind == graph.TensorArg {
-			x = s.unsqueeze(s.to(x, d), -1)
+			x = s.unsqueeze(s.to(x, dtype), -1)
 		}
-		matches := s.Apply(pointwise.Eq, nil, x, s.reshape(s.to(list, d), sym.Of(-1)))
+		matches := s.Apply(pointwise.Eq, nil, x, s.reshape(s.to(testElements, dtype), sym.Of(-1)))
 		isIn = s.Apply(reduce.Any, graph.Attrs{"dim": -1}, matches)
 	}
 	if a.Invert {

@@ -92,10 +92,10 @@ func (s steps) distance(x, y graph.Arg, p, eps float64) graph.Arg {
 	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.addNumber(s.sub(x, y), eps))
 }
 
-// loss defines a loss by its steps. The function losses gets the operands, with empty Args for missing
-// optional operands. It returns the loss of each element, and the reduction.
+// loss defines a loss by its steps. The function compute gets the operands, with empty Args for missing optional
+// operands. It returns the loss of each element, and the reduction.
 func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
-	losses func(s steps, a *A, in []graph.Arg) (loss graph.Arg, reduction int)) *graph.Op {
+	compute func(s steps, a *A, in []graph.Arg) (loss graph.Arg, reduction int)) *graph.Op {
 	return compose.Define[A](graph.Op{
 		Semantics: graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
 	}, func(s *compose.Steps) []graph.Arg {
@@ -104,8 +104,8 @@ func loss[A any](name, doc string, params []graph.Param, examples []graph.Exampl
 		for len(in) < len(params) {
 			in = append(in, graph.Arg{})
 		}
-		each, reduction := losses(steps, kit.Attrs[A](s.Call), in)
-		return steps.reduced(each, reduction)
+		losses, reduction := compute(steps, kit.Attrs[A](s.Call), in)
+		return steps.reduced(losses, reduction)
 	})
 }
 
@@ -141,22 +141,22 @@ var (
 		})
 	SoftMarginLoss = loss("soft_margin_loss", "Returns log(1 + exp(-self * target)).", lossParams, lossExamples,
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x := s.neg(in[0])
-			x = s.inPlace(x, s.mul(x, in[1]))
-			x = s.inPlace(x, s.exp(x))
-			if x.Type().DType.IsComplex() {
-				return s.log(s.addNumber(x, 1)), a.Reduction
+			power := s.neg(in[0])
+			power = s.inPlace(power, s.mul(power, in[1]))
+			power = s.inPlace(power, s.exp(power))
+			if power.Type().DType.IsComplex() {
+				return s.log(s.addNumber(power, 1)), a.Reduction
 			}
-			return s.Apply(pointwise.Log1p, nil, x), a.Reduction
+			return s.Apply(pointwise.Log1p, nil, power), a.Reduction
 		})
 	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where `target` is 1, and max(0, margin - self) "+
 		"where it is -1.", lossParams, lossExamples,
 		func(s steps, a *hingeLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, in[0])
-			below := s.atLeastZero(s.inPlace(margin, s.sub(margin, in[0])))
+			hinge := s.atLeastZero(s.inPlace(margin, s.sub(margin, in[0])))
 			notOne := s.Apply(pointwise.Ne, nil, in[1], compose.Number(1))
 			notMinusOne := s.Apply(pointwise.Ne, nil, in[1], compose.Number(-1))
-			return s.add(s.keepOnly(notOne, below), s.keepOnly(notMinusOne, in[0])), a.Reduction
+			return s.add(s.keepOnly(notOne, hinge), s.keepOnly(notMinusOne, in[0])), a.Reduction
 		})
 	KlDiv = loss("kl_div", "Returns the Kullback-Leibler divergence of `target` from self, which has logarithms of "+
 		"probabilities.", lossParams,
@@ -185,8 +185,8 @@ var (
 			if a.Full {
 				logTwoPi := s.log(s.mul(compose.Number(2*math.Pi), target))
 				stirling := s.add(s.sub(s.mul(target, s.log(target)), target), s.mul(compose.Number(0.5), logTwoPi))
-				above := s.Apply(pointwise.Gt, nil, target, compose.Number(1))
-				losses = s.inPlace(losses, s.add(losses, s.keepOnly(above, stirling)))
+				isAboveOne := s.Apply(pointwise.Gt, nil, target, compose.Number(1))
+				losses = s.inPlace(losses, s.add(losses, s.keepOnly(isAboveOne, stirling)))
 			}
 			return losses, a.Reduction
 		})
@@ -194,9 +194,10 @@ var (
 		"`target`, times `weight`. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for "+
 		"which the result is unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x, y := in[0].Type().Shape, in[1].Type().Shape
-			s.Reject(!tensor.SameSizes(x, y), "Using a target size (%s) that is different to the input size (%s) is "+
-				"deprecated. Please ensure they have the same size.", tensor.Sizes(y), tensor.Sizes(x))
+			inputShape, targetShape := in[0].Type().Shape, in[1].Type().Shape
+			s.Reject(!tensor.SameSizes(inputShape, targetShape),
+				"Using a target size (%s) that is different to the input size (%s) is "+
+					"deprecated. Please ensure they have the same size.", tensor.Sizes(targetShape), tensor.Sizes(inputShape))
 			losses := s.preserveFormat(s.Apply(compose.BinaryCrossEntropyElements, nil, in[:2]...), in[0])
 			if in[2].Kind != graph.Null {
 				losses = s.inPlace(losses, s.mul(losses, in[2]))
@@ -210,20 +211,20 @@ var (
 		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow, kit.ExRow)),
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
-			// (1-target)*x + least + log(exp(-least) + exp(-x-least)) with least = max(-x, 0), which does not overflow.
-			// pos_weight multiplies all but the first term by (pos_weight-1)*target + 1.
-			least := s.atLeastZero(s.neg(x))
-			sums := s.exp(s.neg(least))
-			logs := s.log(s.inPlace(sums, s.add(sums, s.exp(s.sub(s.neg(x), least)))))
-			rest := s.oneMinus(target)
-			losses := s.inPlace(rest, s.mul(rest, x))
+			// The loss is (1-target)*x + shift + log(exp(-shift) + exp(-x-shift)) with shift = max(-x, 0). The shift
+			// prevents overflow. pos_weight multiplies all but the first term by (pos_weight-1)*target + 1.
+			shift := s.atLeastZero(s.neg(x))
+			exponentials := s.exp(s.neg(shift))
+			logarithms := s.log(s.inPlace(exponentials, s.add(exponentials, s.exp(s.sub(s.neg(x), shift)))))
+			oneMinusTarget := s.oneMinus(target)
+			losses := s.inPlace(oneMinusTarget, s.mul(oneMinusTarget, x))
 			if in[3].Kind != graph.Null {
 				factor := s.mul(s.sub(in[3], integer(1)), target)
 				factor = s.inPlace(factor, s.add(factor, integer(1)))
-				part := s.inPlace(factor, s.mul(factor, s.inPlace(logs, s.add(logs, least))))
-				losses = s.inPlace(losses, s.add(losses, part))
+				weighted := s.inPlace(factor, s.mul(factor, s.inPlace(logarithms, s.add(logarithms, shift))))
+				losses = s.inPlace(losses, s.add(losses, weighted))
 			} else {
-				losses = s.inPlace(losses, s.add(s.inPlace(losses, s.add(losses, least)), logs))
+				losses = s.inPlace(losses, s.add(s.inPlace(losses, s.add(losses, shift)), logarithms))
 			}
 			if in[2].Kind != graph.Null {
 				losses = s.inPlace(losses, s.mul(losses, in[2]))
@@ -241,14 +242,15 @@ var (
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.ExMatrix, kit.ExMatrix, kit.F32(2))},
 		func(s steps, a *gaussianNllLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x, variance := in[0].Type(), in[2]
-			v := variance.Type()
-			last := max(x.Rank()-1, 0)
+			xType, variance := in[0].Type(), in[2]
+			varianceType := variance.Type()
+			batchRank := max(xType.Rank()-1, 0)
 			switch {
-			case tensor.SameSizes(v.Shape, x.Shape):
-			case x.Rank() > 0 && tensor.SameSizes(v.Shape, x.Shape[:last]):
+			case tensor.SameSizes(varianceType.Shape, xType.Shape):
+			case xType.Rank() > 0 && tensor.SameSizes(varianceType.Shape, xType.Shape[:batchRank]):
 				variance = s.Apply(view.Unsqueeze, graph.Attrs{"dim": -1}, variance)
-			case v.Rank() != x.Rank() || !tensor.SameSizes(v.Shape[:last], x.Shape[:last]) || !kit.SizeIs(v.Shape[last], 1):
+			case varianceType.Rank() != xType.Rank() || !tensor.SameSizes(varianceType.Shape[:batchRank],
+				xType.Shape[:batchRank]) || !kit.SizeIs(varianceType.Shape[batchRank], 1):
 				s.Reject(true, "var is of incorrect size")
 			}
 			variance = s.Apply(pointwise.Clamp, graph.Attrs{"min": a.Eps}, variance)
@@ -264,8 +266,8 @@ var (
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.ExRow)},
 		func(s steps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x := s.addNumber(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
-			return s.inPlace(x, s.atLeastZero(x)), a.Reduction
+			difference := s.addNumber(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
+			return s.inPlace(difference, s.atLeastZero(difference)), a.Reduction
 		})
 	CosineEmbeddingLoss = loss("cosine_embedding_loss",
 		"Returns 1 - cos for pairs of vectors whose `target` is 1, and max(0, cos - margin) for pairs whose `target` is "+
@@ -274,16 +276,17 @@ var (
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.F32(2)),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.F32())},
 		func(s steps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x, y, rank := in[0].Type(), in[1].Type(), in[2].Type().Rank()
-			s.Reject(rank > 1, "0D or 1D target tensor expected, multi-target not supported")
-			s.Reject(x.Rank() != rank+1 || y.Rank() != rank+1, "%dD target tensor expects %dD input tensors, but "+
-				"found inputs "+
-				"with sizes %s and %s.", rank, rank+1, tensor.Sizes(x.Shape), tensor.Sizes(y.Shape))
+			xType, yType, targetRank := in[0].Type(), in[1].Type(), in[2].Type().Rank()
+			s.Reject(targetRank > 1, "0D or 1D target tensor expected, multi-target not supported")
+			s.Reject(xType.Rank() != targetRank+1 || yType.Rank() != targetRank+1,
+				"%dD target tensor expects %dD input tensors, but "+
+					"found inputs with sizes %s and %s.", targetRank, targetRank+1, tensor.Sizes(xType.Shape),
+				tensor.Sizes(yType.Shape))
 			dot := func(x, y graph.Arg) graph.Arg {
-				return s.Apply(reduce.Sum, graph.Attrs{"dim": []int{rank}}, s.mul(x, y))
+				return s.Apply(reduce.Sum, graph.Attrs{"dim": []int{targetRank}}, s.mul(x, y))
 			}
-			square := func(x graph.Arg) graph.Arg { return s.addNumber(dot(x, x), 1e-12) }
-			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(square(in[0]), square(in[1]))))
+			squaredNorm := func(x graph.Arg) graph.Arg { return s.addNumber(dot(x, x), 1e-12) }
+			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(squaredNorm(in[0]), squaredNorm(in[1]))))
 			equals := func(n float64) graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], compose.Number(n)) }
 			return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
 				s.keepOnly(equals(-1), s.atLeastZero(s.addNumber(cos, -a.Margin)))), a.Reduction
@@ -294,13 +297,15 @@ var (
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "swap": true, "p": 1}, kit.ExMatrix, kit.ExMatrix, kit.ExMatrix)},
 		func(s steps, a *tripletLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			x, y, z := in[0].Type().Rank(), in[1].Type().Rank(), in[2].Type().Rank()
-			s.Reject(x != y || x != z, "All inputs should have same dimension but got %dD, %dD and %dD inputs.", x, y, z)
-			near, far := s.distance(in[0], in[1], a.P, a.Eps), s.distance(in[0], in[2], a.P, a.Eps)
+			anchorRank, positiveRank, negativeRank := in[0].Type().Rank(), in[1].Type().Rank(), in[2].Type().Rank()
+			s.Reject(anchorRank != positiveRank || anchorRank != negativeRank,
+				"All inputs should have same dimension but got %dD, %dD and %dD inputs.", anchorRank, positiveRank,
+				negativeRank)
+			positiveDistance, negativeDistance := s.distance(in[0], in[1], a.P, a.Eps), s.distance(in[0], in[2], a.P, a.Eps)
 			if a.Swap {
-				far = s.Apply(pointwise.Minimum, nil, far, s.distance(in[1], in[2], a.P, a.Eps))
+				negativeDistance = s.Apply(pointwise.Minimum, nil, negativeDistance, s.distance(in[1], in[2], a.P, a.Eps))
 			}
-			return s.atLeastZero(s.sub(s.addNumber(near, a.Margin), far)), a.Reduction
+			return s.atLeastZero(s.sub(s.addNumber(positiveDistance, a.Margin), negativeDistance)), a.Reduction
 		})
 	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
 		"cross entropies of sigmoid(self) and `target`, times `weight`.", []graph.Param{kit.Self, target, kit.OptWeight},

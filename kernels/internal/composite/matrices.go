@@ -169,65 +169,65 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 // is the first operand, and a column if it is the last.
 func multiDot(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	const name = "multi_dot"
-	n := len(in)
-	s.Reject(n < 2, "%s(): expected at least 2 tensors but got %d", name, n)
-	var result []sym.Int
+	count := len(in)
+	s.Reject(count < 2, "%s(): expected at least 2 tensors but got %d", name, count)
+	var resultShape []sym.Int
 	for i, x := range in {
 		rank := x.Type().Rank()
 		switch {
-		case i == 0 || i == n-1:
-			which := "first"
+		case i == 0 || i == count-1:
+			position := "first"
 			if i > 0 {
-				which = "last"
+				position = "last"
 			}
-			s.Reject(rank != 1 && rank != 2, "%s(): the %s tensor must be 1D or 2D but got %dD", name, which, rank)
+			s.Reject(rank != 1 && rank != 2, "%s(): the %s tensor must be 1D or 2D but got %dD", name, position, rank)
 		default:
 			s.Reject(rank != 2, "%s(): tensor %d must be 2D but got %dD", name, i, rank)
 		}
 		s.Reject(x.Type().DType != in[0].Type().DType, "%s(): all tensors must have be the same dtype but tensor 0 is %s "+
 			"and tensor %d is %s", name, in[0].Type().DType.TorchName(), i, x.Type().DType.TorchName())
 	}
-	first, last := in[0].Type(), in[n-1].Type()
+	first, last := in[0].Type(), in[count-1].Type()
 	if first.Rank() == 1 {
 		in[0] = s.unsqueeze(in[0], 0)
 	} else {
-		result = append(result, first.Shape[0])
+		resultShape = append(resultShape, first.Shape[0])
 	}
 	if last.Rank() == 1 {
-		in[n-1] = s.unsqueeze(in[n-1], -1)
+		in[count-1] = s.unsqueeze(in[count-1], -1)
 	} else {
-		result = append(result, last.Shape[1])
+		resultShape = append(resultShape, last.Shape[1])
 	}
 	for i := range in[1:] {
 		x, y := in[i].Type(), in[i+1].Type()
 		s.Reject(x.Shape[1].Ne(y.Shape[0]).Holds(), "%s(): tensors %d and %d with shapes [%s] and [%s] cannot be multiplied",
 			name, i, i+1, tensor.Sizes(x.Shape), tensor.Sizes(y.Shape))
 	}
-	return s.reshape(s.chain(in, s.splits(in), 0, n-1), result...)
+	return s.reshape(s.chain(in, s.splits(in), 0, count-1), resultShape...)
 }
 
 // splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
 // as the product of operands i to k times the product of operands k+1 to j. It computes the indices for products of 2
 // operands first, then of 3, and so on.
 func (s steps) splits(in []graph.Arg) [][]int {
-	n := len(in)
+	count := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
 	for _, x := range in {
 		sizes = append(sizes, s.shape(x)[1])
 	}
-	cost, split := make([][]sym.Int, n), make([][]int, n)
-	for i := range n {
-		cost[i], split[i] = make([]sym.Int, n), make([]int, n)
+	cost, split := make([][]sym.Int, count), make([][]int, count)
+	for i := range count {
+		cost[i], split[i] = make([]sym.Int, count), make([]int, count)
 	}
-	for length := 1; length < n; length++ {
-		for i := 0; i+length < n; i++ {
+	for length := 1; length < count; length++ {
+		for i := 0; i+length < count; i++ {
 			// cost[i][j] = min over k of cost[i][k] + cost[k+1][j] + sizes[i]*sizes[k+1]*sizes[j+1]
 			j := i + length
 			for k := i; k < j; k++ {
-				products := kit.BoundedSizeProduct(kit.BoundedSizeProduct(sizes[i], sizes[k+1]), sizes[j+1])
-				c := cost[i][k].Add(cost[k+1][j]).Add(products)
-				if k == i || c.Lt(cost[i][j]).Holds() {
-					cost[i][j], split[i][j] = c, k
+				multiplications := kit.BoundedSizeProduct(kit.BoundedSizeProduct(sizes[i], sizes[k+1]), sizes[j+1])
+				candidate := cost[i][k].Add(cost[k+1][j]).Add(multiplications)
+				if k == i || candidate.Lt(cost[i][j]).Holds() {
+					cost[i][j], split[i][j] = candidate, k
 				}
 			}
 		}
@@ -247,29 +247,31 @@ func (s steps) chain(in []graph.Arg, splits [][]int, i, j int) graph.Arg {
 // pinv returns the pseudoinverse of matrices. Singular values up to the greater of atol and rtol times the greatest one
 // count as 0.
 func (s steps) pinv(x graph.Arg, atol, rtol threshold, hermitian bool) graph.Arg {
-	t := x.Type()
-	d := t.DType
-	s.Reject(t.Rank() < 2 || d.IsReducedFloat() || !d.IsFloat() && !d.IsComplex(), "linalg.pinv(%s{%s}): expected a "+
-		"tensor with 2 or more dimensions of float, double, cfloat or cdouble types", d.TorchName(), tensor.Sizes(t.Shape))
-	if kit.IsEmpty(t) {
-		n := t.Rank()
-		shape := append(append([]sym.Int{}, t.Shape[:n-2]...), t.Shape[n-1], t.Shape[n-2])
+	xType := x.Type()
+	dtype := xType.DType
+	s.Reject(xType.Rank() < 2 || dtype.IsReducedFloat() || !dtype.IsFloat() && !dtype.IsComplex(),
+		"linalg.pinv(%s{%s}): expected a "+
+			"tensor with 2 or more dimensions of float, double, cfloat or cdouble types", dtype.TorchName(),
+		tensor.Sizes(xType.Shape))
+	if kit.IsEmpty(xType) {
+		rank := xType.Rank()
+		shape := append(append([]sym.Int{}, xType.Shape[:rank-2]...), xType.Shape[rank-1], xType.Shape[rank-2])
 		return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)
 	}
 	// x is left diag(values) right^H.
 	var left, right, values, sizes graph.Arg
 	if hermitian {
-		f := s.ApplyMany(linalg.Eigh, nil, x)
-		values, left, right = f[0], f[1], f[1]
+		factors := s.ApplyMany(linalg.Eigh, nil, x)
+		values, left, right = factors[0], factors[1], factors[1]
 		sizes = s.abs(values)
 	} else {
-		f := s.ApplyMany(linalg.LinalgSVD, graph.Attrs{"full_matrices": false}, x)
-		left, values, right = f[0], f[1], s.adjoint(f[2])
+		factors := s.ApplyMany(linalg.LinalgSVD, graph.Attrs{"full_matrices": false}, x)
+		left, values, right = factors[0], factors[1], s.adjoint(factors[2])
 		sizes = values
 	}
 	kept := s.Apply(pointwise.Gt, nil, sizes, s.tolerance(x, sizes, atol, rtol))
 	inverted := s.where(kept, s.Apply(pointwise.Reciprocal, nil, values), s.Apply(view.ZerosLike, nil, values))
-	return s.Apply(product.Matmul, nil, s.mul(right, s.to(s.unsqueeze(inverted, -2), d)), s.adjoint(left))
+	return s.Apply(product.Matmul, nil, s.mul(right, s.to(s.unsqueeze(inverted, -2), dtype)), s.adjoint(left))
 }
 
 // adjoint returns the conjugate transposes of matrices.
@@ -283,16 +285,16 @@ func (s steps) adjoint(x graph.Arg) graph.Arg {
 
 func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
-	t := x.Type()
-	s.Reject(t.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
-	s.Reject(t.DType.IsReducedFloat() || t.DType.IsIntegral(true), "This function doesn't handle types other than float "+
-		"and double")
+	xType := x.Type()
+	s.Reject(xType.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
+	s.Reject(xType.DType.IsReducedFloat() || xType.DType.IsIntegral(true),
+		"This function doesn't handle types other than float and double")
 	atol, rtol := s.threshold("matrix_rank", "atol", a.Atol, in[1]), s.threshold("matrix_rank", "rtol", a.Rtol, in[2])
 	if tol := s.threshold("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {
 		atol, rtol = tol, numberThreshold(0)
 	}
-	if kit.IsEmpty(t) {
-		shape := t.Shape[:t.Rank()-2]
+	if kit.IsEmpty(xType) {
+		shape := xType.Shape[:xType.Rank()-2]
 		return s.Apply(view.Full, graph.Attrs{"size": shape, "fill_value": 0, "dtype": tensor.Int64})
 	}
 	values := graph.Arg{}
@@ -322,10 +324,10 @@ func (s steps) order(ord graph.IntsOrWord) (p float64, word string) {
 func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
 	rank := x.Type().Rank()
-	given := a.Ord.Word != "" || a.Ord.Ints != nil
+	hasOrder := a.Ord.Word != "" || a.Ord.Ints != nil
 	if n := len(a.Dim); a.Dim != nil {
 		s.Reject(n != 1 && n != 2, "linalg.norm: If dim is specified, it mut be of length 1 or 2. Got %v", a.Dim)
-	} else if given {
+	} else if hasOrder {
 		s.Reject(rank != 1 && rank != 2, "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "+
 			"%dD.", rank)
 	}
@@ -334,10 +336,10 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 		attrs["dim"] = a.Dim
 	}
 	p, word := 2.0, ""
-	if given {
+	if hasOrder {
 		p, word = s.order(a.Ord)
 	}
-	if word == "" && (!given || len(a.Dim) == 1 || a.Dim == nil && rank == 1) {
+	if word == "" && (!hasOrder || len(a.Dim) == 1 || a.Dim == nil && rank == 1) {
 		attrs["ord"] = p
 		return s.Apply(reduce.VectorNorm, attrs, x)
 	}
@@ -354,14 +356,15 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 // row.
 func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	const name = "linalg.matrix_norm: "
-	t := x.Type()
-	s.Reject(t.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
-	d := t.DType
-	s.Reject(!d.IsFloat() && !d.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
-		d.TorchName())
+	xType := x.Type()
+	s.Reject(xType.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
+	dtype := xType.DType
+	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
+		dtype.TorchName())
 	p, word := s.order(a.Ord)
 	bySingularValues := word == "nuc" || math.Abs(p) == 2
-	s.Reject(d.IsReducedFloat() && bySingularValues, name+"Low precision dtypes not supported. Got %s", d.TorchName())
+	s.Reject(dtype.IsReducedFloat() && bySingularValues, name+"Low precision dtypes not supported. Got %s",
+		dtype.TorchName())
 	s.Reject(word == "" && !bySingularValues && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
 	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
 	rows, cols := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
@@ -373,12 +376,12 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	case word == "fro":
 		return vectorNorm(2, []int{rows, cols}, a.Keepdim)
 	case !bySingularValues:
-		over := rows // the dimension along which magnitudes are added
+		summedDim := rows // the dimension along which magnitudes are added
 		if math.IsInf(p, 0) {
-			over = cols
+			summedDim = cols
 		}
 		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rows, cols}, "keepdim": a.Keepdim},
-			vectorNorm(1, []int{over}, true))
+			vectorNorm(1, []int{summedDim}, true))
 	}
 	if a.DType != tensor.Invalid {
 		x = s.to(x, a.DType)
@@ -409,22 +412,24 @@ func extremum(greatest bool) *graph.Op {
 func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 	const name = "linalg.cond"
 	x := in[0]
-	t := x.Type()
-	n := t.Rank()
-	s.Reject(n < 2, name+": The input tensor must have at least 2 dimensions.")
-	s.Reject(!t.DType.IsFloat() && !t.DType.IsComplex() || t.DType.IsReducedFloat(), name+": Expected a tensor of "+
-		"float, double, cfloat or cdouble type. Got %s", t.DType.TorchName())
+	xType := x.Type()
+	rank := xType.Rank()
+	s.Reject(rank < 2, name+": The input tensor must have at least 2 dimensions.")
+	s.Reject(!xType.DType.IsFloat() && !xType.DType.IsComplex() || xType.DType.IsReducedFloat(),
+		name+": Expected a tensor of float, double, cfloat or cdouble type. Got %s", xType.DType.TorchName())
 	p, word := 2.0, ""
 	if a.P.Word != "" || a.P.Ints != nil {
 		p, word = s.order(a.P)
 	}
-	size := math.Abs(p)
-	s.Reject(word == "" && size != 1 && size != 2 && !math.IsInf(size, 1), name+" got an invalid norm type: %v", p)
-	bySingularValues := word == "" && size == 2
-	s.Reject(!bySingularValues && t.Shape[n-1].Ne(t.Shape[n-2]).Holds(), name+": A must be batches of square matrices, "+
-		"but they are %v by %v matrices", t.Shape[n-2], t.Shape[n-1])
-	if kit.IsEmpty(t) {
-		return s.Apply(view.NewZeros, graph.Attrs{"size": t.Shape[:n-2], "dtype": t.DType.ToReal()}, x)
+	magnitude := math.Abs(p)
+	s.Reject(word == "" && magnitude != 1 && magnitude != 2 && !math.IsInf(magnitude, 1),
+		name+" got an invalid norm type: %v", p)
+	bySingularValues := word == "" && magnitude == 2
+	s.Reject(!bySingularValues && xType.Shape[rank-1].Ne(xType.Shape[rank-2]).Holds(),
+		name+": A must be batches of square matrices, "+
+			"but they are %v by %v matrices", xType.Shape[rank-2], xType.Shape[rank-1])
+	if kit.IsEmpty(xType) {
+		return s.Apply(view.NewZeros, graph.Attrs{"size": xType.Shape[:rank-2], "dtype": xType.DType.ToReal()}, x)
 	}
 	if word == "nuc" || bySingularValues {
 		values := s.Apply(linalg.Svdvals, nil, x)
@@ -441,8 +446,8 @@ func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 	inverse := s.ApplyMany(linalg.InvEx, nil, x)
 	norm := func(x graph.Arg) graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: a.P, Dim: []int{-2, -1}}) }
 	isSingular := s.Apply(pointwise.Gt, nil, inverse[1], integer(0))
-	infinite := s.Apply(view.Full, graph.Attrs{"size": t.Shape[:n-2], "fill_value": math.Inf(1),
-		"dtype": t.DType.ToReal()})
+	infinite := s.Apply(view.Full, graph.Attrs{"size": xType.Shape[:rank-2], "fill_value": math.Inf(1),
+		"dtype": xType.DType.ToReal()})
 	infinities := graph.Attrs{"nan": math.Inf(1), "posinf": math.Inf(1), "neginf": math.Inf(-1)}
 	// NaN, such as a norm of 0 times infinity, becomes infinity.
 	product := s.mul(norm(x), s.where(isSingular, infinite, norm(inverse[0])))

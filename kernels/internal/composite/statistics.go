@@ -53,8 +53,8 @@ var (
 		Name: "nanmean", Doc: "Returns the mean of the elements that are not NaN.", Params: selfOnly,
 		Examples: nansumExamples,
 	}, func(s steps, a *nansumAttrs, in []graph.Arg) graph.Arg {
-		d := in[0].Type().DType
-		s.Reject(!d.IsFloat(), "nanmean(): expected input to have floating point dtype but got %s", d.TorchName())
+		dtype := in[0].Type().DType
+		s.Reject(!dtype.IsFloat(), "nanmean(): expected input to have floating point dtype but got %s", dtype.TorchName())
 		count := s.sum(s.not(s.Apply(pointwise.Isnan, nil, in[0])), a.Keepdim, a.Dim)
 		return s.div(s.nansum(in[0], a), count)
 	})
@@ -79,30 +79,30 @@ var (
 )
 
 func aminmax(s steps, a *aminmaxAttrs, in []graph.Arg) []graph.Arg {
-	t := in[0].Type()
+	xType := in[0].Type()
 	if a.Dim == nil {
-		s.Reject(kit.IsEmpty(t), "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "+
+		s.Reject(kit.IsEmpty(xType), "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "+
 			"identity.")
-	} else if d := s.wrapDim(in[0], *a.Dim); t.Rank() > 0 {
-		s.Reject(kit.SizeIs(t.Shape[d], 0), "aminmax(): Expected reduction dim %d to have non-zero size.", d)
+	} else if dim := s.wrapDim(in[0], *a.Dim); xType.Rank() > 0 {
+		s.Reject(kit.SizeIs(xType.Shape[dim], 0), "aminmax(): Expected reduction dim %d to have non-zero size.", dim)
 	}
 	attrs := graph.Attrs{"keepdim": a.Keepdim}
 	if a.Dim != nil {
 		attrs["dim"] = []int{*a.Dim}
 	}
 	x := in[0]
-	if a.Dim != nil && t.Rank() == 0 && a.Keepdim { // PyTorch returns vectors
+	if a.Dim != nil && xType.Rank() == 0 && a.Keepdim { // PyTorch returns vectors
 		x = s.unsqueeze(x, 0)
 	}
 	return []graph.Arg{s.Apply(reduce.Amin, attrs, x), s.Apply(reduce.Amax, attrs, x)}
 }
 
 func (s steps) nansum(x graph.Arg, a *nansumAttrs) graph.Arg {
-	d := x.Type().DType
-	s.Reject(d.IsComplex(), "nansum does not support complex inputs")
-	s.Reject(d.IsFloat() && a.DType != tensor.Invalid && !a.DType.IsFloat(), "\"nansum_cpu\" not implemented for '%s'",
-		a.DType.TorchName())
-	if d.IsFloat() {
+	dtype := x.Type().DType
+	s.Reject(dtype.IsComplex(), "nansum does not support complex inputs")
+	s.Reject(dtype.IsFloat() && a.DType != tensor.Invalid && !a.DType.IsFloat(),
+		"\"nansum_cpu\" not implemented for '%s'", a.DType.TorchName())
+	if dtype.IsFloat() {
 		x = s.where(s.Apply(pointwise.Isnan, nil, x), s.Apply(view.ZerosLike, nil, x), x)
 	}
 	return s.Apply(reduce.Sum, graph.Attrs{"dim": a.Dim, "keepdim": a.Keepdim, "dtype": a.DType}, x)
@@ -116,23 +116,23 @@ type sizeAttrs struct {
 // has size 1.
 func sumToSize(s steps, a *sizeAttrs, in []graph.Arg) graph.Arg {
 	shape := s.shape(in[0])
-	lead := len(shape) - len(a.Size)
-	expandable := lead >= 0
+	extraDims := len(shape) - len(a.Size)
+	isExpandable := extraDims >= 0
 	var dims []int
-	for d := range max(lead, 0) {
-		dims = append(dims, d)
+	for dim := range max(extraDims, 0) {
+		dims = append(dims, dim)
 	}
-	for i := lead; expandable && i < len(shape); i++ {
-		size := a.Size[i-lead]
+	for i := extraDims; isExpandable && i < len(shape); i++ {
+		size := a.Size[i-extraDims]
 		switch {
 		case size.Eq(shape[i]).Holds():
 		case kit.SizeIs(size, 1):
 			dims = append(dims, i)
 		default:
-			expandable = false
+			isExpandable = false
 		}
 	}
-	s.Reject(!expandable, "size {%s} is not expandable to size {%s}.", tensor.Sizes(a.Size), tensor.Sizes(shape))
+	s.Reject(!isExpandable, "size {%s} is not expandable to size {%s}.", tensor.Sizes(a.Size), tensor.Sizes(shape))
 	switch {
 	case len(a.Size) == 0:
 		return s.sum(in[0], false, nil)
@@ -151,11 +151,11 @@ func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
 	if rank < 2 {
 		x = s.reshape(x, sym.Of(1), sym.Of(-1))
 	}
-	n := s.shape(x)[1] // number of observations
-	weights := s.weights(n, in[1], in[2])
+	observations := s.shape(x)[1] // number of observations
+	weights := s.weights(observations, in[1], in[2])
 	var sum, mean graph.Arg
 	if weights.Kind == graph.Null {
-		count := graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(int64(n.Specialize()))}
+		count := graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(int64(observations.Specialize()))}
 		sum, mean = count, s.div(s.sum(x, true, []int{1}), count)
 	} else {
 		sum = s.sum(weights, false, nil)
@@ -189,23 +189,24 @@ func (s steps) centredProducts(x, mean, weights, sum graph.Arg, correction int, 
 	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, s.adjoint(right)), divisor))
 }
 
-// weights returns the product of both weights of n observations. If the call omits both, the result is a null operand.
-func (s steps) weights(n sym.Int, fweights, aweights graph.Arg) graph.Arg {
-	check := func(w graph.Arg, name string, fits func(d tensor.DType) bool, kind string) {
-		if w.Kind == graph.Null {
+// weights returns the product of both weights of the observations, whose number is given. If the call omits both, the
+// result is a null operand.
+func (s steps) weights(observations sym.Int, fweights, aweights graph.Arg) graph.Arg {
+	check := func(weight graph.Arg, name string, isAllowed func(dtype tensor.DType) bool, dtypeName string) {
+		if weight.Kind == graph.Null {
 			return
 		}
-		t := w.Type()
-		s.Reject(t.Rank() > 1, "cov(): expected %s to have one or fewer dimensions but got %s with %d dimensions",
+		weightType := weight.Type()
+		s.Reject(weightType.Rank() > 1, "cov(): expected %s to have one or fewer dimensions but got %s with %d dimensions",
 			name, name,
-			t.Rank())
-		s.Reject(!fits(t.DType), "cov(): expected %s to have %s dtype but got %s with %s dtype", name, kind, name,
-			t.DType.TorchName())
-		s.Reject(t.Numel().Ne(n).Holds(), "cov(): expected %s to have the same numel as there are observations in "+
-			"the input "+
-			"but got %v != %v", name, t.Numel(), n)
+			weightType.Rank())
+		s.Reject(!isAllowed(weightType.DType), "cov(): expected %s to have %s dtype but got %s with %s dtype", name,
+			dtypeName, name, weightType.DType.TorchName())
+		s.Reject(weightType.Numel().Ne(observations).Holds(),
+			"cov(): expected %s to have the same numel as there are observations in the input "+
+				"but got %v != %v", name, weightType.Numel(), observations)
 	}
-	check(fweights, "fweights", func(d tensor.DType) bool { return d.IsIntegral(false) }, "integral")
+	check(fweights, "fweights", func(dtype tensor.DType) bool { return dtype.IsIntegral(false) }, "integral")
 	check(aweights, "aweights", tensor.DType.IsFloat, "floating point")
 	switch {
 	case fweights.Kind == graph.Null:
@@ -220,20 +221,21 @@ func corrcoef(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(rank > 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d "+
 		"dimensions", rank)
-	c := s.cov(1, []graph.Arg{in[0], {}, {}})
-	if c.Type().Rank() == 0 {
-		return s.div(c, c)
+	covariance := s.cov(1, []graph.Arg{in[0], {}, {}})
+	if covariance.Type().Rank() == 0 {
+		return s.div(covariance, covariance)
 	}
-	deviations := s.Apply(view.Diagonal, nil, c)
-	complexValues := c.Type().DType.IsComplex()
-	if complexValues {
+	deviations := s.Apply(view.Diagonal, nil, covariance)
+	isComplex := covariance.Type().DType.IsComplex()
+	if isComplex {
 		deviations = s.Apply(pointwise.Real, nil, deviations)
 	}
 	deviations = s.Apply(pointwise.Sqrt, nil, deviations)
-	c = s.div(s.div(c, s.unsqueeze(deviations, 1)), s.unsqueeze(deviations, 0))
+	covariance = s.div(s.div(covariance, s.unsqueeze(deviations, 1)), s.unsqueeze(deviations, 0))
 	clip := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Clamp, graph.Attrs{"min": -1, "max": 1}, x) }
-	if complexValues {
-		return s.Apply(view.Complex, nil, clip(s.Apply(pointwise.Real, nil, c)), clip(s.Apply(pointwise.Imag, nil, c)))
+	if isComplex {
+		return s.Apply(view.Complex, nil, clip(s.Apply(pointwise.Real, nil, covariance)),
+			clip(s.Apply(pointwise.Imag, nil, covariance)))
 	}
-	return clip(c)
+	return clip(covariance)
 }

@@ -26,8 +26,8 @@ type addScaledAttrs struct {
 var (
 	Tensordot = defineOne(graph.Semantics{
 		Name: "tensordot", Doc: "Multiplies two tensors and adds the products over pairs of dimensions.", Params: pair,
-		Examples: []graph.Example{kit.Example(graph.Attrs{"dims_self": []int{1}, "dims_other": []int{0}}, kit.F32(2,
-			3), kit.F32(3, 4))},
+		Examples: []graph.Example{kit.Example(graph.Attrs{"dims_self": []int{1}, "dims_other": []int{0}},
+			kit.F32(2, 3), kit.F32(3, 4))},
 	}, func(s steps, a *tensordotAttrs, in []graph.Arg) graph.Arg {
 		return s.tensordot(in[0], in[1], a.DimsSelf, a.DimsOther)
 	})
@@ -35,13 +35,12 @@ var (
 		Name: "inner", Doc: "Returns the inner products of the last dimensions of self and `other`.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(4, 3))},
 	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-		x, y := s.shape(in[0]), s.shape(in[1])
-		if len(x) == 0 || len(y) == 0 {
+		xShape, yShape := s.shape(in[0]), s.shape(in[1])
+		if len(xShape) == 0 || len(yShape) == 0 {
 			return s.mul(in[0], in[1])
 		}
-		s.Reject(x[len(x)-1].Ne(y[len(y)-1]).Holds(), "inner() the last dimension must match on both input tensors "+
-			"but got "+
-			"shapes %s and %s", tensor.Sizes(x), tensor.Sizes(y))
+		s.Reject(xShape[len(xShape)-1].Ne(yShape[len(yShape)-1]).Holds(), "inner() the last dimension must match on both "+
+			"input tensors but got shapes %s and %s", tensor.Sizes(xShape), tensor.Sizes(yShape))
 		return s.tensordot(in[0], in[1], []int{-1}, []int{-1})
 	})
 	Vdot = defineOne(graph.Semantics{
@@ -59,29 +58,31 @@ var (
 		Name: "kron", Doc: "Returns the Kronecker product.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-		x, y := s.shape(in[0]), s.shape(in[1])
-		rank := max(len(x), len(y))
-		x, y = padOnes(x, rank), padOnes(y, rank)
+		xShape, yShape := s.shape(in[0]), s.shape(in[1])
+		rank := max(len(xShape), len(yShape))
+		xShape, yShape = padOnes(xShape, rank), padOnes(yShape, rank)
 		one := sym.Of(1)
-		var left, right, whole []sym.Int
+		var left, right, resultShape []sym.Int
 		for d := range rank {
-			left, right = append(left, x[d], one), append(right, one, y[d])
-			whole = append(whole, x[d].Mul(y[d]))
+			left, right = append(left, xShape[d], one), append(right, one, yShape[d])
+			resultShape = append(resultShape, xShape[d].Mul(yShape[d]))
 		}
-		return s.reshape(s.mul(s.reshape(in[0], left...), s.reshape(in[1], right...)), whole...)
+		return s.reshape(s.mul(s.reshape(in[0], left...), s.reshape(in[1], right...)), resultShape...)
 	})
 	Addmv = defineOne(graph.Semantics{
 		Name: "addmv", Doc: "Returns beta * self + alpha * (mat times vec), for a matrix and a vector.",
 		Params:   []graph.Param{kit.Self, {Name: "mat"}, {Name: "vec"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.F32(2), kit.ExTransposed, kit.F32(3))},
 	}, func(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
-		x, mat, vec := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
-		s.Reject(len(mat) != 2 || len(vec) != 1 || len(x) > 1, "vector + matrix @ vector expected, got %d, %d, %d", len(x),
-			len(mat), len(vec))
-		s.Reject(mat[1].Ne(vec[0]).Holds() || len(x) == 1 && x[0].Ne(mat[0]).Holds() && !kit.SizeIs(x[0], 1),
-			"size mismatch, got input (%v), mat (%vx%v), vec (%v)", mat[0], mat[0], mat[1], vec[0])
-		if d := in[1].Type().DType; d == tensor.Bool {
-			s.Check(kit.NotImplementedBy("addmv_impl_cpu", d))
+		selfShape, matShape, vecShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
+		s.Reject(len(matShape) != 2 || len(vecShape) != 1 || len(selfShape) > 1,
+			"vector + matrix @ vector expected, got %d, %d, %d", len(selfShape),
+			len(matShape), len(vecShape))
+		s.Reject(matShape[1].Ne(vecShape[0]).Holds() || len(selfShape) == 1 && selfShape[0].Ne(matShape[0]).Holds() &&
+			!kit.SizeIs(selfShape[0], 1),
+			"size mismatch, got input (%v), mat (%vx%v), vec (%v)", matShape[0], matShape[0], matShape[1], vecShape[0])
+		if dtype := in[1].Type().DType; dtype == tensor.Bool {
+			s.Check(kit.NotImplementedBy("addmv_impl_cpu", dtype))
 		}
 		attrs := graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}
 		sums := s.Apply(product.Addmm, attrs, s.unsqueeze(in[0], -1), in[1], s.unsqueeze(in[2], 1))
@@ -112,36 +113,38 @@ func addr(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
 		rank := len(s.shape(x))
 		s.Reject(rank != 1, "addr: Expected 1-D argument vec%d, but got %d-D", i+1, rank)
 	}
-	checkFactor := func(v tensor.Scalar, name string) {
-		d := s.commonDType(in...)
-		s.Reject(d.IsIntegral(true) && v.DType().IsFloat(), "For integral input tensors, argument %s must not be a "+
-			"floating point number.", name)
+	checkFactor := func(factor tensor.Scalar, name string) {
+		dtype := s.commonDType(in...)
+		s.Reject(dtype.IsIntegral(true) && factor.DType().IsFloat(),
+			"For integral input tensors, argument %s must not be a floating point number.", name)
 	}
 	checkFactor(a.Beta, "beta")
 	checkFactor(a.Alpha, "alpha")
-	d := s.commonDType(in...)
-	x, column, row := s.to(in[0], d), s.unsqueeze(s.to(in[1], d), 1), s.to(in[2], d)
+	dtype := s.commonDType(in...)
+	x, column, row := s.to(in[0], dtype), s.unsqueeze(s.to(in[1], dtype), 1), s.to(in[2], dtype)
 	// PyTorch computes the result in one iteration over three operands, as where does.
 	layout := s.TypeOf(pointwise.Where, nil, s.to(x, tensor.Bool), column, row)
-	outer := s.mul(s.mul(number(a.Alpha), column), row)
+	result := s.mul(s.mul(number(a.Alpha), column), row)
 	if a.Beta.Complex() != 0 {
-		outer = s.add(s.mul(number(a.Beta), x), outer)
+		result = s.add(s.mul(number(a.Beta), x), result)
 	} else { // self is not read, but must have a valid shape
-		_, err := tensor.BroadcastSizes(x.Type().Shape, outer.Type().Shape)
+		_, err := tensor.BroadcastSizes(x.Type().Shape, result.Type().Shape)
 		s.Check(err)
 	}
-	return s.WithLayout(s.to(outer, d), layout)
+	return s.WithLayout(s.to(result, dtype), layout)
 }
 
 // addbmm multiplies [b, m, k] and [b, k, n], and adds up the batch, in one product of [m, b*k] and [b*k, n].
 func addbmm(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
-	x, y := s.shape(in[1]), s.shape(in[2])
-	s.Reject(len(x) != 3, "batch1 must be a 3D tensor")
-	s.Reject(len(y) != 3, "batch2 must be a 3D tensor")
-	s.Reject(x[0].Ne(y[0]).Holds(), "batch1 and batch2 must have same number of batches, got %v and %v", x[0], y[0])
-	s.Reject(x[2].Ne(y[1]).Holds(), "Incompatible matrix sizes for bmm (%vx%v and %vx%v)", x[1], x[2], y[1], y[2])
-	left := s.reshape(s.transpose(in[1], 0, 1), x[1], x[0].Mul(x[2]))
-	right := s.reshape(in[2], y[0].Mul(y[1]), y[2])
+	leftShape, rightShape := s.shape(in[1]), s.shape(in[2])
+	s.Reject(len(leftShape) != 3, "batch1 must be a 3D tensor")
+	s.Reject(len(rightShape) != 3, "batch2 must be a 3D tensor")
+	s.Reject(leftShape[0].Ne(rightShape[0]).Holds(), "batch1 and batch2 must have same number of batches, got %v and %v",
+		leftShape[0], rightShape[0])
+	s.Reject(leftShape[2].Ne(rightShape[1]).Holds(), "Incompatible matrix sizes for bmm (%vx%v and %vx%v)", leftShape[1],
+		leftShape[2], rightShape[1], rightShape[2])
+	left := s.reshape(s.transpose(in[1], 0, 1), leftShape[1], leftShape[0].Mul(leftShape[2]))
+	right := s.reshape(in[2], rightShape[0].Mul(rightShape[1]), rightShape[2])
 	return s.Apply(product.Addmm, graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}, in[0], left, right)
 }
 
@@ -149,35 +152,38 @@ func addbmm(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
 // transpose of weight [out, n1*n2].
 func bilinear(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	const name = "bilinear(): "
-	x, y, weight := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
-	n := len(x)
-	s.Reject(n != len(y), name+"input dimensions do not match: got %d and %d", n, len(y))
-	s.Reject(n == 0 || len(weight) != 3, name+"expected inputs with dimensions and a weight with 3 dimensions, but got "+
-		"%d and %d", n, len(weight))
-	for d := range n - 1 {
-		s.Reject(x[d].Ne(y[d]).Holds(), name+"input batch dimensions do not match at dim %d: got %v and %v", d, x[d], y[d])
+	xShape, yShape, weightShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
+	rank := len(xShape)
+	s.Reject(rank != len(yShape), name+"input dimensions do not match: got %d and %d", rank, len(yShape))
+	s.Reject(rank == 0 || len(weightShape) != 3, name+"expected inputs with dimensions and a weight with 3 dimensions, "+
+		"but got %d and %d", rank, len(weightShape))
+	for d := range rank - 1 {
+		s.Reject(xShape[d].Ne(yShape[d]).Holds(), name+"input batch dimensions do not match at dim %d: got %v and %v", d,
+			xShape[d], yShape[d])
 	}
-	for i, size := range []sym.Int{x[n-1], y[n-1]} {
-		s.Reject(size.Ne(weight[1+i]).Holds(), name+"input%d size does not match weight size: got %v but expected %v", i+1,
-			size, weight[1+i])
+	for i, size := range []sym.Int{xShape[rank-1], yShape[rank-1]} {
+		s.Reject(size.Ne(weightShape[1+i]).Holds(), name+"input%d size does not match weight size: got %v but expected %v",
+			i+1,
+			size, weightShape[1+i])
 	}
-	for _, shape := range [][]sym.Int{x, y} {
-		s.Reject(kit.SizeIs(shape[n-1], 0), name+"cannot reshape an input of shape %s into matrices with 0 columns",
+	for _, shape := range [][]sym.Int{xShape, yShape} {
+		s.Reject(kit.SizeIs(shape[rank-1], 0), name+"cannot reshape an input of shape %s into matrices with 0 columns",
 			tensor.Sizes(shape))
 	}
-	for _, z := range in[1:3] {
-		s.Reject(z.Type().DType != in[0].Type().DType, name+"expected the same dtype of all operands, but got %s and %s",
-			in[0].Type().DType.TorchName(), z.Type().DType.TorchName())
+	for _, operand := range in[1:3] {
+		s.Reject(operand.Type().DType != in[0].Type().DType,
+			name+"expected the same dtype of all operands, but got %s and %s",
+			in[0].Type().DType.TorchName(), operand.Type().DType.TorchName())
 	}
-	batch, terms, one := tensor.Product(x[:n-1]), weight[1].Mul(weight[2]), sym.Of(1)
-	products := s.mul(s.reshape(in[0], batch, weight[1], one), s.reshape(in[1], batch, one, weight[2]))
-	matrix := s.transpose(s.reshape(in[2], weight[0], terms), 0, 1)
+	batch, terms, one := tensor.Product(xShape[:rank-1]), weightShape[1].Mul(weightShape[2]), sym.Of(1)
+	products := s.mul(s.reshape(in[0], batch, weightShape[1], one), s.reshape(in[1], batch, one, weightShape[2]))
+	matrix := s.transpose(s.reshape(in[2], weightShape[0], terms), 0, 1)
 	out := s.reshape(s.Apply(product.Mm, nil, s.reshape(products, batch, terms), matrix),
-		slices.Concat(x[:n-1], weight[:1])...)
+		slices.Concat(xShape[:rank-1], weightShape[:1])...)
 	if bias := in[3]; bias.Kind != graph.Null {
-		size := s.shape(bias)
-		s.Reject(len(size) == 0 || size[0].Ne(weight[0]).Holds(), name+"bias size does not match weight size: got %s but "+
-			"expected %v", tensor.Sizes(size), weight[0])
+		biasShape := s.shape(bias)
+		s.Reject(len(biasShape) == 0 || biasShape[0].Ne(weightShape[0]).Holds(),
+			name+"bias size does not match weight size: got %s but expected %v", tensor.Sizes(biasShape), weightShape[0])
 		return s.add(out, bias)
 	}
 	return out
@@ -187,27 +193,27 @@ func bilinear(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 // it is broadcast: the other operand is first summed over its dimension of the pair.
 func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
-	var pairs [2][]int
+	var contractedDims [2][]int
 	for i := range dimsX {
-		a, b := s.wrapDim(x, dimsX[i]), s.wrapDim(y, dimsY[i])
-		s.Reject(slices.Contains(pairs[0], a), "dim %d appears multiple times in the list of dims", a)
-		s.Reject(slices.Contains(pairs[1], b), "dim %d appears multiple times in the list of dims", b)
+		dimX, dimY := s.wrapDim(x, dimsX[i]), s.wrapDim(y, dimsY[i])
+		s.Reject(slices.Contains(contractedDims[0], dimX), "dim %d appears multiple times in the list of dims", dimX)
+		s.Reject(slices.Contains(contractedDims[1], dimY), "dim %d appears multiple times in the list of dims", dimY)
 		s.Reject(len(s.shape(x)) == 0 || len(s.shape(y)) == 0,
 			"Dimension specified as %d but tensor has no dimensions", dimsX[i])
-		m, n := s.shape(x)[a], s.shape(y)[b]
+		sizeX, sizeY := s.shape(x)[dimX], s.shape(y)[dimY]
 		switch {
-		case kit.SizeIs(n, 1):
-			x = s.sum(x, true, []int{a})
-		case kit.SizeIs(m, 1):
-			y = s.sum(y, true, []int{b})
+		case kit.SizeIs(sizeY, 1):
+			x = s.sum(x, true, []int{dimX})
+		case kit.SizeIs(sizeX, 1):
+			y = s.sum(y, true, []int{dimY})
 		default:
-			s.Reject(m.Ne(n).Holds(), "contracted dimensions need to match, but first has size %v in dim %d and second has "+
-				"size %v in dim %d", m, a, n, b)
+			s.Reject(sizeX.Ne(sizeY).Holds(), "contracted dimensions need to match, but first has size %v in dim %d and "+
+				"second has size %v in dim %d", sizeX, dimX, sizeY, dimY)
 		}
-		pairs[0], pairs[1] = append(pairs[0], a), append(pairs[1], b)
+		contractedDims[0], contractedDims[1] = append(contractedDims[0], dimX), append(contractedDims[1], dimY)
 	}
 	// The product of matrices [rows, terms] and [terms, columns], where the terms are the pairs of dimensions.
-	freeX, freeY := remaining(len(s.shape(x)), pairs[0]), remaining(len(s.shape(y)), pairs[1])
+	freeX, freeY := remaining(len(s.shape(x)), contractedDims[0]), remaining(len(s.shape(y)), contractedDims[1])
 	var productShape []sym.Int
 	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
 	for _, d := range freeX {
@@ -216,11 +222,11 @@ func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 	for _, d := range freeY {
 		productShape, columns = append(productShape, s.shape(y)[d]), columns.Mul(s.shape(y)[d])
 	}
-	for _, d := range pairs[0] {
+	for _, d := range contractedDims[0] {
 		terms = terms.Mul(s.shape(x)[d])
 	}
-	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, pairs[0]...)}, x), rows, terms)
-	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(pairs[1], freeY...)}, y), terms, columns)
+	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, contractedDims[0]...)}, x), rows, terms)
+	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(contractedDims[1], freeY...)}, y), terms, columns)
 	return s.reshape(s.Apply(product.Mm, nil, x, y), productShape...)
 }
 
@@ -243,14 +249,13 @@ var (
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3), kit.F32())},
 	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-		d := s.commonDType(in...)
+		dtype := s.commonDType(in...)
 		total := sym.Of(0)
 		rows := make([]graph.Arg, len(in))
 		for i, x := range in {
 			s.Reject(len(s.shape(x)) > 2, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d "+
-				"has %d "+
-				"dimensions", i, len(s.shape(x)))
-			rows[i] = s.Apply(view.Atleast2d, nil, s.to(x, d))
+				"has %d dimensions", i, len(s.shape(x)))
+			rows[i] = s.Apply(view.Atleast2d, nil, s.to(x, dtype))
 			total = total.Add(s.shape(rows[i])[1])
 		}
 		before := sym.Of(0)

@@ -114,9 +114,9 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 
 // byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
 // function, with a runtime that computes the nodes of these graphs by their references.
-func byReference(runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor,
-	error)) func(*graph.Call,
-	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
+func byReference(
+	runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error),
+) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return runDynamic(graph.Reference{}, c, in)
 	}
@@ -170,11 +170,12 @@ func conditionValue(t *tensor.Tensor) (bool, error) {
 // inferLoop checks the numbers of operands and results of the body.
 func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[loopAttrs](c)
-	switch outs, ins := len(attrs.Body.Outputs), len(attrs.Body.Inputs); {
-	case attrs.Carried < 0 || outs < 1+attrs.Carried || ins < 2+attrs.Carried:
-		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", ins, outs, attrs.Carried)
-	case max(len(c.In)-2, 0) != ins-2:
-		return nil, fmt.Errorf("the body takes %d values, got %d", ins-2, max(len(c.In)-2, 0))
+	switch outputs, inputs := len(attrs.Body.Outputs), len(attrs.Body.Inputs); {
+	case attrs.Carried < 0 || outputs < 1+attrs.Carried || inputs < 2+attrs.Carried:
+		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", inputs, outputs,
+			attrs.Carried)
+	case max(len(c.In)-2, 0) != inputs-2:
+		return nil, fmt.Errorf("the body takes %d values, got %d", inputs-2, max(len(c.In)-2, 0))
 	case c.HasOperand(0) && !kit.HaveOneElement(c, 0) || c.HasOperand(1) && !kit.HaveOneElement(c, 1):
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
@@ -241,11 +242,11 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		return attrs.Body.ResultsFor(append([]tensor.Meta{iteration, condition}, metasOf(values)...))
 	}
 	for k, list := range collected {
-		t, err := stackCollected(list, 0, false, 1+attrs.Carried+k, bodyResults)
+		stacked, err := stackCollected(list, 0, false, 1+attrs.Carried+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, t)
+		out = append(out, stacked)
 	}
 	for _, list := range collected {
 		releaseUnused(list, values[:attrs.Carried], inputStorages)
@@ -269,10 +270,10 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 func releaseUnused(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
-		s := t.Storage()
-		in := func(set map[*tensor.Storage]bool) bool { return set[s] }
-		if s.Releasable() && !slices.ContainsFunc(sets, in) {
-			_ = s.Release()
+		storage := t.Storage()
+		isMember := func(set map[*tensor.Storage]bool) bool { return set[storage] }
+		if storage.Releasable() && !slices.ContainsFunc(sets, isMember) {
+			_ = storage.Release()
 		}
 	}
 }
@@ -287,8 +288,8 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 }
 
 // stackCollected stacks tensors along a new dimension. If the list is empty, the dtype and the shape of an element are
-// taken from result resultIndex of bodyResults. If backwards is set, the last tensor of the list comes first.
-func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex int,
+// taken from result resultIndex of bodyResults. If isReversed is set, the last tensor of the list comes first.
+func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultIndex int,
 	bodyResults func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var meta tensor.Meta
 	if len(list) > 0 {
@@ -314,7 +315,7 @@ func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex
 			return nil, fmt.Errorf("collected values differ in shape: %s and %s", tensor.ListString(meta.Shape),
 				tensor.ListString(t.Shape))
 		}
-		if backwards {
+		if isReversed {
 			i = len(list) - 1 - i
 		}
 		sliceMeta, err := out.Select(axis, i)
@@ -333,17 +334,17 @@ func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex
 // inferScan checks the numbers of operands, axes and results.
 func inferScan(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[scanAttrs](c)
-	ins, outs := len(attrs.Body.Inputs), len(attrs.Body.Outputs)
-	if attrs.States < 0 || attrs.Scanned < 1 || ins < attrs.States+attrs.Scanned || outs < attrs.States ||
-		len(c.In) != ins {
+	inputs, outputs := len(attrs.Body.Inputs), len(attrs.Body.Outputs)
+	if attrs.States < 0 || attrs.Scanned < 1 || inputs < attrs.States+attrs.Scanned || outputs < attrs.States ||
+		len(c.In) != inputs {
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not match %d operands, %d states and %d "+
-			"scanned operands", ins, outs, len(c.In), attrs.States, attrs.Scanned)
+			"scanned operands", inputs, outputs, len(c.In), attrs.States, attrs.Scanned)
 	}
-	if n := len(attrs.InputAxes); n != 0 && n != attrs.Scanned {
-		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", n, attrs.Scanned)
+	if count := len(attrs.InputAxes); count != 0 && count != attrs.Scanned {
+		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", count, attrs.Scanned)
 	}
-	if n := len(attrs.OutputAxes); n != 0 && n != outs-attrs.States {
-		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", n, outs-attrs.States)
+	if count := len(attrs.OutputAxes); count != 0 && count != outputs-attrs.States {
+		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", count, outputs-attrs.States)
 	}
 	return unknownResults(attrs.Body.Outputs), nil
 }
@@ -355,18 +356,18 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	length := -1 // of the scanned operands; -1 before the first
 	axes := make([]int, attrs.Scanned)
 	for k := range axes {
-		m := in[attrs.States+k].Meta
+		meta := in[attrs.States+k].Meta
 		if k < len(attrs.InputAxes) {
 			axes[k] = attrs.InputAxes[k]
 		}
 		var err error
-		if axes[k], err = tensor.WrapDim(axes[k], m.Rank()); err != nil {
+		if axes[k], err = tensor.WrapDim(axes[k], meta.Rank()); err != nil {
 			return nil, err
 		}
-		if m.Rank() == 0 || length >= 0 && m.Shape[axes[k]] != length {
+		if meta.Rank() == 0 || length >= 0 && meta.Shape[axes[k]] != length {
 			return nil, errors.New("scanned operands differ in length")
 		}
-		length = m.Shape[axes[k]]
+		length = meta.Shape[axes[k]]
 	}
 	inputStorages, collectedStorages := storages(in...), map[*tensor.Storage]bool{}
 	collected := make([][]*tensor.Tensor, len(attrs.Body.Outputs)-attrs.States)
@@ -416,8 +417,8 @@ func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tenso
 	bodyResults := func() ([]graph.Result, error) {
 		bodyInputs := metasOf(in)
 		for k, axis := range axes {
-			m := &bodyInputs[attrs.States+k]
-			*m = tensor.New(m.DType, slices.Delete(slices.Clone(m.Shape), axis, axis+1)...)
+			slice := &bodyInputs[attrs.States+k]
+			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
 		}
 		return attrs.Body.ResultsFor(bodyInputs)
 	}
@@ -426,12 +427,12 @@ func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tenso
 		if k < len(attrs.OutputAxes) {
 			axis = attrs.OutputAxes[k]
 		}
-		backwards := k < len(attrs.OutBackwards) && attrs.OutBackwards[k]
-		t, err := stackCollected(list, axis, backwards, attrs.States+k, bodyResults)
+		isReversed := k < len(attrs.OutBackwards) && attrs.OutBackwards[k]
+		stacked, err := stackCollected(list, axis, isReversed, attrs.States+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, t)
+		out = append(out, stacked)
 	}
 	return out, nil
 }

@@ -108,7 +108,7 @@ func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
 // numberOfBags returns the number of bags of a call. It returns PyTorch's error if the indices and offsets do not
 // match.
 func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) {
-	d := indices.DType
+	indexDType := indices.DType
 	switch {
 	case indices.Rank() == 2 && c.HasOperand(bagOffsets):
 		return bags, errors.New("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed " +
@@ -125,7 +125,7 @@ func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) 
 		return bags, errors.New("offsets has to be a 1D Tensor")
 	default:
 		bags = c.Type(bagOffsets).Shape[0]
-		if d, err = tensor.Promote(d, c.Type(bagOffsets).DType); err != nil {
+		if indexDType, err = tensor.Promote(indexDType, c.Type(bagOffsets).DType); err != nil {
 			return bags, err
 		}
 	}
@@ -135,9 +135,9 @@ func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) 
 		}
 		bags = bags.Sub(sym.Of(1))
 	}
-	if d != tensor.Int64 && d != tensor.Int32 {
+	if indexDType != tensor.Int64 && indexDType != tensor.Int32 {
 		return bags, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "+
-			"Int; but got %s instead (while checking arguments for embedding_bag)", d.TorchName())
+			"Int; but got %s instead (while checking arguments for embedding_bag)", indexDType.TorchName())
 	}
 	return bags, nil
 }
@@ -165,25 +165,26 @@ func checkScales(c *graph.Call, weight, indices tensor.Type) error {
 
 // paddingRow returns the index of padding, or -1 if there is none.
 func paddingRow(c *graph.Call) int64 {
-	i := kit.Attrs[embeddingBagAttrs](c).PaddingIdx
+	padding := kit.Attrs[embeddingBagAttrs](c).PaddingIdx
 	switch {
-	case i == nil:
+	case padding == nil:
 		return -1
-	case *i < 0:
-		return int64(*i + c.Meta(bagWeight).Shape[0])
+	case *padding < 0:
+		return int64(*padding + c.Meta(bagWeight).Shape[0])
 	}
-	return int64(*i)
+	return int64(*padding)
 }
 
-// checkOffset returns an error if offset i of `offsets` offsets is not the start of a bag of the n indices. previous is
-// offset i-1, or 0 if i is 0.
-func checkOffset(i, offsets int, offset, previous int64, n int) error {
+// checkOffset returns an error if offset i is not the start of a bag. offsets and indices are the numbers of offsets
+// and indices. previous is offset i-1, or 0 if i is 0.
+func checkOffset(i, offsets int, offset, previous int64, indices int) error {
 	switch {
 	case i == 0 && offset != 0:
 		return fmt.Errorf("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "+
 			"However, got %d", offset)
-	case i == offsets-1 && offset > int64(n):
-		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", n, offset)
+	case i == offsets-1 && offset > int64(indices):
+		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", indices,
+			offset)
 	case offset < previous:
 		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, previous)
 	}
@@ -201,13 +202,13 @@ func checkRow(index int64, rows int) error {
 // refOffsets returns the first index of each bag, and the number of indices as the end of the last bag. With the
 // attribute include_last_offset, the last bag does not count.
 func refOffsets(indices, offsets *tensor.Tensor) ([]int64, error) {
-	n := int64(indices.Numel())
-	var begins []int64
+	indexCount := int64(indices.Numel())
+	var bagBegins []int64
 	if indices.Rank() == 2 {
 		for i := range indices.Shape[0] {
-			begins = append(begins, int64(i*indices.Shape[1]))
+			bagBegins = append(bagBegins, int64(i*indices.Shape[1]))
 		}
-		return append(begins, n), nil
+		return append(bagBegins, indexCount), nil
 	}
 	previous := int64(0)
 	for i := range offsets.Numel() {
@@ -215,23 +216,23 @@ func refOffsets(indices, offsets *tensor.Tensor) ([]int64, error) {
 		if err := checkOffset(i, offsets.Numel(), begin, previous, indices.Numel()); err != nil {
 			return nil, err
 		}
-		begins, previous = append(begins, begin), begin
+		bagBegins, previous = append(bagBegins, begin), begin
 	}
-	return append(begins, n), nil
+	return append(bagBegins, indexCount), nil
 }
 
 func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	mode, weight, indices := kit.Attrs[embeddingBagAttrs](c).Mode, in[bagWeight], in[bagIndices]
-	given := make([]*tensor.Tensor, bagScales+1)
-	copy(given, in)
-	begins, err := refOffsets(indices, given[bagOffsets])
+	operands := make([]*tensor.Tensor, bagScales+1)
+	copy(operands, in)
+	bagBegins, err := refOffsets(indices, operands[bagOffsets])
 	if err != nil {
 		return nil, err
 	}
 	out := tensor.Zeros(weight.DType, c.Out[0].Shape...)
 	for i := range out.Shape[0] {
 		sums, count := make([]float64, out.Shape[1]), 0
-		for k := begins[i]; k < begins[i+1]; k++ {
+		for k := bagBegins[i]; k < bagBegins[i+1]; k++ {
 			coords := kit.Unravel(int(k), indices.Shape)
 			row := indices.At(coords...).Int()
 			if err := checkRow(row, weight.Shape[0]); err != nil {
@@ -241,8 +242,8 @@ func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 				continue
 			}
 			scale := 1.0
-			if given[bagScales] != nil {
-				scale = given[bagScales].At(coords...).Float()
+			if operands[bagScales] != nil {
+				scale = operands[bagScales].At(coords...).Float()
 			}
 			for j := range sums {
 				switch x := weight.At(int(row), j).Float(); {
@@ -291,8 +292,8 @@ type bagReducer[T float32 | float64] struct {
 	store                                 strided.Row // converts sums to elements of the result
 }
 
-func newBagReducer[T float32 | float64](c *graph.Call, d tensor.DType) *bagReducer[T] {
-	r := &bagReducer[T]{dtype: d, out: kit.OutBuffer(c, 0), weight: kit.InBuffer(c, bagWeight),
+func newBagReducer[T float32 | float64](c *graph.Call, dtype tensor.DType) *bagReducer[T] {
+	r := &bagReducer[T]{dtype: dtype, out: kit.OutBuffer(c, 0), weight: kit.InBuffer(c, bagWeight),
 		indices: kit.InBuffer(c, bagIndices), mode: kit.Attrs[embeddingBagAttrs](c).Mode, padding: paddingRow(c),
 		bags: c.Out[0].Shape[0]}
 	if c.HasOperand(bagOffsets) {
@@ -300,31 +301,32 @@ func newBagReducer[T float32 | float64](c *graph.Call, d tensor.DType) *bagReduc
 	}
 	if c.HasOperand(bagScales) {
 		r.scales = kit.InBuffer(c, bagScales)
-		r.loadScales = kit.RowConverter(d, r.scales.Meta.DType)
+		r.loadScales = kit.RowConverter(dtype, r.scales.Meta.DType)
 	}
-	r.loadRow, r.store = kit.RowConverter(d, r.weight.Meta.DType), kit.RowConverter(r.out.Meta.DType, d)
+	r.loadRow, r.store = kit.RowConverter(dtype, r.weight.Meta.DType), kit.RowConverter(r.out.Meta.DType, dtype)
 	r.loadIndices = strided.Row(tensor.Converter(tensor.Int64, r.indices.Meta.DType))
 	return r
 }
 
 func (r *bagReducer[T]) kernel() *graph.Kernel {
 	const alignment = 4 * 64 // for the four arrays of a bagWorker
-	k := &graph.Kernel{WorkerScratch: 2*bagColumns*8 + 2*bagIndexBlock*8 + alignment}
+	kernel := &graph.Kernel{WorkerScratch: 2*bagColumns*8 + 2*bagIndexBlock*8 + alignment}
 	if r.offsets.IsGiven() {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: r.checkOffsets})
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: 1, Run: r.checkOffsets})
 	}
-	elements := kit.BoundedProduct(r.indices.Meta.Numel(), max(r.weight.Meta.Shape[1], 1)) / max(r.bags, 1)
-	perChunk := max(bagChunk/max(elements, 1), 1)
-	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(r.bags, perChunk), Run: func(m *graph.Mem, chunk int) error {
-		w := newBagWorker[T](m)
-		for bag := chunk * perChunk; bag < min((chunk+1)*perChunk, r.bags); bag++ {
-			if err := r.reduce(w, bag); err != nil {
-				return err
+	elementsPerBag := kit.BoundedProduct(r.indices.Meta.Numel(), max(r.weight.Meta.Shape[1], 1)) / max(r.bags, 1)
+	perChunk := max(bagChunk/max(elementsPerBag, 1), 1)
+	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(r.bags, perChunk),
+		Run: func(m *graph.Mem, chunk int) error {
+			worker := newBagWorker[T](m)
+			for bag := chunk * perChunk; bag < min((chunk+1)*perChunk, r.bags); bag++ {
+				if err := r.reduce(worker, bag); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}})
-	return k
+			return nil
+		}})
+	return kernel
 }
 
 // offset returns element i of the offsets.
@@ -336,13 +338,13 @@ func (r *bagReducer[T]) offset(m *graph.Mem, i int) (offset int64) {
 }
 
 func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
-	previous, n := int64(0), r.offsets.Meta.Numel()
-	for i := range n {
+	previous, offsets := int64(0), r.offsets.Meta.Numel()
+	for i := range offsets {
 		if i%bagChunk == bagChunk-1 {
 			m.CheckContext()
 		}
 		offset := r.offset(m, i)
-		if err := checkOffset(i, n, offset, previous, r.indices.Meta.Numel()); err != nil {
+		if err := checkOffset(i, offsets, offset, previous, r.indices.Meta.Numel()); err != nil {
 			return err
 		}
 		previous = offset
@@ -358,34 +360,34 @@ type bagWorker[T float32 | float64] struct {
 	indices   []int64
 }
 
-func newBagWorker[T float32 | float64](m *graph.Mem) *bagWorker[T] {
-	region := kit.RegionOf(m.WorkerScratch)
+func newBagWorker[T float32 | float64](mem *graph.Mem) *bagWorker[T] {
+	region := kit.RegionOf(mem.WorkerScratch)
 	take := func(n int) []T { return kit.ElementsOf[T](region.Take(8*n), n) }
-	return &bagWorker[T]{mem: m, sums: take(bagColumns), row: take(bagColumns), scales: take(bagIndexBlock),
+	return &bagWorker[T]{mem: mem, sums: take(bagColumns), row: take(bagColumns), scales: take(bagIndexBlock),
 		indices: kit.ElementsOf[int64](region.Take(8*bagIndexBlock), bagIndexBlock)}
 }
 
 // reduce computes the row of the result for a bag, in parts of bagColumns columns.
 func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
-	last := r.indices.Meta.Rank() - 1
-	begin, count, first := 0, r.indices.Meta.Shape[last], []int{bag}
+	lastDim := r.indices.Meta.Rank() - 1
+	begin, count, bagPosition := 0, r.indices.Meta.Shape[lastDim], []int{bag}
 	if r.offsets.IsGiven() {
 		begin = int(r.offset(w.mem, bag))
 		end := count
 		if bag+1 < r.offsets.Meta.Shape[0] {
 			end = int(r.offset(w.mem, bag+1))
 		}
-		first, count = nil, end-begin
+		bagPosition, count = nil, end-begin
 	}
 	address := func(b *kit.Buffer) (unsafe.Pointer, int) {
 		if !b.IsGiven() {
 			return nil, 0
 		}
-		step, p := kit.ByteStride(b.Meta, last), b.Address(w.mem)
-		for d, i := range first {
-			p = unsafe.Add(p, i*kit.ByteStride(b.Meta, d))
+		step, pointer := kit.ByteStride(b.Meta, lastDim), b.Address(w.mem)
+		for d, i := range bagPosition {
+			pointer = unsafe.Add(pointer, i*kit.ByteStride(b.Meta, d))
 		}
-		return unsafe.Add(p, begin*step), step
+		return unsafe.Add(pointer, begin*step), step
 	}
 	indices, indexStep := address(&r.indices)
 	scales, scaleStep := address(&r.scales)
@@ -396,12 +398,13 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 		w.mem.CheckContextAfter(max(columns, 1))
 		clear(sums)
 		for processed := 0; processed < count; processed += bagIndexBlock {
-			n := min(count-processed, bagIndexBlock)
-			r.loadIndices(unsafe.Pointer(&w.indices[0]), unsafe.Add(indices, processed*indexStep), 8, indexStep, n)
+			blockCount := min(count-processed, bagIndexBlock)
+			r.loadIndices(unsafe.Pointer(&w.indices[0]), unsafe.Add(indices, processed*indexStep), 8, indexStep, blockCount)
 			if scales != nil {
-				r.loadScales(unsafe.Pointer(&w.scales[0]), unsafe.Add(scales, processed*scaleStep), r.dtype.Size(), scaleStep, n)
+				r.loadScales(unsafe.Pointer(&w.scales[0]), unsafe.Add(scales, processed*scaleStep), r.dtype.Size(), scaleStep,
+					blockCount)
 			}
-			added, err := r.addRows(w, column, columns, n, addedCount, scales != nil)
+			added, err := r.addRows(w, column, columns, blockCount, addedCount, scales != nil)
 			if err != nil {
 				return err
 			}
@@ -412,29 +415,30 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 				sums[j] = x / T(addedCount)
 			}
 		}
-		to := unsafe.Add(out, bag*kit.ByteStride(r.out.Meta, 0)+column*outStep)
-		r.store(to, unsafe.Pointer(&w.sums[0]), outStep, r.dtype.Size(), columns)
+		dst := unsafe.Add(out, bag*kit.ByteStride(r.out.Meta, 0)+column*outStep)
+		r.store(dst, unsafe.Pointer(&w.sums[0]), outStep, r.dtype.Size(), columns)
 	}
 	return nil
 }
 
-// addRows adds the rows of the first n of the worker's indices to its sums, for some columns. addedBefore is the number
-// of rows that earlier calls have added. addRows returns the number of rows that it has added, without padding.
-func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, addedBefore int, isScaled bool) (added int,
+// addRows adds the rows of the first count of the worker's indices to its sums, for some columns. addedBefore is the
+// number of rows that earlier calls have added. addRows returns the number of rows that it has added, without padding.
+func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, count, addedBefore int, isScaled bool) (added int,
 	err error) {
-	m := r.weight.Meta
-	for k, index := range w.indices[:n] {
+	weightMeta := r.weight.Meta
+	for k, index := range w.indices[:count] {
 		w.mem.CheckContextAfter(max(columns, 1))
-		if err := checkRow(index, m.Shape[0]); err != nil {
+		if err := checkRow(index, weightMeta.Shape[0]); err != nil {
 			return 0, err
 		}
 		if index == r.padding {
 			continue
 		}
-		from := unsafe.Add(r.weight.Address(w.mem), int(index)*kit.ByteStride(m, 0)+column*kit.ByteStride(m, 1))
+		src := unsafe.Add(r.weight.Address(w.mem),
+			int(index)*kit.ByteStride(weightMeta, 0)+column*kit.ByteStride(weightMeta, 1))
 		row, sums := w.row[:columns], w.sums[:columns]
 		if columns > 0 {
-			r.loadRow(unsafe.Pointer(&row[0]), from, r.dtype.Size(), kit.ByteStride(m, 1), columns)
+			r.loadRow(unsafe.Pointer(&row[0]), src, r.dtype.Size(), kit.ByteStride(weightMeta, 1), columns)
 		}
 		switch {
 		case r.mode == bagMax && addedBefore+added == 0:

@@ -103,17 +103,17 @@ func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
 }
 
 func inferBucketize(c *graph.Call) ([]graph.Result, error) {
-	if n := c.Type(1).Rank(); n != 1 {
-		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension, but got dim %d", n)
+	if rank := c.Type(1).Rank(); rank != 1 {
+		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension, but got dim %d", rank)
 	}
 	return inferSearch(c, bucketizeOperands, kit.Attrs[bucketizeAttrs](c).OutInt32)
 }
 
 // inferSearch infers the result of a search: int32 if outInt32 is set, else int64.
 func inferSearch(c *graph.Call, operands searchOperands, outInt32 bool) ([]graph.Result, error) {
-	sequence, out := c.Type(operands.sequence), tensor.Int64
+	sequence, outDType := c.Type(operands.sequence), tensor.Int64
 	if outInt32 {
-		out = tensor.Int32
+		outDType = tensor.Int32
 	}
 	const scalarMessage = "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1"
 	if sequence.Rank() == 0 {
@@ -124,20 +124,20 @@ func inferSearch(c *graph.Call, operands searchOperands, outInt32 bool) ([]graph
 		if sequence.Rank() != 1 {
 			return nil, errors.New(scalarMessage)
 		}
-		return c.NewResult(tensor.NewType(out)), checkSearchDType(c)
+		return c.NewResult(tensor.NewType(outDType)), checkSearchDType(c)
 	}
 	values := c.Type(operands.values)
-	last := sequence.Rank() - 1
+	batchRank := sequence.Rank() - 1
 	if values.Rank() == 0 && sequence.Rank() != 1 {
 		return nil, errors.New(scalarMessage)
 	}
 	if sequence.Rank() > 1 && (values.Rank() != sequence.Rank() ||
-		!tensor.SameSizes(values.Shape[:last], sequence.Shape[:last])) {
+		!tensor.SameSizes(values.Shape[:batchRank], sequence.Shape[:batchRank])) {
 		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "+
 			"of boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
 			tensor.Sizes(sequence.Shape), tensor.Sizes(values.Shape))
 	}
-	return c.NewResult(tensor.NewType(out, values.Shape...)), checkSearchDType(c)
+	return c.NewResult(tensor.NewType(outDType, values.Shape...)), checkSearchDType(c)
 }
 
 // searchDType returns the dtype to which the sequence and the values are promoted.
@@ -155,12 +155,12 @@ func searchDType(c *graph.Call) (tensor.DType, error) {
 
 // checkSearchDType returns PyTorch's error if the promoted dtype is not supported.
 func checkSearchDType(c *graph.Call) error {
-	d, err := searchDType(c)
+	dtype, err := searchDType(c)
 	if err != nil {
 		return err
 	}
-	if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
-		return kit.NotImplementedBy("searchsorted_out_cpu", d)
+	if dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
+		return kit.NotImplementedBy("searchsorted_out_cpu", dtype)
 	}
 	return nil
 }
@@ -171,17 +171,17 @@ func compileSearch(c *graph.Call, operands searchOperands, right bool) (*graph.K
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d, err := searchDType(c)
+	dtype, err := searchDType(c)
 	if err != nil {
 		return nil, err
 	}
-	switch kit.LoopDType(d) {
+	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
-		return searchKernel[int64](c, operands, d, right)
+		return searchKernel[int64](c, operands, dtype, right)
 	case tensor.Float32:
-		return searchKernel[float32](c, operands, d, right)
+		return searchKernel[float32](c, operands, dtype, right)
 	}
-	return searchKernel[float64](c, operands, d, right)
+	return searchKernel[float64](c, operands, dtype, right)
 }
 
 // searchKernel returns a kernel that searches in row-major operands, which are first converted to the given dtype. A
@@ -194,23 +194,23 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 		values = kit.DataBuffer(arg.Number.Tensor(dtype))
 	}
 	// Operands are rounded to dtype before they are converted to the dtype of the loop.
-	dense := func(x kit.Buffer) kit.Buffer {
-		return builder.ToRowMajor(builder.ToRowMajor(x, dtype), kit.LoopDType(dtype))
+	asRowMajor := func(buffer kit.Buffer) kit.Buffer {
+		return builder.ToRowMajor(builder.ToRowMajor(buffer, dtype), kit.LoopDType(dtype))
 	}
-	sequence, values := dense(builder.Operand(operands.sequence)), dense(values)
+	sequence, values := asRowMajor(builder.Operand(operands.sequence)), asRowMajor(values)
 	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), sequence, values}
 	// Only searchsorted has an operand sorter.
 	isSorted := operands == bucketizeOperands || !c.HasOperand(2)
 	if !isSorted {
 		buffers = append(buffers, builder.ToRowMajor(builder.Operand(2), tensor.Int64))
 	}
-	// The sequence has n elements in each row. perRow values are searched in each row. If the sequence is a vector, all
-	// values are searched in it.
-	last := sequence.Meta.Rank() - 1
-	n, rows := sequence.Meta.Shape[last], tensor.Numel(sequence.Meta.Shape[:last])
-	perRow := values.Meta.Numel() / max(1, rows)
-	steps := 1 // steps of a binary search: log2(n), rounded up
-	for 1<<steps < n {
+	// Each row of the sequence has length elements, in which valuesPerRow values are searched. If the sequence is a
+	// vector, all values are searched in it.
+	batchRank := sequence.Meta.Rank() - 1
+	length, rows := sequence.Meta.Shape[batchRank], tensor.Numel(sequence.Meta.Shape[:batchRank])
+	valuesPerRow := values.Meta.Numel() / max(1, rows)
+	steps := 1 // steps of a binary search: log2(length), rounded up
+	for 1<<steps < length {
 		steps++
 	}
 	isInt32 := c.Out[0].DType == tensor.Int32
@@ -218,16 +218,16 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 		for i := begin; i < end; i++ {
 			row := 0
 			if rows > 1 {
-				row = i / perRow
+				row = i / valuesPerRow
 			}
-			line := unsafe.Slice((*T)(unsafe.Add(mem.Ptrs[1], row*n*int(unsafe.Sizeof(T(0))))), n)
+			line := unsafe.Slice((*T)(unsafe.Add(mem.Ptrs[1], row*length*int(unsafe.Sizeof(T(0))))), length)
 			value := *(*T)(unsafe.Add(mem.Ptrs[2], i*int(unsafe.Sizeof(T(0)))))
 			var position int
 			if isSorted {
 				position = searchLine(line, value, right)
 			} else {
 				var err error
-				order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*n*8)), n)
+				order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*length*8)), length)
 				if position, err = searchOrder(line, order, value, right); err != nil {
 					return err
 				}
@@ -246,24 +246,24 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 
 // searchLine returns the position of x in a sorted line: after equal elements if right is set, else before them.
 func searchLine[T kit.Sortable](line []T, x T, right bool) int {
-	begin, n := 0, len(line) // the position is from begin to begin+n, inclusive
+	begin, count := 0, len(line) // the position is from begin to begin+count, inclusive
 	if right {
-		for n > 0 {
-			half := n / 2
-			if v := line[begin+half]; !(v > x) { // also true if v or x is NaN
-				begin, n = begin+half+1, n-half-1
+		for count > 0 {
+			half := count / 2
+			if element := line[begin+half]; !(element > x) { // also true if an operand is NaN
+				begin, count = begin+half+1, count-half-1
 			} else {
-				n = half
+				count = half
 			}
 		}
 		return begin
 	}
-	for n > 0 {
-		half := n / 2
-		if v := line[begin+half]; !(v >= x) {
-			begin, n = begin+half+1, n-half-1
+	for count > 0 {
+		half := count / 2
+		if element := line[begin+half]; !(element >= x) {
+			begin, count = begin+half+1, count-half-1
 		} else {
-			n = half
+			count = half
 		}
 	}
 	return begin
@@ -271,23 +271,23 @@ func searchLine[T kit.Sortable](line []T, x T, right bool) int {
 
 // searchOrder is searchLine for a line that is not sorted. order has the indices that sort the line.
 func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int, error) {
-	begin, n := 0, len(line)
-	for n > 0 {
-		half := n / 2
+	begin, count := 0, len(line)
+	for count > 0 {
+		half := count / 2
 		i := order[begin+half]
 		if i < 0 || i >= int64(len(line)) {
 			return 0, fmt.Errorf("torch.searchsorted(): sorter index %d is out of range for a sequence of %d elements",
 				i, len(line))
 		}
-		v := line[i]
-		isBefore := !(v >= x) // v is before the position
+		element := line[i]
+		isBefore := !(element >= x) // whether the element is before the position
 		if right {
-			isBefore = !(v > x)
+			isBefore = !(element > x)
 		}
 		if isBefore {
-			begin, n = begin+half+1, n-half-1
+			begin, count = begin+half+1, count-half-1
 		} else {
-			n = half
+			count = half
 		}
 	}
 	return begin, nil
@@ -295,26 +295,26 @@ func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int,
 
 // searchRef is the reference of a search.
 func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right bool) ([]*tensor.Tensor, error) {
-	d, err := searchDType(c)
+	dtype, err := searchDType(c)
 	if err != nil {
 		return nil, err
 	}
-	sequence = sequence.CopyTo(tensor.New(d, sequence.Shape...))
-	values = values.CopyTo(tensor.New(d, values.Shape...))
+	sequence = sequence.CopyTo(tensor.New(dtype, sequence.Shape...))
+	values = values.CopyTo(tensor.New(dtype, values.Shape...))
 	out := tensor.Zeros(c.Out[0].DType, values.Shape...)
-	n := sequence.Shape[sequence.Rank()-1]
+	length := sequence.Shape[sequence.Rank()-1]
 	kit.EachIndex(values.Shape, func(coords []int) {
-		line := make([]float64, n)
+		line := make([]float64, length)
 		row := []int{}
 		if sequence.Rank() > 1 {
 			row = coords[:sequence.Rank()-1]
 		}
-		order := make([]int64, n)
-		for i := range n {
-			from := append(append([]int(nil), row...), i)
-			line[i], order[i] = sequence.At(from...).Float(), int64(i)
+		order := make([]int64, length)
+		for i := range length {
+			elementIndex := append(append([]int(nil), row...), i)
+			line[i], order[i] = sequence.At(elementIndex...).Float(), int64(i)
 			if sorter != nil {
-				order[i] = sorter.At(from...).Int()
+				order[i] = sorter.At(elementIndex...).Int()
 			}
 		}
 		position, searchErr := searchOrder(line, order, values.At(coords...).Float(), right)

@@ -48,15 +48,15 @@ type trees[T treeElement] struct {
 	missing    []int32 // for each node, the next node if the element is NaN; nil if omitted
 }
 
-// setOperand sets operand i, which has n elements from address p on.
-func (t *trees[T]) setOperand(i int, p unsafe.Pointer, n int) {
-	switch ints := unsafe.Slice((*int32)(p), n); i {
+// setOperand sets operand i, which has count elements from the given address on.
+func (t *trees[T]) setOperand(i int, address unsafe.Pointer, count int) {
+	switch ints := unsafe.Slice((*int32)(address), count); i {
 	case treeRoots:
 		t.roots = ints
 	case treeFeatures:
 		t.features = ints
 	case treeThresholds:
-		t.thresholds = unsafe.Slice((*T)(p), n)
+		t.thresholds = unsafe.Slice((*T)(address), count)
 	case treeChildren:
 		t.children = ints
 	case treeOffsets:
@@ -64,7 +64,7 @@ func (t *trees[T]) setOperand(i int, p unsafe.Pointer, n int) {
 	case treeTargets:
 		t.targets = ints
 	case treeWeights:
-		t.weights = unsafe.Slice((*T)(p), n)
+		t.weights = unsafe.Slice((*T)(address), count)
 	case treeMissing:
 		t.missing = ints
 	}
@@ -75,13 +75,13 @@ func (t *trees[T]) check(columns, outputs int) error {
 	for _, list := range []struct {
 		operand int
 		values  []int32
-		below   int
+		limit   int // every value is below it
 	}{{treeRoots, t.roots, len(t.features)}, {treeFeatures, t.features, columns},
 		{treeOffsets, t.offsets, len(t.weights) + 1}, {treeTargets, t.targets, outputs}} {
-		for i, v := range list.values {
-			if v < 0 || int(v) >= list.below {
-				return fmt.Errorf("tree_ensemble: %s[%d] is %d, want 0 to %d", treeOperandNames[list.operand], i, v,
-					list.below-1)
+		for i, index := range list.values {
+			if index < 0 || int(index) >= list.limit {
+				return fmt.Errorf("tree_ensemble: %s[%d] is %d, want 0 to %d", treeOperandNames[list.operand], i, index,
+					list.limit-1)
 			}
 		}
 	}
@@ -137,25 +137,26 @@ func (a treeAggregate) clear(sums []float64) {
 }
 
 // finish converts a sum over all trees to an element of the result.
-func (a treeAggregate) finish(s float64, trees int) float64 {
+func (a treeAggregate) finish(sum float64, trees int) float64 {
 	switch {
 	case a == treeMean:
-		return s / float64(max(1, trees))
-	case a != treeSum && s != s: // a column without weights
+		return sum / float64(max(1, trees))
+	case a != treeSum && sum != sum: // a column without weights
 		return 0
 	}
-	return s
+	return sum
 }
 
 // addWeights combines the weights of a node with the sums of a row.
 func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
 	for k := int(t.offsets[node]); k < int(t.offsets[node+1]); k++ {
-		w, s := float64(t.weights[k]), &sums[t.targets[k]]
+		weight, sum := float64(t.weights[k]), &sums[t.targets[k]]
 		switch {
 		case a == treeSum || a == treeMean:
-			*s += w
-		case a == treeMin && !(*s <= w), a == treeMax && !(*s >= w): // also if *s is NaN, because w is the first weight
-			*s = w
+			*sum += weight
+		case a == treeMin && !(*sum <= weight), a == treeMax &&
+			!(*sum >= weight): // also if *sum is NaN, because the weight is then the first
+			*sum = weight
 		}
 	}
 }
@@ -209,11 +210,11 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	}
 	chunks := kit.DivUp(walk.rows, walk.blockRows)
 	phases = append(phases, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		t := walk.operands(m)
+		current := walk.operands(m)
 		if !walk.isForward {
-			t.children, t.missing = walk.forwardLists(m, &t)
+			current.children, current.missing = walk.forwardLists(m, &current)
 		}
-		walk.computeBlock(m, &t, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
+		walk.computeBlock(m, &current, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
 		return nil
 	}})
 	sumBytes := walk.blockRows * walk.outputs * 8
@@ -233,13 +234,13 @@ type treeWalk[T treeElement] struct {
 // newTreeWalk returns the walk of a call and chooses the number of rows of a block.
 func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 	a := kit.Attrs[treeEnsembleAttrs](c)
-	w := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: a.Outputs,
+	walk := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: a.Outputs,
 		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[a.Aggregate]}
-	groups := kit.DivUp(w.rows, treeGroup)
+	groups := kit.DivUp(walk.rows, treeGroup)
 	groupsPerBlock := max(minTreeGroups, kit.DivUp(groups, treeChunks))
-	maxGroupsBySums := max(1, maxTreeSums/treeGroup/w.outputs)
-	w.blockRows = treeGroup * min(groupsPerBlock, treeBlock/treeGroup, maxGroupsBySums, groups)
-	return w
+	maxGroupsBySums := max(1, maxTreeSums/treeGroup/walk.outputs)
+	walk.blockRows = treeGroup * min(groupsPerBlock, treeBlock/treeGroup, maxGroupsBySums, groups)
+	return walk
 }
 
 // operands returns the operands of a run. m.Ptrs has the addresses of the result and of the operands.
@@ -254,8 +255,8 @@ func (w *treeWalk[T]) operands(m *graph.Mem) (t trees[T]) {
 
 // forwardLists returns the scratch memory for children and missing after makeForward.
 func (w *treeWalk[T]) forwardLists(m *graph.Mem, t *trees[T]) (children, missing []int32) {
-	n := len(t.children)
-	return kit.SliceOf[int32](m.Scratch, 0, n), kit.SliceOf[int32](m.Scratch, 4*n, len(t.missing))
+	childCount := len(t.children)
+	return kit.SliceOf[int32](m.Scratch, 0, childCount), kit.SliceOf[int32](m.Scratch, 4*childCount, len(t.missing))
 }
 
 // prepare checks operands that are not constant, and calls makeForward for their children.
@@ -275,38 +276,38 @@ func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	sums := kit.SliceOf[float64](m.WorkerScratch, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
 	var hasNaN [treeBlock / treeGroup]bool // for each group: whether the rows have NaNs; false if missing is omitted
-	for g := range kit.DivUp(end-begin, treeGroup) {
+	for group := range kit.DivUp(end-begin, treeGroup) {
 		if t.missing != nil {
-			first := begin + g*treeGroup
-			hasNaN[g] = containsNaN(kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[1], first*w.columns), 0,
-				(min(first+treeGroup, end)-first)*w.columns))
+			firstRow := begin + group*treeGroup
+			hasNaN[group] = containsNaN(kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[1], firstRow*w.columns), 0,
+				(min(firstRow+treeGroup, end)-firstRow)*w.columns))
 		}
 	}
 	nodes := newTreeNodes(t)
 	for _, root := range t.roots {
-		for g := range kit.DivUp(end-begin, treeGroup) {
+		for group := range kit.DivUp(end-begin, treeGroup) {
 			var rows [treeGroup]unsafe.Pointer
-			first := begin + g*treeGroup
-			for k := range rows {
+			firstRow := begin + group*treeGroup
+			for lane := range rows {
 				// The last group may have fewer rows: it then has the last row several times.
-				rows[k] = kit.AddressOf[T](m.Ptrs[1], min(first+k, end-1)*w.columns)
+				rows[lane] = kit.AddressOf[T](m.Ptrs[1], min(firstRow+lane, end-1)*w.columns)
 			}
 			var leaves [treeGroup]int
-			if hasNaN[g] {
-				for k, row := range rows {
-					leaves[k] = t.leafOf(m, row, int(root))
+			if hasNaN[group] {
+				for lane, row := range rows {
+					leaves[lane] = t.leafOf(m, row, int(root))
 				}
 			} else {
 				nodes.leavesOf(m, &rows, int(root), &leaves)
 			}
-			for k := range min(treeGroup, end-first) {
-				t.addWeights(sums[(first-begin+k)*w.outputs:][:w.outputs], leaves[k], w.aggregate)
+			for lane := range min(treeGroup, end-firstRow) {
+				t.addWeights(sums[(firstRow-begin+lane)*w.outputs:][:w.outputs], leaves[lane], w.aggregate)
 			}
 		}
 	}
 	out := kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[0], begin*w.outputs), 0, len(sums))
-	for i, s := range sums {
-		out[i] = T(w.aggregate.finish(s, w.trees))
+	for i, sum := range sums {
+		out[i] = T(w.aggregate.finish(sum, w.trees))
 	}
 }
 

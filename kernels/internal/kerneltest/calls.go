@@ -20,145 +20,146 @@ import (
 )
 
 // CallOf returns a call of an op with operands of the given metas. The zero Meta stands for an omitted operand.
-func CallOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (*graph.Call, error) {
-	a, err := op.Schema.Decode(given, nil)
+func CallOf(op *graph.Op, attrs graph.Attrs, in []tensor.Meta) (*graph.Call, error) {
+	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
 		return nil, err
 	}
-	c := &graph.Call{Attrs: a}
-	for i, m := range in {
-		if m.DType == tensor.Invalid {
-			c.In = append(c.In, graph.Arg{})
+	call := &graph.Call{Attrs: decoded}
+	for i, meta := range in {
+		if meta.DType == tensor.Invalid {
+			call.In = append(call.In, graph.Arg{})
 			continue
 		}
-		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: m}})
+		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg,
+			Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}})
 	}
-	return c, nil
+	return call, nil
 }
 
-// Infer infers the results of a call and sets c.Out to their metas.
-func Infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
-	res, err := op.Infer(c)
-	c.Out = nil
-	for _, r := range res {
-		c.Out = append(c.Out, r.Meta())
+// Infer infers the results of a call and sets call.Out to their metas.
+func Infer(op *graph.Op, call *graph.Call) ([]graph.Result, error) {
+	results, err := op.Infer(call)
+	call.Out = nil
+	for _, result := range results {
+		call.Out = append(call.Out, result.Meta())
 	}
-	return res, err
+	return results, err
 }
 
 // RunCall infers and runs a call and returns its results. Chunks run in descending order. in has nil for an operand
 // that is a plain number. layouts overrides the inferred layouts of the first outputs.
 func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
-	res, err := Infer(op, call)
+	results, err := Infer(op, call)
 	if err != nil {
 		return nil, err
 	}
-	if len(res) > 0 && res[0].Dynamic {
+	if len(results) > 0 && results[0].Dynamic {
 		return op.RunDynamic(nil, call, in)
 	}
 	if op.Decompose != nil {
 		return runParts(op, encodeAttrs(call.Attrs), call.In, in)
 	}
-	outs := make([]*tensor.Tensor, len(res))
-	fresh := false
-	for i, r := range res {
-		if r.Alias >= 0 {
-			if outs[i], err = in[r.Alias].View(r.Meta()); err != nil {
+	outputs := make([]*tensor.Tensor, len(results))
+	hasNewOutput := false
+	for i, result := range results {
+		if result.Alias >= 0 {
+			if outputs[i], err = in[result.Alias].View(result.Meta()); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		fresh = true
+		hasNewOutput = true
 		if i < len(layouts) {
 			call.Out[i] = layouts[i]
 		}
-		outs[i] = tensor.Empty(call.Out[i])
-		for k := range outs[i].Storage().Bytes() { // the memory of a run is not cleared
-			outs[i].Storage().Bytes()[k] = 0x55
+		outputs[i] = tensor.Empty(call.Out[i])
+		for byteIndex := range outputs[i].Storage().Bytes() { // the memory of a run is not cleared
+			outputs[i].Storage().Bytes()[byteIndex] = 0x55
 		}
 	}
-	if !fresh {
-		return outs, nil
+	if !hasNewOutput {
+		return outputs, nil
 	}
-	k, err := op.Compile(call)
+	kernel, err := op.Compile(call)
 	if err != nil {
 		return nil, err
 	}
-	return outs, RunKernel(k, call, in, outs)
+	return outputs, RunKernel(kernel, call, in, outputs)
 }
 
 // encodeAttrs converts decoded attributes, which are a struct, to attributes by name, as a caller gives them.
 func encodeAttrs(attrs any) graph.Attrs {
-	a, v := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
-	for i := range v.NumField() {
-		name, x := v.Type().Field(i).Tag.Get("attr"), v.Field(i)
-		number := x.CanInt() || x.CanFloat() || x.Type() == reflect.TypeFor[sym.Int]()
-		if name == "" || x.IsZero() && x.Kind() != reflect.Bool && !number {
+	encoded, fields := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
+	for i := range fields.NumField() {
+		name, field := fields.Type().Field(i).Tag.Get("attr"), fields.Field(i)
+		isNumber := field.CanInt() || field.CanFloat() || field.Type() == reflect.TypeFor[sym.Int]()
+		if name == "" || field.IsZero() && field.Kind() != reflect.Bool && !isNumber {
 			continue
 		}
-		if x.Kind() == reflect.Pointer {
-			x = x.Elem()
+		if field.Kind() == reflect.Pointer {
+			field = field.Elem()
 		}
-		a[name] = x.Interface()
-		if p, ok := a[name].(graph.IntsOrWord); ok && p.Word != "" {
-			a[name] = p.Word
+		encoded[name] = field.Interface()
+		if value, ok := encoded[name].(graph.IntsOrWord); ok && value.Word != "" {
+			encoded[name] = value.Word
 		} else if ok {
-			a[name] = p.Ints
+			encoded[name] = value.Ints
 		}
 	}
-	return a
+	return encoded
 }
 
 // RunParts runs the nodes into which a composite op decomposes, and returns the results. in has nil for an omitted
 // operand.
-func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return runParts(op, a, make([]graph.Arg, len(in)), in)
+func RunParts(op *graph.Op, attrs graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return runParts(op, attrs, make([]graph.Arg, len(in)), in)
 }
 
 // runParts is RunParts for operands that may be plain numbers.
-func runParts(op *graph.Op, a graph.Attrs, given []graph.Arg, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func runParts(op *graph.Op, attrs graph.Attrs, args []graph.Arg, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	parts := graph.New("parts", kernels.Lookup)
-	vals := map[*graph.Value]*tensor.Tensor{}
-	args := make([]any, len(in))
-	for i, t := range in {
-		if given[i].Kind == graph.NumberArg {
-			args[i] = given[i].Number
-		} else if t != nil {
-			v := parts.Constant(fmt.Sprint("x", i), t)
-			args[i], vals[v] = v, t
+	tensors := map[*graph.Value]*tensor.Tensor{}
+	applyArgs := make([]any, len(in))
+	for i, operand := range in {
+		if args[i].Kind == graph.NumberArg {
+			applyArgs[i] = args[i].Number
+		} else if operand != nil {
+			value := parts.Constant(fmt.Sprint("x", i), operand)
+			applyArgs[i], tensors[value] = value, operand
 		}
 	}
-	out := parts.Apply(op.Name, a, args...)
+	results := parts.Apply(op.Name, attrs, applyArgs...)
 	if parts.Err() != nil {
 		return nil, parts.Err()
 	}
-	nodes, err := parts.Decompose(out[0].Node)
+	nodes, err := parts.Decompose(results[0].Node)
 	if err != nil {
 		return nil, err
 	}
 	for _, node := range nodes {
-		var part []*tensor.Tensor
-		for _, a := range node.In {
-			part = append(part, vals[a.Value])
+		var operands []*tensor.Tensor
+		for _, arg := range node.In {
+			operands = append(operands, tensors[arg.Value])
 		}
-		made, err := RunCall(node.Op, &graph.Call{In: node.In, Attrs: node.Attrs}, part)
+		outputs, err := RunCall(node.Op, &graph.Call{In: node.In, Attrs: node.Attrs}, operands)
 		if errors.Is(err, graph.ErrNoImpl) { // use row-major copies of the operands, as plans do
-			if made, err = RunCall(node.Op, &graph.Call{In: rowMajor(part), Attrs: node.Attrs}, part); err == nil {
-				made[0] = made[0].CopyTo(node.Out[0].Meta)
+			if outputs, err = RunCall(node.Op, &graph.Call{In: rowMajor(operands), Attrs: node.Attrs}, operands); err == nil {
+				outputs[0] = outputs[0].CopyTo(node.Out[0].Meta)
 			}
 		}
 		if err != nil {
 			return nil, err
 		}
-		for i, v := range node.Out {
-			vals[v] = made[i]
+		for i, value := range node.Out {
+			tensors[value] = outputs[i]
 		}
 	}
-	var made []*tensor.Tensor
-	for _, v := range out {
-		made = append(made, vals[v])
+	var resultTensors []*tensor.Tensor
+	for _, value := range results {
+		resultTensors = append(resultTensors, tensors[value])
 	}
-	return made, nil
+	return resultTensors, nil
 }
 
 // rowMajor replaces the tensors of the list by row-major copies, and returns operands with the layouts of the copies.
@@ -176,38 +177,39 @@ func rowMajor(list []*tensor.Tensor) []graph.Arg {
 // CompileAny compiles a call with operands in any layouts. If no implementation reads the layouts without a copy,
 // CompileAny uses the last implementation that supports the call. It packs constants and replaces them in the call.
 func CompileAny(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
-	if !slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) && len(op.Impls) < 2 {
+	if !slices.ContainsFunc(op.Impls, func(candidate graph.Impl) bool { return candidate.Pack != nil }) &&
+		len(op.Impls) < 2 {
 		return op.Compile(call)
 	}
 	impl := op.Fitting(call)
 	for i := len(op.Impls) - 1; i >= 0 && impl == nil; i-- {
-		if m := &op.Impls[i]; !m.Inexact && len(m.Walks(call, nil)) > 0 {
-			impl = m
+		if candidate := &op.Impls[i]; !candidate.Inexact && len(candidate.Walks(call, nil)) > 0 {
+			impl = candidate
 		}
 	}
 	if impl == nil {
 		return nil, graph.ErrNoImpl
 	}
-	for i, a := range call.In {
+	for i, arg := range call.In {
 		if impl.Pack == nil || call.Const(i) == nil {
 			continue
 		}
 		if form, ok := impl.Pack(call, i); ok {
-			v, err := graph.PackConstant(a.Value, form)
+			packed, err := graph.PackConstant(arg.Value, form)
 			if err != nil {
 				return nil, err
 			}
-			call.In[i].Value = v
+			call.In[i].Value = packed
 		}
 	}
 	return impl.Lower(call)
 }
 
 // DataOf returns the address of operand i of a call.
-func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
+func DataOf(call *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 	switch {
-	case c.Packed(i) != nil:
-		return c.In[i].Value.Const.Pointer()
+	case call.Packed(i) != nil:
+		return call.In[i].Value.Const.Pointer()
 	case in[i] != nil:
 		return in[i].Pointer()
 	}
@@ -215,28 +217,28 @@ func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 }
 
 // MemOf returns the memory of a run of a kernel on the given operands and outputs.
-func MemOf(kernel *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
+func MemOf(kernel *graph.Kernel, call *graph.Call, in, outputs []*tensor.Tensor) *graph.Mem {
 	mem := &graph.Mem{Scratch: tensor.NewStorage(kernel.Scratch).Bytes(),
 		WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}
-	for _, t := range outs {
-		mem.Ptrs = append(mem.Ptrs, t.Pointer())
+	for _, output := range outputs {
+		mem.Ptrs = append(mem.Ptrs, output.Pointer())
 	}
-	for i := range c.In {
-		p := DataOf(c, i, in)
+	for i := range call.In {
+		pointer := DataOf(call, i, in)
 		if kernel.EmbeddedOperands != nil && kernel.EmbeddedOperands[i] != nil {
-			p = kernel.EmbeddedOperands[i].Pointer()
+			pointer = kernel.EmbeddedOperands[i].Pointer()
 		}
-		mem.Ptrs = append(mem.Ptrs, p)
+		mem.Ptrs = append(mem.Ptrs, pointer)
 	}
 	return mem
 }
 
 // RunKernel runs the phases of a kernel one after another. The chunks of a phase run in descending order.
-func RunKernel(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) error {
-	m := MemOf(k, c, in, outs)
-	for _, ph := range k.Phases {
-		for chunk := ph.Chunks - 1; chunk >= 0; chunk-- {
-			if err := ph.Run(m, chunk); err != nil {
+func RunKernel(kernel *graph.Kernel, call *graph.Call, in, outputs []*tensor.Tensor) error {
+	mem := MemOf(kernel, call, in, outputs)
+	for _, phase := range kernel.Phases {
+		for chunk := phase.Chunks - 1; chunk >= 0; chunk-- {
+			if err := phase.Run(mem, chunk); err != nil {
 				return err
 			}
 		}
@@ -244,16 +246,16 @@ func RunKernel(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) error 
 	return nil
 }
 
-// Filled returns a tensor with the meta m. draw returns the value of an element.
-func Filled(m tensor.Meta, draw func(d tensor.DType) tensor.Scalar) *tensor.Tensor {
-	t := tensor.Empty(m)
-	kit.EachIndex(m.Shape, func(i []int) { t.Set(draw(m.DType), i...) })
-	return t
+// Filled returns a tensor with the given meta. draw returns the value of an element.
+func Filled(meta tensor.Meta, draw func(dtype tensor.DType) tensor.Scalar) *tensor.Tensor {
+	filled := tensor.Empty(meta)
+	kit.EachIndex(meta.Shape, func(index []int) { filled.Set(draw(meta.DType), index...) })
+	return filled
 }
 
 // MixedValues returns a function that draws numbers of both signs. It never draws 0, because integer divisions by 0
 // fail.
-func MixedValues(rng *rand.Rand) func(d tensor.DType) tensor.Scalar {
+func MixedValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	sign := func() float64 { return float64(1 - 2*rng.IntN(2)) }
 	return func(dtype tensor.DType) tensor.Scalar {
 		switch {
@@ -272,13 +274,13 @@ func MixedValues(rng *rand.Rand) func(d tensor.DType) tensor.Scalar {
 }
 
 // IndexValues is MixedValues, except that integers are 0 or 1, which are valid indices.
-func IndexValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
-	mixed := MixedValues(r)
-	return func(d tensor.DType) tensor.Scalar {
-		if d.IsIntegral(false) {
-			return tensor.IntScalar(r.Int64N(2))
+func IndexValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
+	mixed := MixedValues(rng)
+	return func(dtype tensor.DType) tensor.Scalar {
+		if dtype.IsIntegral(false) {
+			return tensor.IntScalar(rng.Int64N(2))
 		}
-		return mixed(d)
+		return mixed(dtype)
 	}
 }
 
@@ -292,37 +294,39 @@ func CompareTensors(got, want *tensor.Tensor) error {
 		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)
 	}
 	var err error
-	kit.EachIndex(got.Shape, func(i []int) {
-		if g, w := got.At(i...), want.At(i...); err == nil && !closeTo(got.DType, g, w) {
-			err = fmt.Errorf("at %v: got %v, want %v", i, g, w)
+	kit.EachIndex(got.Shape, func(index []int) {
+		if gotElement, wantElement := got.At(index...), want.At(index...); err == nil &&
+			!isClose(got.DType, gotElement, wantElement) {
+			err = fmt.Errorf("at %v: got %v, want %v", index, gotElement, wantElement)
 		}
 	})
 	return err
 }
 
-// closeTo reports whether element g is w within the tolerance of the dtype.
-func closeTo(dtype tensor.DType, g, w tensor.Scalar) bool {
+// isClose reports whether got equals want within the tolerance of the dtype.
+func isClose(dtype tensor.DType, got, want tensor.Scalar) bool {
 	switch {
 	case dtype.IsComplex():
-		a, b := g.Complex(), w.Complex()
-		if cmplx.IsNaN(b) || cmplx.IsInf(b) {
-			return cmplx.IsNaN(a) || cmplx.IsInf(a)
+		gotValue, wantValue := got.Complex(), want.Complex()
+		if cmplx.IsNaN(wantValue) || cmplx.IsInf(wantValue) {
+			return cmplx.IsNaN(gotValue) || cmplx.IsInf(gotValue)
 		}
-		return cmplx.Abs(a-b) <= tolerance[dtype]*(1+cmplx.Abs(b))
+		return cmplx.Abs(gotValue-wantValue) <= tolerance[dtype]*(1+cmplx.Abs(wantValue))
 	case dtype.IsFloat():
-		a, b := g.Float(), w.Float()
-		return a == b || a != a && b != b || math.Abs(a-b) <= tolerance[dtype]*(1+math.Abs(b))
+		gotValue, wantValue := got.Float(), want.Float()
+		return gotValue == wantValue || gotValue != gotValue && wantValue != wantValue ||
+			math.Abs(gotValue-wantValue) <= tolerance[dtype]*(1+math.Abs(wantValue))
 	}
-	return g.Int() == w.Int()
+	return got.Int() == want.Int()
 }
 
 // CheckCall runs a call and compares the results with the op's reference.
-func CheckCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) error {
-	got, err := RunCall(op, c, in, layouts...)
+func CheckCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) error {
+	got, err := RunCall(op, call, in, layouts...)
 	if err != nil {
 		return err
 	}
-	want, err := op.Ref(c, in)
+	want, err := op.Ref(call, in)
 	if err != nil {
 		return fmt.Errorf("reference: %w", err)
 	}

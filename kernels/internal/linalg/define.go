@@ -108,29 +108,29 @@ type part struct {
 // the number of dimensions that do not belong to the batch. batchRank is the number of dimensions of the batch of the
 // call, to which the batch of the part is broadcast. pointer is the index in Mem.Ptrs.
 func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
-	p := part{meta: meta, rows: 1, cols: 1, pointer: pointer}
+	result := part{meta: meta, rows: 1, cols: 1, pointer: pointer}
 	if meta.DType == tensor.Invalid {
-		p.isOmitted = true
-		return p
+		result.isOmitted = true
+		return result
 	}
-	lead := meta.Rank() - rank // number of batch dimensions of this part
-	if lead < 0 {              // an empty vector in place of a matrix
-		p.hasNoMatrix, p.batchSteps = true, make([]int, batchRank)
-		return p
+	partBatchRank := meta.Rank() - rank // number of batch dimensions of this part
+	if partBatchRank < 0 {              // an empty vector in place of a matrix
+		result.hasNoMatrix, result.batchSteps = true, make([]int, batchRank)
+		return result
 	}
 	if rank > 0 {
-		p.rows, p.rowStep = meta.Shape[lead], kit.ByteStride(meta, lead)
+		result.rows, result.rowStep = meta.Shape[partBatchRank], kit.ByteStride(meta, partBatchRank)
 	}
 	if rank > 1 {
-		p.cols, p.colStep = meta.Shape[lead+1], kit.ByteStride(meta, lead+1)
+		result.cols, result.colStep = meta.Shape[partBatchRank+1], kit.ByteStride(meta, partBatchRank+1)
 	}
-	p.batchSteps = make([]int, batchRank)
-	for d := range lead { // batch dimensions are aligned at the last one
+	result.batchSteps = make([]int, batchRank)
+	for d := range partBatchRank { // batch dimensions are aligned at the last one
 		if meta.Shape[d] != 1 {
-			p.batchSteps[batchRank-lead+d] = kit.ByteStride(meta, d)
+			result.batchSteps[batchRank-partBatchRank+d] = kit.ByteStride(meta, d)
 		}
 	}
-	return p
+	return result
 }
 
 // parts returns the operands and the results of a call, and the shape of the batch, which every requested result has.
@@ -138,8 +138,8 @@ func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
 func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
 	inRanks, outRanks := a.ranks(c)
 	for i, rank := range outRanks {
-		if lead := c.Out[i].Rank() - rank; lead >= 0 && len(batch) == 0 {
-			batch = c.Out[i].Shape[:lead]
+		if resultBatchRank := c.Out[i].Rank() - rank; resultBatchRank >= 0 && len(batch) == 0 {
+			batch = c.Out[i].Shape[:resultBatchRank]
 		}
 	}
 	for i, rank := range outRanks {
@@ -165,49 +165,52 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	values, memory := a.elements(in, out)
 	elements := values + memory
 	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p part) bool { return p.meta.DType.IsComplex() })
-	k := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
+	kernel := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
 	run := func(m *graph.Mem, chunk int) error {
 		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
-		s := &solver[float64]{field: reals, ctx: m.Context, memory: scratch}
-		return runTask(s, a.float, c, m.Ptrs, in, out, batch, chunk, tensor.Float64)
+		taskSolver := &solver[float64]{field: reals, ctx: m.Context, memory: scratch}
+		return runTask(taskSolver, a.float, c, m.Ptrs, in, out, batch, chunk, tensor.Float64)
 	}
 	if isComplex {
-		k.WorkerScratch *= 2
+		kernel.WorkerScratch *= 2
 		run = func(m *graph.Mem, chunk int) error {
 			scratch := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
-			s := &solver[complex128]{field: complexes, ctx: m.Context, memory: scratch}
-			return runTask(s, a.complex, c, m.Ptrs, in, out, batch, chunk, tensor.Complex128)
+			taskSolver := &solver[complex128]{field: complexes, ctx: m.Context, memory: scratch}
+			return runTask(taskSolver, a.complex, c, m.Ptrs, in, out, batch, chunk, tensor.Complex128)
 		}
 	}
-	k.Phases = []graph.Phase{{Chunks: tensor.Numel(batch), Run: run}}
-	return k, nil
+	kernel.Phases = []graph.Phase{{Chunks: tensor.Numel(batch), Run: run}}
+	return kernel, nil
 }
 
 // runTask runs the task at index chunk of the batch: it loads the operands, computes the results and stores them.
 // computeType is the dtype of T.
-func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer, in, out []part,
+func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer, in,
+	out []part,
 	batch []int, chunk int, computeType tensor.DType) error {
-	t := &task[T]{solver: s, call: c, chunk: chunk, isBatch: len(batch) > 0}
-	size := int(unsafe.Sizeof(*new(T)))
+	current := &task[T]{solver: taskSolver, call: c, chunk: chunk, isBatch: len(batch) > 0}
+	elementSize := int(unsafe.Sizeof(*new(T)))
 	for i := range in {
 		p := &in[i]
 		if p.isOmitted {
-			t.in = append(t.in, matrix[T]{})
+			current.in = append(current.in, matrix[T]{})
 			continue
 		}
-		m, load := s.zeros(p.rows, p.cols), tensor.Converter(computeType, p.meta.DType)
+		operand, load := taskSolver.zeros(p.rows, p.cols),
+			tensor.Converter(computeType, p.meta.DType)
 		for j := range p.cols {
 			if p.rows > 0 {
-				load(unsafe.Pointer(unsafe.SliceData(m.column(j))), p.column(ptrs, batch, chunk, j), size, p.rowStep, p.rows)
+				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), p.column(ptrs, batch, chunk, j), elementSize,
+					p.rowStep, p.rows)
 			}
-			s.countWork(p.rows)
+			taskSolver.countWork(p.rows)
 		}
-		t.in = append(t.in, m)
+		current.in = append(current.in, operand)
 	}
 	for i := range out {
-		t.out = append(t.out, s.zeros(out[i].rows, out[i].cols))
+		current.out = append(current.out, taskSolver.zeros(out[i].rows, out[i].cols))
 	}
-	if err := compute(t); err != nil {
+	if err := compute(current); err != nil {
 		return err
 	}
 	for i := range out {
@@ -215,10 +218,11 @@ func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call
 		store := tensor.Converter(p.meta.DType, computeType)
 		for j := range p.cols {
 			if p.rows > 0 && p.isStored(batch, chunk) {
-				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(t.out[i].column(j))), p.rowStep, size,
+				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
+					p.rowStep, elementSize,
 					p.rows)
 			}
-			s.countWork(p.rows)
+			taskSolver.countWork(p.rows)
 		}
 	}
 	return nil
@@ -308,12 +312,12 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 
 // columnMajor returns the type of a batch of column-major matrices. shape has the sizes of the batch, followed by the
 // numbers of rows and columns. If shape has only one size, the type is a dense vector.
-func columnMajor(d tensor.DType, shape ...sym.Int) (tensor.Type, error) {
-	t, err := kit.FreshType(d, shape)
-	if n := len(shape); err == nil && n >= 2 {
-		t.Strides[n-2], t.Strides[n-1] = sym.Of(1), shape[n-2].Max(sym.Of(1))
+func columnMajor(dtype tensor.DType, shape ...sym.Int) (tensor.Type, error) {
+	result, err := kit.FreshType(dtype, shape)
+	if rank := len(shape); err == nil && rank >= 2 {
+		result.Strides[rank-2], result.Strides[rank-1] = sym.Of(1), shape[rank-2].Max(sym.Of(1))
 	}
-	return t, err
+	return result, err
 }
 
 // matrixCheck checks that an operand is a matrix, or a batch of matrices, of a supported dtype. Its fields select
@@ -326,30 +330,30 @@ type matrixCheck struct {
 
 // check returns PyTorch's error for an operand of type t. If square is set, matrices must be square.
 func (m matrixCheck) check(t tensor.Type, square bool) error {
-	n := t.Rank()
+	rank := t.Rank()
 	name := m.name
 	if name != "" {
 		name += ": "
 	}
 	switch {
-	case n < 2:
+	case rank < 2:
 		return fmt.Errorf("%sThe input tensor A must have at least 2 dimensions.", name)
-	case square && t.Shape[n-1].Ne(t.Shape[n-2]).Holds():
-		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", name, t.Shape[n-2],
-			t.Shape[n-1])
+	case square && t.Shape[rank-1].Ne(t.Shape[rank-2]).Holds():
+		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", name, t.Shape[rank-2],
+			t.Shape[rank-1])
 	}
 	return m.checkDType(t.DType)
 }
 
 // checkDType returns PyTorch's error for operands of a dtype that is not supported.
-func (m matrixCheck) checkDType(d tensor.DType) error {
+func (m matrixCheck) checkDType(dtype tensor.DType) error {
 	switch {
-	case d.IsIntegral(true) && (m.rejectsIntegers || m.kernel == ""):
-		return fmt.Errorf("%s: Expected a floating point or complex tensor as input. Got %s", m.name, d.TorchName())
-	case d.IsReducedFloat() && m.kernel == "":
-		return fmt.Errorf("%s: Low precision dtypes not supported. Got %s", m.name, d.TorchName())
-	case d.IsIntegral(true) || d.IsReducedFloat():
-		return kit.NotImplemented(m.kernel, d)
+	case dtype.IsIntegral(true) && (m.rejectsIntegers || m.kernel == ""):
+		return fmt.Errorf("%s: Expected a floating point or complex tensor as input. Got %s", m.name, dtype.TorchName())
+	case dtype.IsReducedFloat() && m.kernel == "":
+		return fmt.Errorf("%s: Low precision dtypes not supported. Got %s", m.name, dtype.TorchName())
+	case dtype.IsIntegral(true) || dtype.IsReducedFloat():
+		return kit.NotImplemented(m.kernel, dtype)
 	}
 	return nil
 }
@@ -378,7 +382,7 @@ func (t *task[T]) setInfo(k, info int) { t.out[k].set(0, 0, t.fromParts(float64(
 func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }
 
 // emptyVector returns the type of a result that the attributes of a call do not request: a vector without elements.
-func emptyVector(d tensor.DType) tensor.Type { return tensor.NewType(d, sym.Of(0)) }
+func emptyVector(dtype tensor.DType) tensor.Type { return tensor.NewType(dtype, sym.Of(0)) }
 
 // Operands and examples of several ops.
 var (
@@ -414,6 +418,7 @@ func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
 // hasVector reports whether operand 1 of a call, B, is a vector or a batch of vectors: B has one dimension, or the
 // sizes of operand 0, A, without the last.
 func hasVector(c *graph.Call) bool {
-	a, b := c.Type(0), c.Type(1)
-	return b.Rank() == 1 || a.Rank()-1 == b.Rank() && tensor.SameSizes(a.Shape[:b.Rank()], b.Shape)
+	aType, bType := c.Type(0), c.Type(1)
+	return bType.Rank() == 1 || aType.Rank()-1 == bType.Rank() &&
+		tensor.SameSizes(aType.Shape[:bType.Rank()], bType.Shape)
 }

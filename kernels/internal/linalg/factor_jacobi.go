@@ -15,16 +15,16 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // about the rounding error of the cosine in rotate
 	norms := make([]float64, a.cols)
 	for range maxRounds {
-		rotated := false
+		anyRotated := false
 		for j := range norms {
 			norms[j] = s.norm(a.column(j))
 		}
 		for i := range a.cols {
 			for j := i + 1; j < a.cols; j++ {
-				rotated = s.rotate(a, v, norms, i, j, tolerance) || rotated
+				anyRotated = s.rotate(a, v, norms, i, j, tolerance) || anyRotated
 			}
 		}
-		if !rotated {
+		if !anyRotated {
 			break
 		}
 	}

@@ -40,48 +40,48 @@ var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg
 }, algorithm{float: leastSquares[float64], complex: leastSquares[complex128],
 	memory: func(in, out int) int { return 8*in + 2*out },
 	ranks: func(c *graph.Call) (in, out []int) {
-		dimsOfB, dimsOfSolution, dimsOfRank := 2, 2, 0
+		bRank, solutionRank, rankRank := 2, 2, 0
 		if c.Type(1).Rank() < c.Type(0).Rank() {
-			dimsOfB = 1
+			bRank = 1
 		}
 		if hasVector(c) {
-			dimsOfSolution = 1
+			solutionRank = 1
 		}
 		if kit.Attrs[lstsqAttrs](c).Driver == "gels" {
-			dimsOfRank = 1 // an empty vector
+			rankRank = 1 // an empty vector
 		}
-		return []int{2, dimsOfB}, []int{dimsOfSolution, 1, dimsOfRank, 1}
+		return []int{2, bRank}, []int{solutionRank, 1, rankRank, 1}
 	}})
 
 // findsSingularValues reports whether a driver computes singular values.
 func findsSingularValues(driver string) bool { return driver == "gelsd" || driver == "gelss" }
 
 func inferLstsq(c *graph.Call) ([]graph.Result, error) {
-	a, driver := c.Type(0), kit.Attrs[lstsqAttrs](c).Driver
-	bShape, err := rightSideShape(a, c.Type(1))
+	aType, driver := c.Type(0), kit.Attrs[lstsqAttrs](c).Driver
+	bShape, err := rightSideShape(aType, c.Type(1))
 	if err != nil {
 		return nil, err
 	}
-	n := a.Rank()
-	rows, cols, columnsOfB := a.Shape[n-2], a.Shape[n-1], bShape[n-1]
-	batch, err := tensor.BroadcastSizes(batchSizes(a), bShape[:n-2])
+	aRank := aType.Rank()
+	rows, cols, bColumns := aType.Shape[aRank-2], aType.Shape[aRank-1], bShape[aRank-1]
+	batch, err := tensor.BroadcastSizes(batchSizes(aType), bShape[:aRank-2])
 	if err != nil {
 		return nil, err
 	}
 	// LAPACK overwrites b with the solution. PyTorch therefore allocates max(rows, cols) rows for the solution, and
 	// returns a view of the first ones.
-	x, err := columnMajor(a.DType, withBatch(batch, rows.Max(cols), columnsOfB)...)
+	solution, err := columnMajor(aType.DType, withBatch(batch, rows.Max(cols), bColumns)...)
 	if err != nil {
 		return nil, err
 	}
-	x.Shape = withBatch(batch, cols, columnsOfB)
+	solution.Shape = withBatch(batch, cols, bColumns)
 	if hasVector(c) {
-		x.Shape, x.Strides = x.Shape[:n-1], x.Strides[:n-1]
+		solution.Shape, solution.Strides = solution.Shape[:aRank-1], solution.Strides[:aRank-1]
 	}
-	realDType := a.DType.ToReal()
+	realDType := aType.DType.ToReal()
 	residuals, singularValues, rank := emptyVector(realDType), emptyVector(realDType), emptyVector(tensor.Int64)
 	if driver != "gelsy" && rows.Gt(cols).Holds() {
-		residuals = tensor.NewType(realDType, withBatch(batch, columnsOfB)...)
+		residuals = tensor.NewType(realDType, withBatch(batch, bColumns)...)
 	}
 	if driver != "gels" {
 		rank = tensor.NewType(tensor.Int64, batch...)
@@ -89,31 +89,31 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 	if findsSingularValues(driver) {
 		singularValues = tensor.NewType(realDType, withBatch(batch, rows.Min(cols))...)
 	}
-	return c.NewResults(x, residuals, rank, singularValues), nil
+	return c.NewResults(solution, residuals, rank, singularValues), nil
 }
 
 // rightSideShape returns the shape of b as a batch of matrices: a vector is a matrix with one column. It returns
 // PyTorch's error if the operands do not match.
 func rightSideShape(a, b tensor.Type) ([]sym.Int, error) {
 	const name = "torch.linalg.lstsq: "
-	n := a.Rank()
+	aRank := a.Rank()
 	switch {
-	case n < 2:
+	case aRank < 2:
 		return nil, errors.New(name + "input must have at least 2 dimensions.")
 	case b.Rank() < 1:
 		return nil, errors.New(name + "other must have at least 1 dimension.")
 	case a.DType != b.DType:
 		return nil, fmt.Errorf(name+"Expected input and other to have the same dtype, but got input's dtype %s and other's "+
 			"dtype %s", a.DType.TorchName(), b.DType.TorchName())
-	case b.Rank() > n || b.Rank() < n-1:
+	case b.Rank() > aRank || b.Rank() < aRank-1:
 		return nil, errors.New(name + "input.dim() must be greater or equal to other.dim() and (input.dim() - " +
 			"other.dim()) <= 1")
 	}
 	shape, rowsName := slices.Clone(b.Shape), "other.size(-2)"
-	if b.Rank() < n {
+	if b.Rank() < aRank {
 		shape, rowsName = append(shape, sym.Of(1)), "other.size(-1)"
 	}
-	if a.Shape[n-2].Ne(shape[n-2]).Holds() {
+	if a.Shape[aRank-2].Ne(shape[aRank-2]).Holds() {
 		return nil, errors.New(name + "input.size(-2) should match " + rowsName)
 	}
 	if a.DType.IsIntegral(true) || a.DType.IsReducedFloat() {
@@ -258,14 +258,14 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 	if minSize == 0 || a.at(0, 0) == 0 {
 		return 0
 	}
-	// Binary search: the condition number of R[:k,:k] is at most 1/rcond for k = rank and greater for k = above, because
-	// it does not decrease with k.
+	// Binary search: the condition number of R[:k,:k] is at most 1/rcond for k = rank and greater for k = tooLarge,
+	// because it does not decrease with k.
 	rank = 1
-	for above := minSize + 1; above-rank > 1; {
-		if k := (rank + above) / 2; s.isWellConditioned(a, k, rcond) {
+	for tooLarge := minSize + 1; tooLarge-rank > 1; {
+		if k := (rank + tooLarge) / 2; s.isWellConditioned(a, k, rcond) {
 			rank = k
 		} else {
-			above = k
+			tooLarge = k
 		}
 	}
 	s.multiplyQ(a, tau, b, useAdjoint)

@@ -54,30 +54,30 @@ func (a activation) scalar() func(float64) float64 {
 }
 
 // cellScalar returns the function for the numbers of a [cellReference]. For complex numbers there are only sigmoid and
-// tanh. For integers there are relu, before which sums wrap in the dtype of the layer, and tanh. A tanh of integers is
-// a float, so that it is not computed here but at the end of the layer.
+// tanh. For integers there are only relu and tanh. Sums of integers first wrap in the dtype of the layer. The tanh of
+// an integer is a float, so the layer computes it at its end, and cellScalar omits it.
 func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T) T {
-	var f any
+	var function any
 	switch any(T(0)).(type) {
 	case float64:
-		f = a.scalar()
+		function = a.scalar()
 	case complex128:
-		f = cmplx.Tanh
+		function = cmplx.Tanh
 		if a.name == "Sigmoid" {
-			f = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
+			function = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
 		}
 	default:
 		unusedBits := 64 - 8*layer.integerDType.Size()
-		f = func(v int64) int64 {
-			v = v << unusedBits >> unusedBits // extends the sign
+		function = func(sum int64) int64 {
+			sum = sum << unusedBits >> unusedBits // extends the sign
 			if layer.integerDType == tensor.Uint8 {
-				v &= 0xff
+				sum &= 0xff
 			}
 			if a.name == "Relu" {
-				v = max(v, 0)
+				sum = max(sum, 0)
 			}
-			return v
+			return sum
 		}
 	}
-	return f.(func(T) T)
+	return function.(func(T) T)
 }

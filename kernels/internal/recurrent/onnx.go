@@ -35,7 +35,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: params, Outputs: outputs,
 			Infer: cell.infer,
-			Ref:   cell.ref,
+			Ref:   cell.reference,
 			Examples: []graph.Example{
 				{In: []tensor.Meta{kit.F32(3, 2, 4), kit.F32(1, 5*gates, 4), kit.F32(1, 5*gates, 5), kit.F32(1, 10*gates)}},
 				{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 3*gates, 4), kit.F32(2, 3*gates, 3), {}, {}, kit.F32(2, 2, 3)},

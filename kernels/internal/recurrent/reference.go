@@ -25,40 +25,40 @@ type cellReference[T kit.WidestNumber] struct {
 
 // run runs all sequences through all steps of all directions.
 func (c *cellReference[T]) run() {
-	for dir := range c.dirs {
-		for b := range c.batch {
-			c.runSequence(dir, b)
+	for direction := range c.dirs {
+		for sequence := range c.batch {
+			c.runSequence(direction, sequence)
 		}
 	}
 }
 
 // runSequence runs a sequence through all steps of a direction.
-func (c *cellReference[T]) runSequence(dir, sequence int) {
-	for i, a := range c.activations[dir] {
-		if c.functions[i] = nil; a.name != "" {
-			c.functions[i] = cellScalar[T](c.recurrentLayer, a)
+func (c *cellReference[T]) runSequence(direction, sequence int) {
+	for i, activation := range c.activations[direction] {
+		if c.functions[i] = nil; activation.name != "" {
+			c.functions[i] = cellScalar[T](c.recurrentLayer, activation)
 		}
 	}
-	c.direction, c.sequence = dir, sequence
+	c.direction, c.sequence = direction, sequence
 	h, cell := make([]T, c.hidden), make([]T, c.hidden)
-	stateOffset := dir*c.stateDirStride + sequence*c.stateBatchStride
+	stateOffset := direction*c.stateDirStride + sequence*c.stateBatchStride
 	if c.h0 != nil {
 		copy(h, c.h0[stateOffset:])
 	}
 	if c.c0 != nil {
 		copy(cell, c.c0[stateOffset:])
 	}
-	n := c.steps
+	length := c.steps
 	if c.sequenceLengths != nil {
-		n = min(max(int(c.sequenceLengths[sequence]), 0), n)
+		length = min(max(int(c.sequenceLengths[sequence]), 0), length)
 	}
-	for i := range n {
+	for i := range length {
 		step := i
-		if c.backward[dir] {
-			step = n - 1 - i
+		if c.backward[direction] {
+			step = length - 1 - i
 		}
 		h, cell = c.step(step, h, cell)
-		copy(c.y[step*c.yTimeStride+sequence*c.yBatchStride+dir*c.yDirStride:], h)
+		copy(c.y[step*c.yTimeStride+sequence*c.yBatchStride+direction*c.yDirStride:], h)
 	}
 	copy(c.hn[stateOffset:], h)
 	if c.cn != nil {
@@ -66,13 +66,14 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 	}
 }
 
-// gateParts returns the two parts of the argument of a gate, for element k of the state in step t. `in` is the product
-// of the weights and the input, and `state` is the product of the recurrent weights and the state h. Both include their
+// gateParts returns the two parts of the argument of a gate, for element k of the state. `in` is the product of the
+// weights and the input, and `state` is the product of the recurrent weights and the state h. Both include their
 // biases.
+//
 // The conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
-func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
+func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
-	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputs:]
+	w, x := c.w[c.direction][row*c.inputs:], c.x[(step*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputs:]
 	kit.ForEachBlock(c.ctx, c.inputs, func(begin, end int) {
 		for i := begin; i < end; i++ {
 			in += T(w[i] * x[i])
@@ -84,7 +85,7 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 			state += T(r[i] * h[i])
 		}
 	})
-	// Blocks checks the context within long vectors only. For short vectors, the products of many calls are counted.
+	// ForEachBlock checks the context within long vectors only. For short vectors, the products of many calls are counted.
 	if c.productsSinceCheck += c.inputs + len(h); c.productsSinceCheck >= kit.CheckEvery {
 		c.productsSinceCheck = 0
 		interrupt.Check(c.ctx)
@@ -99,41 +100,41 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 // activate clips a sum to the layer's bound, and applies the activation function with the given index to it. Only
 // ONNX's ops have a bound, and their reference computes in float64.
 func (c *cellReference[T]) activate(function int, sum T) T {
-	if v, ok := any(&sum).(*float64); ok && c.clip > 0 {
-		*v = min(max(*v, -c.clip), c.clip)
+	if sum64, ok := any(&sum).(*float64); ok && c.clip > 0 {
+		*sum64 = min(max(*sum64, -c.clip), c.clip)
 	}
 	return c.functions[function](sum)
 }
 
-// gate returns element k of a gate in step t: the activation function of the gate's argument plus the peephole term. h
+// gate returns element k of a gate: the activation function of the gate's argument plus the peephole term. h
 // is the state before the step.
-func (c *cellReference[T]) gate(function, gate, k, t int, h []T, peepholeTerm T) T {
-	in, state := c.gateParts(gate, k, t, h)
+func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm T) T {
+	in, state := c.gateParts(gate, k, step, h)
 	return c.activate(function, in+state+peepholeTerm)
 }
 
-// step returns the state and the cell after step t.
-func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
-	newH, newC = make([]T, len(h)), make([]T, len(h))
+// step returns the state and the cell after the given step.
+func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
+	newH, newCell = make([]T, len(h)), make([]T, len(h))
 	switch c.kind {
 	case cellRNN:
 		for k := range h {
-			newH[k] = c.gate(functionF, rnnState, k, t, h, 0)
+			newH[k] = c.gate(functionF, rnnState, k, step, h, 0)
 		}
 	case cellGRU:
 		reset := make([]T, len(h))
 		for k := range h {
-			reset[k] = c.gate(functionF, gruReset, k, t, h, 0)
+			reset[k] = c.gate(functionF, gruReset, k, step, h, 0)
 		}
 		resetState := make([]T, len(h))
-		for k, v := range h {
-			resetState[k] = reset[k] * v
+		for k, element := range h {
+			resetState[k] = reset[k] * element
 		}
 		for k := range h {
-			update := c.gate(functionF, gruUpdate, k, t, h, 0)
-			in, state := c.gateParts(gruCandidate, k, t, resetState)
+			update := c.gate(functionF, gruUpdate, k, step, h, 0)
+			in, state := c.gateParts(gruCandidate, k, step, resetState)
 			if c.resetAfter {
-				in, state = c.gateParts(gruCandidate, k, t, h)
+				in, state = c.gateParts(gruCandidate, k, step, h)
 				state *= reset[k]
 			}
 			newH[k] = T((1-update)*c.activate(functionG, in+state)) + T(update*h[k])
@@ -146,16 +147,17 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 				}
 				return c.peepholeWeights[c.direction][gate*len(h)+k]
 			}
-			in := c.gate(functionF, lstmInput, k, t, h, peephole(lstmInput)*cell[k])
-			forget := c.gate(functionF, lstmForget, k, t, h, peephole(lstmForget)*cell[k])
+			in := c.gate(functionF, lstmInput, k, step, h, peephole(lstmInput)*cell[k])
+			forget := c.gate(functionF, lstmForget, k, step, h, peephole(lstmForget)*cell[k])
 			if c.coupledGates {
 				forget = 1 - in
 			}
-			newC[k] = T(forget*cell[k]) + T(in*c.gate(functionG, lstmCandidate, k, t, h, 0))
-			newH[k] = c.gate(functionF, lstmOutput, k, t, h, peephole(lstmOutput)*newC[k]) * c.functions[functionH](newC[k])
+			newCell[k] = T(forget*cell[k]) + T(in*c.gate(functionG, lstmCandidate, k, step, h, 0))
+			newH[k] = c.gate(functionF, lstmOutput, k, step, h,
+				peephole(lstmOutput)*newCell[k]) * c.functions[functionH](newCell[k])
 		}
 	}
-	return newH, newC
+	return newH, newCell
 }
 
 // widestElements returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.
@@ -167,20 +169,20 @@ func widestElements[T kit.WidestNumber](t *tensor.Tensor) []T {
 	return kit.ElementsOf[T](t.Pointer(), t.Numel())
 }
 
-// equalPart divides a slice into n equal parts and returns part i. A part of a nil slice is nil.
-func equalPart[T any](list []T, i, n int) []T {
-	size := len(list) / n
+// equalPart divides a slice into equal parts and returns part i. A part of a nil slice is nil.
+func equalPart[T any](list []T, i, parts int) []T {
+	size := len(list) / parts
 	return list[i*size : (i+1)*size : (i+1)*size]
 }
 
 // resultTensor returns the tensor of a result. It has the elements of the list, converted to the dtype of the result.
 func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Tensor {
-	m := result.Meta()
-	return tensor.Must(tensor.FromSlice(list, m.Shape...)).CopyTo(tensor.New(m.DType, m.Shape...))
+	meta := result.Meta()
+	return tensor.Must(tensor.FromSlice(list, meta.Shape...)).CopyTo(tensor.New(meta.DType, meta.Shape...))
 }
 
 // ref computes the results of ONNX's recurrent ops by their definition.
-func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (cell onnxCell) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	inferred, err := cell.infer(c)
 	if err != nil {
 		return nil, err
@@ -190,28 +192,29 @@ func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 		return nil, err
 	}
 	var operands [onnxOperandCount][]float64
-	for i, t := range in {
-		operands[i] = widestElements[float64](t)
+	for i, operand := range in {
+		operands[i] = widestElements[float64](operand)
 	}
-	ref := &cellReference[float64]{recurrentLayer: layer, x: operands[onnxX], h0: operands[onnxH0],
+	reference := &cellReference[float64]{recurrentLayer: layer, x: operands[onnxX], h0: operands[onnxH0],
 		c0: operands[onnxC0]}
 	if len(in) > onnxLengths && in[onnxLengths] != nil {
 		lengths := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, layer.batch))
-		ref.sequenceLengths = kit.ElementsOf[int32](lengths.Pointer(), layer.batch)
+		reference.sequenceLengths = kit.ElementsOf[int32](lengths.Pointer(), layer.batch)
 	}
-	for dir := range layer.dirs {
-		ref.w[dir], ref.r[dir] = equalPart(operands[onnxW], dir, layer.dirs), equalPart(operands[onnxR], dir, layer.dirs)
-		ref.peepholeWeights[dir] = equalPart(operands[onnxPeepholes], dir, layer.dirs)
+	for direction := range layer.dirs {
+		reference.w[direction], reference.r[direction] = equalPart(operands[onnxW], direction, layer.dirs),
+			equalPart(operands[onnxR], direction, layer.dirs)
+		reference.peepholeWeights[direction] = equalPart(operands[onnxPeepholes], direction, layer.dirs)
 		// B has the input bias and the state bias of each direction.
-		ref.inBias[dir] = equalPart(operands[onnxB], 2*dir, 2*layer.dirs)
-		ref.stateBias[dir] = equalPart(operands[onnxB], 2*dir+1, 2*layer.dirs)
+		reference.inBias[direction] = equalPart(operands[onnxB], 2*direction, 2*layer.dirs)
+		reference.stateBias[direction] = equalPart(operands[onnxB], 2*direction+1, 2*layer.dirs)
 	}
 	results := make([]*tensor.Tensor, len(inferred))
-	for i, list := range []*[]float64{&ref.y, &ref.hn, &ref.cn}[:len(inferred)] {
+	for i, list := range []*[]float64{&reference.y, &reference.hn, &reference.cn}[:len(inferred)] {
 		*list = make([]float64, tensor.Numel(inferred[i].Meta().Shape))
 	}
-	ref.run()
-	for i, list := range [][]float64{ref.y, ref.hn, ref.cn}[:len(inferred)] {
+	reference.run()
+	for i, list := range [][]float64{reference.y, reference.hn, reference.cn}[:len(inferred)] {
 		results[i] = resultTensor(list, inferred[i])
 	}
 	return results, nil

@@ -39,33 +39,33 @@ type scanLoops struct {
 }
 
 // newComplexScan returns the loops of a scan of complex numbers, which expressions do not support. initial is the value
-// before the first element. row scans one line; columns makes one step in each of len(a) adjacent lines, whose running
-// values are a.
-func newComplexScan[T tensor.Element](initial complex128, row func(a *complex128, dst, x []T),
-	columns func(a []complex128, dst, x []T)) scanLoops {
+// before the first element. row scans one line. columns makes one step in each of several adjacent lines. Their
+// running values are a.
+func newComplexScan[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
+	columns func(running []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
 		Carry: int(unsafe.Sizeof(initial)),
-		Begin: func(acc unsafe.Pointer, n int) {
-			a := unsafe.Slice((*complex128)(acc), n)
-			for i := range a {
-				a[i] = initial
+		Begin: func(carry unsafe.Pointer, lines int) {
+			running := unsafe.Slice((*complex128)(carry), lines)
+			for i := range running {
+				running[i] = initial
 			}
 		},
-		Row: func(acc, dst, x unsafe.Pointer, n int) {
-			row((*complex128)(acc), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
+		Row: func(carry, dst, x unsafe.Pointer, n int) {
+			row((*complex128)(carry), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
 		},
-		Columns: func(acc, dst, x unsafe.Pointer, n int) {
-			columns(unsafe.Slice((*complex128)(acc), n), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
+		Columns: func(carry, dst, x unsafe.Pointer, lines int) {
+			columns(unsafe.Slice((*complex128)(carry), lines), unsafe.Slice((*T)(dst), lines), unsafe.Slice((*T)(x), lines))
 		},
 	}}
 }
 
 // scanLoopsOf returns the loops of a scan by op in dtype d. complexLoops has the loops for complex64 and complex128.
-func scanLoopsOf(op expr.Op, d tensor.DType, complexLoops [2]scanLoops) scanLoops {
-	if scanner := expr.Scanning(op, kit.LoopDType(d)); scanner != nil {
-		return scanLoops{kit.LoopDType(d), *scanner}
+func scanLoopsOf(op expr.Op, dtype tensor.DType, complexLoops [2]scanLoops) scanLoops {
+	if scanner := expr.Scanning(op, kit.LoopDType(dtype)); scanner != nil {
+		return scanLoops{kit.LoopDType(dtype), *scanner}
 	}
-	if d == complexLoops[0].dtype {
+	if dtype == complexLoops[0].dtype {
 		return complexLoops[0]
 	}
 	return complexLoops[1]
@@ -75,28 +75,28 @@ func scanLoopsOf(op expr.Op, d tensor.DType, complexLoops [2]scanLoops) scanLoop
 // floats and complex numbers, and combineInts the reference function for integers.
 func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b complex128) complex128,
 	combineInts func(a, b int64) int64) *graph.Op {
-	dtype := func(c *graph.Call) tensor.DType {
+	resultDType := func(c *graph.Call) tensor.DType {
 		return folds.SumDType(c.Type(0).DType, kit.Attrs[cumAttrs](c).DType)
 	}
 	return kit.Define[cumAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				m, d := c.Type(0), dtype(c)
-				if _, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank()); err != nil {
+				selfType, dtype := c.Type(0), resultDType(c)
+				if _, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, selfType.Rank()); err != nil {
 					return nil, err
 				}
-				if d == tensor.Bool && m.Rank() > 0 && !kit.IsEmpty(m) {
-					return nil, kit.NotImplemented(name+"_out", d)
+				if dtype == tensor.Bool && selfType.Rank() > 0 && !kit.IsEmpty(selfType) {
+					return nil, kit.NotImplemented(name+"_out", dtype)
 				}
-				return c.NewResult(m.RowMajor().WithDType(d)), nil
+				return c.NewResult(selfType.RowMajor().WithDType(dtype)), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, in[0].Rank())
 				if err != nil {
 					return nil, err
 				}
-				return []*tensor.Tensor{scanReference(in[0], dim, dtype(c), combine, combineInts)}, nil
+				return []*tensor.Tensor{scanReference(in[0], dim, resultDType(c), combine, combineInts)}, nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
@@ -105,37 +105,37 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 			UnfusableReason:      "carries a running value from element to element in its own kernel",
 		},
 		Lowerings: graph.Lowerings{
-			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },
+			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, resultDType(c)) },
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
 				elementCost: graph.ElementFlops{Simple: fusion.ScanSimple},
 				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
-					d := dtype(call)
-					scan := scanLoopsOf(op, d, loops)
+					dtype := resultDType(call)
+					scan := scanLoopsOf(op, dtype, loops)
 					// An expression also converts the elements; compileScan would convert them in a copy.
-					if call.Meta(0).DType != scan.dtype || d != scan.dtype {
-						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) })
-						k, err := lowerSuitedRows(call, rows)
-						if k != nil || err != nil {
-							return k, err
+					if call.Meta(0).DType != scan.dtype || dtype != scan.dtype {
+						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype) })
+						kernel, err := lowerSuitedRows(call, rows)
+						if kernel != nil || err != nil {
+							return kernel, err
 						}
 					}
-					return compileScan(call, dim, order, d, scan)
+					return compileScan(call, dim, order, dtype, scan)
 				}}.impls(),
 		},
 	})
 }
 
 // scanRows returns a scan as an expression, or nil for complex numbers and 0-dimensional tensors.
-func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
-	m := c.Meta(0)
-	dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank())
-	if err != nil || d.IsComplex() || m.Rank() == 0 {
+func scanRows(c *graph.Call, op expr.Op, dtype tensor.DType) (*graph.Rows, error) {
+	meta := c.Meta(0)
+	dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, meta.Rank())
+	if err != nil || dtype.IsComplex() || meta.Rank() == 0 {
 		return nil, err
 	}
-	b := expr.NewBuilder(m.DType)
-	x := b.Convert(kit.LoopDType(d), folds.Operand(b, 0, d).Re)
-	return singleResultRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
+	builder := expr.NewBuilder(meta.DType)
+	x := builder.Convert(kit.LoopDType(dtype), folds.Operand(builder, 0, dtype).Re)
+	return singleResultRows(builder, lineMask(meta.Rank(), dim), []int{0}, builder.Scan(op, x), dtype)
 }
 
 // compileScan returns the kernel of a scan along dim over elements converted to dtype. The operand is first copied if
@@ -147,9 +147,9 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	}
 	builder := copies.NewKernelBuilder(call)
 	in, out := builder.Operand(0), kit.OutBuffer(call, 0)
-	// The operand is [outer, n, inner]: n elements in each of inner adjacent lines. If lines are processed one after
+	// The operand is [outer, lineLength, inner]: it has groups of inner adjacent lines. If lines are processed one after
 	// another, dim is moved to the end, and inner is 1.
-	n, inner := kit.SizeOf(call.Meta(0), dim), 1
+	lineLength, inner := kit.SizeOf(call.Meta(0), dim), 1
 	if order == lineRows {
 		in, out = withDimLast(in, dim), withDimLast(out, dim)
 	} else {
@@ -161,15 +161,15 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 		result = builder.NewScratch(loops.dtype, out.Meta.Shape...)
 	}
 	// A unit of work is a block of up to columnUnit adjacent lines: unit = outer index * blocks + block.
-	blocks, size := kit.DivUp(inner, columnUnit), loops.dtype.Size()
-	units := out.Meta.Numel() / (n * inner) * blocks
-	phase := copies.ChunkedPhase(units, n*min(inner, columnUnit), func(m *graph.Mem, begin, end int) error {
+	blocks, elementSize := kit.DivUp(inner, columnUnit), loops.dtype.Size()
+	units := out.Meta.Numel() / (lineLength * inner) * blocks
+	phase := copies.ChunkedPhase(units, lineLength*min(inner, columnUnit), func(m *graph.Mem, begin, end int) error {
 		for unit := begin; unit < end; unit++ {
 			// first is the index of the first element of the first line.
 			outer, firstLine := unit/blocks, unit%blocks*columnUnit
-			first := outer*n*inner + firstLine
-			loops.scan(m, unsafe.Add(m.Ptrs[0], first*size), unsafe.Add(m.Ptrs[1], first*size), n, inner*size,
-				min(columnUnit, inner-firstLine))
+			first := outer*lineLength*inner + firstLine
+			loops.scan(m, unsafe.Add(m.Ptrs[0], first*elementSize), unsafe.Add(m.Ptrs[1], first*elementSize), lineLength,
+				inner*elementSize, min(columnUnit, inner-firstLine))
 		}
 		return nil
 	})
@@ -177,40 +177,40 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	if !result.IsPtr(0) {
 		builder.AddCopies(copies.Job{Dst: out, Src: result})
 	}
-	k, err := builder.Kernel()
-	if m := call.Meta(0); err == nil && m.DType == call.Out[0].DType && m.SameAddresses(call.Out[0]) {
-		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+	kernel, err := builder.Kernel()
+	if self := call.Meta(0); err == nil && self.DType == call.Out[0].DType && self.SameAddresses(call.Out[0]) {
+		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 	}
-	return k, err
+	return kernel, err
 }
 
 // withDimLast returns a buffer with a dimension moved to the end.
-func withDimLast(b kit.Buffer, dim int) kit.Buffer {
+func withDimLast(buffer kit.Buffer, dim int) kit.Buffer {
 	moveToEnd := func(list []int) []int {
 		return append(slices.Delete(slices.Clone(list), dim, dim+1), list[dim])
 	}
-	if m := b.Meta; m.Rank() > 0 {
-		m.Shape, m.Strides = moveToEnd(m.Shape), moveToEnd(m.Strides)
-		b = b.View(m)
+	if meta := buffer.Meta; meta.Rank() > 0 {
+		meta.Shape, meta.Strides = moveToEnd(meta.Shape), moveToEnd(meta.Strides)
+		buffer = buffer.View(meta)
 	}
-	return b
+	return buffer
 }
 
-// scan scans the given number of adjacent lines of n elements. The elements of a line are step bytes apart.
-func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
+// scan scans the given number of adjacent lines of lineLength elements. The elements of a line are stepBytes apart.
+func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, lineLength, stepBytes, lines int) {
 	carry := unsafe.Pointer(&mem.WorkerScratch[0])
 	l.Begin(carry, lines)
-	if lines == 1 && step == l.dtype.Size() {
-		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
-			l.Row(carry, unsafe.Add(out, begin*step), unsafe.Add(in, begin*step), end-begin)
+	if lines == 1 && stepBytes == l.dtype.Size() {
+		kit.ForEachBlock(mem.Context, lineLength, func(begin, end int) {
+			l.Row(carry, unsafe.Add(out, begin*stepBytes), unsafe.Add(in, begin*stepBytes), end-begin)
 		})
 		return
 	}
-	for i := range n {
+	for i := range lineLength {
 		if i*lines%kit.CheckEvery < lines { // about once per CheckEvery elements
 			mem.CheckContext()
 		}
-		l.Columns(carry, unsafe.Add(out, i*step), unsafe.Add(in, i*step), lines)
+		l.Columns(carry, unsafe.Add(out, i*stepBytes), unsafe.Add(in, i*stepBytes), lines)
 	}
 }
 
@@ -230,14 +230,14 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 			if len(coords) > 0 {
 				coords[dim] = k
 			}
-			v := self.At(coords...)
+			element := self.At(coords...)
 			switch {
 			case k == 0:
-				result = v
+				result = element
 			case dtype.IsIntegral(true):
-				result = tensor.IntScalar(combineInts(result.Int(), v.Int()))
+				result = tensor.IntScalar(combineInts(result.Int(), element.Int()))
 			default:
-				result = tensor.ComplexScalar(combine(result.Complex(), v.Complex()))
+				result = tensor.ComplexScalar(combine(result.Complex(), element.Complex()))
 			}
 		}
 		out.Set(result, index...)

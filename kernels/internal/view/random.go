@@ -17,11 +17,11 @@ import (
 )
 
 // normal converts random words to a normally distributed number, by the Box-Muller transform.
-func normal(w [4]uint32) float64 {
-	// u is in (0, 1], so that its logarithm is finite. v is in [0, 1). Both have 53 random bits.
-	u := (float64((uint64(w[0])<<32|uint64(w[1]))>>11) + 1) * 0x1p-53
-	v := float64((uint64(w[2])<<32|uint64(w[3]))>>11) * 0x1p-53
-	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
+func normal(words [4]uint32) float64 {
+	// radial is in (0, 1], so that its logarithm is finite. angular is in [0, 1). Both have 53 random bits.
+	radial := (float64((uint64(words[0])<<32|uint64(words[1]))>>11) + 1) * 0x1p-53
+	angular := float64((uint64(words[2])<<32|uint64(words[3]))>>11) * 0x1p-53
+	return math.Sqrt(-2*math.Log(radial)) * math.Cos(2*math.Pi*angular)
 }
 
 type randAttrs struct {
@@ -52,12 +52,12 @@ type seedAttrs struct {
 var (
 	Rand  = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniform)
 	Randn = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.",
-		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
+		func(words [4]uint32, _ tensor.DType) float64 { return normal(words) })
 	RandLike = randLikeOp("rand_like", "Creates random numbers in self's shape, uniformly distributed in [0, 1).",
 		uniform)
 	RandnLike = randLikeOp("randn_like", "Creates random numbers in self's shape, normally distributed with mean 0 and "+
 		"variance 1.",
-		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
+		func(words [4]uint32, _ tensor.DType) float64 { return normal(words) })
 	Randint = kit.ElementOp[randintAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "randint", Doc: "Creates random integers in [low, high).",
 		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
@@ -71,9 +71,9 @@ var (
 	}, func(c *graph.Call) func(i int) tensor.Scalar {
 		a := kit.Attrs[randintAttrs](c)
 		return func(i int) tensor.Scalar {
-			w := philox(uint64(i), uint64(a.Seed))
+			words := philox(uint64(i), uint64(a.Seed))
 			// aboveLow = floor(word * (High-Low) / 2^64) for a random word of 64 bits
-			aboveLow, _ := bits.Mul64(uint64(w[0])<<32|uint64(w[1]), uint64(a.High)-uint64(a.Low))
+			aboveLow, _ := bits.Mul64(uint64(words[0])<<32|uint64(words[1]), uint64(a.High)-uint64(a.Low))
 			return tensor.IntScalar(int64(a.Low) + int64(aboveLow))
 		}
 	})
@@ -81,7 +81,7 @@ var (
 
 // randOp defines an op that creates random floats. draw converts the random words of an element ([philox]) to its value
 // in dtype d.
-func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
+func randOp(name, doc string, draw func(words [4]uint32, dtype tensor.DType) float64) *graph.Op {
 	return kit.ElementOp[randAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}}},
@@ -98,10 +98,10 @@ func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *g
 }
 
 // randLikeOp is randOp for an op whose result has the shape of self.
-func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
+func randLikeOp(name, doc string, draw func(words [4]uint32, resultDType tensor.DType) float64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
-		if d := kit.Attrs[randLikeAttrs](c).DType; d != tensor.Invalid {
-			return d
+		if dtype := kit.Attrs[randLikeAttrs](c).DType; dtype != tensor.Invalid {
+			return dtype
 		}
 		return c.Type(0).DType
 	}
@@ -111,19 +111,19 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 	}},
 		func(c *graph.Call) (tensor.Type, error) { return randType(dtype(c), c.Type(0).Shape) },
 		func(c *graph.Call) func(int) tensor.Scalar {
-			seed, d := uint64(kit.Attrs[randLikeAttrs](c).Seed), dtype(c)
+			seed, dtype := uint64(kit.Attrs[randLikeAttrs](c).Seed), dtype(c)
 			return func(i int) tensor.Scalar {
-				return tensor.FloatScalar(draw(philox(uint64(i), seed), d))
+				return tensor.FloatScalar(draw(philox(uint64(i), seed), dtype))
 			}
 		})
 }
 
 // randType returns the row-major type of new random floats, or PyTorch's error if d is not a float dtype.
-func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
-	if !d.IsFloat() {
-		return tensor.Type{}, kit.NotImplementedBy("check_uniform_bounds", d)
+func randType(dtype tensor.DType, size []sym.Int) (tensor.Type, error) {
+	if !dtype.IsFloat() {
+		return tensor.Type{}, kit.NotImplementedBy("check_uniform_bounds", dtype)
 	}
-	return kit.FreshType(d, size)
+	return kit.FreshType(dtype, size)
 }
 
 // Bernoulli draws ones and zeros with given probabilities.
@@ -134,18 +134,18 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 			"result is row-major.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if !t.DType.IsFloat() {
-				return nil, kit.NotImplementedBy("bernoulli_tensor_cpu_p_", t.DType)
+			selfType := c.Type(0)
+			if !selfType.DType.IsFloat() {
+				return nil, kit.NotImplementedBy("bernoulli_tensor_cpu_p_", selfType.DType)
 			}
-			return c.NewResult(t.RowMajor()), nil
+			return c.NewResult(selfType.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, firstErr error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
 			i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
 			kit.EachIndex(out.Shape, func(coords []int) {
-				x, err := bernoulliAt(i, seed, in[0].At(coords...).Float())
-				out.Set(tensor.FloatScalar(x), coords...)
+				drawn, err := bernoulliAt(i, seed, in[0].At(coords...).Float())
+				out.Set(tensor.FloatScalar(drawn), coords...)
 				firstErr = cmp.Or(firstErr, err)
 				i++
 			})
@@ -174,33 +174,35 @@ func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 	return 0, nil
 }
 
-// drawKernel returns a kernel that computes each element of the result by f, from its row-major index i and the element
-// x of operand 0.
-func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph.Kernel {
+// drawKernel returns a kernel that computes each element of the result by a function, from its row-major index i and
+// the element x of operand 0.
+func drawKernel(c *graph.Call, compute func(i int, x float64) (float64, error)) *graph.Kernel {
 	const grain = machine.CallGrain
 	const noStep = 0 // a conversion of one element does not use the distance between elements
-	m, out := c.Meta(0), c.Out[0]
-	n := out.Numel()
-	outStrides, inStrides := kit.ByteStrides(out), kit.ByteStrides(m)
-	toFloat64, fromFloat64 := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(out.DType, tensor.Float64)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
-		for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-			outOffset, inOffset, rest := 0, 0, i // offsets in bytes
-			for d := out.Rank() - 1; d >= 0; d-- {
-				k := rest % out.Shape[d]
-				rest /= out.Shape[d]
-				outOffset, inOffset = outOffset+k*outStrides[d], inOffset+k*inStrides[d]
+	selfMeta, out := c.Meta(0), c.Out[0]
+	elements := out.Numel()
+	outStrides, inStrides := kit.ByteStrides(out), kit.ByteStrides(selfMeta)
+	toFloat64, fromFloat64 := tensor.Converter(tensor.Float64, selfMeta.DType),
+		tensor.Converter(out.DType, tensor.Float64)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(elements, grain),
+		Run: func(mem *graph.Mem, chunk int) error {
+			for i := chunk * grain; i < min(elements, (chunk+1)*grain); i++ {
+				outOffset, inOffset, remaining := 0, 0, i // offsets in bytes
+				for dim := out.Rank() - 1; dim >= 0; dim-- {
+					index := remaining % out.Shape[dim]
+					remaining /= out.Shape[dim]
+					outOffset, inOffset = outOffset+index*outStrides[dim], inOffset+index*inStrides[dim]
+				}
+				var x float64
+				toFloat64(unsafe.Pointer(&x), unsafe.Add(mem.Ptrs[1], inOffset), noStep, noStep, 1)
+				y, err := compute(i, x)
+				if err != nil {
+					return err
+				}
+				fromFloat64(unsafe.Add(mem.Ptrs[0], outOffset), unsafe.Pointer(&y), noStep, noStep, 1)
 			}
-			var x float64
-			toFloat64(unsafe.Pointer(&x), unsafe.Add(mem.Ptrs[1], inOffset), noStep, noStep, 1)
-			y, err := f(i, x)
-			if err != nil {
-				return err
-			}
-			fromFloat64(unsafe.Add(mem.Ptrs[0], outOffset), unsafe.Pointer(&y), noStep, noStep, 1)
-		}
-		return nil
-	}}}}
+			return nil
+		}}}}
 }
 
 type dropoutAttrs struct {
@@ -217,17 +219,18 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			"the other elements by 1 - p.",
 		Params: []graph.Param{kit.Input}, Kind: graph.View,
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[dropoutAttrs](call), call.Type(0)
+			a, selfType := kit.Attrs[dropoutAttrs](call), call.Type(0)
 			if !(a.P >= 0 && a.P <= 1) {
 				return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
 			}
 			if !a.Train {
-				return call.AliasResult(t, 0), nil
+				return call.AliasResult(selfType, 0), nil
 			}
-			if !t.DType.IsFloat() {
-				return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
+			if !selfType.DType.IsFloat() {
+				return nil, errors.New("result type Float can't be cast to the desired output type " +
+					selfType.DType.TorchName())
 			}
-			out, err := kit.LikeType(t, tensor.Preserve)
+			out, err := kit.LikeType(selfType, tensor.Preserve)
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
