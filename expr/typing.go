@@ -37,10 +37,10 @@ type Typing struct {
 // Errors of the formula are of type [*Error].
 func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error) {
 	defer func() {
-		if e, ok := recover().(*Error); ok {
-			code, err = nil, e
-		} else if r := recover(); r != nil {
-			panic(r)
+		if formulaError, ok := recover().(*Error); ok {
+			code, err = nil, formulaError
+		} else if recovered := recover(); recovered != nil {
+			panic(recovered)
 		}
 	}()
 	t := &typer{text: f.text, b: NewBuilder(in...), floatDType: tensor.Float32}
@@ -55,26 +55,26 @@ func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error)
 			env[name] = value{number: number}
 		}
 	}
-	for k, d := range in {
-		t.require(1, d.Valid(), "operand %s has no dtype", f.params[k])
-		if env[f.params[k]].isPlainNumber() {
+	for index, dtype := range in {
+		t.require(1, dtype.Valid(), "operand %s has no dtype", f.params[index])
+		if env[f.params[index]].isPlainNumber() {
 			continue
 		}
-		v := t.operand(k, d)
-		if typing.Common.Valid() && typing.Common != d {
-			v = t.cast(v, typing.Common)
+		typed := t.operand(index, dtype)
+		if typing.Common.Valid() && typing.Common != dtype {
+			typed = t.cast(typed, typing.Common)
 		}
-		v.zeroDim = typing.ZeroDim != nil && typing.ZeroDim[k]
-		env[f.params[k]] = v
+		typed.zeroDim = typing.ZeroDim != nil && typing.ZeroDim[index]
+		env[f.params[index]] = typed
 	}
 	out := make([]Output, 0, len(f.results))
-	for k, v := range t.evalFormula(f, env) {
-		d := t.dtype(v)
+	for index, typed := range t.evalFormula(f, env) {
+		dtype := t.dtype(typed)
 		if typing.Out != nil {
-			d = typing.Out[k]
+			dtype = typing.Out[index]
 		}
-		t.require(f.results[k].pos, d.Valid(), "result %d has no dtype", k)
-		out = append(out, t.output(v, d))
+		t.require(f.results[index].pos, dtype.Valid(), "result %d has no dtype", index)
+		out = append(out, t.output(typed, dtype))
 	}
 	if code, err = t.b.Build(out...); err == nil {
 		code.formula = f
@@ -127,8 +127,8 @@ func (t *typer) evalFormula(f *Formula, env scope) []value {
 		env[definition.name] = t.eval(definition.value, env)
 	}
 	results := make([]value, len(f.results))
-	for k, r := range f.results {
-		results[k] = t.eval(r, env)
+	for index, result := range f.results {
+		results[index] = t.eval(result, env)
 	}
 	return results
 }
@@ -142,15 +142,15 @@ func (t *typer) eval(n *node, env scope) value {
 		if v, ok := env[n.text]; ok {
 			return v
 		}
-		if s, ok := constants[n.text]; ok {
-			return value{number: s}
+		if constant, ok := constants[n.text]; ok {
+			return value{number: constant}
 		}
 		t.require(n.pos, false, "unknown name %q: it is neither an operand nor a given number%s", n.text,
 			suggest.DidYouMean(suggest.Nearest(n.text, slices.Values(sorted.Keys(env)))))
 	}
 	args := make([]value, len(n.args))
-	for k, a := range n.args {
-		args[k] = t.eval(a, env)
+	for index, arg := range n.args {
+		args[index] = t.eval(arg, env)
 	}
 	name := n.text
 	if n.kind == unaryNode {
@@ -159,12 +159,12 @@ func (t *typer) eval(n *node, env scope) value {
 	if t.depth == 0 {
 		t.errorNode = n
 	}
-	v := t.apply(name, args)
-	if t.depth == 0 && !v.isPlainNumber() {
-		v.zeroDim = allZeroDim(args)
+	result := t.apply(name, args)
+	if t.depth == 0 && !result.isPlainNumber() {
+		result.zeroDim = allZeroDim(args)
 	}
 	t.require(t.errorNode.pos, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
-	return v
+	return result
 }
 
 // allZeroDim reports whether all values that are not plain numbers have no dimensions. It returns false if all values
@@ -183,12 +183,12 @@ func allZeroDim(args []value) bool {
 // apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number, except
 // for a typed builtin.
 func (t *typer) apply(name string, args []value) value {
-	f := builtins[name]
+	function := builtins[name]
 	switch {
-	case !f.typed && !slices.ContainsFunc(args, func(v value) bool { return !v.isPlainNumber() }):
+	case !function.typed && !slices.ContainsFunc(args, func(v value) bool { return !v.isPlainNumber() }):
 		return t.evalNumbers(name, args)
-	case f.apply != nil:
-		return f.apply(t, args)
+	case function.apply != nil:
+		return function.apply(t, args)
 	}
 	return t.call(name, args)
 }
@@ -197,12 +197,12 @@ func (t *typer) apply(name string, args []value) value {
 func (t *typer) evalNumbers(name string, args []value) value {
 	numbers := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
 	typed := make([]value, len(args))
-	for k, a := range args {
-		typed[k] = numbers.convert(a, a.number.DType())
+	for index, arg := range args {
+		typed[index] = numbers.convert(arg, arg.number.DType())
 	}
 	var result value
-	if f := builtins[name]; f.apply != nil {
-		result = f.apply(numbers, typed)
+	if function := builtins[name]; function.apply != nil {
+		result = function.apply(numbers, typed)
 	} else {
 		result = numbers.call(name, typed)
 	}
@@ -218,11 +218,11 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	case result.dtype.IsComplex():
 		dtype = tensor.Complex128
 	}
-	c, err := numbers.b.Build(numbers.output(result, dtype))
+	code, err := numbers.b.Build(numbers.output(result, dtype))
 	if err != nil {
 		t.fail("%v", err)
 	}
-	bits := c.Eval()[0]
+	bits := code.Eval()[0]
 	switch dtype {
 	case tensor.Bool:
 		return value{number: tensor.BoolScalar(bits.Re != 0)}
@@ -235,25 +235,25 @@ func (t *typer) evalNumbers(name string, args []value) value {
 }
 
 // operand loads an operand.
-func (t *typer) operand(k int, d tensor.DType) value {
-	v := value{dtype: d, re: t.b.Load(k), im: None}
-	if d.IsComplex() {
-		v.im = t.b.LoadImag(k)
+func (t *typer) operand(index int, dtype tensor.DType) value {
+	loaded := value{dtype: dtype, re: t.b.Load(index), im: None}
+	if dtype.IsComplex() {
+		loaded.im = t.b.LoadImag(index)
 	}
-	v.re = t.b.Convert(t.b.DType(v.re).OpMath(), v.re)
-	return v
+	loaded.re = t.b.Convert(t.b.DType(loaded.re).OpMath(), loaded.re)
+	return loaded
 }
 
 // output converts a value to its dtype in memory.
-func (t *typer) output(v value, d tensor.DType) Output {
-	if !d.IsReducedFloat() {
-		v = t.convert(v, d)
-		return Output{DType: d, Re: v.re, Im: v.im}
+func (t *typer) output(v value, dtype tensor.DType) Output {
+	if !dtype.IsReducedFloat() {
+		v = t.convert(v, dtype)
+		return Output{DType: dtype, Re: v.re, Im: v.im}
 	}
 	if v.isPlainNumber() {
 		v = t.convert(v, tensor.Float64)
 	}
-	return Output{DType: d, Re: t.narrow(v.re, d), Im: None}
+	return Output{DType: dtype, Re: t.narrow(v.re, dtype), Im: None}
 }
 
 // dtype returns the dtype of a value, or the default dtype of a plain number.
@@ -261,54 +261,54 @@ func (t *typer) dtype(v value) tensor.DType {
 	if !v.isPlainNumber() {
 		return v.dtype
 	}
-	d, _ := t.promotion(v)
-	return d
+	dtype, _ := t.promotion(v)
+	return dtype
 }
 
 // promotion applies the promotion rules of PyTorch to the values.
 func (t *typer) promotion(args ...value) (tensor.DType, error) {
-	var p tensor.Promotion
+	var promotion tensor.Promotion
 	for _, v := range args {
 		switch {
 		case v.isPlainNumber():
-			p.AddNumber(v.number)
+			promotion.AddNumber(v.number)
 		case v.zeroDim:
-			p.Add(v.dtype, 0)
+			promotion.Add(v.dtype, 0)
 		default:
-			p.Add(v.dtype, 1)
+			promotion.Add(v.dtype, 1)
 		}
 	}
-	return p.Result()
+	return promotion.Result()
 }
 
 // common returns the dtype to which the values are promoted.
 func (t *typer) common(args ...value) tensor.DType {
-	d, err := t.promotion(args...)
+	dtype, err := t.promotion(args...)
 	if err != nil {
 		t.fail("%v", err)
 	}
-	return d
+	return dtype
 }
 
 // promote converts values to their common dtype.
 func (t *typer) promote(args ...value) (tensor.DType, []value) {
-	d := t.common(args...)
-	return d, t.convertAll(d, args)
+	dtype := t.common(args...)
+	return dtype, t.convertAll(dtype, args)
 }
 
 // promoteFloat is promote, but replaces an integer common dtype by a float.
 func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
-	d := t.common(args...)
-	if d.IsIntegral(true) {
-		d = t.floatDType
+	dtype := t.common(args...)
+	if dtype.IsIntegral(true) {
+		dtype = t.floatDType
 	}
-	return d, t.convertAll(d, args)
+	return dtype, t.convertAll(dtype, args)
 }
 
-func (t *typer) convertAll(d tensor.DType, args []value) []value {
+func (t *typer) convertAll(dtype tensor.DType, args []value) []value {
 	out := make([]value, len(args))
-	for k, v := range args {
-		out[k] = t.convert(v, d)
+	for index, v := range args {
+		out[index] = t.convert(v, dtype)
 	}
 	return out
 }
@@ -349,36 +349,36 @@ func (t *typer) convert(v value, dtype tensor.DType) value {
 }
 
 // floatConst returns a constant of a float dtype. An integer is converted directly, so that it is rounded only once.
-func (t *typer) floatConst(d tensor.DType, s tensor.Scalar) Value {
-	if s.DType() == tensor.Int64 {
-		integer, imm := s.Int(), uint64(0)
-		tensor.Converter(d, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&integer), 0, 0, 1)
-		return t.b.AddInst(Inst{Op: Const, DType: d, A: None, B: None, C: None, Imm: imm})
+func (t *typer) floatConst(dtype tensor.DType, number tensor.Scalar) Value {
+	if number.DType() == tensor.Int64 {
+		integer, imm := number.Int(), uint64(0)
+		tensor.Converter(dtype, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&integer), 0, 0, 1)
+		return t.b.AddInst(Inst{Op: Const, DType: dtype, A: None, B: None, C: None, Imm: imm})
 	}
-	return t.b.Const(d, s.Float())
+	return t.b.Const(dtype, number.Float())
 }
 
 // narrow rounds v to a 16-bit float. If v was widened from a 16-bit float of dtype d, narrow returns that float
 // instead.
-func (t *typer) narrow(v Value, d tensor.DType) Value {
-	if u := t.unwidened(v, d); u != None {
-		return u
+func (t *typer) narrow(v Value, dtype tensor.DType) Value {
+	if original := t.unwidened(v, dtype); original != None {
+		return original
 	}
-	return t.b.Convert(d, v)
+	return t.b.Convert(dtype, v)
 }
 
 // unwidened returns the 16-bit float of dtype d from which a value was widened, or None.
-func (t *typer) unwidened(v Value, d tensor.DType) Value {
-	if v != None && d.IsReducedFloat() {
-		if inst := t.b.Inst(v); inst.Op == Convert && t.b.DType(inst.A) == d {
+func (t *typer) unwidened(v Value, dtype tensor.DType) Value {
+	if v != None && dtype.IsReducedFloat() {
+		if inst := t.b.Inst(v); inst.Op == Convert && t.b.DType(inst.A) == dtype {
 			return inst.A
 		}
 	}
 	return None
 }
 
-func boolNumber(b bool) float64 {
-	if b {
+func boolNumber(isTrue bool) float64 {
+	if isTrue {
 		return 1
 	}
 	return 0
@@ -386,10 +386,10 @@ func boolNumber(b bool) float64 {
 
 // cast converts a value to any dtype, as an explicit cast does. For a real dtype it takes the real part of a complex
 // number. It rounds to 16-bit floats.
-func (t *typer) cast(v value, d tensor.DType) value {
-	converted := t.convert(v, d)
-	if d.IsReducedFloat() {
-		converted.re = t.b.Convert(tensor.Float32, t.narrow(converted.re, d))
+func (t *typer) cast(v value, dtype tensor.DType) value {
+	converted := t.convert(v, dtype)
+	if dtype.IsReducedFloat() {
+		converted.re = t.b.Convert(tensor.Float32, t.narrow(converted.re, dtype))
 	}
 	return converted
 }

@@ -54,30 +54,30 @@ func each3[T any](o *operands, f func(x, y, z T) T) {
 
 // moveOf copies elements of the size of U. If the operand has stride 0, it repeats one element.
 func moveOf[U word](o operands) {
-	size, d, a := int(unsafe.Sizeof(U(0))), o.dst, o.a
-	if d.stride == size && (a.stride == size || a.stride == 0) {
-		dst := unsafe.Slice((*U)(unsafe.Add(d.ptr, d.offset)), o.n)
+	size, dst, src := int(unsafe.Sizeof(U(0))), o.dst, o.a
+	if dst.stride == size && (src.stride == size || src.stride == 0) {
+		dstElements := unsafe.Slice((*U)(unsafe.Add(dst.ptr, dst.offset)), o.n)
 		// The source is one element if its stride is 0, else n elements.
-		done := copy(dst, unsafe.Slice((*U)(unsafe.Add(a.ptr, a.offset)), max(1, o.n*min(a.stride, 1))))
-		for done < o.n {
-			done += copy(dst[done:], dst[:done])
+		copied := copy(dstElements, unsafe.Slice((*U)(unsafe.Add(src.ptr, src.offset)), max(1, o.n*min(src.stride, 1))))
+		for copied < o.n {
+			copied += copy(dstElements[copied:], dstElements[:copied])
 		}
 		return
 	}
 	for range o.n {
-		*(*U)(unsafe.Add(d.ptr, d.offset)) = *(*U)(unsafe.Add(a.ptr, a.offset))
-		d.offset += d.stride
-		a.offset += a.stride
+		*(*U)(unsafe.Add(dst.ptr, dst.offset)) = *(*U)(unsafe.Add(src.ptr, src.offset))
+		dst.offset += dst.stride
+		src.offset += src.stride
 	}
 }
 
-// selectOf selects elements of the size of U: b where the mask a is true, else c. A block whose mask is the same for
-// all elements is copied. Other blocks are selected as 64 bits, because there is no conditional move of bytes, and a
-// branch would be unpredictable.
+// selectOf selects elements of the size of U: those of operand b where the mask a is true, else those of c. A block
+// whose mask is the same for all elements is copied. Other blocks are selected as 64 bits, because there is no
+// conditional move of bytes, and a branch would be unpredictable.
 func selectOf[U word](o operands) {
-	for _, bit := range []bool{true, false} {
-		if noElementEquals(o.a, o.n, bit) {
-			if o.a = o.b; bit {
+	for _, maskValue := range []bool{true, false} {
+		if noElementEquals(o.a, o.n, maskValue) {
+			if o.a = o.b; maskValue {
 				o.a = o.c
 			}
 			moveOf[U](o)
@@ -85,36 +85,38 @@ func selectOf[U word](o operands) {
 		}
 	}
 	dst, mask := unsafe.Slice((*U)(o.dst.ptr), o.n), unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), o.n)
-	b, c, size := unsafe.Add(o.b.ptr, o.b.offset), unsafe.Add(o.c.ptr, o.c.offset), int(unsafe.Sizeof(U(0)))
+	trueElements, falseElements, size := unsafe.Add(o.b.ptr, o.b.offset), unsafe.Add(o.c.ptr, o.c.offset),
+		int(unsafe.Sizeof(U(0)))
 	switch { // loops without offsets take 0.8 of the time
 	case o.b.stride == size && o.c.stride == size:
-		first, second := unsafe.Slice((*U)(b), len(mask)), unsafe.Slice((*U)(c), len(mask))
+		first, second := unsafe.Slice((*U)(trueElements), len(mask)), unsafe.Slice((*U)(falseElements), len(mask))
 		for i, maskByte := range mask {
-			x, y := uint64(first[i]), uint64(second[i])
+			whenTrue, selected := uint64(first[i]), uint64(second[i])
 			if maskByte != 0 {
-				y = x
+				selected = whenTrue
 			}
-			dst[i] = U(y)
+			dst[i] = U(selected)
 		}
 	case o.b.stride == 0 && o.c.stride == size:
-		x, second := uint64(*(*U)(b)), unsafe.Slice((*U)(c), len(mask))
+		whenTrue, second := uint64(*(*U)(trueElements)), unsafe.Slice((*U)(falseElements), len(mask))
 		for i, maskByte := range mask {
-			y := uint64(second[i])
+			selected := uint64(second[i])
 			if maskByte != 0 {
-				y = x
+				selected = whenTrue
 			}
-			dst[i] = U(y)
+			dst[i] = U(selected)
 		}
 	default:
-		x, y := 0, 0 // offsets
+		trueOffset, falseOffset := 0, 0 // offsets
 		for i, maskByte := range mask {
-			first, second := uint64(*(*U)(unsafe.Add(b, x))), uint64(*(*U)(unsafe.Add(c, y)))
-			x += o.b.stride
-			y += o.c.stride
+			whenTrue, selected := uint64(*(*U)(unsafe.Add(trueElements, trueOffset))),
+				uint64(*(*U)(unsafe.Add(falseElements, falseOffset)))
+			trueOffset += o.b.stride
+			falseOffset += o.c.stride
 			if maskByte != 0 {
-				second = first
+				selected = whenTrue
 			}
-			dst[i] = U(second)
+			dst[i] = U(selected)
 		}
 	}
 }

@@ -55,35 +55,39 @@ var (
 // frames checks the attributes of frames. It returns hop, the distance between frames, and the window extended to n_fft
 // elements. The window is null if all its elements would be 1.
 func (s steps) frames(name string, nFFT int, hopLength, winLength *int, window graph.Arg) (int, graph.Arg) {
-	hop, length := nFFT/4, nFFT
+	hop, windowLength := nFFT/4, nFFT
 	if hopLength != nil {
 		hop = *hopLength
 	}
 	if winLength != nil {
-		length = *winLength
+		windowLength = *winLength
 	}
 	s.Reject(hop <= 0, "%s: expected hop_length > 0, but got hop_length=%d", name, hop)
-	s.Reject(length <= 0 || length > nFFT, "%s: expected 0 < win_length <= n_fft, but got win_length=%d", name, length)
-	s.Reject(name == "istft" && hop > length, "istft: expected 0 < hop_length <= win_length, but got hop_length=%d", hop)
+	s.Reject(windowLength <= 0 || windowLength > nFFT, "%s: expected 0 < win_length <= n_fft, but got win_length=%d",
+		name, windowLength)
+	s.Reject(name == "istft" && hop > windowLength, "istft: expected 0 < hop_length <= win_length, but got hop_length=%d",
+		hop)
 	if window.Kind != graph.Null {
-		t := window.Type()
-		s.Reject(t.Rank() != 1 || !kit.SizeIs(t.Shape[0], length), "%s: expected a 1D window tensor of size equal to "+
-			"win_length=%d, but got window with size %s", name, length, tensor.Sizes(t.Shape))
+		windowType := window.Type()
+		s.Reject(windowType.Rank() != 1 || !kit.SizeIs(windowType.Shape[0], windowLength),
+			"%s: expected a 1D window tensor of size equal to "+
+				"win_length=%d, but got window with size %s", name, windowLength, tensor.Sizes(windowType.Shape))
 	}
-	return hop, s.widened(window, nFFT, length)
+	return hop, s.widened(window, nFFT, windowLength)
 }
 
-// widened extends a window of the given length to n elements by zeros on both sides. A null window stands for ones; it
-// stays null if its length is n.
-func (s steps) widened(window graph.Arg, n, length int) graph.Arg {
-	if length == n {
+// widened extends a window of the given length to frameLength elements by zeros on both sides. A null window stands for
+// ones; it stays null if its length is frameLength.
+func (s steps) widened(window graph.Arg, frameLength, length int) graph.Arg {
+	if length == frameLength {
 		return window
 	}
 	if window.Kind == graph.Null {
 		window = s.Apply(view.Full, graph.Attrs{"size": []int{length}, "fill_value": 1, "dtype": s.frameDType()})
 	}
-	left := (n - length) / 2
-	return s.Apply(view.Pad, graph.Attrs{"pad": []int{left, n - length - left}, "mode": "constant"}, window)
+	leftPad := (frameLength - length) / 2
+	return s.Apply(view.Pad, graph.Attrs{"pad": []int{leftPad, frameLength - length - leftPad}, "mode": "constant"},
+		window)
 }
 
 // frameDType is the dtype of a window of ones: the real dtype of self.
@@ -92,38 +96,40 @@ func (s steps) frameDType() tensor.DType { return s.Call.Type(0).DType.ToReal() 
 // stft returns [batch, frequencies, frames] for signals [batch, n], and [frequencies, frames] for one signal [n].
 func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
-	t := x.Type()
-	n := a.NFFT
-	s.Reject(!t.DType.IsFloat() && !t.DType.IsComplex(), "stft: expected a tensor of floating point or complex values")
-	s.Reject(t.Rank() != 1 && t.Rank() != 2, "stft: expected a 1D or 2D tensor")
-	s.Reject(n <= 0, "stft: expected n_fft > 0, but got n_fft=%d", n)
-	if t.Rank() == 1 {
+	xType := x.Type()
+	frameLength := a.NFFT
+	s.Reject(!xType.DType.IsFloat() && !xType.DType.IsComplex(),
+		"stft: expected a tensor of floating point or complex values")
+	s.Reject(xType.Rank() != 1 && xType.Rank() != 2, "stft: expected a 1D or 2D tensor")
+	s.Reject(frameLength <= 0, "stft: expected n_fft > 0, but got n_fft=%d", frameLength)
+	if xType.Rank() == 1 {
 		x = s.unsqueeze(x, 0)
 	}
 	if a.Center {
 		x = s.unsqueeze(x, 0) // as in PyTorch, pad gets [1, batch, n]
-		x = s.Apply(view.Pad, graph.Attrs{"pad": []int{n / 2, n / 2}, "mode": a.PadMode}, x)
+		x = s.Apply(view.Pad, graph.Attrs{"pad": []int{frameLength / 2, frameLength / 2}, "mode": a.PadMode}, x)
 		x = s.selectIndex(x, 0, 0)
 	}
 	length := s.shape(x)[1]
-	s.Reject(length.Lt(sym.Of(n)).Holds(), "stft: expected 0 < n_fft < %v, but got n_fft=%d", length, n)
-	hop, window := s.frames("stft", n, a.HopLength, a.WinLength, in[1])
-	x = s.Apply(view.Unfold, graph.Attrs{"dimension": 1, "size": n, "step": hop}, x)
+	s.Reject(length.Lt(sym.Of(frameLength)).Holds(), "stft: expected 0 < n_fft < %v, but got n_fft=%d", length,
+		frameLength)
+	hop, window := s.frames("stft", frameLength, a.HopLength, a.WinLength, in[1])
+	x = s.Apply(view.Unfold, graph.Attrs{"dimension": 1, "size": frameLength, "step": hop}, x)
 	if window.Kind != graph.Null {
 		x = s.mul(x, window)
 	}
 	isComplex := x.Type().DType.IsComplex()
-	onesided := !isComplex
+	isOnesided := !isComplex
 	if a.Onesided != nil {
-		onesided = *a.Onesided
+		isOnesided = *a.Onesided
 	}
-	s.Reject(isComplex && onesided, "Cannot have onesided output if window or input is complex")
+	s.Reject(isComplex && isOnesided, "Cannot have onesided output if window or input is complex")
 	transform := fourier.FftFft
-	if onesided {
+	if isOnesided {
 		transform = fourier.FftRfft
 	}
 	out := s.transpose(s.Apply(transform, graph.Attrs{"norm": normOf(a.Normalized)}, x), 1, 2)
-	if t.Rank() == 1 {
+	if xType.Rank() == 1 {
 		out = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{0}}, out)
 	}
 	if a.ReturnComplex != nil && *a.ReturnComplex || a.ReturnComplex == nil && isComplex {
@@ -134,8 +140,8 @@ func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
 }
 
 // normOf returns the attribute norm of a transform. ortho divides by the root of its length.
-func normOf(normalized bool) string {
-	if normalized {
+func normOf(isNormalized bool) string {
+	if isNormalized {
 		return "ortho"
 	}
 	return "backward"
@@ -144,51 +150,51 @@ func normOf(normalized bool) string {
 // istft is the inverse of stft. It adds the inverse transforms of the frames, times the window, and divides by the
 // envelope: the sum of the squares of all windows at each element.
 func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
-	x, n := in[0], a.NFFT
+	x, frameLength := in[0], a.NFFT
 	if !x.Type().DType.IsComplex() {
-		t := x.Type()
-		s.Reject(t.Rank() == 0 || !kit.SizeIs(t.Shape[t.Rank()-1], 2), "istft: expected the last dimension to be 2 "+
-			"(corresponding to real and imaginary parts)")
+		partsType := x.Type()
+		s.Reject(partsType.Rank() == 0 || !kit.SizeIs(partsType.Shape[partsType.Rank()-1], 2),
+			"istft: expected the last dimension to be 2 (corresponding to real and imaginary parts)")
 		x = s.Apply(view.Complex, nil, s.selectIndex(x, -1, 0), s.selectIndex(x, -1, 1))
 	}
-	t := x.Type()
-	rank := t.Rank()
-	s.Reject(kit.IsEmpty(t), "istft: input tensor cannot be empty.")
+	xType := x.Type()
+	rank := xType.Rank()
+	s.Reject(kit.IsEmpty(xType), "istft: input tensor cannot be empty.")
 	s.Reject(rank != 2 && rank != 3, "istft: expected a tensor with 3 or 4 dimensions, but got %d", rank+1)
-	s.Reject(n <= 0, "istft: expected n_fft > 0, but got n_fft=%d", n)
+	s.Reject(frameLength <= 0, "istft: expected n_fft > 0, but got n_fft=%d", frameLength)
 	if rank == 2 {
 		x = s.unsqueeze(x, 0)
 	}
-	batch, count := s.shape(x)[0], s.shape(x)[2]
-	onesided := s.onesided(a, s.shape(x)[1])
-	hop, window := s.frames("istft", n, a.HopLength, a.WinLength, in[1])
+	batch, frameCount := s.shape(x)[0], s.shape(x)[2]
+	isOnesided := s.isOnesided(a, s.shape(x)[1])
+	hop, window := s.frames("istft", frameLength, a.HopLength, a.WinLength, in[1])
 	if window.Kind == graph.Null {
-		window = s.Apply(view.Full, graph.Attrs{"size": []int{n}, "fill_value": 1, "dtype": s.frameDType()})
+		window = s.Apply(view.Full, graph.Attrs{"size": []int{frameLength}, "fill_value": 1, "dtype": s.frameDType()})
 	}
 	s.Reject(!a.ReturnComplex && window.Type().DType.IsComplex(), "Complex windows are incompatible with "+
 		"return_complex=False")
-	s.Reject(a.ReturnComplex && onesided, "Cannot have onesided output if window or input is complex")
+	s.Reject(a.ReturnComplex && isOnesided, "Cannot have onesided output if window or input is complex")
 	x = s.transpose(x, 1, 2)
-	attrs := graph.Attrs{"n": n, "norm": normOf(a.Normalized)}
+	attrs := graph.Attrs{"n": frameLength, "norm": normOf(a.Normalized)}
 	if a.ReturnComplex {
 		x = s.Apply(fourier.FftIfft, attrs, x)
 	} else {
-		x = s.Apply(fourier.FftIrfft, attrs, s.slice(x, 2, 0, n/2+1))
+		x = s.Apply(fourier.FftIrfft, attrs, s.slice(x, 2, 0, frameLength/2+1))
 	}
-	y := s.overlapAdd(s.mul(x, window), batch, count, n, hop)
-	length := s.shape(y)[1]
+	signal := s.overlapAdd(s.mul(x, window), batch, frameCount, frameLength, hop)
+	length := s.shape(signal)[1]
 	squares := s.Apply(pointwise.Pow, nil, window, integer(2))
-	envelope := s.overlapAdd(s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{sym.Of(1), count, sym.Of(n)}}, squares),
-		sym.Of(1), count, n, hop)
+	envelope := s.overlapAdd(s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{sym.Of(1), frameCount,
+		sym.Of(frameLength)}}, squares), sym.Of(1), frameCount, frameLength, hop)
 	start, end := 0, length
 	if a.Center {
-		start, end = n/2, length.Sub(sym.Of(n/2))
+		start, end = frameLength/2, length.Sub(sym.Of(frameLength/2))
 	}
 	if a.Length != nil {
 		s.Reject(*a.Length <= 0, "istft: expected length > 0, but got length=%d", *a.Length)
 		end = sym.Of(start + *a.Length)
 	}
-	result := s.div(s.slice(y, 1, start, end), s.slice(envelope, 1, start, end))
+	result := s.div(s.slice(signal, 1, start, end), s.slice(envelope, 1, start, end))
 	if missing := end.Sub(length); missing.Gt(sym.Of(0)).Holds() {
 		result = s.Apply(view.Pad, graph.Attrs{"pad": []sym.Int{sym.Of(0), missing}, "mode": "constant"}, result)
 	}
@@ -200,33 +206,34 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 
 // onesided reports whether the spectrum has only the frequencies from 0 to n_fft/2. It rejects other sizes of the
 // frequency dimension.
-func (s steps) onesided(a *istftAttrs, size sym.Int) bool {
-	onesided := !kit.SizeIs(size, a.NFFT)
+func (s steps) isOnesided(a *istftAttrs, size sym.Int) bool {
+	isOnesided := !kit.SizeIs(size, a.NFFT)
 	if a.Onesided != nil {
-		onesided = *a.Onesided
+		isOnesided = *a.Onesided
 	}
-	want := a.NFFT
-	if onesided {
-		want = a.NFFT/2 + 1
+	frequencies := a.NFFT
+	if isOnesided {
+		frequencies = a.NFFT/2 + 1
 	}
-	s.Reject(!kit.SizeIs(size, want), "istft: expected the frequency dimension (3rd to the last) of the input tensor to "+
-		"be %d, but got %v", want, size)
-	return onesided
+	s.Reject(!kit.SizeIs(size, frequencies), "istft: expected the frequency dimension (3rd to the last) of the input "+
+		"tensor to be %d, but got %v", frequencies, size)
+	return isOnesided
 }
 
-// overlapAdd returns a signal [batch, (count-1)*hop+n], the sum of frames [batch, count, n]. Frame i begins at i*hop.
-func (s steps) overlapAdd(frames graph.Arg, batch, count sym.Int, n, hop int) graph.Arg {
-	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
+// overlapAdd returns a signal [batch, (frameCount-1)*hop+frameLength], the sum of frames [batch, frameCount,
+// frameLength]. Frame i begins at i*hop.
+func (s steps) overlapAdd(frames graph.Arg, batch, frameCount sym.Int, frameLength, hop int) graph.Arg {
+	length := frameCount.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(frameLength))
 	// positions[i][k] = i*hop + k, for all frames i and elements k
-	positions := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))
-	elements := count.Mul(sym.Of(n))
+	positions := s.add(s.unsqueeze(s.mul(s.arange(frameCount), integer(int64(hop))), 1), s.arange(sym.Of(frameLength)))
+	elements := frameCount.Mul(sym.Of(frameLength))
 	positions = s.reshape(positions, sym.Of(1), elements) // before Expand, because no view flattens an expanded tensor
 	positions = s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{batch, elements}}, positions)
 	zeros := s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{batch, length}}, frames)
 	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, positions, s.reshape(frames, batch, elements))
 }
 
-// arange returns the integers from 0 to n-1.
-func (s steps) arange(n sym.Int) graph.Arg {
-	return s.Apply(view.Arange, graph.Attrs{"end": n, "dtype": tensor.Int64})
+// arange returns the integers from 0 to count-1.
+func (s steps) arange(count sym.Int) graph.Arg {
+	return s.Apply(view.Arange, graph.Attrs{"end": count, "dtype": tensor.Int64})
 }

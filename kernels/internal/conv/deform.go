@@ -41,8 +41,8 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 			"scales the samples. The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, err := kit.Attrs[deformConvAttrs](c).result(c)
-			return c.NewResult(t), err
+			resultType, err := kit.Attrs[deformConvAttrs](c).result(c)
+			return c.NewResult(resultType), err
 		},
 		Ref: deformRef,
 		Examples: []graph.Example{
@@ -55,34 +55,35 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 		Parallel:          kit.BatchLoop(4, 0, 2, 3),
 		FixedLayoutReason: "products write plane after plane",
 		Flops: func(c *graph.Call) float64 {
-			m, w := c.Out[0], c.Meta(1)
-			if m.Numel() == 0 {
+			outMeta, weightMeta := c.Out[0], c.Meta(1)
+			if outMeta.Numel() == 0 {
 				return 0
 			}
 			// There is a sample for each tap of a pixel of the result. It takes four products and four sums.
-			samples := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
-			return float64(2*samples*float64(w.Shape[0]*w.Shape[1])) + float64(8*samples*float64(c.Meta(0).Shape[1]))
+			samples := float64(outMeta.Numel() / weightMeta.Shape[0] * weightMeta.Shape[2] * weightMeta.Shape[3])
+			return float64(2*samples*float64(weightMeta.Shape[0]*weightMeta.Shape[1])) +
+				float64(8*samples*float64(c.Meta(0).Shape[1]))
 		},
 	},
 	Lowerings: graph.Lowerings{Compile: compileDeform},
 })
 
 // size returns the height and width of the result, with divisions that truncate as in C.
-func (a *deformConvAttrs) size(input, weight tensor.Type) (oh, ow sym.Int) {
-	sizeOf := func(d int) sym.Int {
-		window := kit.BoundedSizeProduct(weight.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
-		outputSpan := input.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
-		return towardsZero(outputSpan, a.Stride[d]).Add(sym.Of(1))
+func (a *deformConvAttrs) size(input, weight tensor.Type) (outHeight, outWidth sym.Int) {
+	resultSize := func(axis int) sym.Int {
+		window := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(a.Dilation[axis]))
+		outputSpan := input.Shape[2+axis].Sub(window).Add(sym.Of(2*a.Padding[axis] - 1))
+		return towardsZero(outputSpan, a.Stride[axis]).Add(sym.Of(1))
 	}
-	return sizeOf(0), sizeOf(1)
+	return resultSize(0), resultSize(1)
 }
 
 // towardsZero divides by a positive number, truncating as C does.
-func towardsZero(n sym.Int, divisor int) sym.Int {
-	if kit.IsNegative(n) {
-		return n.Neg().Div(sym.Of(divisor)).Neg()
+func towardsZero(dividend sym.Int, divisor int) sym.Int {
+	if kit.IsNegative(dividend) {
+		return dividend.Neg().Div(sym.Of(divisor)).Neg()
 	}
-	return n.Div(sym.Of(divisor))
+	return dividend.Div(sym.Of(divisor))
 }
 
 // result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
@@ -132,29 +133,30 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	return a.checkSizes(call)
 }
 
-// checkSizes returns the type of the result. It checks the size of the result, and that offset and mask have the
-// result's height and width.
+// checkSizes returns the type of the result. It checks the size of the result. It also checks that offset and mask have
+// the result's height and width.
 func (a *deformConvAttrs) checkSizes(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
-	oh, ow := a.size(input, weight)
+	outHeight, outWidth := a.size(input, weight)
 	for i, name := range []string{2: "offset", deformMask: "mask"} {
-		if s := call.Type(i).Shape; name != "" && call.HasOperand(i) {
-			if s[0].Ne(input.Shape[0]).Holds() {
+		if shape := call.Type(i).Shape; name != "" && call.HasOperand(i) {
+			if shape[0].Ne(input.Shape[0]).Holds() {
 				return input, errors.New("invalid batch size of " + name)
 			}
-			if s[2].Ne(oh).Or(s[3].Ne(ow)).Holds() {
-				return input, fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, s[2], s[3], oh, ow)
+			if shape[2].Ne(outHeight).Or(shape[3].Ne(outWidth)).Holds() {
+				return input, fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, shape[2], shape[3],
+					outHeight, outWidth)
 			}
 		}
 	}
-	if oh.Le(sym.Int{}).Or(ow.Le(sym.Int{})).Holds() {
-		return input, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", oh, ow)
+	if outHeight.Le(sym.Int{}).Or(outWidth.Le(sym.Int{})).Holds() {
+		return input, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", outHeight, outWidth)
 	}
-	d, err := a.resultDType(call)
+	dtype, err := a.resultDType(call)
 	if err != nil {
 		return input, err
 	}
-	return kit.FreshType(d, []sym.Int{input.Shape[0], weight.Shape[0], oh, ow})
+	return kit.FreshType(dtype, []sym.Int{input.Shape[0], weight.Shape[0], outHeight, outWidth})
 }
 
 // resultDType checks dtypes and returns the dtype of the result. As in PyTorch, dtypes are not checked for an empty
@@ -168,8 +170,8 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 		return dtype, kit.NotImplementedBy("deformable_im2col", dtype)
 	}
 	for i := 2; i <= deformMask; i++ {
-		if o := call.Type(i).DType; call.HasOperand(i) && o != dtype {
-			return dtype, fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), o.TorchName())
+		if operandDType := call.Type(i).DType; call.HasOperand(i) && operandDType != dtype {
+			return dtype, fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), operandDType.TorchName())
 		}
 	}
 	switch {
@@ -180,11 +182,11 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 	case !call.HasOperand(deformBias):
 		return dtype, nil
 	}
-	b := call.Type(deformBias)
-	if b.Numel().Ne(weight.Shape[0]).Holds() {
-		return dtype, fmt.Errorf("shape '[1, %v, 1, 1]' is invalid for input of size %v", weight.Shape[0], b.Numel())
+	biasType := call.Type(deformBias)
+	if biasType.Numel().Ne(weight.Shape[0]).Holds() {
+		return dtype, fmt.Errorf("shape '[1, %v, 1, 1]' is invalid for input of size %v", weight.Shape[0], biasType.Numel())
 	}
-	return tensor.Promote(dtype, b.DType)
+	return tensor.Promote(dtype, biasType.DType)
 }
 
 // deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major.
@@ -199,10 +201,11 @@ type deform struct {
 // newDeform describes a call.
 func newDeform(c *graph.Call) *deform {
 	a := kit.Attrs[deformConvAttrs](c)
-	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
-	return &deform{window: newWindow(newAxes(x, out, w[2:], a.Stride, a.Padding, a.Dilation)), images: x[0],
-		inChannels: x[1], outChannels: w[0], inPerGroup: w[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
-		points: out[2] * out[3]}
+	inputShape, weightShape, outShape := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
+	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
+	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
+		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
+		points: outShape[2] * outShape[3]}
 }
 
 // compileDeform makes a kernel that computes a few images at a time. A column is the samples of one window. The kernel
@@ -234,17 +237,17 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
 	images := min(conv.images, max(1, maxProductBytes/max(1, columnBytes))) // images that are computed at a time
-	cols := builder.NewScratch(dtype, images, conv.inChannels*conv.taps(), conv.points)
-	buffers := []kit.Buffer{out, cols, weight}
+	columns := builder.NewScratch(dtype, images, conv.inChannels*conv.taps(), conv.points)
+	buffers := []kit.Buffer{out, columns, weight}
 	productAddsBias := bias.IsGiven() && !addsBiasLater
 	if productAddsBias {
 		buffers = append(buffers, bias)
 	}
 	for firstImage := 0; firstImage < conv.images; firstImage += images {
-		n := min(images, conv.images-firstImage)
-		phase, worker := sample(conv, firstImage, n)
-		builder.AddPhases(0, worker, []kit.Buffer{cols, in, offset, mask}, phase)
-		product, err := conv.product(dtype, firstImage, n, productAddsBias)
+		imageCount := min(images, conv.images-firstImage)
+		phase, worker := sample(conv, firstImage, imageCount)
+		builder.AddPhases(0, worker, []kit.Buffer{columns, in, offset, mask}, phase)
+		product, err := conv.product(dtype, firstImage, imageCount, productAddsBias)
 		if err != nil {
 			return nil, err
 		}
@@ -278,10 +281,11 @@ func (s *deform) product(dtype tensor.DType, firstImage, images int, addsBias bo
 		B:    entryOffsets(images, s.inChannels*s.taps()*s.points, s.groups, depth*s.points),
 		C:    entryOffsets(images, s.outChannels*s.points, s.groups, outPerGroup*s.points),
 		Bias: entryOffsets(images, 0, s.groups, outPerGroup)}
-	multiplier.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], firstImage*s.outChannels*s.points*dtype.Size()), m.Ptrs[1], m.Ptrs[2]
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.B, job.A = unsafe.Add(mem.Ptrs[0], firstImage*s.outChannels*s.points*dtype.Size()), mem.Ptrs[1],
+			mem.Ptrs[2]
 		if addsBias {
-			j.Bias = m.Ptrs[3]
+			job.Bias = mem.Ptrs[3]
 		}
 	}
 	return multiplier, nil
@@ -306,7 +310,7 @@ const sampleBlock = 128
 // offset.
 func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (phase graph.Phase, workerBytes int) {
 	blocks, channels := kit.DivUp(conv.points, sampleBlock), conv.inChannels/conv.offsetGroups
-	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
+	scratchBytes := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
 	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, sampleBlock*(8+4*channels),
 		func(mem *graph.Mem, begin, end int) error {
 			samples := kit.SliceOf[pointSample[T]](mem.WorkerScratch, 0, sampleBlock)
@@ -323,31 +327,31 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (p
 						block[i].scale = mask[i]
 					}
 				}
-				for k := range channels {
-					ch := offsetGroup*channels + k
+				for indexInGroup := range channels {
+					channel := offsetGroup*channels + indexInGroup
 					var plane []T
 					if mem.Ptrs[1] != nil {
-						plane = kit.PlaneOf[T](mem.Ptrs[1], (firstImage+image)*conv.inChannels+ch, conv.h.Size*conv.w.Size)
+						plane = kit.PlaneOf[T](mem.Ptrs[1], (firstImage+image)*conv.inChannels+channel, conv.h.Size*conv.w.Size)
 					}
-					samplePoints(kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+ch)*conv.taps()+tap, conv.points)[firstPoint:],
-						plane, conv.w.Size, block)
+					samplePoints(kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+channel)*conv.taps()+tap,
+						conv.points)[firstPoint:], plane, conv.w.Size, block)
 				}
 			}
 			return nil
-		}), size
+		}), scratchBytes
 }
 
 // locateSamples computes the samples of one tap for the points from firstPoint on. offsetsY and offsetsX are the
 // offsets of these points.
 func locateSamples[T float32 | float64](conv *deform, block []pointSample[T], offsetsY, offsetsX []T,
 	tap, firstPoint int) {
-	_, kh, kw := conv.tap(tap)
-	oy, ox := firstPoint/conv.w.Results, firstPoint%conv.w.Results
+	_, tapRow, tapCol := conv.tap(tap)
+	outRow, outCol := firstPoint/conv.w.Results, firstPoint%conv.w.Results
 	for i := range block {
-		block[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(oy, kh))+offsetsY[i],
-			T(conv.w.Position(ox, kw))+offsetsX[i])
-		if ox++; ox == conv.w.Results {
-			oy, ox = oy+1, 0
+		block[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(outRow, tapRow))+offsetsY[i],
+			T(conv.w.Position(outCol, tapCol))+offsetsX[i])
+		if outCol++; outCol == conv.w.Results {
+			outRow, outCol = outRow+1, 0
 		}
 	}
 }
@@ -402,8 +406,8 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointS
 // deformRef is the reference implementation. Coordinates are rounded to the dtype.
 func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[deformConvAttrs](c)
-	t, err := attrs.result(c)
-	meta := kit.KnownMeta(t)
+	resultType, err := attrs.result(c)
+	meta := kit.KnownMeta(resultType)
 	if err != nil || meta.Numel() == 0 {
 		return []*tensor.Tensor{tensor.Zeros(meta.DType, meta.Shape...)}, err
 	}
@@ -414,7 +418,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if bias != nil {
 		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel()))
 	}
-	kw, taps, outPerGroup := weight.Shape[3], weight.Shape[2]*weight.Shape[3], weight.Shape[0]/attrs.Groups
+	weightWidth, taps, outPerGroup := weight.Shape[3], weight.Shape[2]*weight.Shape[3], weight.Shape[0]/attrs.Groups
 	coordinate := func(index int, shift float64) float64 {
 		if input.DType == tensor.Float32 {
 			return float64(float32(index) + float32(shift))
@@ -423,29 +427,30 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(meta.DType, meta.Shape...)
 	kit.EachIndex(meta.Shape, func(index []int) {
-		image, outChannel, oy, ox := index[0], index[1], index[2], index[3]
+		image, outChannel, outRow, outCol := index[0], index[1], index[2], index[3]
 		sum := 0.0
-		kit.EachIndex(weight.Shape[1:], func(k []int) { // input channel of the group, row and column of the tap
-			ch := outChannel/outPerGroup*weight.Shape[1] + k[0]
-			tap := ch/(input.Shape[1]/attrs.OffsetGroups)*taps + k[1]*kw + k[2]
-			row := coordinate(oy*attrs.Stride[0]-attrs.Padding[0]+k[1]*attrs.Dilation[0],
-				offset.At(image, 2*tap, oy, ox).Float())
-			col := coordinate(ox*attrs.Stride[1]-attrs.Padding[1]+k[2]*attrs.Dilation[1],
-				offset.At(image, 2*tap+1, oy, ox).Float())
+		kit.EachIndex(weight.Shape[1:], func(tapIndex []int) { // input channel of the group, row and column of the tap
+			channel := outChannel/outPerGroup*weight.Shape[1] + tapIndex[0]
+			tap := channel/(input.Shape[1]/attrs.OffsetGroups)*taps + tapIndex[1]*weightWidth + tapIndex[2]
+			row := coordinate(outRow*attrs.Stride[0]-attrs.Padding[0]+tapIndex[1]*attrs.Dilation[0],
+				offset.At(image, 2*tap, outRow, outCol).Float())
+			col := coordinate(outCol*attrs.Stride[1]-attrs.Padding[1]+tapIndex[2]*attrs.Dilation[1],
+				offset.At(image, 2*tap+1, outRow, outCol).Float())
 			sample := 0.0
 			for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
-				py, px := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
-				if py >= 0 && py < float64(input.Shape[2]) && px >= 0 && px < float64(input.Shape[3]) {
-					sample += float64((1 - math.Abs(row-py)) * (1 - math.Abs(col-px)) * input.At(image, ch, int(py), int(px)).Float())
+				pixelY, pixelX := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
+				if pixelY >= 0 && pixelY < float64(input.Shape[2]) && pixelX >= 0 && pixelX < float64(input.Shape[3]) {
+					sample += float64((1 - math.Abs(row-pixelY)) * (1 - math.Abs(col-pixelX)) * input.At(image, channel,
+						int(pixelY), int(pixelX)).Float())
 				}
 			}
 			if row != row || col != col {
 				sample = math.NaN()
 			}
 			if mask != nil {
-				sample *= mask.At(image, tap, oy, ox).Float()
+				sample *= mask.At(image, tap, outRow, outCol).Float()
 			}
-			sum += float64(sample * weight.At(outChannel, k[0], k[1], k[2]).Float())
+			sum += float64(sample * weight.At(outChannel, tapIndex[0], tapIndex[1], tapIndex[2]).Float())
 		})
 		total := tensor.FloatScalar(sum)
 		if bias != nil {

@@ -27,14 +27,14 @@ type rootTable struct{ low, high []complex128 }
 
 // newRootTable returns the table for n.
 func newRootTable(n int) rootTable {
-	t := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
-	for k := range t.low {
-		t.low[k] = unitRoot(k, n)
+	table := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
+	for k := range table.low {
+		table.low[k] = unitRoot(k, n)
 	}
-	for k := range t.high {
-		t.high[k] = unitRoot(k<<rootBits, n)
+	for k := range table.high {
+		table.high[k] = unitRoot(k<<rootBits, n)
 	}
-	return t
+	return table
 }
 
 // power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
@@ -52,28 +52,28 @@ type matrixFourier struct {
 	twiddles                      rootTable
 }
 
-// newMatrixFourier returns the transform of lines of n elements. Lines are treated as matrices with the given number of
-// rows.
-func newMatrixFourier(n, rows int) *matrixFourier {
-	return &matrixFourier{n: n, rows: rows, cols: n / rows, columnTransform: newFourier(rows),
-		rowTransform: newFourier(n / rows),
-		twiddles:     newRootTable(n)}
+// newMatrixFourier returns the transform of lines of the given length. Lines are treated as matrices with the given
+// number of rows.
+func newMatrixFourier(length, rows int) *matrixFourier {
+	return &matrixFourier{n: length, rows: rows, cols: length / rows, columnTransform: newFourier(rows),
+		rowTransform: newFourier(length / rows),
+		twiddles:     newRootTable(length)}
 }
 
-// matrixRows divides a line of n elements into a matrix with about as many rows as columns, and returns the number of
-// rows. It returns 0 if n has a prime factor above maxLongRadix.
-func matrixRows(n int) int {
+// matrixRows divides a line into a matrix with about as many rows as columns, and returns the number of rows. It
+// returns 0 if the length of the line has a prime factor above maxLongRadix.
+func matrixRows(length int) int {
 	rows, cols := 1, 1
-	for p := maxLongRadix; p > 1; p-- { // composite p are harmless: their prime factors divide n too
-		for n%p == 0 {
-			if n /= p; rows < cols {
-				rows *= p
+	for factor := maxLongRadix; factor > 1; factor-- { // composite factors are harmless: their prime factors divide too
+		for length%factor == 0 {
+			if length /= factor; rows < cols {
+				rows *= factor
 			} else {
-				cols *= p
+				cols *= factor
 			}
 		}
 	}
-	if n > 1 || max(rows, cols) > maxChunkLine {
+	if length > 1 || max(rows, cols) > maxChunkLine {
 		return 0
 	}
 	return rows
@@ -88,29 +88,30 @@ func (f *matrixFourier) workLen() int {
 // number is small because each write may be the first access to a large page, which the operating system must clear.
 const checkEvery = 64
 
-// transformColumn transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of
-// the line, which is the matrix in row-major order. scratch is memory of the worker.
-func (f *matrixFourier) transformColumn(m *graph.Mem, y, scratch []complex128, i int, get func(j int) complex128) {
-	x, scratch := scratch[:f.rows], scratch[f.rows:]
-	for j := range x {
-		x[j] = get(j*f.cols + i)
+// transformColumn transforms a column of the matrix of a line and writes it to the same column of the given matrix.
+// element(j) returns element j of the line. scratch is memory of the worker.
+func (f *matrixFourier) transformColumn(mem *graph.Mem, matrix, scratch []complex128, column int,
+	element func(j int) complex128) {
+	elements, scratch := scratch[:f.rows], scratch[f.rows:]
+	for j := range elements {
+		elements[j] = element(j*f.cols + column)
 	}
-	f.columnTransform.forward(x, scratch)
-	for k, v := range x {
-		if k%checkEvery == 0 {
-			m.CheckContext()
+	f.columnTransform.forward(elements, scratch)
+	for row, frequency := range elements {
+		if row%checkEvery == 0 {
+			mem.CheckContext()
 		}
-		y[k*f.cols+i] = kit.MulComplex(v, f.twiddles.power(i*k))
+		matrix[row*f.cols+column] = kit.MulComplex(frequency, f.twiddles.power(column*row))
 	}
 }
 
-// transformRow returns the transform of row k of matrix y. It has the frequencies k, k+rows, k+2*rows and so on of the
-// line.
-func (f *matrixFourier) transformRow(y, scratch []complex128, k int) []complex128 {
-	x, scratch := scratch[:f.cols], scratch[f.cols:]
-	copy(x, y[k*f.cols:])
-	f.rowTransform.forward(x, scratch)
-	return x
+// transformRow returns the transform of a row of the matrix. Row k has the frequencies k, k+rows, k+2*rows and so on of
+// the line.
+func (f *matrixFourier) transformRow(matrix, scratch []complex128, row int) []complex128 {
+	elements, scratch := scratch[:f.cols], scratch[f.cols:]
+	copy(elements, matrix[row*f.cols:])
+	f.rowTransform.forward(elements, scratch)
+	return elements
 }
 
 // longFourier transforms a group of long lines in phases that all workers share. If the prime factors of the length are
@@ -165,19 +166,19 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 }
 
 // matrix returns matrix i of scratch memory.
-func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
-	n := f.matrixFourier.n
-	return kit.SliceOf[complex128](m.Scratch, complexBytes*n*i, n)
+func (f *longFourier) matrix(mem *graph.Mem, i int) []complex128 {
+	size := f.matrixFourier.n
+	return kit.SliceOf[complex128](mem.Scratch, complexBytes*size*i, size)
 }
 
-// phase returns a phase that calls do for each unit (a row or a column of the matrix) of the lines 0 to lines-1 of the
-// group. A unit has the given number of elements. The argument scratch of do is memory of the worker.
+// phase returns a phase that calls compute for each unit (a row or a column of the matrix) of the lines 0 to lines-1 of
+// the group. A unit has the given number of elements. The argument scratch of compute is memory of the worker.
 func (f *longFourier) phase(lines, units, elements int,
-	do func(m *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
-	return copies.ChunkedPhase(lines*units, transformMoves*elements, func(m *graph.Mem, begin, end int) error {
-		scratch := kit.SliceOf[complex128](m.WorkerScratch, 0, f.workLen())
-		for i := begin; i < end; i++ {
-			do(m, scratch, i/units, i%units)
+	compute func(mem *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
+	return copies.ChunkedPhase(lines*units, transformMoves*elements, func(mem *graph.Mem, begin, end int) error {
+		scratch := kit.SliceOf[complex128](mem.WorkerScratch, 0, f.workLen())
+		for index := begin; index < end; index++ {
+			compute(mem, scratch, index/units, index%units)
 		}
 		return nil
 	})
@@ -186,16 +187,16 @@ func (f *longFourier) phase(lines, units, elements int,
 // phases returns the phases that transform the group. Scratch memory has room for maxLines lines. The last group may
 // have fewer.
 func (f *longFourier) phases(maxLines int) []graph.Phase {
-	operandLine := func(m *graph.Mem, i int) unsafe.Pointer {
-		return unsafe.Add(m.Ptrs[1], f.lines.Offsets(f.firstLine + i)[0])
+	operandLine := func(mem *graph.Mem, line int) unsafe.Pointer {
+		return unsafe.Add(mem.Ptrs[1], f.lines.Offsets(f.firstLine + line)[0])
 	}
-	resultLine := func(m *graph.Mem, i int) unsafe.Pointer {
-		return unsafe.Add(m.Ptrs[0], f.lines.Offsets(f.firstLine + i)[1])
+	resultLine := func(mem *graph.Mem, line int) unsafe.Pointer {
+		return unsafe.Add(mem.Ptrs[0], f.lines.Offsets(f.firstLine + line)[1])
 	}
 	// Transforms the columns of the line, or of the line times the chirp.
-	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
-		src := operandLine(m, i)
-		f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 {
+	columns := f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+		src := operandLine(mem, line)
+		f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
 			if f.chirp == nil {
 				return f.lineValue(src, j)
 			}
@@ -207,38 +208,38 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 	})
 	if f.chirp == nil {
 		return []graph.Phase{columns,
-			f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
-				f.writeFrequencies(resultLine(m, i), f.transformRow(f.matrix(m, i), scratch, k), k)
+			f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
+				f.writeFrequencies(resultLine(mem, line), f.transformRow(f.matrix(mem, line), scratch, row), row)
 			})}
 	}
 	// The inverse transform of v is conj(forward(conj(v))) * scale.
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
 		// Transforms the rows, multiplies the transform v by the filter, and computes the inner conj.
-		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
-			product, filter := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
-			for column, v := range f.transformRow(f.matrix(m, i), scratch, k) {
+		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
+			product, filter := f.matrix(mem, maxLines+line), f.matrix(mem, 2*maxLines)
+			for column, frequencyValue := range f.transformRow(f.matrix(mem, line), scratch, row) {
 				if column%checkEvery == 0 {
-					m.CheckContext()
+					mem.CheckContext()
 				}
-				frequency := k + column*f.rows
-				product[frequency] = conj(kit.MulComplex(v, filter[frequency]))
+				frequency := row + column*f.rows
+				product[frequency] = conj(kit.MulComplex(frequencyValue, filter[frequency]))
 			}
 		}),
 		// Transforms the columns of the product.
-		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
-			product := f.matrix(m, maxLines+i)
-			f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 { return product[j] })
+		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+			product := f.matrix(mem, maxLines+line)
+			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 { return product[j] })
 		}),
 		// Transforms the rows of the product, computes the outer conj, and multiplies by the scale and by the chirp.
-		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
-			x := f.transformRow(f.matrix(m, i), scratch, k)
-			for column, v := range x {
-				if frequency := k + column*f.rows; frequency < f.fourierSpec.points {
-					x[column] = kit.MulComplex(kit.MulComplex(conj(v), scale), f.chirpAt(frequency))
+		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
+			frequencies := f.transformRow(f.matrix(mem, line), scratch, row)
+			for column, frequencyValue := range frequencies {
+				if frequency := row + column*f.rows; frequency < f.fourierSpec.points {
+					frequencies[column] = kit.MulComplex(kit.MulComplex(conj(frequencyValue), scale), f.chirpAt(frequency))
 				}
 			}
-			f.writeFrequencies(resultLine(m, i), x, k)
+			f.writeFrequencies(resultLine(mem, line), frequencies, row)
 		})}
 }
 
@@ -246,26 +247,26 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 // extended periodically. They write the transform to the last matrix of scratch memory, and use the first matrix as
 // temporary memory.
 func (f *longFourier) filterPhases() []graph.Phase {
-	n, paddedLength, filterIndex := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
+	points, paddedLength, filterIndex := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{
-		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, col int) {
-			f.transformColumn(mem, f.matrix(mem, 0), scratch, col, func(j int) complex128 {
+		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, column int) {
+			f.transformColumn(mem, f.matrix(mem, 0), scratch, column, func(j int) complex128 {
 				switch {
-				case j < n:
+				case j < points:
 					return conj(f.chirpAt(j))
-				case j > paddedLength-n:
+				case j > paddedLength-points:
 					return conj(f.chirpAt(paddedLength - j))
 				}
 				return 0
 			})
 		}),
-		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, k int) {
+		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, row int) {
 			filter := f.matrix(mem, filterIndex)
-			for column, v := range f.transformRow(f.matrix(mem, 0), scratch, k) {
+			for column, value := range f.transformRow(f.matrix(mem, 0), scratch, row) {
 				if column%checkEvery == 0 {
 					mem.CheckContext()
 				}
-				filter[k+column*f.rows] = v
+				filter[row+column*f.rows] = value
 			}
 		})}
 }
@@ -281,39 +282,39 @@ func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 
 // lineValue returns element j of a line after the line is cut or extended to the length of the transform. It computes
 // the same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
-func (f *longFourier) lineValue(line unsafe.Pointer, j int) (v complex128) {
-	n, available := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
+func (f *longFourier) lineValue(line unsafe.Pointer, j int) (value complex128) {
+	points, available := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
 	if f.toReal {
-		available = min(f.inLen, n/2+1)
+		available = min(f.inLen, points/2+1)
 	}
 	switch {
 	case j < available:
-		v = f.get(line, j)
-	case f.toReal && n-j < available:
-		v = conj(f.get(line, n-j))
+		value = f.get(line, j)
+	case f.toReal && points-j < available:
+		value = conj(f.get(line, points-j))
 	}
-	if f.toReal && (j == 0 || 2*j == n) {
-		v = complex(real(v), 0)
+	if f.toReal && (j == 0 || 2*j == points) {
+		value = complex(real(value), 0)
 	}
 	if f.inverse {
-		return conj(v)
+		return conj(value)
 	}
-	return v
+	return value
 }
 
-// writeFrequencies scales the frequencies k, k+rows, k+2*rows and so on of a line, and writes them to the result. It
-// drops frequencies that the result does not have.
-func (f *longFourier) writeFrequencies(line unsafe.Pointer, x []complex128, k int) {
-	imagScale := f.scale // for an inverse transform, the result is the conjugate of x
+// writeFrequencies scales the frequencies first, first+rows, first+2*rows and so on of a line, and writes them to the
+// result. It drops frequencies that the result does not have.
+func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128, first int) {
+	imagScale := f.scale // for an inverse transform, the result is the conjugate of the values
 	if f.inverse {
 		imagScale = -imagScale
 	}
-	if k >= f.outLen {
+	if first >= f.outLen {
 		return
 	}
-	x = x[:min(len(x), (f.outLen-k+f.rows-1)/f.rows)]
-	for column, v := range x {
-		x[column] = complex(real(v)*f.scale, imag(v)*imagScale)
+	values = values[:min(len(values), (f.outLen-first+f.rows-1)/f.rows)]
+	for column, value := range values {
+		values[column] = complex(real(value)*f.scale, imag(value)*imagScale)
 	}
-	f.put(line, x, k, f.rows)
+	f.put(line, values, first, f.rows)
 }

@@ -67,11 +67,11 @@ var medianExamples = []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 
 // statistic returns the statistic of a call of median or nanmedian.
 func (a *medianAttrs) statistic(kind statisticKind) statistic {
-	s := statistic{kind: kind, keepdim: a.Keepdim, isFlat: a.Dim == nil}
+	result := statistic{kind: kind, keepdim: a.Keepdim, isFlat: a.Dim == nil}
 	if a.Dim != nil {
-		s.dim = *a.Dim
+		result.dim = *a.Dim
 	}
-	return s
+	return result
 }
 
 // statisticKind is the op of a statistic.
@@ -112,46 +112,46 @@ func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) sta
 
 // infer infers the results of the op with the given name.
 func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) {
-	t := call.Type(0)
-	if err := s.checkDType(name, t.DType); err != nil {
+	selfType := call.Type(0)
+	if err := s.checkDType(name, selfType.DType); err != nil {
 		return nil, err
 	}
 	if s.isFlat {
-		return call.NewResult(tensor.NewType(t.DType)), nil
+		return call.NewResult(tensor.NewType(selfType.DType)), nil
 	}
-	dim, err := tensor.WrapDim(s.dim, t.Rank())
+	dim, err := tensor.WrapDim(s.dim, selfType.Rank())
 	switch {
 	case err != nil:
 		return nil, err
-	case s.kind == kthOf && (s.k < 1 || sym.Of(s.k).Gt(kit.SizeAtDim(t, dim)).Holds()):
+	case s.kind == kthOf && (s.k < 1 || sym.Of(s.k).Gt(kit.SizeAtDim(selfType, dim)).Holds()):
 		return nil, fmt.Errorf("kthvalue(): selected number k out of range for dimension %d", dim)
-	case s.kind != kthOf && t.Rank() > 0 && kit.SizeIs(t.Shape[dim], 0):
+	case s.kind != kthOf && selfType.Rank() > 0 && kit.SizeIs(selfType.Shape[dim], 0):
 		return nil, fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, dim)
 	}
-	shape := t.Shape
+	shape := selfType.Shape
 	if len(shape) > 0 {
 		if shape = kit.ReplaceSizes(shape, dim, sym.Of(1)); !s.keepdim {
 			shape = slices.Delete(shape, dim, dim+1)
 		}
 	}
-	return kit.WithIndices(call, tensor.NewType(t.DType, shape...)), nil
+	return kit.WithIndices(call, tensor.NewType(selfType.DType, shape...)), nil
 }
 
 // checkDType returns PyTorch's error if the op does not support dtype d.
-func (s statistic) checkDType(name string, d tensor.DType) error {
+func (s statistic) checkDType(name string, dtype tensor.DType) error {
 	switch {
-	case !d.IsComplex() && d != tensor.Bool && !(s.kind == modeOf && d.IsBareUnsigned()):
+	case !dtype.IsComplex() && dtype != tensor.Bool && !(s.kind == modeOf && dtype.IsBareUnsigned()):
 		return nil
-	case s.kind == modeOf && d == tensor.Bool:
+	case s.kind == modeOf && dtype == tensor.Bool:
 		return nil
 	case s.kind == modeOf:
-		return kit.NotImplementedBy("mode_impl", d)
+		return kit.NotImplementedBy("mode_impl", dtype)
 	case s.kind == kthOf:
-		return kit.NotImplemented("kthvalue", d)
+		return kit.NotImplemented("kthvalue", dtype)
 	case s.isFlat:
-		return kit.NotImplementedBy("median_cpu", d)
+		return kit.NotImplementedBy("median_cpu", dtype)
 	}
-	return kit.NotImplementedBy("median_out", d)
+	return kit.NotImplementedBy("median_out", dtype)
 }
 
 // compile returns the kernel of a call.
@@ -173,50 +173,50 @@ func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	in, dtype := builder.Operand(0), call.Meta(0).DType
-	outs := []tensor.Meta{call.Out[0], call.Out[0]}
+	outMetas := []tensor.Meta{call.Out[0], call.Out[0]}
 	dim := 0
 	if stat.isFlat {
 		in = builder.ToRowMajor(in, dtype)
 		in = in.View(tensor.New(dtype, in.Meta.Numel()))
-		outs[0] = tensor.New(dtype, 1)
-		outs[1] = outs[0]
+		outMetas[0] = tensor.New(dtype, 1)
+		outMetas[1] = outMetas[0]
 	} else {
 		var err error
 		if dim, err = tensor.WrapDim(stat.dim, in.Meta.Rank()); err != nil {
 			return nil, err
 		}
 		for i, out := range call.Out {
-			outs[i] = out
+			outMetas[i] = out
 			// If keepdim is not set, insert dim with size 1, so that operand and results have the same dimensions.
 			if out.Rank() < in.Meta.Rank() {
-				outs[i].Shape = slices.Insert(slices.Clone(out.Shape), dim, 1)
-				outs[i].Strides = slices.Insert(slices.Clone(out.Strides), dim, 0)
+				outMetas[i].Shape = slices.Insert(slices.Clone(out.Shape), dim, 1)
+				outMetas[i].Strides = slices.Insert(slices.Clone(out.Strides), dim, 0)
 			}
 		}
 	}
-	m := in.Meta
-	n, step, size := sizeAt(m, dim), kit.ByteStride(m, dim), dtype.Size()
+	inMeta := in.Meta
+	length, stepBytes, elementSize := sizeAt(inMeta, dim), kit.ByteStride(inMeta, dim), dtype.Size()
 	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in}
 	if !stat.isFlat {
 		buffers = append(buffers, kit.OutBuffer(call, 1))
 	}
-	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
+	lines := kit.NewLineSet(inMeta.Shape, dim, inMeta, outMetas[0], outMetas[1])
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
 	const costPerElement = 16
-	workerBytes := 2 * n * 8 // a copy of the line, and the memory of indexOf; n elements of at most 8 bytes each
-	// offsets are the byte offsets of a line in m, outs[0] and outs[1].
-	phase := lines.Phase(costPerElement*n, func(mem *graph.Mem, offsets [4]int) error {
+	workerBytes := 2 * length * 8 // a copy of the line, and the memory of indexOf; elements have at most 8 bytes
+	// offsets are the byte offsets of a line in the operand, the values and the indices.
+	phase := lines.Phase(costPerElement*length, func(mem *graph.Mem, offsets [4]int) error {
 		dst, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
-		if n == 0 { // only for the median of no elements, if dim is not given
-			kit.CopyElement(dst, nan.Pointer(), size)
+		if length == 0 { // only for the median of no elements, if dim is not given
+			kit.CopyElement(dst, nan.Pointer(), elementSize)
 			return nil
 		}
-		scratch := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*n)
-		line := scratch[:n]
-		loadLine(mem.Context, line, load, src, step, dtype == tensor.Uint64)
-		index := indexOf(mem.Context, stat, line, scratch[n:])
-		kit.CopyElement(dst, unsafe.Add(src, index*step), size)
+		scratch := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*length)
+		line := scratch[:length]
+		loadLine(mem.Context, line, load, src, stepBytes, dtype == tensor.Uint64)
+		index := indexOf(mem.Context, stat, line, scratch[length:])
+		kit.CopyElement(dst, unsafe.Add(src, index*stepBytes), elementSize)
 		if !stat.isFlat {
 			*(*int64)(unsafe.Add(mem.Ptrs[2], offsets[2])) = int64(index)
 		}
@@ -226,13 +226,14 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	return builder.Kernel()
 }
 
-// loadLine reads elements that are step bytes apart, from address src on, into the line. load converts them to T.
-// unsigned is set for uint64 elements.
-func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.ConvertFunc, src unsafe.Pointer, step int,
-	unsigned bool) {
+// loadLine reads elements that are stepBytes apart, from address src on, into the line. load converts them to T.
+// isUnsigned is set for uint64 elements.
+func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.ConvertFunc, src unsafe.Pointer, stepBytes int,
+	isUnsigned bool) {
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*step), int(unsafe.Sizeof(line[0])), step, end-begin)
-		if unsigned {
+		load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*stepBytes), int(unsafe.Sizeof(line[0])), stepBytes,
+			end-begin)
+		if isUnsigned {
 			for i := begin; i < end; i++ {
 				flipSign(&line[i])
 			}
@@ -240,14 +241,14 @@ func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.Convert
 	})
 }
 
-// indexOf returns the index of the element that s takes of a line. Elements other than NaN are called numbers here; NaN
-// is greater than all numbers. work is temporary memory for the numbers, as long as the line.
-func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) int {
+// indexOf returns the index of the element that a statistic takes of a line. Elements other than NaN are called numbers
+// here; NaN is greater than all numbers. work is temporary memory for the numbers, as long as the line.
+func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, work []T) int {
 	numbers, firstNaN := 0, -1
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i, v := range line[begin:end] {
-			if v == v {
-				work[numbers] = v
+		for i, element := range line[begin:end] {
+			if element == element {
+				work[numbers] = element
 				numbers++
 			} else if firstNaN < 0 {
 				firstNaN = begin + i
@@ -255,24 +256,24 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 		}
 	})
 	work = work[:numbers]
-	rank := s.k - 1
+	rank := stat.k - 1
 	switch {
-	case s.kind == modeOf && numbers > 0:
+	case stat.kind == modeOf && numbers > 0:
 		value := mostFrequent(ctx, work)
-		last := 0
+		lastIndex := 0
 		kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 			for i, x := range line[begin:end] {
 				if x == value {
-					last = begin + i
+					lastIndex = begin + i
 				}
 			}
 		})
-		return last
-	case s.kind == kthOf && rank >= numbers:
+		return lastIndex
+	case stat.kind == kthOf && rank >= numbers:
 		return nthNaN(ctx, line, rank-numbers)
-	case s.kind == medianOf && firstNaN >= 0, numbers == 0:
+	case stat.kind == medianOf && firstNaN >= 0, numbers == 0:
 		return firstNaN
-	case s.kind != kthOf: // the lower median of the numbers
+	case stat.kind != kthOf: // the lower median of the numbers
 		rank = (numbers - 1) / 2
 	}
 	// Equal elements are ranked by index: the result is occurrence rank-less of value.
@@ -344,26 +345,26 @@ const maxPivots, maxSortedLen = 64, 32
 // number of lesser elements. selectRank reorders the line: it partitions the part that contains the rank until it is
 // short.
 func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value T, less int) {
-	before := 0 // number of elements that were cut off before line
+	removedCount := 0 // number of elements that were cut off before line
 	for pivots := 0; len(line) > maxSortedLen && pivots < maxPivots; pivots++ {
-		pivot := pivotFor(line, rank-before)
-		smaller := partition(ctx, line, func(x T) bool { return x < pivot })
-		if rank-before < smaller {
-			line = line[:smaller]
+		pivot := pivotFor(line, rank-removedCount)
+		smallerCount := partition(ctx, line, func(x T) bool { return x < pivot })
+		if rank-removedCount < smallerCount {
+			line = line[:smallerCount]
 			continue
 		}
-		line, before = line[smaller:], before+smaller
-		equal := partition(ctx, line, func(x T) bool { return x == pivot })
-		if rank-before < equal {
-			return pivot, before
+		line, removedCount = line[smallerCount:], removedCount+smallerCount
+		equalCount := partition(ctx, line, func(x T) bool { return x == pivot })
+		if rank-removedCount < equalCount {
+			return pivot, removedCount
 		}
-		line, before = line[equal:], before+equal
+		line, removedCount = line[equalCount:], removedCount+equalCount
 	}
 	kit.Sort(ctx, line, compareNumbers[T])
-	value = line[rank-before]
+	value = line[rank-removedCount]
 	// In sorted order, the number of elements less than value is the index of the first element that equals value.
-	for i := rank - before; i >= 0 && line[i] == value; i-- {
-		less = before + i
+	for i := rank - removedCount; i >= 0 && line[i] == value; i-- {
+		less = removedCount + i
 	}
 	return value, less
 }
@@ -382,16 +383,16 @@ func pivotFor[T kit.Sortable](line []T, rank int) T {
 
 // partition moves the elements that satisfy isFirst to the front and returns their number.
 func partition[T kit.Sortable](ctx context.Context, line []T, isFirst func(x T) bool) int {
-	n := 0
+	firstCount := 0
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end; i++ {
 			if x := line[i]; isFirst(x) {
-				line[i], line[n] = line[n], x
-				n++
+				line[i], line[firstCount] = line[firstCount], x
+				firstCount++
 			}
 		}
 	})
-	return n
+	return firstCount
 }
 
 // reference sorts the lines by the reference of sort and takes an element of each.
@@ -403,54 +404,55 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 		}
 		self = flat
 	}
-	outs := make([]*tensor.Tensor, len(c.Out))
+	outputs := make([]*tensor.Tensor, len(c.Out))
 	for i, out := range c.Out {
-		outs[i] = tensor.Zeros(out.DType, out.Shape...)
+		outputs[i] = tensor.Zeros(out.DType, out.Shape...)
 	}
-	if outs[0].Numel() == 0 {
-		return outs, nil
+	if outputs[0].Numel() == 0 {
+		return outputs, nil
 	}
 	dim, err := tensor.WrapDim(s.dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}
-	n := sizeAt(self.Meta, dim)
-	if n == 0 { // the median of no elements
-		outs[0].Set(tensor.FloatScalar(math.NaN()))
-		return outs, nil
+	length := sizeAt(self.Meta, dim)
+	if length == 0 { // the median of no elements
+		outputs[0].Set(tensor.FloatScalar(math.NaN()))
+		return outputs, nil
 	}
-	sortedLines, err := (&ranking{dim: dim, k: n}).reference(self)
+	sortedLines, err := (&ranking{dim: dim, k: length}).reference(self)
 	if err != nil {
 		return nil, err
 	}
 	sortedValues, sortedIndices := sortedLines[0], sortedLines[1]
-	kit.EachIndex(outs[0].Shape, func(coords []int) {
-		from := slices.Clone(coords)
+	kit.EachIndex(outputs[0].Shape, func(coords []int) {
+		sourceIndex := slices.Clone(coords)
 		if self.Rank() > len(coords) && !s.isFlat {
-			from = slices.Insert(from, dim, 0)
+			sourceIndex = slices.Insert(sourceIndex, dim, 0)
 		} else if s.isFlat {
-			from = []int{0}
+			sourceIndex = []int{0}
 		}
-		moveTo := func(i int) { // moves from to element i of the line
-			if len(from) > 0 {
-				from[dim] = i
+		moveTo := func(i int) { // changes sourceIndex to that of element i of the line
+			if len(sourceIndex) > 0 {
+				sourceIndex[dim] = i
 			}
 		}
-		moveTo(s.sortedRank(n, func(i int) tensor.Scalar {
+		moveTo(s.sortedRank(length, func(i int) tensor.Scalar {
 			moveTo(i)
-			return sortedValues.At(from...)
+			return sortedValues.At(sourceIndex...)
 		}))
-		outs[0].Set(sortedValues.At(from...), coords...)
-		if len(outs) > 1 {
-			outs[1].Set(sortedIndices.At(from...), coords...)
+		outputs[0].Set(sortedValues.At(sourceIndex...), coords...)
+		if len(outputs) > 1 {
+			outputs[1].Set(sortedIndices.At(sourceIndex...), coords...)
 		}
 	})
-	return outs, nil
+	return outputs, nil
 }
 
-// sortedRank returns the index of the statistic in a sorted line of n elements. value returns element i of the line.
-func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
-	numbers := n // NaN is last in the sorted line
+// sortedRank returns the index of the statistic in a sorted line of the given length. value returns element i of the
+// line.
+func (s statistic) sortedRank(length int, value func(i int) tensor.Scalar) int {
+	numbers := length // NaN is last in the sorted line
 	for numbers > 0 && value(numbers-1).Float() != value(numbers-1).Float() {
 		numbers--
 	}
@@ -459,7 +461,7 @@ func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
 		return s.k - 1
 	case numbers == 0:
 		return 0
-	case s.kind == medianOf && numbers < n:
+	case s.kind == medianOf && numbers < length:
 		return numbers // the first NaN
 	case s.kind != modeOf:
 		return (numbers - 1) / 2

@@ -122,12 +122,12 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
 	}}, func(call *graph.Call) ([]graph.PartialType, error) {
-		d := call.Type(0).DType
-		if d.IsComplex() {
-			return nil, kit.NotImplementedBy(name, d)
+		dtype := call.Type(0).DType
+		if dtype.IsComplex() {
+			return nil, kit.NotImplementedBy(name, dtype)
 		}
 		outlines := slices.Repeat([]graph.PartialType{rowMajor(tensor.Int64, unknownSize)}, len(outputs))
-		outlines[0] = rowMajor(d, unknownSize)
+		outlines[0] = rowMajor(dtype, unknownSize)
 		refine(call, outlines)
 		return outlines, nil
 	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -135,36 +135,36 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 	})
 }
 
-// distinctSlices returns the outline of a value that has the distinct slices of self along dim, or the distinct
-// elements of self if dim is nil. PyTorch stacks the slices along a first dimension and then moves this dimension to
-// dim, which determines the layout.
+// distinctSlices returns the outline (the inferred part of a type) of a value. The value has the distinct slices of
+// self along dim, or the distinct elements of self if dim is nil. PyTorch stacks the slices along a first dimension and
+// then moves this dimension to dim, which determines the layout.
 func distinctSlices(self tensor.Type, dim *int) graph.PartialType {
 	outline := rowMajor(self.DType, selectedSizes(self, dim)...)
 	if dim == nil || len(outline.Sizes) < 2 {
 		return outline
 	}
-	along, err := tensor.WrapDim(*dim, self.Rank())
+	wrappedDim, err := tensor.WrapDim(*dim, self.Rank())
 	if err != nil {
 		return outline
 	}
 	outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
-		if kit.SizeIs(self.Shape[along], 0) {
+		if kit.SizeIs(self.Shape[wrappedDim], 0) {
 			return kit.FreshType(self.DType, shape)
 		}
-		stacked := slices.Insert(slices.Delete(slices.Clone(shape), along, along+1), 0, shape[along])
-		t, err := kit.FreshType(self.DType, stacked)
+		stacked := slices.Insert(slices.Delete(slices.Clone(shape), wrappedDim, wrappedDim+1), 0, shape[wrappedDim])
+		stackedType, err := kit.FreshType(self.DType, stacked)
 		if err != nil {
-			return t, err
+			return stackedType, err
 		}
-		return t.MoveDim([]int{0}, []int{along})
+		return stackedType.MoveDim([]int{0}, []int{wrappedDim})
 	}
 	return outline
 }
 
 // clearUnrequested sets the sizes of the results inverse and counts, numbers 1 and 2, to [0] if they are not requested.
 func clearUnrequested(outlines []graph.PartialType, returnInverse, returnCounts bool) {
-	for i, requested := range []bool{returnInverse, returnCounts} {
-		if !requested {
+	for i, isRequested := range []bool{returnInverse, returnCounts} {
+		if !isRequested {
 			outlines[1+i].Sizes = []int{0}
 		}
 	}
@@ -201,8 +201,8 @@ const (
 )
 
 // uniqueModeOf returns the mode for the attribute sorted.
-func uniqueModeOf(sorted bool) uniqueMode {
-	if sorted {
+func uniqueModeOf(isSorted bool) uniqueMode {
+	if isSorted {
 		return uniqueSorted
 	}
 	return uniqueUnsorted
@@ -210,22 +210,22 @@ func uniqueModeOf(sorted bool) uniqueMode {
 
 // findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil.
 func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueMode) (*uniques, error) {
-	input, along := self, 0 // the slices of input along dimension `along` are compared
+	input, wrappedDim := self, 0 // the slices of input along this dimension are compared
 	var err error
 	if dim == nil {
 		input, err = kit.ReshapeRowMajor(ctx, self, self.Numel())
-	} else if along, err = tensor.WrapDim(*dim, self.Rank()); err == nil && self.Rank() == 0 {
+	} else if wrappedDim, err = tensor.WrapDim(*dim, self.Rank()); err == nil && self.Rank() == 0 {
 		input, err = kit.ReshapeRowMajor(ctx, self, 1)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n := input.Shape[along]
-	if n > 0 && input.Numel() == 0 {
+	count := input.Shape[wrappedDim]
+	if count > 0 && input.Numel() == 0 {
 		return nil, errors.New("unique_dim(): There are 0 sized dimensions, and they aren't selected, so unique " +
 			"cannot be applied")
 	}
-	alongFirst, err := input.Meta.MoveDim([]int{along}, []int{0})
+	alongFirst, err := input.Meta.MoveDim([]int{wrappedDim}, []int{0})
 	if err != nil {
 		return nil, err
 	}
@@ -235,25 +235,25 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	}
 	found := &uniques{}
 	switch {
-	case n == 0:
+	case count == 0:
 		found.output = tensor.Zeros(input.DType, input.Shape...)
 		return found, nil
 	case self.DType == tensor.Uint64:
-		found.find(ctx, n, mode, rowCompare[uint64](ctx, rows, tensor.Uint64))
+		found.find(ctx, count, mode, rowCompare[uint64](ctx, rows, tensor.Uint64))
 	case kit.LoopDType(self.DType) == tensor.Int64:
-		found.find(ctx, n, mode, rowCompare[int64](ctx, rows, tensor.Int64))
+		found.find(ctx, count, mode, rowCompare[int64](ctx, rows, tensor.Int64))
 	default:
-		found.find(ctx, n, mode, rowCompare[float64](ctx, rows, tensor.Float64))
+		found.find(ctx, count, mode, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
 	first := kit.NewInts[int](len(found.first))
-	for i, f := range found.first {
-		first[i] = int(f)
+	for i, index := range found.first {
+		first[i] = int(index)
 	}
 	distinctRows, err := pickSlices(ctx, rows, 0, first)
 	if err != nil {
 		return nil, err
 	}
-	movedBack, err := distinctRows.Meta.MoveDim([]int{0}, []int{along})
+	movedBack, err := distinctRows.Meta.MoveDim([]int{0}, []int{wrappedDim})
 	if err != nil {
 		return nil, err
 	}
@@ -261,24 +261,25 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	return found, err
 }
 
-// rowCompare returns a function that compares rows a and b of t in lexicographic order, in dtype d. Its first result is
+// rowCompare returns a function that compares rows a and b of a tensor in lexicographic order, in dtype. Its first
+// result is
 // -1, 0 or 1. For this order, NaN is greater than all numbers and equal to itself, so that sorting is well defined. The
 // second result reports whether the rows are equal as numbers: a row with NaN equals no row.
-func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tensor,
-	d tensor.DType) func(a, b int) (order int, equal bool) {
-	converted := kit.CopyTo(ctx, t, tensor.New(d, t.Shape...))
+func rowCompare[T int64 | uint64 | float64](ctx context.Context, rows *tensor.Tensor,
+	dtype tensor.DType) func(a, b int) (order int, isEqual bool) {
+	converted := kit.CopyTo(ctx, rows, tensor.New(dtype, rows.Shape...))
 	elements := kit.ElementsOf[T](converted.Pointer(), converted.Numel())
 	width := 1 // number of elements of a row
-	if len(t.Shape) > 1 {
-		width = tensor.Numel(t.Shape[1:])
+	if len(rows.Shape) > 1 {
+		width = tensor.Numel(rows.Shape[1:])
 	}
-	compared := 0
+	sinceCheck := 0
 	return func(a, b int) (int, bool) {
-		if compared += width; compared > kit.CheckEvery {
+		if sinceCheck += width; sinceCheck > kit.CheckEvery {
 			interrupt.Check(ctx)
-			compared = 0
+			sinceCheck = 0
 		}
-		equal := true
+		isEqual := true
 		rowB := elements[b*width : (b+1)*width]
 		for i, x := range elements[a*width : (a+1)*width] {
 			y := rowB[i]
@@ -288,25 +289,25 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 			case x > y || x != x && y == y:
 				return 1, false
 			}
-			equal = equal && x == y
+			isEqual = isEqual && x == y
 		}
-		return 0, equal
+		return 0, isEqual
 	}
 }
 
-// find sets u.first, u.counts and u.inverse for n slices. compare is the result of rowCompare. Unless mode is
+// find sets u.first, u.counts and u.inverse for count slices. compare is the result of rowCompare. Unless mode is
 // uniqueRuns, find sorts the slices. Then it numbers the groups of equal neighbours.
-func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func(a, b int) (int, bool)) {
-	order := ascending(n)
+func (u *uniques) find(ctx context.Context, count int, mode uniqueMode, compare func(a, b int) (int, bool)) {
+	order := ascending(count)
 	if mode != uniqueRuns {
 		kit.Sort(ctx, order, func(a, b int) int {
-			if c, _ := compare(a, b); c != 0 {
-				return c
+			if comparison, _ := compare(a, b); comparison != 0 {
+				return comparison
 			}
 			return a - b // equal slices by index
 		})
 	}
-	u.inverse = kit.NewInts[int64](n)
+	u.inverse = kit.NewInts[int64](count)
 	distinct := 0
 	for k, i := range order {
 		isRepeated := false
@@ -319,13 +320,13 @@ func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func
 		u.inverse[i] = int64(distinct - 1)
 	}
 	u.first, u.counts = kit.NewInts[int64](distinct), kit.NewInts[int64](distinct)
-	for i := n - 1; i >= 0; i-- { // descending, so that the first occurrence is written last
+	for i := count - 1; i >= 0; i-- { // descending, so that the first occurrence is written last
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
-		k := u.inverse[i]
-		u.first[k] = int64(i)
-		u.counts[k]++
+		distinctIndex := u.inverse[i]
+		u.first[distinctIndex] = int64(i)
+		u.counts[distinctIndex]++
 	}
 	if mode == uniqueUnsorted {
 		u.sortByOccurrence(ctx)
@@ -336,8 +337,8 @@ func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func
 func (u *uniques) sortByOccurrence(ctx context.Context) {
 	order := ascending(len(u.first))
 	kit.Sort(ctx, order, func(a, b int) int { return int(u.first[a] - u.first[b]) })
-	n := len(order)
-	first, counts, newIndex := kit.NewInts[int64](n), kit.NewInts[int64](n), kit.NewInts[int64](n)
+	count := len(order)
+	first, counts, newIndex := kit.NewInts[int64](count), kit.NewInts[int64](count), kit.NewInts[int64](count)
 	for k, i := range order {
 		first[k], counts[k], newIndex[i] = u.first[i], u.counts[i], int64(k)
 	}
@@ -350,9 +351,9 @@ func (u *uniques) sortByOccurrence(ctx context.Context) {
 	u.first, u.counts = first, counts
 }
 
-// ascending returns the numbers from 0 to n-1.
-func ascending(n int) []int {
-	numbers := kit.NewInts[int](n)
+// ascending returns the numbers from 0 to count-1.
+func ascending(count int) []int {
+	numbers := kit.NewInts[int](count)
 	for i := range numbers {
 		numbers[i] = i
 	}

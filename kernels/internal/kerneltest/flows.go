@@ -16,7 +16,7 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()
 	all := x.Storage().Bytes()
 	all = all[min(len(all), x.Offset*size):]
-	for _, ph := range r.k.Phases {
+	for _, ph := range r.kernel.Phases {
 		if ph.Flow == nil {
 			continue
 		}

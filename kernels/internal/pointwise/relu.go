@@ -27,46 +27,45 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 // Hardtanh clamps self to [min_val, max_val]. Relu6 clamps self to [0, 6].
 var (
 	Hardtanh = hardtanhOp(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
-		"Clamps self to [min_val, max_val]; NaN propagates. Bools "+
-			"are not supported.",
-		func(c *graph.Call) (lo, hi tensor.Scalar) {
+		"Clamps self to [min_val, max_val]; NaN propagates. Bools are not supported.",
+		func(c *graph.Call) (low, high tensor.Scalar) {
 			attrs := kit.Attrs[hardtanhAttrs](c)
 			return attrs.Min, attrs.Max
 		},
 		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
 	Relu6 = hardtanhOp(kit.NoAttrs, "relu6", "Clamps self to [0, 6]; NaN propagates. Bools are not supported.",
-		func(*graph.Call) (lo, hi tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
+		func(*graph.Call) (low, high tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 )
 
 // hardtanhOp defines an op that clamps self. The result has the layout of empty_like(self).
-func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
+func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) (low, high tensor.Scalar),
 	examples ...graph.Example) *graph.Op {
 	check := func(c *graph.Call) error {
-		lo, hi := bounds(c)
-		switch d := c.Type(0).DType; {
-		case d == tensor.Bool:
+		low, high := bounds(c)
+		switch dtype := c.Type(0).DType; {
+		case dtype == tensor.Bool:
 			return errors.New("Bool inputs not supported for hardtanh")
-		case d.IsComplex():
+		case dtype.IsComplex():
 			return errors.New("clamp is not supported for complex types")
-		case d.IsIntegral(false) && !d.IsSigned() && (lo.Float() < 0 || hi.Float() < 0):
+		case dtype.IsIntegral(false) && !dtype.IsSigned() && (low.Float() < 0 || high.Float() < 0):
 			return errors.New("cannot do hardtanh on an unsigned type with negative limits")
 		default:
-			return errors.Join(fitsNumber(d, lo), fitsNumber(d, hi))
+			return errors.Join(fitsNumber(dtype, low), fitsNumber(dtype, high))
 		}
 	}
 	pointwise := &graph.Pointwise{Config: withCheck(unary, check),
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-			lo, hi := bounds(c)
-			return clampBetween("clamp_scalar", it, lo, hi)
+			low, high := bounds(c)
+			return clampBetween("clamp_scalar", it, low, high)
 		}}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
 			Infer: kit.InferWithLayout(pointwise, preservedLayout), Examples: examples,
 			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc {
-				lo, hi := bounds(c)
-				return clampBounds{min: lo, max: hi}.ref
+				low, high := bounds(c)
+				return clampBounds{min: low, max: high}.ref
 			}),
 		},
 		Lowerings: graph.Lowerings{Pointwise: pointwise},
@@ -100,8 +99,8 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 	"Sets elements that do not exceed `threshold` to `value`; NaN propagates.", unaryParams,
 	&graph.Pointwise{
 		Config: withCheck(unary, func(c *graph.Call) error {
-			attrs, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
-			return errors.Join(fitsNumber(d, attrs.Threshold), fitsNumber(d, attrs.Value))
+			attrs, dtype := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
+			return errors.Join(fitsNumber(dtype, attrs.Threshold), fitsNumber(dtype, attrs.Value))
 		}),
 		Body: attrBody("threshold_cpu", formula("where(x <= type_as(limit, x), type_as(value, x), x)", "x"),
 			func(c *graph.Call) numbers {
@@ -112,8 +111,8 @@ var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 	func(c *graph.Call) kit.ScalarFunc {
 		attrs := kit.Attrs[thresholdAttrs](c)
 		limit, value := attrs.Threshold.Int(), attrs.Value.Int()
-		if d := c.Type(0).DType; d.IsIntegral(false) { // negative numbers wrap in unsigned dtypes
-			limit, value = attrs.Threshold.Tensor(d).At().Int(), attrs.Value.Tensor(d).At().Int()
+		if dtype := c.Type(0).DType; dtype.IsIntegral(false) { // negative numbers wrap in unsigned dtypes
+			limit, value = attrs.Threshold.Tensor(dtype).At().Int(), attrs.Value.Tensor(dtype).At().Int()
 		}
 		return kit.WithUint64Case(func(x []uint64) uint64 {
 			if x[0] <= uint64(limit) {

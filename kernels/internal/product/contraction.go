@@ -48,66 +48,71 @@ func (product *contraction) flops() float64 {
 }
 
 // mergeBatch merges batch dimensions into m or n, because one large product is faster than many small products. It
-// merges a dimension into m if all entries along the dimension have the same matrix b, and the rows of the matrices a,
-// c and add have the same stride within and between entries. The entries of a then form one taller matrix. It merges a
-// dimension into n if all entries have the same matrix a, and the columns of b, c and add have the same stride within
-// and between entries.
+// merges a dimension into m under two conditions: all entries along the dimension have the same matrix b, and the rows
+// of a, c and add have the same stride within and between entries. The entries of a then form one taller matrix. The
+// conditions for n are symmetric: the same matrix a, and one stride of the columns of b, c and add.
 func (product *contraction) mergeBatch() {
 	product.sharedRows = product.m
-	for d, n := range product.batch {
-		if product.b.batch[d] == 0 || n == 1 {
-			product.sharedRows = kit.BoundedProduct(product.sharedRows, n)
+	for dim, size := range product.batch {
+		if product.b.batch[dim] == 0 || size == 1 {
+			product.sharedRows = kit.BoundedProduct(product.sharedRows, size)
 		}
 	}
-	for d := len(product.batch) - 1; d >= 0; d-- {
-		if product.batch[d] == 1 {
-			product.dropBatchDim(d)
+	for dim := len(product.batch) - 1; dim >= 0; dim-- {
+		if product.batch[dim] == 1 {
+			product.dropBatchDim(dim)
 		}
 	}
 	for len(product.batch) > 0 {
-		d := len(product.batch) - 1
+		dim := len(product.batch) - 1
 		switch {
-		case product.b.batch[d] == 0 && product.canMergeRows(d):
+		case product.b.batch[dim] == 0 && product.canMergeRows(dim):
 			if product.m == 1 { // the stride of a single row was arbitrary
-				product.a.row, product.c.row = product.a.batch[d], product.c.batch[d]
+				product.a.row, product.c.row = product.a.batch[dim], product.c.batch[dim]
 				if product.hasAdd {
-					product.add.row = product.add.batch[d]
+					product.add.row = product.add.batch[dim]
 				}
 			}
-			product.m *= product.batch[d]
-		case product.a.batch[d] == 0 && product.canMergeCols(d):
+			product.m *= product.batch[dim]
+		case product.a.batch[dim] == 0 && product.canMergeCols(dim):
 			if product.n == 1 { // as above
-				product.b.col, product.c.col = product.b.batch[d], product.c.batch[d]
+				product.b.col, product.c.col = product.b.batch[dim], product.c.batch[dim]
 				if product.hasAdd {
-					product.add.col = product.add.batch[d]
+					product.add.col = product.add.batch[dim]
 				}
 			}
-			product.n *= product.batch[d]
+			product.n *= product.batch[dim]
 		default:
 			return
 		}
-		product.dropBatchDim(d)
+		product.dropBatchDim(dim)
 	}
 }
 
 // canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
-func (product *contraction) canMergeRows(d int) bool {
-	evenlySpaced := func(m matrixStrides) bool { return product.m == 1 || m.batch[d] == product.m*m.row }
-	return evenlySpaced(product.a) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
+func (product *contraction) canMergeRows(dim int) bool {
+	isEvenlySpaced := func(matrix matrixStrides) bool {
+		return product.m == 1 ||
+			matrix.batch[dim] == product.m*matrix.row
+	}
+	return isEvenlySpaced(product.a) && isEvenlySpaced(product.c) && (!product.hasAdd || isEvenlySpaced(product.add))
 }
 
 // canMergeCols is canMergeRows for the columns of b, c and add.
-func (product *contraction) canMergeCols(d int) bool {
-	evenlySpaced := func(m matrixStrides) bool { return product.n == 1 || m.batch[d] == product.n*m.col }
-	return evenlySpaced(product.b) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
+func (product *contraction) canMergeCols(dim int) bool {
+	isEvenlySpaced := func(matrix matrixStrides) bool {
+		return product.n == 1 ||
+			matrix.batch[dim] == product.n*matrix.col
+	}
+	return isEvenlySpaced(product.b) && isEvenlySpaced(product.c) && (!product.hasAdd || isEvenlySpaced(product.add))
 }
 
 // dropBatchDim removes a dimension from the batch.
-func (product *contraction) dropBatchDim(d int) {
-	product.batch = slices.Delete(slices.Clone(product.batch), d, d+1)
-	for _, p := range []*matrixStrides{&product.a, &product.b, &product.c, &product.add} {
-		if p.batch != nil {
-			p.batch = slices.Delete(slices.Clone(p.batch), d, d+1)
+func (product *contraction) dropBatchDim(dim int) {
+	product.batch = slices.Delete(slices.Clone(product.batch), dim, dim+1)
+	for _, strides := range []*matrixStrides{&product.a, &product.b, &product.c, &product.add} {
+		if strides.batch != nil {
+			strides.batch = slices.Delete(slices.Clone(strides.batch), dim, dim+1)
 		}
 	}
 }
@@ -115,7 +120,7 @@ func (product *contraction) dropBatchDim(d int) {
 // offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
 // all offsets are 0.
 func (p matrixStrides) offsets(batch []int) []int {
-	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(s int) bool { return s != 0 }) {
+	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(stride int) bool { return stride != 0 }) {
 		return nil
 	}
 	list := make([]int, 0, tensor.Numel(batch))
@@ -139,8 +144,8 @@ func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bo
 }
 
 // spec describes the product of one entry, with matrices of dtype d, for gemm.
-func (product *contraction) spec(d tensor.DType) gemm.Spec {
-	return gemm.Spec{DType: d, M: product.m, N: product.n, K: product.k,
+func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
+	return gemm.Spec{DType: dtype, M: product.m, N: product.n, K: product.k,
 		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
 		B:          gemm.Operand{RowStride: product.b.row, ColStride: product.b.col},
 		CRowStride: product.c.row, CColStride: product.c.col, Algorithm: product.algorithm}
@@ -180,18 +185,18 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 		multiplier.Add = product.add.offsets(product.batch)
 		affine := affineLoops[dtype](&affine{alpha: product.alpha, beta: product.beta, c: product.c, add: product.add,
 			hasAdd: product.hasAdd})
-		multiplier.Prepare = func(j *multiply.Job) {
-			j.Args.Epilogue = func(i0, i1, j0, j1 int) { affine(j.Args.C, j.EntryAdd, i0, i1, j0, j1) }
+		multiplier.Prepare = func(job *multiply.Job) {
+			job.Args.Epilogue = func(i0, i1, j0, j1 int) { affine(job.Args.C, job.EntryAdd, i0, i1, j0, j1) }
 		}
 	}
 	// Indices in Mem.Ptrs, where the result precedes the operands.
 	aOperand, bOperand, addOperand, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
-	multiplier.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[aOperand], m.Ptrs[bOperand]
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B = mem.Ptrs[0], mem.Ptrs[aOperand], mem.Ptrs[bOperand]
 		if hasAdd && isVector {
-			j.Bias = m.Ptrs[addOperand]
+			job.Bias = mem.Ptrs[addOperand]
 		} else if hasAdd {
-			j.Add = m.Ptrs[addOperand]
+			job.Add = mem.Ptrs[addOperand]
 		}
 	}
 	var err error
@@ -218,10 +223,11 @@ func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)
 	if form.HasAdd {
 		form.Add, form.Beta = operand(product.addOperand), real(product.beta.Complex())
 	}
-	for d, n := range product.batch {
-		loop := graph.ContractionLoop{Size: n, Out: product.c.batch[d], A: product.a.batch[d], B: product.b.batch[d]}
+	for dim, size := range product.batch {
+		loop := graph.ContractionLoop{Size: size, Out: product.c.batch[dim], A: product.a.batch[dim],
+			B: product.b.batch[dim]}
 		if form.HasAdd {
-			loop.Add = product.add.batch[d]
+			loop.Add = product.add.batch[dim]
 		}
 		form.Loops = append(form.Loops, loop)
 	}
@@ -307,13 +313,13 @@ type number interface {
 }
 
 // scalarOf converts a scalar to an element of type T. Integers wrap.
-func scalarOf[T number](s tensor.Scalar) (v T) {
-	d := tensor.DTypeOf[T]()
-	if !d.IsFloat() && !d.IsComplex() {
-		s = tensor.IntScalar(s.Int())
+func scalarOf[T number](scalar tensor.Scalar) (element T) {
+	dtype := tensor.DTypeOf[T]()
+	if !dtype.IsFloat() && !dtype.IsComplex() {
+		scalar = tensor.IntScalar(scalar.Int())
 	}
-	s.Store(d, unsafe.Pointer(&v))
-	return v
+	scalar.Store(dtype, unsafe.Pointer(&element))
+	return element
 }
 
 // productFlops counts the operations of matmul or one of its special cases, such as mm.

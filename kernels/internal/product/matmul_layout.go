@@ -17,11 +17,11 @@ import (
 // checkProductDTypes rejects dtypes that PyTorch's kernel does not support, and operands of different dtypes. kernel is
 // PyTorch's name of the kernel. Nothing is rejected if one of the sizes is 0, because PyTorch then computes nothing.
 func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
-	unsupported := a == tensor.Bool || a.IsBareUnsigned()
+	isUnsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {
-	case !unsupported && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
+	case !isUnsupported && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
 		return nil
-	case unsupported:
+	case isUnsupported:
 		return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, a.TorchName())
 	case a != b:
 		return fmt.Errorf("expected scalar type %s but found %s", a.TorchName(), b.TorchName())
@@ -38,9 +38,9 @@ func dotType(a, b tensor.Type) (tensor.Type, error) {
 		return tensor.Type{}, fmt.Errorf("dot : expected both vectors to have same dtype, but found %s and %s",
 			a.DType.TorchName(), b.DType.TorchName())
 	}
-	if n, m := a.Shape[0], b.Shape[0]; n.Ne(m).Holds() {
+	if sizeA, sizeB := a.Shape[0], b.Shape[0]; sizeA.Ne(sizeB).Holds() {
 		return tensor.Type{}, fmt.Errorf("inconsistent tensor size, expected tensor [%v] and src [%v] to have the same "+
-			"number of elements, but got %v and %v elements respectively", n, m, n, m)
+			"number of elements, but got %v and %v elements respectively", sizeA, sizeB, sizeA, sizeB)
 	}
 	return tensor.NewType(a.DType), checkProductDTypes("dot", a.DType, b.DType)
 }
@@ -58,11 +58,11 @@ func checkMv(a, vector tensor.Type) error {
 	if a.Rank() != 2 || vector.Rank() != 1 {
 		return fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), vector.Rank())
 	}
-	m, k := a.Shape[0], a.Shape[1]
-	if k.Ne(vector.Shape[0]).Holds() {
-		return fmt.Errorf("size mismatch, got %v, %vx%v,%v", m, m, k, vector.Shape[0])
+	rows, depth := a.Shape[0], a.Shape[1]
+	if depth.Ne(vector.Shape[0]).Holds() {
+		return fmt.Errorf("size mismatch, got %v, %vx%v,%v", rows, rows, depth, vector.Shape[0])
 	}
-	return checkProductDTypes("addmv_impl_cpu", a.DType, vector.DType, m, k)
+	return checkProductDTypes("addmv_impl_cpu", a.DType, vector.DType, rows, depth)
 }
 
 // mmType checks the operands of mm and returns the type of the result.
@@ -134,11 +134,11 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 		if err != nil {
 			return tensor.Type{}, err
 		}
-		m, err := mmType(row, b)
+		product, err := mmType(row, b)
 		if err != nil {
 			return tensor.Type{}, err
 		}
-		return m.Squeeze(0)
+		return product.Squeeze(0)
 	case rankA == 2 && rankB == 2:
 		return mmType(a, b)
 	case foldsBatch(a, rankB) || foldsBatch(b, rankA):
@@ -185,10 +185,10 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 // rowsType returns the type of the product of a batch, left, and a matrix or vector, right. The rows of the batch are
 // merged into one matrix.
 func rowsType(left, right tensor.Type) (tensor.Type, error) {
-	last := left.Rank() - 1
-	flat := [2]sym.Int{tensor.Product(left.Shape[:last]), left.Shape[last]}
+	batchRank := left.Rank() - 1
+	flat := [2]sym.Int{tensor.Product(left.Shape[:batchRank]), left.Shape[batchRank]}
 	rows := tensor.Type{DType: left.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
-	shape := append(make([]sym.Int, 0, left.Rank()), left.Shape[:last]...)
+	shape := append(make([]sym.Int, 0, left.Rank()), left.Shape[:batchRank]...)
 	if right.Rank() == 1 {
 		if err := checkMv(rows, right); err != nil {
 			return tensor.Type{}, err
@@ -254,13 +254,13 @@ func checkAddmm(self, a, b tensor.Type) error {
 	if err := checkMatrixSizes(a, b); err != nil {
 		return err
 	}
-	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	if self.Rank() != 1 || !self.Shape[0].Same(n) { // usually, self is a bias vector of size n
-		if _, err := self.Expand([]sym.Int{m, n}); err != nil {
+	rows, depth, cols := a.Shape[0], a.Shape[1], b.Shape[1]
+	if self.Rank() != 1 || !self.Shape[0].Same(cols) { // usually, self is a bias vector
+		if _, err := self.Expand([]sym.Int{rows, cols}); err != nil {
 			return err
 		}
 	}
-	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
+	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, rows, depth, cols)
 }
 
 // flattensInput reports whether the op linear, if it has a bias, flattens its input x to a matrix.
@@ -290,12 +290,12 @@ func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	return product, err
 }
 
-// expandedStrides returns the strides of the first dims dimensions of m, broadcast to shape. As contractions require,
-// added dimensions and dimensions of size 1 have stride 0.
-func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
-	expanded, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
-	for d, s := range expanded.Shape {
-		if s == 1 {
+// expandedStrides returns the strides of the first dims dimensions of an operand, broadcast to shape. As contractions
+// require, added dimensions and dimensions of size 1 have stride 0.
+func expandedStrides(meta tensor.Meta, dims int, shape []int) ([]int, error) {
+	expanded, err := tensor.Meta{DType: meta.DType, Shape: meta.Shape[:dims], Strides: meta.Strides[:dims]}.Expand(shape)
+	for d, size := range expanded.Shape {
+		if size == 1 {
 			expanded.Strides[d] = 0
 		}
 	}

@@ -85,7 +85,8 @@ func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (in, state T) {
 			state += T(r[i] * h[i])
 		}
 	})
-	// ForEachBlock checks the context within long vectors only. For short vectors, the products of many calls are counted.
+	// ForEachBlock checks the context within long vectors only. For short vectors, the products of many calls are
+	// counted.
 	if c.productsSinceCheck += c.inputs + len(h); c.productsSinceCheck >= kit.CheckEvery {
 		c.productsSinceCheck = 0
 		interrupt.Check(c.ctx)

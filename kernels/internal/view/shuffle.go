@@ -51,8 +51,7 @@ type shuffle struct {
 // ChannelShuffle reorders channels.
 var (
 	PixelShuffle = shuffleOp(graph.SchemaOf[pixelShuffleAttrs](), "pixel_shuffle",
-		"Converts channels to blocks of pixels: [..., c*r*r, h, "+
-			"w] gives [..., c, h*r, w*r].",
+		"Converts channels to blocks of pixels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
 		})
@@ -60,26 +59,23 @@ var (
 		"Converts blocks of pixels to channels: [..., c, "+
 			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty self is unchanged.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			s, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
-			s.copiesSelf = kit.IsEmpty(c.Type(0))
-			return s, err
+			result, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
+			result.copiesSelf = kit.IsEmpty(c.Type(0))
+			return result, err
 		})
 	DepthToSpace = shuffleOp(graph.SchemaOf[depthToSpaceAttrs](), "depth_to_space",
-		"Converts channels to blocks of pixels, as ONNX's "+
-			"DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+		"Converts channels to blocks of pixels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			a := kit.Attrs[depthToSpaceAttrs](c)
 			return toBlocks("depth_to_space", c.Type(0), a.BlockSize, a.Mode == "DCR")
 		})
 	SpaceToDepth = shuffleOp(graph.SchemaOf[spaceToDepthAttrs](), "space_to_depth",
-		"Converts blocks of pixels to channels, as ONNX's "+
-			"SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
+		"Converts blocks of pixels to channels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[spaceToDepthAttrs](c).BlockSize, true)
 		})
 	ChannelShuffle = shuffleOp(graph.SchemaOf[channelShuffleAttrs](), "channel_shuffle",
-		"Interleaves groups of channels: channel j of group "+
-			"i becomes channel i of group j.",
+		"Interleaves groups of channels: channel j of group i becomes channel i of group j.",
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), channelShuffle)
 )
 
@@ -90,39 +86,39 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
-				s, err := spec(call)
+				shuffled, err := spec(call)
 				if err != nil {
 					return nil, err
 				}
-				if s.copiesSelf {
+				if shuffled.copiesSelf {
 					return call.NewResult(rule.PreserveType(call.Type(0))), nil
 				}
-				t := call.Type(0)
-				out, err := tensor.NewTypeFormat(t.DType, s.shape, suggestedFormat(t))
+				selfType := call.Type(0)
+				out, err := tensor.NewTypeFormat(selfType.DType, shuffled.shape, suggestedFormat(selfType))
 				return call.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				s, err := spec(c)
+				shuffled, err := spec(c)
 				if err != nil {
 					return nil, err
 				}
-				return s.reference(in[0])
+				return shuffled.reference(in[0])
 			},
 			Examples: kit.OneExample(exampleOperand, exampleAttrs),
 		},
 		Facts: graph.Facts{Parallel: shuffleLoops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				s, err := spec(c)
+				shuffled, err := spec(c)
 				if err != nil || c.Out[0].Numel() == 0 {
 					return &graph.Kernel{}, err
 				}
 				dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-				split, err := src.Meta.View(kit.KnownSizes(s.split))
+				split, err := src.Meta.View(kit.KnownSizes(shuffled.split))
 				if err != nil {
 					return nil, err
 				}
-				permuted, err := split.Permute(s.perm)
+				permuted, err := split.Permute(shuffled.perm)
 				if err != nil {
 					return nil, err
 				}
@@ -168,91 +164,97 @@ func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
 // toBlocks returns the shuffle that converts factor*factor channels to a block of factor by factor pixels. A channel
-// index combines the position in the block with the channel c of the result. It is position*C + c if blocksFirst is
-// set, where C is the number of channels of the result, else c*factor*factor + position. op is the name in errors.
-func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s shuffle, err error) {
+// index of self combines the position in the block with a channel of the result. If blocksFirst is set, the index is
+// position*channels + channel, else channel*factor*factor + position. op is the name in errors.
+func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (result shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {
 	case rank < 3:
-		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, rank)
+		return result, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op,
+			rank)
 	case factor <= 0:
-		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, factor)
+		return result, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, factor)
 	case factor > maxSide || kit.RepeatTooLarge(self.Shape[rank-2], side) || kit.RepeatTooLarge(self.Shape[rank-1], side):
-		return s, fmt.Errorf("%s: a size times the upscale_factor %d overflows", op, factor)
+		return result, fmt.Errorf("%s: a size times the upscale_factor %d overflows", op, factor)
 	case !kit.SizeIs(self.Shape[rank-3].Mod(sym.Of(factor*factor)), 0):
-		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "+
-			"but input.size(-3)=%v is not divisible by %d", op, self.Shape[rank-3], factor*factor)
+		return result, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of "+
+			"upscale_factor, but input.size(-3)=%v is not divisible by %d", op, self.Shape[rank-3], factor*factor)
 	}
-	lead, c := self.Shape[:rank-3], self.Shape[rank-3].Div(sym.Of(factor*factor))
-	h, w := self.Shape[rank-2], self.Shape[rank-1]
-	leadRank := rank - 3
-	s.perm = make([]int, leadRank, leadRank+5)
-	for d := range s.perm {
-		s.perm[d] = d
+	batch, channels := self.Shape[:rank-3], self.Shape[rank-3].Div(sym.Of(factor*factor))
+	height, width := self.Shape[rank-2], self.Shape[rank-1]
+	batchRank := rank - 3
+	result.perm = make([]int, batchRank, batchRank+5)
+	for d := range result.perm {
+		result.perm[d] = d
 	}
-	// In both orders, the split dimensions are reordered to [..., c, h, side, w, side].
-	s.split = append(slices.Clone(lead), c, side, side, h, w)
-	s.perm = append(s.perm, leadRank, leadRank+3, leadRank+1, leadRank+4, leadRank+2)
+	// In both orders, the split dimensions are reordered to [..., channels, height, side, width, side].
+	result.split = append(slices.Clone(batch), channels, side, side, height, width)
+	result.perm = append(result.perm, batchRank, batchRank+3, batchRank+1, batchRank+4, batchRank+2)
 	if blocksFirst {
-		s.split = append(slices.Clone(lead), side, side, c, h, w)
-		s.perm = append(s.perm[:leadRank], leadRank+2, leadRank+3, leadRank, leadRank+4, leadRank+1)
+		result.split = append(slices.Clone(batch), side, side, channels, height, width)
+		result.perm = append(result.perm[:batchRank], batchRank+2, batchRank+3, batchRank, batchRank+4, batchRank+1)
 	}
-	s.shape = append(slices.Clone(lead), c, h.Mul(side), w.Mul(side))
-	return s, nil
+	result.shape = append(slices.Clone(batch), channels, height.Mul(side), width.Mul(side))
+	return result, nil
 }
 
 // fromBlocks returns the shuffle that converts a block of factor by factor pixels to factor*factor channels. It is the
 // inverse of toBlocks.
-func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s shuffle, err error) {
+func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (result shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {
 	case rank < 3:
-		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, rank)
+		return result, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op,
+			rank)
 	case factor <= 0:
-		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, factor)
+		return result, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, factor)
 	case factor > maxSide || kit.RepeatTooLarge(self.Shape[rank-3], side.Mul(side)):
-		return s, fmt.Errorf("%s: a size times the square of the downscale_factor %d overflows", op, factor)
+		return result, fmt.Errorf("%s: a size times the square of the downscale_factor %d overflows", op, factor)
 	case !kit.SizeIs(self.Shape[rank-2].Mod(side), 0):
-		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not "+
+		return result, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not "+
 			"divisible by %d", op, self.Shape[rank-2], factor)
 	case !kit.SizeIs(self.Shape[rank-1].Mod(side), 0):
-		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not "+
+		return result, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not "+
 			"divisible by %d", op, self.Shape[rank-1], factor)
 	}
-	lead, c, h, w := self.Shape[:rank-3], self.Shape[rank-3], self.Shape[rank-2].Div(side), self.Shape[rank-1].Div(side)
-	leadRank := rank - 3
-	s.perm = make([]int, leadRank, leadRank+5)
-	for d := range s.perm {
-		s.perm[d] = d
+	batch, channels, height, width := self.Shape[:rank-3], self.Shape[rank-3], self.Shape[rank-2].Div(side),
+		self.Shape[rank-1].Div(side)
+	batchRank := rank - 3
+	result.perm = make([]int, batchRank, batchRank+5)
+	for d := range result.perm {
+		result.perm[d] = d
 	}
-	s.split = append(slices.Clone(lead), c, h, side, w, side)
-	if blocksFirst { // [..., side, side, c, h, w], else [..., c, side, side, h, w]
-		s.perm = append(s.perm, leadRank+2, leadRank+4, leadRank, leadRank+1, leadRank+3)
+	result.split = append(slices.Clone(batch), channels, height, side, width, side)
+	if blocksFirst { // [..., side, side, channels, height, width], else [..., channels, side, side, height, width]
+		result.perm = append(result.perm, batchRank+2, batchRank+4, batchRank, batchRank+1, batchRank+3)
 	} else {
-		s.perm = append(s.perm, leadRank, leadRank+2, leadRank+4, leadRank+1, leadRank+3)
+		result.perm = append(result.perm, batchRank, batchRank+2, batchRank+4, batchRank+1, batchRank+3)
 	}
-	s.shape = append(slices.Clone(lead), c.Mul(side).Mul(side), h, w)
-	return s, nil
+	result.shape = append(slices.Clone(batch), channels.Mul(side).Mul(side), height, width)
+	return result, nil
 }
 
 // channelShuffle returns the shuffle of channel_shuffle. It transposes the channels, split into [groups, c/groups].
-func channelShuffle(c *graph.Call) (s shuffle, err error) {
-	t, g := c.Type(0), kit.Attrs[channelShuffleAttrs](c).Groups
+func channelShuffle(c *graph.Call) (result shuffle, err error) {
+	selfType, groups := c.Type(0), kit.Attrs[channelShuffleAttrs](c).Groups
 	switch {
-	case t.Rank() <= 2:
-		return s, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " + tensor.Sizes(t.Shape))
-	case g <= 0:
-		return s, fmt.Errorf("Number of groups to divide channels in must be positive. Value of groups:%d", g)
-	case !kit.SizeIs(t.Shape[1].Mod(sym.Of(g)), 0):
-		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %v channels and %d groups.", t.Shape[1], g)
+	case selfType.Rank() <= 2:
+		return result, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " +
+			tensor.Sizes(selfType.Shape))
+	case groups <= 0:
+		return result, fmt.Errorf("Number of groups to divide channels in must be positive. Value of groups:%d", groups)
+	case !kit.SizeIs(selfType.Shape[1].Mod(sym.Of(groups)), 0):
+		return result, fmt.Errorf("Number of channels must be divisible by groups. Got %v channels and %d groups.",
+			selfType.Shape[1], groups)
 	}
-	s.shape, s.copiesSelf = t.Shape, kit.IsEmpty(t)
-	s.split = append([]sym.Int{t.Shape[0], sym.Of(g), t.Shape[1].Div(sym.Of(g))}, t.Shape[2:]...)
-	s.perm = []int{0, 2, 1}
-	for d := 3; d < len(s.split); d++ {
-		s.perm = append(s.perm, d)
+	result.shape, result.copiesSelf = selfType.Shape, kit.IsEmpty(selfType)
+	result.split = append([]sym.Int{selfType.Shape[0], sym.Of(groups), selfType.Shape[1].Div(sym.Of(groups))},
+		selfType.Shape[2:]...)
+	result.perm = []int{0, 2, 1}
+	for d := 3; d < len(result.split); d++ {
+		result.perm = append(result.perm, d)
 	}
-	return s, nil
+	return result, nil
 }
 
 // shuffleLoops returns the loops over the dimensions before channels and pixels.
