@@ -149,6 +149,21 @@ func TestConcurrentWriters(t *testing.T) {
 	require.Len(t, entries(t, dir), 20, "no temporary file is left")
 }
 
+// TestSecondWriter: processes that write the same entry at the same time map one file.
+func TestSecondWriter(t *testing.T) {
+	dir := t.TempDir()
+	first, second := open(t, dir), open(t, dir)
+	require.Nil(t, second.Find(keyOf("a")))
+	first.Add(keyOf("a"), []byte("data"))
+	path := entries(t, dir)[0]
+	before, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, []byte("data"), second.Add(keyOf("a"), []byte("data")).Bytes())
+	after, err := os.Stat(path)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+}
+
 func TestEviction(t *testing.T) {
 	dir := t.TempDir()
 	c := diskcache.Open(dir, diskcache.Options{MaxBytes: 5000})

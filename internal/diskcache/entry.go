@@ -96,7 +96,7 @@ func openEntry(path string, k Key) (mmap.MMap, error) {
 
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
 
-// write writes an entry.
+// write writes an entry, unless another process has written it in the meantime.
 func (c *Cache) write(k Key, data []byte) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
@@ -120,12 +120,14 @@ func (c *Cache) write(k Key, data []byte) (err error) {
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil {
-		err = os.Rename(file.Name(), c.path(k))
+	if err == nil && c.Find(k) == nil {
+		if err = os.Rename(file.Name(), c.path(k)); err == nil {
+			return nil
+		}
 	}
-	if err != nil && c.Find(k) != nil {
+	if c.Find(k) != nil { // of another process: all share the memory of its file, which Windows would not replace
 		_ = os.Remove(file.Name())
-		return nil // Windows replaces no file that another process has mapped; that file has the same contents
+		return nil
 	}
 	return err
 }
