@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 
+	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/page"
 	"github.com/graphrun/graphrun/experiment"
@@ -21,8 +21,8 @@ func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path strin
 	if err != nil {
 		return err
 	}
-	html := page.Page{Title: filepath.Base(path) + " under " + doc.Strategy, About: about,
-		Summary: []string{doc.summary(filepath.Base(path))}, Sections: []page.Section{doc.callsSection()}}
+	html := page.Page{Title: command.FileLabel(path) + " under " + doc.Strategy, About: about,
+		Summary: []string{doc.summary(command.FileLabel(path))}, Sections: []page.Section{doc.callsSection()}}
 	if doc.Interrupted {
 		html.Warnings = append(html.Warnings, "the measurement was interrupted")
 	}

@@ -102,12 +102,21 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// FileLabels maps each path to a label for results: the base name of the file if no other path has it, otherwise the
-// path.
+// FileLabel returns a label of a graph file for results: its base name. The label of the file model.onnx, the usual name
+// of an export, includes the folder.
+func FileLabel(path string) string {
+	base, folder := filepath.Base(path), filepath.Base(filepath.Dir(path))
+	if base == "model.onnx" && folder != "." && folder != string(filepath.Separator) {
+		return folder + "/" + base
+	}
+	return base
+}
+
+// FileLabels maps each path to a label for results: its FileLabel if no other path has it, otherwise the path.
 func FileLabels(paths []string) map[string]string {
-	labels, pathOf := map[string]string{}, map[string]string{} // pathOf is by base name
+	labels, pathOf := map[string]string{}, map[string]string{} // pathOf is by label
 	for _, path := range paths {
-		name := filepath.Base(path)
+		name := FileLabel(path)
 		labels[path] = name
 		if other, taken := pathOf[name]; taken && other != path {
 			labels[path], labels[other] = path, other

@@ -278,7 +278,7 @@ func (f *flags) checkOneSize(cmd *cobra.Command) error {
 // showPasses writes the page of --passes and prints the graphs of --dump. It is also called if planning failed.
 func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) error {
 	if f.passes != "" && dump.Len() > 0 {
-		title := filepath.Base(path) + ", strategy " + f.strategy
+		title := command.FileLabel(path) + ", strategy " + f.strategy
 		if err := outfile.Write(cmd.Context(), f.passes, func(w io.Writer) error {
 			return writePasses(w, title, dump.String())
 		}); err != nil {

@@ -176,11 +176,11 @@ func (s *Study) checkModels() error {
 // nameOf returns the base name of a model file without extension. For the file model.onnx it returns the name of the
 // folder.
 func nameOf(path string) string {
-	base, folder := filepath.Base(path), filepath.Base(filepath.Dir(path))
-	if base == "model.onnx" && folder != "." {
+	label := command.FileLabel(path)
+	if folder, found := strings.CutSuffix(label, "/model.onnx"); found {
 		return folder
 	}
-	return strings.TrimSuffix(base, filepath.Ext(base))
+	return strings.TrimSuffix(label, filepath.Ext(label))
 }
 
 // check validates a condition and reads its cost profile. folder is the folder of the study file.

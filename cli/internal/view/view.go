@@ -183,7 +183,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 // render returns the content of the output file, and the picture of the graph or of its plan.
 func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
 	costProfile *machine.Profile) ([]byte, *picture, error) {
-	title := filepath.Base(path)
+	title := command.FileLabel(path)
 	if len(f.strategies) > 0 {
 		return f.renderPair(ctx, title, g, costProfile)
 	}
