@@ -105,12 +105,12 @@ func sameFile(output, input string) bool {
 	if !strings.EqualFold(filepath.Ext(input), ".npz") {
 		return false
 	}
-	a, err := os.Stat(output)
+	outputInfo, err := os.Stat(output)
 	if err != nil {
 		return false
 	}
-	b, err := os.Stat(input)
-	return err == nil && os.SameFile(a, b)
+	inputInfo, err := os.Stat(input)
+	return err == nil && os.SameFile(outputInfo, inputInfo)
 }
 
 // run is [Run] for the model at path, with the file system fsys for outputs.
@@ -146,8 +146,8 @@ func run(ctx context.Context, path string, inputs []Input, dir string, o Options
 
 // lock locks a shard. On a file system without locks, lock has no effect, and two processes may do the same work.
 func lock(path string) (unlock func(), err error) {
-	l := flock.New(path)
-	locked, err := l.TryLock()
+	fileLock := flock.New(path)
+	locked, err := fileLock.TryLock()
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return func() {}, nil
@@ -156,7 +156,7 @@ func lock(path string) (unlock func(), err error) {
 	case !locked:
 		return nil, fmt.Errorf("%s: another process is running this shard", path)
 	}
-	return func() { _ = l.Unlock() }, nil
+	return func() { _ = fileLock.Unlock() }, nil
 }
 
 // process reads, runs and commits the inputs. It starts the goroutines of the pipeline: next passes inputs to the
@@ -165,11 +165,11 @@ func (j *job) process(ctx context.Context, c *committer) error {
 	callerContext := ctx
 	ctx, j.cancel = context.WithCancelCause(ctx)
 	defer j.cancel(nil)
-	o := j.options
-	j.window = semaphore.NewWeighted(int64(o.PartSize))
-	j.decoded, j.computed = semaphore.NewWeighted(int64(o.Memory)), semaphore.NewWeighted(int64(o.Memory))
-	j.results = make(chan *result, o.PartSize)
-	waiting := make(chan *item, o.PartSize)
+	options := j.options
+	j.window = semaphore.NewWeighted(int64(options.PartSize))
+	j.decoded, j.computed = semaphore.NewWeighted(int64(options.Memory)), semaphore.NewWeighted(int64(options.Memory))
+	j.results = make(chan *result, options.PartSize)
+	waiting := make(chan *item, options.PartSize)
 	var readers sync.WaitGroup
 	next := make(chan Input)
 	for range max(2, runtime.GOMAXPROCS(0)) {
@@ -227,8 +227,8 @@ func (j *job) read(ctx context.Context, in Input) *item {
 		return nil
 	}
 	sum := sha256.Sum256(data)
-	it := &item{input: in, digest: hex.EncodeToString(sum[:])}
-	if r := j.layout.finished(j.records[in.Name], it.digest, j.model.digest); r != nil && (r.Error == "" ||
+	decoded := &item{input: in, digest: hex.EncodeToString(sum[:])}
+	if r := j.layout.finished(j.records[in.Name], decoded.digest, j.model.digest); r != nil && (r.Error == "" ||
 		!j.options.Retry) {
 		const skipped = true
 		j.finish(in, r.Error, skipped)
@@ -236,18 +236,18 @@ func (j *job) read(ctx context.Context, in Input) *item {
 	}
 	tensors, err := j.decode(in, data)
 	if err != nil {
-		j.results <- &result{input: in, digest: it.digest, err: err}
+		j.results <- &result{input: in, digest: decoded.digest, err: err}
 		return nil
 	}
 	for _, t := range tensors {
-		it.bytes += int64(t.Bytes())
+		decoded.bytes += int64(t.Bytes())
 	}
-	it.bytes = min(it.bytes, int64(j.options.Memory)) // admits one input of any size
-	if j.decoded.Acquire(ctx, it.bytes) != nil {
+	decoded.bytes = min(decoded.bytes, int64(j.options.Memory)) // admits one input of any size
+	if j.decoded.Acquire(ctx, decoded.bytes) != nil {
 		return nil
 	}
-	it.run = j.model.rows.NewRun(tensors)
-	return it
+	decoded.run = j.model.rows.NewRun(tensors)
+	return decoded
 }
 
 func (j *job) decode(in Input, data []byte) (_ map[string]*tensor.Tensor, err error) {
@@ -282,60 +282,60 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	for first := range waiting {
-		list := []*item{first} // with all items that wait now, at most PartSize
+		items := []*item{first} // with all items that wait now, at most PartSize
 	fill:
-		for len(list) < j.options.PartSize {
+		for len(items) < j.options.PartSize {
 			select {
 			case it, ok := <-waiting:
 				if !ok {
 					break fill
 				}
-				list = append(list, it)
+				items = append(items, it)
 			default:
 				break fill
 			}
 		}
-		for len(list) > 0 {
-			var chosen []*item
-			chosen, list = j.nextBatch(list)
-			if j.window.Acquire(ctx, int64(len(chosen))) != nil {
-				j.releaseDecoded(append(chosen, list...))
+		for len(items) > 0 {
+			var batch []*item
+			batch, items = j.nextBatch(items)
+			if j.window.Acquire(ctx, int64(len(batch))) != nil {
+				j.releaseDecoded(append(batch, items...))
 				break
 			}
 			slots <- struct{}{}
 			runs.Go(func() {
 				defer func() { <-slots }()
-				j.runTogether(ctx, chosen)
+				j.runTogether(ctx, batch)
 			})
 		}
 	}
 }
 
 // nextBatch divides a list into the items of the next batch and all other items.
-func (j *job) nextBatch(list []*item) (chosen, others []*item) {
-	indices := j.model.rows.Batch(runsOf(list), math.MaxInt)
-	for i, it := range list {
+func (j *job) nextBatch(items []*item) (batch, others []*item) {
+	indices := j.model.rows.Batch(runsOf(items), math.MaxInt)
+	for i, it := range items {
 		if slices.Contains(indices, i) {
-			chosen = append(chosen, it)
+			batch = append(batch, it)
 		} else {
 			others = append(others, it)
 		}
 	}
-	return chosen, others
+	return batch, others
 }
 
 // runsOf returns the runs of items.
-func runsOf(list []*item) []*batching.Run {
-	runs := make([]*batching.Run, len(list))
-	for i, it := range list {
+func runsOf(items []*item) []*batching.Run {
+	runs := make([]*batching.Run, len(items))
+	for i, it := range items {
 		runs[i] = it.run
 	}
 	return runs
 }
 
 // releaseDecoded releases the share of items in the limit of decoded inputs.
-func (j *job) releaseDecoded(list []*item) {
-	for _, it := range list {
+func (j *job) releaseDecoded(items []*item) {
+	for _, it := range items {
 		j.decoded.Release(it.bytes)
 	}
 }
@@ -343,23 +343,23 @@ func (j *job) releaseDecoded(list []*item) {
 // runTogether runs items as one batch, and sends their results to j.results. If the batch fails, the items run one by
 // one, because the error may concern the data of a single item. If a run fails after the context has ended, its items
 // have no result.
-func (j *job) runTogether(ctx context.Context, list []*item) {
-	parts, release, err := j.model.run(ctx, runsOf(list))
-	if err != nil && len(list) > 1 && ctx.Err() == nil {
-		for _, it := range list {
+func (j *job) runTogether(ctx context.Context, items []*item) {
+	parts, release, err := j.model.run(ctx, runsOf(items))
+	if err != nil && len(items) > 1 && ctx.Err() == nil {
+		for _, it := range items {
 			j.runTogether(ctx, []*item{it})
 		}
 		return
 	}
-	j.releaseDecoded(list)
+	j.releaseDecoded(items)
 	if err != nil && ctx.Err() != nil {
-		j.window.Release(int64(len(list)))
+		j.window.Release(int64(len(items)))
 		return
 	}
 	// The outputs of the items share the memory of the batch's results, which is released after all of them are written.
 	var unreleased sync.WaitGroup
-	unreleased.Add(len(list))
-	for i, it := range list {
+	unreleased.Add(len(items))
+	for i, it := range items {
 		r := &result{input: it.input, digest: it.digest, err: err, counted: true}
 		if err == nil {
 			r.entries, r.release = parts[i], unreleased.Done

@@ -149,9 +149,10 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 	if f = f.withAccumulators((*A)(nil), load == nil); f.err != nil {
 		return f
 	}
-	k := len(f.resume)
-	if d := tensor.DTypeOf[R](); k >= len(f.outDTypes) || f.outDTypes[k] != d {
-		f.err = fmt.Errorf("iter: the fold has results %v, so it cannot resume from result %d as %v", f.outDTypes, k, d)
+	index := len(f.resume)
+	if dtype := tensor.DTypeOf[R](); index >= len(f.outDTypes) || f.outDTypes[index] != dtype {
+		f.err = fmt.Errorf("iter: the fold has results %v, so it cannot resume from result %d as %v", f.outDTypes, index,
+			dtype)
 		return f
 	}
 	f.resume = append(f.resume, func(acc, from unsafe.Pointer, n int) {
@@ -169,17 +170,17 @@ func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}
 	}
-	c := *f
+	copied := *f
 	switch {
-	case c.err != nil:
+	case copied.err != nil:
 	case acc != f.acc:
-		c.err = fmt.Errorf("iter: the function takes accumulators of type %s, but the fold has accumulators of type %s",
+		copied.err = fmt.Errorf("iter: the function takes accumulators of type %s, but the fold has accumulators of type %s",
 			typeName(acc), typeName(f.acc))
 	case functionIsNil:
-		c.err = errNilFoldFunction
+		copied.err = errNilFoldFunction
 	}
-	c.outDTypes, c.finish, c.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)
-	return &c
+	copied.outDTypes, copied.finish, copied.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)
+	return &copied
 }
 
 // typeName returns the name of the accumulators' type.
@@ -194,17 +195,17 @@ func clipCap[T any](s []T) []T { return s[:len(s):len(s)] }
 // InOrder returns a Fold that folds elements in row-major order of the reduced dimensions. Positions are indices in
 // this order. Such a Fold may be slower, because elements are not read in the order of memory.
 func (f *Fold) InOrder() *Fold {
-	c := *f
-	c.inOrder = true
-	return &c
+	copied := *f
+	copied.inOrder = true
+	return &copied
 }
 
 // Weight returns the Fold with a cost: the time to fold an element, relative to an addition. Tasks of an expensive Fold
 // have fewer elements. The cost affects the lengths of pieces, and thereby the rounding.
 func (f *Fold) Weight(cost int) *Fold {
-	c := *f
-	c.weight = max(cost, 1)
-	return &c
+	copied := *f
+	copied.weight = max(cost, 1)
+	return &copied
 }
 
 // In returns the dtype of the elements.

@@ -20,10 +20,10 @@ const blockBytes = machine.BlockBytes
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesRows bool, body rule.Block) error {
 	c.ptrs = withLen(c.ptrs, len(it.ops))
 	if passesRows {
-		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
+		return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 			for j := range rowCount {
-				for i := range p {
-					c.ptrs[i] = unsafe.Add(p[i], j*it.walkStrides[len(p)+i])
+				for i := range addrs {
+					c.ptrs[i] = unsafe.Add(addrs[i], j*it.walkStrides[len(addrs)+i])
 				}
 				if err := body(c.ptrs, rowLen); err != nil {
 					return err
@@ -36,8 +36,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 	if s.nonTemporal {
 		defer strided.Fence()
 	}
-	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
-		return s.eachPiece(p, rowLen, rowCount, func(pieceLen, pieceRows int) error {
+	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			return body(c.ptrs, pieceLen*pieceRows)
 		})
 	})
@@ -63,12 +63,12 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 	c.ptrs = withLen(c.ptrs, ops)
 	c.strides = withLen(c.strides, 2*ops)
 	s := it.newStager(c, false)
-	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
-		return s.eachPiece(p, rowLen, rowCount, func(pieceLen, pieceRows int) error {
+	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
-				if o := &it.ops[i]; o.Converted() {
-					c.strides[i], c.strides[ops+i] = o.TargetDType.Size(), pieceLen*o.TargetDType.Size()
+				if operand := &it.ops[i]; operand.Converted() {
+					c.strides[i], c.strides[ops+i] = operand.TargetDType.Size(), pieceLen*operand.TargetDType.Size()
 				}
 			}
 			return loop(c.ptrs, c.strides, pieceLen, pieceRows)
@@ -89,11 +89,11 @@ type stager struct {
 
 // newStager returns the stager of a walk with cursor c.
 func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
-	size := 1
+	elemBytes := 1
 	for i := range it.ops {
-		size = max(size, it.ops[i].TargetDType.Size())
+		elemBytes = max(elemBytes, it.ops[i].TargetDType.Size())
 	}
-	s := stager{iterator: it, cursor: c, blockLen: blockBytes / size, minRows: 1, needsBlocks: needsBlocks}
+	s := stager{iterator: it, cursor: c, blockLen: blockBytes / elemBytes, minRows: 1, needsBlocks: needsBlocks}
 	if needsBlocks && !it.IsReduction() {
 		s.minRows = it.rowsPerLine()
 		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
@@ -125,13 +125,13 @@ func (it *Iterator) outputsExceedCaches() bool {
 
 // maxConvertedBytes returns the size in bytes of the largest element in memory among converted operands.
 func (it *Iterator) maxConvertedBytes() int {
-	n := 0
+	bytes := 0
 	for i := range it.ops {
-		if o := &it.ops[i]; o.Converted() {
-			n = max(n, o.Meta.DType.Size())
+		if operand := &it.ops[i]; operand.Converted() {
+			bytes = max(bytes, operand.Meta.DType.Size())
 		}
 	}
-	return n
+	return bytes
 }
 
 // rowsPerLine returns the number of adjacent rows whose elements are in one cache line of a transposed operand; 1 if
@@ -163,25 +163,27 @@ func (it *Iterator) isTransposed(i int) bool {
 // A panel thus reads consecutive cache lines.
 const maxPanelLines = 4
 
-// eachPiece cuts rowCount rows of rowLen elements into pieces, and calls f for each piece. A piece has pieceRows rows
-// of pieceLen elements. The addresses of its operands are in c.ptrs. A piece fits into a block. Pieces are whole rows
-// if possible. If an operand is transposed, a piece has as many rows as a cache line has elements of the operand, so
-// that each line is read once. Such pieces are processed in panels (maxPanelLines).
-func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(pieceLen, pieceRows int) error) error {
+// eachPiece cuts rowCount rows of rowLen elements into pieces, and calls compute for each piece. addrs has the address
+// of the first row in each operand. A piece has pieceRows rows of pieceLen elements, and fits into a block. During the
+// call of compute, s.cursor.ptrs has the addresses of the piece. Pieces are whole rows if possible. If an operand is
+// transposed, a piece has as many rows as a cache line has elements of the operand, so that each line is read once.
+// Such pieces are processed in panels (maxPanelLines).
+func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
+	compute func(pieceLen, pieceRows int) error) error {
 	// Without transposed operands, a piece is several whole rows, or a part of a row.
 	rows, pieceElems := max(1, s.blockLen/rowLen), s.blockLen
-	panel := rows
+	panelRows := rows
 	if rowsPerLine := min(s.minRows, rowCount); rows < rowsPerLine {
 		rows, pieceElems = rowsPerLine, s.blockLen/rowsPerLine
-		panel = maxPanelLines * rows
+		panelRows = maxPanelLines * rows
 	}
-	for top := 0; top < rowCount; top += panel {
-		bottom := min(top+panel, rowCount)
+	for top := 0; top < rowCount; top += panelRows {
+		bottom := min(top+panelRows, rowCount)
 		for firstElem := 0; firstElem < rowLen; firstElem += pieceElems {
 			for j := top; j < bottom; j += rows {
-				q := piece{firstElem: firstElem, firstRow: j, elems: min(pieceElems, rowLen-firstElem),
+				part := piece{firstElem: firstElem, firstRow: j, elems: min(pieceElems, rowLen-firstElem),
 					rows: min(rows, rowCount-j), rowLen: rowLen}
-				if err := s.runPiece(p, q, f); err != nil {
+				if err := s.runPiece(addrs, part, compute); err != nil {
 					return err
 				}
 			}
@@ -190,16 +192,16 @@ func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(piece
 	return nil
 }
 
-// runPiece loads the inputs of a piece, calls f and stores the outputs.
-func (s stager) runPiece(p []unsafe.Pointer, q piece, f func(pieceLen, pieceRows int) error) error {
-	for i := range p {
-		s.loadPiece(i, p[i], q)
+// runPiece loads the inputs of a piece, calls compute and stores the outputs.
+func (s stager) runPiece(addrs []unsafe.Pointer, part piece, compute func(pieceLen, pieceRows int) error) error {
+	for i := range addrs {
+		s.loadPiece(i, addrs[i], part)
 	}
-	if err := f(q.elems, q.rows); err != nil {
+	if err := compute(part.elems, part.rows); err != nil {
 		return err
 	}
 	for i := range s.iterator.outCount {
-		s.storePiece(i, p[i], q)
+		s.storePiece(i, addrs[i], part)
 	}
 	return nil
 }
@@ -214,18 +216,19 @@ type piece struct {
 }
 
 // isInPlace reports whether the elements of a piece of operand i can be passed without a copy.
-func (s stager) isInPlace(i int, q piece) bool {
-	o := &s.iterator.ops[i]
-	if o.Converted() {
+func (s stager) isInPlace(i int, part piece) bool {
+	operand := &s.iterator.ops[i]
+	if operand.Converted() {
 		return false
 	}
 	if !s.needsBlocks {
 		return true
 	}
-	size := o.Meta.DType.Size()
+	size := operand.Meta.DType.Size()
 	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.ops)+i]
 	// The elements of a row are contiguous, and each row begins where the previous one ends.
-	return (elemStride == size || q.elems == 1) && (q.rows == 1 || rowStride == q.elems*size && q.elems == q.rowLen)
+	return (elemStride == size || part.elems == 1) &&
+		(part.rows == 1 || rowStride == part.elems*size && part.elems == part.rowLen)
 }
 
 // block returns the address of the block of operand i.
@@ -233,13 +236,13 @@ func (s stager) block(i int) unsafe.Pointer {
 	return unsafe.Pointer(&s.cursor.blockMemory[i*blockBytes])
 }
 
-// loadPiece sets c.ptrs[i] to the address of a piece of operand i. If the piece cannot be used in place, this is the
-// address of the operand's block. The block of an input is filled.
-func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
-	it, o := s.iterator, &s.iterator.ops[i]
+// loadPiece sets s.cursor.ptrs[i] to the address of a piece of operand i. If the piece cannot be used in place, this is
+// the address of the operand's block, which is filled for an input.
+func (s stager) loadPiece(i int, base unsafe.Pointer, part piece) {
+	it, operand := s.iterator, &s.iterator.ops[i]
 	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	src := unsafe.Add(base, q.firstElem*elemStride+q.firstRow*rowStride)
-	if s.isInPlace(i, q) {
+	src := unsafe.Add(base, part.firstElem*elemStride+part.firstRow*rowStride)
+	if s.isInPlace(i, part) {
 		s.cursor.ptrs[i] = src
 		return
 	}
@@ -248,65 +251,65 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	if i < it.outCount && !it.IsReduction() { // only written; the loop of a reduction also reads its outputs
 		return
 	}
-	e := inputConversion(o)
-	if elemStride == 0 && (rowStride == 0 || q.rows == 1) {
+	converter := inputConversion(operand)
+	if elemStride == 0 && (rowStride == 0 || part.rows == 1) {
 		// The operand is constant in the block, so the next piece can use the same block.
 		if s.cursor.filledFrom[i] != src {
-			e.Row(blockAddr, src, e.DstSize, 0, s.blockLen)
+			converter.Row(blockAddr, src, converter.DstSize, 0, s.blockLen)
 			s.cursor.filledFrom[i] = src
 		}
 		return
 	}
 	s.cursor.filledFrom[i] = nil
-	if s.minRows > 1 && o.Converted() && it.isTransposed(i) {
-		size := o.Meta.DType.Size()
+	if s.minRows > 1 && operand.Converted() && it.isTransposed(i) {
+		size := operand.Meta.DType.Size()
 		transposed := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
-		m := strided.MoverOf(size)
-		m.CopyBlock(transposed, src, strided.Axis{N: q.elems, Dst: size, Src: elemStride},
-			strided.Axis{N: q.rows, Dst: q.elems * size, Src: rowStride})
-		e.Row(blockAddr, transposed, e.DstSize, size, q.elems*q.rows)
+		mover := strided.MoverOf(size)
+		mover.CopyBlock(transposed, src, strided.Axis{N: part.elems, Dst: size, Src: elemStride},
+			strided.Axis{N: part.rows, Dst: part.elems * size, Src: rowStride})
+		converter.Row(blockAddr, transposed, converter.DstSize, size, part.elems*part.rows)
 		return
 	}
-	e.CopyBlock(blockAddr, src, strided.Axis{N: q.elems, Dst: e.DstSize, Src: elemStride},
-		strided.Axis{N: q.rows, Dst: q.elems * e.DstSize, Src: rowStride})
+	converter.CopyBlock(blockAddr, src, strided.Axis{N: part.elems, Dst: converter.DstSize, Src: elemStride},
+		strided.Axis{N: part.rows, Dst: part.elems * converter.DstSize, Src: rowStride})
 }
 
 // storePiece copies the block of output i to memory, unless the output was used in place.
-func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
-	if s.isInPlace(i, q) {
+func (s stager) storePiece(i int, base unsafe.Pointer, part piece) {
+	if s.isInPlace(i, part) {
 		return
 	}
-	it, o := s.iterator, &s.iterator.ops[i]
+	it, operand := s.iterator, &s.iterator.ops[i]
 	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	dst := unsafe.Add(base, q.firstElem*elemStride+q.firstRow*rowStride)
-	size := o.TargetDType.Size()
-	if o.Cast != tensor.Invalid {
-		roundBlock(o, s.block(i), q.elems*q.rows)
+	dst := unsafe.Add(base, part.firstElem*elemStride+part.firstRow*rowStride)
+	size := operand.TargetDType.Size()
+	if operand.Cast != tensor.Invalid {
+		roundBlock(operand, s.block(i), part.elems*part.rows)
 	}
-	e := conversion(o.Meta.DType, o.TargetDType)
-	copyBlock := e.CopyBlock
+	converter := conversion(operand.Meta.DType, operand.TargetDType)
+	copyBlock := converter.CopyBlock
 	if s.nonTemporal {
-		copyBlock = e.StreamBlock
+		copyBlock = converter.StreamBlock
 	}
-	copyBlock(dst, s.block(i), strided.Axis{N: q.elems, Dst: elemStride, Src: size},
-		strided.Axis{N: q.rows, Dst: rowStride, Src: q.elems * size})
+	copyBlock(dst, s.block(i), strided.Axis{N: part.elems, Dst: elemStride, Src: size},
+		strided.Axis{N: part.rows, Dst: rowStride, Src: part.elems * size})
 }
 
 // roundBlock rounds n results in a block to o.Cast. PyTorch computes such results in a temporary of this dtype, and
 // then copies them to an output of another dtype.
-func roundBlock(o *rule.Resolved, block unsafe.Pointer, n int) {
-	size := o.TargetDType.Size()
-	roundingConverters[[2]tensor.DType{o.Cast, o.TargetDType}](block, block, size, size, n)
+func roundBlock(operand *rule.Resolved, block unsafe.Pointer, n int) {
+	size := operand.TargetDType.Size()
+	roundingConverters[[2]tensor.DType{operand.Cast, operand.TargetDType}](block, block, size, size, n)
 }
 
 // inputConversion returns the conversion of an input for the loop. If PyTorch promotes the input to a 16-bit float, the
 // conversion rounds to that dtype first, although loops compute in a wider dtype.
-func inputConversion(o *rule.Resolved) strided.Elem {
-	if o.Cast == tensor.Invalid {
-		return conversion(o.TargetDType, o.Meta.DType)
+func inputConversion(operand *rule.Resolved) strided.Elem {
+	if operand.Cast == tensor.Invalid {
+		return conversion(operand.TargetDType, operand.Meta.DType)
 	}
-	round := roundingConverters[[2]tensor.DType{o.Cast, o.Meta.DType}]
-	return strided.ConverterOf(o.TargetDType.Size(), o.Meta.DType.Size(), round)
+	round := roundingConverters[[2]tensor.DType{operand.Cast, operand.Meta.DType}]
+	return strided.ConverterOf(operand.TargetDType.Size(), operand.Meta.DType.Size(), round)
 }
 
 // conversion returns the conversion between two dtypes. Between equal dtypes it is a move, because the converter from
@@ -321,16 +324,16 @@ func conversion(dst, src tensor.DType) strided.Elem {
 // roundingConverters maps {half, from} to the conversion from dtype `from` to float32 that first rounds to the 16-bit
 // float `half`. The second step of the conversion works in place, so both steps use the strides of the result.
 var roundingConverters = func() map[[2]tensor.DType]tensor.ConvertFunc {
-	m := map[[2]tensor.DType]tensor.ConvertFunc{}
+	converters := map[[2]tensor.DType]tensor.ConvertFunc{}
 	for _, half := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 		widen := tensor.Converter(half.OpMath(), half)
 		for _, from := range tensor.DTypes() {
 			narrow := tensor.Converter(half, from)
-			m[[2]tensor.DType{half, from}] = func(dst, src unsafe.Pointer, ds, ss, n int) {
-				narrow(dst, src, ds, ss, n)
-				widen(dst, dst, ds, ds, n)
+			converters[[2]tensor.DType{half, from}] = func(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+				narrow(dst, src, dstStride, srcStride, n)
+				widen(dst, dst, dstStride, dstStride, n)
 			}
 		}
 	}
-	return m
+	return converters
 }()

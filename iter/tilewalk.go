@@ -49,13 +49,13 @@ func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 
 // walkTiles computes a range that the caller has checked to be in the iteration.
 func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
-	it, w := p.iterator, p.newTileWalk(c)
+	it, walk := p.iterator, p.newTileWalk(c)
 	if r == it.All() {
 		if it.offsets != nil {
 			ptrs = it.partAddresses(c, ptrs)
 		}
 		copy(c.tileState.boxSize, it.walkShape)
-		w.computeBox(ptrs)
+		walk.computeBox(ptrs)
 		return nil
 	}
 	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
@@ -66,31 +66,31 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 		if rowCount > 1 {
 			c.tileState.boxSize[1] = rowCount
 		}
-		w.computeBox(addrs)
+		walk.computeBox(addrs)
 		return nil
 	})
 }
 
 // walkTask computes one task. The caller has set c.tileState.taskSize ([tiles.appendTaskSize]).
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
-	it, s := p.iterator, &c.tileState
-	w := p.newTileWalk(c)
+	it, state := p.iterator, &c.tileState
+	walk := p.newTileWalk(c)
 	c.start = withLen(c.start, len(ptrs))
 	copy(c.start, ptrs)
 	for i, offset := range it.offsets {
 		c.start[i] = unsafe.Add(c.start[i], offset)
 	}
 	// The tasks are numbered like the elements of an array of boxes whose fastest dimension is dimension 0.
-	for d, size := range s.taskSize {
+	for d, size := range state.taskSize {
 		boxCount := (it.walkShape[d]-1)/size + 1
 		begin := task % boxCount * size
 		task /= boxCount
-		s.boxSize[d] = min(size, it.walkShape[d]-begin)
+		state.boxSize[d] = min(size, it.walkShape[d]-begin)
 		for i := range c.start {
 			c.start[i] = unsafe.Add(c.start[i], begin*it.walkStrides[d*len(ptrs)+i])
 		}
 	}
-	w.computeBox(c.start)
+	walk.computeBox(c.start)
 }
 
 // computeBox computes a box of size w.cursor.tileState.boxSize. base has, for each operand, the address of the box's
@@ -127,8 +127,8 @@ func (w *tileWalk) computeTile(base []unsafe.Pointer) {
 	it, s := w.prepared.iterator, &w.cursor.tileState
 	for i := range base {
 		offset := 0
-		for d, v := range s.tileIndex {
-			offset += v * it.walkStrides[d*len(base)+i]
+		for d, index := range s.tileIndex {
+			offset += index * it.walkStrides[d*len(base)+i]
 		}
 		s.memoryAddr[i] = unsafe.Add(base[i], offset)
 		w.setOperand(i)
@@ -174,12 +174,12 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 		return strided.Axis{N: 1}
 	}
 	d := w.tileDims[k]
-	x := strided.Axis{N: w.cursor.tileState.tileSize[d], Dst: w.cursor.tileState.tileStrides[maxTileDims*i+k],
+	axis := strided.Axis{N: w.cursor.tileState.tileSize[d], Dst: w.cursor.tileState.tileStrides[maxTileDims*i+k],
 		Src: w.prepared.iterator.walkStrides[d*len(w.prepared.iterator.ops)+i]}
-	if x.Dst == 0 { // the block has one of the identical rows (setOperand)
-		x.N = 1
+	if axis.Dst == 0 { // the block has one of the identical rows (setOperand)
+		axis.N = 1
 	}
-	return x
+	return axis
 }
 
 // moveDirection is the direction of a copy between a block and memory.
@@ -201,41 +201,41 @@ func (w *tileWalk) moveBlock(i int, direction moveDirection) {
 		dst, src = src, dst
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
-	e := strided.MoverOf(w.prepared.iterator.ops[i].MemoryDType.Size())
+	mover := strided.MoverOf(w.prepared.iterator.ops[i].MemoryDType.Size())
 	for k := range outer.N {
-		e.CopyBlock(unsafe.Add(dst, k*outer.Dst), unsafe.Add(src, k*outer.Src), row, across)
+		mover.CopyBlock(unsafe.Add(dst, k*outer.Dst), unsafe.Add(src, k*outer.Src), row, across)
 	}
 }
 
 // runLoop computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
 func (w *tileWalk) runLoop() {
 	c, s := w.cursor, &w.cursor.tileState
-	n := [maxTileDims]int{1, 1, 1}
+	sizes := [maxTileDims]int{1, 1, 1}
 	for k, d := range w.tileDims {
-		n[k] = s.tileSize[d]
+		sizes[k] = s.tileSize[d]
 	}
-	if w.followsRow(1, n[0]) {
-		n[0], n[1] = n[0]*n[1], 1
-		if w.followsRow(2, n[0]) {
-			n[0], n[2] = n[0]*n[2], 1
+	if w.followsRow(1, sizes[0]) {
+		sizes[0], sizes[1] = sizes[0]*sizes[1], 1
+		if w.followsRow(2, sizes[0]) {
+			sizes[0], sizes[2] = sizes[0]*sizes[2], 1
 		}
 	}
-	for k := range n[2] {
-		for i, p := range s.loopAddr {
-			c.ptrs[i], c.strides[i] = unsafe.Add(p, k*s.tileStrides[maxTileDims*i+2]), s.tileStrides[maxTileDims*i+1]
+	for k := range sizes[2] {
+		for i, addr := range s.loopAddr {
+			c.ptrs[i], c.strides[i] = unsafe.Add(addr, k*s.tileStrides[maxTileDims*i+2]), s.tileStrides[maxTileDims*i+1]
 		}
-		w.prepared.loop.Run(&c.loops, c.ptrs, c.strides, n[0], n[1])
+		w.prepared.loop.Run(&c.loops, c.ptrs, c.strides, sizes[0], sizes[1])
 	}
 }
 
 // followsRow reports whether the next row along dimension k of the tile begins directly after a row of n elements, in
 // every operand.
-func (w *tileWalk) followsRow(k, n int) bool {
+func (w *tileWalk) followsRow(k, rowLen int) bool {
 	if k >= len(w.tileDims) {
 		return false
 	}
 	for strides := w.cursor.tileState.tileStrides; len(strides) > 0; strides = strides[maxTileDims:] {
-		if strides[k] != n*strides[0] {
+		if strides[k] != rowLen*strides[0] {
 			return false
 		}
 	}

@@ -74,8 +74,8 @@ func (it *Iterator) stride(m *tensor.Meta, d int) int {
 // permuted returns the shape and the byte strides of the operands in the order of the permutation. The strides have at
 // least two dimensions.
 func (it *Iterator) permuted() (shape, strides []int) {
-	n, ops := len(it.perm), len(it.ops)
-	shape, strides = make([]int, n), make([]int, max(n, 2)*ops)
+	dims, ops := len(it.perm), len(it.ops)
+	shape, strides = make([]int, dims), make([]int, max(dims, 2)*ops)
 	for k, d := range it.perm {
 		shape[k] = it.shape[d]
 		for i := range it.ops {
@@ -238,15 +238,15 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 	if it.Converts() {
 		return it.forConverted(c, ptrs, r, loop)
 	}
-	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
-		return loop(p, it.walkStrides[:2*len(it.ops)], rowLen, rowCount)
+	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+		return loop(addrs, it.walkStrides[:2*len(it.ops)], rowLen, rowCount)
 	})
 }
 
 // steps cuts a range into the largest possible steps and calls f for each step (DimCounter, serial_for_each). A step
-// has rowCount rows of rowLen elements. p has the addresses of its operands.
+// has rowCount rows of rowLen elements. addrs has the address of the step's first element in each operand.
 func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
-	f func(p []unsafe.Pointer, rowLen, rowCount int) error) error {
+	f func(addrs []unsafe.Pointer, rowLen, rowCount int) error) error {
 	ops, shape := len(it.ops), it.walkShape
 	c.base = withLen(c.base, ops)
 	if it.offsets != nil {
@@ -261,15 +261,15 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	// The counter is the index r.Begin: counter[0] + shape[0]*(counter[1] + shape[1]*...).
 	c.counter = withLen(c.counter, len(shape))
 	rest := r.Begin
-	for d, s := range shape {
-		c.counter[d] = rest % s
-		rest /= s
+	for d, size := range shape {
+		c.counter[d] = rest % size
+		rest /= size
 	}
 	for position := r.Begin; position < r.End; {
 		for i := range ops {
 			offset := 0
-			for d, v := range c.counter {
-				offset += v * it.walkStrides[d*ops+i]
+			for d, index := range c.counter {
+				offset += index * it.walkStrides[d*ops+i]
 			}
 			c.base[i] = unsafe.Add(base[i], offset)
 		}
@@ -338,21 +338,21 @@ func (it *Iterator) Steps(r Range) []Step {
 	}
 	counter := make([]int, len(shape))
 	rest := r.Begin
-	for d, s := range shape {
-		if s > 0 {
-			counter[d] = rest % s
-			rest /= s
+	for d, size := range shape {
+		if size > 0 {
+			counter[d] = rest % size
+			rest /= size
 		}
 	}
 	var out []Step
 	for position := r.Begin; position < r.End; {
-		s := Step{Counter: append([]int(nil), counter...), N0: r.End - position, N1: 1}
+		step := Step{Counter: append([]int(nil), counter...), N0: r.End - position, N1: 1}
 		if len(shape) > 1 {
-			s.N0, s.N1 = maxStep(shape, counter, r.End-position)
+			step.N0, step.N1 = maxStep(shape, counter, r.End-position)
 		}
-		out = append(out, s)
-		position += s.N0 * s.N1
-		advance(shape, counter, s.N0, s.N1)
+		out = append(out, step)
+		position += step.N0 * step.N1
+		advance(shape, counter, step.N0, step.N1)
 	}
 	return out
 }

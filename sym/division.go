@@ -108,16 +108,16 @@ func (env *Env) floorConstant(a *expr, c int) *expr {
 func (env *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
 	var quotient, remainder []term
 	for _, t := range a.terms {
-		k := floorDiv(t.coeff, c)
-		if k != 0 {
-			quotient = append(quotient, term{k, t.atoms})
+		quotientCoeff := floorDiv(t.coeff, c)
+		if quotientCoeff != 0 {
+			quotient = append(quotient, term{quotientCoeff, t.atoms})
 		}
-		if coeff := t.coeff - k*c; coeff != 0 {
+		if coeff := t.coeff - quotientCoeff*c; coeff != 0 {
 			remainder = append(remainder, term{coeff, t.atoms})
 		}
 	}
-	k := floorDiv(a.constant, c)
-	return env.sum(quotient, k), env.sum(remainder, a.constant-k*c)
+	quotientCoeff := floorDiv(a.constant, c)
+	return env.sum(quotient, quotientCoeff), env.sum(remainder, a.constant-quotientCoeff*c)
 }
 
 // splitMultiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
@@ -161,8 +161,8 @@ func (env *Env) cancel(a, b *expr) (*expr, *expr) {
 		return a, b
 	}
 	common := b.terms[0].atoms
-	for _, side := range []*expr{a, b} {
-		for _, t := range side.terms {
+	for _, operand := range []*expr{a, b} {
+		for _, t := range operand.terms {
 			common = commonAtoms(common, t.atoms)
 		}
 	}
@@ -170,10 +170,10 @@ func (env *Env) cancel(a, b *expr) (*expr, *expr) {
 	if len(common) == 0 && divisor == 1 {
 		return a, b
 	}
-	divided := func(side *expr) *expr {
+	divided := func(operand *expr) *expr {
 		var terms []term
 		constant := 0
-		for _, t := range side.terms {
+		for _, t := range operand.terms {
 			if remaining, _ := withoutAtoms(t.atoms, common); len(remaining) > 0 {
 				terms = append(terms, term{t.coeff / divisor, remaining})
 			} else {
@@ -187,11 +187,11 @@ func (env *Env) cancel(a, b *expr) (*expr, *expr) {
 
 // commonAtoms returns the common atoms of two products.
 func commonAtoms(a, b []*atom) []*atom {
-	var out []*atom
+	var common []*atom
 	for len(a) > 0 && len(b) > 0 {
 		switch {
 		case a[0] == b[0]:
-			out = append(out, a[0])
+			common = append(common, a[0])
 			a, b = a[1:], b[1:]
 		case a[0].id < b[0].id:
 			a = a[1:]
@@ -199,7 +199,7 @@ func commonAtoms(a, b []*atom) []*atom {
 			b = b[1:]
 		}
 	}
-	return out
+	return common
 }
 
 // remainder returns a % b. Multiples of b are first removed from a.

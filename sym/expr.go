@@ -48,32 +48,32 @@ func compareTerms(a, b term) int {
 	return 0
 }
 
-// sum returns the canonical expression of terms and the constant c. It returns nil if a coefficient overflows an int or
-// is math.MinInt, or if the constant of an expression with terms is math.MinInt. It sorts terms in place and keeps the
+// sum returns the canonical expression of terms and a constant. It returns nil if a coefficient overflows an int or is
+// math.MinInt, or if the constant of an expression with terms is math.MinInt. It sorts terms in place and keeps the
 // slice. Several terms may have the same product.
-func (env *Env) sum(terms []term, c int) *expr {
+func (env *Env) sum(terms []term, constant int) *expr {
 	slices.SortFunc(terms, compareTerms)
-	out := terms[:0]
+	merged := terms[:0]
 	for _, t := range terms {
-		if count := len(out); count > 0 && compareTerms(out[count-1], t) == 0 {
-			k, fits := addFits(out[count-1].coeff, t.coeff)
+		if count := len(merged); count > 0 && compareTerms(merged[count-1], t) == 0 {
+			coeff, fits := addFits(merged[count-1].coeff, t.coeff)
 			if !fits {
 				return nil
 			}
-			out[count-1].coeff = k
+			merged[count-1].coeff = coeff
 		} else {
-			out = append(out, t)
+			merged = append(merged, t)
 		}
-		if out[len(out)-1].coeff == 0 {
-			out = out[:len(out)-1]
+		if merged[len(merged)-1].coeff == 0 {
+			merged = merged[:len(merged)-1]
 		}
 	}
-	if c == math.MinInt && len(out) > 0 {
+	if constant == math.MinInt && len(merged) > 0 {
 		return nil
 	}
-	var buf [64]byte
-	key := binary.AppendVarint(buf[:0], int64(c))
-	for _, t := range out {
+	var buffer [64]byte
+	key := binary.AppendVarint(buffer[:0], int64(constant))
+	for _, t := range merged {
 		if t.coeff == math.MinInt {
 			return nil
 		}
@@ -86,7 +86,7 @@ func (env *Env) sum(terms []term, c int) *expr {
 	if existing := env.exprs[string(key)]; existing != nil {
 		return existing
 	}
-	created := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
+	created := &expr{env: env, terms: merged, constant: constant, id: len(env.exprs) + 1}
 	created.setBounds()
 	created.size = created.count()
 	env.exprs[string(key)] = created
@@ -223,9 +223,9 @@ func (env *Env) scaledSum(a, b *expr, k int) *expr {
 	for _, t := range b.terms {
 		terms = append(terms, term{arith.product(k, t.coeff), t.atoms})
 	}
-	c := arith.sum(a.constant, arith.product(k, b.constant))
+	constant := arith.sum(a.constant, arith.product(k, b.constant))
 	if !arith.overflowed {
-		if e := env.sum(terms, c); e != nil {
+		if e := env.sum(terms, constant); e != nil {
 			return e
 		}
 	}
@@ -254,9 +254,9 @@ func (env *Env) expandProduct(a, b *expr) *expr {
 			terms = append(terms, term{arith.product(a.constant, right.coeff), right.atoms})
 		}
 	}
-	c := arith.product(a.constant, b.constant)
+	constant := arith.product(a.constant, b.constant)
 	if !arith.overflowed {
-		if e := env.sum(terms, c); e != nil {
+		if e := env.sum(terms, constant); e != nil {
 			return e
 		}
 	}
@@ -273,15 +273,15 @@ func mergeAtoms(a, b []*atom) []*atom {
 // withoutAtoms returns the product a without the atoms of b, and whether a has all of them. Both are sorted by id; an
 // atom that b has once is removed once.
 func withoutAtoms(a, b []*atom) ([]*atom, bool) {
-	out := make([]*atom, 0, len(a))
+	remaining := make([]*atom, 0, len(a))
 	for _, candidate := range a {
 		if len(b) > 0 && candidate == b[0] {
 			b = b[1:]
 			continue
 		}
-		out = append(out, candidate)
+		remaining = append(remaining, candidate)
 	}
-	return out, len(b) == 0
+	return remaining, len(b) == 0
 }
 
 // termExpr returns a term as an expression. The product of the term may be empty.

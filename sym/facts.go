@@ -8,9 +8,10 @@ import (
 
 // facts holds the known conditions on symbols besides their bounds: guards, assumptions, and the hypotheses under which
 // the operands of a disjunction or conjunction are examined. Each fact is stored in the expression, atom or condition
-// that it is about. trail records the previous contents, so that reset can restore them.
+// that it is about. trail records the previous contents, so that reset can restore them. A question asks whether a
+// condition holds (budget.go).
 type facts struct {
-	inUse          bool                      // whether questions (budget.go) use facts in addition to bounds
+	inUse          bool                      // whether answers to questions use facts in addition to bounds
 	generation     int                       // identifies the current set of facts; 0 is the empty set
 	lastGeneration int                       // the latest generation
 	generations    map[transition]int        // the generation that followed each earlier transition

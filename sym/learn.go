@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// learn adds a condition and its immediate consequences to the facts.
+// learn adds a condition and its immediate consequences to the facts. A generation is the number of a set of facts. If
+// the same condition was learned from the same facts before, the result gets the earlier number (reuseGeneration).
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
 	defer func() {
@@ -74,8 +75,8 @@ func (env *Env) assume(c *cond) {
 	switch {
 	case env.facts.contradiction:
 	case c.kind == condAnd:
-		for _, p := range c.args {
-			env.assume(p)
+		for _, part := range c.args {
+			env.assume(part)
 		}
 	case c.kind == condOr:
 		env.facts.clauses = append(env.facts.clauses, c)
@@ -93,15 +94,15 @@ func (env *Env) assume(c *cond) {
 	}
 }
 
-// assumeRelation adds d = 0, d != 0 or d >= 0 to the facts.
-func (env *Env) assumeRelation(k condKind, d *expr) {
+// assumeRelation adds d = 0 (condEq), d != 0 (condNe) or d >= 0 (condGe) to the facts.
+func (env *Env) assumeRelation(kind condKind, d *expr) {
 	if len(d.terms) == 0 {
-		if k == condEq && d.constant != 0 || k == condNe && d.constant == 0 || k == condGe && d.constant < 0 {
+		if kind == condEq && d.constant != 0 || kind == condNe && d.constant == 0 || kind == condGe && d.constant < 0 {
 			env.contradict()
 		}
 		return
 	}
-	switch k {
+	switch kind {
 	case condGe:
 		env.narrow(d, 0, math.MaxInt)
 	case condEq:
@@ -112,7 +113,7 @@ func (env *Env) assumeRelation(k condKind, d *expr) {
 	}
 }
 
-// narrow adds the fact that e is from lo to hi.
+// narrow adds the fact that e is from lo to hi. Facts are stored in the primitive expression of e (see linear).
 func (env *Env) narrow(e *expr, lo, hi int) {
 	if len(e.terms) == 0 {
 		if e.constant < lo || e.constant > hi {
@@ -224,9 +225,9 @@ func (env *Env) propagateSum(p *expr, lo, hi int) {
 
 // propagateProduct narrows the factors of a product, which is from lo to hi. It needs factors that are not negative.
 func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
-	others := make([]int, len(factors)) // for each factor, a lower bound of the product of the other factors
+	minOfOthers := make([]int, len(factors)) // for each factor, a lower bound of the product of the other factors
 	for i := range factors {
-		others[i] = 1
+		minOfOthers[i] = 1
 		for j, other := range factors {
 			low, _ := env.atomBounds(other)
 			if low < 0 {
@@ -234,7 +235,7 @@ func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 			}
 			if i != j {
 				// Each factor of a positive product is at least 1.
-				others[i] = satMul(others[i], max(low, min(lo, 1)))
+				minOfOthers[i] = satMul(minOfOthers[i], max(low, min(lo, 1)))
 			}
 		}
 	}
@@ -243,8 +244,8 @@ func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 		if lo >= 1 {
 			lower = 1
 		}
-		if others[i] >= 1 && hi < math.MaxInt { // factor * others <= hi
-			upper = hi / others[i]
+		if minOfOthers[i] >= 1 && hi < math.MaxInt { // factor * others <= hi
+			upper = hi / minOfOthers[i]
 		}
 		if lower > math.MinInt || upper < math.MaxInt {
 			env.narrow(a.asExpr, lower, upper)
@@ -324,11 +325,11 @@ func (env *Env) narrowResidue(e *expr, m, r int) {
 		return
 	}
 	// The residue modulo the least common multiple m*n, by the Chinese remainder theorem: r + m*multiple = rem modulo
-	// mod, so multiple = (rem-r)/g * inverse(m/g) modulo n.
-	g := gcd(m, updated.mod)
-	n := updated.mod / g
-	_, multiple := modulo(n, (updated.rem-r)/g)
-	_, multiple = modulo(n, multiple*inverse(m/g, n))
+	// mod, so multiple = (rem-r)/divisor * inverse(m/divisor) modulo n = mod/divisor.
+	divisor := gcd(m, updated.mod)
+	n := updated.mod / divisor
+	_, multiple := modulo(n, (updated.rem-r)/divisor)
+	_, multiple = modulo(n, multiple*inverse(m/divisor, n))
 	updated.mod, updated.rem = m*n, r+m*multiple
 	updated.tighten()
 	if updated.lo > updated.hi {
@@ -388,7 +389,7 @@ func (env *Env) substitute(d *expr) {
 }
 
 // contains reports whether b occurs in a.
-func (a *atom) contains(b *atom) bool { return (&search{target: b}).atom(a) }
+func (a *atom) contains(b *atom) bool { return (&search{target: b}).inAtom(a) }
 
 // search looks for an atom, the target, in an expression. It visits each large part only once, even if several
 // expressions share the part.
@@ -407,25 +408,26 @@ func (s *search) visited(part any) bool {
 	return wasVisited
 }
 
-func (s *search) atom(a *atom) bool {
+// inAtom reports whether the target occurs in a. inExpr and inCond do the same for an expression and a condition.
+func (s *search) inAtom(a *atom) bool {
 	if a.id <= s.target.id || a.kind == kindSymbol {
 		return a == s.target // the parts of an atom have lower ids
 	}
 	if a.size > maxUnmemoizedSize && s.visited(a) {
 		return false
 	}
-	return a.cond != nil && s.cond(a.cond) || slices.ContainsFunc(a.args, s.expr)
+	return a.cond != nil && s.inCond(a.cond) || slices.ContainsFunc(a.args, s.inExpr)
 }
 
-func (s *search) expr(e *expr) bool {
-	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.ContainsFunc(t.atoms, s.atom) })
+func (s *search) inExpr(e *expr) bool {
+	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.ContainsFunc(t.atoms, s.inAtom) })
 }
 
-func (s *search) cond(c *cond) bool {
+func (s *search) inCond(c *cond) bool {
 	if c.size > maxUnmemoizedSize && c.kind >= condAnd && s.visited(c) {
 		return false
 	}
-	return c.difference != nil && s.expr(c.difference) || slices.ContainsFunc(c.args, s.cond)
+	return c.difference != nil && s.inExpr(c.difference) || slices.ContainsFunc(c.args, s.inCond)
 }
 
 // maxUnmemoizedSize is the size above which results for shared parts are memoized. Smaller parts are computed again.

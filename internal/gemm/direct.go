@@ -49,8 +49,8 @@ func (p *Plan) planThin() bool {
 	if min(p.spec.M, p.spec.N) > directRows {
 		return false
 	}
-	swap := p.spec.N < p.spec.M
-	if swap {
+	swapped := p.spec.N < p.spec.M
+	if swapped {
 		p.swap()
 	}
 	spec := &p.spec
@@ -64,21 +64,21 @@ func (p *Plan) planThin() bool {
 		p.tileCols = roundUp(max(ceilDiv(spec.N, 16), 128, ceilDiv(directMACs, macsPerCol)), 32)
 		p.tileCols = min(p.tileCols, 1024)
 	default:
-		if swap {
+		if swapped {
 			p.swap()
 		}
 		return false
 	}
 	p.tileCols = min(p.tileCols, directCols, spec.N)
 	p.maxSuperDepth, p.tileRows, p.mTiles, p.nTiles = min(spec.K, directDepth), spec.M, 1, ceilDiv(spec.N, p.tileCols)
-	size := spec.DType.Size()
+	elemBytes := spec.DType.Size()
 	if spec.A.ColStride != 1 {
-		p.worker.packedB = roundUp(spec.M*p.maxSuperDepth*size, alignBytes)
+		p.worker.packedB = roundUp(spec.M*p.maxSuperDepth*elemBytes, alignBytes)
 	}
-	p.worker.tempTile = p.worker.packedB + roundUp(p.tileCols*spec.M*size, alignBytes)
+	p.worker.tempTile = p.worker.packedB + roundUp(p.tileCols*spec.M*elemBytes, alignBytes)
 	p.worker.totalBytes = p.worker.tempTile + alignBytes
 	if p.maxSuperDepth < spec.K {
-		p.worker.totalBytes += p.tileCols * spec.M * size
+		p.worker.totalBytes += p.tileCols * spec.M * elemBytes
 	}
 	return true
 }
@@ -135,8 +135,8 @@ func (x *execution) biasAt(i, j int) matrix {
 // bias nor an old C to add, sums accumulate in C itself. Otherwise they accumulate in worker scratch.
 func (x *execution) runDirect(j0, j1 int) {
 	spec := &x.spec
-	n := j1 - j0
-	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), n
+	cols := j1 - j0
+	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), cols
 	sumsInC := spec.CColStride == 1 && spec.Bias == NoBias && !spec.Accumulate
 	if sumsInC {
 		sums, ldc = x.elem(x.ptrC, j0), spec.CRowStride
@@ -146,35 +146,35 @@ func (x *execution) runDirect(j0, j1 int) {
 		rows, lda := x.rowsOf(k0, depth)
 		target, ldTarget := sums, ldc
 		if k0 > 0 {
-			target, ldTarget = unsafe.Add(x.worker, x.Plan.worker.tempTile), n
+			target, ldTarget = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
 		}
 		b := x.elem(x.ptrB, k0*spec.B.RowStride+j0*spec.B.ColStride)
 		if x.path == pathDot {
-			x.dotColumns(rows, lda, b, depth, target, ldTarget, n)
+			x.dotColumns(rows, lda, b, depth, target, ldTarget, cols)
 		} else {
-			x.axpyColumns(rows, lda, b, depth, target, ldTarget, n)
+			x.axpyColumns(rows, lda, b, depth, target, ldTarget, cols)
 		}
 		if k0 > 0 {
-			x.kernels.store(spec.M, n, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.kernels.store(spec.M, cols, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if sumsInC {
 		return
 	}
-	x.kernels.store(spec.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
+	x.kernels.store(spec.M, cols, matrix{sums, cols, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
 }
 
 // rowsOf returns rows of A whose terms, from k0 on, are contiguous. lda is the distance between rows in elements. If
 // the terms are not contiguous in A, rowsOf copies them to worker scratch.
 func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
-	spec, size := &x.spec, x.kernels.elemBytes
-	from := x.elem(x.ptrA, k0*spec.A.ColStride)
+	spec, elemBytes := &x.spec, x.kernels.elemBytes
+	src := x.elem(x.ptrA, k0*spec.A.ColStride)
 	if spec.A.ColStride == 1 {
-		return from, spec.A.RowStride
+		return src, spec.A.RowStride
 	}
-	mover := strided.MoverOf(size)
-	mover.CopyBlock(x.worker, from, strided.Axis{N: depth, Dst: size, Src: spec.A.ColStride * size},
-		strided.Axis{N: spec.M, Dst: depth * size, Src: spec.A.RowStride * size})
+	mover := strided.MoverOf(elemBytes)
+	mover.CopyBlock(x.worker, src, strided.Axis{N: depth, Dst: elemBytes, Src: spec.A.ColStride * elemBytes},
+		strided.Axis{N: spec.M, Dst: depth * elemBytes, Src: spec.A.RowStride * elemBytes})
 	x.countMACs(depth * spec.M)
 	return x.worker, depth
 }
@@ -186,9 +186,9 @@ const l1PartBytes = 16 << 10
 // of A by one part of B (l1PartBytes), in groups of four columns (quads), before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
-	spec, size := &x.spec, x.kernels.elemBytes
-	ldb := spec.B.ColStride * size
-	quadsPerPart := max(1, l1PartBytes/(4*depth*size))
+	spec, elemBytes := &x.spec, x.kernels.elemBytes
+	ldb := spec.B.ColStride * elemBytes
+	quadsPerPart := max(1, l1PartBytes/(4*depth*elemBytes))
 	if spec.M == 1 {
 		quadsPerPart = max(1, checkMACs/(4*depth))
 	}
@@ -220,16 +220,16 @@ const maxShortRowCols = 128
 // time, and multiplies them by all rows of A while they are in L1.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
-	spec, size := &x.spec, x.kernels.elemBytes
+	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	for i := range spec.M {
-		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*size))
+		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*elemBytes))
 	}
-	ldb := spec.B.RowStride * size
+	ldb := spec.B.RowStride * elemBytes
 	k := 0
 	if n <= maxShortRowCols {
 		termsPerPart := max(4, checkMACs/n&^63) // a multiple of 64 for most n
 		if spec.M > 1 {
-			termsPerPart = max(4, l1PartBytes/(n*size))
+			termsPerPart = max(4, l1PartBytes/(n*elemBytes))
 		}
 		for ; k < depth; k += termsPerPart {
 			terms := min(termsPerPart, depth-k)

@@ -18,7 +18,7 @@ func TestDots(t *testing.T) {
 func compareDots[T float](t *testing.T, bound float64) {
 	r := rand.New(rand.NewPCG(5, 6))
 	sets := candidateSets(tensor.DTypeOf[T]())
-	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
+	if assembly, ok := thinKernelsOf(tensor.DTypeOf[T]()); ok {
 		sets = append(sets, &kernelSet{name: "assembly", thinKernels: assembly})
 	}
 	for _, set := range sets {

@@ -34,8 +34,8 @@ type dotsFunc func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quad
 
 // matrix is a matrix in memory. Its strides count elements.
 type matrix struct {
-	ptr      unsafe.Pointer
-	row, col int
+	ptr                  unsafe.Pointer
+	rowStride, colStride int
 }
 
 // productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias if add is true. The bias is a matrix
@@ -65,20 +65,19 @@ type sharedLoops struct {
 // generated for each plan.
 type kernelSet struct {
 	name      string
-	mr, nr    int // widths of panels: rows of a panel of A, and columns of a panel of B
+	mr, nr    int // widths of panels, named as in BLIS: rows of a panel of A, and columns of a panel of B
 	kc        int // greatest depth of a block of K, in terms
 	elemBytes int // bytes of an element
 	thinKernels
 	sharedLoops
 	micro microFunc // nil where there is machine code
 
-	// For machine code: the processor features that it uses, the number of elements of a vector, and by number of
-	// vectors the greatest height of a register tile (see registerTileSizes).
-	cpu        machine.Features
-	lanes      int
-	maxHeights [maxVectors + 1]int
-	// narrowPanel is the width of panels of B for few rows.
-	narrowPanel int
+	// The following fields are for machine code.
+
+	cpu         machine.Features    // processor features that the code uses
+	lanes       int                 // number of elements of a vector
+	maxHeights  [maxVectors + 1]int // greatest number of rows of a register tile, by its number of vectors
+	narrowPanel int                 // width of panels of B if A has few rows
 }
 
 // panelRows returns the width of the narrowest panels of A that a plan with m rows can use.
@@ -101,7 +100,7 @@ func kernelsOf(dtype tensor.DType) *kernelSet {
 		return sets[0]
 	}
 	set := portable[dtype]
-	if thin, ok := thinOf(dtype); ok {
+	if thin, ok := thinKernelsOf(dtype); ok {
 		withThin := *set
 		withThin.thinKernels = thin
 		return &withThin
@@ -109,9 +108,9 @@ func kernelsOf(dtype tensor.DType) *kernelSet {
 	return set
 }
 
-// thinOf returns the assembly routines for products with few rows or columns of a dtype, and reports whether there are
-// any.
-func thinOf(dtype tensor.DType) (thinKernels, bool) {
+// thinKernelsOf returns the assembly routines for products with few rows or columns of a dtype, and reports whether
+// there are any.
+func thinKernelsOf(dtype tensor.DType) (thinKernels, bool) {
 	for _, set := range tileSizesByFeatures {
 		if machine.HostFeatures().Has(set.cpu) {
 			thin, ok := thinRoutines[set.cpu][dtype]

@@ -49,8 +49,8 @@ func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer,
 	}
 }
 
-// goMicroHalf computes at most two columns of goMicro: C = the product + the bias of the row + init. The conversion to
-// T rounds a product, here and below. Without it, the compiler may fuse the product with the addition.
+// goMicroHalf computes at most two columns of goMicro: C = the product + the bias of the row + init. Here and below,
+// the conversion T(x*y) rounds a product. Without the conversion, the compiler may fuse the product with the addition.
 func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T
@@ -119,8 +119,8 @@ func goDot[T number](n int, x, y, out unsafe.Pointer) {
 // goAxpys is an axpysFunc.
 func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
 	ys := unsafe.Slice((*T)(y), n)
-	for q, factor := range unsafe.Slice((*T)(x), k) {
-		for j, element := range unsafe.Slice((*T)(unsafe.Add(b, q*ldb)), n)[:len(ys)] {
+	for term, factor := range unsafe.Slice((*T)(x), k) {
+		for j, element := range unsafe.Slice((*T)(unsafe.Add(b, term*ldb)), n)[:len(ys)] {
 			ys[j] += T(factor * element)
 		}
 	}
@@ -136,16 +136,16 @@ func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, q
 // goProduct is a productFunc.
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 	for i := range m {
-		row := unsafe.Pointer(elemAt[T](a.ptr, i*a.row))
+		row := unsafe.Pointer(elemAt[T](a.ptr, i*a.rowStride))
 		j := 0
 		for ; j+4 <= n; j += 4 { // four independent sums hide the latency of additions
 			var s0, s1, s2, s3 T
-			for q := range k {
-				x, y := *elemAt[T](row, q*a.col), unsafe.Pointer(elemAt[T](b.ptr, j*b.col+q*b.row))
+			for term := range k {
+				x, y := *elemAt[T](row, term*a.colStride), unsafe.Pointer(elemAt[T](b.ptr, j*b.colStride+term*b.rowStride))
 				s0 += T(x * *elemAt[T](y, 0))
-				s1 += T(x * *elemAt[T](y, b.col))
-				s2 += T(x * *elemAt[T](y, 2*b.col))
-				s3 += T(x * *elemAt[T](y, 3*b.col))
+				s1 += T(x * *elemAt[T](y, b.colStride))
+				s2 += T(x * *elemAt[T](y, 2*b.colStride))
+				s3 += T(x * *elemAt[T](y, 3*b.colStride))
 			}
 			finish(s0, i, j, c, bias, add)
 			finish(s1, i, j+1, c, bias, add)
@@ -154,8 +154,8 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 		}
 		for ; j < n; j++ {
 			var sum T
-			for q := range k {
-				sum += T(*elemAt[T](row, q*a.col) * *elemAt[T](b.ptr, j*b.col+q*b.row))
+			for term := range k {
+				sum += T(*elemAt[T](row, term*a.colStride) * *elemAt[T](b.ptr, j*b.colStride+term*b.rowStride))
 			}
 			finish(sum, i, j, c, bias, add)
 		}
@@ -166,7 +166,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 	for i := range m {
 		for j := range n {
-			finish(*elemAt[T](sums.ptr, i*sums.row+j*sums.col), i, j, c, bias, add)
+			finish(*elemAt[T](sums.ptr, i*sums.rowStride+j*sums.colStride), i, j, c, bias, add)
 		}
 	}
 }
@@ -174,9 +174,9 @@ func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 // finish stores a sum plus its bias in element (i, j) of C, or adds both to the element if add is true.
 func finish[T number](sum T, i, j int, c, bias matrix, add bool) {
 	if bias.ptr != nil {
-		sum += *elemAt[T](bias.ptr, i*bias.row+j*bias.col)
+		sum += *elemAt[T](bias.ptr, i*bias.rowStride+j*bias.colStride)
 	}
-	to := elemAt[T](c.ptr, i*c.row+j*c.col)
+	to := elemAt[T](c.ptr, i*c.rowStride+j*c.colStride)
 	if add {
 		sum += *to
 	}

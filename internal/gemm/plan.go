@@ -233,7 +233,7 @@ func (p *Plan) swap() {
 
 // chooseOperandAccess decides how the tiled path reads each operand. It sets kc, a and b, and may exchange A and B.
 func (p *Plan) chooseOperandAccess() {
-	spec, size := &p.spec, p.kernels.elemBytes
+	spec, elemBytes := &p.spec, p.kernels.elemBytes
 	strided := spec.A.Source == Strided && spec.B.Source == Strided
 	if strided && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
 		p.swap()
@@ -243,9 +243,9 @@ func (p *Plan) chooseOperandAccess() {
 		depth = maxPackedDepth
 	}
 	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most depth terms, of nearly equal size
-	p.a = operandPlan{source: spec.A.Source, elemBytes: size, panelWidth: p.kernels.mr, extent: spec.M,
+	p.a = operandPlan{source: spec.A.Source, elemBytes: elemBytes, panelWidth: p.kernels.mr, extent: spec.M,
 		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
-	p.b = operandPlan{source: spec.B.Source, elemBytes: size, panelWidth: p.kernels.nr, extent: spec.N,
+	p.b = operandPlan{source: spec.B.Source, elemBytes: elemBytes, panelWidth: p.kernels.nr, extent: spec.N,
 		laneStride: spec.B.ColStride, termStride: spec.B.RowStride}
 	if spec.A.Source == Strided {
 		p.a.panelWidth = p.kernels.panelRows(spec.M)
@@ -274,7 +274,7 @@ func Packs(spec Spec) (a, b bool) {
 // planTiled divides the product into tiles, blocks and super-blocks, and lays out the shared memory and the scratch of
 // a worker.
 func (p *Plan) planTiled(maxShared int) {
-	spec, size := &p.spec, p.kernels.elemBytes
+	spec, elemBytes := &p.spec, p.kernels.elemBytes
 	p.path = pathTiled
 	tiling := chooseGrid(p.a, p.b, spec.K, p.kc, p.kernels.maxTiles(spec.M, spec.N, spec.K))
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
@@ -296,25 +296,25 @@ func (p *Plan) planTiled(maxShared int) {
 		p.maxSuperDepth = min(spec.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
-		p.sharedBytes = lanes*p.maxSuperDepth*size + alignBytes
+		p.sharedBytes = lanes*p.maxSuperDepth*elemBytes + alignBytes
 	}
 	layout := &p.worker
-	room := func(elems int) int { return roundUp(elems*size, alignBytes) }
+	alignedBytes := func(elems int) int { return roundUp(elems*elemBytes, alignBytes) }
 	if p.a.packsPerTile() {
-		layout.packedB = room(p.tileRows * p.kc)
+		layout.packedB = alignedBytes(p.tileRows * p.kc)
 	}
 	layout.tempTile = layout.packedB
 	if p.b.packsPerTile() {
-		layout.tempTile += room(p.tileCols * p.kc)
+		layout.tempTile += alignedBytes(p.tileCols * p.kc)
 	}
-	layout.rowBias = layout.tempTile + room(max(p.kernels.mr, maxHeight)*p.kernels.nr)
+	layout.rowBias = layout.tempTile + alignedBytes(max(p.kernels.mr, maxHeight)*p.kernels.nr)
 	layout.colBias = layout.rowBias
 	if spec.Bias == BiasRows {
-		layout.colBias += room(p.tileRows + p.kernels.mr)
+		layout.colBias += alignedBytes(p.tileRows + p.kernels.mr)
 	}
 	layout.totalBytes = layout.colBias + alignBytes
 	if spec.Bias == BiasCols {
-		layout.totalBytes += (p.tileCols + p.kernels.nr) * size
+		layout.totalBytes += (p.tileCols + p.kernels.nr) * elemBytes
 	}
 }
 
@@ -343,8 +343,8 @@ func (d operandPlan) evictsItself(depth int) bool {
 // assumption is made if it has at least minBytes bytes, and both operands and the result together have at least
 // minTotal bytes.
 func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
-	spec, size := &p.spec, p.b.elemBytes
-	return elems*size >= minBytes && (spec.M*spec.K+spec.K*spec.N+spec.M*spec.N)*size >= minTotal
+	spec, elemBytes := &p.spec, p.b.elemBytes
+	return elems*elemBytes >= minBytes && (spec.M*spec.K+spec.K*spec.N+spec.M*spec.N)*elemBytes >= minTotal
 }
 
 // contiguousAlongK reports whether the operand is read in place and has a stride of 1 along K.

@@ -7,8 +7,10 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// This file runs the tiles of a plan on the tiled path. For each block of K, runTile locates or packs the panels of
-// both operands, then calls a kernel for each register tile. Lanes are rows of A or columns of B.
+// This file runs the tiles of a plan on the tiled path. K is divided into super-blocks, and these into blocks. For each
+// block of K, runTile locates or packs the panels of both operands, and then calls a kernel for each register tile. A
+// panel is a contiguous copy of a few lanes. Lanes are rows of A or columns of B. A term is one of the K products whose
+// sum is an element of C.
 
 // execution is the state of one Run call. If the plan computes the transposed product, its A is the caller's B, and
 // vice versa.
@@ -134,24 +136,25 @@ func (x *execution) runPack(tile int) {
 }
 
 // packShared packs one chunk of an operand, a part of the lanes and terms of a super-block, into shared panels.
-func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, to unsafe.Pointer) {
+func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, dst unsafe.Pointer) {
 	panels, depth := operand.packChunk(x.superTerms)
 	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
-	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels follow one
-	// another: lane l0, the first of a panel, and term k0 of the super-block are at element l0*superTerms + k0*panelWidth.
-	l0 := tile % panelGroups * panels * operand.panelWidth
-	l1 := min(l0+panels*operand.panelWidth, operand.extent)
-	k0 := tile / panelGroups * depth
-	k1 := min(k0+depth, x.superTerms)
+	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels are adjacent
+	// in memory: the panel that begins with lane l has term k of the super-block at element l*superTerms + k*panelWidth.
+	firstLane := tile % panelGroups * panels * operand.panelWidth
+	endLane := min(firstLane+panels*operand.panelWidth, operand.extent)
+	firstTerm := tile / panelGroups * depth
+	endTerm := min(firstTerm+depth, x.superTerms)
 	if depth == x.superTerms {
 		// Whole panels follow one another, so one call packs the group.
-		x.pack(x.elem(to, l0*x.superTerms), &operand, src, pack, x.superStart, x.superStart+x.superTerms, l0, l1)
+		x.pack(x.elem(dst, firstLane*x.superTerms), &operand, src, pack, x.superStart, x.superStart+x.superTerms,
+			firstLane, endLane)
 		return
 	}
-	for lane := l0; lane < l1; lane += operand.panelWidth {
-		end := min(lane+operand.panelWidth, operand.extent)
-		x.pack(x.elem(to, lane*x.superTerms+k0*operand.panelWidth), &operand, src, pack, x.superStart+k0, x.superStart+k1,
-			lane, end)
+	for lane := firstLane; lane < endLane; lane += operand.panelWidth {
+		panelEnd := min(lane+operand.panelWidth, operand.extent)
+		x.pack(x.elem(dst, lane*x.superTerms+firstTerm*operand.panelWidth), &operand, src, pack,
+			x.superStart+firstTerm, x.superStart+endTerm, lane, panelEnd)
 	}
 }
 
@@ -264,19 +267,19 @@ func release(args *jit.Args) {
 // gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of
 // it.
 func (x *execution) gatherBias(i0, i1, j0, j1 int) {
-	to, lane, end := x.worker, 0, 0 // lanes from lane to end-1 are still to be copied
+	dst, lane, end := x.worker, 0, 0 // lanes from lane to end-1 are still to be copied
 	switch x.spec.Bias {
 	case BiasRows:
-		to, lane, end = unsafe.Add(x.worker, x.Plan.worker.rowBias), i0, i1
+		dst, lane, end = unsafe.Add(x.worker, x.Plan.worker.rowBias), i0, i1
 	case BiasCols:
-		to, lane, end = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
+		dst, lane, end = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
-	size := x.kernels.elemBytes
-	for mover := strided.MoverOf(size); lane < end; {
+	elemBytes := x.kernels.elemBytes
+	for mover := strided.MoverOf(elemBytes); lane < end; {
 		count := min(end-lane, checkMACs/packCost)
-		mover.Row(to, x.elem(x.bias, lane*x.spec.BiasStride), size, x.spec.BiasStride*size, count)
+		mover.Row(dst, x.elem(x.bias, lane*x.spec.BiasStride), elemBytes, x.spec.BiasStride*elemBytes, count)
 		x.countMACs(packCost * count)
-		to, lane = x.elem(to, count), lane+count
+		dst, lane = x.elem(dst, count), lane+count
 	}
 }
 
@@ -287,9 +290,9 @@ type tileState struct {
 	i0, j0, j1, k0, kc int
 	first, last        bool         // whether the block of K is the first or the last one
 	record             *[]call      // if not nil, calls are appended to it instead of being executed
-	stacks             [4]tileStack // the stacks of a strip; stackCount entries are in use
+	stacks             [4]tileStack // stacks of equal register tiles in a strip; stackCount entries are in use
 	stackCount         int
-	rows, vectors      int // size of the strip for which stacks was computed
+	rows, vectors      int // rows, and vectors of columns, of the strip for which stacks was computed
 }
 
 // temporary returns the buffer for the sums of a register tile that the kernel cannot store in C, for example
@@ -312,17 +315,17 @@ func (t *tileState) biasCols() unsafe.Pointer {
 // The arguments of the kernel are those of microFunc: distances are in bytes.
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	plan, spec := t.Plan, &t.spec
-	size, kernel := plan.kernels.elemBytes, plan.kernels.micro
-	astep := plan.a.panelWidth * size
+	elemBytes, kernel := plan.kernels.elemBytes, plan.kernels.micro
+	astep := plan.a.panelWidth * elemBytes
 	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
-	hasTwoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // a kernel adds only one of old C and bias
+	hasTwoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // a kernel adds old C or the bias, not both
 	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()
-		kernel(t.kc, aPanel, astep, bPanel, sums, plan.kernels.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
+		kernel(t.kc, aPanel, astep, bPanel, sums, plan.kernels.nr*elemBytes, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(sums, i, j, rows, cols)
 		return
 	}
-	ldc := spec.CRowStride * size
+	ldc := spec.CRowStride * elemBytes
 	init, ldinit := dst, ldc
 	var rowBias unsafe.Pointer
 	if t.first {

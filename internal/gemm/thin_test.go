@@ -14,7 +14,7 @@ import (
 // thinSets returns the kernel sets with assembly routines, and the portable set combined with these routines.
 func thinSets[T float]() []*kernelSet {
 	sets := candidateSets(tensor.DTypeOf[T]())
-	if assembly, ok := thinOf(tensor.DTypeOf[T]()); ok {
+	if assembly, ok := thinKernelsOf(tensor.DTypeOf[T]()); ok {
 		set := *goKernels[T]()
 		set.name, set.thinKernels = "go, assembly", assembly
 		sets = append(sets, &set)

@@ -194,17 +194,17 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 func (f *flags) splitDims(files int, doc *Document) error {
 	indexOf := map[string]int{}      // the index of a symbol's value in f.sizes[1]
 	hasTwoSizes := map[string]bool{} // by symbol
-	var single []string              // values with one size: N=1,16 gives N=1 and N=16
+	var oneSized []string            // values with one size: N=1,16 gives N=1 and N=16
 	for _, dim := range f.dims {
 		name, sizes, equals := strings.Cut(dim, "=")
 		if !equals {
 			return exit.UsageErrorf("--dim %s: want a symbol and its size, as in N=8", dim)
 		}
 		for size := range strings.SplitSeq(sizes, ",") {
-			single = append(single, name+"="+size)
+			oneSized = append(oneSized, name+"="+size)
 		}
 	}
-	for _, dim := range single {
+	for _, dim := range oneSized {
 		name, _, _ := strings.Cut(dim, "=")
 		i, exists := indexOf[name]
 		switch {
@@ -328,18 +328,20 @@ func writeDifference(w io.Writer, show term.Display, doc *Document, first, secon
 // writeTotals prints the totals of both plans.
 func writeTotals(w io.Writer, show term.Display, doc *Document, first, second string) {
 	t := term.NewTable(term.NameCol("total"), term.NumberCol(first), term.NumberCol(second), term.NumberCol("difference"))
-	totals1, totals2 := &doc.First, &doc.Second // of the first and of the second plan
-	t.Add("estimated cost", format.Nanoseconds(totals1.CostNS), format.Nanoseconds(totals2.CostNS),
-		format.Difference(totals1.CostNS, totals2.CostNS, format.Nanoseconds))
+	firstTotals, secondTotals := &doc.First, &doc.Second
+	t.Add("estimated cost", format.Nanoseconds(firstTotals.CostNS), format.Nanoseconds(secondTotals.CostNS),
+		format.Difference(firstTotals.CostNS, secondTotals.CostNS, format.Nanoseconds))
 	for _, symbol := range doc.changedSymbols() {
 		size1, size2, difference := doc.Sizes[0][symbol], doc.Sizes[1][symbol], ""
 		if size1 > 0 && size2 > 0 {
-			difference = format.Difference(totals1.CostNS/float64(size1), totals2.CostNS/float64(size2), format.Nanoseconds)
+			difference = format.Difference(firstTotals.CostNS/float64(size1), secondTotals.CostNS/float64(size2),
+				format.Nanoseconds)
 		}
-		t.Add("cost / "+symbol, format.PerSize(totals1.CostNS, size1), format.PerSize(totals2.CostNS, size2), difference)
+		t.Add("cost / "+symbol, format.PerSize(firstTotals.CostNS, size1), format.PerSize(secondTotals.CostNS, size2),
+			difference)
 	}
-	if totals1.BoundNS != nil || totals2.BoundNS != nil {
-		t.Add("lower bound", boundText(totals1.BoundNS), boundText(totals2.BoundNS), "")
+	if firstTotals.BoundNS != nil || secondTotals.BoundNS != nil {
+		t.Add("lower bound", boundText(firstTotals.BoundNS), boundText(secondTotals.BoundNS), "")
 	}
 	for _, row := range []struct {
 		name   string
@@ -353,8 +355,9 @@ func writeTotals(w io.Writer, show term.Display, doc *Document, first, second st
 		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
 		{"with weights", func(p *experiment.Totals) int { return p.PeakWithWeights }, bytesText},
 	} {
-		x, y := float64(row.total(totals1)), float64(row.total(totals2))
-		t.Add(row.name, row.format(x), row.format(y), format.Difference(x, y, row.format))
+		firstTotal, secondTotal := float64(row.total(firstTotals)), float64(row.total(secondTotals))
+		t.Add(row.name, row.format(firstTotal), row.format(secondTotal),
+			format.Difference(firstTotal, secondTotal, row.format))
 	}
 	t.Write(w, show)
 }

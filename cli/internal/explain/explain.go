@@ -117,7 +117,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	if err := f.slack.Check(cmd, f.strategy); err != nil {
 		return err
 	}
-	format, err := formatOf(f.firstBreak)
+	memoryFormat, err := formatOf(f.firstBreak)
 	if err != nil {
 		return err
 	}
@@ -137,10 +137,10 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	}
 	var doc *Document
 	err = job.Do(progress.Planning, func() (err error) {
-		doc, err = f.explainValue(job.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
-			Device: f.device, SolveLimit: f.solver.Option(),
-			Slack: f.slack.Option(), MemoryLimit: -1}) // no limit: the plan may be made for another machine
+		doc, err = f.explainValue(job.Context, g, path, value, memoryFormat, graphrun.Options{
+			Strategy: f.ext.Strategy(f.strategy), Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion,
+			Exact: f.exact, Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(),
+			MemoryLimit: -1}) // no limit: the plan may be made for another machine
 		return err
 	})
 	job.End()
@@ -170,20 +170,20 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 	if name == "" {
 		return tensor.NoFormat, nil
 	}
-	if format, err := tensor.ParseMemoryFormat(name); err == nil && slices.Contains(breakFormats, name) {
-		return format, nil
+	if memoryFormat, err := tensor.ParseMemoryFormat(name); err == nil && slices.Contains(breakFormats, name) {
+		return memoryFormat, nil
 	}
 	return tensor.NoFormat, exit.UsageErrorf("--first-break %q: want one of %s%s", name,
 		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
 }
 
 // explainValue explains the named value, or the first value that loses the format of --first-break.
-func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
+func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value string, memoryFormat tensor.MemoryFormat,
 	options graphrun.Options) (*Document, error) {
 	doc := &Document{Notes: report.NotesOf(g)}
-	if format != tensor.NoFormat {
-		doc.Breaks = document.TextOrNull(format.String())
-		explained, err := inspect.FirstBreak(g, format)
+	if memoryFormat != tensor.NoFormat {
+		doc.Breaks = document.TextOrNull(memoryFormat.String())
+		explained, err := inspect.FirstBreak(g, memoryFormat)
 		if err != nil || explained == nil {
 			return doc, err
 		}
@@ -211,27 +211,27 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 // describeSymbolically replaces the sizes and strides in doc.Value and doc.Layout by expressions over the symbols
 // without a given size, and sets doc.Guards. It does nothing if all symbols have given sizes.
 func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
-	s, err := infer.SymbolicOf(g, nil, false)
-	if err != nil || s == nil {
+	symbolic, err := infer.SymbolicOf(g, nil, false)
+	if err != nil || symbolic == nil {
 		return err
 	}
 	// ExplainLayout may branch on sizes. The guards that it adds belong to the value's node.
-	before := len(s.Env.Guards())
-	layout, err := inspect.ExplainLayout(s.Graph, v.Name)
+	before := len(symbolic.Env.Guards())
+	layout, err := inspect.ExplainLayout(symbolic.Graph, v.Name)
 	if err != nil {
 		return err
 	}
 	doc.Layout = *layout
-	infer.SetSymbolicType(doc.Value, s, v)
-	value := s.Graph.Value(v.Name)
-	for _, cond := range s.Env.Guards()[before:] {
-		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: value.Node})
+	infer.SetSymbolicType(doc.Value, symbolic, v)
+	value := symbolic.Graph.Value(v.Name)
+	for _, cond := range symbolic.Env.Guards()[before:] {
+		symbolic.Guards = append(symbolic.Guards, graph.Guard{Cond: cond, Node: value.Node})
 	}
 	nodes := ancestors(value) // guards of other nodes do not concern the value
-	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
+	symbolic.Guards = slices.DeleteFunc(symbolic.Guards, func(g graph.Guard) bool {
 		return g.Node != nil && !nodes[g.Node]
 	})
-	doc.Guards = infer.GuardsOf(s)
+	doc.Guards = infer.GuardsOf(symbolic)
 	return nil
 }
 

@@ -168,11 +168,11 @@ func sortedByPlace(rejected map[*graph.Node]*graph.Error) []*graph.Error {
 
 // mistakes returns the errors that an error of loading or inference combines.
 func mistakes(err error) []*graph.Error {
-	var several graph.Errors
+	var multiple graph.Errors
 	var single *graph.Error
 	switch {
-	case errors.As(err, &several):
-		return several
+	case errors.As(err, &multiple):
+		return multiple
 	case errors.As(err, &single):
 		return []*graph.Error{single}
 	}
@@ -241,24 +241,24 @@ func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
 
 // inferReportOf returns the document of a graph, whose types are those of s if s is not nil. errs are the errors of
 // rejected nodes and constants. If g is nil, the document has no values.
-func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Document {
+func inferReportOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {
 		facts := program.NewPreRunFacts(g)
 		var d ValueDoc
-		more := true
+		wantsMore := true
 		eachInferred(g, errs, func(v *graph.Value) {
-			if more {
+			if wantsMore {
 				switch d = ValueDocOf(v, facts); {
-				case s != nil:
-					SetSymbolicType(&d, s, v)
+				case symbolic != nil:
+					SetSymbolicType(&d, symbolic, v)
 				case v.Dynamic:
 					SetSymbolicType(&d, facts.Unbacked(), v)
 				}
-				more = yield(&d)
+				wantsMore = yield(&d)
 			}
 		})
 	}
-	return &Document{Values: values, Errors: document.Mistakes(errs), Guards: GuardsOf(s), Notes: report.NotesOf(g),
+	return &Document{Values: values, Errors: document.Mistakes(errs), Guards: GuardsOf(symbolic), Notes: report.NotesOf(g),
 		segments: g != nil && g.Dynamic()}
 }
 
@@ -266,10 +266,10 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Docu
 func writeInferTable(w io.Writer, show term.Display, doc *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags
-	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.UntruncatedCol("dtype"), term.ListCol("shape"),
+	table := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.UntruncatedCol("dtype"), term.ListCol("shape"),
 		term.ListCol("strides"), term.UntruncatedCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
 	if doc.segments {
-		t.Columns = append(t.Columns, term.UntruncatedCol("segment"))
+		table.Columns = append(table.Columns, term.UntruncatedCol("segment"))
 	}
 	for v := range doc.Values {
 		const stridesColumn = 4
@@ -283,8 +283,8 @@ func writeInferTable(w io.Writer, show term.Display, doc *Document) {
 		case doc.segments:
 			row = append(row, "")
 		}
-		t.Add(row...)
+		table.Add(row...)
 	}
-	t.Write(w, show)
+	table.Write(w, show)
 	WriteGuards(w, doc.Guards)
 }

@@ -124,12 +124,16 @@ func (g *gen) floatOp(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 // signBit returns the sign bit of a lane.
 func signBit(laneBytes int) uint64 { return 1 << (8*laneBytes - 1) }
 
-// truncate is the immediate of VROUNDPS that rounds toward zero without floating-point exceptions.
-const truncate = 11
+// Immediates of VROUNDPS. Bits 1:0 are the direction: to nearest even, down, up, toward zero.
+const (
+	noExceptions = 8 // suppresses floating-point exceptions
+	truncate     = noExceptions | 3
+)
 
 // round selects a rounding to an integer, without floating-point exceptions.
 func (g *gen) round(op expr.Op, laneBytes int, a alloc.Virt) alloc.Virt {
-	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: truncate}
+	mode := map[expr.Op]int64{expr.Rint: noExceptions, expr.Floor: noExceptions | 1, expr.Ceil: noExceptions | 2,
+		expr.Trunc: truncate}
 	name := "VROUND"
 	if g.avx512 {
 		name = "VRNDSCALE"
@@ -228,9 +232,9 @@ func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) all
 func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 	dst := g.newLike(ifSet)
 	if g.avx512 {
-		if in, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
-			in.Dst, in.Tied, in.Mask = dst, ifClear, mask
-			return g.Add(in)
+		if inst, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
+			inst.Dst, inst.Tied, inst.Mask = dst, ifClear, mask
+			return g.Add(inst)
 		}
 		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(laneBytes), Src: sources(ifSet, ifClear), Mask: mask,
 			Dst: dst, BroadcastBytes: uint8(laneBytes)})
@@ -247,10 +251,10 @@ const recentInsts = 8
 // recently selected instructions are searched.
 func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recentInsts); k-- {
-		if in := g.Body[k]; in.Dst == v {
-			ok := in.Name == "VADD"+floatSuffix(laneBytes) || in.Name == "VSUB"+floatSuffix(laneBytes) ||
-				in.Name == "VMUL"+floatSuffix(laneBytes)
-			return in, ok && in.Mask == 0
+		if inst := g.Body[k]; inst.Dst == v {
+			isArithmetic := inst.Name == "VADD"+floatSuffix(laneBytes) || inst.Name == "VSUB"+floatSuffix(laneBytes) ||
+				inst.Name == "VMUL"+floatSuffix(laneBytes)
+			return inst, isArithmetic && inst.Mask == 0
 		}
 	}
 	return alloc.Inst{}, false
@@ -411,7 +415,7 @@ func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
-	const evenElements = 0x88
+	const evenElements = 0b10_00_10_00 // VSHUFPS: elements 0 and 2 of each source
 	upper := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
 		FoldableSource: noFoldableSource})
 	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: evenElements}, {Virt: upper}, {Virt: x, Bytes: 16}},
