@@ -109,8 +109,8 @@ func declaredShape(v *graph.Value) []int {
 		return v.Meta.Shape
 	}
 	shape := make([]int, len(v.Dims))
-	for i, d := range v.Dims {
-		if shape[i] = d.Size; !d.IsNumber() {
+	for i, dim := range v.Dims {
+		if shape[i] = dim.Size; !dim.IsNumber() {
 			shape[i] = -1
 		}
 	}
@@ -179,15 +179,15 @@ func sizeText(n int) string {
 // opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
 // return them multiplied by alpha.
 func opaque(source image.Image) image.Image {
-	if s, ok := source.(interface{ Opaque() bool }); ok && s.Opaque() {
+	if known, ok := source.(interface{ Opaque() bool }); ok && known.Opaque() {
 		return source
 	}
 	bounds := source.Bounds()
 	out := image.NewRGBA(bounds)
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			c := color.NRGBAModel.Convert(source.At(x, y)).(color.NRGBA)
-			out.SetRGBA(x, y, color.RGBA{c.R, c.G, c.B, 255})
+			pixel := color.NRGBAModel.Convert(source.At(x, y)).(color.NRGBA)
+			out.SetRGBA(x, y, color.RGBA{pixel.R, pixel.G, pixel.B, 255})
 		}
 	}
 	return out
@@ -197,11 +197,11 @@ func opaque(source image.Image) image.Image {
 func (m *Images) scaledSize(height, width int) (scaledHeight, scaledWidth int) {
 	switch len(m.Resize) {
 	case 1: // torchvision truncates the longer side
-		n := m.Resize[0]
+		shorter := m.Resize[0]
 		if height < width {
-			return n, int(float64(n) * float64(width) / float64(height))
+			return shorter, int(float64(shorter) * float64(width) / float64(height))
 		}
-		return int(float64(n) * float64(height) / float64(width)), n
+		return int(float64(shorter) * float64(height) / float64(width)), shorter
 	case 2:
 		return m.Resize[0], m.Resize[1]
 	}
@@ -239,19 +239,19 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 	for y := range height {
 		for x := range width {
 			var pixel color.RGBA
-			if p := image.Pt(x+left, y+top); p.In(source.Rect) {
-				pixel = source.RGBAAt(p.X, p.Y)
+			if position := image.Pt(x+left, y+top); position.In(source.Rect) {
+				pixel = source.RGBAAt(position.X, position.Y)
 			}
 			rgb := [3]byte{pixel.R, pixel.G, pixel.B}
 			if in.channels == 1 {
 				rgb[0] = gray(pixel)
 			}
-			for c := range in.channels {
-				i := c*channelStride + (y*width+x)*pixelStride
+			for channel := range in.channels {
+				index := channel*channelStride + (y*width+x)*pixelStride
 				if in.floating {
-					binary.NativeEndian.PutUint32(data[4*i:], math.Float32bits(valueOf[c][rgb[c]]))
+					binary.NativeEndian.PutUint32(data[4*index:], math.Float32bits(valueOf[channel][rgb[channel]]))
 				} else {
-					data[i] = rgb[c]
+					data[index] = rgb[channel]
 				}
 			}
 		}
@@ -284,10 +284,10 @@ func (m *Images) normalizedValues(channels int) [][256]float32 {
 		return float32(list[min(channel, len(list)-1)])
 	}
 	values := make([][256]float32, channels)
-	for c := range values {
-		mean, deviation := numberFor(m.Mean, c, 0), numberFor(m.Deviation, c, 1)
-		for b := range 256 {
-			values[c][b] = (float32(b)/255 - mean) / deviation
+	for channel := range values {
+		mean, deviation := numberFor(m.Mean, channel, 0), numberFor(m.Deviation, channel, 1)
+		for byteValue := range 256 {
+			values[channel][byteValue] = (float32(byteValue)/255 - mean) / deviation
 		}
 	}
 	return values

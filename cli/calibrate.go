@@ -108,9 +108,9 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	job := progress.Begin(cmd, "calibrate")
 	defer job.End() // if Do panics
 	start := time.Now()
-	var r *calibrate.Result
+	var result *calibrate.Result
 	err = job.Do(progress.Running, func() (err error) {
-		r, err = calibrate.Run(job.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime, Device: device,
+		result, err = calibrate.Run(job.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime, Device: device,
 			MaxBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { job.Report(done, total) }})
 		return err
 	})
@@ -121,12 +121,12 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err != nil {
 		return err
 	}
-	keepDevices(f.out, r.Profile)
-	doc := &calibrateReport{Digest: r.Profile.Digest(), TookS: time.Since(start).Seconds(), Profile: r.Profile}
-	for _, p := range r.Points {
-		doc.Points = append(doc.Points, calibratePoint{p.Of, p.Unit, p.Bytes, p.NS, p.PredictedNS})
+	keepDevices(f.out, result.Profile)
+	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: time.Since(start).Seconds(), Profile: result.Profile}
+	for _, point := range result.Points {
+		doc.Points = append(doc.Points, calibratePoint{point.Of, point.Unit, point.Bytes, point.NS, point.PredictedNS})
 	}
-	if doc.File, err = storeProfile(cmd, f.out, r.Profile); err != nil {
+	if doc.File, err = storeProfile(cmd, f.out, result.Profile); err != nil {
 		return err
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
@@ -152,7 +152,7 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 }
 
 // keepDevices adds the devices of the profile that storeProfile will replace, except those that p has.
-func keepDevices(path string, p *machine.Profile) {
+func keepDevices(path string, profile *machine.Profile) {
 	if path == "" {
 		path, _ = machine.ProfilePath() // on an error, storeProfile reports it
 	}
@@ -163,14 +163,14 @@ func keepDevices(path string, p *machine.Profile) {
 	if stored.Devices == nil {
 		return
 	}
-	maps.Copy(stored.Devices, p.Devices)
-	p.Devices = stored.Devices
+	maps.Copy(stored.Devices, profile.Devices)
+	profile.Devices = stored.Devices
 }
 
 // storeProfile writes a profile to path, or to the cache folder if path is empty, and returns the path of the file. If
 // the cache folder cannot be written, storeProfile prints a message to stderr and returns "" and no error.
-func storeProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, error) {
-	text, err := p.JSON()
+func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (string, error) {
+	text, err := profile.JSON()
 	if err != nil {
 		return "", err
 	}
@@ -202,8 +202,8 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
 	columns := []term.Column{term.UntruncatedCol("bytes")}
-	for _, c := range memoryCurves(&profile.Memory) {
-		columns = append(columns, term.UntruncatedCol(c.column))
+	for _, access := range memoryCurves(&profile.Memory) {
+		columns = append(columns, term.UntruncatedCol(access.column))
 	}
 	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
@@ -231,7 +231,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 }
 
 // writeDevices prints the rates of the devices of a profile.
-func writeDevices(w *bufio.Writer, show term.Display, p *machine.Profile) {
+func writeDevices(w *bufio.Writer, show term.Display, profile *machine.Profile) {
 	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UntruncatedCol("step"),
 		term.UntruncatedCol("wait"), term.UntruncatedCol("memory"), term.UntruncatedCol("operations/ns"),
 		term.UntruncatedCol("upload"),
@@ -242,11 +242,11 @@ func writeDevices(w *bufio.Writer, show term.Display, p *machine.Profile) {
 		}
 		return "-"
 	}
-	term.WriteList(w, show, "Devices", sorted.Keys(p.Devices), columns, func(driver string) []any {
-		r := p.Devices[driver]
-		return []any{driver, r.Device, format.Nanoseconds(r.StepPS / 1e3), format.Nanoseconds(r.WaitPS / 1e3),
-			perNS(r.BytePS, " GB/s"), perNS(r.OperationPS, ""), perNS(r.UploadPS, " GB/s"),
-			perNS(r.DownloadPS, " GB/s")}
+	term.WriteList(w, show, "Devices", sorted.Keys(profile.Devices), columns, func(driver string) []any {
+		rates := profile.Devices[driver]
+		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / 1e3), format.Nanoseconds(rates.WaitPS / 1e3),
+			perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""), perNS(rates.UploadPS, " GB/s"),
+			perNS(rates.DownloadPS, " GB/s")}
 	})
 }
 
@@ -257,20 +257,20 @@ type memoryCurve struct {
 }
 
 // memoryCurves returns the curves of all kinds of access, in the order of the table.
-func memoryCurves(m *machine.Rates) []memoryCurve {
-	return []memoryCurve{{"dense", m.Dense}, {"constants", m.DenseConstants}, {"panels", m.Panels},
-		{"copied", m.Copied}, {"tiled", m.Tiled}, {"strided", m.Strided}, {"gathered", m.Gathered}}
+func memoryCurves(rates *machine.Rates) []memoryCurve {
+	return []memoryCurve{{"dense", rates.Dense}, {"constants", rates.DenseConstants}, {"panels", rates.Panels},
+		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}
 }
 
 // memoryRows returns the rows of a table of memory rates in GB/s: one row for each number of bytes that a call
 // accesses, and one column for each kind of access.
-func memoryRows(p *machine.Profile) [][]any {
+func memoryRows(profile *machine.Profile) [][]any {
 	var rows [][]any
-	for _, point := range p.Memory.Dense {
+	for _, point := range profile.Memory.Dense {
 		row := []any{format.Bytes(int(point.Bytes))}
-		for _, c := range memoryCurves(&p.Memory) {
+		for _, access := range memoryCurves(&profile.Memory) {
 			rate := "-"
-			if ps := c.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
+			if ps := access.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)
 			}
 			row = append(row, rate)

@@ -53,17 +53,17 @@ func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = 
 // between kernel and iteration, an operand has no data, or the iteration is a reduction. If the kernel's function
 // panics, the panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
-	var a applyOptions
-	for _, o := range options {
-		if o != nil {
-			o(&a)
+	var settings applyOptions
+	for _, option := range options {
+		if option != nil {
+			option(&settings)
 		}
 	}
-	p, err := it.Prepare(k)
+	prepared, err := it.Prepare(k)
 	if err != nil {
 		return nil, err
 	}
-	tensors, err := it.tensors(a.allocate)
+	tensors, err := it.tensors(settings.allocate)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	err = p.Parallel(a.ctx, ptrs, a.grain, a.workers)
+	err = prepared.Parallel(settings.ctx, ptrs, settings.grain, settings.workers)
 	return tensors[:it.outCount:it.outCount], err
 }
 
@@ -139,11 +139,11 @@ func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 	}
 	addrs := withLen(c.ptrs, len(ptrs)) // kernels may modify addresses
 	c.ptrs = addrs
-	for i, x := range ptrs {
-		if x == nil {
+	for i, addr := range ptrs {
+		if addr == nil {
 			return p.runWhole(c, ptrs)
 		}
-		addrs[i] = x
+		addrs[i] = addr
 	}
 	if p.loop != nil {
 		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], p.iterator.numel, 1)
@@ -171,8 +171,8 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	}
 	addrs := withLen(c.ptrs, len(ptrs))
 	c.ptrs = addrs
-	for i, x := range ptrs {
-		addrs[i] = unsafe.Add(x, r.Begin*p.iterator.walkStrides[i])
+	for i, addr := range ptrs {
+		addrs[i] = unsafe.Add(addr, r.Begin*p.iterator.walkStrides[i])
 	}
 	if p.loop != nil {
 		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], r.End-r.Begin, 1)
@@ -246,15 +246,15 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 	}
 	out := make([]*tensor.Tensor, len(it.ops))
 	for i := range it.ops {
-		o := &it.ops[i]
+		operand := &it.ops[i]
 		switch {
-		case i < it.outCount && o.RuleChoosesLayout():
-		case o.Number.IsSet():
-			out[i] = o.Number.Tensor(o.Meta.DType)
-		case o.Tensor() == nil:
+		case i < it.outCount && operand.RuleChoosesLayout():
+		case operand.Number.IsSet():
+			out[i] = operand.Number.Tensor(operand.Meta.DType)
+		case operand.Tensor() == nil:
 			return nil, fmt.Errorf("iter: %s has no data, because it was made by OfMeta or OfType", it.Describe(i))
 		default:
-			out[i] = o.Tensor()
+			out[i] = operand.Tensor()
 		}
 	}
 	for i := range it.outCount {
@@ -282,11 +282,11 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 	if err := it.checkTensor(i, t); err != nil {
 		return fmt.Errorf("allocated tensor: %w", err)
 	}
-	for j, o := range all {
-		if o == nil || j == i {
+	for j, other := range all {
+		if other == nil || j == i {
 			continue
 		}
-		shared := rule.StorageOverlap(t.Storage(), t.Meta, o.Storage(), o.Meta)
+		shared := rule.StorageOverlap(t.Storage(), t.Meta, other.Storage(), other.Meta)
 		if shared == OverlapPartial || shared == OverlapFull && j < it.outCount {
 			return fmt.Errorf("%s (output %d as allocated, %v, and %s)", rule.PartialOverlapMessage, i, t.Meta, it.Describe(j))
 		}
@@ -331,8 +331,9 @@ func (it *Iterator) Bind(tensors ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	}
 	for i := range it.outCount {
 		for j := i + 1; j < len(tensors); j++ {
-			a, b := tensors[i], tensors[j]
-			if a != b && rule.StorageOverlap(a.Storage(), a.Meta, b.Storage(), b.Meta) == OverlapPartial {
+			first, second := tensors[i], tensors[j]
+			if first != second &&
+				rule.StorageOverlap(first.Storage(), first.Meta, second.Storage(), second.Meta) == OverlapPartial {
 				return nil, fmt.Errorf("%s (%s, and %s)", rule.PartialOverlapMessage, it.Describe(i), it.Describe(j))
 			}
 		}
@@ -352,8 +353,8 @@ func workersOf(n int) int {
 // function walkError makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	isInvalid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
-	for _, p := range ptrs {
-		isInvalid = isInvalid || p == nil
+	for _, addr := range ptrs {
+		isInvalid = isInvalid || addr == nil
 	}
 	if isInvalid {
 		return it.walkError(ptrs, r)

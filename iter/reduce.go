@@ -33,15 +33,15 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	r := &Reducer{fold: f, resumes: it.hasEarlierPart}
 	in := &it.ops[it.outCount]
 	r.loader = axes.NewLoader(in.Meta.DType, in.TargetDType, f.inDType)
-	for i, d := range f.outDTypes {
+	for i, dtype := range f.outDTypes {
 		stored := it.ops[i].Meta.DType
-		r.outs = append(r.outs, reduceOut{size: d.Size(), sameDType: stored == d,
-			store: tensor.Converter(stored, d), load: tensor.Converter(d, stored)})
+		r.outs = append(r.outs, reduceOut{size: dtype.Size(), sameDType: stored == dtype,
+			store: tensor.Converter(stored, dtype), load: tensor.Converter(dtype, stored)})
 	}
 	if it.offsets == nil {
 		mask := make([]bool, len(it.shape))
-		for d := range mask {
-			mask[d] = it.reduces(0, d)
+		for dtype := range mask {
+			mask[dtype] = it.reduces(0, dtype)
 		}
 		r.keptAxes, r.reducedAxes = axes.Split(it.dims(), mask, f.inOrder)
 	} else if err := it.partAxes(r); err != nil {
@@ -57,12 +57,12 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 // dims returns the dimensions of the whole iteration as axes (see [axes.Axis]), with strides in bytes.
 func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
-	for d, n := range it.shape {
+	for d, size := range it.shape {
 		byteStride := func(i int) int {
 			m := it.ops[i].Meta
 			return it.stride(m, d) * m.DType.Size()
 		}
-		dims[d] = axes.Axis{N: n, In: byteStride(it.outCount)}
+		dims[d] = axes.Axis{N: size, In: byteStride(it.outCount)}
 		for i := range it.outCount {
 			dims[d].Out[i] = byteStride(i)
 		}
@@ -92,14 +92,14 @@ func (it *Iterator) partAxes(r *Reducer) error {
 		r.outs[i].offset = it.offsets[i]
 	}
 	// Axes have the slowest dimension first, walks the fastest.
-	n := len(it.walkShape)
-	dims, mask := make([]axes.Axis, n), make([]bool, n)
-	for d := range n {
+	dimCount := len(it.walkShape)
+	dims, mask := make([]axes.Axis, dimCount), make([]bool, dimCount)
+	for d := range dimCount {
 		steps := it.walkStrides[d*ops:]
-		a := &dims[n-1-d]
-		*a = axes.Axis{N: it.walkShape[d], In: steps[it.outCount]}
-		copy(a.Out[:], steps[:it.outCount])
-		mask[n-1-d] = it.wholeWalkShape[d] != 1 && steps[0] == 0
+		axis := &dims[dimCount-1-d]
+		*axis = axes.Axis{N: it.walkShape[d], In: steps[it.outCount]}
+		copy(axis.Out[:], steps[:it.outCount])
+		mask[dimCount-1-d] = it.wholeWalkShape[d] != 1 && steps[0] == 0
 	}
 	r.keptAxes, r.reducedAxes = axes.Split(dims, mask, r.fold.inOrder)
 	if !r.fold.inOrder {
@@ -125,17 +125,17 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	// step is the number of positions between neighbours along d. If the part has only some indices of a dimension (the
 	// dimension is cut), it must have one index in each slower dimension.
 	step, isCut := 1, false
-	for d, n := range it.walkShape {
+	for d, size := range it.walkShape {
 		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
 			continue
 		}
-		if isCut && n != 1 {
+		if isCut && size != 1 {
 			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
 				it.wholeWalkShape, it.ops[it.outCount].Meta)
 		}
 		r.firstPosition += it.starts[d] * step
 		step *= it.wholeWalkShape[d]
-		isCut = isCut || n != it.wholeWalkShape[d]
+		isCut = isCut || size != it.wholeWalkShape[d]
 	}
 	return nil
 }
@@ -206,16 +206,16 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 		return nil, err
 	}
 	outs := make([]*tensor.Tensor, len(f.outDTypes))
-	c := New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
-	for i, d := range f.outDTypes {
-		outs[i] = tensor.Empty(tensor.New(d, ReduceShape(x.Shape, mask, keepdim)...))
+	config := New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
+	for i, dtype := range f.outDTypes {
+		outs[i] = tensor.Empty(tensor.New(dtype, ReduceShape(x.Shape, mask, keepdim)...))
 		view, err := outs[i].View(ReduceOutput(outs[i].Meta, mask, keepdim))
 		if err != nil {
 			return nil, err
 		}
-		c = c.Output(OperandOfTensor(view))
+		config = config.Output(OperandOfTensor(view))
 	}
-	it, err := c.Input(OperandOfTensor(x)).Build()
+	it, err := config.Input(OperandOfTensor(x)).Build()
 	if err != nil {
 		return nil, err
 	}

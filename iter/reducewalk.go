@@ -60,33 +60,33 @@ const shortRun = 32
 func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
 	inner := r.reducedAxes[0]
 	m.reducedWalker.Seek(begin / inner.N)
-	i := begin % inner.N
+	innerIndex := begin % inner.N
 	size, filled := r.loader.Size, 0
 	for pos := begin; pos < end; {
-		runLen := min(inner.N-i, end-pos)
-		run := unsafe.Add(src, m.reducedWalker.Offset+i*inner.In)
+		runLen := min(inner.N-innerIndex, end-pos)
+		run := unsafe.Add(src, m.reducedWalker.Offset+innerIndex*inner.In)
 		if r.loader.Direct && inner.In == size && runLen >= shortRun {
 			// A long contiguous run is folded in place, after the elements in the block, which are earlier.
 			if filled > 0 {
 				r.fold.row(acc, m.block, filled, r.firstPosition+pos-filled)
 				filled = 0
 			}
-			for b := 0; b < runLen; b += axes.BlockLen {
-				r.fold.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, runLen-b), r.firstPosition+pos+b)
+			for offset := 0; offset < runLen; offset += axes.BlockLen {
+				r.fold.row(acc, unsafe.Add(run, offset*size), min(axes.BlockLen, runLen-offset), r.firstPosition+pos+offset)
 			}
 		} else {
-			for b := 0; b < runLen; {
-				copied := min(runLen-b, axes.BlockLen-filled)
-				r.loader.Load(unsafe.Add(m.block, filled*size), m.loaderBlock, unsafe.Add(run, b*inner.In), inner.In, copied)
-				b += copied
+			for offset := 0; offset < runLen; {
+				copied := min(runLen-offset, axes.BlockLen-filled)
+				r.loader.Load(unsafe.Add(m.block, filled*size), m.loaderBlock, unsafe.Add(run, offset*inner.In), inner.In, copied)
+				offset += copied
 				if filled += copied; filled == axes.BlockLen {
-					r.fold.row(acc, m.block, filled, r.firstPosition+pos+b-filled)
+					r.fold.row(acc, m.block, filled, r.firstPosition+pos+offset-filled)
 					filled = 0
 				}
 			}
 		}
 		pos += runLen
-		i = 0
+		innerIndex = 0
 		m.reducedWalker.Next()
 	}
 	if filled > 0 {
@@ -100,13 +100,13 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
 	inner, step := r.reducedAxes[0], r.keptAxes[0].In
 	m.reducedWalker.Seek(begin / inner.N)
-	i := begin % inner.N
+	innerIndex := begin % inner.N
 	folded, usesUpper := 0, false
 	for pos := begin; pos < end; pos++ {
-		x := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.reducedWalker.Offset+i*inner.In), step, n)
-		r.fold.columns(m.acc, x, n, r.firstPosition+pos)
-		if i++; i == inner.N {
-			i = 0
+		elems := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.reducedWalker.Offset+innerIndex*inner.In), step, n)
+		r.fold.columns(m.acc, elems, n, r.firstPosition+pos)
+		if innerIndex++; innerIndex == inner.N {
+			innerIndex = 0
 			m.reducedWalker.Next()
 		}
 		if folded++; folded == mergeInterval && pos+1 < end {
@@ -131,14 +131,14 @@ func (r *Reducer) writeResults(m *reduceMemory, ptrs []unsafe.Pointer, acc unsaf
 		acc = r.resume(m, ptrs, acc, unit, n)
 	}
 	for i := range r.outs {
-		o := &r.outs[i]
+		out := &r.outs[i]
 		dst, step := r.resultAddress(m, ptrs, i, unit)
-		if o.sameDType && (step == o.size || n == 1) {
+		if out.sameDType && (step == out.size || n == 1) {
 			r.fold.finish[i](dst, acc, n)
 			continue
 		}
 		r.fold.finish[i](m.block, acc, n)
-		o.store(dst, m.block, step, o.size, n)
+		out.store(dst, m.block, step, o.size, n)
 	}
 }
 
@@ -169,9 +169,9 @@ type arena struct{ free []byte }
 
 // take returns the address of the next `bytes` bytes.
 func (g *arena) take(bytes int) unsafe.Pointer {
-	p := unsafe.Pointer(unsafe.SliceData(g.free))
+	start := unsafe.Pointer(unsafe.SliceData(g.free))
 	g.free = g.free[alignUp(bytes):]
-	return p
+	return start
 }
 
 // ints returns the next memory as a slice of n integers.

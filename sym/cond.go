@@ -23,19 +23,16 @@ const (
 // cond is a condition whose truth is not known from its form and the bounds of symbols. Equal conditions of an Env are
 // the same cond.
 type cond struct {
-	env        *Env
-	kind       condKind
-	difference *expr   // the d of a relation
-	args       []*cond // the operands of condAnd and condOr, sorted
-	id         int
-	hint       bool // the truth at the hints of symbols
-	negation   *cond
-	// left, right, relation and text are for display: the two sides as first written, the relation between them ("Lt"),
-	// and the whole text. Conjunctions and disjunctions have no sides. size, the number of symbols and numbers, also
-	// orders conditions.
-	left, right *expr
-	relation    string
-	size        int
+	env         *Env
+	kind        condKind
+	difference  *expr   // the d of a relation
+	args        []*cond // the operands of condAnd and condOr, sorted
+	id          int
+	hint        bool // the truth at the hints of symbols
+	negation    *cond
+	left, right *expr        // for display: the two sides of a relation as first written; nil for other conditions
+	relation    string       // for display: the name of the relation between the sides, such as "Lt"
+	size        int          // number of symbols and numbers; see compareConds
 	text        atomic.Value // the result of String, once it is known
 
 	isFact bool // the current facts contain the condition
@@ -175,7 +172,7 @@ func (env *Env) dropPositiveFactors(e *expr) *expr {
 // equalsOperand rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
 // this operand is at least every other operand. For a Min, the relations are reversed. ok is false if n = 0 has another
 // form.
-func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
+func (env *Env) equalsOperand(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {
 			continue
@@ -183,7 +180,7 @@ func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 		extreme := t.atoms[0]
 		// The coefficient of extreme in n is 1 or -1, so n = 0 states extreme = extreme - coeff*n = candidate.
 		candidate := env.addMultiple(extreme.asExpr, n, -t.coeff)
-		b = Bool{truth: true}
+		condition = Bool{truth: true}
 		if !slices.Contains(extreme.args, candidate) {
 			if len(candidate.terms) > 0 || len(extreme.args[0].terms) > 0 {
 				continue
@@ -199,14 +196,14 @@ func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 			switch {
 			case operand == candidate:
 			case extreme.kind == kindMax:
-				b = b.And(operand.int().Le(candidate.int()))
+				condition = condition.And(operand.int().Le(candidate.int()))
 			default:
-				b = b.And(candidate.int().Le(operand.int()))
+				condition = condition.And(candidate.int().Le(operand.int()))
 			}
 		}
-		return b, true
+		return condition, true
 	}
-	return b, false
+	return condition, false
 }
 
 // atLeast returns the condition difference >= 0, which is displayed as relation(x, y).
@@ -217,7 +214,7 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	defer env.withFacts(false)()
 	reduced := difference
 	if divisor := difference.gcd(); divisor > 1 {
-		// g*d + c >= 0 is d + floor(c/g) >= 0 for integers.
+		// For integers, divisor*d + c >= 0 is equivalent to d + floor(c/divisor) >= 0.
 		reduced = env.dividedBy(difference, divisor, floorDiv(difference.constant, divisor))
 	}
 	if quotient := env.dropPositiveFactors(reduced); quotient != reduced {
@@ -244,7 +241,7 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 
 // extremeAtLeast rewrites n >= 0 if n is a constant plus a multiple of the Max or Min of a number and an expression x.
 // If the number decides the condition, the result is true or false. Otherwise the result is a condition on x.
-func (env *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
+func (env *Env) extremeAtLeast(n *expr) (condition Bool, ok bool) {
 	multiple := n.terms[0]
 	extreme := multiple.atoms[0]
 	if len(n.terms) > 1 || len(multiple.atoms) > 1 || extreme.kind != kindMax && extreme.kind != kindMin ||
@@ -252,9 +249,9 @@ func (env *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 		len(extreme.args[0].terms) > 0 {
 		return Bool{}, false
 	}
-	// n = c + k*Max(number, x). Let b = c + k*number. For k > 0, n >= b, so the condition is true if b >= 0; otherwise it
-	// is equivalent to c + k*x >= 0. For k < 0, n <= b, so the condition is false if b < 0; otherwise it is equivalent to
-	// c + k*x >= 0. A Min reverses the signs of k.
+	// n = c + k*Max(number, x). Let b = c + k*number, the numberCase. For k > 0, n >= b: if b >= 0, the condition is true.
+	// For k < 0, n <= b: if b < 0, the condition is false. Otherwise it is equivalent to c + k*x >= 0. A Min reverses the
+	// signs of k.
 	numberCase := env.addMultiple(env.constant(n.constant), extreme.args[0], multiple.coeff)
 	switch truthIfDecided := (multiple.coeff > 0) == (extreme.kind == kindMax); {
 	case len(numberCase.terms) > 0: // the number overflows an int
@@ -279,20 +276,20 @@ func (env *Env) splitEquation(n *expr) (x, y *expr) {
 }
 
 // relationKey returns the key of a relation in Env.conds.
-func relationKey(k condKind, d *expr) string {
-	var buf [12]byte
-	return string(binary.AppendVarint(append(buf[:0], byte(k)), int64(d.id)))
+func relationKey(kind condKind, difference *expr) string {
+	var buffer [12]byte
+	return string(binary.AppendVarint(append(buffer[:0], byte(kind)), int64(difference.id)))
 }
 
 // relation returns the unique relation of kind k on a difference. A new relation is displayed as relation(x, y).
-func (env *Env) relation(k condKind, difference *expr, relation string, x, y *expr) *cond {
-	key := relationKey(k, difference)
+func (env *Env) relation(kind condKind, difference *expr, relation string, x, y *expr) *cond {
+	key := relationKey(kind, difference)
 	if existing := env.conds[key]; existing != nil {
 		return existing
 	}
-	created := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y,
+	created := &cond{env: env, kind: kind, difference: difference, id: len(env.conds), left: x, right: y,
 		relation: relation, size: satAdd(x.size, y.size)}
-	created.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
+	created.hint = kind == condEq && difference.hint == 0 || kind == condNe && difference.hint != 0 || kind == condGe &&
 		difference.hint >= 0
 	if difference.hint == math.MinInt || difference.hint == math.MaxInt { // saturated, perhaps wrong: evaluate exactly
 		hints := Binding{}
@@ -325,8 +322,8 @@ func (c *cond) not() *cond {
 		c.negation = env.relation(condGe, difference, relation, c.right, c.left)
 	default:
 		parts := make([]*cond, len(c.args))
-		for i, p := range c.args {
-			parts[i] = p.not()
+		for i, part := range c.args {
+			parts[i] = part.not()
 		}
 		slices.SortFunc(parts, compareConds)
 		c.negation = env.internJunction(condAnd+condOr-c.kind, parts) // condAnd for condOr, and vice versa
@@ -336,44 +333,44 @@ func (c *cond) not() *cond {
 }
 
 // junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
-func junction(k condKind, a, b Bool) Bool {
+func junction(kind condKind, a, b Bool) Bool {
 	hint := a.truth && b.truth
-	if k == condOr {
+	if kind == condOr {
 		hint = a.truth || b.truth
 	}
 	var parts []*cond
 	for _, operand := range []Bool{a, b} {
 		switch {
-		case operand.cond == nil && operand.truth == (k == condOr): // the operand decides
+		case operand.cond == nil && operand.truth == (kind == condOr): // the operand decides
 			return operand
 		case operand.cond == nil:
-		case operand.cond.kind == k:
+		case operand.cond.kind == kind:
 			parts = append(parts, operand.cond.args...)
 		default:
 			parts = append(parts, operand.cond)
 		}
 	}
 	env := parts[0].env
-	for _, p := range parts {
-		if p.env != env {
+	for _, part := range parts {
+		if part.env != env {
 			panic("sym: conditions of different Envs")
 		}
-		if slices.Contains(parts, p.not()) {
-			return Bool{truth: k == condOr}
+		if slices.Contains(parts, part.not()) {
+			return Bool{truth: kind == condOr}
 		}
 	}
-	return Bool{truth: hint, cond: env.junctionOf(k, parts)}
+	return Bool{truth: hint, cond: env.junctionOf(kind, parts)}
 }
 
 // junctionOf returns the conjunction or disjunction of at least one part, in any order, with or without
 // duplicates.
-func (env *Env) junctionOf(k condKind, parts []*cond) *cond {
+func (env *Env) junctionOf(kind condKind, parts []*cond) *cond {
 	slices.SortFunc(parts, compareConds)
 	parts = absorb(slices.Compact(parts))
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return env.internJunction(k, parts)
+	return env.internJunction(kind, parts)
 }
 
 // absorb drops redundant parts: p & (p | q) is p, and p | (p & q) is p.
@@ -394,25 +391,25 @@ func compareConds(a, b *cond) int {
 		return a.size - b.size
 	}
 	if a.size <= maxCompared {
-		if s := strings.Compare(a.String(), b.String()); s != 0 {
-			return s
+		if order := strings.Compare(a.String(), b.String()); order != 0 {
+			return order
 		}
 	}
 	return a.id - b.id
 }
 
 // internJunction returns the unique conjunction or disjunction of sorted parts.
-func (env *Env) internJunction(k condKind, parts []*cond) *cond {
-	key := []byte{byte(k)}
+func (env *Env) internJunction(kind condKind, parts []*cond) *cond {
+	key := []byte{byte(kind)}
 	for _, part := range parts {
 		key = binary.AppendVarint(key, int64(part.id))
 	}
 	if existing := env.conds[string(key)]; existing != nil {
 		return existing
 	}
-	created := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
+	created := &cond{env: env, kind: kind, args: parts, id: len(env.conds), hint: kind == condAnd}
 	for _, part := range parts {
-		if part.hint == (k == condOr) { // a true part decides a disjunction, a false one a conjunction
+		if part.hint == (kind == condOr) { // a true part decides a disjunction, a false one a conjunction
 			created.hint = part.hint
 		}
 		created.size = satAdd(created.size, part.size)
@@ -434,8 +431,8 @@ func (c *cond) String() string {
 		text = c.relation + "(" + c.left.String() + ", " + c.right.String() + ")"
 	} else {
 		parts := make([]string, len(c.args))
-		for i, p := range c.args {
-			if parts[i] = p.String(); p.kind >= condAnd {
+		for i, part := range c.args {
+			if parts[i] = part.String(); part.kind >= condAnd {
 				parts[i] = "(" + parts[i] + ")"
 			}
 		}

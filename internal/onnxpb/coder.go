@@ -192,49 +192,49 @@ var (
 )
 
 // number codes a number, which is omitted if all its bits are zero (so -0.0 is not omitted).
-func number[T any](c *coder, n protowire.Number, f format[T], to *T) {
-	if c.encodes && f.encode(*to) == 0 {
+func number[T any](c *coder, n protowire.Number, encoding format[T], to *T) {
+	if c.encodes && encoding.encode(*to) == 0 {
 		return
 	}
-	optionalNumber(c, n, f, &to)
+	optionalNumber(c, n, encoding, &to)
 }
 
 // optionalNumber codes a number that is omitted if it is nil. It reports whether it has decoded the field.
-func optionalNumber[T any](c *coder, n protowire.Number, f format[T], to **T) bool {
-	if c.writes(n, f.kind, *to != nil) {
-		c.out = appendWord(c.out, f.kind, f.encode(**to))
+func optionalNumber[T any](c *coder, n protowire.Number, encoding format[T], to **T) bool {
+	if c.writes(n, encoding.kind, *to != nil) {
+		c.out = appendWord(c.out, encoding.kind, encoding.encode(**to))
 	}
-	if !c.reads(n, f.kind) {
+	if !c.reads(n, encoding.kind) {
 		return false
 	}
-	word, _ := consumeWord(c.value, f.kind)
+	word, _ := consumeWord(c.value, encoding.kind)
 	if *to == nil {
 		*to = new(T)
 	}
-	**to = f.decode(word)
+	**to = encoding.decode(word)
 	return true
 }
 
 // numbers codes a list of numbers. It encodes the packed form, and decodes both forms.
-func numbers[T any](c *coder, n protowire.Number, f format[T], to *[]T) {
+func numbers[T any](c *coder, n protowire.Number, encoding format[T], to *[]T) {
 	switch {
 	case c.writes(n, protowire.BytesType, len(*to) > 0):
 		var packed []byte
-		for _, v := range *to {
-			packed = appendWord(packed, f.kind, f.encode(v))
+		for _, value := range *to {
+			packed = appendWord(packed, encoding.kind, encoding.encode(value))
 		}
 		c.out = protowire.AppendBytes(c.out, packed)
-	case c.reads(n, f.kind):
-		word, _ := consumeWord(c.value, f.kind)
-		*to = append(*to, f.decode(word))
+	case c.reads(n, encoding.kind):
+		word, _ := consumeWord(c.value, encoding.kind)
+		*to = append(*to, encoding.decode(word))
 	case c.reads(n, protowire.BytesType):
 		for rest := c.value; len(rest) > 0; {
-			word, size := consumeWord(rest, f.kind)
+			word, size := consumeWord(rest, encoding.kind)
 			if size < 0 {
 				c.err = ErrInvalid
 				return
 			}
-			*to, rest = append(*to, f.decode(word)), rest[size:]
+			*to, rest = append(*to, encoding.decode(word)), rest[size:]
 		}
 	}
 }

@@ -76,53 +76,53 @@ const (
 var streamBytes = machine.NonTemporalMinBytes
 
 // New plans a copy. Axes may be in any order. New coalesces contiguous axes. The strides of dst must not be negative.
-func New(e Elem, axes []Axis) *Copy {
-	p := &Copy{elem: e}
-	p.addOuter(p.chooseTiles(Coalesce(append([]Axis(nil), axes...))))
-	return p
+func New(elem Elem, axes []Axis) *Copy {
+	plan := &Copy{elem: elem}
+	plan.addOuter(plan.chooseTiles(Coalesce(append([]Axis(nil), axes...))))
+	return plan
 }
 
 // Analyze is [New] without allocation, for estimates of costs. The copy must not be run. Analyze changes axes.
-func Analyze(e Elem, axes []Axis) Copy {
-	p := Copy{elem: e}
-	p.chooseTiles(Coalesce(axes))
-	return p
+func Analyze(elem Elem, axes []Axis) Copy {
+	plan := Copy{elem: elem}
+	plan.chooseTiles(Coalesce(axes))
+	return plan
 }
 
 // Coalesce drops dimensions of size 1 and merges dimensions that are contiguous on both sides. It sorts dimensions by
 // their stride in dst, smallest first; equal strides are sorted by the stride in src. It works in place.
 func Coalesce(axes []Axis) []Axis {
 	sorted := axes[:0]
-	for _, x := range axes {
-		if x.N == 1 {
+	for _, dim := range axes {
+		if dim.N == 1 {
 			continue
 		}
 		position := len(sorted) // insertion sort
-		sorted = append(sorted, x)
-		for ; position > 0 && hasSmallerStride(x, sorted[position-1]); position-- {
+		sorted = append(sorted, dim)
+		for ; position > 0 && hasSmallerStride(dim, sorted[position-1]); position-- {
 			sorted[position] = sorted[position-1]
 		}
-		sorted[position] = x
+		sorted[position] = dim
 	}
 	merged := 0
-	for _, x := range sorted {
-		if merged > 0 && x.Dst == sorted[merged-1].N*sorted[merged-1].Dst &&
-			x.Src == sorted[merged-1].N*sorted[merged-1].Src {
-			sorted[merged-1].N *= x.N
+	for _, dim := range sorted {
+		if merged > 0 && dim.Dst == sorted[merged-1].N*sorted[merged-1].Dst &&
+			dim.Src == sorted[merged-1].N*sorted[merged-1].Src {
+			sorted[merged-1].N *= dim.N
 			continue
 		}
-		sorted[merged] = x
+		sorted[merged] = dim
 		merged++
 	}
 	return sorted[:merged]
 }
 
 // hasSmallerStride reports whether x precedes y in the order of Coalesce. Strides of 0 in dst are last.
-func hasSmallerStride(x, y Axis) bool {
-	if x.Dst != y.Dst {
-		return y.Dst == 0 || x.Dst != 0 && x.Dst < y.Dst
+func hasSmallerStride(first, second Axis) bool {
+	if first.Dst != second.Dst {
+		return second.Dst == 0 || first.Dst != 0 && first.Dst < second.Dst
 	}
-	return abs(x.Src) < abs(y.Src)
+	return abs(first.Src) < abs(second.Src)
 }
 
 // Tiles returns the number of tiles, which may be copied in any order and concurrently.
@@ -154,20 +154,20 @@ func (p *Copy) scratchStride() int {
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	single := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
 	p.a, p.b, p.elementCount = single, single, 1
-	for _, x := range rest {
-		p.elementCount *= x.N
+	for _, dim := range rest {
+		p.elementCount *= dim.N
 	}
 	take := func(i int) axis {
-		x := axis{Axis: rest[i]}
+		dim := axis{Axis: rest[i]}
 		rest = append(rest[:i], rest[i+1:]...)
-		return x
+		return dim
 	}
 	if len(rest) > 0 {
 		p.a = take(0)
 	}
 	fastest := -1 // the axis with the smallest stride in src, or -1 if this is axis a
-	for i, x := range rest {
-		if stride := abs(x.Src); stride > 0 && stride < abs(p.a.Src) && (fastest < 0 || stride < abs(rest[fastest].Src)) {
+	for i, dim := range rest {
+		if stride := abs(dim.Src); stride > 0 && stride < abs(p.a.Src) && (fastest < 0 || stride < abs(rest[fastest].Src)) {
 			fastest = i
 		}
 	}
@@ -182,8 +182,8 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 		p.cutRows()
 	}
 	p.tileCount = p.a.tileCount * p.b.tileCount
-	for _, x := range rest {
-		p.tileCount *= x.N
+	for _, dim := range rest {
+		p.tileCount *= dim.N
 	}
 	p.nonTemporal = p.nonTemporal && p.bytes() >= streamBytes
 	return rest
@@ -213,16 +213,16 @@ func (p *Copy) addOuter(rest []Axis) {
 		indexOfB, tilesInside = -1, p.a.tileCount*p.b.tileCount
 	}
 	p.outer = make([]outerAxis, 0, len(rest)+1)
-	add := func(x Axis, isAxisB bool) {
-		p.outer = append(p.outer, outerAxis{x, tilesInside, isAxisB})
-		tilesInside *= x.N
+	add := func(dim Axis, isAxisB bool) {
+		p.outer = append(p.outer, outerAxis{dim, tilesInside, isAxisB})
+		tilesInside *= dim.N
 	}
 	b := Axis{p.b.tileCount, p.b.Dst * p.b.tileLen, p.b.Src * p.b.tileLen}
-	for i, x := range rest {
+	for i, dim := range rest {
 		if i == indexOfB {
 			add(b, true)
 		}
-		add(x, false)
+		add(dim, false)
 	}
 	if indexOfB == len(rest) {
 		add(b, true)
@@ -235,8 +235,8 @@ func (p *Copy) addOuter(rest []Axis) {
 func (p *Copy) rowsAlong(rest []Axis) int {
 	best := 0
 	if p.a.N*rest[0].N < minTileElems {
-		for i, x := range rest {
-			if x.N > rest[best].N && p.a.N*x.N <= maxTileElems {
+		for i, dim := range rest {
+			if dim.N > rest[best].N && p.a.N*dim.N <= maxTileElems {
 				best = i
 			}
 		}
@@ -249,19 +249,19 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 // a. If hasRowsBetween is set, rows of other dimensions are between the rows of b in dst. Then b is also cut, so that
 // workers can share its tiles.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
-	e := &p.elem
-	panel, elems := panelBytes/e.DstSize, p.tileElems()
+	elem := &p.elem
+	panel, elems := panelBytes/elem.DstSize, p.tileElems()
 	// a has as many panels as fit with all of b, at least one. Tiles start at cache lines, if rows of dst do.
-	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/e.DstSize)
+	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/elem.DstSize)
 	if p.b.cut(elems / p.a.tileLen); hasRowsBetween {
 		part := max(minTileElems/p.a.tileLen, (p.b.N+targetBTiles-1)/targetBTiles)
-		p.b.cutEvenly(min(p.b.tileLen, part), machine.LineBytes/e.SrcSize)
+		p.b.cutEvenly(min(p.b.tileLen, part), machine.LineBytes/elem.SrcSize)
 	}
-	dense := p.a.Dst == e.DstSize && p.b.Src == e.SrcSize
-	p.transposed = dense && e.copiesUnchanged
+	dense := p.a.Dst == elem.DstSize && p.b.Src == elem.SrcSize
+	p.transposed = dense && elem.copiesUnchanged
 	p.nonTemporal = p.transposed
 	p.staged = dense && min(p.a.tileLen, p.b.tileLen) >= 4 &&
-		(!e.copiesUnchanged || tileRoutines[e.DstSize] == nil && p.b.Dst*p.b.tileLen > l1Span)
+		(!elem.copiesUnchanged || tileRoutines[elem.DstSize] == nil && p.b.Dst*p.b.tileLen > l1Span)
 }
 
 // bytes returns the size of dst in bytes.

@@ -2,13 +2,14 @@ package strided
 
 import "unsafe"
 
-// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a time:
-// the hardware can prefetch four streams, and each iteration writes four adjacent elements.
+// transpose moves a block of a.N by b.N elements, where dst is dense along a. A row of src has the b.N elements for one
+// index of a. transpose reads four rows at a time: the hardware can prefetch four streams, and each iteration writes
+// four adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {
-		m := matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, rows: a.N, cols: b.N, elemBytes: size}
-		if m.transpose() {
+		tile := matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, rows: a.N, cols: b.N, elemBytes: size}
+		if tile.transpose() {
 			return
 		}
 	}
@@ -54,29 +55,29 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), rows) }
 	j := 0
 	for ; j+4 <= cols; j += 4 {
-		d0, srcOffset := row(j), j*size
-		d1, d2, d3 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)], row(j + 3)[:len(d0)]
-		for i := range d0 {
+		dst0, srcOffset := row(j), j*size
+		dst1, dst2, dst3 := row(j + 1)[:len(dst0)], row(j + 2)[:len(dst0)], row(j + 3)[:len(dst0)]
+		for i := range dst0 {
 			elems := (*[4]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i], d2[i], d3[i] = elems[0], elems[1], elems[2], elems[3]
+			dst0[i], dst1[i], dst2[i], dst3[i] = elems[0], elems[1], elems[2], elems[3]
 			srcOffset += srcStep
 		}
 	}
 	switch srcOffset := j * size; cols - j {
 	case 3:
-		d0 := row(j)
-		d1, d2 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)]
-		for i := range d0 {
+		dst0 := row(j)
+		dst1, dst2 := row(j + 1)[:len(dst0)], row(j + 2)[:len(dst0)]
+		for i := range dst0 {
 			elems := (*[3]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i], d2[i] = elems[0], elems[1], elems[2]
+			dst0[i], dst1[i], dst2[i] = elems[0], elems[1], elems[2]
 			srcOffset += srcStep
 		}
 	case 2:
-		d0 := row(j)
-		d1 := row(j + 1)[:len(d0)]
-		for i := range d0 {
+		dst0 := row(j)
+		dst1 := row(j + 1)[:len(dst0)]
+		for i := range dst0 {
 			elems := (*[2]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i] = elems[0], elems[1]
+			dst0[i], dst1[i] = elems[0], elems[1]
 			srcOffset += srcStep
 		}
 	case 1:
@@ -84,26 +85,26 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 	}
 }
 
-// interleave4 stores dst[k*step + q*size] = s_q[k*srcStep] for q < 4 and k < n, where s_0 to s_3 are the arguments s0
-// to s3. step and srcStep are in bytes.
-func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer, srcStep, n int) {
+// interleave4 stores dst[k*dstStep + i*size] = element k of row i, for four rows and k < n. Adjacent elements of a row
+// are srcStep bytes apart; dstStep is in bytes, too.
+func interleave4[T bits](dst unsafe.Pointer, dstStep int, row0, row1, row2, row3 unsafe.Pointer, srcStep, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0
 	switch {
 	case !hasInterleave || srcStep != size || n < 8:
 	case size == 4:
 		k = n &^ 7
-		interleave4x32(k, dst, step, s0, s1, s2, s3)
+		interleave4x32(k, dst, dstStep, row0, row1, row2, row3)
 	case size == 8:
 		k = n &^ 3
-		interleave4x64(k, dst, step, s0, s1, s2, s3)
+		interleave4x64(k, dst, dstStep, row0, row1, row2, row3)
 	}
-	dstOffset, srcOffset := k*step, k*srcStep
+	dstOffset, srcOffset := k*dstStep, k*srcStep
 	for ; k < n; k++ {
 		quad := (*[4]T)(unsafe.Add(dst, dstOffset))
-		quad[0], quad[1] = *(*T)(unsafe.Add(s0, srcOffset)), *(*T)(unsafe.Add(s1, srcOffset))
-		quad[2], quad[3] = *(*T)(unsafe.Add(s2, srcOffset)), *(*T)(unsafe.Add(s3, srcOffset))
-		dstOffset, srcOffset = dstOffset+step, srcOffset+srcStep
+		quad[0], quad[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
+		quad[2], quad[3] = *(*T)(unsafe.Add(row2, srcOffset)), *(*T)(unsafe.Add(row3, srcOffset))
+		dstOffset, srcOffset = dstOffset+dstStep, srcOffset+srcStep
 	}
 }
 

@@ -29,10 +29,10 @@ func (c Config) Resolve(r *Rule) error {
 	}
 	metas := make([]tensor.Meta, len(r.ops))
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.setMeta(&metas[i]) {
+		if operand := &r.ops[i]; !operand.setMeta(&metas[i]) {
 			return fmt.Errorf("iter: %s, %v, has a symbolic size: all sizes must be numbers in an iteration that runs",
 				r.Place(i),
-				o.memoryType())
+				operand.memoryType())
 		}
 	}
 	return nil
@@ -45,8 +45,8 @@ func (r *Rule) decide(c Config, checksOverlap bool) error {
 	}
 	r.outCount, r.flags, r.ops = c.outCount, c.flags, make([]Resolved, len(c.ops))
 	for i := range c.ops {
-		d := c.ops[i].Type.DType
-		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.outCount, MemoryDType: d, TargetDType: d}
+		dtype := c.ops[i].Type.DType
+		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.outCount, MemoryDType: dtype, TargetDType: dtype}
 	}
 	if err := r.checkOperands(c); err != nil {
 		return err
@@ -114,15 +114,15 @@ func (r *Rule) computeShape(c Config) error {
 		return r.checkStaticShape()
 	}
 	for i := range r.ops {
-		o := &r.ops[i]
-		if !o.Defined || o.isOutput && !c.flags.keepOutputs {
+		operand := &r.ops[i]
+		if !operand.Defined || operand.isOutput && !c.flags.keepOutputs {
 			continue
 		}
-		switch s := o.Type.Shape; {
+		switch operandShape := operand.Type.Shape; {
 		case len(r.sizes) == 0:
-			r.sizes = s
-		case !tensor.EqualSizes(s, r.sizes).Same(sym.BoolOf(true)): // not known to be equal for all sizes
-			shape, err := tensor.BroadcastSizes(r.sizes, s)
+			r.sizes = operandShape
+		case !tensor.EqualSizes(operandShape, r.sizes).Same(sym.BoolOf(true)): // not known to be equal for all sizes
+			shape, err := tensor.BroadcastSizes(r.sizes, operandShape)
 			if err != nil && len(r.ops)-r.outCount > 2 {
 				// PyTorch's message calls the two shapes a and b, which is ambiguous for more than two operands.
 				err = fmt.Errorf("%w (b is %s; a is the shape %s of the operands before it)", err, r.Describe(i),
@@ -164,32 +164,32 @@ func (r *Rule) outputName(i int) string {
 // checkOperands rejects inconsistent operands.
 func (r *Rule) checkOperands(c Config) error {
 	for i := range r.ops {
-		o := &r.ops[i]
+		operand := &r.ops[i]
 		switch {
-		case o.extra != nil && o.extra.mistake != "":
-			return fmt.Errorf("iter: %s %s", r.Place(i), o.extra.mistake)
-		case !o.Defined && i >= r.outCount:
+		case operand.extra != nil && operand.extra.mistake != "":
+			return fmt.Errorf("iter: %s %s", r.Place(i), operand.extra.mistake)
+		case !operand.Defined && i >= r.outCount:
 			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.Place(i))
-		case !o.Defined && o.Type.DType != tensor.Invalid && !o.Type.DType.Valid():
-			return fmt.Errorf("iter: %s: invalid dtype %v", r.Place(i), o.Type.DType)
-		case !o.Defined:
+		case !operand.Defined && operand.Type.DType != tensor.Invalid && !operand.Type.DType.Valid():
+			return fmt.Errorf("iter: %s: invalid dtype %v", r.Place(i), operand.Type.DType)
+		case !operand.Defined:
 			continue
-		case o.Number.IsSet() && i < r.outCount:
+		case operand.Number.IsSet() && i < r.outCount:
 			return fmt.Errorf("iter: %s is a plain number, which cannot be written", r.Place(i))
 		}
-		if err := o.Type.Check(); err != nil {
+		if err := operand.Type.Check(); err != nil {
 			return fmt.Errorf("iter: %s: %w", r.Place(i), err)
 		}
-		if o.source == nil {
+		if operand.source == nil {
 			continue
 		}
-		if need := o.source.Extent() * o.source.DType.Size(); need > o.Storage.Len() {
-			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.Describe(i), need, o.Storage.Len())
+		if need := operand.source.Extent() * operand.source.DType.Size(); need > operand.Storage.Len() {
+			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.Describe(i), need, operand.Storage.Len())
 		}
 	}
-	for _, d := range [...]tensor.DType{c.dtype, c.inputDType} {
-		if d != tensor.Invalid && !d.Valid() {
-			return fmt.Errorf("iter: StaticDType or CastInputs was called with the invalid dtype %v", d)
+	for _, dtype := range [...]tensor.DType{c.dtype, c.inputDType} {
+		if dtype != tensor.Invalid && !dtype.Valid() {
+			return fmt.Errorf("iter: StaticDType or CastInputs was called with the invalid dtype %v", dtype)
 		}
 	}
 	return nil
@@ -199,16 +199,16 @@ func (r *Rule) checkOperands(c Config) error {
 func (r *Rule) checkSize() error {
 	numel := 1
 	for d, size := range r.sizes {
-		n, known := size.Known()
+		number, known := size.Known()
 		switch {
 		case !known:
 			continue
-		case n < 0:
-			return fmt.Errorf("iter: negative size %d of dimension %d of shape %s", n, d, tensor.Sizes(r.sizes))
-		case n > 0 && numel > tensor.MaxBytes/n:
+		case number < 0:
+			return fmt.Errorf("iter: negative size %d of dimension %d of shape %s", number, d, tensor.Sizes(r.sizes))
+		case number > 0 && numel > tensor.MaxBytes/number:
 			return fmt.Errorf("iter: shape %s has more than 2^47 elements", tensor.Sizes(r.sizes))
 		}
-		numel *= max(n, 1)
+		numel *= max(number, 1)
 	}
 	return nil
 }
@@ -216,19 +216,19 @@ func (r *Rule) checkSize() error {
 // checkStaticShape rejects operands that are smaller than the static shape.
 func (r *Rule) checkStaticShape() error {
 	for i := range r.ops {
-		o := &r.ops[i]
-		if !o.Defined {
+		operand := &r.ops[i]
+		if !operand.Defined {
 			continue
 		}
-		leadingDims := len(r.sizes) - len(o.Type.Shape)
+		leadingDims := len(r.sizes) - len(operand.Type.Shape)
 		isTooSmall := leadingDims < 0
-		for d := 0; !isTooSmall && d < len(o.Type.Shape); d++ {
-			size := o.Type.Shape[d]
+		for d := 0; !isTooSmall && d < len(operand.Type.Shape); d++ {
+			size := operand.Type.Shape[d]
 			isTooSmall = size.Lt(r.sizes[leadingDims+d]).And(size.Ne(sym.Of(1))).Holds()
 		}
 		if isTooSmall {
-			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape),
-				tensor.Sizes(r.sizes), r.Describe(i))
+			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)",
+				tensor.Sizes(operand.Type.Shape), tensor.Sizes(r.sizes), r.Describe(i))
 		}
 	}
 	return nil
@@ -239,11 +239,11 @@ func (r *Rule) checkStaticShape() error {
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.BoolOf(!r.flags.staticShape)
 	for i := range r.ops {
-		o := &r.ops[i]
-		if !o.Defined || o.isOutput && !r.flags.keepOutputs {
+		operand := &r.ops[i]
+		if !operand.Defined || operand.isOutput && !r.flags.keepOutputs {
 			continue
 		}
-		if same = same.And(tensor.EqualSizes(o.Type.Shape, r.sizes)); same.Same(sym.BoolOf(false)) {
+		if same = same.And(tensor.EqualSizes(operand.Type.Shape, r.sizes)); same.Same(sym.BoolOf(false)) {
 			break
 		}
 	}
@@ -259,25 +259,25 @@ func (r *Rule) markResize() error {
 		return nil
 	}
 	for i := range r.outCount {
-		o := &r.ops[i]
-		if !o.Defined {
-			o.willResize = true
+		operand := &r.ops[i]
+		if !operand.Defined {
+			operand.willResize = true
 			continue
 		}
-		if tensor.SameSizes(o.Type.Shape, r.sizes) {
+		if tensor.SameSizes(operand.Type.Shape, r.sizes) {
 			continue
 		}
-		if !r.flags.keepOutputs && !o.ReadWrite {
-			o.willResize = true
-			if o.Type.Numel().Ne(sym.Int{}).Holds() {
+		if !r.flags.keepOutputs && !operand.ReadWrite {
+			operand.willResize = true
+			if operand.Type.Numel().Ne(sym.Int{}).Holds() {
 				r.warnings = append(r.warnings, fmt.Sprintf("An output with one or more elements was resized since it had shape "+
 					"%s, which does not match the required output shape %s",
-					tensor.Sizes(o.Type.Shape), tensor.Sizes(r.sizes)))
+					tensor.Sizes(operand.Type.Shape), tensor.Sizes(r.sizes)))
 			}
 			continue
 		}
 		if !r.flags.reduction {
-			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(o.Type.Shape),
+			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(operand.Type.Shape),
 				tensor.Sizes(r.sizes), r.Describe(i))
 		}
 	}

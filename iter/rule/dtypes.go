@@ -16,32 +16,32 @@ func (r *Rule) computeTypes(c Config) error {
 	common, output := tensor.Invalid, tensor.Invalid
 	inputsDiffer, outputsDiffer, hasUndefined := false, false, false
 	for i := range r.ops {
-		o := &r.ops[i]
-		if o.TargetDType == tensor.Invalid {
+		operand := &r.ops[i]
+		if operand.TargetDType == tensor.Invalid {
 			if c.dtype != tensor.Invalid {
-				o.TargetDType = c.dtype
+				operand.TargetDType = c.dtype
 			} else {
 				hasUndefined = true
 			}
 		}
-		if !o.Defined {
+		if !operand.Defined {
 			continue
 		}
 		firstDType, differ := &common, &inputsDiffer
-		if o.isOutput {
+		if operand.isOutput {
 			firstDType, differ = &output, &outputsDiffer
 		}
 		if *firstDType == tensor.Invalid {
-			*firstDType = o.TargetDType
-		} else if *firstDType != o.TargetDType {
+			*firstDType = operand.TargetDType
+		} else if *firstDType != operand.TargetDType {
 			*differ = true
 		}
 	}
 	if !c.flags.anyDTypes && (inputsDiffer || outputsDiffer || common != output && output != tensor.Invalid &&
 		len(r.ops) > r.outCount) {
 		for i := range r.ops {
-			if o := &r.ops[i]; o.Defined && o.TargetDType != common {
-				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.TargetDType.TorchName(), common.TorchName(),
+			if operand := &r.ops[i]; operand.Defined && operand.TargetDType != common {
+				return fmt.Errorf("Found dtype %s but expected %s (%s)", operand.TargetDType.TorchName(), common.TorchName(),
 					r.Describe(i))
 			}
 		}
@@ -56,11 +56,11 @@ func (r *Rule) computeTypes(c Config) error {
 		return nil
 	}
 	if c.flags.promoteInputs && (inputsDiffer || r.hasNumbers()) {
-		d, err := r.commonDType()
+		promoted, err := r.commonDType()
 		if err != nil {
 			return err
 		}
-		common = d
+		common = promoted
 	}
 	if c.flags.intToFloat {
 		common = tensor.FloatFor(common)
@@ -83,25 +83,25 @@ func (r *Rule) hasNumbers() bool {
 
 // commonDType returns the dtype to which the inputs are promoted.
 func (r *Rule) commonDType() (tensor.DType, error) {
-	var p tensor.Promotion
+	var promotion tensor.Promotion
 	for i := r.outCount; i < len(r.ops); i++ {
-		r.ops[i].promote(&p)
+		r.ops[i].promote(&promotion)
 	}
-	d, err := p.Result()
+	dtype, err := promotion.Result()
 	if err != nil {
 		for i := r.outCount; i < len(r.ops); i++ {
 			err = fmt.Errorf("%w (%s)", err, r.Describe(i))
 		}
 	}
-	return d, err
+	return dtype, err
 }
 
 // promote adds the operand to a promotion.
-func (o *Operand) promote(p *tensor.Promotion) {
+func (o *Operand) promote(promotion *tensor.Promotion) {
 	if o.Number.IsSet() {
-		p.AddNumber(o.Number)
+		promotion.AddNumber(o.Number)
 	} else {
-		p.Add(o.Type.DType, o.Type.Rank())
+		promotion.Add(o.Type.DType, o.Type.Rank())
 	}
 }
 
@@ -109,53 +109,53 @@ func (o *Operand) promote(p *tensor.Promotion) {
 // over 0-dim tensors, and 0-dim tensors over plain numbers. Undefined operands are ignored. [tensor.CanCast] reports
 // whether a result can be written as another dtype.
 func ResultType(ops ...Operand) (tensor.DType, error) {
-	var p tensor.Promotion
+	var promotion tensor.Promotion
 	anyDefined := false
-	for _, o := range ops {
-		if o.Defined {
-			o.promote(&p)
+	for _, operand := range ops {
+		if operand.Defined {
+			operand.promote(&promotion)
 			anyDefined = true
 		}
 	}
 	if !anyDefined {
 		return tensor.Invalid, fmt.Errorf("result_type: at least one operand must be defined")
 	}
-	return p.Result()
+	return promotion.Result()
 }
 
 // castTo sets the dtype in which loops see each operand. For a converted operand, castTo also sets the type of the
 // temporary that PyTorch would make. Inputs are converted only if castInputs is set.
 func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 	for i := range r.ops {
-		o := &r.ops[i]
-		if o.TargetDType == tensor.Invalid {
-			o.TargetDType = common
+		operand := &r.ops[i]
+		if operand.TargetDType == tensor.Invalid {
+			operand.TargetDType = common
 		}
-		if !o.Defined {
+		if !operand.Defined {
 			continue
 		}
-		if r.flags.safeCast && o.isOutput && o.TargetDType != common && common != tensor.Invalid &&
-			!tensor.CanCast(common, o.TargetDType) {
+		if r.flags.safeCast && operand.isOutput && operand.TargetDType != common && common != tensor.Invalid &&
+			!tensor.CanCast(common, operand.TargetDType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(),
-				o.TargetDType.TorchName(), r.Describe(i))
+				operand.TargetDType.TorchName(), r.Describe(i))
 		}
-		if o.TargetDType == common || common == tensor.Invalid {
+		if operand.TargetDType == common || common == tensor.Invalid {
 			continue
 		}
 		switch {
-		case o.Number.IsSet():
+		case operand.Number.IsSet():
 			// The number is stored in the common dtype, which avoids a second rounding.
-			o.TargetDType, o.MemoryDType = common, common
-		case o.isOutput && r.flags.castOutputs && !o.willResize:
+			operand.TargetDType, operand.MemoryDType = common, common
+		case operand.isOutput && r.flags.castOutputs && !operand.willResize:
 			// The permutation compares the strides of PyTorch's contiguous temporary before the strides of other
 			// operands.
-			o.TargetDType, o.Cast = common, common
-			t := tensor.NewType(common, o.Type.Shape...)
-			o.comparedType, o.temporary = &t, true
-		case !o.isOutput && castInputs:
-			o.TargetDType, o.Cast = common, common
-			t := CastType(o.Type, common)
-			o.comparedType, o.temporary = &t, true
+			operand.TargetDType, operand.Cast = common, common
+			castType := tensor.NewType(common, operand.Type.Shape...)
+			operand.comparedType, operand.temporary = &castType, true
+		case !operand.isOutput && castInputs:
+			operand.TargetDType, operand.Cast = common, common
+			castType := CastType(operand.Type, common)
+			operand.comparedType, operand.temporary = &castType, true
 		}
 	}
 	r.finishTypes(common)
@@ -166,23 +166,23 @@ func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 func (r *Rule) finishTypes(common tensor.DType) {
 	r.common = common
 	for i := range r.ops {
-		o := &r.ops[i]
-		if o.TargetDType == tensor.Invalid {
-			o.TargetDType = common
+		operand := &r.ops[i]
+		if operand.TargetDType == tensor.Invalid {
+			operand.TargetDType = common
 		}
-		if !o.Defined && o.MemoryDType == tensor.Invalid {
-			o.MemoryDType = o.TargetDType
+		if !operand.Defined && operand.MemoryDType == tensor.Invalid {
+			operand.MemoryDType = operand.TargetDType
 		}
-		if !o.temporary {
-			o.comparedType = &o.Type
+		if !operand.temporary {
+			operand.comparedType = &operand.Type
 		}
 		if r.flags.opMath {
-			o.TargetDType = o.TargetDType.OpMath()
+			operand.TargetDType = operand.TargetDType.OpMath()
 		}
-		if o.Cast == o.TargetDType {
-			o.Cast = tensor.Invalid
+		if operand.Cast == operand.TargetDType {
+			operand.Cast = tensor.Invalid
 		}
-		if o.Converted() {
+		if operand.Converted() {
 			r.converts = true
 		}
 	}

@@ -13,22 +13,22 @@ import (
 // When the kernel runs, conversions to and from the dtypes in memory become part of the expression ([Rule.InMemory]).
 // Contiguous and broadcast operands are read in place. The expression is compiled to machine code if the processor is
 // supported.
-func Expr(c *expr.Code) Kernel {
-	if c == nil {
+func Expr(code *expr.Code) Kernel {
+	if code == nil {
 		return Kernel{err: errNilFunction}
 	}
-	if err := c.Check(); err != nil {
+	if err := code.Check(); err != nil {
 		return Kernel{err: err}
 	}
-	k := Kernel{expression: &lazyCode{built: c}, numResults: uint8(len(c.Out)), numOperands: uint8(len(c.In))}
-	if n := len(c.Out) + len(c.In); n > maxExprOperands {
+	k := Kernel{expression: &lazyCode{built: code}, numResults: uint8(len(code.Out)), numOperands: uint8(len(code.In))}
+	if n := len(code.Out) + len(code.In); n > maxExprOperands {
 		return Kernel{err: fmt.Errorf("iter: the expression has %d operands and results; the limit is %d", n,
 			maxExprOperands)}
 	}
-	for _, o := range c.Out {
-		k.types = append(k.types, o.DType)
+	for _, output := range code.Out {
+		k.types = append(k.types, output.DType)
 	}
-	k.types = append(k.types, c.In...)
+	k.types = append(k.types, code.In...)
 	return k
 }
 
@@ -79,11 +79,11 @@ func (s *lazyCode) withChange(change func(*expr.Code) *expr.Code) *lazyCode {
 		return nil
 	}
 	return &lazyCode{build: func() (*expr.Code, error) {
-		c, err := s.code()
+		code, err := s.code()
 		if err != nil {
 			return nil, err
 		}
-		return change(c), nil
+		return change(code), nil
 	}}
 }
 
@@ -93,30 +93,30 @@ func (k Kernel) Code() (*expr.Code, error) {
 	if k.err != nil || k.expression == nil {
 		return nil, k.err
 	}
-	c, err := k.expression.code()
+	code, err := k.expression.code()
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Out) != int(k.numResults) || len(c.In) != int(k.numOperands) {
-		return nil, fmt.Errorf("iter: the expression has %d results and %d operands, but the kernel is %v", len(c.Out),
-			len(c.In), k)
+	if len(code.Out) != int(k.numResults) || len(code.In) != int(k.numOperands) {
+		return nil, fmt.Errorf("iter: the expression has %d results and %d operands, but the kernel is %v", len(code.Out),
+			len(code.In), k)
 	}
-	for i, o := range c.Out {
-		if o.DType != k.types[i] {
-			return nil, fmt.Errorf("iter: result %d of the expression is %v, but the kernel is %v", i, o.DType, k)
+	for i, output := range code.Out {
+		if output.DType != k.types[i] {
+			return nil, fmt.Errorf("iter: result %d of the expression is %v, but the kernel is %v", i, output.DType, k)
 		}
 	}
-	if !slices.Equal(c.In, k.types[k.numResults:]) {
-		return nil, fmt.Errorf("iter: the expression has operands %v, but the kernel is %v", c.In, k)
+	if !slices.Equal(code.In, k.types[k.numResults:]) {
+		return nil, fmt.Errorf("iter: the expression has operands %v, but the kernel is %v", code.In, k)
 	}
-	return c, nil
+	return code, nil
 }
 
 // Formula returns the text of the kernel's expression, or nil if the kernel has no expression or its expression was not
 // parsed from a formula.
 func (k Kernel) Formula() *expr.Formula {
-	c, _ := k.Code()
-	return c.Formula()
+	code, _ := k.Code()
+	return code.Formula()
 }
 
 // InMemory returns the kernel's expression with conversions added, so that its operands and results have their dtypes
@@ -129,35 +129,35 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	if err := k.Fits(r); err != nil {
 		return nil, err
 	}
-	if !r.converts && !slices.ContainsFunc(r.ops, func(o Resolved) bool { return o.Number.IsSet() }) {
+	if !r.converts && !slices.ContainsFunc(r.ops, func(operand Resolved) bool { return operand.Number.IsSet() }) {
 		return code, nil
 	}
 	in := make([]tensor.DType, len(code.In))
 	for i := range in {
 		in[i] = r.ops[r.outCount+i].MemoryDType
 	}
-	b := expr.NewBuilder(in...)
-	out := b.Inline(code, func(operand, part int) expr.Value {
-		o := &r.ops[r.outCount+operand]
-		parts := loadOperand(b, operand)
-		if o.Number.IsSet() {
-			parts = constantPair(b, o.MemoryDType, o.Number)
+	builder := expr.NewBuilder(in...)
+	out := builder.Inline(code, func(i, part int) expr.Value {
+		operand := &r.ops[r.outCount+i]
+		parts := loadOperand(builder, i)
+		if operand.Number.IsSet() {
+			parts = constantPair(builder, operand.MemoryDType, operand.Number)
 		}
-		if o.Cast != tensor.Invalid { // round to Cast first
-			parts = convertPair(b, parts, o.Cast)
+		if operand.Cast != tensor.Invalid { // round to Cast first
+			parts = convertPair(builder, parts, operand.Cast)
 		}
-		return convertPair(b, parts, o.TargetDType).part(part)
+		return convertPair(builder, parts, operand.TargetDType).part(part)
 	})
 	for i := range out {
-		o := &r.ops[i]
-		p := pair{out[i].DType, out[i].Re, out[i].Im}
-		if o.Cast != tensor.Invalid { // round to Cast first
-			p = convertPair(b, convertPair(b, p, o.Cast), o.TargetDType)
+		result := &r.ops[i]
+		value := pair{out[i].DType, out[i].Re, out[i].Im}
+		if result.Cast != tensor.Invalid { // round to Cast first
+			value = convertPair(builder, convertPair(builder, value, result.Cast), result.TargetDType)
 		}
-		p = convertPair(b, p, o.MemoryDType)
-		out[i] = expr.Output{DType: o.MemoryDType, Re: p.re, Im: p.im}
+		value = convertPair(builder, value, result.MemoryDType)
+		out[i] = expr.Output{DType: result.MemoryDType, Re: value.re, Im: value.im}
 	}
-	return b.Build(out...)
+	return builder.Build(out...)
 }
 
 // pair is a real or complex value of an expression. im is [expr.None] for a real value.
@@ -175,36 +175,36 @@ func (p pair) part(i int) expr.Value {
 }
 
 // constantPair returns a plain number as a value of dtype d.
-func constantPair(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
-	p := pair{d, b.Number(d, n, 0), expr.None}
+func constantPair(b *expr.Builder, d tensor.DType, number tensor.Scalar) pair {
+	value := pair{d, b.Number(d, number, 0), expr.None}
 	if d.IsComplex() {
-		p.im = b.Number(d, n, 1)
+		value.im = b.Number(d, number, 1)
 	}
-	return p
+	return value
 }
 
 // loadOperand returns an operand in its dtype in memory.
 func loadOperand(b *expr.Builder, operand int) pair {
-	p := pair{b.Operand(operand), b.Load(operand), expr.None}
-	if p.dtype.IsComplex() {
-		p.im = b.LoadImag(operand)
+	value := pair{b.Operand(operand), b.Load(operand), expr.None}
+	if value.dtype.IsComplex() {
+		value.im = b.LoadImag(operand)
 	}
-	return p
+	return value
 }
 
-// convertPair returns p converted to dtype d, as c10::convert does: the real part of a complex number for a real dtype,
-// and a comparison of both parts with 0 for bool.
-func convertPair(b *expr.Builder, p pair, d tensor.DType) pair {
+// convertPair returns a value converted to dtype d, as c10::convert does: the real part of a complex number for a real
+// dtype, and a comparison of both parts with 0 for bool.
+func convertPair(b *expr.Builder, value pair, d tensor.DType) pair {
 	switch {
-	case p.dtype == d:
-		return p
-	case p.im != expr.None && d == tensor.Bool:
-		either := b.Emit(expr.Or, b.Convert(d, p.re), b.Convert(d, p.im))
+	case value.dtype == d:
+		return value
+	case value.im != expr.None && d == tensor.Bool:
+		either := b.Emit(expr.Or, b.Convert(d, value.re), b.Convert(d, value.im))
 		return pair{d, either, expr.None}
 	case !d.IsComplex():
-		return pair{d, b.Convert(d, p.re), expr.None}
-	case p.im == expr.None:
-		return pair{d, b.Convert(d.ToReal(), p.re), b.Const(d.ToReal(), 0)}
+		return pair{d, b.Convert(d, value.re), expr.None}
+	case value.im == expr.None:
+		return pair{d, b.Convert(d.ToReal(), value.re), b.Const(d.ToReal(), 0)}
 	}
-	return pair{d, b.Convert(d.ToReal(), p.re), b.Convert(d.ToReal(), p.im)}
+	return pair{d, b.Convert(d.ToReal(), value.re), b.Convert(d.ToReal(), value.im)}
 }

@@ -45,11 +45,11 @@ func (r *Rule) checkOverlap() error {
 			return fmt.Errorf("%s (%s)", internalOverlapMessage, r.Describe(i))
 		}
 		for j := i + 1; j < len(r.ops); j++ {
-			o := &r.ops[j]
-			if !o.Defined || o.Operand.meta == nil || o.source != nil && o.source == out.source {
+			other := &r.ops[j]
+			if !other.Defined || other.Operand.meta == nil || other.source != nil && other.source == out.source {
 				continue
 			}
-			if StorageOverlap(out.Storage, *out.Operand.meta, o.Storage, *o.Operand.meta) == OverlapPartial {
+			if StorageOverlap(out.Storage, *out.Operand.meta, other.Storage, *other.Operand.meta) == OverlapPartial {
 				return fmt.Errorf("%s (%s, and %s)", PartialOverlapMessage, r.Describe(i), r.Describe(j))
 			}
 		}
@@ -83,19 +83,19 @@ func InternalOverlap(m tensor.Meta) Overlap {
 	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
 		return OverlapNo
 	}
-	// Two elements have the same address if sum(d*stride) = 0 for index differences d that are not all zero. With y = d
-	// + size-1, all terms are nonnegative: sum(y*stride) = sum((size-1)*stride).
+	// Two elements have the same address if sum(x*stride) = 0 for index differences x that are not all zero. With y = x +
+	// size-1, all terms are nonnegative: sum(y*stride) = sum((size-1)*stride).
 	var terms []term
 	target := 0
-	for d, s := range m.Shape {
-		if s == 1 {
+	for d, size := range m.Shape {
+		if size == 1 {
 			continue
 		}
 		if m.Strides[d] == 0 {
 			return OverlapPartial
 		}
-		terms = append(terms, term{coef: m.Strides[d], max: 2 * (s - 1), trivial: s - 1})
-		target += m.Strides[d] * (s - 1)
+		terms = append(terms, term{coef: m.Strides[d], max: 2 * (size - 1), trivial: size - 1})
+		target += m.Strides[d] * (size - 1)
 	}
 	const excludeTrivial = true
 	return findSolution(terms, target, excludeTrivial)
@@ -135,12 +135,12 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	// u and v of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
 	terms := []term{{coef: 1, max: sizeA - 1 + sizeB - 1}}
 	target := beginB - beginA + sizeB - 1
-	for d, s := range a.Shape {
-		terms = append(terms, term{coef: a.Strides[d] * sizeA, max: s - 1})
+	for d, size := range a.Shape {
+		terms = append(terms, term{coef: a.Strides[d] * sizeA, max: size - 1})
 	}
-	for d, s := range b.Shape {
-		terms = append(terms, term{coef: b.Strides[d] * sizeB, max: s - 1})
-		target += b.Strides[d] * sizeB * (s - 1)
+	for d, size := range b.Shape {
+		terms = append(terms, term{coef: b.Strides[d] * sizeB, max: size - 1})
+		target += b.Strides[d] * sizeB * (size - 1)
 	}
 	const excludeTrivial = false
 	return findSolution(terms, target, excludeTrivial)
@@ -148,21 +148,21 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 
 // sameElements reports whether two values have the same sizes and strides, without dimensions of size 1.
 func sameElements(a, b tensor.Meta) bool {
-	k := 0
-	for d, n := range a.Shape {
-		if n == 1 {
+	dimB := 0
+	for dimA, size := range a.Shape {
+		if size == 1 {
 			continue
 		}
-		for k < len(b.Shape) && b.Shape[k] == 1 {
-			k++
+		for dimB < len(b.Shape) && b.Shape[dimB] == 1 {
+			dimB++
 		}
-		if k == len(b.Shape) || b.Shape[k] != n || b.Strides[k] != a.Strides[d] {
+		if dimB == len(b.Shape) || b.Shape[dimB] != size || b.Strides[dimB] != a.Strides[dimA] {
 			return false
 		}
-		k++
+		dimB++
 	}
-	for ; k < len(b.Shape); k++ {
-		if b.Shape[k] != 1 {
+	for ; dimB < len(b.Shape); dimB++ {
+		if b.Shape[dimB] != 1 {
 			return false
 		}
 	}
@@ -183,12 +183,12 @@ const maxSearchNodes = 1 << 16
 // none. If excludeTrivial is set, the trivial solution does not count. The search assigns variables in descending order
 // of coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
 func findSolution(terms []term, target int, excludeTrivial bool) Overlap {
-	terms = slices.DeleteFunc(terms, func(t term) bool { return t.max == 0 || t.coef == 0 })
+	terms = slices.DeleteFunc(terms, func(variable term) bool { return variable.max == 0 || variable.coef == 0 })
 	sorted.Func(terms, func(a, b term) int { return b.coef - a.coef })
-	n := len(terms)
+	count := len(terms)
 	// The terms from k on have a sum of at most maxRest[k], which is a multiple of divisors[k].
-	maxRest, divisors := make([]int, n+1), make([]int, n+1)
-	for k := n - 1; k >= 0; k-- {
+	maxRest, divisors := make([]int, count+1), make([]int, count+1)
+	for k := count - 1; k >= 0; k-- {
 		maxRest[k] = maxRest[k+1] + terms[k].coef*terms[k].max
 		divisors[k] = gcd(terms[k].coef, divisors[k+1])
 	}
@@ -198,17 +198,17 @@ func findSolution(terms []term, target int, excludeTrivial bool) Overlap {
 		if budget--; budget < 0 {
 			return false
 		}
-		if k == n {
+		if k == count {
 			return rest == 0 && !(trivial && excludeTrivial)
 		}
 		if rest < 0 || rest > maxRest[k] || rest%divisors[k] != 0 {
 			return false
 		}
-		t := terms[k]
+		variable := terms[k]
 		// The later terms sum to at most maxRest[k+1], so x*coef must be at least rest - maxRest[k+1].
-		minX := max(0, (rest-maxRest[k+1]+t.coef-1)/t.coef)
-		for x := min(t.max, rest/t.coef); x >= minX; x-- {
-			if search(k+1, rest-x*t.coef, trivial && x == t.trivial) {
+		minX := max(0, (rest-maxRest[k+1]+variable.coef-1)/variable.coef)
+		for x := min(variable.max, rest/variable.coef); x >= minX; x-- {
+			if search(k+1, rest-x*variable.coef, trivial && x == variable.trivial) {
 				return true
 			}
 		}

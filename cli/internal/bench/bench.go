@@ -34,7 +34,7 @@ import (
 
 type flags struct {
 	ext             *command.Extensions
-	src             inputs.Sources
+	sources         inputs.Sources
 	strategy        string
 	slack           command.Slack
 	json            bool
@@ -69,7 +69,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.cache.Check(cmd); err != nil {
 		return err
 	}
-	if err := f.src.Check(cmd); err != nil {
+	if err := f.sources.Check(cmd); err != nil {
 		return err
 	}
 	if err := outfile.CheckWritable("--report", f.report, ".html"); err != nil {
@@ -147,7 +147,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	_ = cmd.MarkFlagFilename("trace", "json")
 	cmd.Flags().StringVar(&f.report, "report", "", "also write the measurements and a profile to `OUT.html`")
 	_ = cmd.MarkFlagFilename("report", "html")
-	f.src.AddFlags(cmd)
+	f.sources.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	command.ThreadsFlag(cmd, &f.threads)
@@ -173,12 +173,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
-	f.src.Cache = f.cache.Option()
+	f.sources.Cache = f.cache.Option()
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var workload inputs.Workload
 	if err := job.Do(progress.Loading, func() (err error) {
-		workload, err = inputs.LoadWorkload(job.Context, f.ext, path, f.dims, f.pins, f.hints, f.src)
+		workload, err = inputs.LoadWorkload(job.Context, f.ext, path, f.dims, f.pins, f.hints, f.sources)
 		return err
 	}); err != nil {
 		return err
@@ -314,25 +314,25 @@ func (d *Document) writeTimes(w io.Writer, display term.Display) {
 	for _, head := range []string{"threads", "median", "min", "p10", "p90", "max", "peak memory"} {
 		columns = append(columns, term.UntruncatedCol(head))
 	}
-	t := term.NewTable(columns...)
+	table := term.NewTable(columns...)
 	peak := "?" // unknown for a graph in segments
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}
-	for method, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
-		if s.Runs > 0 {
-			cells := []any{d.Strategy, callMethod(method).String(), s.Runs}
+	for method, spread := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+		if spread.Runs > 0 {
+			cells := []any{d.Strategy, callMethod(method).String(), spread.Runs}
 			for _, name := range symbols {
 				cells = append(cells, d.Dims[name])
 			}
 			cells = append(cells, d.Threads)
-			for _, ns := range []*float64{s.Median, s.Min, s.P10, s.P90, s.Max} {
+			for _, ns := range []*float64{spread.Median, spread.Min, spread.P10, spread.P90, spread.Max} {
 				cells = append(cells, format.Nanoseconds(*ns))
 			}
-			t.Add(append(cells, peak)...)
+			table.Add(append(cells, peak)...)
 		}
 	}
-	t.Write(w, display)
+	table.Write(w, display)
 }
 
 // benchRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first

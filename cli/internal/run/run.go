@@ -35,7 +35,7 @@ import (
 
 type flags struct {
 	ext             *command.Extensions
-	src             inputs.Sources
+	sources         inputs.Sources
 	outputs         string
 	dims            []string
 	hints           []map[string]int
@@ -86,7 +86,7 @@ inputs and outputs of some ONNX models, are arrays with numpy's dtype U or S.`,
 		}),
 	}
 	flagSet := cmd.Flags()
-	f.src.AddFlags(cmd)
+	f.sources.AddFlags(cmd)
 	flagSet.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
 	flagSet.BoolVar(&f.keepGoing, "keep-going", false, "continue past failed nodes and compute the other outputs; "+
 		"the exit code is then 1")
@@ -116,26 +116,26 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
-	f.src.KeepGoing, f.src.Cache = f.keepGoing, f.cache.Option()
+	f.sources.KeepGoing, f.sources.Cache = f.keepGoing, f.cache.Option()
 	command.LimitGarbage()
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
-	var w runWork
-	err = job.Do(progress.Loading, func() (err error) { w, err = loadRun(job.Context, path, f); return err })
+	var work runWork
+	err = job.Do(progress.Loading, func() (err error) { work, err = loadRun(job.Context, path, f); return err })
 	if err != nil {
 		return err
 	}
 	// The notes are printed after the run, and also if planning or the run fails.
 	printNotes := sync.OnceFunc(func() {
 		job.End()
-		command.PrintNotes(cmd, path, w.runGraph)
-		w.incomplete.printError(cmd, path)
-		w.inputs.Print(cmd)
+		command.PrintNotes(cmd, path, work.runGraph)
+		work.incomplete.printError(cmd, path)
+		work.inputs.Print(cmd)
 	})
 	defer printNotes()
 	var compiled *graphrun.Program
 	err = job.Do(progress.Planning, func() (err error) {
-		compiled, err = f.ext.Compile(job.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
+		compiled, err = f.ext.Compile(job.Context, work.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Threads: f.threads, Tracer: job, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
 			NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Progress: job.Enter, Hints: f.hints,
 			Slack: f.slack.Option(), Cache: f.cache.Option()})
@@ -146,19 +146,19 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	var out map[string]*tensor.Tensor
 	err = job.Do(progress.Running, func() (err error) {
-		out, err = compiled.Run(job.Context, w.inputs.Values)
+		out, err = compiled.Run(job.Context, work.inputs.Values)
 		return err
 	})
-	if err := w.merge(out, err); err != nil {
-		return w.inputs.WithGeneratedHint(err)
+	if err := work.merge(out, err); err != nil {
+		return work.inputs.WithGeneratedHint(err)
 	}
 	printNotes()
 	command.NoteUnplanned(cmd, path, compiled)
 	command.NoteMemoryLimit(cmd, compiled)
-	if err := w.writeOutputs(job, cmd, out, f); err != nil {
+	if err := work.writeOutputs(job, cmd, out, f); err != nil {
 		return err
 	}
-	if w.incomplete.hasFailures() {
+	if work.incomplete.hasFailures() {
 		return &exit.Error{Code: exit.CodeFailed}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.cache.Check(cmd); err != nil {
 		return err
 	}
-	if err := f.src.Check(cmd); err != nil {
+	if err := f.sources.Check(cmd); err != nil {
 		return err
 	}
 	if err := command.CheckThreads(f.threads); err != nil {
@@ -186,7 +186,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 
 // loadRun reads, binds and infers the graph, and reads its inputs.
 func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
-	g, given, err := inputs.Load(ctx, f.ext, f.src, path, f.dims)
+	g, given, err := inputs.Load(ctx, f.ext, f.sources, path, f.dims)
 	if err != nil {
 		return w, err
 	}
@@ -209,7 +209,7 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 		given.Close()
 		return w, err
 	}
-	if w.inputs, err = f.src.ReadValues(w.runGraph, given); err == nil {
+	if w.inputs, err = f.sources.ReadValues(w.runGraph, given); err == nil {
 		w.dropInputs(given)
 	}
 	return w, err
@@ -241,14 +241,14 @@ func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[str
 // share memory (a broadcast output has strides 0), but the file has every element.
 func checkWriteMemory(out map[string]*tensor.Tensor) error {
 	for _, name := range sorted.Keys(out) {
-		t := out[name]
-		if t == nil || t.Bytes() <= t.Storage().Len() {
+		output := out[name]
+		if output == nil || output.Bytes() <= output.Storage().Len() {
 			continue
 		}
-		if l, ok := machine.Fits(t.Bytes()); !ok {
+		if limit, ok := machine.Fits(output.Bytes()); !ok {
 			return exit.Failed(fmt.Errorf("--outputs: output %q needs %s to write all its elements (it takes %s in memory), "+
-				"but only %s are available", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()),
-				format.Bytes(l.Available)))
+				"but only %s are available", name, format.Bytes(output.Bytes()), format.Bytes(output.Storage().Len()),
+				format.Bytes(limit.Available)))
 		}
 	}
 	return nil
@@ -257,29 +257,29 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
 func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
 	missing incomplete) error {
-	buf := bufio.NewWriter(w)
+	buffer := bufio.NewWriter(w)
 	doc := runReportOf(g, out, f.keepGoing, missing)
 	if f.json {
-		document.Write(buf, doc)
-		return buf.Flush()
+		document.Write(buffer, doc)
+		return buffer.Flush()
 	}
-	t := term.NewTable(term.NameCol(""), term.UntruncatedCol(""), term.ListCol(""), term.ListCol(""),
+	table := term.NewTable(term.NameCol(""), term.UntruncatedCol(""), term.ListCol(""), term.ListCol(""),
 		term.UntruncatedCol(""),
 		term.UntruncatedCol(""), term.UntruncatedCol(""))
-	for o := range doc.Outputs {
-		cells := []any{o.Name, o.DType, format.Ints(o.Shape), "strides " + format.Ints(o.Strides)}
+	for output := range doc.Outputs {
+		cells := []any{output.Name, output.DType, format.Ints(output.Shape), "strides " + format.Ints(output.Strides)}
 		switch {
-		case o.Strings != nil:
-			cells = append(cells, "strings "+firstOf(o.Strings, strconv.Quote))
-		case o.Maps != nil:
-			cells = append(cells, "maps "+firstOf(o.Maps, mapText))
+		case output.Strings != nil:
+			cells = append(cells, "strings "+firstOf(output.Strings, strconv.Quote))
+		case output.Maps != nil:
+			cells = append(cells, "maps "+firstOf(output.Maps, mapText))
 		default:
-			cells = append(cells, "min "+statistic(o.min), "max "+statistic(o.max), "mean "+statistic(o.mean))
+			cells = append(cells, "min "+statistic(output.min), "max "+statistic(output.max), "mean "+statistic(output.mean))
 		}
-		t.Add(cells...)
+		table.Add(cells...)
 	}
-	t.Write(buf, show)
-	return buf.Flush()
+	table.Write(buffer, show)
+	return buffer.Flush()
 }
 
 // Document is the output of run.
@@ -309,14 +309,14 @@ type OutputDoc struct {
 // runReportOf returns the document of a run. out has the outputs; missing is used if keepGoing is true.
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
 	doc := &Document{Notes: report.NotesOf(g)}
-	doc.Outputs = document.StreamOf(arrays.Entries(g, out), func(e npz.Entry) OutputDoc {
-		v := e.Tensor
-		least, greatest, mean := v.Stats()
-		o := OutputDoc{Name: e.Name, DType: v.DType.String(), Shape: document.NotNil(v.Shape),
-			Strides: document.NotNil(v.Strides), Min: finite(least), Max: finite(greatest), Mean: finite(mean),
+	doc.Outputs = document.StreamOf(arrays.Entries(g, out), func(entry npz.Entry) OutputDoc {
+		values := entry.Tensor
+		least, greatest, mean := values.Stats()
+		output := OutputDoc{Name: entry.Name, DType: values.DType.String(), Shape: document.NotNil(values.Shape),
+			Strides: document.NotNil(values.Strides), Min: finite(least), Max: finite(greatest), Mean: finite(mean),
 			min: least, max: greatest, mean: mean}
-		o.addLabels(g.Labels[e.Name], v)
-		return o
+		output.addLabels(g.Labels[entry.Name], values)
+		return output
 	})
 	if keepGoing {
 		doc.Errors, doc.MissingOutputs = document.Mistakes(missing.Failed), missing.docs()
@@ -337,8 +337,8 @@ func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	o.Maps = make([]map[string]*float64, len(rows))
 	for i, row := range rows {
 		o.Maps[i] = make(map[string]*float64, len(row))
-		for key, x := range row {
-			o.Maps[i][key] = finite(x)
+		for key, value := range row {
+			o.Maps[i][key] = finite(value)
 		}
 	}
 }
@@ -347,14 +347,14 @@ func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 func firstOf[T any](list []T, text func(T) string) string {
 	const maxListed = 4
 	var b strings.Builder
-	for i, x := range list[:min(len(list), maxListed)] {
+	for i, element := range list[:min(len(list), maxListed)] {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(text(x))
+		b.WriteString(text(element))
 	}
-	if n := len(list) - maxListed; n > 0 {
-		fmt.Fprintf(&b, " and %d more", n)
+	if omitted := len(list) - maxListed; omitted > 0 {
+		fmt.Fprintf(&b, " and %d more", omitted)
 	}
 	return b.String()
 }

@@ -52,38 +52,38 @@ var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
 // b is a constant other than zero, or a zero whose sign makes the instruction return b if both are zeros.
 // This zero is b = +0 or a = -0 for Max, and b = -0 or a = +0 for Min.
 func (s *selector) isExtremumExact(op lane.Op, size int, a, b alloc.Virt) bool {
-	if x, ok := s.constantFloat(a, size); ok && (x != 0 || math.Signbit(x) == (op == lane.Max)) {
+	if number, ok := s.constantFloat(a, size); ok && (number != 0 || math.Signbit(number) == (op == lane.Max)) {
 		return true
 	}
-	x, ok := s.constantFloat(b, size)
-	return ok && (x != 0 || math.Signbit(x) == (op == lane.Min))
+	number, ok := s.constantFloat(b, size)
+	return ok && (number != 0 || math.Signbit(number) == (op == lane.Min))
 }
 
 // constantFloat returns the number in the lanes of v, if v is a constant with equal lanes.
 func (s *selector) constantFloat(v alloc.Virt, size int) (float64, bool) {
-	x, ok := s.constantBits(v, size)
+	bits, ok := s.constantBits(v, size)
 	if size == 8 {
-		return math.Float64frombits(x), ok
+		return math.Float64frombits(bits), ok
 	}
-	return float64(math.Float32frombits(uint32(x))), ok
+	return float64(math.Float32frombits(uint32(bits))), ok
 }
 
 // fma selects a fused multiply-add. Negated factors need no instruction: fmls subtracts the product.
-func (s *selector) fma(inst *lane.Inst, p int) alloc.Virt {
+func (s *selector) fma(inst *lane.Inst, partIndex int) alloc.Virt {
 	negative := false
 	factor := func(v lane.Value) alloc.Virt {
 		if operand := &s.loop.Insts[v]; operand.Op == lane.Neg {
 			negative = !negative
-			return s.part(operand.A, p)
+			return s.part(operand.A, partIndex)
 		}
-		return s.part(v, p)
+		return s.part(v, partIndex)
 	}
 	a, b := factor(inst.A), factor(inst.B)
 	name := "fmla"
 	if negative { // one of the two factors is negated
 		name = "fmls"
 	}
-	return s.tiedOp(name, arrangement(inst.Type.Size()), s.part(inst.C, p), a, b)
+	return s.tiedOp(name, arrangement(inst.Type.Size()), s.part(inst.C, partIndex), a, b)
 }
 
 // fmod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
@@ -109,14 +109,14 @@ func signBit(size int) uint64 { return 1 << (8*size - 1) }
 // compare selects a comparison, whose result is a mask.
 func (s *selector) compare(v lane.Value, inst *lane.Inst) []alloc.Virt {
 	laneType := s.loop.Type(inst.A)
-	equal := s.makeParts(laneType.Size(), func(p int) alloc.Virt {
-		return s.compareVectors(inst.Op, laneType, s.part(inst.A, p), s.part(inst.B, p))
+	equal := s.makeParts(laneType.Size(), func(partIndex int) alloc.Virt {
+		return s.compareVectors(inst.Op, laneType, s.part(inst.A, partIndex), s.part(inst.B, partIndex))
 	})
 	if inst.Op != lane.Ne || laneType.DType == tensor.Bool {
 		return equal
 	}
 	s.equalities[v] = equal
-	return s.makeParts(laneType.Size(), func(p int) alloc.Virt { return s.bitwise("not", equal[p]) })
+	return s.makeParts(laneType.Size(), func(partIndex int) alloc.Virt { return s.bitwise("not", equal[partIndex]) })
 }
 
 // compareVectors compares two vectors. For Ne, it returns the mask of equality, unless the vectors are masks.

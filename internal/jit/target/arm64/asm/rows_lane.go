@@ -2,7 +2,8 @@ package asm
 
 // laneRows move elements within and between vectors, and combine the elements of one vector.
 //
-// The columns are mnemonic, encoder, opcode and element sizes: see [row].
+// The columns are mnemonic, encoder, opcode and element sizes: see [row]. The comments of encoders show the 32 bits of
+// an instruction with the names of fields that the Arm Architecture Reference Manual uses.
 var laneRows = []row{
 	{"zip1", encodeSameArrangement, 0x0E003800, bhsd},
 	{"zip2", encodeSameArrangement, 0x0E007800, bhsd},
@@ -58,20 +59,20 @@ func encodeLookup(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Vec)
+	dst, ok0 := args[0].(Vec)
 	table, ok1 := args[1].(List)
 	index, ok2 := args[2].(Vec)
-	if !ok0 || !ok1 || !ok2 || d.Elem != B || index.Elem != B || d.Half != index.Half || table.Lane >= 0 ||
+	if !ok0 || !ok1 || !ok2 || dst.Elem != B || index.Elem != B || dst.Half != index.Half || table.Lane >= 0 ||
 		table.First.Elem != B || table.First.Half || table.Count < 1 || table.Count > 4 {
 		return 0, false
 	}
-	return r.code | d.qBit() | index.rm() | uint32(table.Count-1)<<13 | table.First.rn() | d.rd(), true
+	return r.code | dst.qBit() | index.rm() | uint32(table.Count-1)<<13 | table.First.rn() | dst.rd(), true
 }
 
 // imm5Field returns the field imm5, which encodes the element size and the lane. The position of the lowest set bit is
 // log2 of the size in bytes; the bits above it are the number of the lane.
-func imm5Field(e Elem, index int) (uint32, bool) {
-	return uint32(index<<(e+1)|1<<e) << 16, e <= D && index >= 0 && index < 16/e.Bytes()
+func imm5Field(elem Elem, index int) (uint32, bool) {
+	return uint32(index<<(elem+1)|1<<elem) << 16, elem <= D && index >= 0 && index < 16/elem.Bytes()
 }
 
 // encodeDupLane encodes 0 Q 001110000 imm5 000001 Rn Rd.
@@ -79,13 +80,13 @@ func encodeDupLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Vec)
-	l, ok1 := args[1].(Lane)
-	if !ok0 || !ok1 || d.Elem != l.Elem || !d.valid() || l.Num < 0 || l.Num > 31 {
+	dst, ok0 := args[0].(Vec)
+	lane, ok1 := args[1].(Lane)
+	if !ok0 || !ok1 || dst.Elem != lane.Elem || !dst.valid() || lane.Num < 0 || lane.Num > 31 {
 		return 0, false
 	}
-	imm, ok := imm5Field(l.Elem, l.Index)
-	return r.code | d.qBit() | imm | uint32(l.Num)<<5 | d.rd(), ok
+	imm, ok := imm5Field(lane.Elem, lane.Index)
+	return r.code | dst.qBit() | imm | uint32(lane.Num)<<5 | dst.rd(), ok
 }
 
 // encodeDupRegister encodes 0 Q 001110000 imm5 000011 Rn Rd.
@@ -93,13 +94,13 @@ func encodeDupRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Vec)
-	g, ok1 := args[1].(Reg)
-	if !ok0 || !ok1 || !d.valid() || g.is64() != (d.Elem == D) {
+	dst, ok0 := args[0].(Vec)
+	reg, ok1 := args[1].(Reg)
+	if !ok0 || !ok1 || !dst.valid() || reg.is64() != (dst.Elem == D) {
 		return 0, false
 	}
-	imm, ok := imm5Field(d.Elem, 0)
-	return r.code | d.qBit() | imm | g.num()<<5 | d.rd(), ok
+	imm, ok := imm5Field(dst.Elem, 0)
+	return r.code | dst.qBit() | imm | reg.num()<<5 | dst.rd(), ok
 }
 
 // encodeInsertLane encodes 01101110000 imm5 0 imm4 1 Rn Rd. imm4 is the lane of the source times the size in bytes.
@@ -107,14 +108,14 @@ func encodeInsertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Lane)
-	n, ok1 := args[1].(Lane)
-	if !ok0 || !ok1 || d.Elem != n.Elem || !isVectorNumber(d.Num) || !isVectorNumber(n.Num) {
+	dst, ok0 := args[0].(Lane)
+	src, ok1 := args[1].(Lane)
+	if !ok0 || !ok1 || dst.Elem != src.Elem || !isVectorNumber(dst.Num) || !isVectorNumber(src.Num) {
 		return 0, false
 	}
-	imm, ok := imm5Field(d.Elem, d.Index)
-	_, okSource := imm5Field(n.Elem, n.Index)
-	return r.code | imm | uint32(n.Index)<<(11+n.Elem) | uint32(n.Num)<<5 | uint32(d.Num), ok && okSource
+	imm, ok := imm5Field(dst.Elem, dst.Index)
+	_, okSrc := imm5Field(src.Elem, src.Index)
+	return r.code | imm | uint32(src.Index)<<(11+src.Elem) | uint32(src.Num)<<5 | uint32(dst.Num), ok && okSrc
 }
 
 // encodeInsertRegister encodes 01001110000 imm5 000111 Rn Rd.
@@ -122,13 +123,13 @@ func encodeInsertRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Lane)
-	g, ok1 := args[1].(Reg)
-	if !ok0 || !ok1 || g.is64() != (d.Elem == D) || !isVectorNumber(d.Num) {
+	dst, ok0 := args[0].(Lane)
+	reg, ok1 := args[1].(Reg)
+	if !ok0 || !ok1 || reg.is64() != (dst.Elem == D) || !isVectorNumber(dst.Num) {
 		return 0, false
 	}
-	imm, ok := imm5Field(d.Elem, d.Index)
-	return r.code | imm | g.num()<<5 | uint32(d.Num), ok
+	imm, ok := imm5Field(dst.Elem, dst.Index)
+	return r.code | imm | reg.num()<<5 | uint32(dst.Num), ok
 }
 
 // encodeScalarLane encodes 01011110000 imm5 000001 Rn Rd: the element becomes the lowest one, and the rest is zero.
@@ -136,13 +137,13 @@ func encodeScalarLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Scalar)
-	l, ok1 := args[1].(Lane)
-	if !ok0 || !ok1 || d.Elem != l.Elem || !isVectorNumber(l.Num) || !isVectorNumber(d.Num) {
+	dst, ok0 := args[0].(Scalar)
+	lane, ok1 := args[1].(Lane)
+	if !ok0 || !ok1 || dst.Elem != lane.Elem || !isVectorNumber(lane.Num) || !isVectorNumber(dst.Num) {
 		return 0, false
 	}
-	imm, ok := imm5Field(l.Elem, l.Index)
-	return r.code | imm | uint32(l.Num)<<5 | uint32(d.Num), ok
+	imm, ok := imm5Field(lane.Elem, lane.Index)
+	return r.code | imm | uint32(lane.Num)<<5 | uint32(dst.Num), ok
 }
 
 // encodeToRegister encodes 0 Q 001110000 imm5 001x11 Rn Rd: moves an element to a general register, zero-extended or
@@ -151,19 +152,19 @@ func encodeToRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, ok0 := args[0].(Reg)
-	l, ok1 := args[1].(Lane)
-	if !ok0 || !ok1 || !isVectorNumber(l.Num) || !r.elems.has(l.Elem) {
+	reg, ok0 := args[0].(Reg)
+	lane, ok1 := args[1].(Lane)
+	if !ok0 || !ok1 || !isVectorNumber(lane.Num) || !r.elems.has(lane.Elem) {
 		return 0, false
 	}
 	signed := r.elems == bhs
 	// smov extends 32 bits only to 64 bits. umov moves 64 bits to 64 bits, and fewer to 32 bits.
-	if signed && l.Elem == S && !g.is64() || !signed && g.is64() != (l.Elem == D) {
+	if signed && lane.Elem == S && !reg.is64() || !signed && reg.is64() != (lane.Elem == D) {
 		return 0, false
 	}
-	imm, ok := imm5Field(l.Elem, l.Index)
-	code := r.code | imm | uint32(l.Num)<<5 | g.num()
-	if g.is64() {
+	imm, ok := imm5Field(lane.Elem, lane.Index)
+	code := r.code | imm | uint32(lane.Num)<<5 | reg.num()
+	if reg.is64() {
 		code |= 1 << 30
 	}
 	return code, ok
@@ -174,16 +175,17 @@ func encodeAcross(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Scalar)
-	v, ok1 := args[1].(Vec)
-	width := v.Elem
+	dst, ok0 := args[0].(Scalar)
+	src, ok1 := args[1].(Vec)
+	width := src.Elem
 	if r.code&0x1F000 == 0x3000 { // the opcode of saddlv and uaddlv
 		width++
 	}
-	if !ok0 || !ok1 || d.Elem != width || v.Elem == S && v.Half || !isVectorNumber(v.Num) || !isVectorNumber(d.Num) {
+	if !ok0 || !ok1 || dst.Elem != width || src.Elem == S && src.Half ||
+		!isVectorNumber(src.Num) || !isVectorNumber(dst.Num) {
 		return 0, false
 	}
-	return r.code | v.qBit() | uint32(v.Elem)<<22 | v.rn() | uint32(d.Num), r.elems.has(v.Elem)
+	return r.code | src.qBit() | uint32(src.Elem)<<22 | src.rn() | uint32(dst.Num), r.elems.has(src.Elem)
 }
 
 // encodeAcrossFloat encodes reductions of four single-precision numbers.
@@ -191,10 +193,10 @@ func encodeAcrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Scalar)
-	v, ok1 := args[1].(Vec)
-	return r.code | v.rn() | uint32(d.Num),
-		ok0 && ok1 && d.Elem == S && v.Elem == S && !v.Half && isVectorNumber(d.Num) && isVectorNumber(v.Num)
+	dst, ok0 := args[0].(Scalar)
+	src, ok1 := args[1].(Vec)
+	return r.code | src.rn() | uint32(dst.Num),
+		ok0 && ok1 && dst.Elem == S && src.Elem == S && !src.Half && isVectorNumber(dst.Num) && isVectorNumber(src.Num)
 }
 
 // encodePairFloat encodes reductions of a vector of two elements to a scalar.
@@ -202,12 +204,13 @@ func encodePairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Scalar)
-	v, ok1 := args[1].(Vec)
-	if !ok0 || !ok1 || d.Elem != v.Elem || !r.elems.has(v.Elem) || v.Half != (v.Elem == S) || !isVectorNumber(v.Num) {
+	dst, ok0 := args[0].(Scalar)
+	src, ok1 := args[1].(Vec)
+	if !ok0 || !ok1 || dst.Elem != src.Elem || !r.elems.has(src.Elem) || src.Half != (src.Elem == S) ||
+		!isVectorNumber(src.Num) {
 		return 0, false
 	}
-	return r.code | uint32(v.Elem-S)<<22 | v.rn() | uint32(d.Num), isVectorNumber(d.Num)
+	return r.code | uint32(src.Elem-S)<<22 | src.rn() | uint32(dst.Num), isVectorNumber(dst.Num)
 }
 
 // encodePairInteger encodes the sum of the two elements of 64 bits.
@@ -215,8 +218,8 @@ func encodePairInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Scalar)
-	v, ok1 := args[1].(Vec)
-	return r.code | v.rn() | uint32(d.Num),
-		ok0 && ok1 && d.Elem == D && v.Elem == D && !v.Half && isVectorNumber(d.Num) && isVectorNumber(v.Num)
+	dst, ok0 := args[0].(Scalar)
+	src, ok1 := args[1].(Vec)
+	return r.code | src.rn() | uint32(dst.Num),
+		ok0 && ok1 && dst.Elem == D && src.Elem == D && !src.Half && isVectorNumber(dst.Num) && isVectorNumber(src.Num)
 }
