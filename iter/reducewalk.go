@@ -138,7 +138,7 @@ func (r *Reducer) writeResults(m *reduceMemory, ptrs []unsafe.Pointer, acc unsaf
 			continue
 		}
 		r.fold.finish[i](m.block, acc, n)
-		out.store(dst, m.block, step, o.size, n)
+		out.store(dst, m.block, step, out.size, n)
 	}
 }
 
