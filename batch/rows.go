@@ -100,12 +100,12 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 	total := 0 // number of elements of a row of all inputs
 	for _, c := range columns {
 		c.size = 1
-		for _, n := range c.shape {
-			if n < 0 {
+		for _, size := range c.shape {
+			if size < 0 {
 				return nil, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
 					c.value.Name, c.shape)
 			}
-			if c.size *= n; c.size > len(data) { // a field takes at least one byte; this also excludes overflow
+			if c.size *= size; c.size > len(data) { // a field takes at least one byte; this also excludes overflow
 				return nil, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)
 			}
 		}
@@ -114,10 +114,10 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 			total++
 		}
 	}
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
-	r.ReuseRecord = true
+	reader := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	reader.ReuseRecord = true
 	for first := true; ; first = false {
-		record, err := r.Read()
+		record, err := reader.Read()
 		if err == io.EOF {
 			return tensorsOf(columns)
 		}
@@ -137,7 +137,7 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 				continue
 			}
 		}
-		line, _ := r.FieldPos(0)
+		line, _ := reader.FieldPos(0)
 		if err := addRecord(columns, record, line); err != nil {
 			return nil, err
 		}
@@ -237,53 +237,53 @@ func (d *decoder) jsonLines(data []byte) (map[string]*tensor.Tensor, error) {
 // addLine adds a line of JSON to the columns. The line is an object with a member for each input. If there is only one
 // input, the line may also be its value.
 func addLine(columns []*column, text []byte) error {
-	r := jsontext.NewDecoder(bytes.NewReader(text))
-	if r.PeekKind() != '{' {
+	decoder := jsontext.NewDecoder(bytes.NewReader(text))
+	if decoder.PeekKind() != '{' {
 		if len(columns) != 1 {
 			return fmt.Errorf("the line must be an object, because the model has %d inputs", len(columns))
 		}
-		return cmp.Or(columns[0].addRow(r), atEnd(r))
+		return cmp.Or(columns[0].addRow(decoder), atEnd(decoder))
 	}
-	if _, err := r.ReadToken(); err != nil {
+	if _, err := decoder.ReadToken(); err != nil {
 		return err
 	}
 	seen := make([]bool, len(columns))
-	for r.PeekKind() == '"' {
-		name, err := r.ReadToken()
+	for decoder.PeekKind() == '"' {
+		name, err := decoder.ReadToken()
 		if err != nil {
 			return err
 		}
 		i := slices.IndexFunc(columns, func(c *column) bool { return c.value.Name == name.String() })
 		if i < 0 {
-			err = r.SkipValue()
+			err = decoder.SkipValue()
 		} else {
 			seen[i] = true
-			err = columns[i].addRow(r)
+			err = columns[i].addRow(decoder)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if _, err := r.ReadToken(); err != nil {
+	if _, err := decoder.ReadToken(); err != nil {
 		return err
 	}
 	if i := slices.Index(seen, false); i >= 0 {
 		return fmt.Errorf("the line has no value for input %q", columns[i].value.Name)
 	}
-	return atEnd(r)
+	return atEnd(decoder)
 }
 
 // atEnd returns an error if a value follows.
-func atEnd(r *jsontext.Decoder) error {
-	if _, err := r.ReadToken(); err != io.EOF {
+func atEnd(decoder *jsontext.Decoder) error {
+	if _, err := decoder.ReadToken(); err != io.EOF {
 		return errors.New("the line has more than one value")
 	}
 	return nil
 }
 
 // addRow adds the row that a JSON value represents.
-func (c *column) addRow(r *jsontext.Decoder) error {
-	shape, err := c.addValue(r, 0)
+func (c *column) addRow(decoder *jsontext.Decoder) error {
+	shape, err := c.addValue(decoder, 0)
 	switch {
 	case err != nil:
 		return fmt.Errorf("input %q: %w", c.value.Name, err)

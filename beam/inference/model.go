@@ -144,37 +144,37 @@ func load(ctx context.Context, o Options) (*model, error) {
 	if strings.Contains(o.Model, "://") {
 		loader.FS, name = beamFS{ctx, o.Model[:strings.LastIndexByte(o.Model, '/')]}, path.Base(o.Model)
 	}
-	g, err := loader.LoadContext(ctx, name)
+	source, err := loader.LoadContext(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("the model cannot be loaded: %w", err)
 	}
-	m := &model{graph: g}
+	loaded := &model{graph: source}
 	compileOptions := graphrun.Options{Exact: o.Exact, Threads: o.Threads}
 	var batchSymbol string
 	reasonNotJoined := errors.New("batching is off")
 	if o.Batching != BatchOff {
-		if batchSymbol, reasonNotJoined = batching.Symbol(g); batchSymbol != "" && o.Batching == BatchExact {
+		if batchSymbol, reasonNotJoined = batching.Symbol(source); batchSymbol != "" && o.Batching == BatchExact {
 			compileOptions.Hints = []map[string]int{{batchSymbol: min(typicalRows, o.MaxRows)}}
 		}
 	}
-	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
+	if loaded.program, err = graphrun.CompileContext(ctx, source, compileOptions); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Model, err)
 	}
 	if batchSymbol != "" {
-		m.axis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(m.program), g, batchSymbol, o.MaxRows,
+		loaded.axis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(loaded.program), source, batchSymbol, o.MaxRows,
 			o.Batching == BatchExact)
 	}
 	threads := o.Threads
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	m.slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))
+	loaded.slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))
 	if reasonNotJoined != nil {
 		log.Infof(ctx, "%s: elements are not joined: %v", o.Model, reasonNotJoined)
 	}
 	modelsLoaded.Inc(ctx, 1)
 	loadTime.Update(ctx, time.Since(start).Milliseconds())
-	return m, nil
+	return loaded, nil
 }
 
 // inputs returns the tensors of an element by the name of the input, contiguous and with the declared dtypes. Strings
@@ -240,11 +240,11 @@ func (m *model) decodeStrings(out map[string]*tensor.Tensor) error {
 		if err != nil {
 			return fmt.Errorf("output %q: %w", name, err)
 		}
-		var b bytes.Buffer
-		if err := npz.WriteStrings(&b, list, t.Shape); err != nil {
+		var encoded bytes.Buffer
+		if err := npz.WriteStrings(&encoded, list, t.Shape); err != nil {
 			return fmt.Errorf("output %q: %w", name, err)
 		}
-		if out[name], err = npz.ReadNPY(&b, int64(b.Len())); err != nil {
+		if out[name], err = npz.ReadNPY(&encoded, int64(encoded.Len())); err != nil {
 			return fmt.Errorf("output %q: %w", name, err)
 		}
 	}

@@ -155,20 +155,20 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 	result := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
 	state.tileBase = state.tileBase[:0]
 	for i := range p.objects {
-		obj := &p.objects[i]
-		if obj.argument < 0 {
+		object := &p.objects[i]
+		if object.argument < 0 {
 			// Consecutive tiles use the copies in turn.
-			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
+			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[object.offset+index%object.copies*object.copyStride]))
 			continue
 		}
 		// rest is the position along the kept axes after kept[0], the first of them fastest.
-		offset, rest := first*obj.keptStride, index/p.tilesPerKept0
+		offset, rest := first*object.keptStride, index/p.tilesPerKept0
 		for axisIndex := range p.kept[1:] {
 			dim := &p.kept[1+axisIndex]
 			offset += rest % dim.length * dim.strides[i]
 			rest /= dim.length
 		}
-		address := p.address(ptrs, obj.argument)
+		address := p.address(ptrs, object.argument)
 		if address != nil {
 			address = unsafe.Add(address, offset)
 		}
@@ -245,8 +245,8 @@ func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
 
 // setNeutral fills the accumulators of a fold for n rows with the fold's neutral element. An accumulator has one
 // element or [expr.FoldLanes] elements.
-func (p *Plan) setNeutral(state *State, rowFold *fold, object, n int) {
-	memory := unsafe.Slice((*byte)(state.tileBase[object]), n*p.objects[object].keptStride)
+func (p *Plan) setNeutral(state *State, rowFold *fold, object, rows int) {
+	memory := unsafe.Slice((*byte)(state.tileBase[object]), rows*p.objects[object].keptStride)
 	for len(memory) > 0 {
 		memory = memory[copy(memory, rowFold.neutral[:]):]
 	}

@@ -73,36 +73,36 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 		return nil
 	}
 	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(undisturbed))
-	var took, busy float64 // means over the undisturbed runs: the time of a run, and of all workers in steps
+	var meanTook, meanBusy float64 // means over the undisturbed runs: the time of a run, and of all workers in steps
 	workers := 0
 	allTimes := make([]float64, len(p.samples))
-	for i, s := range p.samples {
-		allTimes[i] = float64(s.took)
-		workers = max(workers, len(s.busy))
+	for i, sample := range p.samples {
+		allTimes[i] = float64(sample.took)
+		workers = max(workers, len(sample.busy))
 	}
 	spread := experiment.SpreadOf(allTimes)
-	d := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
+	doc := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
 	for _, i := range undisturbed {
-		took += float64(p.samples[i].took) / runs
-		for w, b := range p.samples[i].busy {
-			d.ByWorker[w].Busy += float64(b) / runs
-			busy += float64(b) / runs
+		meanTook += float64(p.samples[i].took) / runs
+		for worker, busy := range p.samples[i].busy {
+			doc.ByWorker[worker].Busy += float64(busy) / runs
+			meanBusy += float64(busy) / runs
 		}
 	}
-	for w := range d.ByWorker {
-		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
+	for worker := range doc.ByWorker {
+		doc.ByWorker[worker].Worker, doc.ByWorker[worker].Idle = worker, max(0, meanTook-doc.ByWorker[worker].Busy)
 	}
-	d.Profile = profiledRunsDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: took,
-		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
-	d.ByStep = p.steps(undisturbed, ops)
-	d.ByOp = timesByOp(d.ByStep)
-	for i := range d.ByStep {
-		d.ByStep[i].setRates(busy)
+	doc.Profile = profiledRunsDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: meanTook,
+		Idle: max(0, 1-meanBusy/max(1, meanTook*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
+	doc.ByStep = p.steps(undisturbed, ops)
+	doc.ByOp = timesByOp(doc.ByStep)
+	for i := range doc.ByStep {
+		doc.ByStep[i].setRates(meanBusy)
 	}
-	for i := range d.ByOp {
-		d.ByOp[i].setRates(busy)
+	for i := range doc.ByOp {
+		doc.ByOp[i].setRates(meanBusy)
 	}
-	return d
+	return doc
 }
 
 // steps returns the times by step, as means over the runs undisturbed (indices of p.samples). A graph may be compiled
@@ -126,12 +126,12 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 			if sums[i].calls == 0 || s.Node == nil {
 				continue
 			}
-			k := key{s.Name, opLabel(s, ops)}
-			index, known := indexOf[k]
+			stepKey := key{s.Name, opLabel(s, ops)}
+			index, known := indexOf[stepKey]
 			if !known {
 				index = len(list)
-				indexOf[k] = index
-				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: k.op}})
+				indexOf[stepKey] = index
+				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: stepKey.op}})
 			}
 			list[index].addStep(sums[i], s.Node.Work(), predicted(s.Node, costProfile), float64(len(undisturbed)))
 		}
@@ -196,11 +196,11 @@ func opsByName(g *graph.Graph) map[string]string {
 
 // addStep adds the time of a step to d. runs is a number of runs, and s the time of the step in all of them together.
 // work is the work of one call of the step, and predicted the estimated time of one call in nanoseconds.
-func (d *timeDoc) addStep(s stepTime, work graph.Work, predicted, runs float64) {
-	calls := float64(s.calls) / runs
+func (d *timeDoc) addStep(total stepTime, work graph.Work, predicted, runs float64) {
+	calls := float64(total.calls) / runs
 	d.Calls += calls
-	d.Busy += float64(s.busy) / runs
-	d.Time += float64(s.span) / runs
+	d.Busy += float64(total.busy) / runs
+	d.Time += float64(total.span) / runs
 	d.Predicted += predicted * calls
 	d.bytes += work.TotalBytes() * calls
 	d.flops += work.Flops * calls
@@ -315,11 +315,11 @@ const workersCell = 4
 // two shares: memory bandwidth as a share of a core's bandwidth, and arithmetic speed as a share of a core's peak
 // speed.
 func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
-	rate := func(r *float64) string {
-		if r == nil {
+	rate := func(ns *float64) string {
+		if ns == nil {
 			return "-"
 		}
-		return fmt.Sprintf("%.3g", *r)
+		return fmt.Sprintf("%.3g", *ns)
 	}
 	share := 0.0
 	if d.GBs != nil {

@@ -79,23 +79,23 @@ func (b *bindings) bind(v *graph.Value, a array) error {
 	}
 	newSizes := map[string]int{}
 	for i, d := range v.Dims {
-		n := shape[i]
+		size := shape[i]
 		want, bound := b.dims[d.Symbol]
 		boundBy := b.inputOf[d.Symbol] // empty for --dim
-		if size, ok := newSizes[d.Symbol]; ok {
-			want, bound, boundBy = size, true, v.Name
+		if newSize, ok := newSizes[d.Symbol]; ok {
+			want, bound, boundBy = newSize, true, v.Name
 		}
 		limits := b.bounds[d.Symbol]
 		switch {
-		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && boundBy == "":
+		case d.IsNumber() && size != d.Size, d.Symbol != "" && bound && size != want && boundBy == "":
 			return b.mismatchError(v, meta)
 		case d.Symbol == "":
-		case bound && n != want:
-			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, boundBy)
-		case n < limits.Min || limits.Max > 0 && n > limits.Max:
-			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", d.Symbol, n, limits.Min, limits.Max)
+		case bound && size != want:
+			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, size, want, boundBy)
+		case size < limits.Min || limits.Max > 0 && size > limits.Max:
+			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", d.Symbol, size, limits.Min, limits.Max)
 		case !bound:
-			newSizes[d.Symbol] = n
+			newSizes[d.Symbol] = size
 		}
 	}
 	maps.Copy(b.dims, newSizes)

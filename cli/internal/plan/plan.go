@@ -313,8 +313,8 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 		}
 	}
 	command.NoteUnplanned(cmd, path, compiled)
-	for _, u := range doc.Unchecked {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
+	for _, reason := range doc.Unchecked {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, reason)
 	}
 	if err := f.print(cmd, job, compiled, doc); err != nil {
 		return err
@@ -335,9 +335,9 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 }
 
 // prove checks the properties of --for-all.
-func (f *flags) prove(p *graphrun.Program, doc *Document) error {
+func (f *flags) prove(compiled *graphrun.Program, doc *Document) error {
 	for _, property := range f.forAll {
-		proof, err := inspect.ForAll(p, property)
+		proof, err := inspect.ForAll(compiled, property)
 		if err != nil {
 			return exit.UsageErrorf("--for-all: %w", err)
 		}
@@ -383,15 +383,15 @@ func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Pro
 	if f.measure {
 		options.Threads, options.Tracer = 1, timer
 	}
-	p, err := f.ext.Compile(job.Context, g, options)
+	compiled, err := f.ext.Compile(job.Context, g, options)
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.limits.fitMemory(job.Context, f.ext, p, g, options)
+	return f.limits.fitMemory(job.Context, f.ext, compiled, g, options)
 }
 
-func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, doc *Document) error {
-	return j.Do(progress.Printing, func() error {
+func (f *flags) print(cmd *cobra.Command, job *progress.Job, compiled *graphrun.Program, doc *Document) error {
+	return job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		switch {
 		case f.json:
@@ -399,7 +399,7 @@ func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, 
 		case doc.Code != nil:
 			writeCode(out, term.StdoutDisplay(cmd), doc.Code)
 		default:
-			writePlan(out, term.StdoutDisplay(cmd), f.answers(p.Graph(), doc), doc, p.Need())
+			writePlan(out, term.StdoutDisplay(cmd), f.answers(compiled.Graph(), doc), doc, compiled.Need())
 		}
 		return out.Flush()
 	})

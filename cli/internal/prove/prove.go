@@ -98,8 +98,8 @@ const maxRank = 6
 
 func predicateNames() []string {
 	var names []string
-	for _, r := range contiguity.Predicates {
-		names = append(names, r.Name)
+	for _, predicate := range contiguity.Predicates {
+		names = append(names, predicate.Name)
 	}
 	return names
 }
@@ -136,15 +136,15 @@ func listPredicates(cmd *cobra.Command, f flags) error {
 		document.Write(out, doc)
 		return out.Flush()
 	}
-	t := term.NewTable(term.NameCol("predicate"), term.UntruncatedCol("rank"), term.ProseCol("holds where"))
-	for _, p := range doc.Predicates {
+	table := term.NewTable(term.NameCol("predicate"), term.UntruncatedCol("rank"), term.ProseCol("holds where"))
+	for _, predicate := range doc.Predicates {
 		rank := "any"
-		if p.Rank != nil {
-			rank = fmt.Sprint(*p.Rank)
+		if predicate.Rank != nil {
+			rank = fmt.Sprint(*predicate.Rank)
 		}
-		t.Add(p.Name, rank, p.Doc)
+		table.Add(predicate.Name, rank, predicate.Doc)
 	}
-	t.Write(out, term.StdoutDisplay(cmd))
+	table.Write(out, term.StdoutDisplay(cmd))
 	return out.Flush()
 }
 
@@ -184,17 +184,18 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 	writeWays(w, show, proof)
 	fmt.Fprintln(w)
 	head(format.Count(len(proof.Atoms), "atom"))
-	for _, a := range proof.Atoms {
-		fmt.Fprintf(w, "  %s\n", a)
+	for _, atom := range proof.Atoms {
+		fmt.Fprintf(w, "  %s\n", atom)
 	}
 	fmt.Fprintln(w)
 	head("The induction over the dimensions")
-	for i, s := range proof.Steps {
+	for i, step := range proof.Steps {
 		holds := "holds"
-		if !s.Holds {
+		if !step.Holds {
 			holds = "does not hold"
 		}
-		text := format.Wrap(fmt.Sprintf("%s It %s, on %s.", s.Claim, holds, format.Count(s.Ways, "way")), show.ProseWidth()-5)
+		text := format.Wrap(fmt.Sprintf("%s It %s, on %s.", step.Claim, holds, format.Count(step.Ways, "way")),
+			show.ProseWidth()-5)
 		fmt.Fprintf(w, "  %d. %s\n", i+1, strings.ReplaceAll(text, "\n", "\n     "))
 	}
 	if len(proof.Steps) == 0 {
@@ -205,30 +206,30 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 
 // writeWays prints the ways through the branching form. Each row also has the number of ways through both forms,
 // because comparisons of the formula can divide a way.
-func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
+func writeWays(w io.Writer, show term.Display, proof *ProofDoc) {
 	type row struct {
 		part, path         string
 		branching, formula bool
 	}
 	times := map[row]int{} // number of ways through both forms
 	var rows []row
-	for _, way := range p.Ways {
-		r := row{way.Part, way.Path, way.Branching, way.Formula}
-		if times[r]++; times[r] == 1 {
-			rows = append(rows, r)
+	for _, way := range proof.Ways {
+		shown := row{way.Part, way.Path, way.Branching, way.Formula}
+		if times[shown]++; times[shown] == 1 {
+			rows = append(rows, shown)
 		}
 	}
 	fmt.Fprintln(w, show.Paint(term.Strong, fmt.Sprintf("The branching form: %s, %s through both forms",
-		format.Count(len(rows), "way"), format.Count(len(p.Ways), "way"))))
+		format.Count(len(rows), "way"), format.Count(len(proof.Ways), "way"))))
 	columns := []term.Column{term.UntruncatedCol("gives"), term.UntruncatedCol("formula"), term.NumberCol("ways"),
 		term.ProseCol("where it decided")}
-	if p.ByParts {
+	if proof.ByParts {
 		columns = append([]term.Column{term.NameCol("part")}, columns...)
 	}
-	t := term.NewTable(columns...)
-	for _, r := range rows {
-		cells := []any{r.part, r.branching, r.formula, times[r], r.path}
-		t.Add(cells[len(cells)-len(columns):]...) // without the part if it has no column
+	table := term.NewTable(columns...)
+	for _, shown := range rows {
+		cells := []any{shown.part, shown.branching, shown.formula, times[shown], shown.path}
+		table.Add(cells[len(cells)-len(columns):]...) // without the part if it has no column
 	}
-	t.Write(w, show)
+	table.Write(w, show)
 }

@@ -21,11 +21,11 @@ import (
 func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
 	step := testsize.Of(24, 1) // short tests run every 24th expression
-	list, err := open()
-	if len(list) == 0 {
+	devices, err := open()
+	if len(devices) == 0 {
 		t.Skipf("no device: %v", err)
 	}
-	for _, d := range list {
+	for _, d := range devices {
 		defer d.Close()
 		info := d.Info()
 		t.Logf("%s: %+v", info.Name, info.Promise)
@@ -43,11 +43,11 @@ func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 // Results may differ by a tolerance for their dtype.
 func Calls(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
-	list, err := open()
-	if len(list) == 0 {
+	devices, err := open()
+	if len(devices) == 0 {
 		t.Skipf("no device: %v", err)
 	}
-	for _, d := range list {
+	for _, d := range devices {
 		defer d.Close()
 		var counts conform.Counts
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -83,22 +83,22 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 // Copies tests copies from one buffer to another by way of a buffer that the host cannot access.
 func Copies(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
-	list, err := open()
-	if len(list) == 0 {
+	devices, err := open()
+	if len(devices) == 0 {
 		t.Skipf("no device: %v", err)
 	}
-	for _, d := range list {
+	for _, d := range devices {
 		defer d.Close()
 		const size = 1000
 		var buffers [3]*device.Buffer
-		for k := range buffers {
-			if buffers[k], err = d.Alloc(size, k != 1); err != nil {
+		for i := range buffers {
+			if buffers[i], err = d.Alloc(size, i != 1); err != nil {
 				t.Fatal(err)
 			}
-			defer buffers[k].Free()
+			defer buffers[i].Free()
 		}
-		for k := range size {
-			buffers[0].Bytes[k] = byte(k)
+		for i := range size {
+			buffers[0].Bytes[i] = byte(i)
 		}
 		if err := d.Run([]device.Step{{To: buffers[1], From: buffers[0], Bytes: size},
 			{To: buffers[2], From: buffers[1], Bytes: size}}); err != nil {
@@ -116,11 +116,11 @@ func Copies(t *testing.T, open func() ([]device.Device, error)) {
 }
 
 // every returns the expressions with the indices 0, step, 2*step, ...
-func every(codes []conform.Code, step int) (list []conform.Code) {
-	for k := 0; k < len(codes); k += step {
-		list = append(list, codes[k])
+func every(codes []conform.Code, step int) (selected []conform.Code) {
+	for index := 0; index < len(codes); index += step {
+		selected = append(selected, codes[index])
 	}
-	return list
+	return selected
 }
 
 // compare compares the results of expressions on a device with those of expr.Code.Eval, each for one or all of

@@ -10,100 +10,100 @@ import (
 const memoryCost = 0.3
 
 // allocateInst assigns registers to an instruction and adds it to Insts.
-func (a *allocator) allocateInst(in *Inst) {
+func (a *allocator) allocateInst(inst *Inst) {
 	// A slot that the previous instruction read, or used as temporary memory, becomes free only now, because it must keep
 	// its contents within that instruction.
 	a.freeSlots = append(a.freeSlots, a.slotsToFree...)
 	a.slotsToFree = a.slotsToFree[:0]
-	in.eachUse(a.pin)
+	inst.eachUse(a.pin)
 	switch {
-	case in.Name == Move:
-		a.allocateMove(in)
-	case in.Forms != nil:
-		a.allocateForm(in)
+	case inst.Name == Move:
+		a.allocateMove(inst)
+	case inst.Forms != nil:
+		a.allocateForm(inst)
 	default:
-		a.allocatePlain(in)
+		a.allocatePlain(inst)
 	}
 }
 
 // allocateMove adds a move as a load, if its source is only in memory, or else as a copy.
-func (a *allocator) allocateMove(in *Inst) {
-	virt := in.Src[0].Virt
+func (a *allocator) allocateMove(inst *Inst) {
+	virt := inst.Src[0].Virt
 	onlyInMemory := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
-	toAccumulator := a.values[in.Dst].Acc != nil
+	toAccumulator := a.values[inst.Dst].Acc != nil
 	switch {
 	case onlyInMemory && toAccumulator:
-		a.load(a.reloadOf(virt), a.accumulator(in.Dst, 0), a.position)
+		a.load(a.reloadOf(virt), a.accumulator(inst.Dst, 0), a.position)
 	case onlyInMemory:
 		reload := a.reloadOf(virt)
-		a.load(reload, a.newRegister(in.Dst), a.position)
+		a.load(reload, a.newRegister(inst.Dst), a.position)
 	case toAccumulator:
-		a.copy(a.operand(in.Src[0]), a.accumulator(in.Dst, 0), a.position)
+		a.copy(a.operand(inst.Src[0]), a.accumulator(inst.Dst, 0), a.position)
 	default:
-		from := a.operand(in.Src[0])
-		a.copy(from, a.newRegister(in.Dst), a.position)
+		from := a.operand(inst.Src[0])
+		a.copy(from, a.newRegister(inst.Dst), a.position)
 	}
-	a.releaseDead(in)
+	a.releaseDead(inst)
 }
 
 // allocatePlain adds an instruction without Forms.
-func (a *allocator) allocatePlain(in *Inst) {
+func (a *allocator) allocatePlain(inst *Inst) {
 	var slot Operand
-	if in.TempSlot {
+	if inst.TempSlot {
 		slotIndex := a.newSlot()
 		a.slotsToFree = append(a.slotsToFree, slotIndex)
 		slot = Operand{Kind: Memory, Mem: &a.slotReload(Vectors, slotIndex).Mem}
 	}
-	src, folded := a.fold(in)
-	var buf [10]Operand
-	args := buf[:0]
+	src, folded := a.fold(inst)
+	var argMemory [10]Operand
+	args := argMemory[:0]
 	for k, source := range src {
-		if k == int(in.FoldableSource) && folded.Kind != Register {
+		if k == int(inst.FoldableSource) && folded.Kind != Register {
 			args = append(args, folded)
 			continue
 		}
 		args = append(args, a.operand(source))
 	}
 	var mask Operand
-	if in.Mask != 0 {
-		mask = a.operand(Arg{Virt: in.Mask})
-		mask.Zero = in.Zero
+	if inst.Mask != 0 {
+		mask = a.operand(Arg{Virt: inst.Mask})
+		mask.Zero = inst.Zero
 	}
 	var dst Operand
-	if in.Store != nil {
-		dst = Operand{Kind: Memory, Mem: in.Store}
+	if inst.Store != nil {
+		dst = Operand{Kind: Memory, Mem: inst.Store}
 	} else {
-		dst = a.destination(in, in.Tied)
+		dst = a.destination(inst, inst.Tied)
 	}
-	for class, count := range in.TempCounts {
+	for class, count := range inst.TempCounts {
 		for range count {
 			reg := a.allocateRegister(Class(class))
 			a.pinned[class] |= 1 << reg
 			args = append(args, Operand{Kind: Register, Class: Class(class), Reg: reg, Bytes: dst.Bytes})
 		}
 	}
-	if in.TempSlot {
+	if inst.TempSlot {
 		args = append(args, slot)
 	}
-	if in.Mask != 0 {
+	if inst.Mask != 0 {
 		args = append(args, mask)
 	}
-	a.emit(Allocated{Name: in.Name, NonTemporal: in.NonTemporal, From: a.position}, append(args, dst)...)
-	a.Length += max(1, int(in.InstructionCount)) - 1 // emit has counted 1
-	a.releaseDead(in)
+	a.emit(Allocated{Name: inst.Name, NonTemporal: inst.NonTemporal, From: a.position}, append(args, dst)...)
+	a.Length += max(1, int(inst.InstructionCount)) - 1 // emit has counted 1
+	a.releaseDead(inst)
 }
 
 // fold tries to make source in.FoldableSource of an instruction a memory operand. It returns the sources and the memory
 // operand. If the instruction is commutative, fold may exchange sources in.FoldableSource and in.FoldableSource+1. If
 // source in.FoldableSource must be in a register, the returned operand has the kind Register and no other contents.
-func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
-	index, src := int(in.FoldableSource), in.Src
+func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
+	index, src := int(inst.FoldableSource), inst.Src
 	if index < 0 || !a.registerFile.FoldLoads {
 		return src, Operand{}
 	}
-	operand, ok := a.foldable(src[index], in.BroadcastBytes)
-	if !ok && in.Commutative && src[index].Virt != src[index+1].Virt {
-		if operand, ok = a.foldable(src[index+1], in.BroadcastBytes); ok {
+	operand, ok := a.foldable(src[index], inst.BroadcastBytes)
+	if !ok && inst.Commutative && src[index].Virt != src[index+1].Virt {
+		if operand, ok = a.foldable(src[index+1], inst.BroadcastBytes); ok {
 			src = append([]Arg(nil), src...)
 			src[index], src[index+1] = src[index+1], src[index]
 		}
@@ -163,15 +163,15 @@ func (a *allocator) hasFree(class Class) bool {
 }
 
 // allocateForm chooses an alternative of an instruction with Forms, and adds it to Insts.
-func (a *allocator) allocateForm(in *Inst) {
-	form, first := a.chooseForm(in)
+func (a *allocator) allocateForm(inst *Inst) {
+	form, first := a.chooseForm(inst)
 	if first.Kind == Register { // not in memory
-		first = a.operand(in.Src[form.Order[0]])
+		first = a.operand(inst.Src[form.Order[0]])
 	}
-	second := a.operand(in.Src[form.Order[1]])
-	dst := a.destination(in, in.Src[form.Tied].Virt)
+	second := a.operand(inst.Src[form.Order[1]])
+	dst := a.destination(inst, inst.Src[form.Tied].Virt)
 	a.emit(Allocated{Name: form.Name, From: a.position}, first, second, dst)
-	a.releaseDead(in)
+	a.releaseDead(inst)
 }
 
 // chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers to
@@ -179,26 +179,26 @@ func (a *allocator) allocateForm(in *Inst) {
 // register. Among the forms that overwrite the chosen source, it prefers one whose first operand, source Order[0], can
 // be read from memory. chooseForm also returns this first operand: a memory operand, or an operand of kind Register
 // without other contents if the operand must be in a register.
-func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
+func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 	isLastUse := func(virt Virt) bool {
-		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
+		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
 	}
 	isOnlyInMemory := func(virt Virt) bool { return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil }
-	isDst := func(virt Virt) bool { return virt == in.Dst } // true only for accumulators
-	tied := in.Forms[0].Tied
-	if !a.chooseTied(in, &tied, isDst) && !a.chooseTied(in, &tied, isLastUse) {
-		a.chooseTied(in, &tied, isOnlyInMemory)
+	isDst := func(virt Virt) bool { return virt == inst.Dst } // true only for accumulators
+	tied := inst.Forms[0].Tied
+	if !a.chooseTied(inst, &tied, isDst) && !a.chooseTied(inst, &tied, isLastUse) {
+		a.chooseTied(inst, &tied, isOnlyInMemory)
 	}
 	var chosen *Form
-	for k := range in.Forms {
-		form := &in.Forms[k]
+	for k := range inst.Forms {
+		form := &inst.Forms[k]
 		if form.Tied != tied {
 			continue
 		}
-		if in.FoldableSource >= 0 && a.registerFile.FoldLoads {
-			first := in.Src[form.Order[0]]
-			if operand, ok := a.foldable(first, in.BroadcastBytes); ok {
-				if virt := first.Virt; virt == in.Src[form.Order[1]].Virt || virt == in.Src[tied].Virt {
+		if inst.FoldableSource >= 0 && a.registerFile.FoldLoads {
+			first := inst.Src[form.Order[0]]
+			if operand, ok := a.foldable(first, inst.BroadcastBytes); ok {
+				if virt := first.Virt; virt == inst.Src[form.Order[1]].Virt || virt == inst.Src[tied].Virt {
 					operand = Operand{} // the value needs a register
 				}
 				return *form, operand
@@ -213,9 +213,9 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 
 // chooseTied sets *tied to the source of the first form that overwrites a suitable source. It reports whether there is
 // one.
-func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) bool {
-	for k := range in.Forms {
-		if candidate := in.Forms[k].Tied; suitable(in.Src[candidate].Virt) {
+func (a *allocator) chooseTied(inst *Inst, tied *int8, suitable func(Virt) bool) bool {
+	for k := range inst.Forms {
+		if candidate := inst.Forms[k].Tied; suitable(inst.Src[candidate].Virt) {
 			*tied = candidate
 			return true
 		}
@@ -227,32 +227,32 @@ func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) b
 // before the instruction. If tied has no further uses, its register is the destination. Otherwise destination copies or
 // loads tied into another register. If tied is 0 and the instruction reads all sources before it writes, the
 // destination may be the register of a source without further uses.
-func (a *allocator) destination(in *Inst, tied Virt) Operand {
-	early := in.EarlyClobber || in.TempCounts != [numClasses]uint8{}
-	if a.values[in.Dst].Acc != nil {
-		return a.accumulatorDestination(in, tied, early)
+func (a *allocator) destination(inst *Inst, tied Virt) Operand {
+	early := inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
+	if a.values[inst.Dst].Acc != nil {
+		return a.accumulatorDestination(inst, tied, early)
 	}
 	if tied == 0 {
 		if !early {
-			for _, source := range in.Src {
+			for _, source := range inst.Src {
 				a.release(source.Virt)
 			}
-			a.release(in.Mask)
+			a.release(inst.Mask)
 		}
-		return a.newRegister(in.Dst)
+		return a.newRegister(inst.Dst)
 	}
-	mustCopyTied := a.registerFile.Permanent[in.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
-	for _, source := range in.Src { // an early instruction would overwrite this source before it reads it
+	mustCopyTied := a.registerFile.Permanent[inst.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
+	for _, source := range inst.Src { // an early instruction would overwrite this source before it reads it
 		mustCopyTied = mustCopyTied || early && source.Virt == tied
 	}
 	if reg := a.registerOf[tied]; reg >= 0 && !mustCopyTied {
 		a.registerOf[tied] = -1
-		a.setOwner(in.Dst, reg)
-		return a.register(in.Dst, reg, 0)
+		a.setOwner(inst.Dst, reg)
+		return a.register(inst.Dst, reg, 0)
 	}
 	if a.values[tied].Acc == nil && a.currentRegister(tied) < 0 { // a load replaces the copy
 		reload := a.reloadOf(tied)
-		dst := a.newRegister(in.Dst)
+		dst := a.newRegister(inst.Dst)
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
 			a.Cost += memoryCost
 		}
@@ -260,7 +260,7 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 		return dst
 	}
 	from := a.operand(Arg{Virt: tied})
-	dst := a.newRegister(in.Dst)
+	dst := a.newRegister(inst.Dst)
 	a.copy(from, dst, notInList)
 	return dst
 }
@@ -268,10 +268,10 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 // accumulatorDestination is destination for an accumulator, whose register is fixed. early means that the instruction
 // may write the destination before it has read all sources. accumulatorDestination records an error if the register
 // would be written before the instruction reads its old value.
-func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Operand {
-	dst, mustCopyTied := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
-	for _, source := range in.Src {
-		if source.Virt == in.Dst && (mustCopyTied || early) {
+func (a *allocator) accumulatorDestination(inst *Inst, tied Virt, early bool) Operand {
+	dst, mustCopyTied := a.accumulator(inst.Dst, 0), tied != 0 && tied != inst.Dst
+	for _, source := range inst.Src {
+		if source.Virt == inst.Dst && (mustCopyTied || early) {
 			a.fail(errAccumulator)
 		}
 	}
@@ -293,13 +293,13 @@ func (a *allocator) newRegister(virt Virt) Operand {
 
 // releaseDead frees the registers of the sources and the result of an instruction that have no further uses. If the
 // list runs once per row (OncePerRow) and the result has a permanent slot, releaseDead saves the result there first.
-func (a *allocator) releaseDead(in *Inst) {
-	in.eachUse(a.release)
-	if in.Dst == 0 || a.values[in.Dst].Acc != nil {
+func (a *allocator) releaseDead(inst *Inst) {
+	inst.eachUse(a.release)
+	if inst.Dst == 0 || a.values[inst.Dst].Acc != nil {
 		return
 	}
-	if reg := a.registerOf[in.Dst]; a.OncePerRow && reg >= 0 {
-		a.savePermanent(in.Dst, reg)
+	if reg := a.registerOf[inst.Dst]; a.OncePerRow && reg >= 0 {
+		a.savePermanent(inst.Dst, reg)
 	}
-	a.release(in.Dst)
+	a.release(inst.Dst)
 }

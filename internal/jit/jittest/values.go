@@ -20,81 +20,81 @@ const randomCount = 6000
 // other elements. Rows with uniform operands are short, too, so that these operands have many elements.
 func (b *Comparison) checkEdgeCases() error {
 	operandCount := len(b.loop.Code.In)
-	n, rows, data := randomCount, 1, make([][]byte, operandCount)
+	rowLen, rows, data := randomCount, 1, make([][]byte, operandCount)
 	folds := len(b.loop.Folds) > 0
 	switch {
 	case folds:
-		n, rows = 60, 100
+		rowLen, rows = 60, 100
 	case operandCount == 1 && !b.loop.Uniform[0] && !b.loop.Code.In[0].IsComplex():
 		data[0] = AllValues(b.loop.Code.In[0])
-		n = len(data[0]) / b.loop.Code.In[0].Size()
+		rowLen = len(data[0]) / b.loop.Code.In[0].Size()
 	case operandCount == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
-		n, rows = b.pairs(data)
+		rowLen, rows = b.pairs(data)
 	case slices.Contains(b.loop.Uniform, true):
-		n, rows = 60, 100
+		rowLen, rows = 60, 100
 	}
-	var ins, copies []unsafe.Pointer
+	var operands, copies []unsafe.Pointer
 	var strides []int
 	for k, dtype := range b.loop.Code.In {
-		count := n
+		count := rowLen
 		if b.loop.Uniform[k] {
 			count = 1
 		}
 		if data[k] == nil {
 			data[k] = RandomElements(b.rng, dtype, count*rows)
 		}
-		step := count * dtype.Size()
-		if len(data[k]) == step {
-			step = 0 // all rows read the same elements
+		stride := count * dtype.Size()
+		if len(data[k]) == stride {
+			stride = 0 // all rows read the same elements
 		}
-		strides = append(strides, step)
-		ins = append(ins, unsafe.Pointer(&data[k][0]))
+		strides = append(strides, stride)
+		operands = append(operands, unsafe.Pointer(&data[k][0]))
 		copied := slices.Clone(data[k])
 		copies = append(copies, unsafe.Pointer(&copied[0]))
 	}
-	return b.compareOn(ins, copies, strides, n, rows)
+	return b.compareOn(operands, copies, strides, rowLen, rows)
 }
 
 // pairs sets data to all pairs of edge cases of two operands. It returns the number of elements of a row and the number
 // of rows. The pairs are one row, unless an operand is uniform: then each row has one element of this operand.
-func (b *Comparison) pairs(data [][]byte) (n, rows int) {
+func (b *Comparison) pairs(data [][]byte) (rowLen, rows int) {
 	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
 	sizeY := b.loop.Code.In[1].Size()
-	nx, ny := len(x)/b.loop.Code.In[0].Size(), len(y)/sizeY
+	countX, countY := len(x)/b.loop.Code.In[0].Size(), len(y)/sizeY
 	switch {
 	case b.loop.Uniform[0] && b.loop.Uniform[1]: // all elements of a row are equal, so short rows suffice
-		n, rows = 3, nx*ny
+		rowLen, rows = 3, countX*countY
 	case b.loop.Uniform[0]:
 		data[0], data[1] = x, y
-		return ny, nx
+		return countY, countX
 	case b.loop.Uniform[1]:
 		data[0], data[1] = x, y
-		return nx, ny
+		return countX, countY
 	default:
-		n, rows = nx*ny, 1
+		rowLen, rows = countX*countY, 1
 	}
-	data[0] = bytes.Repeat(x, ny)
+	data[0] = bytes.Repeat(x, countY)
 	for element := range slices.Chunk(y, sizeY) {
-		data[1] = append(data[1], bytes.Repeat(element, nx)...)
+		data[1] = append(data[1], bytes.Repeat(element, countX)...)
 	}
-	return n, rows
+	return rowLen, rows
 }
 
-// compareOn runs the machine code on the operands ins and the interpreter on their copies, and compares the outputs and
-// folds. strides are the distances in bytes between rows of the operands.
-func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, rows int) error {
+// compareOn runs the machine code on the operands and the interpreter on their copies, and compares the outputs and
+// folds. strides are the distances in bytes between rows of the operands. There are rows of rowLen elements.
+func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
 	outCount := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
 	var buffers [2][][]byte
 	var steps []int
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
-		if k >= outCount && k < outCount+len(ins) {
-			ptrs[0], ptrs[1] = append(ptrs[0], ins[k-outCount]), append(ptrs[1], copies[k-outCount])
+		if k >= outCount && k < outCount+len(operands) {
+			ptrs[0], ptrs[1] = append(ptrs[0], operands[k-outCount]), append(ptrs[1], copies[k-outCount])
 			steps = append(steps, strides[k-outCount])
 			continue
 		}
-		row, total := ptr.size(n, rows)
+		row, total := ptr.size(rowLen, rows)
 		steps = append(steps, row)
 		for side := range ptrs {
 			var address unsafe.Pointer
@@ -105,13 +105,13 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], address)
 		}
 	}
-	if err := b.code.Run(b.args, ptrs[0], steps, n, rows); err != nil {
+	if err := b.code.Run(b.args, ptrs[0], steps, rowLen, rows); err != nil {
 		return err
 	}
-	b.interpret(ptrs[1], steps, n, rows)
+	b.interpret(ptrs[1], steps, rowLen, rows)
 	k := 0 // index of the buffer of pointer i
 	for i := range b.ptrs {
-		if i >= outCount && i < outCount+len(ins) {
+		if i >= outCount && i < outCount+len(operands) {
 			continue
 		}
 		dtype, compiled, interpreted := b.ptrs[i].dtype, buffers[0][k], buffers[1][k]
@@ -123,20 +123,21 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 			interpreted[elemBytes:] {
 			if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
 				element := (len(buffers[0][k-1]) - len(compiled)) / elemBytes
-				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, n, i,
-					dtype, element, compiled[:elemBytes], interpreted[:elemBytes], b.operandsAt(copies, strides, element, n))
+				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows,
+					rowLen, i, dtype, element, compiled[:elemBytes], interpreted[:elemBytes],
+					b.operandsAt(copies, strides, element, rowLen))
 			}
 		}
 	}
 	return nil
 }
 
-// operandsAt prints the operands of an element.
-func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, n int) (text string) {
+// operandsAt prints the operands of an element. rowLen is the number of elements of a row.
+func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, rowLen int) (text string) {
 	for k, dtype := range b.loop.Code.In {
-		offset := element / n * strides[k]
+		offset := element / rowLen * strides[k]
 		if !b.loop.Uniform[k] {
-			offset += element % n * dtype.Size()
+			offset += element % rowLen * dtype.Size()
 		}
 		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], offset)), dtype.Size()))
 	}

@@ -170,13 +170,13 @@ func scaleOf(laneBytes int) uint64 {
 
 // constant returns a memory operand with x in all lanes.
 func (r *remainderLoop) constant(x uint64) asm.Arg {
-	b := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
+	lane := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
 	if r.g.avx512 {
-		m := r.g.asm.Constant(b)
-		m.Broadcast = true
-		return m
+		operand := r.g.asm.Constant(lane)
+		operand.Broadcast = true
+		return operand
 	}
-	return r.g.asm.Constant(bytes.Repeat(b, int(r.g.width(r.laneBytes))/r.laneBytes))
+	return r.g.asm.Constant(bytes.Repeat(lane, int(r.g.width(r.laneBytes))/r.laneBytes))
 }
 
 // divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is

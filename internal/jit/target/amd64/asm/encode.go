@@ -14,31 +14,31 @@ type instruction struct {
 // match returns the instruction for the given operands, and reports whether the row accepts them. It does not modify
 // ops. If a mask stands before the last operand, match copies the other operands to buf. If noEVEX is set, only VEX and
 // older encodings are allowed.
-func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
-	in = instruction{row: r, args: ops}
+func (r *row) match(ops, buf []operand, noEVEX bool) (inst instruction, ok bool) {
+	inst = instruction{row: r, args: ops}
 	operandCount := r.operandCount()
 	if len(ops) == operandCount+1 && operandCount > 0 && ops[operandCount-1].kind == isMask {
-		in.mask = ops[operandCount-1]
+		inst.mask = ops[operandCount-1]
 		buf = append(append(buf[:0], ops[:operandCount-1]...), ops[operandCount])
-		in.args = buf
+		inst.args = buf
 	}
-	if len(in.args) != operandCount {
-		return in, false
+	if len(inst.args) != operandCount {
+		return inst, false
 	}
-	in.setLength()
-	for i := range in.args {
-		if !r.accepts(r.args[3*i:3*i+2], &in.args[i], in.length) {
-			return in, false
+	inst.setLength()
+	for i := range inst.args {
+		if !r.accepts(r.args[3*i:3*i+2], &inst.args[i], inst.length) {
+			return inst, false
 		}
 	}
 	if r.code&legacy != 0 {
-		return in, in.mask.kind != isMask && !in.needsEVEX()
+		return inst, inst.mask.kind != isMask && !inst.needsEVEX()
 	}
-	if in.fitsVEX() {
-		return in, true
+	if inst.fitsVEX() {
+		return inst, true
 	}
-	in.evex = true
-	return in, !noEVEX && in.fitsEVEX()
+	inst.evex = true
+	return inst, !noEVEX && inst.fitsEVEX()
 }
 
 // setLength sets the vector length of the instruction: the length of its first operand of class v or, without such an
@@ -99,18 +99,18 @@ func widthOf(class byte, length uint8) uint8 {
 }
 
 // fits reports whether an immediate can be encoded in the given class (the second letter of an operand in row.args).
-func fits(v int64, class byte) bool {
+func fits(value int64, class byte) bool {
 	switch class {
 	case '1':
-		return v == 1
+		return value == 1
 	case 'b':
-		return v == int64(int8(v))
+		return value == int64(int8(value))
 	case 'u':
-		return v == int64(uint8(v))
+		return value == int64(uint8(value))
 	case 'd':
-		return v == int64(int32(v))
+		return value == int64(int32(value))
 	case 'w':
-		return v == int64(uint32(v))
+		return value == int64(uint32(value))
 	}
 	return true
 }
@@ -306,20 +306,20 @@ func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	w := row.evex & w1 / w1
 	notR, notHighR := bit(encoded.reg, 3)^1, bit(encoded.reg, 4)^1
-	p0 := notR<<7 | (extX^1)<<6 | (extB^1)<<5 | notHighR<<4 | row.opcodeMap()
-	p1 := w<<7 | (^encoded.vvvv&15)<<3 | 1<<2 | row.prefix()
+	byte0 := notR<<7 | (extX^1)<<6 | (extB^1)<<5 | notHighR<<4 | row.opcodeMap()
+	byte1 := w<<7 | (^encoded.vvvv&15)<<3 | 1<<2 | row.prefix()
 	notHighV := bit(encoded.vvvv, 4) ^ 1
 	if encoded.rm != nil && encoded.rm.kind == isVMem {
 		notHighV = bit(encoded.rm.index, 4) ^ 1
 	}
-	p2 := in.length<<5 | notHighV<<3 | in.mask.num
+	byte2 := in.length<<5 | notHighV<<3 | in.mask.num
 	if in.mask.zeroing {
-		p2 |= 1 << 7
+		byte2 |= 1 << 7
 	}
 	if encoded.rm != nil && encoded.rm.broadcast {
-		p2 |= 1 << 4
+		byte2 |= 1 << 4
 	}
-	a.code = append(a.code, 0x62, p0, p1, p2, row.opcode())
+	a.code = append(a.code, 0x62, byte0, byte1, byte2, row.opcode())
 }
 
 // modrm appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits), and for memory the SIB byte (scale, index and base:
