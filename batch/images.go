@@ -25,7 +25,7 @@ import (
 // [DecodeImage] decodes files. The orientation in Exif data is ignored. Images are scaled by bilinear interpolation.
 // When they are reduced, the filter is widened, which avoids aliasing. Rounding differs from torchvision's.
 type Images struct {
-	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
+	// Resize is the height and the width to which images are scaled. A single number is the length of the shorter side;
 	// the longer side keeps the proportion. If Resize is empty, images keep their size.
 	Resize []int
 	// Crop is the height and the width of the central part that is used; one number means a square. Pixels of this part
@@ -268,7 +268,7 @@ func cropStart(size, cropped int) int {
 	return int(math.RoundToEven(float64(size-cropped) / 2))
 }
 
-// gray returns the luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, as Pillow rounds it: with weights in units of
+// gray returns the luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B. As in Pillow, the weights are rounded to units of
 // 2^-16.
 func gray(c color.RGBA) byte {
 	return byte((uint32(c.R)*19595 + uint32(c.G)*38470 + uint32(c.B)*7471 + 1<<15) >> 16)

@@ -181,8 +181,8 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 	return true, nil
 }
 
-// hasNumber reports whether a record may be data instead of a heading: at least one field of a numeric input is a
-// number, or no input is numeric.
+// hasNumber reports whether a record may be data instead of a heading. It is data if a field of a numeric input is a
+// number, or if no input is numeric.
 func hasNumber(columns []*column, record []string) bool {
 	var element [16]byte
 	numbers := 0
@@ -213,9 +213,8 @@ func addRecord(columns []*column, record []string, line int) error {
 	return nil
 }
 
-// jsonLines decodes a file with one JSON value in each line. The value is an object that has a value for each input; if
-// the model has only one input, it may be the value of this input. The value of an input is one row: a number, a
-// string, or nested lists of them.
+// jsonLines decodes a file with one JSON value in each line. This value is an object with a value for each input, or
+// the value of the only input. The value of an input is one row: a number, a string, or nested lists of them.
 func (d *decoder) jsonLines(data []byte) (map[string]*tensor.Tensor, error) {
 	columns, err := d.columns()
 	if err != nil {

@@ -159,8 +159,8 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = fileLock.Unlock() }, nil
 }
 
-// process reads, runs and commits the inputs. It starts the goroutines of the pipeline: next passes inputs to the
-// readers, waiting passes decoded inputs to runAll, and j.results passes results to commitAll.
+// process reads, runs and commits the inputs. It starts the goroutines of the pipeline. Their channels are next (from
+// inputs to readers), waiting (from readers to runAll) and j.results (to commitAll).
 func (j *job) process(ctx context.Context, c *committer) error {
 	callerContext := ctx
 	ctx, j.cancel = context.WithCancelCause(ctx)

@@ -262,8 +262,8 @@ func memoryCurves(rates *machine.Rates) []memoryCurve {
 		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}
 }
 
-// memoryRows returns the rows of a table of memory rates in GB/s: one row for each number of bytes that a call
-// accesses, and one column for each kind of access.
+// memoryRows returns the rows of a table of memory rates in GB/s. A row is for a number of bytes that a call accesses,
+// and a column for a kind of access.
 func memoryRows(profile *machine.Profile) [][]any {
 	var rows [][]any
 	for _, point := range profile.Memory.Dense {

@@ -54,8 +54,8 @@ type ValueLayout struct {
 	Layout  string `json:"layout" doc:"The layout in words: a memory format, or the order of its dimensions."`
 }
 
-// StepDifference is a difference between steps. The steps of the two plans compute the same nodes with different
-// implementations, in different groups or at different costs; or only one plan has the step.
+// StepDifference is a difference between steps. Either only one plan has the step, or the steps of both plans compute
+// the same nodes with different implementations, in different groups or at different costs.
 type StepDifference struct {
 	What     string        `json:"what" of:"difference" doc:"The kind of difference."`
 	First    []StepSummary `json:"first" doc:"The steps of the first plan; empty for none."`
@@ -164,8 +164,8 @@ func sideOf(p *graphrun.Program, name string) *side {
 	return s
 }
 
-// assignKeys gives keys to the nodes and leaves of the original graph: the key of the match in the other graph, or a
-// new key if there is none.
+// assignKeys gives keys to the nodes and leaves of the original graph. A node without a match in the other graph gets a
+// new key, others the key of their match.
 func (s *side) assignKeys(pairs *pairing, other *side) {
 	for i, v := range matchable(s.binding.RunnableGraph) {
 		key := fmt.Sprintf("%s %d", s.name, i)

@@ -19,8 +19,8 @@ type pairing struct {
 	first  map[*graph.Value]*graph.Value // for each value of the second graph: its match
 }
 
-// matchValues matches the values of two sorted graphs, in three passes: values that are computed in the same way from
-// matching operands, then values with equal uses, then values with equal name and op. Names come last because
+// matchValues matches the values of two sorted graphs in three passes. It matches values that are computed in the same
+// way from matching operands, then values with equal uses, then values with equal name and op. Names come last because
 // exporters number values, so that the same name may denote different values. For two sizes of one graph (resized),
 // names come first.
 func matchValues(a, b *graph.Graph, resized bool) *pairing {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An operand that a loop cannot use in place is staged: a stager copies each piece of an input into a block, which is a
-// small contiguous buffer, and copies the block of an output back to memory. Both copies may convert the elements.
+// An operand that a loop cannot use in place is staged. A stager copies each piece of an input into a block, a small
+// contiguous buffer. It copies the block of an output back to memory. Both copies may convert the elements.
 
 // blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
@@ -43,8 +43,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 	})
 }
 
-// rowsContiguous reports whether a block function should be called for single rows in place: rows are contiguous in all
-// operands, and so long that this is faster than copying several rows into a block.
+// rowsContiguous reports whether a block function should be called for single rows in place. Rows are then contiguous
+// in all operands, and so long that copying several rows into a block would be slower.
 func (it *Iterator) rowsContiguous() bool {
 	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		return false
@@ -158,16 +158,16 @@ func (it *Iterator) isTransposed(i int) bool {
 	return 0 < rowStride && rowStride < machine.LineBytes && rowStride < elemStride
 }
 
-// maxPanelLines is the maximum number of pieces (see eachPiece) of a panel: pieces with the same columns and adjacent
-// rows, which are processed one after another. Each piece reads one cache line per column of the transposed operand.
-// A panel thus reads consecutive cache lines.
+// maxPanelLines is the maximum number of pieces (see eachPiece) of a panel. The pieces of a panel have the same columns
+// and adjacent rows, and are processed one after another. Each piece reads one cache line per column of the transposed
+// operand. A panel thus reads consecutive cache lines.
 const maxPanelLines = 4
 
 // eachPiece cuts rowCount rows of rowLen elements into pieces, and calls compute for each piece. addrs has the address
 // of the first row in each operand. A piece has pieceRows rows of pieceLen elements, and fits into a block. During the
 // call of compute, s.cursor.ptrs has the addresses of the piece. Pieces are whole rows if possible. If an operand is
-// transposed, a piece has as many rows as a cache line has elements of the operand, so that each line is read once.
-// Such pieces are processed in panels (maxPanelLines).
+// transposed, a piece has as many rows as a cache line has elements. Each line is then read once. Such pieces are
+// processed in panels (maxPanelLines).
 func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
 	compute func(pieceLen, pieceRows int) error) error {
 	// Without transposed operands, a piece is several whole rows, or a part of a row.

@@ -24,9 +24,9 @@ type tileState struct {
 	loopAddr    []unsafe.Pointer // address at which the loop accesses the tile, in memory or in a block
 }
 
-// tileWalk computes an iteration tile by tile. The tile of a staged operand is copied to a block, a small buffer of the
-// worker, before the loop reads it, or from the block after the loop has written it. These copies keep the dtype in
-// memory; conversions are part of the loop.
+// tileWalk computes an iteration tile by tile. A staged operand has a block, a small buffer of the worker. The tile of
+// an input is copied to its block before the loop runs, and the tile of an output from its block afterwards. These
+// copies keep the dtype in memory; conversions are part of the loop.
 type tileWalk struct {
 	*tiles
 	prepared *Prepared

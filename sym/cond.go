@@ -150,10 +150,10 @@ func (env *Env) zeroForm(e *expr) *expr {
 	return env.divideTerms(e, dropped)
 }
 
-// dropPositiveFactors simplifies the condition e >= 0. Let e = p*q + c, where p is the product of the factors that all
-// terms share and that are known to be positive. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and
-// dropPositiveFactors returns q + c. For other constants c it is not, and dropPositiveFactors returns e. It also
-// returns e if there are no such factors, or if e has a single term and all its factors are positive.
+// dropPositiveFactors simplifies the condition e >= 0. Let e = p*q + c, where p is the product of the positive factors
+// that all terms share. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and dropPositiveFactors
+// returns q + c. For other constants c it is not, and dropPositiveFactors returns e. It also returns e if there are no
+// such factors, or if e has a single term and all its factors are positive.
 func (env *Env) dropPositiveFactors(e *expr) *expr {
 	if e.constant != 0 && e.constant != -1 {
 		return e
@@ -239,8 +239,8 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	return Bool{truth: c.hint, cond: c}
 }
 
-// extremeAtLeast rewrites n >= 0 if n is a constant plus a multiple of the Max or Min of a number and an expression x.
-// If the number decides the condition, the result is true or false. Otherwise the result is a condition on x.
+// extremeAtLeast rewrites n >= 0 for n = c + k*Max(number, x) with an expression x, or the same with Min. If the number
+// decides the condition, the result is true or false. Otherwise the result is a condition on x.
 func (env *Env) extremeAtLeast(n *expr) (condition Bool, ok bool) {
 	multiple := n.terms[0]
 	extreme := multiple.atoms[0]

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// facts holds the known conditions on symbols besides their bounds: guards, assumptions, and the hypotheses under which
-// the operands of a disjunction or conjunction are examined. Each fact is stored in the expression, atom or condition
+// facts holds the known conditions on symbols besides their bounds: guards, assumptions and hypotheses. The operands of
+// a disjunction or conjunction are examined under hypotheses. Each fact is stored in the expression, atom or condition
 // that it is about. trail records the previous contents, so that reset can restore them. A question asks whether a
 // condition holds (budget.go).
 type facts struct {
@@ -35,8 +35,8 @@ type fact struct {
 	mod, rem int // mod is at least 1
 }
 
-// change is an entry of the trail: an expression with the fact that it had before, an atom that got a replacement, or a
-// condition that became a fact.
+// change is an entry of the trail: an expression and its previous fact, an atom that got a replacement, or a condition
+// that became a fact.
 type change struct {
 	expr *expr
 	fact *fact

@@ -32,9 +32,9 @@ func (env *Env) learn(c *cond) {
 	}
 }
 
-// undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. If
-// the disjunction is known to be true, or an operand is not a relation, the number is at least 2, so that the caller
-// draws no conclusion.
+// undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. The
+// number is at least 2, so that the caller draws no conclusion, in two other cases: the disjunction is known to be
+// true, or an operand is not a relation.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecided int) {
 	for _, part := range c.args {
 		if part.kind >= condAnd {
@@ -324,8 +324,8 @@ func (env *Env) narrowResidue(e *expr, m, r int) {
 	if updated.mod%m == 0 || updated.mod > maxModulus/m {
 		return
 	}
-	// The residue modulo the least common multiple m*n, by the Chinese remainder theorem: r + m*multiple = rem modulo
-	// mod, so multiple = (rem-r)/divisor * inverse(m/divisor) modulo n = mod/divisor.
+	// The Chinese remainder theorem gives the residue r + m*multiple modulo m*n, the least common multiple. It is rem
+	// modulo mod, so multiple = (rem-r)/divisor * inverse(m/divisor) modulo n.
 	divisor := gcd(m, updated.mod)
 	n := updated.mod / divisor
 	_, multiple := modulo(n, (updated.rem-r)/divisor)
@@ -354,8 +354,8 @@ func inverse(a, n int) int {
 }
 
 // substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
-// term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. If there are several such atoms, the
-// newest is replaced: a stride is newer than the sizes, and a derived symbol newer than the original symbols.
+// term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. Of several such atoms, the newest is
+// replaced. A stride is newer than the sizes, and a derived symbol newer than the original symbols.
 func (env *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int

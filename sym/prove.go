@@ -160,8 +160,8 @@ func (env *Env) provesByShift(d *expr) bool {
 	return constant >= 0
 }
 
-// provesByFunction replaces a function in d by bounds in terms of its operands: a Max is at least each operand and
-// equals one of them, and y*(x//y) is between x-y+1 and x.
+// provesByFunction replaces a function in d by bounds in terms of its operands. A Max is at least each operand and
+// equals one of them; y*(x//y) is between x-y+1 and x.
 func (env *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
 		for _, a := range t.atoms {
@@ -200,7 +200,7 @@ func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) boo
 }
 
 // provesByQuotient proves multiplier*a + rest >= 0 for a quotient a = x//y with y >= 1. It multiplies by y and replaces
-// y*a by its bound: the upper bound x if multiplier <= 0, and the lower bound x-y+1 if multiplier >= 0.
+// y*a by a bound. This is the upper bound x for multiplier <= 0, and the lower bound x-y+1 for multiplier >= 0.
 func (env *Env) provesByQuotient(a *atom, multiplier, rest *expr, depth int) bool {
 	x, y := a.args[0], a.args[1]
 	if lo, _ := env.bounds(y); lo < 1 {
@@ -241,8 +241,8 @@ func (env *Env) splitByAtom(d *expr, a *atom) (multiplier, rest *expr, ok bool) 
 	return env.sum(multiples, constant), env.sum(others, d.constant), true
 }
 
-// provesByFact uses known facts s >= 0. To prove d >= 0, it tries to prove d - s >= 0 for each s such that d - s has no
-// more terms than d. It also tries to replace an atom of d by a bound that follows from s.
+// provesByFact uses known facts s >= 0. It tries to prove d - s >= 0 for each s, unless d - s has more terms than d. It
+// also tries to replace an atom of d by a bound that follows from s.
 func (env *Env) provesByFact(d *expr, depth int) bool {
 	if !env.facts.active() {
 		return false

@@ -217,7 +217,7 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 const maxShortRowCols = 128
 
 // axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of B with n columns, four rows at a
-// time, and multiplies them by all rows of A while they are in L1.
+// time. While these are in L1, it multiplies them by all rows of A.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes

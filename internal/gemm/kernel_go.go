@@ -37,8 +37,8 @@ func goKernels[T number]() *kernelSet {
 }
 
 // goMicro is the portable microFunc. It makes two passes over the panels, each with 4×2 accumulators. A single pass
-// with 16 accumulators would exceed the 15 vector registers that the compiler uses on amd64, and spilling costs more
-// than reading A twice.
+// would have 16 accumulators, but the compiler uses 15 vector registers on amd64. Spilling costs more than reading A
+// twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))

@@ -159,7 +159,7 @@ type Plan struct {
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the tile's
-// own panels of A (at offset 0) and of B, a temporary register tile, and the tile's part of the bias. On pathDot and
+// own panels of A (at offset 0) and B, then a temporary register tile, then the tile's part of the bias. On pathDot and
 // pathAxpy, it has the copied rows of A, then at packedB the sums, and at tempTile the sums of later super-blocks.
 type workerLayout struct {
 	packedB, tempTile, rowBias, colBias, totalBytes int

@@ -32,8 +32,8 @@ const (
 	// checkMACs is the number of multiplications between two calls of Args.Check: at most 10 ms, with the slowest
 	// kernels.
 	checkMACs = 1 << 21
-	// packCost is the cost of packing an element by a PackFunc, and stripCost the cost of preparing a strip (a panel
-	// of B times a block of rows of A). The unit is one multiplication.
+	// packCost is the cost of packing an element by a PackFunc, in multiplications. stripCost is the cost of preparing a
+	// strip: a panel of B times a block of rows of A.
 	packCost, stripCost = 16, 1 << 12
 )
 
@@ -215,8 +215,8 @@ func (p *Plan) blockRows() int {
 	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.elemBytes)) * p.a.panelWidth
 }
 
-// runTile computes C[i0:i1, j0:j1] over the current super-block. The outer loop is over blocks of K, the next over
-// blocks of A that fit L2, and the inner loop over panels of B that fit L1.
+// runTile computes C[i0:i1, j0:j1] over the current super-block. The loops are, from the outside: blocks of K, blocks
+// of A that fit L2, panels of B that fit L1.
 func (x *execution) runTile(i0, i1, j0, j1 int) {
 	plan, spec := x.Plan, &x.spec
 	if x.superStart == 0 {
@@ -295,8 +295,8 @@ type tileState struct {
 	rows, vectors      int // rows, and vectors of columns, of the strip for which stacks was computed
 }
 
-// temporary returns the buffer for the sums of a register tile that the kernel cannot store in C, for example
-// because the rows of C are not contiguous.
+// temporary returns the buffer for a register tile that the kernel cannot store in C. An example is a C without
+// contiguous rows.
 func (t *tileState) temporary() unsafe.Pointer {
 	return unsafe.Add(t.execution.worker, t.Plan.worker.tempTile)
 }

@@ -204,9 +204,9 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 }
 
 // addOuter adds the loops over the other axes. Tiles are numbered in the order of dst, so that a worker's range of
-// tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would
-// move between cores many times: two workers that copied alternate planes of 7 by 7 pixels took 40 us, and a single
-// worker took 15 us.
+// tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
+// between cores many times. Two workers that copied alternate planes of 7 by 7 pixels took 40 us, and a single worker
+// 15 us.
 func (p *Copy) addOuter(rest []Axis) {
 	indexOfB, tilesInside := p.dimsBetween(rest), p.a.tileCount
 	if indexOfB == 0 || p.b.tileCount == 1 {
@@ -231,7 +231,7 @@ func (p *Copy) addOuter(rest []Axis) {
 
 // rowsAlong selects the axis b for a copy by rows, and returns its index in rest. Usually b is the axis with the
 // smallest stride in dst, so that dst is written in order. If rows are short, b is the longest axis for which one tile
-// can contain all of a and b, because starting a tile costs more than copying a few short rows.
+// can contain all of a and b. Starting a tile costs more than copying a few short rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	best := 0
 	if p.a.N*rest[0].N < minTileElems {
@@ -386,8 +386,7 @@ func (p *Copy) usesSquares() bool {
 }
 
 // transposeStaged transposes a tile in scratch, and copies the result to dst row by row. The stride of rows in large
-// arrays is often a power of two, so that the cache lines of a tile in dst would evict one another before they are
-// full.
+// arrays is often a power of two. The cache lines of a tile in dst would then evict one another before they are full.
 func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.SrcSize
 	staged, rowBytes := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()

@@ -188,8 +188,8 @@ func (r *Rule) finishTypes(common tensor.DType) {
 	}
 }
 
-// CastType returns the type of t converted to d in memory format preserve, like Tensor::to(dtype): with the same
-// strides if t is non-overlapping and dense, else with dense strides in the same order. A type with dtype d is returned
+// CastType returns the type of t converted to d in memory format preserve, like Tensor::to(dtype). It keeps the strides
+// if t is non-overlapping and dense. Otherwise it has dense strides in the same order. A type with dtype d is returned
 // unchanged.
 func CastType(t tensor.Type, d tensor.DType) tensor.Type {
 	if t.DType == d {

@@ -192,8 +192,8 @@ func loadOperand(b *expr.Builder, operand int) pair {
 	return value
 }
 
-// convertPair returns a value converted to dtype d, as c10::convert does: the real part of a complex number for a real
-// dtype, and a comparison of both parts with 0 for bool.
+// convertPair returns a value converted to dtype d, as c10::convert does. A complex number becomes its real part for a
+// real dtype. For bool, both parts are compared with 0.
 func convertPair(b *expr.Builder, value pair, d tensor.DType) pair {
 	switch {
 	case value.dtype == d:

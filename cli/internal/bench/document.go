@@ -312,8 +312,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 const workersCell = 4
 
 // cells returns the cells of a row, one for each column of rates in [ProfileDoc.write]. The last cell is the greater of
-// two shares: memory bandwidth as a share of a core's bandwidth, and arithmetic speed as a share of a core's peak
-// speed.
+// two shares: the share of a core's memory bandwidth, and the share of a core's peak arithmetic speed.
 func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
 	rate := func(ns *float64) string {
 		if ns == nil {

@@ -1,5 +1,5 @@
 // Package plan implements "graphrun plan". It prints the plan of a graph: the steps, the inserted copies with their
-// reasons, the cost, and how far the plan is from the best.
+// reasons, the cost, and the gap to the best plan.
 //
 // [Document] is the JSON output, and answer.go the sentences with which the text begins. Each group of flags has a
 // file: --max-copies and --max-memory (limits.go), --problem, --solution, --k-best and --sensitivity (problem.go),

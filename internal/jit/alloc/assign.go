@@ -11,8 +11,8 @@ const memoryCost = 0.3
 
 // allocateInst assigns registers to an instruction and adds it to Insts.
 func (a *allocator) allocateInst(inst *Inst) {
-	// A slot that the previous instruction read, or used as temporary memory, becomes free only now, because it must keep
-	// its contents within that instruction.
+	// The slots that the previous instruction read, or used as temporary memory, become free only now. Within that
+	// instruction they must keep their contents.
 	a.freeSlots = append(a.freeSlots, a.slotsToFree...)
 	a.slotsToFree = a.slotsToFree[:0]
 	inst.eachUse(a.pin)
@@ -177,8 +177,8 @@ func (a *allocator) allocateForm(inst *Inst) {
 // chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers to
 // overwrite the destination itself (an accumulator), then a source without further uses, then a source that is not in a
 // register. Among the forms that overwrite the chosen source, it prefers one whose first operand, source Order[0], can
-// be read from memory. chooseForm also returns this first operand: a memory operand, or an operand of kind Register
-// without other contents if the operand must be in a register.
+// be read from memory. chooseForm also returns this first operand. If it must be in a register, the returned operand
+// has the kind Register and no other contents.
 func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0

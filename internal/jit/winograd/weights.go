@@ -7,7 +7,7 @@ type Arithmetic[V any] struct {
 	Neg      func(v V) V
 }
 
-// Weights transforms the 3x3 weights g of a window, given row by row, to N x N points (see [Form.N]), and returns the
+// Weights transforms the 3x3 weights g of a window, given row by row, to N x N points (see [Form.N]). It returns the
 // points of rows [first, end). The transform is U = G*g*G', where the matrix G has one row for each point and
 // transforms three weights of a row or column.
 func Weights[V any](f Form, ops Arithmetic[V], g [9]V, first, end int) []V {
@@ -23,7 +23,7 @@ func Weights[V any](f Form, ops Arithmetic[V], g [9]V, first, end int) []V {
 }
 
 // transformThree multiplies G by the three weights a, b and c. The value at a point p is the polynomial a + b*p +
-// c*p^2, divided by the product of p-q over the other finite points q; the value at infinity is c, divided by the scale
+// c*p^2, divided by the product of p-q over the other finite points q. The value at infinity is c, divided by the scale
 // of the last result ([Form.scale]). The points +p and -p share the even part a + c*p^2 and the odd part b*p.
 func transformThree[V any](f Form, ops Arithmetic[V], a, b, c V) []V {
 	if f.M == 2 {

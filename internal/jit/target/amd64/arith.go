@@ -20,8 +20,8 @@ func (g *gen) selectInst(v expr.Value) *laneValue {
 	case expr.Convert:
 		if rounded := g.code.Insts[inst.A]; rounded.Op == expr.Rint && rounded.DType == tensor.Float32 &&
 			convertsThroughInt32(d) {
-			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
-			// conversion become one instruction.
+			// Rint and the conversion become one instruction. A value out of range converts to the same integer with and without
+			// Rint.
 			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: d,
 				highUndefined: d.Size() < 4}
 		}
@@ -284,8 +284,8 @@ func (g *gen) fma(inst expr.Inst) alloc.Virt {
 	return g.multiplyAdd(name, laneBytes, a, b, c)
 }
 
-// multiplyAdd selects the multiply-add a*b + c, or one with other signs: -(a*b) + c for the name VFNMADD, a*b - c for
-// VFMSUB, -(a*b) - c for VFNMSUB.
+// multiplyAdd selects a multiply-add: a*b + c for the name VFMADD, -(a*b) + c for VFNMADD, a*b - c for VFMSUB, and
+// -(a*b) - c for VFNMSUB.
 func (g *gen) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(laneBytes)], Src: sources(a, b, c),
 		Dst: g.newLike(a), BroadcastBytes: uint8(laneBytes)})

@@ -190,8 +190,9 @@ func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 	return g.blend(8, isExact, v, odd)
 }
 
-// floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion to 64
-// bits (for uint8, uint32 and 64-bit integers) or to 32 bits (for other dtypes), as Go does.
+// floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion, as
+// Go does. This is the conversion to 64 bits for uint8, uint32 and 64-bit integers, and the conversion to 32 bits for
+// other dtypes.
 func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
 	from, laneBytes := x.dtype, laneSize(x.dtype)
 	result := func(truncated alloc.Virt) *laneValue {

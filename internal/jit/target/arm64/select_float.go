@@ -48,9 +48,9 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 // extremumNames are the mnemonics of Min and Max.
 var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
 
-// isExtremumExact reports whether the machine instruction alone computes Min or Max of a and b, because a or
-// b is a constant other than zero, or a zero whose sign makes the instruction return b if both are zeros.
-// This zero is b = +0 or a = -0 for Max, and b = -0 or a = +0 for Min.
+// isExtremumExact reports whether the machine instruction alone computes Min or Max of a and b. It does if a or b is a
+// constant other than zero, or a zero whose sign makes the instruction return b if both are zeros. This zero is b = +0
+// or a = -0 for Max, and b = -0 or a = +0 for Min.
 func (s *selector) isExtremumExact(op lane.Op, size int, a, b alloc.Virt) bool {
 	if number, ok := s.constantFloat(a, size); ok && (number != 0 || math.Signbit(number) == (op == lane.Max)) {
 		return true

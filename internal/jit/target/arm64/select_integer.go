@@ -44,9 +44,8 @@ func (s *selector) integerOp(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.
 	return a
 }
 
-// multiplyLong multiplies integers of 64 bits. Modulo 2^64, the product is the product of the lower halves plus 2^32
-// times the sum of the two products of a lower and an upper half. rev64 swaps the halves of b, so that one
-// multiplication computes both of these products.
+// multiplyLong multiplies integers of 64 bits. Modulo 2^64, a*b = aLow*bLow + 2^32*(aLow*bHigh + aHigh*bLow) for the
+// halves of a and b. rev64 swaps the halves of b, so that one multiplication computes both products in parentheses.
 func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 	cross := s.op("mul", "4s", s.op("rev64", "4s", b), a)
 	upper := s.immediateOp("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32)

@@ -41,8 +41,8 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (inst instruction, ok bool)
 	return inst, !noEVEX && inst.fitsEVEX()
 }
 
-// setLength sets the vector length of the instruction: the length of its first operand of class v or, without such an
-// operand, the smallest length that the row of the instruction table allows.
+// setLength sets the vector length of the instruction to the length of its first operand of class v. Without such an
+// operand, the length is the smallest that the row of the instruction table allows.
 func (in *instruction) setLength() {
 	r := in.row
 	for i := range in.args {
@@ -286,8 +286,9 @@ func (a *Assembler) legacy(in *instruction, encoded *fields, extX, extB uint8) {
 	a.code = append(a.code, opcode)
 }
 
-// vex appends a VEX prefix and the opcode. The bytes after C4 are RXBmmmmm and WvvvvLpp; the short form has RvvvvLpp
-// after C5, and implies X = B = W = 0 and the map 0F. R, X, B and vvvv are inverted. For extX and extB see encode.
+// vex appends a VEX prefix and the opcode. The bytes after C4 are RXBmmmmm and WvvvvLpp. The short form has RvvvvLpp
+// after C5; its X, B and W are 0, and its opcode map is 0F. R, X, B and vvvv are inverted. For extX and extB see
+// encode.
 func (a *Assembler) vex(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1 // w is 0 or 1
@@ -299,8 +300,8 @@ func (a *Assembler) vex(in *instruction, encoded *fields, extX, extB uint8) {
 	a.code = append(a.code, 0xC4, notR<<7|(extX^1)<<6|(extB^1)<<5|row.opcodeMap(), w<<7|last, row.opcode())
 }
 
-// evex appends an EVEX prefix and the opcode. The bytes after 62 are RXBr0mmm, Wvvvv1pp and zLLbVaaa: R and r are bits
-// 3 and 4 of ModRM.reg, V is bit 4 of vvvv or of a vector of indices, z is zeroing, b is broadcast, and aaa the mask.
+// evex appends an EVEX prefix and the opcode. The bytes after 62 are RXBr0mmm, Wvvvv1pp and zLLbVaaa. R and r are bits
+// 3 and 4 of ModRM.reg. V is bit 4 of vvvv or of a vector of indices. z is zeroing, b is broadcast, and aaa the mask.
 // R, X, B, r, vvvv and V are inverted. For extX and extB see encode.
 func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
@@ -322,11 +323,11 @@ func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
 	a.code = append(a.code, 0x62, byte0, byte1, byte2, row.opcode())
 }
 
-// modrm appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits), and for memory the SIB byte (scale, index and base:
-// 2, 3 and 3 bits) and the displacement. mod is 3 for a register, 0 for memory without a displacement, and 1 or 2 for
-// memory with a displacement of one or four bytes. rm 4 selects a SIB byte, whose index 4 means none. A one-byte
-// displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the instruction after the
-// displacement, because addresses of constants are relative to the end of the instruction.
+// modrm appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits). For memory, it also appends the displacement, after
+// a SIB byte (scale, index and base: 2, 3 and 3 bits) if necessary. mod is 3 for a register. For memory, it is 0
+// without a displacement, 1 with one of one byte, and 2 with one of four bytes. rm 4 selects a SIB byte, whose index 4
+// means none. A one-byte displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the
+// instruction after the displacement, because addresses of constants are relative to the end of the instruction.
 func (a *Assembler) modrm(reg uint8, arg *operand, dispUnit int32, bytesAfter int) {
 	reg = (reg & 7) << 3
 	if arg.kind != isMem && arg.kind != isVMem {

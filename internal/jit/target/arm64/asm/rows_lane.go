@@ -40,7 +40,7 @@ var laneRows = []row{
 	{"addp", encodePairInteger, 0x5EF1B800, onlyD},
 }
 
-// encodeExtract encodes 0 Q 101110000 Rm 0 imm4 0 Rn Rd: the result is 16 bytes (8 with Q=0) of the concatenation of Rn
+// encodeExtract encodes 0 Q 101110000 Rm 0 imm4 0 Rn Rd. The result is 16 bytes (8 with Q=0) of the concatenation of Rn
 // and Rm, from byte imm4 on.
 func encodeExtract(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
