@@ -22,7 +22,7 @@ type rankStatistics struct {
 
 // rankSamples ranks the samples of two sides, which have no NaN.
 func rankSamples(a, b []float64) rankStatistics {
-	r := rankStatistics{n1: len(a), n2: len(b)}
+	ranks := rankStatistics{n1: len(a), n2: len(b)}
 	a, b = slices.Clone(a), slices.Clone(b)
 	sorted.Floats(a)
 	sorted.Floats(b)
@@ -35,71 +35,71 @@ func rankSamples(a, b []float64) rankStatistics {
 			least = min(least, b[0])
 		}
 		countA, countB := countEqual(a, least), countEqual(b, least)
-		r.ties = append(r.ties, countA+countB)
+		ranks.ties = append(ranks.ties, countA+countB)
 		// The equal samples have the ranks before+1 to before+countA+countB. Twice their mean is the sum of both ends.
-		r.doubledSum += countA * (2*before + countA + countB + 1)
+		ranks.doubledSum += countA * (2*before + countA + countB + 1)
 		before += countA + countB
 		a, b = a[countA:], b[countB:]
 	}
-	return r
+	return ranks
 }
 
 // countEqual counts the samples at the start of a sorted list that equal x.
 func countEqual(sorted []float64, x float64) int {
-	n := 0
-	for n < len(sorted) && sorted[n] == x {
-		n++
+	count := 0
+	for count < len(sorted) && sorted[count] == x {
+		count++
 	}
-	return n
+	return count
 }
 
 // mannWhitney returns the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail. (If
 // some samples are equal, the distribution is not symmetric, and the tails differ.) Neither side may be empty, and no
 // sample may be NaN.
 func mannWhitney(a, b []float64) float64 {
-	r := rankSamples(a, b)
-	if len(r.ties) == 1 {
+	ranks := rankSamples(a, b)
+	if len(ranks.ties) == 1 {
 		return 1 // all are equal
 	}
-	if r.n1 <= maxExact && r.n2 <= maxExact {
-		return r.exact()
+	if ranks.n1 <= maxExact && ranks.n2 <= maxExact {
+		return ranks.exact()
 	}
-	return r.normal()
+	return ranks.normal()
 }
 
-// exact returns the exact p-value. It counts the choices of n1 ranks whose sum is at most the rank sum of the first
-// side, and the choices whose sum is at least this rank sum.
+// exact returns the exact p-value. It counts the choices of n1 ranks by their sum: at most, and at least, the rank sum
+// of the first side.
 func (r rankStatistics) exact() float64 {
-	// ways[k][s] is the number of ways to choose k of the ranks visited so far with doubled sum s.
+	// ways[k][sum] is the number of ways to choose k of the ranks visited so far with this doubled sum.
 	ways := make([][]float64, r.n1+1)
 	for k := range ways {
 		ways[k] = make([]float64, 2*r.n1*(r.n1+r.n2)+1)
 	}
 	ways[0][0] = 1
 	before := 0 // number of samples with lesser ranks
-	for _, t := range r.ties {
-		// Add the t samples of one rank: ways[k][s] += (t choose drawn) * ways[k-drawn][s - drawn*doubledRank] for each
-		// number drawn of them. k and s descend, so that the terms on the right do not yet have these samples.
-		doubledRank := 2*before + t + 1
+	for _, tied := range r.ties {
+		// Add the tied samples of one rank: ways[k][sum] += (tied choose drawn) * ways[k-drawn][sum - drawn*doubledRank] for
+		// each number drawn of them. k and sum descend, so that the terms on the right do not yet have these samples.
+		doubledRank := 2*before + tied + 1
 		for k := r.n1; k > 0; k-- {
-			choices := 1.0 // the binomial coefficient "t choose drawn", exact in float64 for t <= 2*maxExact
-			for drawn := 1; drawn <= min(k, t); drawn++ {
-				choices = choices * float64(t-drawn+1) / float64(drawn)
-				for s := min(len(ways[k])-1, 2*k*(before+t)); s >= drawn*doubledRank; s-- { // no sum is greater
-					ways[k][s] += float64(choices * ways[k-drawn][s-drawn*doubledRank])
+			choices := 1.0 // the binomial coefficient "tied choose drawn", exact in float64 for tied <= 2*maxExact
+			for drawn := 1; drawn <= min(k, tied); drawn++ {
+				choices = choices * float64(tied-drawn+1) / float64(drawn)
+				for sum := min(len(ways[k])-1, 2*k*(before+tied)); sum >= drawn*doubledRank; sum-- { // no sum is greater
+					ways[k][sum] += float64(choices * ways[k-drawn][sum-drawn*doubledRank])
 				}
 			}
 		}
-		before += t
+		before += tied
 	}
 	var below, above, all float64
-	for s, n := range ways[r.n1] {
-		all += n
-		if s <= r.doubledSum {
-			below += n
+	for sum, count := range ways[r.n1] {
+		all += count
+		if sum <= r.doubledSum {
+			below += count
 		}
-		if s >= r.doubledSum {
-			above += n
+		if sum >= r.doubledSum {
+			above += count
 		}
 	}
 	return min(1, 2*min(below, above)/all)
@@ -111,8 +111,8 @@ func (r rankStatistics) exact() float64 {
 func (r rankStatistics) normal() float64 {
 	n1, n2 := float64(r.n1), float64(r.n2)
 	n, ties := n1+n2, 0.0
-	for _, t := range r.ties {
-		ties += float64(float64(t) * (float64(float64(t)*float64(t)) - 1))
+	for _, tied := range r.ties {
+		ties += float64(float64(tied) * (float64(float64(tied)*float64(tied)) - 1))
 	}
 	deviation := math.Sqrt(n1 * n2 / 12 * (n + 1 - ties/(n*(n-1))))
 	distance := max(0, math.Abs(float64(float64(r.doubledSum)/2)-float64(n1*(n+1)/2))-0.5)
@@ -122,8 +122,8 @@ func (r rankStatistics) normal() float64 {
 // normalCDF is the cumulative distribution function of the standard normal distribution.
 func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
-// medianInterval returns an index i into n sorted samples such that, for every distribution, its median is between the
-// samples i and n-1-i with probability [Confidence] or more. It returns false if there are too few samples.
+// medianInterval returns an index i into n sorted samples. For every distribution, the median is between the samples i
+// and n-1-i with probability [Confidence] or more. It returns false if there are too few samples.
 func medianInterval(n int) (int, bool) {
 	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number
 	// that is not in the lower tail. It computes the terms from their logarithms, because the first terms would

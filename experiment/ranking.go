@@ -41,28 +41,28 @@ type Pair struct {
 
 // setVerdict sets the verdict, and the comparison of each row with the base. There is no verdict if a contender was not
 // measured.
-func (c *Comparison) setVerdict(all []*contender, s *session) {
+func (c *Comparison) setVerdict(all []*contender, session *session) {
 	for i := range c.Rows {
 		if row := &c.Rows[i]; row.Runs > 0 {
 			row.Ratio = c.Rows[0].ratio(&row.Spread)
 		}
 	}
-	if slices.ContainsFunc(s.contenders, func(measured *contender) bool { return len(measured.turnMedians) == 0 }) {
+	if slices.ContainsFunc(session.contenders, func(measured *contender) bool { return len(measured.turnMedians) == 0 }) {
 		return
 	}
-	r := &Ranking{Pairs: pairsOf(s.contenders), SamePlan: samePlans(all),
-		Disturbances: disturbancesOf(s.contenders, s.load), Unreached: s.wideIntervals()}
+	ranking := &Ranking{Pairs: pairsOf(session.contenders), SamePlan: samePlans(all),
+		Disturbances: disturbancesOf(session.contenders, session.load), Unreached: session.wideIntervals()}
 	for i := range c.Rows {
 		row := &c.Rows[i]
-		if p := r.pair(c.Rows[0].Name, cmp.Or(row.MeasuredAs, row.Name)); p != nil {
-			row.P, row.PHolm, row.Significant = &p.P, &p.PHolm, p.Significant
+		if pair := ranking.pair(c.Rows[0].Name, cmp.Or(row.MeasuredAs, row.Name)); pair != nil {
+			row.P, row.PHolm, row.Significant = &pair.P, &pair.PHolm, pair.Significant
 		}
 	}
-	r.Fastest = r.fastest(all)
-	r.FewestRuns = runsToDiffer(r.Pairs, s)
-	r.RunsFor2Percent = runsFor2Percent(r.Pairs, s)
-	c.Verdict = r
-	r.Text = c.verdictText()
+	ranking.Fastest = ranking.fastest(all)
+	ranking.FewestRuns = runsToDiffer(ranking.Pairs, session)
+	ranking.RunsFor2Percent = runsFor2Percent(ranking.Pairs, session)
+	c.Verdict = ranking
+	ranking.Text = c.verdictText()
 }
 
 // fastest returns the names of the fastest contenders, sorted by median. These are the contenders that no other
@@ -71,12 +71,12 @@ func (r *Ranking) fastest(all []*contender) []string {
 	byTime := slices.Clone(all)
 	sorted.Func(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
 	names := []string{}
-	for i, c := range byTime {
-		if !slices.ContainsFunc(byTime[:i], func(faster *contender) bool {
-			p := r.pair(faster.measuredAs().name, c.measuredAs().name)
-			return p != nil && p.Significant
+	for i, candidate := range byTime {
+		if !slices.ContainsFunc(byTime[:i], func(faster *candidate) bool {
+			pair := r.pair(faster.measuredAs().name, candidate.measuredAs().name)
+			return pair != nil && pair.Significant
 		}) {
-			names = append(names, c.name)
+			names = append(names, candidate.name)
 		}
 	}
 	return names
@@ -110,11 +110,11 @@ func samePlans(all []*contender) [][]string {
 // pairsOf tests all pairs.
 func pairsOf(all []*contender) []Pair {
 	pairs := []Pair{}
-	for i, a := range all {
-		for _, b := range all[i+1:] {
-			spreadA, spreadB := SpreadOf(a.times), SpreadOf(b.times)
-			pairs = append(pairs, Pair{A: a.name, B: b.name, Ratio: spreadA.ratio(&spreadB),
-				P: mannWhitney(a.turnMedians, b.turnMedians)})
+	for i, first := range all {
+		for _, second := range all[i+1:] {
+			spreadA, spreadB := SpreadOf(first.times), SpreadOf(second.times)
+			pairs = append(pairs, Pair{A: first.name, B: second.name, Ratio: spreadA.ratio(&spreadB),
+				P: mannWhitney(first.turnMedians, second.turnMedians)})
 		}
 	}
 	pValues := make([]float64, len(pairs))
@@ -127,19 +127,19 @@ func pairsOf(all []*contender) []Pair {
 	return pairs
 }
 
-// pair returns the test of the measured candidates named a and b. It returns nil if they are the same candidate.
+// pair returns the test of the measured candidates with the names a and b. It returns nil if they are the same
+// candidate.
 func (r *Ranking) pair(a, b string) *Pair {
-	for i, p := range r.Pairs {
-		if p.A == a && p.B == b || p.A == b && p.B == a {
+	for i, tested := range r.Pairs {
+		if tested.A == a && tested.B == b || tested.A == b && tested.B == a {
 			return &r.Pairs[i]
 		}
 	}
 	return nil
 }
 
-// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. A result is
-// then raised, if necessary, to the result for the next smaller p-value, so that results are in the same order as the
-// p-values.
+// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. If a result is
+// below the result for the next smaller p-value, it is raised to that result.
 func holm(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -156,16 +156,16 @@ func holm(values []float64) []float64 {
 
 // runsFor2Percent returns the number of runs that would detect a difference of 2% in the pairs without a significant
 // difference. It is nil if there is no such pair, or if the number cannot be estimated for any of them.
-func runsFor2Percent(pairs []Pair, s *session) *int {
+func runsFor2Percent(pairs []Pair, session *session) *int {
 	turns := map[string][]float64{} // by name of the contender
-	for _, contender := range s.contenders {
+	for _, contender := range session.contenders {
 		turns[contender.name] = contender.turnMedians
 	}
 	var largest *int
-	for _, p := range pairs {
-		turnCount, ok := turnsToDetect(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
-		runs := turnCount * s.runsPerTurn()
-		if !p.Significant && ok && (largest == nil || runs > *largest) {
+	for _, pair := range pairs {
+		turnCount, ok := turnsToDetect(turns[pair.A], turns[pair.B], 0.02, Significance/float64(len(pairs)))
+		runs := turnCount * session.runsPerTurn()
+		if !pair.Significant && ok && (largest == nil || runs > *largest) {
 			largest = &runs
 		}
 	}
@@ -174,20 +174,20 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 
 // runsToDiffer returns the least number of runs of each candidate with which any pair could differ significantly. It
 // returns nil if at least this many runs were measured, or if there are no pairs.
-func runsToDiffer(pairs []Pair, s *session) *int {
+func runsToDiffer(pairs []Pair, session *session) *int {
 	if len(pairs) == 0 {
 		return nil
 	}
 	level := Significance / float64(len(pairs)) // Holm's correction of the least p-value
 	var turns []int                             // number of turns of each contender
-	for _, contender := range s.contenders {
+	for _, contender := range session.contenders {
 		turns = append(turns, len(contender.turnMedians))
 	}
 	sorted.Ints(turns)
-	if n := len(turns); leastP(turns[n-1], turns[n-2]) < level { // the two with the most turns
+	if count := len(turns); leastP(turns[count-1], turns[count-2]) < level { // the two with the most turns
 		return nil
 	}
-	return new((fewestSamples(level)-1)*s.runsPerTurn() + 1) // the last turn needs a single run
+	return new((fewestSamples(level)-1)*session.runsPerTurn() + 1) // the last turn needs a single run
 }
 
 // testPower is the probability with which the test finds a difference, for the number of samples of turnsToDetect.
@@ -209,17 +209,18 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 		if median <= 0 || len(side) < 5 {
 			return 0, false
 		}
-		for _, x := range side {
-			scaled = append(scaled, x/median)
+		for _, sample := range side {
+			scaled = append(scaled, sample/median)
 		}
 	}
 	sorted.Floats(scaled)
-	less, n := 0, len(scaled) // less counts the pairs (x, y) with x <= y*(1+effect), without pairs of a sample with itself
-	for _, x := range scaled {
-		first, _ := slices.BinarySearch(scaled, x/(1+effect)) // the first y
-		less += n - first - 1
+	count := len(scaled)
+	less := 0 // number of pairs (x, y) with x <= y*(1+effect), without pairs of a sample with itself
+	for _, sample := range scaled {
+		first, _ := slices.BinarySearch(scaled, sample/(1+effect)) // the first y
+		less += count - first - 1
 	}
-	deviation := float64(less)/(float64(n)*float64(n-1)) - 0.5
+	deviation := float64(less)/(float64(count)*float64(count-1)) - 0.5
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))
 	if needed := math.Ceil(z * z / (6 * deviation * deviation)); deviation > 0 && needed <= 1e6 {
 		return max(fewestSamples(level), int(needed)), true
@@ -230,21 +231,21 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 // fewestSamples returns the least number of samples on each side with which the p-value of the exact Mann-Whitney test
 // can be below a level.
 func fewestSamples(level float64) int {
-	n := 1
-	for leastP(n, n) >= level {
-		n++
+	samples := 1
+	for leastP(samples, samples) >= level {
+		samples++
 	}
-	return n
+	return samples
 }
 
-// leastP returns the least p-value that the exact two-sided Mann-Whitney test of n and m samples can have: 2 divided by
-// (n+m)!/(n! m!), the number of choices of ranks.
+// leastP returns the least p-value that the exact two-sided Mann-Whitney test of n and m samples can have. It is 2
+// divided by (n+m)!/(n! m!), the number of choices of ranks.
 func leastP(n, m int) float64 {
-	p := 2.0
+	least := 2.0
 	for i := 1; i <= min(n, m); i++ {
-		p *= float64(i) / float64(max(n, m)+i)
+		least *= float64(i) / float64(max(n, m)+i)
 	}
-	return min(1, p)
+	return min(1, least)
 }
 
 // normalQuantile is the inverse of normalCDF.

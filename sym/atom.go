@@ -46,20 +46,20 @@ type atom struct {
 }
 
 // atom returns the unique atom with the given parts, as an expression.
-func (env *Env) atom(k kind, args ...*expr) *expr { return env.atomIf(k, nil, args...) }
+func (env *Env) atom(kind kind, args ...*expr) *expr { return env.atomIf(kind, nil, args...) }
 
 // atomIf is atom for a function that also depends on condition c, such as Where.
-func (env *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
-	key := []byte{byte(k)}
-	if c != nil {
-		key = binary.AppendVarint(key, int64(c.id))
+func (env *Env) atomIf(kind kind, cond *cond, args ...*expr) *expr {
+	key := []byte{byte(kind)}
+	if cond != nil {
+		key = binary.AppendVarint(key, int64(cond.id))
 	}
 	for _, e := range args {
 		key = binary.AppendVarint(key, int64(e.id))
 	}
 	found := env.atoms[string(key)]
 	if found == nil {
-		found = &atom{kind: k, cond: c, args: args, id: len(env.symbols) + len(env.atoms)}
+		found = &atom{kind: kind, cond: cond, args: args, id: len(env.symbols) + len(env.atoms)}
 		found.lo, found.hi = found.boundsFrom((*expr).bounds)
 		found.hint, found.size = found.hintValue(), found.count()
 		found.asExpr = env.sum([]term{{1, []*atom{found}}}, 0)
@@ -141,22 +141,22 @@ func (a *atom) hintValue() int {
 
 // count returns the number of symbols and numbers in the printed form.
 func (a *atom) count() int {
-	n := 1
+	total := 1
 	for _, e := range a.args {
-		n = satAdd(n, e.size)
+		total = satAdd(total, e.size)
 	}
 	if a.cond != nil {
-		n = satAdd(n, a.cond.size)
+		total = satAdd(total, a.cond.size)
 	}
-	return n
+	return total
 }
 
 // unexpanded returns the atom for a sum or product whose coefficients overflow an int.
-func (env *Env) unexpanded(k kind, a, b *expr) *expr {
+func (env *Env) unexpanded(kind kind, a, b *expr) *expr {
 	if a.id > b.id {
 		a, b = b, a
 	}
-	return env.atom(k, a, b)
+	return env.atom(kind, a, b)
 }
 
 // isUnexpanded reports whether a is a sum or product whose coefficients overflow an int.
@@ -180,26 +180,26 @@ func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
 
 // extreme returns the maximum or the minimum of two operands. If bounds show that an operand is the result, it returns
 // this operand.
-func extreme(k kind, a, b Int) Int {
+func extreme(kind kind, a, b Int) Int {
 	env := envOf(a, b)
 	defer env.withFacts(false)()
 	x, y := env.exprOf(a), env.exprOf(b)
-	return env.memoized(byte(k), x, y, func() *expr { return env.extreme(k, x, y) }).int()
+	return env.memoized(byte(kind), x, y, func() *expr { return env.extreme(kind, x, y) }).int()
 }
 
-// extreme returns the maximum or the minimum of operands. It replaces operands of kind k by their operands, and drops
-// operands that another operand makes redundant.
-func (env *Env) extreme(k kind, operands ...*expr) *expr {
+// extreme returns the maximum or the minimum of operands. It replaces operands of the same kind by their operands, and
+// drops operands that another operand makes redundant.
+func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	var args []*expr
 	for _, operand := range operands {
-		if s := operand.single(); s != nil && s.kind == k {
-			args = append(args, s.args...)
+		if nested := operand.single(); nested != nil && nested.kind == kind {
+			args = append(args, nested.args...)
 		} else {
 			args = append(args, operand)
 		}
 	}
 	sign := 1
-	if k == kindMin {
+	if kind == kindMin {
 		sign = -1
 	}
 	var kept []*expr
@@ -223,7 +223,7 @@ func (env *Env) extreme(k kind, operands ...*expr) *expr {
 		}
 		return a.id - b.id
 	})
-	return env.atom(k, kept...)
+	return env.atom(kind, kept...)
 }
 
 // isAtMost reports whether sign*e <= sign*other can be proved for all sizes. sign is 1 or -1.

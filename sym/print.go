@@ -114,17 +114,17 @@ func operand(e *expr) string {
 
 // count returns the number of symbols and numbers in the printed form.
 func (e *expr) count() int {
-	n := 0
+	total := 0
 	for _, t := range e.terms {
 		if t.coeff != 1 {
-			n++
+			total++
 		}
 		for _, a := range t.atoms {
-			n = satAdd(n, a.size)
+			total = satAdd(total, a.size)
 		}
 	}
-	if e.constant != 0 || n == 0 {
-		n = satAdd(n, 1)
+	if e.constant != 0 || total == 0 {
+		total = satAdd(total, 1)
 	}
-	return n
+	return total
 }

@@ -12,24 +12,24 @@ func (env *Env) simplify(e *expr) *expr {
 	if !env.facts.spendSteps(len(e.terms)) {
 		return e
 	}
-	out := e
+	simplified := e
 	if lo, hi := env.bounds(e); lo == hi {
-		out = env.constant(lo)
+		simplified = env.constant(lo)
 	} else if env.isSimplifiable(e) {
-		out = env.constant(e.constant)
+		simplified = env.constant(e.constant)
 		for _, t := range e.terms {
 			product := env.constant(t.coeff)
 			for _, a := range t.atoms {
 				product = env.multiply(product, env.simplifyAtom(a))
 			}
-			out = env.addMultiple(out, product, 1)
+			simplified = env.addMultiple(simplified, product, 1)
 		}
 	}
-	out = env.expandQuotients(out)
+	simplified = env.expandQuotients(simplified)
 	if state == env.facts.state() && env.facts.stepsLeft > 0 {
-		e.simplifiedState, e.simplified = state, out
+		e.simplifiedState, e.simplified = state, simplified
 	}
-	return out
+	return simplified
 }
 
 // isSimplifiable reports whether an atom of e is simpler under the facts.
@@ -70,8 +70,8 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 		if lo <= 0 && hi >= 0 {
 			return a.asExpr
 		}
-		if m, r := env.atomResidue(a); m == 0 {
-			return env.constant(r)
+		if modulus, remainder := env.atomResidue(a); modulus == 0 {
+			return env.constant(remainder)
 		}
 		return env.remainder(args[0], args[1])
 	case kindWhere:
@@ -105,29 +105,29 @@ func (env *Env) expandQuotients(e *expr) *expr {
 				continue
 			}
 			x, y := a.args[0], a.args[1]
-			m, r := env.residue(env.remainder(x, y))
-			if m != 0 {
+			modulus, remainder := env.residue(env.remainder(x, y))
+			if modulus != 0 {
 				continue
 			}
-			// y*(x//y) = x - x%y, and x%y is the number r (m is 0).
-			multiple := env.multiply(rest, env.addMultiple(x, env.constant(r), -1))
+			// y*(x//y) = x - x%y, and x%y is a number (the modulus 0 says so).
+			multiple := env.multiply(rest, env.addMultiple(x, env.constant(remainder), -1))
 			return env.expandQuotients(env.addMultiple(env.addMultiple(e, env.termExpr(t), -1), multiple, 1))
 		}
 	}
 	return e
 }
 
-// divideOut removes the factor a = x//y from the term t, and divides the rest of the term by y. It returns false if y
+// divideOut removes the factor a = x//y from a product, and divides the rest of the product by y. It returns false if y
 // does not divide the rest.
-func (env *Env) divideOut(t term, a *atom) (*expr, bool) {
+func (env *Env) divideOut(product term, a *atom) (*expr, bool) {
 	divisor := a.args[1]
-	remaining, _ := withoutAtoms(t.atoms, []*atom{a})
+	remaining, _ := withoutAtoms(product.atoms, []*atom{a})
 	switch {
-	case len(divisor.terms) == 0 && divisor.constant != 0 && t.coeff%divisor.constant == 0:
-		return env.termExpr(term{t.coeff / divisor.constant, remaining}), true
-	case len(divisor.terms) == 1 && divisor.constant == 0 && t.coeff%divisor.terms[0].coeff == 0:
+	case len(divisor.terms) == 0 && divisor.constant != 0 && product.coeff%divisor.constant == 0:
+		return env.termExpr(term{product.coeff / divisor.constant, remaining}), true
+	case len(divisor.terms) == 1 && divisor.constant == 0 && product.coeff%divisor.terms[0].coeff == 0:
 		if remaining, ok := withoutAtoms(remaining, divisor.terms[0].atoms); ok {
-			return env.termExpr(term{t.coeff / divisor.terms[0].coeff, remaining}), true
+			return env.termExpr(term{product.coeff / divisor.terms[0].coeff, remaining}), true
 		}
 	}
 	return nil, false

@@ -103,10 +103,10 @@ func divideEvenly(n, limit int) (size, count, smallerCount int) {
 
 // tileStack is a column of register tiles of the same height.
 type tileStack struct {
-	row     int // first row of the first tile, relative to the block of rows
-	height  int // rows of a tile
-	count   int // number of tiles
-	rowStep int // distance between tiles, in rows
+	firstRow int // first row of the first tile, relative to the block of rows
+	height   int // rows of a tile
+	count    int // number of tiles
+	rowStep  int // distance between tiles, in rows
 }
 
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
@@ -115,7 +115,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	heightLimit := p.kernels.maxHeights[vectors]
 	add := func(row, height, count, rowStep int) {
 		if count > 0 {
-			list[stackCount] = tileStack{row: row, height: height, count: count, rowStep: rowStep}
+			list[stackCount] = tileStack{firstRow: row, height: height, count: count, rowStep: rowStep}
 			stackCount++
 		}
 	}
@@ -248,12 +248,12 @@ func (p *Plan) linesToPrefetch(mode readMode) int {
 }
 
 // tilesPerStrip returns the number of register tiles in a strip.
-func (p *Plan) tilesPerStrip() (n int) {
+func (p *Plan) tilesPerStrip() (tiles int) {
 	stacks, count := p.stacks(min(p.tileRows, p.rowsPerBlock), p.kernels.vectors(p.b.panelWidth))
 	for _, stack := range stacks[:count] {
-		n += stack.count
+		tiles += stack.count
 	}
-	return n
+	return tiles
 }
 
 // compile generates the code of all kinds of register tiles of the plan. It returns an error if no executable memory
@@ -266,9 +266,9 @@ func (p *Plan) compile() error {
 	p.severalPanels = p.spansPanels()
 	p.prefetchResultInLoop = p.prefetchesResult() && !p.severalPanels
 	p.prefetchInterval = powerOfTwoAtMost(p.tilesPerStrip())
-	for _, m := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
-		for _, n := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
-			if err := p.compileBlock(m, n); err != nil {
+	for _, rows := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
+		for _, cols := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
+			if err := p.compileBlock(rows, cols); err != nil {
 				return err
 			}
 		}
@@ -277,7 +277,7 @@ func (p *Plan) compile() error {
 }
 
 // compileBlock generates the code of the register tiles of a block of m rows and n columns.
-func (p *Plan) compileBlock(m, n int) error {
+func (p *Plan) compileBlock(rows, cols int) error {
 	stores := []storeMode{storeTemporary}
 	if p.spec.CColStride == 1 {
 		stores = []storeMode{storeFirstBlock}
@@ -289,11 +289,11 @@ func (p *Plan) compileBlock(m, n int) error {
 	if p.b.packedByFirstRow {
 		modes = []readMode{readDirect, readAndCopy, readCopied}
 	}
-	stacks, count := p.stacks(m, p.kernels.vectors(n))
+	stacks, count := p.stacks(rows, p.kernels.vectors(cols))
 	for _, stack := range stacks[:count] {
 		for _, store := range stores {
 			for _, mode := range modes {
-				if err := p.compileTile(store, mode, n, stack.height); err != nil {
+				if err := p.compileTile(store, mode, cols, stack.height); err != nil {
 					return err
 				}
 			}
@@ -415,7 +415,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 			stack, from := t.stacks[i], tilesDone[i]
 			if from < stack.count {
 				tilesDone[i] = min(from+tilesPerCall, stack.count)
-				t.computeTiles(args, a, stack, store, mode, blockStart+stack.row+from*stack.rowStep, tilesDone[i]-from,
+				t.computeTiles(args, a, stack, store, mode, blockStart+stack.firstRow+from*stack.rowStep, tilesDone[i]-from,
 					j, cols)
 				unfinished = unfinished || tilesDone[i] < stack.count
 			}
@@ -447,12 +447,14 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPe
 // setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
 func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) {
 	set := t.kernels
-	size := set.elemBytes
+	elemBytes := set.elemBytes
 	args.InnerCount = t.kc
-	args.Ptr[tile.In], args.Step[tile.InRow], args.Step[tile.InTerm] = a.base, a.laneStride*size, a.termStride*size
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = b.base, b.laneOffset(j-t.j0)*size, b.termStride*size
+	args.Ptr[tile.In] = a.base
+	args.Step[tile.InRow], args.Step[tile.InTerm] = a.laneStride*elemBytes, a.termStride*elemBytes
+	args.Ptr[tile.Vec], args.Row[tile.Vec] = b.base, b.laneOffset(j-t.j0)*elemBytes
+	args.Step[tile.VecTerm] = b.termStride * elemBytes
 	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
-	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*size
+	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*elemBytes
 }
 
 // computeTiles computes count register tiles of a stack. The first tile begins at the given row and column of C.
@@ -479,22 +481,23 @@ func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack
 func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, store storeMode, mode readMode,
 	row, count, col, cols int) *jit.Func {
 	plan, spec, set := t.Plan, &t.spec, t.kernels
-	size := set.elemBytes
+	elemBytes := set.elemBytes
 	args.Rows = count
-	args.Step[tile.InTile], args.Step[tile.OutTile] = a.laneOffset(stack.rowStep)*size, stack.rowStep*spec.CRowStride*size
+	args.Step[tile.InTile] = a.laneOffset(stack.rowStep) * elemBytes
+	args.Step[tile.OutTile] = stack.rowStep * spec.CRowStride * elemBytes
 	if plan.severalPanels {
-		args.Step[tile.OutTile] = plan.b.panelWidth * size
+		args.Step[tile.OutTile] = plan.b.panelWidth * elemBytes
 	}
-	args.Row[tile.In] = a.laneOffset(row-t.i0) * size
+	args.Row[tile.In] = a.laneOffset(row-t.i0) * elemBytes
 	if store != storeTemporary {
-		args.Row[tile.Out] = (row*spec.CRowStride + col) * size
+		args.Row[tile.Out] = (row*spec.CRowStride + col) * elemBytes
 	}
 	if store == storeFirstBlock && spec.Bias == BiasRows {
-		args.Row[tile.EpilogueOperands] = (row - t.i0) * size
+		args.Row[tile.EpilogueOperands] = (row - t.i0) * elemBytes
 	}
 	if plan.prefetchResultInLoop && mode == readDirect {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
-		args.Step[tile.PrefetchStep] = spec.CRowStride * size
+		args.Step[tile.PrefetchStep] = spec.CRowStride * elemBytes
 	}
 	return (*plan.codes.entry(store, mode, cols%set.lanes > 0))[set.vectors(cols)][stack.height]
 }

@@ -55,7 +55,7 @@ type grid struct {
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
 // gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with at least two
-// tiles for each of 16 workers, so that fast workers can compute more tiles than slow ones.
+// tiles for each of 16 workers. Fast workers can then compute more tiles than slow ones.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
 // localPanels returns the maximum number of panels that a tile may pack for itself. The panels must fit L2.
@@ -113,7 +113,8 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	return best
 }
 
-// cost returns the estimated core time in nanoseconds, summed over gridWorkers; see chooseGrid. For w workers it is
+// cost returns the estimated core time in nanoseconds, summed over gridWorkers; see chooseGrid. For w workers, the core
+// time is
 //
 //	shared + w*(barrier + ceil(tiles/w)*tile)
 //
@@ -181,8 +182,8 @@ func (d operandPlan) packTiles(depth int) int {
 // blockSizes returns the sizes of blocks that occur in a dimension of n elements. The dimension is divided into tiles
 // of tileSize elements, and each tile into blocks of at most `block` elements. The result has the sizes of the first
 // and the last block of a whole tile, then those of the last tile.
-func blockSizes(n, tileSize, tiles, block int) (sizes []int) {
-	for _, size := range []int{tileSize, n - (tiles-1)*tileSize} {
+func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
+	for _, size := range []int{tileSize, extent - (tiles-1)*tileSize} {
 		sizes = append(sizes, min(size, block), size-(size-1)/block*block)
 	}
 	return sizes

@@ -43,10 +43,10 @@ func (r *Rule) chooseLayout() {
 // allocation.
 func (r *Rule) rowMajor() []sym.Int {
 	for i := range r.ops {
-		o := &r.ops[i]
-		t := o.comparedType
-		if !o.RuleChoosesLayout() && len(t.Shape) == len(r.sizes) && t.IsRowMajor() {
-			return t.Strides
+		operand := &r.ops[i]
+		given := operand.comparedType
+		if !operand.RuleChoosesLayout() && len(given.Shape) == len(r.sizes) && given.IsRowMajor() {
+			return given.Strides
 		}
 	}
 	return tensor.RowMajor(r.sizes)
@@ -55,9 +55,9 @@ func (r *Rule) rowMajor() []sym.Int {
 // setOutputLayouts sets the strides of the outputs whose layout the rule chooses.
 func (r *Rule) setOutputLayouts(strides []sym.Int) {
 	for i := range r.outCount {
-		if o := &r.ops[i]; o.RuleChoosesLayout() {
-			o.chosenType = &tensor.Type{DType: o.MemoryDType, Shape: r.sizes, Strides: strides}
-			o.comparedType = o.chosenType
+		if output := &r.ops[i]; output.RuleChoosesLayout() {
+			output.chosenType = &tensor.Type{DType: output.MemoryDType, Shape: r.sizes, Strides: strides}
+			output.comparedType = output.chosenType
 		}
 	}
 }
@@ -67,8 +67,8 @@ func (r *Rule) setOutputLayouts(strides []sym.Int) {
 func denseOrder(strides, sizes []sym.Int) []int {
 	perm := reversed(len(sizes)) // the sort is stable: equal dimensions stay in this order
 	sorted.Func(perm, func(a, b int) int {
-		if c := compareSizes(strides[a], strides[b]); c != 0 {
-			return c
+		if order := compareSizes(strides[a], strides[b]); order != 0 {
+			return order
 		}
 		return compareSizes(sizes[a], sizes[b])
 	})
@@ -113,11 +113,11 @@ func (r *Rule) fastKind() FastSetup {
 	// All operands have equal shapes and strides here, so all are dense if one is.
 	var first *tensor.Type
 	for i := range r.ops {
-		switch o := &r.ops[i]; {
-		case o.RuleChoosesLayout():
+		switch operand := &r.ops[i]; {
+		case operand.RuleChoosesLayout():
 		case first == nil:
-			first = o.comparedType
-		case !tensor.SameSizes(first.Strides, o.comparedType.Strides):
+			first = operand.comparedType
+		case !tensor.SameSizes(first.Strides, operand.comparedType.Strides):
 			return FastNone
 		}
 	}
@@ -131,7 +131,7 @@ func (r *Rule) fastKind() FastSetup {
 // not choose).
 func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.RuleChoosesLayout() && !holds(*o.comparedType) {
+		if operand := &r.ops[i]; !operand.RuleChoosesLayout() && !holds(*operand.comparedType) {
 			return false
 		}
 	}
@@ -139,18 +139,18 @@ func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
 }
 
 // effectiveStride returns the operand's stride along dimension d of the broadcast shape
-// (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it, else the
-// operand's own stride, even if the size is 1.
-func (r *Rule) effectiveStride(t *tensor.Type, d int) sym.Int {
-	ownDim := d - (len(r.sizes) - len(t.Shape))
+// (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it. Otherwise
+// it is the operand's own stride, even if the size is 1.
+func (r *Rule) effectiveStride(own *tensor.Type, d int) sym.Int {
+	ownDim := d - (len(r.sizes) - len(own.Shape))
 	if ownDim < 0 {
 		return sym.Int{}
 	}
-	if t.Shape[ownDim].Same(r.sizes[d]) {
-		return t.Strides[ownDim]
+	if own.Shape[ownDim].Same(r.sizes[d]) {
+		return own.Strides[ownDim]
 	}
 	one := sym.Of(1)
-	return sym.Where(t.Shape[ownDim].Eq(one).And(r.sizes[d].Ne(one)).Decide(), sym.Int{}, t.Strides[ownDim])
+	return sym.Where(own.Shape[ownDim].Eq(one).And(r.sizes[d].Ne(one)).Decide(), sym.Int{}, own.Strides[ownDim])
 }
 
 // sortDims sorts the dimensions by the strides of the operands in order, outputs first
@@ -174,11 +174,11 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	decidingOperand = -1
 	undecided := sym.BoolOf(true)
 	for i := range r.ops {
-		o := &r.ops[i]
-		if o.RuleChoosesLayout() {
+		operand := &r.ops[i]
+		if operand.RuleChoosesLayout() {
 			continue
 		}
-		swapHere, stayHere := r.compareBy(o, a, b)
+		swapHere, stayHere := r.compareBy(operand, a, b)
 		// An operand counts only where no earlier operand decides.
 		swapHere, stayHere = undecided.And(swapHere), undecided.And(stayHere)
 		if decidingOperand < 0 && (swapHere.Hint() || stayHere.Hint()) {
@@ -196,18 +196,18 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 // compareBy is compare for one operand. It compares the operand's strides along a and b and, if the strides are
 // equal, the sizes. If a stride is 0, the operand does not decide, with one exception: reduced dimensions of an
 // output move to the front.
-func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
+func (r *Rule) compareBy(operand *Resolved, a, b int) (swap, stay sym.Bool) {
 	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b]), and stay = decides && strideA <
 	// strideB. The branches below omit the conditions that are known.
-	strideA, strideB := r.effectiveStride(o.comparedType, a), r.effectiveStride(o.comparedType, b)
+	strideA, strideB := r.effectiveStride(operand.comparedType, a), r.effectiveStride(operand.comparedType, b)
 	if knownA, known := strideA.Known(); known {
 		if knownB, known := strideB.Known(); known && (knownA != knownB || knownA == 0) {
-			swaps, stays := r.compareNumbers(o, knownA, knownB)
+			swaps, stays := r.compareNumbers(operand, knownA, knownB)
 			return sym.BoolOf(swaps), sym.BoolOf(stays)
 		}
 	}
 	isZeroA, isZeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
-	if r.flags.reduction && o.isOutput {
+	if r.flags.reduction && operand.isOutput {
 		swap, stay = isZeroB.And(isZeroA.Not()), isZeroA.And(isZeroB.Not())
 	}
 	decides := isZeroA.Or(isZeroB).Not() // neither stride is 0
@@ -215,7 +215,7 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 		return swap, stay
 	}
 	less, equal := sym.BoolOf(false), sym.BoolOf(true)
-	if !strideA.Same(strideB) && a > b && r.isRowMajor(o) {
+	if !strideA.Same(strideB) && a > b && r.isRowMajor(operand) {
 		// strideA <= strideB, because a is a later dimension. The strides are equal if the sizes of dimensions b+1 to a
 		// are at most 1.
 		for d := b + 1; d <= a; d++ {
@@ -242,9 +242,9 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 }
 
 // compareNumbers is compareBy for strides that are numbers and decide without the sizes.
-func (r *Rule) compareNumbers(o *Resolved, strideA, strideB int) (swap, stay bool) {
+func (r *Rule) compareNumbers(operand *Resolved, strideA, strideB int) (swap, stay bool) {
 	if strideA == 0 || strideB == 0 {
-		reduced := r.flags.reduction && o.isOutput && strideA != strideB
+		reduced := r.flags.reduction && operand.isOutput && strideA != strideB
 		return reduced && strideB == 0, reduced && strideA == 0
 	}
 	return strideA > strideB, strideA < strideB
@@ -252,13 +252,13 @@ func (r *Rule) compareNumbers(o *Resolved, strideA, strideB int) (swap, stay boo
 
 // isRowMajor reports whether an operand has the broadcast shape and row-major strides. It compares expressions and
 // records no guard.
-func (r *Rule) isRowMajor(o *Resolved) bool {
+func (r *Rule) isRowMajor(operand *Resolved) bool {
 	for d := range r.sizes {
-		if len(o.comparedType.Shape) != len(r.sizes) || !o.comparedType.Shape[d].Same(r.sizes[d]) {
+		if len(operand.comparedType.Shape) != len(r.sizes) || !operand.comparedType.Shape[d].Same(r.sizes[d]) {
 			return false
 		}
 	}
-	return o.comparedType.IsRowMajor()
+	return operand.comparedType.IsRowMajor()
 }
 
 // setOutputStrides sets dense strides in the order of the permutation for the outputs whose layout the rule chooses

@@ -13,7 +13,7 @@ import (
 const vectorBytes = 16
 
 // selector selects instructions for a loop. Its Builder has the row constants. In its methods, size is the size of a
-// lane in bytes, p the index of a part, shape an arrangement (such as "4s"), and d a dtype.
+// lane in bytes, i the index of a part (a register of a value), shape an arrangement (such as "4s"), and d a dtype.
 type selector struct {
 	alloc.Builder
 	loop        *lane.Loop
@@ -31,8 +31,8 @@ type selector struct {
 	err             error                       // the first error
 }
 
-func newSelector(l *lane.Loop) *selector {
-	return &selector{loop: l, constants: map[string]alloc.Virt{}, rowElements: map[alloc.Mem]alloc.Virt{},
+func newSelector(loop *lane.Loop) *selector {
+	return &selector{loop: loop, constants: map[string]alloc.Virt{}, rowElements: map[alloc.Mem]alloc.Virt{},
 		rowResults: map[instKey]alloc.Virt{}}
 }
 
@@ -46,15 +46,15 @@ func (s *selector) selectLists(lanes int) (*Lists, error) {
 		}}
 	s.complexParts, s.equalities = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
 	s.lookups, s.byteIndices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
-	for v := range s.loop.Insts {
-		inst := &s.loop.Insts[v]
+	for value := range s.loop.Insts {
+		inst := &s.loop.Insts[value]
 		if inst.Op == lane.Store {
 			s.resultIsUniform = false
 			s.store(inst)
 			continue
 		}
-		s.resultIsUniform = s.loop.Uniform(lane.Value(v))
-		s.Parts[v] = s.selectInst(lane.Value(v), inst)
+		s.resultIsUniform = s.loop.Uniform(lane.Value(value))
+		s.Parts[value] = s.selectInst(lane.Value(value), inst)
 	}
 	s.Lists.Body, s.Builder.Body = s.usedBody(), nil
 	return s.Lists, s.err
@@ -82,50 +82,50 @@ func (s *selector) partCount(size int) int {
 	return max(1, s.Lanes*size/vectorBytes)
 }
 
-// part returns part p of a value. All parts of a uniform value are the same register.
-func (s *selector) part(v lane.Value, p int) alloc.Virt {
+// part returns part i of a value. All parts of a uniform value are the same register.
+func (s *selector) part(v lane.Value, i int) alloc.Virt {
 	parts := s.Parts[v]
-	return parts[min(p, len(parts)-1)]
+	return parts[min(i, len(parts)-1)]
 }
 
 // makeParts returns the parts of the current result, whose lanes have the given size in bytes. It calls part for each
 // index. Inlining is off, as for bitwise: it would only enlarge the many callers.
 //
 //go:noinline
-func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt {
+func (s *selector) makeParts(size int, part func(i int) alloc.Virt) []alloc.Virt {
 	parts := make([]alloc.Virt, s.partCount(size))
-	for p := range parts {
-		parts[p] = part(p)
+	for i := range parts {
+		parts[i] = part(i)
 	}
 	return parts
 }
 
-// arrangement and halfArrangement return Arm's name for the division of a register into elements of the given size:
-// arrangement for all 16 bytes, halfArrangement for the low 8 bytes.
+// arrangement returns Arm's name for the division of the 16 bytes of a register into elements of the given size.
+// halfArrangement does so for the low 8 bytes.
 func arrangement(size int) string     { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
 func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
 
 // add adds an instruction whose result is a new vector, and returns the result. If all its sources are row constants,
 // and an equal instruction was added before, add returns the result of that instruction.
-func (s *selector) add(in alloc.Inst) alloc.Virt {
-	in.FoldableSource = noFoldableSource
-	key, invariant := instKey{name: in.Name, tied: in.Tied}, len(in.Src) <= len(instKey{}.src)
-	for k, source := range in.Src {
+func (s *selector) add(inst alloc.Inst) alloc.Virt {
+	inst.FoldableSource = noFoldableSource
+	key, invariant := instKey{name: inst.Name, tied: inst.Tied}, len(inst.Src) <= len(instKey{}.src)
+	for k, source := range inst.Src {
 		if invariant = invariant && (source.Virt == 0 || s.Values[source.Virt].Invariant); invariant {
 			key.src[k] = source
 		}
 	}
-	if in.Tied != 0 {
-		invariant = invariant && s.Values[in.Tied].Invariant
+	if inst.Tied != 0 {
+		invariant = invariant && s.Values[inst.Tied].Invariant
 	}
 	if v, ok := s.rowResults[key]; ok && invariant {
 		return v
 	}
-	in.Dst = s.New(alloc.Value{Bytes: vectorBytes})
+	inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
 	if invariant {
-		s.rowResults[key] = in.Dst
+		s.rowResults[key] = inst.Dst
 	}
-	return s.Add(in)
+	return s.Add(inst)
 }
 
 // op adds an operation on vectors. arrangement is the kind of all operands, or has several kinds (see [Lists]).
@@ -177,27 +177,27 @@ var selectForms = []alloc.Form{
 // sources returns values as the sources of an instruction.
 func sources(values ...alloc.Virt) []alloc.Arg {
 	args := make([]alloc.Arg, len(values))
-	for k, v := range values {
-		args[k].Virt = v
+	for k, value := range values {
+		args[k].Virt = value
 	}
 	return args
 }
 
-// constant returns a vector whose lanes of the given size are all x.
-func (s *selector) constant(size int, x uint64) alloc.Virt {
-	b := binary.LittleEndian.AppendUint64(nil, x)[:size]
-	return s.constantBytes(strings.Repeat(string(b), vectorBytes/size))
+// constant returns a vector whose lanes of the given size all have the given bits.
+func (s *selector) constant(size int, bits uint64) alloc.Virt {
+	lane := binary.LittleEndian.AppendUint64(nil, bits)[:size]
+	return s.constantBytes(strings.Repeat(string(lane), vectorBytes/size))
 }
 
 // constantBytes returns a vector of 16 constant bytes.
 func (s *selector) constantBytes(data string) alloc.Virt {
-	v, ok := s.constants[data]
+	vector, ok := s.constants[data]
 	if !ok {
-		v = s.New(alloc.Value{Bytes: vectorBytes, Invariant: true, Constant: true,
+		vector = s.New(alloc.Value{Bytes: vectorBytes, Invariant: true, Constant: true,
 			Reload: &alloc.Reload{Name: "ldr", Mem: alloc.Mem{Space: alloc.Constant, Data: data}}})
-		s.constants[data] = v
+		s.constants[data] = vector
 	}
-	return v
+	return vector
 }
 
 // selectInst selects instructions for one value and returns its parts.
@@ -221,16 +221,16 @@ func (s *selector) selectInst(v lane.Value, inst *lane.Inst) []alloc.Virt {
 	case lane.Lookup:
 		return s.lookup(inst)
 	}
-	return s.makeParts(inst.Type.Size(), func(p int) alloc.Virt {
+	return s.makeParts(inst.Type.Size(), func(i int) alloc.Virt {
 		switch inst.Op {
 		case lane.Select:
-			return s.selectLanes(inst, p)
+			return s.selectLanes(inst, i)
 		case lane.FMA:
-			return s.fma(inst, p)
+			return s.fma(inst, i)
 		}
-		a, b := s.part(inst.A, p), alloc.Virt(0)
+		a, b := s.part(inst.A, i), alloc.Virt(0)
 		if inst.B != lane.None {
-			b = s.part(inst.B, p)
+			b = s.part(inst.B, i)
 		}
 		return s.apply(inst.Op, inst.Type, a, b)
 	})
@@ -238,12 +238,12 @@ func (s *selector) selectInst(v lane.Value, inst *lane.Inst) []alloc.Virt {
 
 // selectLanes selects instructions for lane.Select. If the mask is an inequality, the code selects by the equality and
 // exchanges the values, which saves the negation.
-func (s *selector) selectLanes(inst *lane.Inst, p int) alloc.Virt {
-	mask, ifSet, ifClear := inst.A, s.part(inst.B, p), s.part(inst.C, p)
+func (s *selector) selectLanes(inst *lane.Inst, i int) alloc.Virt {
+	mask, ifSet, ifClear := inst.A, s.part(inst.B, i), s.part(inst.C, i)
 	if equality := s.equalities[mask]; equality != nil {
-		return s.selectBits(equality[min(p, len(equality)-1)], ifClear, ifSet)
+		return s.selectBits(equality[min(i, len(equality)-1)], ifClear, ifSet)
 	}
-	return s.selectBits(s.part(mask, p), ifSet, ifClear)
+	return s.selectBits(s.part(mask, i), ifSet, ifClear)
 }
 
 // apply selects instructions for an operation on vectors of a type. b is 0 if the operation has one operand.
@@ -260,12 +260,12 @@ func (s *selector) apply(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.
 // applyAll selects instructions for an operation on values of several parts (see [Lists]).
 func (s *selector) applyAll(op lane.Op, laneType lane.Type, operands ...[]alloc.Virt) []alloc.Virt {
 	result := make([]alloc.Virt, len(operands[0]))
-	for p := range result {
+	for i := range result {
 		b := alloc.Virt(0)
 		if len(operands) > 1 {
-			b = operands[1][p]
+			b = operands[1][i]
 		}
-		result[p] = s.apply(op, laneType, operands[0][p], b)
+		result[i] = s.apply(op, laneType, operands[0][i], b)
 	}
 	return result
 }
@@ -273,28 +273,28 @@ func (s *selector) applyAll(op lane.Op, laneType lane.Type, operands ...[]alloc.
 // usedBody returns the body without instructions whose results are unused.
 func (s *selector) usedBody() []alloc.Inst {
 	live := make([]bool, len(s.Values))
-	mark := func(in *alloc.Inst) {
-		for _, source := range in.Src {
+	mark := func(inst *alloc.Inst) {
+		for _, source := range inst.Src {
 			live[source.Virt] = true
 		}
-		live[in.Tied] = true
+		live[inst.Tied] = true
 	}
 	for k := range s.Stores {
 		mark(&s.Stores[k])
 	}
 	for _, fold := range s.loop.Folds {
-		for _, v := range s.Parts[fold.Value] {
-			live[v] = true
+		for _, virt := range s.Parts[fold.Value] {
+			live[virt] = true
 		}
 	}
 	// The used instructions are moved to the end of the body, last first.
 	body := s.Builder.Body
 	first := len(body)
 	for k := first - 1; k >= 0; k-- {
-		if in := &body[k]; live[in.Dst] {
-			mark(in)
+		if inst := &body[k]; live[inst.Dst] {
+			mark(inst)
 			first--
-			body[first] = *in
+			body[first] = *inst
 		}
 	}
 	return body[first:]

@@ -69,21 +69,21 @@ func (s *selector) constantFloat(v alloc.Virt, size int) (float64, bool) {
 }
 
 // fma selects a fused multiply-add. Negated factors need no instruction: fmls subtracts the product.
-func (s *selector) fma(inst *lane.Inst, partIndex int) alloc.Virt {
+func (s *selector) fma(inst *lane.Inst, i int) alloc.Virt {
 	negative := false
 	factor := func(v lane.Value) alloc.Virt {
 		if operand := &s.loop.Insts[v]; operand.Op == lane.Neg {
 			negative = !negative
-			return s.part(operand.A, partIndex)
+			return s.part(operand.A, i)
 		}
-		return s.part(v, partIndex)
+		return s.part(v, i)
 	}
 	a, b := factor(inst.A), factor(inst.B)
 	name := "fmla"
 	if negative { // one of the two factors is negated
 		name = "fmls"
 	}
-	return s.tiedOp(name, arrangement(inst.Type.Size()), s.part(inst.C, partIndex), a, b)
+	return s.tiedOp(name, arrangement(inst.Type.Size()), s.part(inst.C, i), a, b)
 }
 
 // fmod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
@@ -109,14 +109,14 @@ func signBit(size int) uint64 { return 1 << (8*size - 1) }
 // compare selects a comparison, whose result is a mask.
 func (s *selector) compare(v lane.Value, inst *lane.Inst) []alloc.Virt {
 	laneType := s.loop.Type(inst.A)
-	equal := s.makeParts(laneType.Size(), func(partIndex int) alloc.Virt {
-		return s.compareVectors(inst.Op, laneType, s.part(inst.A, partIndex), s.part(inst.B, partIndex))
+	equal := s.makeParts(laneType.Size(), func(i int) alloc.Virt {
+		return s.compareVectors(inst.Op, laneType, s.part(inst.A, i), s.part(inst.B, i))
 	})
 	if inst.Op != lane.Ne || laneType.DType == tensor.Bool {
 		return equal
 	}
 	s.equalities[v] = equal
-	return s.makeParts(laneType.Size(), func(partIndex int) alloc.Virt { return s.bitwise("not", equal[partIndex]) })
+	return s.makeParts(laneType.Size(), func(i int) alloc.Virt { return s.bitwise("not", equal[i]) })
 }
 
 // compareVectors compares two vectors. For Ne, it returns the mask of equality, unless the vectors are masks.

@@ -62,35 +62,36 @@ var floatRows = []row{
 // 0 Q U 01110 x sz 1 Rm 11 opcode 1 Rn Rd, and for half precision 0 Q U 01110 x 10 Rm 00 opcode 1 Rn Rd. The field Half
 // of a vector selects the low 64 bits of the register, not half precision.
 func encodeSameFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, ok := vectors(args, 3)
-	if !ok || v[0].Elem != v[1].Elem || v[0].Elem != v[2].Elem || v[0].Half != v[1].Half || v[0].Half != v[2].Half {
+	vecs, ok := vectors(args, 3)
+	if !ok || vecs[0].Elem != vecs[1].Elem || vecs[0].Elem != vecs[2].Elem ||
+		vecs[0].Half != vecs[1].Half || vecs[0].Half != vecs[2].Half {
 		return 0, false
 	}
-	code := r.code | v[0].qBit() | v[2].rm() | v[1].rn() | v[0].rd()
-	switch v[0].Elem {
+	code := r.code | vecs[0].qBit() | vecs[2].rm() | vecs[1].rn() | vecs[0].rd()
+	switch vecs[0].Elem {
 	case H:
 		code = code&^(1<<21|1<<15|1<<14) | 1<<22
 	case D:
 		code |= 1 << 22
 	}
-	return code, v[0].valid() && r.elems.has(v[0].Elem)
+	return code, vecs[0].valid() && r.elems.has(vecs[0].Elem)
 }
 
 // encodeUnaryFloat encodes "two-register miscellaneous" with floating-point elements:
 // 0 Q U 01110 x sz 10000 opcode 10 Rn Rd, and for half precision 0 Q U 01110 x 111100 opcode 10 Rn Rd.
 func encodeUnaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, ok := vectors(args, 2)
-	if !ok || v[0].Elem != v[1].Elem || v[0].Half != v[1].Half {
+	vecs, ok := vectors(args, 2)
+	if !ok || vecs[0].Elem != vecs[1].Elem || vecs[0].Half != vecs[1].Half {
 		return 0, false
 	}
-	code := r.code | v[0].qBit() | v[1].rn() | v[0].rd()
-	switch v[0].Elem {
+	code := r.code | vecs[0].qBit() | vecs[1].rn() | vecs[0].rd()
+	switch vecs[0].Elem {
 	case H:
 		code |= 1<<22 | 1<<20 | 1<<19
 	case D:
 		code |= 1 << 22
 	}
-	return code, v[0].valid() && r.elems.has(v[0].Elem)
+	return code, vecs[0].valid() && r.elems.has(vecs[0].Elem)
 }
 
 // encodeCompareZeroFloat encodes comparisons whose third operand is the constant 0.
@@ -108,36 +109,37 @@ func encodeByLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	v, ok := vectors(args[:2], 2)
-	l, isLane := args[2].(Lane)
-	if !ok || !isLane || v[0].Elem != v[1].Elem || v[0].Elem != l.Elem || v[0].Half != v[1].Half || l.Group != 0 {
+	vecs, ok := vectors(args[:2], 2)
+	lane, isLane := args[2].(Lane)
+	if !ok || !isLane || vecs[0].Elem != vecs[1].Elem || vecs[0].Elem != lane.Elem ||
+		vecs[0].Half != vecs[1].Half || lane.Group != 0 {
 		return 0, false
 	}
-	field, ok := laneField(l)
-	code := r.code | v[0].qBit() | field | v[1].rn() | v[0].rd()
-	switch l.Elem {
+	field, ok := laneField(lane)
+	code := r.code | vecs[0].qBit() | field | vecs[1].rn() | vecs[0].rd()
+	switch lane.Elem {
 	case H:
 		code &^= 1 << 23
 	case D:
 		code |= 1 << 22
 	}
-	return code, ok && v[0].valid() && r.elems.has(l.Elem)
+	return code, ok && vecs[0].valid() && r.elems.has(lane.Elem)
 }
 
 // laneField returns the fields H (bit 11), L (bit 21), M (bit 20) and Rm (bits 16 to 20). M is the high bit of Rm if
 // elements have more than 16 bits.
-func laneField(l Lane) (uint32, bool) {
-	i, rm := uint32(l.Index), uint32(l.Num)
-	if l.Index < 0 || l.Index >= 16/l.Elem.Bytes() || l.Num < 0 || l.Num > 31 {
+func laneField(lane Lane) (uint32, bool) {
+	index, rm := uint32(lane.Index), uint32(lane.Num)
+	if lane.Index < 0 || lane.Index >= 16/lane.Elem.Bytes() || lane.Num < 0 || lane.Num > 31 {
 		return 0, false
 	}
-	switch l.Elem {
+	switch lane.Elem {
 	case H:
-		return i>>2<<11 | i>>1&1<<21 | i&1<<20 | rm<<16, rm < 16
+		return index>>2<<11 | index>>1&1<<21 | index&1<<20 | rm<<16, rm < 16
 	case S:
-		return i>>1<<11 | i&1<<21 | rm<<16, true
+		return index>>1<<11 | index&1<<21 | rm<<16, true
 	case D:
-		return i<<11 | rm<<16, true
+		return index<<11 | rm<<16, true
 	}
 	return 0, false
 }

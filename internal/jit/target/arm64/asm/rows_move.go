@@ -35,31 +35,32 @@ func constantOf(args []Arg) (Vec, Imm, bool) {
 	if len(args) < 2 {
 		return Vec{}, 0, false
 	}
-	v, ok0 := args[0].(Vec)
-	n, ok1 := args[1].(Imm)
-	return v, n, ok0 && ok1 && isVectorNumber(v.Num) && v.valid()
+	vec, ok0 := args[0].(Vec)
+	imm, ok1 := args[1].(Imm)
+	return vec, imm, ok0 && ok1 && isVectorNumber(vec.Num) && vec.valid()
 }
 
 // encodeImmediateBytes encodes 0 Q 00111100000 abc 111001 defgh Rd.
 func encodeImmediateBytes(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, n, ok := constantOf(args)
-	return r.code | v.qBit() | immediateByte(uint8(n)) | v.rd(), ok && len(args) == 2 && v.Elem == B && n == Imm(uint8(n))
+	vec, imm, ok := constantOf(args)
+	return r.code | vec.qBit() | immediateByte(uint8(imm)) | vec.rd(),
+		ok && len(args) == 2 && vec.Elem == B && imm == Imm(uint8(imm))
 }
 
 // encodeImmediateShifted encodes 0 Q op 0111100000 abc cmode 01 defgh Rd. cmode has the shift in bytes.
 func encodeImmediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, n, ok := constantOf(args)
+	vec, imm, ok := constantOf(args)
 	shift := Shift(0)
 	if len(args) == 3 {
-		s, isShift := args[2].(Shift)
-		shift, ok = s, ok && isShift
+		given, isShift := args[2].(Shift)
+		shift, ok = given, ok && isShift
 	}
-	if !ok || len(args) > 3 || n != Imm(uint8(n)) || !r.elems.has(v.Elem) || shift%8 != 0 || shift < 0 ||
-		int(shift) >= 8*v.Elem.Bytes() {
+	if !ok || len(args) > 3 || imm != Imm(uint8(imm)) || !r.elems.has(vec.Elem) || shift%8 != 0 || shift < 0 ||
+		int(shift) >= 8*vec.Elem.Bytes() {
 		return 0, false
 	}
-	code := r.code | v.qBit() | immediateByte(uint8(n)) | v.rd() | uint32(shift/8)<<13
-	if v.Elem == H {
+	code := r.code | vec.qBit() | immediateByte(uint8(imm)) | vec.rd() | uint32(shift/8)<<13
+	if vec.Elem == H {
 		code |= 1 << 15
 	}
 	return code, true
@@ -67,10 +68,10 @@ func encodeImmediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeImmediateMask encodes a constant of 64 bits whose bytes are 0 or 255: 0110111100000 abc 111001 defgh Rd.
 func encodeImmediateMask(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, n, ok := constantOf(args)
+	vec, imm, ok := constantOf(args)
 	var field uint8
 	for i := range 8 {
-		switch uint8(n >> (8 * i)) {
+		switch uint8(imm >> (8 * i)) {
 		case 0xFF:
 			field |= 1 << i
 		case 0:
@@ -78,7 +79,7 @@ func encodeImmediateMask(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 			return 0, false
 		}
 	}
-	return r.code | immediateByte(field) | v.rd(), ok && len(args) == 2 && v.Elem == D && !v.Half
+	return r.code | immediateByte(field) | vec.rd(), ok && len(args) == 2 && vec.Elem == D && !vec.Half
 }
 
 // encodeImmediateFloat encodes 0 Q op 0111100000 abc 1111 o2 1 defgh Rd. The byte has the sign, three bits of the
@@ -87,27 +88,27 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	v, ok0 := args[0].(Vec)
-	f, ok1 := args[1].(Float)
+	vec, ok0 := args[0].(Vec)
+	number, ok1 := args[1].(Float)
 	// |f| is n/32 * 2^exponent, with n from 16 to 31. The field has exponent-2 modulo 8, and n-16.
-	fraction, exponent := math.Frexp(math.Abs(float64(f)))
+	fraction, exponent := math.Frexp(math.Abs(float64(number)))
 	n := math.Ldexp(fraction, 5)
-	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !v.valid() ||
-		!isVectorNumber(v.Num) {
+	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !vec.valid() ||
+		!isVectorNumber(vec.Num) {
 		return 0, false
 	}
 	field := uint8(n-16) | uint8(exponent-2)&7<<4
-	if f < 0 {
+	if number < 0 {
 		field |= 0x80
 	}
-	code := r.code | v.qBit() | immediateByte(field) | v.rd()
-	switch v.Elem {
+	code := r.code | vec.qBit() | immediateByte(field) | vec.rd()
+	switch vec.Elem {
 	case H:
 		code |= 1 << 11
 	case D:
 		code |= 1 << 29
 	}
-	return code, r.elems.has(v.Elem)
+	return code, r.elems.has(vec.Elem)
 }
 
 // typeField returns the field ftype: 32, 64 and 16 bits are 0, 1 and 3.
@@ -121,69 +122,71 @@ func encodeMoveBits(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	if s, ok := args[1].(Scalar); ok {
-		g, isReg := args[0].(Reg)
-		return r.code | widthFields(g, s) | uint32(s.Num)<<5 | g.num(), isReg && s.isFloat() && g.is64() == (s.Elem == D)
+	if scalar, ok := args[1].(Scalar); ok {
+		reg, isReg := args[0].(Reg)
+		return r.code | widthFields(reg, scalar) | uint32(scalar.Num)<<5 | reg.num(),
+			isReg && scalar.isFloat() && reg.is64() == (scalar.Elem == D)
 	}
-	s, ok := args[0].(Scalar)
-	g, isReg := args[1].(Reg)
-	if !ok || !isReg || !s.isFloat() {
+	scalar, ok := args[0].(Scalar)
+	reg, isReg := args[1].(Reg)
+	if !ok || !isReg || !scalar.isFloat() {
 		return 0, false
 	}
-	return r.code | 1<<16 | widthFields(g, s) | g.num()<<5 | uint32(s.Num), g.is64() == (s.Elem == D)
+	return r.code | 1<<16 | widthFields(reg, scalar) | reg.num()<<5 | uint32(scalar.Num), reg.is64() == (scalar.Elem == D)
 }
 
 // widthFields returns the fields sf and ftype, for the widths of g and s. It returns 0 if s is not a floating-point
 // register.
-func widthFields(g Reg, s Scalar) uint32 {
-	if !s.isFloat() {
+func widthFields(reg Reg, scalar Scalar) uint32 {
+	if !scalar.isFloat() {
 		return 0
 	}
-	if g.is64() {
-		return 1<<31 | typeField(s.Elem)
+	if reg.is64() {
+		return 1<<31 | typeField(scalar.Elem)
 	}
-	return typeField(s.Elem)
+	return typeField(scalar.Elem)
 }
 
 // scalars returns floating-point registers, and reports whether all operands are such registers.
-func scalars(args []Arg, n int) (s [3]Scalar, ok bool) {
+func scalars(args []Arg, n int) (list [3]Scalar, ok bool) {
 	if len(args) != n {
-		return s, false
+		return list, false
 	}
 	for i, arg := range args {
-		if s[i], ok = arg.(Scalar); !ok || !s[i].isFloat() {
-			return s, false
+		if list[i], ok = arg.(Scalar); !ok || !list[i].isFloat() {
+			return list, false
 		}
 	}
-	return s, true
+	return list, true
 }
 
 // encodePrecision encodes conversions between floating-point types of different widths. Bits 16:15 have the type of the
 // result.
 func encodePrecision(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	s, ok := scalars(args, 2)
-	if !ok || s[0].Elem == s[1].Elem {
+	regs, ok := scalars(args, 2)
+	if !ok || regs[0].Elem == regs[1].Elem {
 		return 0, false
 	}
-	return r.code | typeField(s[1].Elem) | typeField(s[0].Elem)>>22<<15 | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
+	code := r.code | typeField(regs[1].Elem) | typeField(regs[0].Elem)>>22<<15
+	return code | uint32(regs[1].Num)<<5 | uint32(regs[0].Num), true
 }
 
 // encodeScalarFloat1 encodes functions of one scalar.
 func encodeScalarFloat1(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	s, ok := scalars(args, 2)
-	if !ok || s[0].Elem != s[1].Elem {
+	regs, ok := scalars(args, 2)
+	if !ok || regs[0].Elem != regs[1].Elem {
 		return 0, false
 	}
-	return r.code | typeField(s[0].Elem) | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
+	return r.code | typeField(regs[0].Elem) | uint32(regs[1].Num)<<5 | uint32(regs[0].Num), true
 }
 
 // encodeScalarFloat2 encodes functions of two scalars.
 func encodeScalarFloat2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	s, ok := scalars(args, 3)
-	if !ok || s[0].Elem != s[1].Elem || s[0].Elem != s[2].Elem {
+	regs, ok := scalars(args, 3)
+	if !ok || regs[0].Elem != regs[1].Elem || regs[0].Elem != regs[2].Elem {
 		return 0, false
 	}
-	return r.code | typeField(s[0].Elem) | uint32(s[2].Num)<<16 | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
+	return r.code | typeField(regs[0].Elem) | uint32(regs[2].Num)<<16 | uint32(regs[1].Num)<<5 | uint32(regs[0].Num), true
 }
 
 // encodeFromInteger encodes conversions of a general register to a scalar.
@@ -191,9 +194,9 @@ func encodeFromInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	s, ok0 := args[0].(Scalar)
-	g, ok1 := args[1].(Reg)
-	return r.code | widthFields(g, s) | g.num()<<5 | uint32(s.Num), ok0 && ok1 && s.isFloat()
+	scalar, ok0 := args[0].(Scalar)
+	reg, ok1 := args[1].(Reg)
+	return r.code | widthFields(reg, scalar) | reg.num()<<5 | uint32(scalar.Num), ok0 && ok1 && scalar.isFloat()
 }
 
 // encodeToInteger encodes conversions of a scalar to a general register.
@@ -201,7 +204,7 @@ func encodeToInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, ok0 := args[0].(Reg)
-	s, ok1 := args[1].(Scalar)
-	return r.code | widthFields(g, s) | uint32(s.Num)<<5 | g.num(), ok0 && ok1 && s.isFloat()
+	reg, ok0 := args[0].(Reg)
+	scalar, ok1 := args[1].(Scalar)
+	return r.code | widthFields(reg, scalar) | uint32(scalar.Num)<<5 | reg.num(), ok0 && ok1 && scalar.isFloat()
 }
