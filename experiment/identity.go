@@ -25,30 +25,30 @@ type identity struct {
 }
 
 // identityOf computes the digests of a program, except the digest of the graph.
-func identityOf(p *program.Program, plan *report.Plan) identity {
-	id, options, binding := identity{program: p}, p.Options(), p.FirstBinding()
+func identityOf(compiled *program.Program, plan *report.Plan) identity {
+	id, options, binding := identity{program: compiled}, compiled.Options(), compiled.FirstBinding()
 	if binding.Segmented() || options.KeepGoing {
 		return id
 	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%v %q %q %t %t %d %s", binding.Graph.BoundSizes(), pinsOf(binding.Graph), passNames(plan),
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%v %q %q %t %t %d %s", binding.Graph.BoundSizes(), pinsOf(binding.Graph), passNames(plan),
 		options.NoFusion, options.Exact, options.MemoryLimit, plan.Profile.Digest)
-	id.problemDigest = hex.EncodeToString(h.Sum(nil))
+	id.problemDigest = hex.EncodeToString(digest.Sum(nil))
 	if options.Tracer != nil { // a tracer may slow down the program, so the program is measured separately
 		return id
 	}
-	h.Reset()
-	fmt.Fprintf(h, "%d %+v %+v", cmp.Or(options.Threads, runtime.GOMAXPROCS(0)), plan.Memory, plan.PackedInRuns)
-	hashSteps(h, binding)
-	id.planDigest = hex.EncodeToString(h.Sum(nil))
+	digest.Reset()
+	fmt.Fprintf(digest, "%d %+v %+v", cmp.Or(options.Threads, runtime.GOMAXPROCS(0)), plan.Memory, plan.PackedInRuns)
+	hashSteps(digest, binding)
+	id.planDigest = hex.EncodeToString(digest.Sum(nil))
 	return id
 }
 
 // passNames returns the names of a plan's passes, in order.
 func passNames(plan *report.Plan) []string {
 	names := make([]string, len(plan.Passes))
-	for i, p := range plan.Passes {
-		names[i] = p.Pass
+	for i, pass := range plan.Passes {
+		names[i] = pass.Pass
 	}
 	return names
 }
@@ -67,26 +67,26 @@ func hashSteps(h hash.Hash, binding *program.Binding) {
 		hashLayout(h, v)
 	}
 	for _, step := range binding.Program.Steps() {
-		n := step.Node
-		fmt.Fprintf(h, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(n, name))
-		if n.Impl != nil {
-			fmt.Fprintf(h, " by %q", n.Impl.Name)
+		node := step.Node
+		fmt.Fprintf(h, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(node, name))
+		if node.Impl != nil {
+			fmt.Fprintf(h, " by %q", node.Impl.Name)
 		}
 		if step.Loop == nil {
-			fmt.Fprintf(h, " order %v", n.Walk.LoopOrder) // layouts of results are hashed below
+			fmt.Fprintf(h, " order %v", node.Walk.LoopOrder) // layouts of results are hashed below
 		} else { // the order of coalesced dimensions, and of dimensions of size 1, does not matter
 			fmt.Fprintf(h, " loop %v", step.Loop.WalkShape())
 			for i := range step.Loop.Len() {
 				fmt.Fprintf(h, " %v", step.Loop.WalkStrides(i))
 			}
 		}
-		for _, a := range n.In {
-			fmt.Fprintf(h, "\n in %v %s", a.Kind, name(a.Value))
-			if a.Kind == graph.NumberArg {
-				fmt.Fprintf(h, " %v:%v", a.Number.DType(), a.Number)
+		for _, arg := range node.In {
+			fmt.Fprintf(h, "\n in %v %s", arg.Kind, name(arg.Value))
+			if arg.Kind == graph.NumberArg {
+				fmt.Fprintf(h, " %v:%v", arg.Number.DType(), arg.Number)
 			}
 		}
-		for _, v := range n.Out {
+		for _, v := range node.Out {
 			fmt.Fprintf(h, "\n out %s of %s in %s", name(v), name(v.Alias), name(v.ContainedIn))
 			hashLayout(h, v)
 		}
@@ -120,8 +120,8 @@ func (id *identity) sameGraph(ctx context.Context, other *identity) bool {
 	if id.program.SameOrigin(other.program) {
 		return true
 	}
-	a, b := id.graphDigest(ctx), other.graphDigest(ctx)
-	return a != "" && a == b
+	digest, otherDigest := id.graphDigest(ctx), other.graphDigest(ctx)
+	return digest != "" && digest == otherDigest
 }
 
 // graphDigest returns a digest of the graph with the data of its constants, or "" if there is none.

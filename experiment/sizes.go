@@ -127,19 +127,19 @@ type bisection struct {
 // add plans a size and inserts it as point i. It compares the plans of the new point and of the point after it with
 // those of their predecessors.
 func (bisection *bisection) add(ctx context.Context, i, size int) error {
-	p := &plannedSize{size: size}
-	p.program, p.rejected = bisection.plan(ctx, size)
+	point := &plannedSize{size: size}
+	point.program, point.rejected = bisection.plan(ctx, size)
 	if err := context.Cause(ctx); err != nil {
-		return cmp.Or(p.rejected, err)
+		return cmp.Or(point.rejected, err)
 	}
-	if p.rejected == nil {
-		plan := p.program.Report()
+	if point.rejected == nil {
+		plan := point.program.Report()
 		if plan == nil {
 			return fmt.Errorf("size %d: there is no plan of the whole graph", size)
 		}
-		p.cost, p.copies = plan.CostNS, len(plan.Copies)
+		point.cost, point.copies = plan.CostNS, len(plan.Copies)
 	}
-	bisection.points = slices.Insert(bisection.points, i, p)
+	bisection.points = slices.Insert(bisection.points, i, point)
 	for k := max(i, 1); k <= min(i+1, len(bisection.points)-1); k++ {
 		if err := bisection.points[k].compare(bisection.points[k-1]); err != nil {
 			return err
@@ -163,11 +163,11 @@ func (p *plannedSize) compare(before *plannedSize) error {
 		p.samePlan = p.rejected != nil && before.rejected != nil
 		return nil
 	}
-	d, err := DiffSizes(before.program, p.program)
+	difference, err := DiffSizes(before.program, p.program)
 	if err != nil {
 		return err
 	}
-	p.samePlan, p.changes = d.Same, d.changes()
+	p.samePlan, p.changes = difference.Same, difference.changes()
 	return nil
 }
 
@@ -178,16 +178,16 @@ func (bisection *bisection) isOpen(i int) bool {
 		bisection.points[i].size-bisection.points[i-1].size > 1
 }
 
-// widestOpen returns the index i of the open pair of points (see isOpen) with the greatest ratio of sizes, or -1 if no
-// pair is open.
+// widestOpen returns the index i of the open pair of points (see isOpen) with the greatest ratio of sizes. It returns
+// -1 if no pair is open.
 func (bisection *bisection) widestOpen() int {
 	best, ratio := -1, 0.0
 	for i := range bisection.points {
 		if !bisection.isOpen(i) {
 			continue
 		}
-		if r := float64(bisection.points[i].size) / float64(max(bisection.points[i-1].size, 1)); r > ratio {
-			best, ratio = i, r
+		if pairRatio := float64(bisection.points[i].size) / float64(max(bisection.points[i-1].size, 1)); pairRatio > ratio {
+			best, ratio = i, pairRatio
 		}
 	}
 	return best
@@ -195,20 +195,20 @@ func (bisection *bisection) widestOpen() int {
 
 // ranges joins consecutive points with the same plan to ranges.
 func (bisection *bisection) ranges() *SizeRanges {
-	r := &SizeRanges{Plans: len(bisection.points), Complete: bisection.widestOpen() < 0}
-	for i, p := range bisection.points {
-		if i == 0 || !p.samePlan {
-			r.Ranges = append(r.Ranges, SizeRange{From: p.size, CostNS: p.cost, Copies: p.copies,
-				Changes: notNil(p.changes)})
-			if p.rejected != nil {
-				r.Ranges[len(r.Ranges)-1].Rejected = p.rejected.Error()
+	result := &SizeRanges{Plans: len(bisection.points), Complete: bisection.widestOpen() < 0}
+	for i, point := range bisection.points {
+		if i == 0 || !point.samePlan {
+			result.Ranges = append(result.Ranges, SizeRange{From: point.size, CostNS: point.cost, Copies: point.copies,
+				Changes: notNil(point.changes)})
+			if point.rejected != nil {
+				result.Ranges[len(result.Ranges)-1].Rejected = point.rejected.Error()
 			}
 		}
-		last := &r.Ranges[len(r.Ranges)-1]
-		last.To, last.CostToNS = p.size, p.cost
-		last.Planned = append(last.Planned, p.size)
+		last := &result.Ranges[len(result.Ranges)-1]
+		last.To, last.CostToNS = point.size, point.cost
+		last.Planned = append(last.Planned, point.size)
 	}
-	return r
+	return result
 }
 
 // changes lists the differences. Copies are listed once, not also as steps.
@@ -217,21 +217,21 @@ func (d *Difference) changes() []PlanChange {
 	for _, v := range d.Values {
 		list = append(list, PlanChange{What: diffLayout, Name: v.Value, Before: v.First.Layout, After: v.Second.Layout})
 	}
-	copyText := func(c report.Copy) string {
-		return "copy " + tensor.ListString(c.From) + " to " + tensor.ListString(c.To)
+	copyText := func(copied report.Copy) string {
+		return "copy " + tensor.ListString(copied.From) + " to " + tensor.ListString(copied.To)
 	}
-	for _, c := range d.OnlyFirst {
-		list = append(list, PlanChange{What: diffCopy, Name: c.Value, Before: copyText(c)})
+	for _, copied := range d.OnlyFirst {
+		list = append(list, PlanChange{What: diffCopy, Name: copied.Value, Before: copyText(copied)})
 	}
-	for _, c := range d.OnlySecond {
-		list = append(list, PlanChange{What: diffCopy, Name: c.Value, After: copyText(c)})
+	for _, copied := range d.OnlySecond {
+		list = append(list, PlanChange{What: diffCopy, Name: copied.Value, After: copyText(copied)})
 	}
-	for _, s := range d.Steps {
-		if s.What == diffCopy {
+	for _, step := range d.Steps {
+		if step.What == diffCopy {
 			continue
 		}
-		list = append(list, PlanChange{What: s.What, Name: cmp.Or(nodesOf(s.First), nodesOf(s.Second)),
-			Before: stepsText(s.First), After: stepsText(s.Second)})
+		list = append(list, PlanChange{What: step.What, Name: cmp.Or(nodesOf(step.First), nodesOf(step.Second)),
+			Before: stepsText(step.First), After: stepsText(step.Second)})
 	}
 	return list
 }
@@ -267,9 +267,9 @@ func (p *pairing) shapes() (first, second map[string][]int) {
 // with -1.
 func longDims(meta tensor.Meta, other []int) []int {
 	dims := []int{}
-	for d, n := range meta.Shape {
-		if n > 1 && d < len(other) && other[d] > 1 {
-			dims = append(dims, d)
+	for dim, size := range meta.Shape {
+		if size > 1 && dim < len(other) && other[dim] > 1 {
+			dims = append(dims, dim)
 		}
 	}
 	sorted.Func(dims, func(a, b int) int { return cmp.Compare(meta.Strides[b], meta.Strides[a]) })

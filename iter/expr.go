@@ -9,18 +9,18 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// shortRow is the length below which rows are short. If the loop calls a Go function for each row, short rows are first
-// copied one after another into a block, so that one call computes several rows.
+// shortRow is the length below which rows are short. If the loop calls a Go function for each row, several short rows
+// are first copied into a block, which one call computes.
 const shortRow = 16
 
 // withBlockFunction replaces the expression of k by a function over blocks. The function compiles the expression at its
 // first call.
-func withBlockFunction(k Kernel) Kernel {
-	if k.Err() != nil || k.IsZero() || k.Block() != nil {
-		return k
+func withBlockFunction(kernel Kernel) Kernel {
+	if kernel.Err() != nil || kernel.IsZero() || kernel.Block() != nil {
+		return kernel
 	}
-	return k.WithBlock(blockFunction(len(k.Results())+len(k.Operands()), func() (*loops.Loop, error) {
-		code, err := k.Code()
+	return kernel.WithBlock(blockFunction(len(kernel.Results())+len(kernel.Operands()), func() (*loops.Loop, error) {
+		code, err := kernel.Code()
 		if err != nil {
 			return nil, err
 		}
@@ -31,48 +31,48 @@ func withBlockFunction(k Kernel) Kernel {
 // rowLoop returns the loop that computes one row of an expression. A row is a run along the fastest dimension of the
 // walk. Inputs that are constant along rows become scalars of the loop. rowLoop also marks the staged operands:
 // operands that are neither constant nor contiguous along rows, and are therefore copied to blocks.
-func (it *Iterator) rowLoop(c *expr.Code) (l *expr.Loop, staged []bool) {
-	l, staged = &expr.Loop{Code: c, Uniform: make([]bool, len(c.In))}, make([]bool, len(it.ops))
+func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
+	loop, staged = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, make([]bool, len(it.ops))
 	for i := range it.ops {
 		stride := it.walkStrides[i]
 		switch {
 		case stride == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
 		case stride == 0 && i >= it.outCount:
-			l.Uniform[i-it.outCount] = true
+			loop.Uniform[i-it.outCount] = true
 		default:
 			staged[i] = true
 		}
 	}
-	return l, staged
+	return loop, staged
 }
 
 // prepareExpr compiles the loop of a kernel's expression for this iteration.
-func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
-	code, err := it.Rule.InMemory(k)
+func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
+	code, err := it.Rule.InMemory(kernel)
 	if err != nil {
 		return Prepared{}, err
 	}
-	l, staged := it.rowLoop(code)
-	p := Prepared{iterator: it}
+	loop, staged := it.rowLoop(code)
+	prepared := Prepared{iterator: it}
 	if slices.Contains(staged, true) {
-		p.staged, p.tiles = staged, it.tilesOf(staged)
+		prepared.staged, prepared.tiles = staged, it.tilesOf(staged)
 	}
-	if p.loop, err = loops.New(l, it.loopOptions(code, p.tiles, staged)); err != nil {
+	if prepared.loop, err = loops.New(loop, it.loopOptions(code, prepared.tiles, staged)); err != nil {
 		return Prepared{}, err
 	}
-	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
+	if !prepared.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		// Without machine code, a loop calls a Go function for each instruction and row: see shortRow.
-		l = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}
-		if p.loop, err = newLoop(l, 0); err != nil {
+		loop = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}
+		if prepared.loop, err = newLoop(loop, 0); err != nil {
 			return Prepared{}, err
 		}
 		for i := range staged {
 			staged[i] = true
 		}
-		p.joinsRows, p.staged, p.tiles = true, staged, it.tilesOf(staged)
+		prepared.joinsRows, prepared.staged, prepared.tiles = true, staged, it.tilesOf(staged)
 	}
-	p.singleRow = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
-	return p, nil
+	prepared.singleRow = prepared.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
+	return prepared, nil
 }
 
 // prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The loop
@@ -85,7 +85,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 const prefetchRows = 8
 
 // loopOptions chooses prefetching for the loop, and whether it uses non-temporal stores (which bypass the caches).
-func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Options {
+func (it *Iterator) loopOptions(code *expr.Code, t *tiles, staged []bool) loops.Options {
 	var opts loops.Options
 	if !slices.Contains(staged[:it.outCount], true) {
 		outputBytes := 0
@@ -94,7 +94,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 		}
 		opts.NonTemporal = outputBytes >= machine.NonTemporalMinBytes
 	}
-	if t == nil && opts.NonTemporal && isComputeBound(c) {
+	if t == nil && opts.NonTemporal && isComputeBound(code) {
 		opts.Prefetch = it.prefetchInOrder()
 	}
 	if t == nil || !t.transposed || !it.hasLargeOutput() {
@@ -142,7 +142,7 @@ func (p Prepared) Listings() []expr.Listing {
 	if p.loop == nil {
 		return nil
 	}
-	l := p.loop.Listing("")
-	l.Staged = slices.Clone(p.staged)
-	return []expr.Listing{l}
+	listing := p.loop.Listing("")
+	listing.Staged = slices.Clone(p.staged)
+	return []expr.Listing{listing}
 }

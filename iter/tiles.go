@@ -8,8 +8,8 @@ import (
 )
 
 // tiles divides an iteration with staged operands into tiles, for the loop of an expression. A tile is a range of
-// indices in each dimension of the walk. For each tile, the staged inputs are copied into blocks, the loop computes
-// the tile, and the blocks of staged outputs are copied to memory.
+// indices in each dimension of the walk. For each tile, staged inputs are copied into blocks, the loop computes the
+// tile, and blocks of staged outputs are copied to memory.
 type tiles struct {
 	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is 0, the
 	// dimension along rows.
@@ -58,9 +58,9 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	}
 	bytes, widest := 0, 1
 	for i := range it.ops {
-		if n := it.ops[i].MemoryDType.Size(); staged[i] {
-			bytes += n
-			widest = max(widest, n)
+		if elemBytes := it.ops[i].MemoryDType.Size(); staged[i] {
+			bytes += elemBytes
+			widest = max(widest, elemBytes)
 		}
 	}
 	if it.isOrderFree() {
@@ -82,11 +82,11 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 
 // hasLargeOutput reports whether an output has at least largeOutput bytes.
 func (it *Iterator) hasLargeOutput() bool {
-	n := 0
+	bytes := 0
 	for i := range it.outCount {
-		n = max(n, it.numel*it.ops[i].MemoryDType.Size())
+		bytes = max(bytes, it.numel*it.ops[i].MemoryDType.Size())
 	}
-	return n >= largeOutput
+	return bytes >= largeOutput
 }
 
 // isOrderFree reports whether elements may be computed in any order, because no output has several elements at one
@@ -95,9 +95,9 @@ func (it *Iterator) isOrderFree() bool {
 	if it.IsReduction() {
 		return false
 	}
-	for d, n := range it.walkShape {
+	for dim, size := range it.walkShape {
 		for i := range it.outCount {
-			if n > 1 && it.walkStrides[d*len(it.ops)+i] == 0 {
+			if size > 1 && it.walkStrides[dim*len(it.ops)+i] == 0 {
 				return false
 			}
 		}
@@ -108,10 +108,10 @@ func (it *Iterator) isOrderFree() bool {
 // smallestStride returns the dimension of the walk with the smallest nonzero stride of operand i, and this stride in
 // bytes.
 func (it *Iterator) smallestStride(i int) (dim, bytes int) {
-	for d, n := range it.walkShape {
-		stride := it.walkStrides[d*len(it.ops)+i]
-		if stride = max(stride, -stride); n > 1 && stride != 0 && (bytes == 0 || stride < bytes) {
-			dim, bytes = d, stride
+	for walkDim, size := range it.walkShape {
+		stride := it.walkStrides[walkDim*len(it.ops)+i]
+		if stride = max(stride, -stride); size > 1 && stride != 0 && (bytes == 0 || stride < bytes) {
+			dim, bytes = walkDim, stride
 		}
 	}
 	return dim, bytes
@@ -121,21 +121,21 @@ func (it *Iterator) smallestStride(i int) (dim, bytes int) {
 // a cache line.
 func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	for i := range it.ops {
-		d, bytes := it.smallestStride(i)
-		if !staged[i] || d == 0 || bytes >= machine.LineBytes {
+		dim, bytes := it.smallestStride(i)
+		if !staged[i] || dim == 0 || bytes >= machine.LineBytes {
 			continue
 		}
-		k := slices.Index(t.tileDims, d)
-		if k < 0 && len(t.tileDims) < maxTileDims {
-			k = len(t.tileDims)
-			t.tileDims = append(t.tileDims, d)
+		index := slices.Index(t.tileDims, dim)
+		if index < 0 && len(t.tileDims) < maxTileDims {
+			index = len(t.tileDims)
+			t.tileDims = append(t.tileDims, dim)
 		}
-		t.contiguousDim[i], t.transposed = max(k, 0), true
+		t.contiguousDim[i], t.transposed = max(index, 0), true
 	}
 }
 
-// rowTiles sets the tile size for operands that are not transposed: at most elems elements, in several whole rows or
-// a part of a row.
+// rowTiles sets the tile size for operands that are not transposed. A tile has at most elems elements: several whole
+// rows, or a part of a row.
 func (t *tiles) rowTiles(it *Iterator, elems int) {
 	if len(t.fullTileSize) == 0 {
 		return
@@ -169,30 +169,30 @@ func (t *tiles) squareTiles(it *Iterator, elems int) {
 	}
 }
 
-// pieceLength returns the length of the pieces into which n elements are cut. The pieces are about equal and have at
-// most limit elements. If there are several pieces, the length is a multiple of 64 elements, so that all pieces start
-// at a cache line if the first piece does.
-func pieceLength(n, limit int) int {
-	if n <= limit {
-		return n
+// pieceLength returns the length of the pieces into which a length is cut. The pieces are about equal and have at most
+// limit elements. The length of several pieces is a multiple of 64 elements. All pieces then start at a cache line if
+// the first piece does.
+func pieceLength(length, limit int) int {
+	if length <= limit {
+		return length
 	}
-	pieces := (n + limit - 1) / limit
+	pieces := (length + limit - 1) / limit
 	const step = machine.LineBytes
-	// n/pieces, rounded up to a multiple of step.
-	return max(1, min(limit, ((n+pieces-1)/pieces+step-1)/step*step))
+	// length/pieces, rounded up to a multiple of step.
+	return max(1, min(limit, ((length+pieces-1)/pieces+step-1)/step*step))
 }
 
-// lineElements returns the number of elements in a cache line along dimension k of a tile, as the maximum over the
-// operands that are contiguous along the dimension.
-func (t *tiles) lineElements(it *Iterator, k int) int {
-	n := 1
+// lineElements returns the number of elements in a cache line along a dimension of a tile (an index of tileDims). It is
+// the maximum over the operands that are contiguous along the dimension.
+func (t *tiles) lineElements(it *Iterator, tileDim int) int {
+	elements := 1
 	for i := range it.ops {
-		if t.contiguousDim[i] == k {
-			stride := it.walkStrides[t.tileDims[k]*len(it.ops)+i]
-			n = max(n, machine.LineBytes/max(stride, -stride))
+		if t.contiguousDim[i] == tileDim {
+			stride := it.walkStrides[t.tileDims[tileDim]*len(it.ops)+i]
+			elements = max(elements, machine.LineBytes/max(stride, -stride))
 		}
 	}
-	return n
+	return elements
 }
 
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
@@ -201,22 +201,22 @@ func (t *tiles) lineElements(it *Iterator, k int) int {
 // dimension of rows is the last of these.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.loopOrder))
-	for d := range rank {
+	for dim := range rank {
 		reused := 0
 		for i := it.outCount; i < len(it.ops); i++ {
-			if staged[i] && it.walkStrides[d*len(it.ops)+i] == 0 {
+			if staged[i] && it.walkStrides[dim*len(it.ops)+i] == 0 {
 				reused++
 			}
 		}
 		switch {
 		case reused > 0:
-			rank[d] = -reused
-		case d == 0:
-			rank[d] = maxTileDims
-		case slices.Contains(t.tileDims, d):
-			rank[d] = slices.Index(t.tileDims, d)
+			rank[dim] = -reused
+		case dim == 0:
+			rank[dim] = maxTileDims
+		case slices.Contains(t.tileDims, dim):
+			rank[dim] = slices.Index(t.tileDims, dim)
 		default:
-			rank[d] = maxTileDims + 1
+			rank[dim] = maxTileDims + 1
 		}
 	}
 	sorted.Func(t.loopOrder, func(a, b int) int { return rank[a] - rank[b] })
@@ -226,8 +226,8 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 // which the blocks would compete for few cache sets.
 func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	elems := 1
-	for _, n := range t.fullTileSize {
-		elems *= n
+	for _, size := range t.fullTileSize {
+		elems *= size
 	}
 	t.blockOffset = make([]int, len(it.ops))
 	for i := range it.ops {
@@ -254,23 +254,23 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 	minTasks := max(1, min(it.numel/grain, max(maxTasks, it.numel/maxTaskElems)))
 	span = append(span, t.fullTileSize...)
 	// Halve the tasks, which are single tiles so far, while there are fewer than minTasks.
-	for k := len(t.tileDims) - 1; k >= 0 && countBoxes(it.walkShape, span) < minTasks; {
-		if d := t.tileDims[k]; span[d] > machine.LineBytes {
-			span[d] = pieceLength(span[d], max(machine.LineBytes, span[d]/2))
+	for last := len(t.tileDims) - 1; last >= 0 && countBoxes(it.walkShape, span) < minTasks; {
+		if dim := t.tileDims[last]; span[dim] > machine.LineBytes {
+			span[dim] = pieceLength(span[dim], max(machine.LineBytes, span[dim]/2))
 		} else {
-			k--
+			last--
 		}
 	}
 	// Extend the tasks along the first dimensions while at least minTasks remain.
-	for _, d := range t.loopOrder {
-		tasks := (it.walkShape[d]-1)/span[d] + 1
+	for _, dim := range t.loopOrder {
+		tasks := (it.walkShape[dim]-1)/span[dim] + 1
 		otherTasks := countBoxes(it.walkShape, span) / tasks
 		if otherTasks >= minTasks {
-			span[d] = it.walkShape[d]
+			span[dim] = it.walkShape[dim]
 			continue
 		}
 		if parts := (minTasks-1)/otherTasks + 1; parts < tasks {
-			span[d] *= tasks / parts
+			span[dim] *= tasks / parts
 		}
 		break
 	}
@@ -279,9 +279,9 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 
 // countBoxes returns the number of boxes of the given size that cover a shape.
 func countBoxes(shape, size []int) int {
-	n := 1
-	for d, s := range shape {
-		n *= (s-1)/size[d] + 1
+	count := 1
+	for d, extent := range shape {
+		count *= (extent-1)/size[d] + 1
 	}
-	return n
+	return count
 }

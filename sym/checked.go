@@ -11,14 +11,14 @@ import (
 
 // addFits returns a + b, and whether it fits an int.
 func addFits(a, b int) (int, bool) {
-	s := a + b // wraps around on overflow: s is then on the other side of a
-	return s, (s > a) == (b > 0)
+	sum := a + b // wraps around on overflow: s is then on the other side of a
+	return sum, (sum > a) == (b > 0)
 }
 
 // subFits returns a - b, and whether it fits an int.
 func subFits(a, b int) (int, bool) {
-	s := a - b
-	return s, (s < a) == (b > 0)
+	difference := a - b
+	return difference, (difference < a) == (b > 0)
 }
 
 // mulFits returns a * b, and whether it fits an int.
@@ -26,12 +26,12 @@ func mulFits(a, b int) (int, bool) {
 	if a == 0 || b == 0 {
 		return 0, true
 	}
-	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
+	high, low := bits.Mul64(magnitude(a), magnitude(b))
 	limit := uint64(math.MaxInt) // the greatest magnitude; that of negative products is greater by 1
 	if (a < 0) != (b < 0) {
 		limit++
 	}
-	return a * b, hi == 0 && lo <= limit
+	return a * b, high == 0 && low <= limit
 }
 
 // overflowPanic is the panic value of an operation on two numbers that overflows an int.
@@ -48,12 +48,12 @@ func (p *overflowPanic) Error() string { return "sym: " + p.text }
 // Catch is deferred. It recovers the panic of an operation on two numbers that overflows an int, and sets err to an
 // error that names the operation. Other panics continue.
 func Catch(err *error) {
-	switch x := recover().(type) {
+	switch recovered := recover().(type) {
 	case nil:
 	case *overflowPanic:
-		*err = errors.New(x.text)
+		*err = errors.New(recovered.text)
 	default:
-		panic(x)
+		panic(recovered)
 	}
 }
 
@@ -61,15 +61,15 @@ func Catch(err *error) {
 type checkedArithmetic struct{ overflowed bool }
 
 func (x *checkedArithmetic) sum(a, b int) int {
-	n, fits := addFits(a, b)
+	result, fits := addFits(a, b)
 	x.overflowed = x.overflowed || !fits
-	return n
+	return result
 }
 
 func (x *checkedArithmetic) product(a, b int) int {
-	n, fits := mulFits(a, b)
+	result, fits := mulFits(a, b)
 	x.overflowed = x.overflowed || !fits
-	return n
+	return result
 }
 
 // overflowError returns the error for a value that overflows an int.
@@ -89,11 +89,11 @@ func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 	for _, t := range e.terms {
 		product := big.NewInt(int64(t.coeff))
 		for _, a := range t.atoms {
-			x, err := w.atom(a)
+			factor, err := w.atom(a)
 			if err != nil {
 				return nil, err
 			}
-			if product.Mul(product, x); product.BitLen() > maxBits {
+			if product.Mul(product, factor); product.BitLen() > maxBits {
 				return nil, errBits
 			}
 		}
@@ -110,23 +110,23 @@ var errBits = fmt.Errorf("more than %d bits", maxBits)
 // atom returns the value of an atom.
 func (w *bigValuation) atom(a *atom) (*big.Int, error) {
 	if a.kind == kindSymbol {
-		n, ok := w.binding[a.name]
+		value, ok := w.binding[a.name]
 		if !ok {
 			return nil, fmt.Errorf("symbol %s has no value", a.name)
 		}
-		return big.NewInt(int64(n)), nil
+		return big.NewInt(int64(value)), nil
 	}
-	if n, ok := w.memo[a]; ok {
-		return n, nil
+	if value, ok := w.memo[a]; ok {
+		return value, nil
 	}
-	n, err := w.function(a)
+	value, err := w.function(a)
 	if err == nil && a.size > maxUnmemoizedSize {
 		if w.memo == nil {
 			w.memo = map[*atom]*big.Int{}
 		}
-		w.memo[a] = n
+		w.memo[a] = value
 	}
-	return n, err
+	return value, err
 }
 
 // function computes an atom other than a symbol.
@@ -140,33 +140,33 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 		}
 		return w.expr(a.args[1])
 	}
-	n, err := w.expr(a.args[0])
-	for _, e := range a.args[1:] {
+	result, err := w.expr(a.args[0])
+	for _, arg := range a.args[1:] {
 		if err != nil {
 			return nil, err
 		}
 		var operand *big.Int
-		if operand, err = w.expr(e); err != nil {
+		if operand, err = w.expr(arg); err != nil {
 			return nil, err
 		}
-		switch larger := n.Cmp(operand) > 0; {
+		switch larger := result.Cmp(operand) > 0; {
 		case a.kind == kindMax || a.kind == kindMin:
 			if larger != (a.kind == kindMax) {
-				n = operand
+				result = operand
 			}
 		case a.kind == kindUnexpandedSum:
-			n = new(big.Int).Add(n, operand)
+			result = new(big.Int).Add(result, operand)
 		case a.kind == kindUnexpandedProduct:
-			if n = new(big.Int).Mul(n, operand); n.BitLen() > maxBits {
+			if result = new(big.Int).Mul(result, operand); result.BitLen() > maxBits {
 				return nil, errBits
 			}
 		case operand.Sign() == 0:
 			return nil, errZero
 		default:
-			n = bigFloorDiv(a.kind == kindMod, n, operand)
+			result = bigFloorDiv(a.kind == kindMod, result, operand)
 		}
 	}
-	return n, err
+	return result, err
 }
 
 // bigFloorDiv returns a // b. If remainder is set, it returns a % b instead.

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// Evaluator computes expressions and conditions for many bindings, faster than [Int.At]: it computes shared parts once,
-// and finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent use.
+// Evaluator computes expressions and conditions for many bindings. It is faster than [Int.At], because it computes
+// shared parts once and finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent
+// use.
 type Evaluator struct {
 	symbols   []string
 	code      []instruction
@@ -59,11 +60,11 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 	builder := &evaluatorBuilder{evaluator: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
 	builder.evaluator.sizes, builder.evaluator.conds = slices.Clone(sizes), slices.Clone(conds)
-	for _, s := range sizes {
-		if s.e == nil {
-			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.emit(opSum, s.n))
+	for _, size := range sizes {
+		if size.e == nil {
+			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.emit(opSum, size.n))
 		} else {
-			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.expr(s.e))
+			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.expr(size.e))
 		}
 	}
 	for _, c := range conds {
@@ -199,16 +200,16 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 }
 
 // floorCell returns x // y. If remainder is set, it returns x % y instead.
-func floorCell(remainder bool, x, y cell) cell {
-	overflows := x.overflows || y.overflows || x.n == math.MinInt && y.n == -1
-	if overflows || x.undefined || y.undefined || y.n == 0 {
+func floorCell(remainder bool, dividend, divisor cell) cell {
+	overflows := dividend.overflows || divisor.overflows || dividend.n == math.MinInt && divisor.n == -1
+	if overflows || dividend.undefined || divisor.undefined || divisor.n == 0 {
 		return cell{undefined: true, overflows: overflows}
 	}
-	q := floorDiv(x.n, y.n)
+	quotient := floorDiv(dividend.n, divisor.n)
 	if remainder {
-		q = x.n - y.n*q
+		quotient = dividend.n - divisor.n*quotient
 	}
-	return cell{n: q}
+	return cell{n: quotient}
 }
 
 // accumulate computes a sum, a product, a maximum or a minimum of the cells with the indexes args.

@@ -44,9 +44,9 @@ var errOverflow = errors.New("an intermediate result does not fit an int")
 // value returns the value of an expression. It fails if the value overflows an int. It does not fail if only an
 // intermediate result overflows.
 func (w *valuation) value(e *expr) (int, error) {
-	n, err := w.expr(e)
+	result, err := w.expr(e)
 	if err != errOverflow {
-		return n, err
+		return result, err
 	}
 	exact, err := (&bigValuation{binding: w.binding}).expr(e)
 	switch {
@@ -61,23 +61,23 @@ func (w *valuation) value(e *expr) (int, error) {
 // atom is expr for an atom.
 func (w *valuation) atom(a *atom) (int, error) {
 	if a.kind == kindSymbol {
-		n, ok := w.binding[a.name]
+		result, ok := w.binding[a.name]
 		if !ok {
 			return 0, fmt.Errorf("symbol %s has no value", a.name)
 		}
-		return n, nil
+		return result, nil
 	}
-	if n, ok := w.memo[a]; ok {
-		return n, nil
+	if result, ok := w.memo[a]; ok {
+		return result, nil
 	}
-	n, err := w.function(a)
+	result, err := w.function(a)
 	if err == nil && a.size > maxUnmemoizedSize {
 		if w.memo == nil {
 			w.memo = map[*atom]int{}
 		}
-		w.memo[a] = n
+		w.memo[a] = result
 	}
-	return n, err
+	return result, err
 }
 
 // function computes an atom other than a symbol.
@@ -91,47 +91,47 @@ func (w *valuation) function(a *atom) (int, error) {
 		}
 		return w.expr(a.args[1])
 	}
-	n, err := w.expr(a.args[0])
-	for _, e := range a.args[1:] {
+	result, err := w.expr(a.args[0])
+	for _, arg := range a.args[1:] {
 		if err != nil {
 			return 0, err
 		}
 		var operand int
-		operand, err = w.expr(e)
+		operand, err = w.expr(arg)
 		switch {
 		case err != nil:
 		case a.kind == kindMax:
-			n = max(n, operand)
+			result = max(result, operand)
 		case a.kind == kindMin:
-			n = min(n, operand)
+			result = min(result, operand)
 		case a.isUnexpanded():
 			arith := checkedArithmetic{}
 			if a.kind == kindUnexpandedSum {
-				n = arith.sum(n, operand)
+				result = arith.sum(result, operand)
 			} else {
-				n = arith.product(n, operand)
+				result = arith.product(result, operand)
 			}
 			if arith.overflowed {
 				err = errOverflow
 			}
 		case operand == 0:
 			err = errZero
-		case operand == -1 && n == math.MinInt:
+		case operand == -1 && result == math.MinInt:
 			err = errOverflow
 		case a.kind == kindDiv:
-			n = floorDiv(n, operand)
+			result = floorDiv(result, operand)
 		default:
-			n -= operand * floorDiv(n, operand)
+			result -= operand * floorDiv(result, operand)
 		}
 	}
-	return n, err
+	return result, err
 }
 
 // cond returns the truth of a condition. It stops at the first operand that decides the truth.
 func (w *valuation) cond(c *cond) (bool, error) {
 	if c.kind >= condAnd {
-		for _, p := range c.args {
-			if truth, err := w.cond(p); err != nil || truth == (c.kind == condOr) {
+		for _, part := range c.args {
+			if truth, err := w.cond(part); err != nil || truth == (c.kind == condOr) {
 				return truth, err
 			}
 		}

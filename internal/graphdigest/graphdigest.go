@@ -1,5 +1,5 @@
-// Package graphdigest writes a graph to a hash: its structure, attributes and pins as in a graph file, the sizes of its
-// symbols, the layouts of its values, and the data of its constants.
+// Package graphdigest writes a graph to a hash: its structure, attributes and pins as in a graph file, then the sizes
+// of symbols, the layouts of values, and the data of constants.
 package graphdigest
 
 import (
@@ -41,13 +41,13 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 			return err
 		}
 	}
-	for _, n := range g.Nodes {
-		for name, attr := range n.AttrsAsGiven() {
+	for _, node := range g.Nodes {
+		for name, attr := range node.AttrsAsGiven() {
 			body, isGraph := attr.(*graph.Graph)
 			if !isGraph || body == nil {
 				continue
 			}
-			fmt.Fprintf(h, "body %q %q\n", n.Name, name)
+			fmt.Fprintf(h, "body %q %q\n", node.Name, name)
 			if err := Write(ctx, h, body, data); err != nil {
 				return err
 			}
@@ -83,15 +83,15 @@ func Data(ctx context.Context, h hash.Hash) func(*graph.Value) error {
 
 // Pins calls add for each pin of a graph, with the name of the value, node or output, and the text of the pin.
 func Pins(g *graph.Graph, add func(name, pin string)) {
-	addPin := func(name string, p graph.Pin) {
-		if p.SetsLayout() {
-			add(name, graph.Pin{Format: p.Format, Order: p.Order}.String())
+	addPin := func(name string, pin graph.Pin) {
+		if pin.SetsLayout() {
+			add(name, graph.Pin{Format: pin.Format, Order: pin.Order}.String())
 		}
-		if p.Impl != "" {
-			add(name, graph.Pin{Impl: p.Impl}.String())
+		if pin.Impl != "" {
+			add(name, graph.Pin{Impl: pin.Impl}.String())
 		}
-		if p.Device != "" {
-			add(name, graph.Pin{Device: p.Device}.String())
+		if pin.Device != "" {
+			add(name, graph.Pin{Device: pin.Device}.String())
 		}
 	}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {

@@ -97,7 +97,7 @@ type builder struct {
 
 // build compiles the passes as a pipeline (see canPipeline), as a loop fused by tiles (see canFuse), or as separate
 // loops. It chooses the first possible way in this order. If fused passes would evict shared operands from L1, it tries
-// only a pipeline of two rows, which reads these operands once for both, and separate loops.
+// only two ways: a pipeline of two rows, which reads these operands once for both, and separate loops.
 func (p *Plan) build() error {
 	groupSizes := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -306,8 +306,8 @@ func (b *builder) compilePass(k int) error {
 
 // compileLoop compiles the loop of a pass. If loops run along rows and a row fits one call, the loop computes the final
 // results of folds (totals). If they run along rows but a row does not fit one call, each accumulator has several lanes
-// in memory, which are combined afterwards. Along columns, an accumulator is one number for each row (a column of the
-// loop), and a second number has the total of the previous blocks.
+// in memory, which are combined afterwards. Along columns, each row (a column of the loop) has two numbers: an
+// accumulator, and the total of the previous blocks.
 func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[k]
 	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
@@ -382,8 +382,8 @@ func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 	return loop
 }
 
-// compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
-// read and written once for all these elements. It processes 4 elements, or 2 if the loop for 4 would have more than
+// compileUnrolled compiles a loop that processes several elements of each column at once. An accumulator is then read
+// and written once for all these elements. It processes 4 elements, or 2 if the loop for 4 would have more than
 // maxPointers pointers. It compiles nothing if the loop for 2 also has too many pointers, or if the loop has no machine
 // code.
 func (b *builder) compileUnrolled(k int, pass *compiledPass) error {

@@ -1,8 +1,8 @@
 // Package rowprog runs row programs ([expr.RowProgram]) over tensors. A row program computes expressions that fold
-// rows, in one or several passes over each row: a softmax folds the maximum, then the sum, and then divides. For later
-// passes, a pass can store rows of elements (RowProgram.Rows) and numbers, one for each row (RowProgram.Numbers).
-// Each dimension of the operands is kept or reduced. A row consists of all positions along the reduced dimensions, and
-// there is one row for each position along the kept dimensions.
+// rows, in one or several passes over each row. A softmax, for example, folds the maximum, then the sum, and then
+// divides. For later passes, a pass can store rows of elements (RowProgram.Rows) and numbers, one for each row
+// (RowProgram.Numbers). Each dimension of the operands is kept or reduced. A row consists of all positions along the
+// reduced dimensions, and there is one row for each position along the kept dimensions.
 //
 // Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
 // lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent
@@ -12,8 +12,9 @@
 // A tile is a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so that
 // the tile stays in the cache between passes. Where possible, passes are fused: one loop runs all passes, each over a
 // different tile, or over a different group of rows in a pipeline. A chunk is the unit of parallel work. It is a range
-// of tiles or, if there are few tiles, a part of each row of a tile; a second phase then combines the parts in order.
-// Tiles and chunks depend only on shapes, strides and dtypes, so results have the same bits for any number of workers.
+// of tiles. If there are few tiles, it is a part of each row of a tile instead, and a second phase combines the parts
+// in order. Tiles and chunks depend only on shapes, strides and dtypes, so results have the same bits for any number of
+// workers.
 package rowprog
 
 import (
@@ -199,15 +200,14 @@ func (p *Plan) cutTiles() {
 	work := p.tileLen * max(p.rowLen, 1)                     // elements of a tile
 	p.tilesPerChunk = max(1, grain/work)
 	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
-		// Fused passes need many tiles per chunk: 24, or a 64th of all tiles if that is more, but at most a quarter of
-		// all tiles and 2^19 elements.
+		// Fused passes need many tiles per chunk: at least 24 and a 64th of all tiles, but at most a quarter of all tiles and
+		// 2^19 elements.
 		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
 	}
 	parts, minWork := (work+grain-1)/grain, 2*grain // parts of grain elements; a smaller tile is not cut
 	if p.alongColumns {
-		// Along columns, the number of parts is even: each of two workers then reduces the half of an image that it
-		// computed in the preceding convolution, which is still in its cache. The minimum size is smaller than along
-		// rows.
+		// Along columns, the number of parts is even. Each of two workers then reduces the half of an image that it computed
+		// in the preceding convolution, and that is still in its cache. The minimum size is smaller than along rows.
 		parts, minWork = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
@@ -279,8 +279,8 @@ func (p *Plan) variesInRow(i int) bool {
 }
 
 // hasNonTemporalStores reports whether an output is written with non-temporal stores: it varies within a row, is
-// written in place, and exceeds the caches. Each element of such an output must be written only once, so stored rows
-// are then in the worker's memory instead of the output, unless they are scanned.
+// written in place, and exceeds the caches. Each element of such an output must be written only once. Stored rows are
+// then in the worker's memory instead of the output, unless they are scanned.
 func (p *Plan) hasNonTemporalStores(output int) bool {
 	meta := p.metas[output]
 	return p.program.PerElement[output] && p.isDirect(output) &&
@@ -396,8 +396,8 @@ func (p *Plan) Compiled() bool {
 func (p *Plan) ByColumns() bool { return p.alongColumns }
 
 // InPlace returns pairs of an output and an operand that may have the same memory. Their elements have the same
-// addresses, and no pass reads the operand after the first pass that writes the output: a loop reads an element before
-// it writes it.
+// addresses, and no pass reads the operand after the first pass that writes the output. (Within a pass, a loop reads an
+// element before it writes it.)
 func (p *Plan) InPlace() [][2]int {
 	var pairs [][2]int
 	for output := range p.outCount {

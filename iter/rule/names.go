@@ -27,24 +27,24 @@ func (r *Rule) Names() []string { return slices.Clone(r.names) }
 func (r *Rule) computeNames() error {
 	anyNamed := false
 	for i := range r.ops {
-		o := &r.ops[i]
-		if o.names() != nil && len(o.names()) != len(o.Type.Shape) {
-			return fmt.Errorf("operand %d has %d names, but %d dimensions", i, len(o.names()), len(o.Type.Shape))
+		operand := &r.ops[i]
+		if operand.names() != nil && len(operand.names()) != len(operand.Type.Shape) {
+			return fmt.Errorf("operand %d has %d names, but %d dimensions", i, len(operand.names()), len(operand.Type.Shape))
 		}
-		anyNamed = anyNamed || o.names() != nil
+		anyNamed = anyNamed || operand.names() != nil
 	}
 	if !anyNamed {
 		return nil
 	}
 	first := true
 	for i := range r.ops {
-		o := &r.ops[i]
-		if !o.Defined || o.isOutput && !r.flags.keepOutputs {
+		operand := &r.ops[i]
+		if !operand.Defined || operand.isOutput && !r.flags.keepOutputs {
 			continue
 		}
-		names := o.names()
+		names := operand.names()
 		if names == nil {
-			names = make([]string, len(o.Type.Shape))
+			names = make([]string, len(operand.Type.Shape))
 		}
 		if first {
 			r.names, first = names, false
@@ -57,10 +57,10 @@ func (r *Rule) computeNames() error {
 		r.names = unified
 	}
 	for i := range r.outCount {
-		if o := &r.ops[i]; o.Defined && o.names() != nil && !slices.Equal(o.names(), r.names) {
+		if operand := &r.ops[i]; operand.Defined && operand.names() != nil && !slices.Equal(operand.names(), r.names) {
 			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output "+
 				"names %s. Please rename the out tensor's dims with `Tensor.rename`.",
-				listNames(o.names()), listNames(r.names))
+				listNames(operand.names()), listNames(r.names))
 		}
 	}
 	return nil
@@ -70,33 +70,33 @@ func (r *Rule) computeNames() error {
 // matched from the right: equal names match, and any name matches an unnamed dimension. A name must not occur at
 // different positions. The errors are PyTorch's.
 func UnifyNames(a, b []string) ([]string, error) {
-	n := max(len(a), len(b))
-	out := make([]string, n)
-	fromRight := func(v []string, k int) string {
-		if k < len(v) {
-			return v[len(v)-1-k]
+	rank := max(len(a), len(b))
+	unified := make([]string, rank)
+	fromRight := func(names []string, position int) string {
+		if position < len(names) {
+			return names[len(names)-1-position]
 		}
 		return ""
 	}
-	for k := range n {
-		x, y := fromRight(a, k), fromRight(b, k)
-		if x != "" && y != "" && x != y {
+	for position := range rank {
+		nameA, nameB := fromRight(a, position), fromRight(b, position)
+		if nameA != "" && nameB != "" && nameA != nameB {
 			return nil, fmt.Errorf("Error when attempting to broadcast dims %s and dims %s: dim '%s' and dim '%s' are at the "+
 				"same position from the right but do not match.",
-				listNames(a), listNames(b), x, y)
+				listNames(a), listNames(b), nameA, nameB)
 		}
-		out[n-1-k] = cmp.Or(x, y)
-		if x != "" && y != "" {
+		unified[rank-1-position] = cmp.Or(nameA, nameB)
+		if nameA != "" && nameB != "" {
 			continue
 		}
-		if err := misalignedError(x, a, b); err != nil {
+		if err := misalignedError(nameA, a, b); err != nil {
 			return nil, err
 		}
-		if err := misalignedError(y, b, a); err != nil {
+		if err := misalignedError(nameB, b, a); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return unified, nil
 }
 
 // misalignedError returns an error if name, which is in the list names, is also in the list other.
@@ -112,10 +112,10 @@ func misalignedError(name string, names, other []string) error {
 // listNames returns a list of names as Python prints it.
 func listNames(names []string) string {
 	parts := make([]string, len(names))
-	for i, n := range names {
+	for i, name := range names {
 		parts[i] = "None"
-		if n != "" {
-			parts[i] = "'" + n + "'"
+		if name != "" {
+			parts[i] = "'" + name + "'"
 		}
 	}
 	return "[" + strings.Join(parts, ", ") + "]"

@@ -22,8 +22,8 @@ type Call struct {
 }
 
 // NewCall returns a call with random operands. An operand that has indices gets valid ones. An element of `in` whose
-// dtype is tensor.Invalid is an absent operand. NewCall returns an error if the op rejects the call, if a result is a
-// view, or if the shape of a result depends on the data.
+// dtype is tensor.Invalid is an absent operand. NewCall returns an error if the op rejects the call, a result is a
+// view, or the shape of a result depends on the data.
 func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) (*Call, error) {
 	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {

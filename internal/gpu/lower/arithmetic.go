@@ -27,7 +27,7 @@ func (s *scalarBuilder) exact(op lane.Op, dtype tensor.DType, operands []ir.Valu
 	if dtype == tensor.Float64 || !exact64 {
 		s.unsupported("%v of %v that rounds once", op, dtype)
 	}
-	// A quotient or root that is rounded to float64 and then to float32 equals the one that is rounded to float32 once,
+	// A quotient or root may be rounded to float64 and then to float32. The result is the same as with a single rounding,
 	// because the mantissa of float64 has more than twice as many bits.
 	var wide []ir.Value
 	for _, operand := range operands {
@@ -36,8 +36,8 @@ func (s *scalarBuilder) exact(op lane.Op, dtype tensor.DType, operands []ir.Valu
 	return s.op(lane.Convert, dtype, s.op(op, tensor.Float64, wide...))
 }
 
-// round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, the sum with 2^52,
-// whose unit in the last place is 1, rounds the magnitude, and the result is corrected by 1.
+// round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, the magnitude is
+// rounded by adding 2^52, whose unit in the last place is 1. The result is then corrected by 1.
 func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
 	if dtype != tensor.Float64 || s.target.Round64 {
 		return s.op(op, dtype, x)
@@ -72,8 +72,8 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 		s.op(lane.Sub, f64, addend, virtualAddend))
 	bits, zero, one := s.bits(u64, sum), s.float(f64, 0), s.Const(u64, 1)
 	isOdd := s.op(lane.Ne, tensor.Bool, s.op(lane.And, u64, bits, one), s.Const(u64, 0))
-	// If lost and sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not exact
-	// moves to the neighbour on the side of the exact sum: the bits of its magnitude plus or minus 1.
+	// If lost and sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not exact moves
+	// to the neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
 	direction := s.op(lane.Mul, f64, lost, sum)
 	up := s.choose(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
 	step := s.choose(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), up)

@@ -18,30 +18,30 @@ var Verify bool
 //   - memory is not read again after a store that may have changed it: outputs may share memory with operands;
 //   - permanent registers and slots have their values after the list. They also have them before the
 //     list, unless the list computes them (OncePerRow): it then finds only constants.
-func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Policy, r *Result) error {
-	c := newChecker(len(values), r.Slots)
-	defer checkers.Put(c)
-	c.values, c.registerFile, c.policy = values, registerFile, policy
-	c.setInitialState()
+func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Policy, result *Result) error {
+	state := newChecker(len(values), result.Slots)
+	defer checkers.Put(state)
+	state.values, state.registerFile, state.policy = values, registerFile, policy
+	state.setInitialState()
 	next := 0 // index in the list of the next instruction
-	for k := range r.Insts {
-		out := &r.Insts[k]
+	for k := range result.Insts {
+		out := &result.Insts[k]
 		if out.From >= 0 {
 			if int(out.From) != next || next == len(list) {
 				return fmt.Errorf("instruction %d of the list follows instruction %d", out.From, next-1)
 			}
 			next++
-			c.inst = &list[out.From]
+			state.inst = &list[out.From]
 		}
-		if err := c.check(out); err != nil {
-			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(r.Insts),
+		if err := state.check(out); err != nil {
+			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(result.Insts),
 				out.Name, out.From, err)
 		}
 	}
 	if next != len(list) {
 		return fmt.Errorf("instruction %d of the list is missing", next)
 	}
-	return c.checkFinalState()
+	return state.checkFinalState()
 }
 
 // checker is the state of Check. A canonical value stands for all values with the same contents, such as the results of
@@ -96,47 +96,47 @@ func keyOf(acc *Acc) accKey { return accKey{acc.Index, acc.Iteration} }
 // setInitialState sets the state before the list.
 func (c *checker) setInitialState() {
 	c.writable = c.registerFile.Pool
-	for v := range c.values {
-		value, register := &c.values[v], c.registerFile.Permanent[v]
+	for virt := range c.values {
+		value, register := &c.values[virt], c.registerFile.Permanent[virt]
 		switch {
 		case value.Acc != nil:
-			c.canonical[v] = getOrAdd(c.initialAccs, keyOf(value.Acc), Virt(v))
+			c.canonical[virt] = getOrAdd(c.initialAccs, keyOf(value.Acc), Virt(virt))
 		case value.Reload != nil:
-			c.canonical[v] = getOrAdd(c.loads, loadKey{value.Reload.Name, value.Reload.Mem, value.Bytes}, Virt(v))
+			c.canonical[virt] = getOrAdd(c.loads, loadKey{value.Reload.Name, value.Reload.Mem, value.Bytes}, Virt(virt))
 		default:
-			c.canonical[v] = Virt(v)
+			c.canonical[virt] = Virt(virt)
 		}
 		if register >= 0 && value.Acc == nil {
 			c.writable[value.Class] |= 1 << register
 			if !c.policy.OncePerRow || value.Constant && value.Reload != nil {
-				c.registers[value.Class][register] = c.canonical[v]
+				c.registers[value.Class][register] = c.canonical[virt]
 			}
 		}
-		if slot := c.registerFile.PermanentSlot[v]; slot >= 0 && !c.policy.OncePerRow {
-			c.slots[slot] = c.canonical[v]
+		if slot := c.registerFile.PermanentSlot[virt]; slot >= 0 && !c.policy.OncePerRow {
+			c.slots[slot] = c.canonical[virt]
 		}
 	}
 }
 
 // getOrAdd returns m[key]. If the key is missing, it first sets m[key] to virt.
-func getOrAdd[K comparable](m map[K]Virt, key K, virt Virt) Virt {
-	if old, ok := m[key]; ok {
+func getOrAdd[K comparable](known map[K]Virt, key K, virt Virt) Virt {
+	if old, ok := known[key]; ok {
 		return old
 	}
-	m[key] = virt
+	known[key] = virt
 	return virt
 }
 
 // checkFinalState checks the state after the list.
 func (c *checker) checkFinalState() error {
-	for v := range c.values {
-		value := &c.values[v]
-		if register := c.registerFile.Permanent[v]; register >= 0 && value.Acc == nil &&
-			c.registers[value.Class][register] != c.canonical[v] {
-			return fmt.Errorf("value %d is not in its register %d after the list", v, register)
+	for virt := range c.values {
+		value := &c.values[virt]
+		if register := c.registerFile.Permanent[virt]; register >= 0 && value.Acc == nil &&
+			c.registers[value.Class][register] != c.canonical[virt] {
+			return fmt.Errorf("value %d is not in its register %d after the list", virt, register)
 		}
-		if slot := c.registerFile.PermanentSlot[v]; slot >= 0 && c.slots[slot] != c.canonical[v] {
-			return fmt.Errorf("value %d is not in its slot %d after the list", v, slot)
+		if slot := c.registerFile.PermanentSlot[virt]; slot >= 0 && c.slots[slot] != c.canonical[virt] {
+			return fmt.Errorf("value %d is not in its slot %d after the list", virt, slot)
 		}
 	}
 	return nil

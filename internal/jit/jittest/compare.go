@@ -69,13 +69,13 @@ type pointer struct {
 
 // NewComparison returns a Comparison with memory for loops.
 func NewComparison(t testing.TB) *Comparison {
-	b := &Comparison{args: new(jit.Args), rng: rand.New(rand.NewPCG(9, 7))}
-	for k := range b.mem {
+	created := &Comparison{args: new(jit.Args), rng: rand.New(rand.NewPCG(9, 7))}
+	for k := range created.mem {
 		for range jit.MaxOperands {
-			b.mem[k] = append(b.mem[k], Guarded(t, guardedBytes))
+			created.mem[k] = append(created.mem[k], Guarded(t, guardedBytes))
 		}
 	}
-	return b
+	return created
 }
 
 // Expanded returns the loop with elementary functions expanded to primitives for an instruction set. The interpretation
@@ -100,9 +100,10 @@ func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	return result, nil
 }
 
-// Check compares a loop for an instruction set. It runs all edge cases of the dtypes, rows of up to 70 elements, every
-// alignment, operands next to guard pages, outputs in the memory of operands, several rows, long rows, and non-temporal
-// stores. The error describes the first difference. It wraps [vector.ErrUnsupported] if there is no machine code.
+// Check compares a loop for an instruction set. It runs all edge cases of the dtypes, rows of up to 70 elements, and
+// every alignment. It also runs operands next to guard pages, outputs in the memory of operands, several rows, long
+// rows, and non-temporal stores. The error describes the first difference. It wraps [vector.ErrUnsupported] if there is
+// no machine code.
 func (b *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
 	code, err := vector.Compile(loop, cpu, vector.Options{})
 	if err != nil {
@@ -168,26 +169,26 @@ func (p *pointer) draw(rng *rand.Rand) {
 // offsets has, for each pointer of a run, its byte offset in the memory of the pointer.
 type offsets [jit.MaxOperands]int
 
-// size returns the size in bytes of a row of n elements, and of all rows.
-func (p *pointer) size(n, rows int) (row, all int) {
+// size returns the size in bytes of a row of rowLen elements, and of all rows.
+func (p *pointer) size(rowLen, rows int) (row, all int) {
 	if p.rowElements > 0 {
-		n = p.rowElements
+		rowLen = p.rowElements
 	}
-	row = n * p.dtype.Size()
+	row = rowLen * p.dtype.Size()
 	return row, row * rows
 }
 
 // runSeparate is run without an output in the memory of an operand.
-func (b *Comparison) runSeparate(starts offsets, n, rows int) error {
+func (b *Comparison) runSeparate(starts offsets, rowLen, rows int) error {
 	const noOutput, noOperand = 0, -1
-	return b.run(starts, n, rows, noOutput, noOperand)
+	return b.run(starts, rowLen, rows, noOutput, noOperand)
 }
 
-// run runs rows of n elements as machine code and in the interpreter, and compares the results. starts are the offsets
-// of the pointers in their memory. If sharedOperand is not negative, output sharedOutput is in the memory of the
-// operand with pointer sharedOperand.
-func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand int) error {
-	b.fill(starts, n, rows)
+// run runs rows of rowLen elements as machine code and in the interpreter, and compares the results. starts are the
+// offsets of the pointers in their memory. If sharedOperand is not negative, output sharedOutput is in the memory of
+// the operand with pointer sharedOperand.
+func (b *Comparison) run(starts offsets, rowLen, rows, sharedOutput, sharedOperand int) error {
+	b.fill(starts, rowLen, rows)
 	if sharedOperand >= 0 {
 		starts[sharedOutput] = starts[sharedOperand]
 	}
@@ -196,7 +197,7 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 	ptrs := [2][]unsafe.Pointer{array[0][:len(b.ptrs)], array[1][:len(b.ptrs)]}
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
-		row, _ := ptr.size(n, rows)
+		row, _ := ptr.size(rowLen, rows)
 		b.strides = append(b.strides, row)
 		for side := range b.mem {
 			var address unsafe.Pointer
@@ -206,10 +207,10 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 			ptrs[side][k] = address
 		}
 	}
-	if err := b.code.Run(b.args, ptrs[compiledSide], b.strides, n, rows); err != nil {
+	if err := b.code.Run(b.args, ptrs[compiledSide], b.strides, rowLen, rows); err != nil {
 		return err
 	}
-	b.interpret(ptrs[interpretedSide], b.strides, n, rows)
+	b.interpret(ptrs[interpretedSide], b.strides, rowLen, rows)
 	for k := range b.ptrs {
 		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored { // compared at k == sharedOperand, or not stored
 			continue
@@ -218,8 +219,8 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 		if k == sharedOperand {
 			dtype = b.ptrs[sharedOutput].dtype
 		}
-		if difference := b.difference(k, dtype, starts[k], n, rows); difference != "" {
-			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, n,
+		if difference := b.difference(k, dtype, starts[k], rowLen, rows); difference != "" {
+			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, rowLen,
 				starts[:len(b.ptrs)], sharedOutput, sharedOperand, difference)
 		}
 	}
@@ -236,7 +237,7 @@ func (b *Comparison) memory(side, k, sharedOutput, sharedOperand int) []byte {
 
 // interpret runs the rows in the interpreter. Each row is a call, because the interpreter does not advance accumulators
 // from row to row.
-func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
+func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, rowLen, rows int) {
 	operands := len(b.ptrs) - len(b.loop.Folds) // number of outputs and operands
 	for row := range rows {
 		b.current = b.current[:0]
@@ -246,7 +247,7 @@ func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int
 			}
 			b.current = append(b.current, address)
 		}
-		b.interp.Run(b.scratch, b.current[:operands], strides[:operands], b.current[operands:], n, 1)
+		b.interp.Run(b.scratch, b.current[:operands], strides[:operands], b.current[operands:], rowLen, 1)
 	}
 }
 
@@ -260,13 +261,13 @@ var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
 
 // fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds
 // stray stores.
-func (b *Comparison) fill(starts offsets, n, rows int) {
+func (b *Comparison) fill(starts offsets, rowLen, rows int) {
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
 		if !ptr.stored {
 			continue
 		}
-		_, size := ptr.size(n, rows)
+		_, size := ptr.size(rowLen, rows)
 		copy(window(b.mem[0][k], starts[k], size), pattern)
 		for rest := b.mem[0][k][starts[k] : starts[k]+size]; !ptr.writeOnly && len(rest) > 0; {
 			rest = rest[copy(rest, ptr.pool):]
@@ -277,8 +278,8 @@ func (b *Comparison) fill(starts offsets, n, rows int) {
 
 // difference describes the first difference in the memory of pointer k, or returns an empty string. It makes the
 // elements equal up to the first difference, so that afterwards only bytes next to the elements can differ.
-func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) string {
-	_, size := b.ptrs[k].size(n, rows)
+func (b *Comparison) difference(k int, dtype tensor.DType, offset, rowLen, rows int) string {
+	_, size := b.ptrs[k].size(rowLen, rows)
 	compiledWindow, interpretedWindow := window(b.mem[0][k], offset, size), window(b.mem[1][k], offset, size)
 	if bytes.Equal(compiledWindow, interpretedWindow) {
 		return ""
@@ -298,10 +299,10 @@ func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) 
 	return ""
 }
 
-// guardOffsets returns the offsets of rows of n elements next to the guard pages of a side.
-func (b *Comparison) guardOffsets(n, rows int, side guardSide) (starts offsets) {
+// guardOffsets returns the offsets of rows of rowLen elements next to the guard pages of a side.
+func (b *Comparison) guardOffsets(rowLen, rows int, side guardSide) (starts offsets) {
 	for k := range b.ptrs {
-		if _, size := b.ptrs[k].size(n, rows); side == atEnd {
+		if _, size := b.ptrs[k].size(rowLen, rows); side == atEnd {
 			starts[k] = guardedBytes - size
 		}
 	}
@@ -317,21 +318,21 @@ func (b *Comparison) checkAddresses() error {
 			smallest = min(smallest, ptr.dtype.Size())
 		}
 	}
-	for n := 1; n <= maxRowElements; n++ {
-		err := errors.Join(b.runSeparate(b.guardOffsets(n, 1, atEnd), n, 1),
-			b.runSeparate(b.guardOffsets(n, 1, atStart), n, 1),
-			b.runSeparate(b.guardOffsets(n, 3, atEnd), n, 3))
+	for rowLen := 1; rowLen <= maxRowElements; rowLen++ {
+		err := errors.Join(b.runSeparate(b.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
+			b.runSeparate(b.guardOffsets(rowLen, 1, atStart), rowLen, 1),
+			b.runSeparate(b.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
 		shifts := 1
-		if n == maxRowElements {
+		if rowLen == maxRowElements {
 			shifts = lineBytes / smallest
 		}
 		for shift := range shifts {
 			var starts offsets
 			for k, ptr := range b.ptrs { // the pointers have different alignments
-				starts[k] = lineBytes + (n+shift+5*k)*ptr.dtype.Size()%lineBytes
+				starts[k] = lineBytes + (rowLen+shift+5*k)*ptr.dtype.Size()%lineBytes
 			}
-			err = errors.Join(err, b.runSeparate(starts, n, 1))
-			b.rotate(n)
+			err = errors.Join(err, b.runSeparate(starts, rowLen, 1))
+			b.rotate(rowLen)
 		}
 		if err != nil {
 			return err
@@ -340,11 +341,11 @@ func (b *Comparison) checkAddresses() error {
 	return nil
 }
 
-// rotate moves the start of each pool, by a distance that depends on n, so that the next run has other elements.
-func (b *Comparison) rotate(n int) {
+// rotate moves the start of each pool, by a distance that depends on rowLen, so that the next run has other elements.
+func (b *Comparison) rotate(rowLen int) {
 	for k := range b.ptrs {
 		if ptr := &b.ptrs[k]; len(ptr.pool) > 0 {
-			distance := (n + 7*k) * ptr.dtype.Size() % len(ptr.pool)
+			distance := (rowLen + 7*k) * ptr.dtype.Size() % len(ptr.pool)
 			ptr.poolOffset = (ptr.poolOffset + distance) % len(ptr.pool)
 			ptr.pool = ptr.poolTwice[ptr.poolOffset:][:len(ptr.pool)]
 		}
@@ -354,13 +355,14 @@ func (b *Comparison) rotate(n int) {
 // checkSharedMemory runs the loop with each output in the memory of each operand that has elements of the same size.
 func (b *Comparison) checkSharedMemory() error {
 	outs := len(b.loop.Code.Out)
-	for output, out := range b.loop.Code.Out {
+	for outIndex, output := range b.loop.Code.Out {
 		for k, dtype := range b.loop.Code.In {
-			if b.loop.Uniform[k] || out.DType == tensor.Invalid || dtype.Size() != out.DType.Size() {
+			if b.loop.Uniform[k] || output.DType == tensor.Invalid || dtype.Size() != output.DType.Size() {
 				continue
 			}
-			for n := 1; n <= maxRowElements; n++ {
-				if err := b.run(b.guardOffsets(n, 1, []guardSide{atStart, atEnd}[n%2]), n, 1, output, outs+k); err != nil {
+			for rowLen := 1; rowLen <= maxRowElements; rowLen++ {
+				starts := b.guardOffsets(rowLen, 1, []guardSide{atStart, atEnd}[rowLen%2])
+				if err := b.run(starts, rowLen, 1, outIndex, outs+k); err != nil {
 					return err
 				}
 			}
@@ -372,9 +374,9 @@ func (b *Comparison) checkSharedMemory() error {
 // checkLongRows runs rows of hundreds of elements, and rows with non-temporal stores.
 func (b *Comparison) checkLongRows(cpu machine.Features) error {
 	var err error
-	for _, n := range []int{1000, 1023} {
-		err = errors.Join(err, b.runSeparate(b.guardOffsets(n, 1, atEnd), n, 1),
-			b.runSeparate(b.guardOffsets(n, 2, atStart), n, 2))
+	for _, rowLen := range []int{1000, 1023} {
+		err = errors.Join(err, b.runSeparate(b.guardOffsets(rowLen, 1, atEnd), rowLen, 1),
+			b.runSeparate(b.guardOffsets(rowLen, 2, atStart), rowLen, 2))
 	}
 	code := b.code
 	nonTemporal, compileErr := vector.Compile(b.loop, cpu, vector.Options{NonTemporal: true})
@@ -382,9 +384,9 @@ func (b *Comparison) checkLongRows(cpu machine.Features) error {
 		return errors.Join(err, compileErr)
 	}
 	b.code = nonTemporal
-	for _, n := range []int{500, 505} {
-		err = errors.Join(err, b.runSeparate(b.guardOffsets(n, 1, atStart), n, 1),
-			b.runSeparate(b.guardOffsets(n, 3, atEnd), n, 3))
+	for _, rowLen := range []int{500, 505} {
+		err = errors.Join(err, b.runSeparate(b.guardOffsets(rowLen, 1, atStart), rowLen, 1),
+			b.runSeparate(b.guardOffsets(rowLen, 3, atEnd), rowLen, 3))
 	}
 	b.code = code
 	return err
