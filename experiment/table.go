@@ -36,45 +36,45 @@ func (c *Comparison) Table() *Table {
 //
 // The heading of a column has the unit of its numbers. Unknown numbers are dashes.
 func TableOf(rows []Measurement) *Table {
-	t := &Table{Rows: make([][]string, len(rows))}
+	table := &Table{Rows: make([][]string, len(rows))}
 	addTexts := func(head string, right bool, cell func(*Measurement) string) {
-		t.Heads, t.Right = append(t.Heads, head), append(t.Right, right)
+		table.Heads, table.Right = append(table.Heads, head), append(table.Right, right)
 		for i := range rows {
-			t.Rows[i] = append(t.Rows[i], cell(&rows[i]))
+			table.Rows[i] = append(table.Rows[i], cell(&rows[i]))
 		}
 	}
-	addNumbers := func(head string, u units, number func(*Measurement) *float64) {
+	addNumbers := func(head string, units units, number func(*Measurement) *float64) {
 		values := make([]*float64, len(rows))
 		for i := range rows {
 			values[i] = number(&rows[i])
 		}
-		unit, cells := u.cells(values)
+		unit, cells := units.cells(values)
 		row := -1 // addTexts visits the measurements in order
 		addTexts(head+"/"+unit, true, func(*Measurement) string { row++; return cells[row] })
 	}
 	addBytes := func(head string, bytes func(*Measurement) int) {
-		addNumbers(head, byteUnits, func(m *Measurement) *float64 { return new(float64(bytes(m))) })
+		addNumbers(head, byteUnits, func(measured *Measurement) *float64 { return new(float64(bytes(measured))) })
 	}
 	base := "base"
 	if len(rows) > 0 {
 		base = rows[0].Name
 	}
-	addTexts("strategy", false, func(m *Measurement) string { return m.nameText() })
-	addNumbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
-	if slices.ContainsFunc(rows, func(m Measurement) bool { return m.Gap != nil }) {
-		addTexts("gap", true, func(m *Measurement) string { return m.gapText() })
+	addTexts("strategy", false, func(measured *Measurement) string { return measured.nameText() })
+	addNumbers("cost", timeUnits, func(measured *Measurement) *float64 { return &measured.CostNS })
+	if slices.ContainsFunc(rows, func(measured Measurement) bool { return measured.Gap != nil }) {
+		addTexts("gap", true, func(measured *Measurement) string { return measured.gapText() })
 	}
-	addNumbers("median", timeUnits, func(m *Measurement) *float64 { return m.Median })
-	addTexts("±", true, func(m *Measurement) string { return m.halfWidthText() })
-	addTexts("vs "+base, true, func(m *Measurement) string { return m.changeText() })
-	addTexts("p", true, func(m *Measurement) string { return m.pValueText() })
-	addTexts("copies", true, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
-	addBytes("copied", func(m *Measurement) int { return m.CopiedBytes })
-	addBytes("moved", func(m *Measurement) int { return m.MovedBytes })
-	addBytes("peak", func(m *Measurement) int { return m.PeakBytes })
-	addBytes("+weights", func(m *Measurement) int { return m.PeakWithWeights })
-	addNumbers("plan", timeUnits, func(m *Measurement) *float64 { return new(m.PlanMS * 1e6) })
-	return t
+	addNumbers("median", timeUnits, func(measured *Measurement) *float64 { return measured.Median })
+	addTexts("±", true, func(measured *Measurement) string { return measured.halfWidthText() })
+	addTexts("vs "+base, true, func(measured *Measurement) string { return measured.changeText() })
+	addTexts("p", true, func(measured *Measurement) string { return measured.pValueText() })
+	addTexts("copies", true, func(measured *Measurement) string { return strconv.Itoa(measured.Copies) })
+	addBytes("copied", func(measured *Measurement) int { return measured.CopiedBytes })
+	addBytes("moved", func(measured *Measurement) int { return measured.MovedBytes })
+	addBytes("peak", func(measured *Measurement) int { return measured.PeakBytes })
+	addBytes("+weights", func(measured *Measurement) int { return measured.PeakWithWeights })
+	addNumbers("plan", timeUnits, func(measured *Measurement) *float64 { return new(measured.PlanMS * 1e6) })
+	return table
 }
 
 // nameText prints the name, and the name of the candidate that was measured instead.
@@ -131,7 +131,7 @@ func (t *Table) String() string {
 	if t == nil {
 		return ""
 	}
-	var b strings.Builder
+	var out strings.Builder
 	widths := make([]int, len(t.Heads))
 	lines := append([][]string{t.Heads}, t.Rows...)
 	for _, line := range lines {
@@ -149,7 +149,7 @@ func (t *Table) String() string {
 				text += line[i] + blanks + "  "
 			}
 		}
-		b.WriteString(strings.TrimRight(text, " ") + "\n")
+		out.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
-	return b.String()
+	return out.String()
 }

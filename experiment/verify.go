@@ -56,15 +56,15 @@ func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
 }
 
 // VerifyContext is [Verify] with a context. If the context ends first, the error wraps [context.Cause].
-func VerifyContext(ctx context.Context, g *graph.Graph, c *Certificate) (*Verdict, error) {
+func VerifyContext(ctx context.Context, g *graph.Graph, certificate *Certificate) (*Verdict, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext
 	}
-	v, err := c.verify(ctx, g)
+	verdict, err := certificate.verify(ctx, g)
 	if ended := interrupt.Err(ctx); err != nil && ended != nil {
 		return nil, fmt.Errorf("verifying the certificate: %w", ended)
 	}
-	return v, err
+	return verdict, err
 }
 
 // verify is [VerifyContext], but panics when the context ends: see [interrupt.Check].
@@ -97,15 +97,16 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
 		return nil, err
 	}
-	s := c.Solution
-	verdict := &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
+	solution := c.Solution
+	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / 1000,
+		BoundNS:  float64(solution.Bound) / 1000,
 		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Sizes: c.sizes(), Variables: len(problem.Variables),
 		Factors: len(problem.Factors)}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
 			return nil, fmt.Errorf("copies: %w", err)
 		}
-		verdict.Optimal, verdict.CostNS = c.Copies.Cost == s.Bound, float64(c.Copies.Cost)/1000
+		verdict.Optimal, verdict.CostNS = c.Copies.Cost == solution.Bound, float64(c.Copies.Cost)/1000
 	}
 	return verdict, nil
 }
@@ -184,12 +185,12 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	if err := c.checkDevice(); err != nil {
 		return nil, err
 	}
-	p, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
+	planned, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
 		Exact: c.Options.Exact, Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
 	if err != nil {
 		return nil, fmt.Errorf("the graph differs from the certified graph: %w", err)
 	}
-	binding, err := p.Unplanned(ctx)
+	binding, err := planned.Unplanned(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +202,7 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 		return nil, fmt.Errorf("the graph differs from the certified graph: its digest is %s, not %s", shortDigest(digest),
 			shortDigest(c.Graph.Digest))
 	}
-	problem, err := p.ProblemOf(ctx, binding)
+	problem, err := planned.ProblemOf(ctx, binding)
 	if err != nil {
 		return nil, err
 	}
@@ -230,21 +231,21 @@ func sameProblem(rebuilt, certified *wcsp.Problem) error {
 		return fmt.Errorf("the problem of the graph has %d variables and %d factors, not %d and %d", len(rebuilt.Variables),
 			len(rebuilt.Factors), len(certified.Variables), len(certified.Factors))
 	}
-	for i, v := range rebuilt.Variables {
+	for i, variable := range rebuilt.Variables {
 		want := certified.Variables[i]
-		if v.Name != want.Name || !slices.Equal(v.Labels, want.Labels) {
-			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, v.Name, v.Labels, want.Name,
+		if variable.Name != want.Name || !slices.Equal(variable.Labels, want.Labels) {
+			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, variable.Name, variable.Labels, want.Name,
 				want.Labels)
 		}
 	}
-	for i, f := range rebuilt.Factors {
+	for i, factor := range rebuilt.Factors {
 		want := certified.Factors[i]
-		if !slices.Equal(f.Scope, want.Scope) || len(f.Costs) != len(want.Costs) {
-			return fmt.Errorf("factor %d is over variables %v, not %v", i, f.Scope, want.Scope)
+		if !slices.Equal(factor.Scope, want.Scope) || len(factor.Costs) != len(want.Costs) {
+			return fmt.Errorf("factor %d is over variables %v, not %v", i, factor.Scope, want.Scope)
 		}
-		for k, cost := range f.Costs {
+		for k, cost := range factor.Costs {
 			if cost != want.Costs[k] {
-				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(rebuilt, f.Scope), k, cost,
+				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(rebuilt, factor.Scope), k, cost,
 					want.Costs[k])
 			}
 		}
@@ -253,14 +254,14 @@ func sameProblem(rebuilt, certified *wcsp.Problem) error {
 }
 
 // scopeText names the variables of a scope, after " of "; it returns "" for an empty scope.
-func scopeText(p *wcsp.Problem, scope []int) string {
+func scopeText(problem *wcsp.Problem, scope []int) string {
 	text := ""
-	for i, v := range scope {
+	for i, variable := range scope {
 		separator := " and "
 		if i == 0 {
 			separator = " of "
 		}
-		text += separator + strconv.Quote(p.Variables[v].Name)
+		text += separator + strconv.Quote(problem.Variables[variable].Name)
 	}
 	return text
 }

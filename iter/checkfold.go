@@ -34,21 +34,21 @@ func (it *Iterator) checkFold(f *Fold) error {
 		return fmt.Errorf("iter: the fold takes %v, but the iteration reads input 0 (%v) as %v", f.inDType, in.Meta,
 			in.TargetDType)
 	}
-	for i, d := range f.outDTypes {
-		o := &it.ops[i]
-		if o.RuleChoosesLayout() {
+	for i, dtype := range f.outDTypes {
+		output := &it.ops[i]
+		if output.RuleChoosesLayout() {
 			return fmt.Errorf("iter: output %d of the reduction is undefined, or its shape is not the shape of the result; "+
 				"pass a tensor of that shape and set ResizeOutputs(false)", i)
 		}
-		if o.Meta.DType != d && !canStore(d, o.Meta.DType) {
-			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(),
-				o.Meta.DType.TorchName(), i, o.Meta)
+		if output.Meta.DType != dtype && !canStore(dtype, output.Meta.DType) {
+			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", dtype.TorchName(),
+				output.Meta.DType.TorchName(), i, output.Meta)
 		}
 		for dim := range it.shape {
 			if it.reduces(i, dim) != it.reduces(0, dim) {
 				return fmt.Errorf("iter: dimension %d of shape %s is reduced in one output and kept in another: output 0, %v, "+
 					"and output %d, %v",
-					dim, tensor.ListString(it.shape), it.ops[0].Meta, i, o.Meta)
+					dim, tensor.ListString(it.shape), it.ops[0].Meta, i, output.Meta)
 			}
 		}
 	}
@@ -59,18 +59,18 @@ func (it *Iterator) checkFold(f *Fold) error {
 	return nil
 }
 
-// widens reports whether the conversion from dtype `from` to dtype d is exact, because both have the same kind and d
-// has at least as many bytes.
-func widens(from, d tensor.DType) bool {
+// widens reports whether the conversion from dtype `from` to dtype `to` is exact. Both then have the same kind, and
+// `to` has at least as many bytes.
+func widens(from, to tensor.DType) bool {
 	switch {
-	case from == d:
+	case from == to:
 		return true
 	case from.IsIntegral(true):
-		return d.IsIntegral(false) && d.Size() >= from.Size()
+		return to.IsIntegral(false) && to.Size() >= from.Size()
 	case from.IsFloat():
-		return d.IsFloat() && d.Size() > from.Size()
+		return to.IsFloat() && to.Size() > from.Size()
 	}
-	return from.IsComplex() && d.IsComplex() && d.Size() > from.Size()
+	return from.IsComplex() && to.IsComplex() && to.Size() > from.Size()
 }
 
 // canStore reports whether results of dtype d may be written to an output of dtype `to`. It accepts more than

@@ -17,19 +17,19 @@ func (e *expr) String() string {
 		return fmt.Sprintf("(an expression of %d parts)", e.size)
 	}
 	var text strings.Builder
-	for i, t := range e.terms {
-		k, negated := t.coeff, false
+	for i, product := range e.terms {
+		coeff, negated := product.coeff, false
 		switch {
-		case i > 0 && k < 0:
+		case i > 0 && coeff < 0:
 			text.WriteString(" - ")
-			k = -k
+			coeff = -coeff
 		case i > 0:
 			text.WriteString(" + ")
-		case k == -1:
+		case coeff == -1:
 			text.WriteString("-")
-			k, negated = 1, true
+			coeff, negated = 1, true
 		}
-		t.print(&text, k, negated)
+		product.print(&text, coeff, negated)
 	}
 	switch {
 	case len(e.terms) == 0:
@@ -42,11 +42,11 @@ func (e *expr) String() string {
 	return text.String()
 }
 
-// print writes k times the product. If negated is set, the caller has written a minus sign. The minus sign binds more
-// tightly than // and %, so that the product may need parentheses.
-func (t term) print(b *strings.Builder, k int, negated bool) {
-	if k != 1 {
-		fmt.Fprintf(b, "%d*", k)
+// print writes a coefficient times the product. If negated is set, the caller has written a minus sign. The minus sign
+// binds more tightly than // and %, so that the product may need parentheses.
+func (t term) print(b *strings.Builder, coeff int, negated bool) {
+	if coeff != 1 {
+		fmt.Fprintf(b, "%d*", coeff)
 	}
 	for i := 0; i < len(t.atoms); {
 		n := 1
@@ -58,7 +58,7 @@ func (t term) print(b *strings.Builder, k int, negated bool) {
 		}
 		text := t.atoms[i].String()
 		infix := t.atoms[i].kind == kindDiv || t.atoms[i].kind == kindMod
-		if infix && (negated || k != 1 || len(t.atoms) > 1) {
+		if infix && (negated || coeff != 1 || len(t.atoms) > 1) {
 			text = "(" + text + ")"
 		}
 		b.WriteString(text)

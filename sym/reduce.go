@@ -81,11 +81,11 @@ func (env *Env) reduceParts(c *cond) reduction {
 	var undecided []*cond
 	// Relations come first, because they are the most useful hypotheses.
 	for _, junctions := range []bool{false, true} {
-		for _, p := range c.args {
-			if (p.kind >= condAnd) != junctions {
+		for _, part := range c.args {
+			if (part.kind >= condAnd) != junctions {
 				continue
 			}
-			reduced := env.reduce(p)
+			reduced := env.reduce(part)
 			switch {
 			case reduced.known && reduced.truth == decisive:
 				return knownTruth(decisive)
@@ -133,11 +133,11 @@ func sameParts(a, b []*cond) bool {
 // flatten replaces each nested condition of kind k by its operands.
 func flatten(k condKind, parts []*cond) []*cond {
 	var out []*cond
-	for _, p := range parts {
-		if p.kind == k {
-			out = append(out, p.args...)
+	for _, part := range parts {
+		if part.kind == k {
+			out = append(out, part.args...)
 		} else {
-			out = append(out, p)
+			out = append(out, part)
 		}
 	}
 	return out

@@ -53,11 +53,11 @@ func (d *definitions) define(part any, sort, prefix, text string) string {
 	return name
 }
 
-func smtNumber(n int) string {
-	if n < 0 {
-		return "(- " + strings.TrimPrefix(strconv.Itoa(n), "-") + ")"
+func smtNumber(number int) string {
+	if number < 0 {
+		return "(- " + strings.TrimPrefix(strconv.Itoa(number), "-") + ")"
 	}
-	return strconv.Itoa(n)
+	return strconv.Itoa(number)
 }
 
 // smtApply returns the application of a function to its operands, or a single operand itself.

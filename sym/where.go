@@ -8,23 +8,23 @@ import (
 
 // Where returns a if the condition holds, else b. Only the selected operand is evaluated, so the other operand may
 // divide by zero.
-func Where(c Bool, a, b Int) Int {
+func Where(condition Bool, a, b Int) Int {
 	switch {
-	case c.cond == nil && c.truth || a.Same(b):
+	case condition.cond == nil && condition.truth || a.Same(b):
 		return a
-	case c.cond == nil:
+	case condition.cond == nil:
 		return b
 	}
-	env := c.cond.env
+	env := condition.cond.env
 	x, y := env.exprOf(a), env.exprOf(b)
-	if c.cond.kind == condNe {
-		c, x, y = c.Not(), y, x
+	if condition.cond.kind == condNe {
+		condition, x, y = condition.Not(), y, x
 	}
 	// Where(c, x, Where(d, x, y)) is Where(c | d, x, y).
 	if inner := y.single(); inner != nil && inner.kind == kindWhere && inner.args[0] == x {
-		return Where(c.Or(Bool{truth: inner.cond.hint, cond: inner.cond}), x.int(), inner.args[1].int())
+		return Where(condition.Or(Bool{truth: inner.cond.hint, cond: inner.cond}), x.int(), inner.args[1].int())
 	}
-	return env.atomIf(kindWhere, c.cond, x, y).int()
+	return env.atomIf(kindWhere, condition.cond, x, y).int()
 }
 
 // Case is the result of a computation on one path. Value and Err are valid for the sizes that satisfy If.
@@ -108,8 +108,8 @@ func (search *pathSearch) advance() bool {
 // Fork runs a computation for both answers of each branch that bounds and guards do not decide. It repeats the
 // computation from the beginning for each path, and returns a case for each path. For any sizes, the condition of
 // exactly one case holds. The cases are in depth-first order: for each branch, the answer at the hints comes first.
-// Fork records no guards. If there are more cases than `limit`, or too many choices on a path, it returns the
-// cases so far and an error that names an unexplored condition.
+// Fork records no guards. If there are more cases than `limit`, or too many choices on a path, it returns the cases so
+// far and an error. The error names an unexplored condition.
 //
 // A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
 // must have no side effects, and must make the same branches for the same answers.
@@ -117,8 +117,8 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 	if env == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
 	}
-	// A path may need more choices than limit, because one answer of a condition may be impossible and gives no case:
-	// 64 more choices are allowed.
+	// A path may need more choices than limit, because an impossible answer of a condition gives no case. Therefore 64
+	// more choices are allowed.
 	search := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {
@@ -221,12 +221,12 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 
 // exclusion returns the negation of b. If the negation is a disjunction, exclusion drops each operand that implies the
 // disjunction of the other operands.
-func (env *Env) exclusion(b Bool) Bool {
-	b = b.Not().Decide()
-	if b.cond == nil || b.cond.kind != condOr {
-		return b
+func (env *Env) exclusion(condition Bool) Bool {
+	condition = condition.Not().Decide()
+	if condition.cond == nil || condition.cond.kind != condOr {
+		return condition
 	}
-	parts := slices.Clone(b.cond.args)
+	parts := slices.Clone(condition.cond.args)
 	for i := len(parts) - 1; i >= 0 && len(parts) > 1; i-- {
 		rest := env.junctionOf(condOr, slices.Delete(slices.Clone(parts), i, i+1))
 		isImplied := func() bool { r := env.reduce(rest); return r.known && r.truth }
@@ -239,12 +239,12 @@ func (env *Env) exclusion(b Bool) Bool {
 }
 
 // underHypothesis calls question with b as an additional fact, and then removes this fact.
-func (env *Env) underHypothesis(b Bool, question func() bool) bool {
-	if b.cond == nil {
+func (env *Env) underHypothesis(condition Bool, question func() bool) bool {
+	if condition.cond == nil {
 		return question()
 	}
 	defer env.reset(env.mark())
 	defer env.beginQuestion()()
-	env.learn(b.cond)
+	env.learn(condition.cond)
 	return question()
 }

@@ -79,43 +79,43 @@ func Open(dir string, options Options) *Cache {
 
 // Find returns the data of an entry, which must not be written. The process maps an entry once; the mapping ends when
 // its storage is unreachable. Find returns nil if there is no valid entry.
-func (c *Cache) Find(k Key) *tensor.Storage {
+func (c *Cache) Find(key Key) *tensor.Storage {
 	if c == nil {
 		return nil
 	}
 	c.mu.Lock()
-	storage := c.mapped[k].Value()
+	storage := c.mapped[key].Value()
 	c.mu.Unlock()
 	if storage != nil {
 		return storage
 	}
-	mapping, err := openEntry(c.path(k), k)
+	mapping, err := openEntry(c.path(key), key)
 	if err != nil {
 		return nil
 	}
 	storage = tensor.StorageOf(mapping[headerSize:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other := c.mapped[k].Value(); other != nil { // another goroutine was faster
+	if other := c.mapped[key].Value(); other != nil { // another goroutine was faster
 		_ = mapping.Unmap()
 		return other
 	}
 	runtime.AddCleanup(storage, func(mapping mmap.MMap) { _ = mapping.Unmap() }, mapping)
-	c.mapped[k] = weak.Make(storage)
-	c.setKey(storage, k)
+	c.mapped[key] = weak.Make(storage)
+	c.setKey(storage, key)
 	return storage
 }
 
 // Add writes an entry, and returns its data as [Cache.Find] does. It returns nil if the entry cannot be written.
-func (c *Cache) Add(k Key, data []byte) *tensor.Storage {
+func (c *Cache) Add(key Key, data []byte) *tensor.Storage {
 	if c == nil || c.isFrozen() || len(data) == 0 || headerSize+int64(len(data)) > c.options.MaxBytes {
 		return nil
 	}
-	if err := c.write(k, data); err != nil {
+	if err := c.write(key, data); err != nil {
 		c.freeze(err)
 		return nil
 	}
-	s := c.Find(k)
+	s := c.Find(key)
 	c.evict()
 	return s
 }
@@ -142,47 +142,48 @@ func (c *Cache) freeze(err error) {
 // must not change afterwards.
 func (c *Cache) ContentKey(storage *tensor.Storage) Key {
 	c.mu.Lock()
-	k, ok := c.keys[weak.Make(storage)]
+	key, ok := c.keys[weak.Make(storage)]
 	c.mu.Unlock()
 	if ok {
-		return k
+		return key
 	}
 	h := NewHash("contents")
 	h.Write(storage.Bytes())
-	k = KeyOf(h)
+	key = KeyOf(h)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.setKey(storage, k)
-	return k
+	c.setKey(storage, key)
+	return key
 }
 
 // Share returns a storage with the same contents that is mapped from an entry. It returns storage itself if there is no
 // entry and none can be written.
 func (c *Cache) Share(storage *tensor.Storage) *tensor.Storage {
-	k := c.ContentKey(storage)
-	if shared := c.Find(k); shared != nil {
+	key := c.ContentKey(storage)
+	if shared := c.Find(key); shared != nil {
 		return shared
 	}
-	if shared := c.Add(k, storage.Bytes()); shared != nil {
+	if shared := c.Add(key, storage.Bytes()); shared != nil {
 		return shared
 	}
 	return storage
 }
 
-// ShareRange returns n bytes of a file from the given offset on: mapped from an entry, or in new memory if there is no
-// entry and none can be written. If there is an entry, the bytes take no memory of their own while they are read.
-func (c *Cache) ShareRange(src io.ReaderAt, offset int64, n int) (_ *tensor.Storage, err error) {
+// ShareRange returns a number of bytes of a file from the given offset on. They are mapped from an entry. If there is
+// no entry and none can be written, they are in new memory. If there is an entry, the bytes take no memory of their own
+// while they are read.
+func (c *Cache) ShareRange(src io.ReaderAt, offset int64, bytes int) (_ *tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	hash := NewHash("contents")
-	if _, err := io.CopyBuffer(hash, onlyReader{io.NewSectionReader(src, offset, int64(n))},
-		make([]byte, min(max(n, 1), bufferSize))); err != nil {
+	if _, err := io.CopyBuffer(hash, onlyReader{io.NewSectionReader(src, offset, int64(bytes))},
+		make([]byte, min(max(bytes, 1), bufferSize))); err != nil {
 		return nil, err
 	}
-	if storage := c.Find(KeyOf(hash)); storage != nil && storage.Len() == n {
+	if storage := c.Find(KeyOf(hash)); storage != nil && storage.Len() == bytes {
 		return storage, nil
 	}
-	storage := tensor.NewStorage(n)
-	if _, err := io.ReadFull(io.NewSectionReader(src, offset, int64(n)), storage.Bytes()); err != nil {
+	storage := tensor.NewStorage(bytes)
+	if _, err := io.ReadFull(io.NewSectionReader(src, offset, int64(bytes)), storage.Bytes()); err != nil {
 		return nil, err
 	}
 	return c.Share(storage), nil // the file may have changed since its first reading
@@ -192,21 +193,21 @@ func (c *Cache) ShareRange(src io.ReaderAt, offset int64, n int) (_ *tensor.Stor
 type onlyReader struct{ io.Reader }
 
 // setKey records the key of a storage. The caller has the lock.
-func (c *Cache) setKey(mapped *tensor.Storage, k Key) {
+func (c *Cache) setKey(mapped *tensor.Storage, key Key) {
 	if len(c.keys) > c.purge {
 		for storage := range c.keys {
 			if storage.Value() == nil {
 				delete(c.keys, storage)
 			}
 		}
-		for k, storage := range c.mapped {
+		for key, storage := range c.mapped {
 			if storage.Value() == nil {
-				delete(c.mapped, k)
+				delete(c.mapped, key)
 			}
 		}
 		c.purge = 2*len(c.keys) + 64
 	}
-	c.keys[weak.Make(mapped)] = k
+	c.keys[weak.Make(mapped)] = key
 }
 
 // name returns the name of an entry's file.

@@ -112,7 +112,7 @@ func (l *Loop) Compiled() bool { return l.code != nil }
 // functionWork is the approximate number of instructions of an elementary function.
 const functionWork = 40
 
-// ElementNS estimates the time of machine code for an element with operands in the L1 cache, in nanoseconds:
+// ElementNS estimates the time of machine code in nanoseconds for an element with operands in the L1 cache. It is
 // instructions / (lanes * instructions per nanosecond). It returns 0 if the loop runs in Go.
 func (l *Loop) ElementNS() float64 {
 	if l.code == nil {
@@ -162,8 +162,8 @@ const (
 	callElements = 1 << 15 / machine.CallDivisor // elements, for memory-bound loops
 )
 
-// setMaxPerCall computes the maximum number of elements in a call: a multiple of expr.FoldLanes, so that element k of a
-// row is folded into the same accumulator as without a division.
+// setMaxPerCall computes the maximum number of elements in a call. It is a multiple of expr.FoldLanes, so that element
+// k of a row is folded into the same accumulator as without a division.
 func (l *Loop) setMaxPerCall() {
 	work := l.code.Work()
 	// A row of IterationElements-1 elements has the most instructions outside of full iterations.
@@ -191,52 +191,52 @@ func (l *Loop) setElementStrides() {
 // own. strides are the bytes between rows in the same order. The stride of an operand that all rows share is 0. An
 // output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not checked. Run
 // modifies ptrs.
-func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
+func (l *Loop) Run(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
 	if rowLen <= 0 || rowCount <= 0 {
 		return
 	}
-	if l.code == nil || !l.runCode(s, ptrs, strides, rowLen, rowCount) {
-		l.runInterpreted(s, ptrs, strides, rowLen, rowCount)
+	if l.code == nil || !l.runCode(state, ptrs, strides, rowLen, rowCount) {
+		l.runInterpreted(state, ptrs, strides, rowLen, rowCount)
 	}
 }
 
 // runCode runs machine code. If the code cannot be mapped into memory, runCode does nothing and returns false.
-func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
-	if s.args == nil {
-		s.args = new(jit.Args)
+func (l *Loop) runCode(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
+	if state.args == nil {
+		state.args = new(jit.Args)
 	}
 	if rowLen > l.maxElementsPerCall && !l.loop.CombinesLanes {
-		return l.runPieces(s, ptrs, strides, rowLen, rowCount)
+		return l.runPieces(state, ptrs, strides, rowLen, rowCount)
 	}
 	for rowsPerCall := l.RowsPerCall(rowLen); ; {
-		n := min(rowsPerCall, rowCount)
-		if err := l.code.Run(s.args, ptrs, strides, rowLen, n); err != nil {
+		rows := min(rowsPerCall, rowCount)
+		if err := l.code.Run(state.args, ptrs, strides, rowLen, rows); err != nil {
 			return false // nothing is computed yet: only the first call can fail
 		}
-		if rowCount -= n; rowCount == 0 {
+		if rowCount -= rows; rowCount == 0 {
 			return true
 		}
-		interrupt.Check(s.Context)
-		advance(ptrs, strides, n)
+		interrupt.Check(state.Context)
+		advance(ptrs, strides, rows)
 	}
 }
 
 // runPieces runs rows that are too long for one call, in several calls per row. If the code cannot be mapped into
 // memory, runPieces does nothing and returns false.
-func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
+func (l *Loop) runPieces(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer // outputs and operands, and folds
 	for {
 		piecePtrs := append(buf[:0], ptrs...)
 		for begin := 0; ; {
-			n := min(l.maxElementsPerCall, rowLen-begin)
-			if err := l.code.Run(s.args, piecePtrs, strides, n, 1); err != nil {
+			elements := min(l.maxElementsPerCall, rowLen-begin)
+			if err := l.code.Run(state.args, piecePtrs, strides, elements, 1); err != nil {
 				return false
 			}
-			if begin += n; begin == rowLen {
+			if begin += elements; begin == rowLen {
 				break
 			}
-			interrupt.Check(s.Context)
-			advance(piecePtrs[:len(l.elementStrides)], l.elementStrides, n)
+			interrupt.Check(state.Context)
+			advance(piecePtrs[:len(l.elementStrides)], l.elementStrides, elements)
 		}
 		if rowCount--; rowCount == 0 {
 			return true
@@ -255,25 +255,25 @@ func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 }
 
 // runInterpreted runs the loop in Go.
-func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
+func (l *Loop) runInterpreted(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
 	l.prepareInterpreter()
 	if l.foldCount == 0 && rowLen <= callElements { // several rows per call
 		for rowsPerCall := callElements / rowLen; ; {
-			n := min(rowsPerCall, rowCount)
-			l.runner.Run(nil, ptrs, strides, nil, rowLen, n)
-			if rowCount -= n; rowCount == 0 {
+			rows := min(rowsPerCall, rowCount)
+			l.runner.Run(nil, ptrs, strides, nil, rowLen, rows)
+			if rowCount -= rows; rowCount == 0 {
 				return
 			}
-			interrupt.Check(s.Context)
-			advance(ptrs, strides, n)
+			interrupt.Check(state.Context)
+			advance(ptrs, strides, rows)
 		}
 	}
 	// The interpreter takes one address of accumulators for all rows of a call, so each call runs one row.
 	firstFold := len(ptrs) - l.foldCount
-	accs := s.accs[:l.foldCount]
+	accs := state.accs[:l.foldCount]
 	for {
 		copy(accs, ptrs[firstFold:])
-		l.interpretedRow(s, ptrs[:firstFold], strides[:firstFold], accs, rowLen)
+		l.interpretedRow(state, ptrs[:firstFold], strides[:firstFold], accs, rowLen)
 		if rowCount--; rowCount == 0 {
 			break
 		}
@@ -283,7 +283,7 @@ func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, ro
 }
 
 // interpretedRow runs a row in Go. It runs the row in pieces, except in a loop with totals.
-func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, rowLen int) {
+func (l *Loop) interpretedRow(state *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, rowLen int) {
 	if rowLen <= callElements || l.loop.CombinesLanes {
 		l.runner.Run(nil, ptrs, strides, accs, rowLen, 1)
 		return
@@ -294,6 +294,6 @@ func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, ac
 		if rowLen -= callElements; rowLen <= 0 {
 			return
 		}
-		interrupt.Check(s.Context)
+		interrupt.Check(state.Context)
 	}
 }

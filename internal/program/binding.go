@@ -122,18 +122,18 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 }
 
 // compile infers, plans and compiles the program's graph for the sizes.
-func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err error) {
+func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	interrupt.Check(ctx)
 	start := time.Now()
-	if b.Graph, b.RunnableGraph = p.graph, p.graph; p.needsInference {
-		if err := b.infer(ctx, p); err != nil {
+	if b.Graph, b.RunnableGraph = owner.graph, owner.graph; owner.needsInference {
+		if err := b.infer(ctx, owner); err != nil {
 			return err
 		}
 	}
 	b.CompileTime = time.Since(start)
-	return b.prepare(ctx, p, sizes)
+	return b.prepare(ctx, owner, sizes)
 }
 
 // Unplanned returns a binding for the fixed and assumed sizes whose graph is inferred but not planned. Callers may use
@@ -144,18 +144,18 @@ func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 }
 
 // infer sets Graph to a copy of the program's graph with sizes and types, and sets RunnableGraph.
-func (b *Binding) infer(ctx context.Context, p *Program) error {
-	b.Graph = p.graph.Clone()
+func (b *Binding) infer(ctx context.Context, owner *Program) error {
+	b.Graph = owner.graph.Clone()
 	b.Graph.SetContext(ctx)
 	defer b.Graph.SetContext(context.Background())
-	if err := p.bind(b.Graph, b.sizes); err != nil {
+	if err := owner.bind(b.Graph, b.sizes); err != nil {
 		return err
 	}
 	if err := b.Graph.InlineControlFlow(); err != nil {
 		return err
 	}
 	b.RunnableGraph = b.Graph
-	if !p.options.KeepGoing {
+	if !owner.options.KeepGoing {
 		return InferContext(ctx, b.Graph)
 	}
 	rejected := b.Graph.InferAll()

@@ -41,36 +41,36 @@ func (p *Program) shareConstants() {
 	_ = group.Wait()
 }
 
-// runPasses is [passes.Run] with the cache: it follows the decisions that an earlier process stored for the graph, and
-// uses the folded constants that are stored. Decisions are stored only for built-in strategies and passes, and not if
-// Check, Dump or KeepGoing requires the results of each pass.
-func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, error) {
+// runPasses is [passes.Run] with the cache. It follows the decisions that an earlier process stored for the graph, and
+// uses the stored results of folding. Decisions are stored only for built-in strategies and passes, and not if Check,
+// Dump or KeepGoing requires the results of each pass.
+func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Plan, error) {
 	cache := p.options.Cache
 	if cache == nil {
-		return passes.Run(g, o)
+		return passes.Run(g, options)
 	}
-	o.FoldStore = p.foldStore
-	if o.Follow != nil || o.Check || o.Dump != nil || o.KeepGoing || p.hasOwnPasses || !isInferred(g) ||
-		!slices.Contains(layout.All(), o.Strategy) {
-		return passes.Run(g, o)
+	options.FoldStore = p.foldStore
+	if options.Follow != nil || options.Check || options.Dump != nil || options.KeepGoing || p.hasOwnPasses ||
+		!isInferred(g) || !slices.Contains(layout.All(), options.Strategy) {
+		return passes.Run(g, options)
 	}
-	key, ok := p.planKey(g, o)
+	key, ok := p.planKey(g, options)
 	if !ok {
-		return passes.Run(g, o)
+		return passes.Run(g, options)
 	}
 	if entry := cache.Find(key); entry != nil {
 		decisions, err := passes.DecodeDecisions(entry.Bytes())
 		runtime.KeepAlive(entry) // the memory of entry is unmapped when entry is collected
 		if err == nil {
-			follow := o
+			follow := options
 			follow.Follow, follow.Price = decisions, true
 			if plan, err := passes.Run(g, follow); err == nil {
 				return plan, nil
 			}
 		}
 	}
-	o.Record = true
-	plan, err := passes.Run(g, o)
+	options.Record = true
+	plan, err := passes.Run(g, options)
 	if err == nil {
 		if text, err := plan.Decisions.Encode(); err == nil {
 			cache.Add(key, text)
@@ -84,11 +84,11 @@ func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, err
 var target = sync.OnceValue(func() string { return environment.Build() + "\n" + environment.Code() })
 
 // planKey returns the key of the decisions for a graph with its sizes. It returns false if the graph has no digest.
-func (p *Program) planKey(g *graph.Graph, o passes.Options) (diskcache.Key, bool) {
+func (p *Program) planKey(g *graph.Graph, options passes.Options) (diskcache.Key, bool) {
 	hash := diskcache.NewHash("plan")
-	fmt.Fprintf(hash, "%s\n%s %t %t %v %v %d %s\n", target(), o.Strategy.Name(), p.options.NoFusion, o.Exact,
-		o.SolveLimit, o.Slack, o.MemoryLimit, o.Profile.Digest())
-	if device := o.Device; device != nil {
+	fmt.Fprintf(hash, "%s\n%s %t %t %v %v %d %s\n", target(), options.Strategy.Name(), p.options.NoFusion, options.Exact,
+		options.SolveLimit, options.Slack, options.MemoryLimit, options.Profile.Digest())
+	if device := options.Device; device != nil {
 		fmt.Fprintf(hash, "%s %+v\n", device.Key(), device.Rates())
 	}
 	g.Values(func(v *graph.Value) { fmt.Fprintf(hash, "%d ", v.Number()) }) // decisions refer to numbers
@@ -112,15 +112,15 @@ func (p *Program) writeConstant(h hash.Hash, m tensor.Meta, data *tensor.Tensor)
 
 // foldStore returns the results of a folded node from the cache, or computes and stores them: see
 // [passes.Options.FoldStore].
-func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
-	if len(n.Out) != 1 || n.Out[0].Meta.Extent()*n.Out[0].Meta.DType.Size() < diskcache.MinBytes {
+func (p *Program) foldStore(node *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
+	if len(node.Out) != 1 || node.Out[0].Meta.Extent()*node.Out[0].Meta.DType.Size() < diskcache.MinBytes {
 		return compute()
 	}
-	key, ok := p.foldKey(n)
+	key, ok := p.foldKey(node)
 	if !ok {
 		return compute()
 	}
-	cache, meta := p.options.Cache, n.Out[0].Meta
+	cache, meta := p.options.Cache, node.Out[0].Meta
 	if stored := cache.Find(key); stored != nil {
 		if shared, err := tensor.FromStorage(meta, stored); err == nil {
 			return []*tensor.Tensor{shared}, nil
@@ -140,18 +140,18 @@ func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, err
 
 // foldKey returns the key of the results of a node whose operands are constants. It returns false if an operand or an
 // attribute has no digest.
-func (p *Program) foldKey(n *graph.Node) (diskcache.Key, bool) {
+func (p *Program) foldKey(node *graph.Node) (diskcache.Key, bool) {
 	hash := diskcache.NewHash("fold")
-	fmt.Fprintf(hash, "%s\n%q", target(), n.Op.Name)
-	if n.Impl != nil {
-		fmt.Fprintf(hash, " %q %q %q", n.Impl.Name, n.Walk.LoopOrder, n.Walk.ResultOrders)
+	fmt.Fprintf(hash, "%s\n%q", target(), node.Op.Name)
+	if node.Impl != nil {
+		fmt.Fprintf(hash, " %q %q %q", node.Impl.Name, node.Walk.LoopOrder, node.Walk.ResultOrders)
 	}
-	if form := n.Packing(); form != nil {
+	if form := node.Packing(); form != nil {
 		fmt.Fprintf(hash, " %q", form.Format)
-	} else if !graphdigest.Attrs(hash, n) {
+	} else if !graphdigest.Attrs(hash, node) {
 		return diskcache.Key{}, false
 	}
-	for _, arg := range n.In {
+	for _, arg := range node.In {
 		fmt.Fprintf(hash, "\n%d ", arg.Kind)
 		switch {
 		case arg.Kind == graph.NumberArg:
@@ -163,7 +163,7 @@ func (p *Program) foldKey(n *graph.Node) (diskcache.Key, bool) {
 			p.writeConstant(hash, arg.Value.Meta, arg.Value.Const)
 		}
 	}
-	m := n.Out[0].Meta
+	m := node.Out[0].Meta
 	fmt.Fprintf(hash, "\n%v %v %v %d", m.DType, m.Shape, m.Strides, m.Offset)
 	return diskcache.KeyOf(hash), true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// fusedLoop is one loop that runs all passes, each over a different tile (software pipelining): while the first pass
+// fusedLoop is one loop that runs all passes, each over a different tile (software pipelining). While the first pass
 // processes a tile, the second pass processes the tile before it, and so on. Memory accesses then overlap with
 // computation. Softmax of 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33 elements in the cache take 2/3 of
 // the time, because the passes share the overhead of each row.
@@ -76,8 +76,8 @@ func (p *Plan) evictsSharedOperands() bool {
 	return nonTemporal && shared && bytes > machine.L1Bytes*3/2
 }
 
-// fuse compiles the fused loop. b.fused remains nil if there is no machine code for the loop, if a row is too long for
-// one call, or if the program cannot be fused.
+// fuse compiles the fused loop. b.fused remains nil if the program cannot be fused, a row is too long for one call, or
+// there is no machine code for the loop.
 func (b *builder) fuse() error {
 	if len(b.stagedCopies) > 0 {
 		return nil
@@ -168,7 +168,7 @@ func (p *Plan) canPipeline(group int) bool {
 	return p.canFuse() && p.rowLen >= minPipelinedRow
 }
 
-// runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows: each pass lags behind the previous
+// runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows. Each pass lags behind the previous
 // pass by one group of rows (see rowsPerGroup).
 func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
 	for next := begin; next < end; { // each iteration: the tiles at one position along the kept axes after kept[0]

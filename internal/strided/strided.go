@@ -80,22 +80,22 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 }
 
 // fill sets every element to v, 64 bytes at a time.
-func fill[T bits](to []T, v T) {
+func fill[T bits](dst []T, value T) {
 	const step = 64
-	size := int(unsafe.Sizeof(v))
-	whole := len(to) * size / step * step
+	size := int(unsafe.Sizeof(value))
+	whole := len(dst) * size / step * step
 	if whole >= 2*step {
 		var block [step]byte
 		for i := 0; i < step; i += size {
-			*(*T)(unsafe.Pointer(&block[i])) = v
+			*(*T)(unsafe.Pointer(&block[i])) = value
 		}
-		base := unsafe.Pointer(unsafe.SliceData(to))
+		base := unsafe.Pointer(unsafe.SliceData(dst))
 		for at := 0; at < whole; at += step {
 			*(*[step]byte)(unsafe.Add(base, at)) = block
 		}
-		to = to[whole/size:]
+		dst = dst[whole/size:]
 	}
-	for i := range to {
-		to[i] = v
+	for i := range dst {
+		dst[i] = value
 	}
 }

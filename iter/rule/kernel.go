@@ -107,11 +107,11 @@ func (k Kernel) String() string {
 	if k.numResults == 1 {
 		out = k.types[0].String()
 	}
-	s := list(k.Operands()) + " -> " + out
+	text := list(k.Operands()) + " -> " + out
 	if k.bySize {
-		s += " by bits"
+		text += " by bits"
 	}
-	return s
+	return text
 }
 
 // Bits returns a kernel that accepts any dtypes with the same element sizes: a kernel of uint32 then also accepts

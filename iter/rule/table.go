@@ -30,22 +30,22 @@ type Table struct {
 // If a kernel has a nil function, or an earlier kernel accepts all dtypes of a later one, every use of the table
 // returns an error.
 func NewTable(name string, kernels ...Kernel) *Table {
-	t := &Table{name: name, kernels: slices.Clone(kernels)}
-	for i, k := range t.kernels {
+	table := &Table{name: name, kernels: slices.Clone(kernels)}
+	for i, kernel := range table.kernels {
 		switch {
-		case k.err != nil:
-			t.err = fmt.Errorf("iter: kernel %d of table %q: %w", i, name, k.err)
-		case k.IsZero():
-			t.err = fmt.Errorf("iter: kernel %d of table %q is the zero Kernel", i, name)
+		case kernel.err != nil:
+			table.err = fmt.Errorf("iter: kernel %d of table %q: %w", i, name, kernel.err)
+		case kernel.IsZero():
+			table.err = fmt.Errorf("iter: kernel %d of table %q is the zero Kernel", i, name)
 		}
-		for _, earlier := range t.kernels[:i] {
-			if t.err == nil && earlier.acceptsAllOf(k) {
-				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, can never be selected: an earlier kernel accepts "+
-					"the same dtypes", i, name, k)
+		for _, earlier := range table.kernels[:i] {
+			if table.err == nil && earlier.acceptsAllOf(kernel) {
+				table.err = fmt.Errorf("iter: kernel %d of table %q, %v, can never be selected: an earlier kernel accepts "+
+					"the same dtypes", i, name, kernel)
 			}
 		}
 	}
-	return t
+	return table
 }
 
 // acceptsAllOf reports whether k accepts all dtypes that other accepts.
@@ -70,33 +70,33 @@ func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
 // For returns the kernel for an iteration. If no kernel accepts the dtypes of the operands, it returns PyTorch's error:
 // "add_cpu" not implemented for 'Half'. It also fails for a reduction, for other numbers of operands or results, and if
 // a kernel accepts the operands but not the dtypes of the results.
-func (t *Table) For(it *Rule) (Kernel, error) {
+func (t *Table) For(iteration *Rule) (Kernel, error) {
 	switch {
 	case t == nil:
 		return Kernel{}, errors.New("iter: the Table is nil")
 	case t.err != nil:
 		return Kernel{}, t.err
-	case it == nil:
+	case iteration == nil:
 		return Kernel{}, errNilRule
 	}
 	for i := range t.kernels {
-		if k := &t.kernels[i]; !it.flags.reduction && k.acceptsAll(it) {
+		if k := &t.kernels[i]; !iteration.flags.reduction && k.acceptsAll(iteration) {
 			return *k, nil
 		}
 	}
-	return Kernel{}, t.noKernelError(it)
+	return Kernel{}, t.noKernelError(iteration)
 }
 
 // noKernelError returns the error for an iteration that no kernel fits.
-func (t *Table) noKernelError(it *Rule) error {
+func (t *Table) noKernelError(iteration *Rule) error {
 	var resultError error
 	countsMatch := false
-	for _, k := range t.kernels {
-		err := k.Fits(it)
-		if it.flags.reduction || len(t.kernels) == 1 && !k.sameCounts(it) {
+	for _, kernel := range t.kernels {
+		err := kernel.Fits(iteration)
+		if iteration.flags.reduction || len(t.kernels) == 1 && !kernel.sameCounts(iteration) {
 			return err
 		}
-		if countsMatch = countsMatch || k.sameCounts(it); k.acceptsInputs(it) {
+		if countsMatch = countsMatch || kernel.sameCounts(iteration); kernel.acceptsInputs(iteration) {
 			resultError = err
 		}
 	}
@@ -105,9 +105,9 @@ func (t *Table) noKernelError(it *Rule) error {
 		return resultError
 	case !countsMatch && len(t.kernels) > 0:
 		return fmt.Errorf("iter: no kernel of %q has %d results and %d operands",
-			t.name, it.outCount, len(it.ops)-it.outCount)
+			t.name, iteration.outCount, len(iteration.ops)-iteration.outCount)
 	}
-	return NotImplemented(t.name, it)
+	return NotImplemented(t.name, iteration)
 }
 
 // acceptsInputs reports whether the kernel accepts the dtypes of the inputs. It ignores the dtypes of the outputs.
@@ -127,11 +127,11 @@ func (k Kernel) acceptsInputs(it *Rule) bool {
 // the common dtype. If there is no common dtype, it names the dtype of the first input or, without inputs, of the
 // output.
 func NotImplemented(name string, it *Rule) error {
-	d := it.common
-	if d == tensor.Invalid && len(it.ops) > 0 {
-		d = it.ops[min(it.outCount, len(it.ops)-1)].MemoryDType
+	dtype := it.common
+	if dtype == tensor.Invalid && len(it.ops) > 0 {
+		dtype = it.ops[min(it.outCount, len(it.ops)-1)].MemoryDType
 	}
-	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
+	return fmt.Errorf("\"%s\" not implemented for '%s'", name, dtype.TorchName())
 }
 
 // Choose implements [Kernels].

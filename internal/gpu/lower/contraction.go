@@ -14,10 +14,10 @@ import (
 // Contraction returns the program of a contraction of floats. Its buffers are the result, A, B and, if there is one,
 // the addend.
 //
-// A contraction is a batch of matrix products. A loop that changes the offset only in A is a loop over the rows of a
-// product, and a loop that changes it only in B is a loop over the columns. Summed loops are loops over the terms of a
-// sum. All other loops are loops over the batch. A group computes a tile of rows and columns. The sum is cut into
-// slices of consecutive terms: for each slice, the group copies the elements of A and B to its memory, and each thread
+// A contraction is a batch of matrix products. A loop that changes only the offset in A is a loop over the rows of a
+// product. A loop that changes only the offset in B is a loop over the columns. Summed loops are loops over the terms
+// of a sum. All other loops are loops over the batch. A group computes a tile of rows and columns. The sum is cut into
+// slices of consecutive terms. For each slice, the group copies the elements of A and B to its memory. Each thread then
 // adds the products for several rows and columns in registers. Elements outside of the windows of a convolution are
 // copied as zeros, so the windows need not be materialized in memory (no im2col).
 //
@@ -131,8 +131,9 @@ func (c *contraction) setLoops() error {
 	return nil
 }
 
-// setTile chooses the size of tiles: the largest size for which the device has a group for each processor and the
-// product fills more than half of a tile's height and width. If no size satisfies both, it chooses the smallest size.
+// setTile chooses the largest size of tiles that satisfies two conditions. Each processor of the device gets a group,
+// and the product fills more than half of a tile's height and width. If no size satisfies both, it chooses the smallest
+// size.
 func (c *contraction) setTile(height, width, batch int) {
 	const processors = 128 // the assumed number of multiprocessors
 	c.tile, c.perThread, c.depth = 32, 2, 16

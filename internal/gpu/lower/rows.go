@@ -27,12 +27,12 @@ const maxShared = 16 << 10
 // for each index in the other dimensions. outs and ins are the layouts of the outputs and operands; the buffers are
 // outputs, then operands.
 //
-// A row is computed in the passes of expr.RowProgram: a pass reads all elements of the row, folds values, and then
-// computes numbers of the row from the results, for later passes. One group computes one row or, if rows are short,
-// several. If rows are cut, each pass has two launches: the first folds pieces, the second combines the results of the
-// pieces of each row, and computes the numbers of the row. A row is divided into vectors of adjacent elements. Thread t
-// of n threads folds vectors t, t+n, t+2*n and so on, in order. A balanced tree combines the results of threads, and
-// then the results of pieces. The tree depends only on the shape and the expression.
+// A row is computed in the passes of expr.RowProgram. A pass reads all elements of the row and folds values. From the
+// results it computes numbers of the row for later passes. One group computes one row or, if rows are short, several.
+// If rows are cut, each pass has two launches. The first folds pieces. The second combines the results of the pieces of
+// each row, and computes the numbers of the row. A row is divided into vectors of adjacent elements. Thread t of n
+// threads folds vectors t, t+n, t+2*n and so on, in order. A balanced tree combines the results of threads, and then
+// the results of pieces. The tree depends only on the shape and the expression.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
 	if _, err := expanded(source, target); err != nil { // expandPasses expands the code of each pass
 		return nil, err
@@ -277,8 +277,8 @@ func (r *rows) layOutScratch() (bytes int) {
 	return bytes
 }
 
-// lanesOf returns the number of threads that fold a number of elements, vector at a time: the greatest power of 2 that
-// is at most elements/vector and groupSize, or 1.
+// lanesOf returns the number of threads that fold a number of elements, vector at a time. It is the greatest power of 2
+// that is at most elements/vector and groupSize, and at least 1.
 func lanesOf(elements, vector int) int {
 	return min(groupSize, 1<<(bits.Len(uint(max(1, elements/vector)))-1))
 }

@@ -20,11 +20,11 @@ const perSymbol = 5000
 func Assemble(t testing.TB, lines []string) [][]byte {
 	t.Helper()
 	var src strings.Builder
-	for i, l := range lines {
+	for i, line := range lines {
 		if i%perSymbol == 0 {
 			fmt.Fprintf(&src, "TEXT ·f%d(SB), 4, $0; ", i)
 		}
-		src.WriteString(l)
+		src.WriteString(line)
 		src.WriteByte('\n')
 	}
 	dir := t.TempDir()
@@ -73,17 +73,17 @@ func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 		}
 		_, text, _ := strings.Cut(l, " ")
 		text, _, _ = strings.Cut(text, "  ")
-		b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
+		encoding, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
 		if err != nil {
 			t.Fatalf("%q: %v", l, err)
 		}
-		code = append(code, b...)
+		code = append(code, encoding...)
 	}
-	for i, b := range begins {
+	for i, encoding := range begins {
 		end := len(code)
 		if i+1 < len(begins) {
 			end = begins[i+1].pc
 		}
-		encodings[b.line] = append(encodings[b.line], code[b.pc:end]...)
+		encodings[encoding.line] = append(encodings[encoding.line], code[encoding.pc:end]...)
 	}
 }

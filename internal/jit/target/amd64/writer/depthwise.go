@@ -99,7 +99,7 @@ func (g *ByteDepthwise) loadPixel(pixels []target.Addr, row int, to asm.Vec) asm
 	return to
 }
 
-// interleaveRows interleaves the bytes of the pixels a and b of two rows: lo gets the first eight of every 16 channels,
+// interleaveRows interleaves the bytes of the pixels a and b of two rows. lo gets the first eight of every 16 channels,
 // and hi the last eight. It returns lo and hi or, if both rows are missing, the register of zeros twice.
 func (g *ByteDepthwise) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	if zero := g.Vec(g.zero); a == zero && b == zero {
@@ -183,8 +183,9 @@ func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, to target.Addr) {
 	}
 }
 
-// storeSums writes the sums of a result in the order of the channels: 128-bit lane j of quarters 0 to 3 has channels
-// 16j to 16j+15. With AVX-512, store i has lane i of all quarters. With AVX2, store i has lane i/2 of two quarters.
+// storeSums writes the sums of a result in the order of the channels. The 128-bit lanes j of quarters 0 to 3 have the
+// channels 16j to 16j+15. With AVX-512, store i has lane i of all quarters. With AVX2, store i has lane i/2 of two
+// quarters.
 func (g *ByteDepthwise) storeSums(sums [4]target.VReg, addr asm.Mem) {
 	var quarters, temps [4]asm.Vec
 	for i, sum := range sums {

@@ -16,7 +16,7 @@ type row struct {
 // elems is a set of elements, by bit.
 type elems uint8
 
-// The sets of one element size (onlyB is the set of B) and of several element sizes (bhs is the set of B, H and S).
+// The sets of element sizes are named after their members: onlyB is the set of B, and bhs the set of B, H and S.
 const (
 	onlyB elems = 1 << B
 	onlyH elems = 1 << H
@@ -48,16 +48,16 @@ var rowsOf = sync.OnceValue(func() map[string][]row {
 })
 
 // vectors returns the operands as vectors, and reports whether they are n valid vector registers.
-func vectors(args []Arg, n int) (v [3]Vec, ok bool) {
+func vectors(args []Arg, n int) (vecs [3]Vec, ok bool) {
 	if len(args) != n {
-		return v, false
+		return vecs, false
 	}
 	for i, arg := range args {
-		if v[i], ok = arg.(Vec); !ok || !isVectorNumber(v[i].Num) {
-			return v, false
+		if vecs[i], ok = arg.(Vec); !ok || !isVectorNumber(vecs[i].Num) {
+			return vecs, false
 		}
 	}
-	return v, true
+	return vecs, true
 }
 
 // isVectorNumber reports whether there is a vector register with the number.
@@ -73,19 +73,19 @@ func (v Vec) valid() bool { return v.Elem <= D && !(v.Half && v.Elem == D) }
 
 // registers returns the numbers of general registers, and reports whether the operands are n such registers of one
 // width. sf is the field of this name, which is set for registers of 64 bits.
-func registers(args []Arg, n int) (r [4]uint32, sf uint32, ok bool) {
+func registers(args []Arg, n int) (numbers [4]uint32, widthBit uint32, ok bool) {
 	if len(args) != n {
-		return r, 0, false
+		return numbers, 0, false
 	}
 	for i, arg := range args {
-		g, isReg := arg.(Reg)
-		if !isReg || g.num() > 31 || g.is64() != args[0].(Reg).is64() {
-			return r, 0, false
+		reg, isReg := arg.(Reg)
+		if !isReg || reg.num() > 31 || reg.is64() != args[0].(Reg).is64() {
+			return numbers, 0, false
 		}
-		r[i] = g.num()
-		if g.is64() {
-			sf = 1 << 31
+		numbers[i] = reg.num()
+		if reg.is64() {
+			widthBit = 1 << 31
 		}
 	}
-	return r, sf, true
+	return numbers, widthBit, true
 }

@@ -50,14 +50,14 @@ func encodePlain(_ *Assembler, r *row, args []Arg) (uint32, bool) { return r.cod
 
 // immediate12Field returns the fields of an unsigned constant of 12 bits, or of such a constant times 4096.
 func immediate12Field(arg Arg) (uint32, bool) {
-	n, ok := arg.(Imm)
+	imm, ok := arg.(Imm)
 	switch {
-	case !ok || n < 0:
+	case !ok || imm < 0:
 		return 0, false
-	case n < 1<<12:
-		return uint32(n) << 10, true
-	case n&0xFFF == 0 && n < 1<<24:
-		return uint32(n>>12)<<10 | 1<<22, true
+	case imm < 1<<12:
+		return uint32(imm) << 10, true
+	case imm&0xFFF == 0 && imm < 1<<24:
+		return uint32(imm>>12)<<10 | 1<<22, true
 	}
 	return 0, false
 }
@@ -87,14 +87,15 @@ func encodeCompareImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 func encodeRegisters3(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	shift := Shift(0)
 	if len(args) == 4 {
-		s, ok := args[3].(Shift)
+		given, ok := args[3].(Shift)
 		if !ok {
 			return 0, false
 		}
-		shift, args = s, args[:3]
+		shift, args = given, args[:3]
 	}
-	g, sf, ok := registers(args, 3)
-	return r.code | sf | g[2]<<16 | uint32(shift)<<10 | g[1]<<5 | g[0], ok && shift >= 0 && shift < 32<<(sf>>31)
+	regs, widthBit, ok := registers(args, 3)
+	return r.code | widthBit | regs[2]<<16 | uint32(shift)<<10 | regs[1]<<5 | regs[0],
+		ok && shift >= 0 && shift < 32<<(widthBit>>31)
 }
 
 // encodeRegisters2 encodes comparisons of registers.
@@ -105,23 +106,23 @@ func encodeRegisters2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // maskField returns the fields N, immr and imms of a mask. A mask repeats an element of 2, 4, ..., 64 bits; the
 // element is a run of ones, rotated.
-func maskField(n uint64, width int) (uint32, bool) {
+func maskField(pattern uint64, width int) (uint32, bool) {
 	if width == 32 {
-		if n>>32 != 0 {
+		if pattern>>32 != 0 {
 			return 0, false
 		}
-		n |= n << 32
+		pattern |= pattern << 32
 	}
-	if n == 0 || n == 1<<64-1 {
+	if pattern == 0 || pattern == 1<<64-1 {
 		return 0, false
 	}
 	size := 64
-	for size > 2 && n == bits.RotateLeft64(n, size/2) {
+	for size > 2 && pattern == bits.RotateLeft64(pattern, size/2) {
 		size /= 2
 	}
 	mask := ^uint64(0) >> (64 - size)
 	for rotation := range size {
-		e := n & mask
+		e := pattern & mask
 		e = (e<<rotation | e>>(size-rotation)) & mask // rotated left
 		if ones := bits.TrailingZeros64(^e); e == 1<<ones-1 && ones > 0 && ones < size {
 			// imms has the number of ones minus 1 in its low bits. Above them, ones and then a 0 encode the size.
@@ -168,11 +169,11 @@ func encodeMoveRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 func encodeMoveImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	shift := Shift(0)
 	if len(args) == 3 {
-		s, ok := args[2].(Shift)
+		given, ok := args[2].(Shift)
 		if !ok {
 			return 0, false
 		}
-		shift, args = s, args[:2]
+		shift, args = given, args[:2]
 	}
 	if len(args) != 2 {
 		return 0, false
@@ -206,11 +207,11 @@ func shiftOperands(args []Arg) (field uint32, distance, width int, ok bool) {
 	if len(args) != 3 {
 		return 0, 0, 0, false
 	}
-	g, sf, ok := registers(args[:2], 2)
+	regs, widthBit, ok := registers(args[:2], 2)
 	n, isImm := args[2].(Imm)
-	width = 32 << (sf >> 31)
+	width = 32 << (widthBit >> 31)
 	// sf>>9 is the field N, which equals sf.
-	return sf | sf>>9 | g[1]<<5 | g[0], int(n), width, ok && isImm && n >= 0 && int(n) < width
+	return widthBit | widthBit>>9 | regs[1]<<5 | regs[0], int(n), width, ok && isImm && n >= 0 && int(n) < width
 }
 
 // encodeShiftImmediateLeft encodes a bit-field move: sf 10 100110 N immr imms Rn Rd. immr is -n modulo the width, and
@@ -232,9 +233,9 @@ func encodeConditional(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:3], 3)
+	regs, sf, ok := registers(args[:3], 3)
 	c, isCond := args[3].(Cond)
-	return r.code | sf | g[2]<<16 | uint32(c)<<12 | g[1]<<5 | g[0], ok && isCond
+	return r.code | sf | regs[2]<<16 | uint32(c)<<12 | regs[1]<<5 | regs[0], ok && isCond
 }
 
 // encodeAddressOf encodes the address of a constant of the code.
@@ -242,22 +243,22 @@ func encodeAddressOf(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:1], 1)
-	p, isConstant := args[1].(ConstantAddr)
-	if !ok || !isConstant || sf == 0 {
+	regs, widthBit, ok := registers(args[:1], 1)
+	constant, isConstant := args[1].(ConstantAddr)
+	if !ok || !isConstant || widthBit == 0 {
 		return 0, false
 	}
-	a.constantRefs = append(a.constantRefs, constantRef{len(a.code), p.offset})
-	return r.code | g[0], true
+	a.constantRefs = append(a.constantRefs, constantRef{len(a.code), constant.offset})
+	return r.code | regs[0], true
 }
 
 // recordBranch records a branch to a label.
 func (a *Assembler) recordBranch(arg Arg) bool {
-	l, ok := arg.(Label)
-	if !ok || l < 0 || int(l) >= len(a.labels) {
+	label, ok := arg.(Label)
+	if !ok || label < 0 || int(label) >= len(a.labels) {
 		return false
 	}
-	a.branches = append(a.branches, branch{len(a.code), l})
+	a.branches = append(a.branches, branch{len(a.code), label})
 	return true
 }
 
@@ -271,8 +272,8 @@ func encodeJumpZero(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:1], 1)
-	return r.code | sf | g[0], ok && a.recordBranch(args[1])
+	regs, sf, ok := registers(args[:1], 1)
+	return r.code | sf | regs[0], ok && a.recordBranch(args[1])
 }
 
 // encodeJumpBit encodes b5 011011 op b40 imm14 Rt. The second operand is the number of the bit.
@@ -280,10 +281,10 @@ func encodeJumpBit(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:1], 1)
-	n, isImm := args[1].(Imm)
-	if !ok || !isImm || n < 0 || int(n) >= 32<<(sf>>31) {
+	regs, widthBit, ok := registers(args[:1], 1)
+	bitNumber, isImm := args[1].(Imm)
+	if !ok || !isImm || bitNumber < 0 || int(bitNumber) >= 32<<(widthBit>>31) {
 		return 0, false
 	}
-	return r.code | uint32(n>>5)<<31 | uint32(n&31)<<19 | g[0], a.recordBranch(args[2])
+	return r.code | uint32(bitNumber>>5)<<31 | uint32(bitNumber&31)<<19 | regs[0], a.recordBranch(args[2])
 }
