@@ -27,9 +27,9 @@ type Options struct {
 	// Runs is the number of measured runs of each program; 0 means 20. Before the first measured run, two more runs warm
 	// up caches and buffers.
 	Runs int
-	// Until, if set, is the precision at which the measurement ends. The precision is the half-width of the 95%
-	// confidence interval of a median, as a fraction of the median (0.01 is 1%); every median must reach it. At least 20
-	// runs are measured, and at most Runs. If Runs is 0, the measurement ends after at most 1000 runs or a minute.
+	// Until, if set, is the precision at which the measurement ends. The precision is the half-width of the 95% confidence
+	// interval of a median, as a fraction of the median (0.01 is 1%). Every median must reach it. At least 20 runs are
+	// measured, and at most Runs. If Runs is 0, the measurement ends after at most 1000 runs or a minute.
 	// [Ranking.Unreached] lists the programs that did not reach the precision.
 	Until float64
 	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because
@@ -106,35 +106,35 @@ type Measurement struct {
 // candidates, or if two candidates have the same name. It returns a [*graphrun.MemoryError] if memory does not suffice
 // for all programs at the same time.
 func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*tensor.Tensor,
-	o Options) (*Comparison, error) {
+	options Options) (*Comparison, error) {
 	if ctx == nil {
 		return nil, errors.New("Compare needs a context: it is nil")
 	}
-	if err := o.complete(); err != nil {
+	if err := options.complete(); err != nil {
 		return nil, err
 	}
 	all, err := contenders(candidates)
 	if err != nil {
 		return nil, err
 	}
-	if !o.measureEqualPlans {
+	if !options.measureEqualPlans {
 		joinEqualPlans(ctx, all)
 	}
-	return compare(ctx, all, inputs, o, new(loadMeter))
+	return compare(ctx, all, inputs, options, new(loadMeter))
 }
 
 // compare measures contenders and summarizes the measurements. If load is not nil, it also samples the load of the
 // machine.
-func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, o Options,
+func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, options Options,
 	load *loadMeter) (*Comparison, error) {
-	session := &session{contenders: measuredContenders(all), hasSeveral: len(all) > 1, in: in, Options: o,
-		random: rand.New(rand.NewPCG(o.Seed, 0)), load: load}
+	session := &session{contenders: measuredContenders(all), hasSeveral: len(all) > 1, in: in, Options: options,
+		random: rand.New(rand.NewPCG(options.Seed, 0)), load: load}
 	comparison := &Comparison{}
 	var err error
 	if comparison.Interrupted, err = session.measure(ctx); err != nil {
 		return nil, err
 	}
-	comparison.addRows(all, bounds(ctx, all, o.BoundNS))
+	comparison.addRows(all, bounds(ctx, all, options.BoundNS))
 	comparison.setVerdict(all, session)
 	return comparison, nil
 }
@@ -155,7 +155,7 @@ type contender struct {
 	out         map[string]*tensor.Tensor // outputs of the last run, by name
 }
 
-// contenders returns the candidates as contenders. It checks that memory suffices for all of them together: each
+// contenders returns the candidates as contenders. It checks that memory suffices for all of them together. Each
 // program keeps its arena and the outputs of its last run while another run allocates new outputs.
 func contenders(candidates []Candidate) ([]*contender, error) {
 	if len(candidates) == 0 {
@@ -188,11 +188,11 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 }
 
 // timedRun returns a function that runs a program and measures the time.
-func timedRun(p *graphrun.Program) func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
+func timedRun(compiled *graphrun.Program) func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
 	time.Duration, error) {
 	return func(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, time.Duration, error) {
 		start := time.Now()
-		out, err := p.Run(ctx, in)
+		out, err := compiled.Run(ctx, in)
 		return out, time.Since(start), err
 	}
 }
@@ -214,8 +214,8 @@ func measuredContenders(all []*contender) []*contender {
 	return slices.DeleteFunc(slices.Clone(all), func(c *contender) bool { return c.measuredInstead != nil })
 }
 
-// bounds returns, for each contender, a lower bound on the cost of any plan: callerBound or, if it is nil, the greatest
-// bound that a plan of the same layout problem proves. An entry is nil if no bound is known.
+// bounds returns, for each contender, a lower bound on the cost of any plan. It is callerBound or, if that is nil, the
+// greatest bound that a plan of the same layout problem proves. An entry is nil if no bound is known.
 func bounds(ctx context.Context, all []*contender, callerBound *float64) []*float64 {
 	list := make([]*float64, len(all))
 	for i, contender := range all {

@@ -51,20 +51,20 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	part := it.copyForPart()
 	ops := len(it.ops)
 	for k, index := range indices {
-		d := first + k
-		if d < 0 || d >= len(it.walkShape) {
-			return nil, fmt.Errorf("iter: SelectAll(%d, %v): there is no dimension %d in the walk %v", first, indices, d,
+		dim := first + k
+		if dim < 0 || dim >= len(it.walkShape) {
+			return nil, fmt.Errorf("iter: SelectAll(%d, %v): there is no dimension %d in the walk %v", first, indices, dim,
 				it.walkShape)
 		}
-		if index < 0 || index >= it.walkShape[d] {
+		if index < 0 || index >= it.walkShape[dim] {
 			return nil, fmt.Errorf("iter: SelectAll(%d, %v): index %d is out of range for dimension %d of the walk %v", first,
-				indices, index, d, it.walkShape)
+				indices, index, dim, it.walkShape)
 		}
 		for i := range ops {
-			part.offsets[i] += index * it.walkStrides[d*ops+i]
+			part.offsets[i] += index * it.walkStrides[dim*ops+i]
 		}
-		part.starts[d] += index
-		part.walkShape[d] = 1
+		part.starts[dim] += index
+		part.walkShape[dim] = 1
 	}
 	part.updateNumel()
 	return part, nil
@@ -95,15 +95,15 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 
 // copyForPart returns a copy of the iteration. The caller may change its slices to restrict the copy to a part.
 func (it *Iterator) copyForPart() *Iterator {
-	c := *it
-	c.walkShape, c.walkStrides = slices.Clone(it.walkShape), slices.Clone(it.walkStrides)
-	c.offsets = make([]int, len(it.ops))
-	copy(c.offsets, it.offsets)
-	c.starts = make([]int, len(it.walkShape))
-	if copy(c.starts, it.starts); it.wholeWalkShape == nil {
-		c.wholeWalkShape = it.walkShape
+	part := *it
+	part.walkShape, part.walkStrides = slices.Clone(it.walkShape), slices.Clone(it.walkStrides)
+	part.offsets = make([]int, len(it.ops))
+	copy(part.offsets, it.offsets)
+	part.starts = make([]int, len(it.walkShape))
+	if copy(part.starts, it.starts); it.wholeWalkShape == nil {
+		part.wholeWalkShape = it.walkShape
 	}
-	return &c
+	return &part
 }
 
 // updateNumel sets numel after walkShape was changed.
@@ -145,7 +145,7 @@ func (it *Iterator) byteExtent(i int) int {
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with
 // the largest extent in bytes is halved until all parts fit. If a halved dimension is reduced, both halves have the
-// same outputs: the first half is not final ([Iterator.IsFinal]), and the second half adds to the contents of the
+// same outputs. The first half is not final ([Iterator.IsFinal]), and the second half adds to the contents of the
 // outputs ([Iterator.Accumulates]). This requires a [Fold] with [Resumes].
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
@@ -167,21 +167,21 @@ func (it *Iterator) Split32() []*Iterator {
 // (get_dim_to_split). Among dimensions with equal extents it returns the outermost.
 func (it *Iterator) dimToSplit() int {
 	best, bestExtent := -1, -1
-	for d := len(it.walkShape) - 1; d >= 0; d-- {
-		if it.walkShape[d] == 1 {
+	for dim := len(it.walkShape) - 1; dim >= 0; dim-- {
+		if it.walkShape[dim] == 1 {
 			continue
 		}
 		for i := range it.ops {
-			if extent := (it.walkShape[d] - 1) * it.walkStrides[d*len(it.ops)+i]; extent > bestExtent {
-				best, bestExtent = d, extent
+			if extent := (it.walkShape[dim] - 1) * it.walkStrides[dim*len(it.ops)+i]; extent > bestExtent {
+				best, bestExtent = dim, extent
 			}
 		}
 	}
 	return best
 }
 
-// isReduced reports whether a dimension of the walk is reduced: the iteration is a reduction, the dimension has size 2
-// or more, and an output has stride 0 along it.
+// isReduced reports whether a dimension of the walk is reduced. The iteration is then a reduction, the dimension has
+// size 2 or more, and an output has stride 0 along it.
 func (it *Iterator) isReduced(dim int) bool {
 	if !it.IsReduction() {
 		return false

@@ -84,22 +84,22 @@ func (env *Env) Guards() []Bool { return slices.Clone(env.guards) }
 // Assume adds a condition to the facts without recording a guard. It is for knowledge about symbols beyond their
 // bounds, for example that one symbol is a multiple of another. Assume returns an error if the condition contradicts
 // the facts.
-func (env *Env) Assume(b Bool) error {
-	if b.cond == nil && b.truth {
+func (env *Env) Assume(condition Bool) error {
+	if condition.cond == nil && condition.truth {
 		return nil
 	}
-	if b.cond != nil {
-		if b.cond.env != env {
-			return fmt.Errorf("sym: %v is a condition of another Env", b)
+	if condition.cond != nil {
+		if condition.cond.env != env {
+			return fmt.Errorf("sym: %v is a condition of another Env", condition)
 		}
 		defer env.beginQuestion()()
 		mark := env.mark()
-		if env.learn(b.cond); !env.facts.contradiction {
+		if env.learn(condition.cond); !env.facts.contradiction {
 			return nil
 		}
 		env.reset(mark)
 	}
-	return fmt.Errorf("sym: %v contradicts the known facts", b)
+	return fmt.Errorf("sym: %v contradicts the known facts", condition)
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
@@ -115,11 +115,11 @@ func (env *Env) decide(b Bool) bool {
 			return answer
 		}
 	} else {
-		r := env.reduce(b.cond)
-		if r.known {
-			return r.truth
+		reduced := env.reduce(b.cond)
+		if reduced.known {
+			return reduced.truth
 		}
-		condition = r.remaining
+		condition = reduced.remaining
 	}
 	full := b.cond // b with its known parts
 	if !answer {

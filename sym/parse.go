@@ -97,14 +97,14 @@ func (p *parser) sum() (Int, error) {
 
 // sumFits reports whether the constant and all coefficients of left+right (of left-right if minus is set) fit an int.
 func sumFits(left, right Int, minus bool) bool {
-	a, aKnown := left.Known()
-	b, bKnown := right.Known()
+	leftNumber, aKnown := left.Known()
+	rightNumber, bKnown := right.Known()
 	switch {
 	case aKnown && bKnown && minus:
-		_, fits := subFits(a, b)
+		_, fits := subFits(leftNumber, rightNumber)
 		return fits
 	case aKnown && bKnown:
-		_, fits := addFits(a, b)
+		_, fits := addFits(leftNumber, rightNumber)
 		return fits
 	}
 	return satAdd(left.maxCoefficient(), right.maxCoefficient()) < math.MaxInt

@@ -15,8 +15,8 @@ type Run struct {
 	plan  *program.Specialization // the plan of the run alone, if Axis.exact is set; nil if there is none
 }
 
-// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, if its inputs
-// are invalid, if it has no rows, or if it has the maximum number of rows of a batch or more.
+// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, its inputs are
+// invalid, it has no rows, or it has at least the maximum number of rows of a batch.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	run := a.NewSingleRun(in)
 	if run.Rows > 0 && a.exact {
@@ -94,12 +94,12 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 			shape[0] += run.Rows
 		}
 		meta := tensor.New(first.DType, shape...)
-		t := tensor.Must(tensor.FromStorage(meta, joined.Take(meta.Bytes(), false)))
-		data := t.Storage().Bytes()
+		part := tensor.Must(tensor.FromStorage(meta, joined.Take(meta.Bytes(), false)))
+		data := part.Storage().Bytes()
 		for _, run := range runs {
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]
 		}
-		in[name] = t
+		in[name] = part
 	}
 	return in, nil
 }
@@ -116,16 +116,16 @@ func (a *Axis) Split(out map[string]*tensor.Tensor, runs []*Run) []map[string]*t
 	parts, row := make([]map[string]*tensor.Tensor, len(runs)), 0
 	for i, run := range runs {
 		parts[i] = make(map[string]*tensor.Tensor, len(out))
-		for name, t := range out {
+		for name, whole := range out {
 			if !a.outputs[name] {
-				parts[i][name] = t
+				parts[i][name] = whole
 				continue
 			}
-			slicesPerRow := t.Shape[0] / total // the slices along dimension 0 that belong to one row of the batch
-			meta := t.Meta
-			meta.Shape = append([]int{run.Rows * slicesPerRow}, t.Shape[1:]...)
-			meta.Offset += row * slicesPerRow * t.Strides[0]
-			parts[i][name] = tensor.Must(t.View(meta))
+			slicesPerRow := whole.Shape[0] / total // the slices along dimension 0 that belong to one row of the batch
+			meta := whole.Meta
+			meta.Shape = append([]int{run.Rows * slicesPerRow}, whole.Shape[1:]...)
+			meta.Offset += row * slicesPerRow * whole.Strides[0]
+			parts[i][name] = tensor.Must(whole.View(meta))
 		}
 		row += run.Rows
 	}

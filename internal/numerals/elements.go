@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Setter returns a function that converts the text of a JSON number or bool, not empty, to an element of a dtype, which
-// it stores in the first bytes of dst. Setter returns nil for complex dtypes.
+// Setter returns a function that converts the text of a JSON number or bool, not empty, to an element of a dtype. It
+// stores the element in the first bytes of dst. Setter returns nil for complex dtypes.
 func Setter(dtype tensor.DType) func(dst, text []byte) error { return setters[dtype] }
 
 var setters = map[tensor.DType]func(dst, text []byte) error{
@@ -41,51 +41,51 @@ var setters = map[tensor.DType]func(dst, text []byte) error{
 }
 
 // putInteger stores the low bits of an integer, in the byte order of the machine.
-func putInteger(dst []byte, bits int, x uint64) {
+func putInteger(dst []byte, bits int, number uint64) {
 	switch bits {
 	case 8:
-		dst[0] = byte(x)
+		dst[0] = byte(number)
 	case 16:
-		binary.NativeEndian.PutUint16(dst, uint16(x))
+		binary.NativeEndian.PutUint16(dst, uint16(number))
 	case 32:
-		binary.NativeEndian.PutUint32(dst, uint32(x))
+		binary.NativeEndian.PutUint32(dst, uint32(number))
 	default:
-		binary.NativeEndian.PutUint64(dst, x)
+		binary.NativeEndian.PutUint64(dst, number)
 	}
 }
 
 // unsigned and signed return setters of integers of the given number of bits.
 func unsigned(bits int) func(dst, text []byte) error {
 	return func(dst, text []byte) error {
-		x, err := strconv.ParseUint(string(text), 10, bits)
+		number, err := strconv.ParseUint(string(text), 10, bits)
 		if err != nil {
 			return fmt.Errorf("want an unsigned integer of %d bits", bits)
 		}
-		putInteger(dst, bits, x)
+		putInteger(dst, bits, number)
 		return nil
 	}
 }
 
 func signed(bits int) func(dst, text []byte) error {
 	return func(dst, text []byte) error {
-		x, err := strconv.ParseInt(string(text), 10, bits)
+		number, err := strconv.ParseInt(string(text), 10, bits)
 		if err != nil {
 			return fmt.Errorf("want an integer of %d bits", bits)
 		}
-		putInteger(dst, bits, uint64(x))
+		putInteger(dst, bits, uint64(number))
 		return nil
 	}
 }
 
 // float returns a setter of floating-point numbers, which are parsed as float32 or float64, by bits, and stored by put.
 // Numbers beyond the range of this float type are rejected, and texts such as NaN that do not begin with a digit or -.
-func float(bits int, put func(dst []byte, x float64)) func(dst, text []byte) error {
+func float(bits int, put func(dst []byte, number float64)) func(dst, text []byte) error {
 	return func(dst, text []byte) error {
-		x, err := strconv.ParseFloat(string(text), bits)
+		number, err := strconv.ParseFloat(string(text), bits)
 		if err != nil || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
 			return errors.New("want a number within the range of the datatype")
 		}
-		put(dst, x)
+		put(dst, number)
 		return nil
 	}
 }

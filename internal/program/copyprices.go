@@ -31,8 +31,8 @@ type copyPrice struct {
 
 // WithoutCopy compares the cheapest plan with the cheapest plan that does not have the copy. It returns the difference
 // of their costs in nanoseconds, and the differences between the plans. Both are nil if there is no plan without the
-// copy, if the problem was not solved to optimality, or if earlier calls have used up the bound on work.
-func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
+// copy, the problem was not solved to optimality, or earlier calls have used up the bound on work.
+func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 	p.copyPricesOnce.Do(func() {
 		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}
 		model, err := p.Model()
@@ -46,10 +46,10 @@ func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 	prices := p.copyPrices
 	prices.mu.Lock()
 	defer prices.mu.Unlock()
-	price, known := prices.prices[c]
+	price, known := prices.prices[copied]
 	if !known {
-		price = prices.price(c)
-		prices.prices[c] = price
+		price = prices.price(copied)
+		prices.prices[copied] = price
 	}
 	return price.ns, price.change
 }
@@ -70,11 +70,11 @@ func cheapest(model *layout.Model) *layout.Outcome {
 
 // price compares the cheapest plan with the cheapest plan that does not have copy c. It returns no price if that plan
 // cannot be found, or if the search would take too long.
-func (prices *copyPrices) price(c *passes.Copy) (none copyPrice) {
-	if prices.model == nil || c.Node == nil {
+func (prices *copyPrices) price(copied *passes.Copy) (none copyPrice) {
+	if prices.model == nil || copied.Node == nil {
 		return none
 	}
-	value := prices.model.Problem.Graph.Value(c.Value)
+	value := prices.model.Problem.Graph.Value(copied.Value)
 	if value == nil {
 		return none
 	}
@@ -82,7 +82,7 @@ func (prices *copyPrices) price(c *passes.Copy) (none copyPrice) {
 		return none
 	}
 	model, err := prices.model.Without(value, tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape,
-		Strides: c.To})
+		Strides: copied.To})
 	if err != nil {
 		return none
 	}

@@ -76,7 +76,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 }
 
 // specializeRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced
-// depend only on the region, so that the result is the same for any order of runs. If guards of its planning fail at
+// depend only on the region. The result is therefore the same for any order of runs. If guards of its planning fail at
 // the given sizes, specializeRegion continues with the part of the region where the same guards fail.
 func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
 	region := p.regionOf(ctx, sizes)
@@ -180,8 +180,8 @@ func (p *Program) points(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
 func firstPoint(values [][]int, conditions []func([]int) bool) []int {
 	index, point := make([]int, len(values)), make([]int, len(values))
 	for range maxPoints {
-		for i, k := range index {
-			point[i] = values[i][k]
+		for i, position := range index {
+			point[i] = values[i][position]
 		}
 		if !slices.ContainsFunc(conditions, func(holds func([]int) bool) bool { return !holds(point) }) {
 			return point

@@ -37,7 +37,7 @@ const maxSpecializations = 32
 // Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
 // shapes do not depend on data. A graph whose shapes depend on data is planned for every set of layouts and sizes that
 // occurs. Such a graph has no hint, because its sizes follow from data. A plan for several sizes would therefore be
-// priced at the first sizes that occur, and the bits of results would depend on the order of runs.
+// priced at the first sizes that occur. The bits of results would then depend on the order of runs.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.
@@ -95,15 +95,15 @@ func (p *Program) addSpecialization(spec *Specialization) int {
 }
 
 // plan plans a specialization without compiling it.
-func (spec *Specialization) plan(ctx context.Context, p *Program) (err error) {
+func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error) {
 	defer tensor.CatchMemory(&err)
-	g, err := p.GraphAt(ctx, spec.Hint)
+	g, err := owner.GraphAt(ctx, spec.Hint)
 	if err != nil {
 		return err
 	}
-	o := p.PlanOptions(ctx)
+	o := owner.PlanOptions(ctx)
 	o.Record = true
-	if spec.Plan, err = p.runPasses(g, o); err != nil {
+	if spec.Plan, err = owner.runPasses(g, o); err != nil {
 		return err
 	}
 	spec.Decisions = spec.Plan.Decisions
@@ -124,13 +124,13 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 }
 
 // prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it.
-func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
-	if len(p.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
-		return b.plan(ctx, p, passes.Options{})
+func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) error {
+	if len(owner.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
+		return b.plan(ctx, owner, passes.Options{})
 	}
-	if !b.isHint && p.first != nil && len(b.rejected) == 0 {
-		if spec := p.SpecializationFor(ctx, sizes); spec != nil {
-			err := b.plan(ctx, p, passes.Options{Follow: spec.Decisions})
+	if !b.isHint && owner.first != nil && len(b.rejected) == 0 {
+		if spec := owner.SpecializationFor(ctx, sizes); spec != nil {
+			err := b.plan(ctx, owner, passes.Options{Follow: spec.Decisions})
 			if err == nil {
 				b.decisionsFrom = spec
 				return nil
@@ -140,15 +140,15 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 			}
 		}
 	}
-	if err := b.plan(ctx, p, passes.Options{Record: b.isHint}); err != nil || !b.isHint {
+	if err := b.plan(ctx, owner, passes.Options{Record: b.isHint}); err != nil || !b.isHint {
 		return err
 	}
 	if len(b.rejected)+len(b.Plan.Failed) > 0 {
 		return nil // at other sizes other nodes may be rejected, so the plan is not shared
 	}
 	b.decisionsFrom = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
-	defer p.lock(ctx)()
-	p.addSpecialization(b.decisionsFrom)
+	defer owner.lock(ctx)()
+	owner.addSpecialization(b.decisionsFrom)
 	return nil
 }
 
@@ -162,18 +162,18 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 
 // plan plans and compiles the graph. The fields Record and Follow of decisions select the decisions to record or to
 // follow.
-func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options) (err error) {
-	settings, beforeRun := p.options, true
+func (b *Binding) plan(ctx context.Context, owner *Program, decisions passes.Options) (err error) {
+	settings, beforeRun := owner.options, true
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		settings.Progress("planning")
-		options := p.PlanOptions(ctx)
+		options := owner.PlanOptions(ctx)
 		options.Record, options.Follow = decisions.Record, decisions.Follow
 		if beforeRun {
 			options.Dump = settings.Dump
 		} else {
 			options.Context = nil // the segment has the context of the run
 		}
-		planned, err := p.runPasses(g, options)
+		planned, err := owner.runPasses(g, options)
 		if err != nil {
 			return nil, fmt.Errorf("%w (strategy %s)", err, settings.Strategy.Name())
 		}
@@ -191,7 +191,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 		exec.Options{Context: ctx, Threads: settings.Threads, Costs: settings.Costs,
 			Tracer: settings.Tracer, MemoryLimit: settings.MemoryLimit,
 			InputsInMemory: settings.InputsInMemory, KeepGoing: settings.KeepGoing,
-			Pool: p.pool, Device: p.device, Uploads: p.uploads})
+			Pool: owner.pool, Device: owner.device, Uploads: owner.uploads})
 	if err != nil {
 		return err
 	}

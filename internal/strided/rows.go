@@ -16,24 +16,26 @@ const hardwarePrefetchBytes = 2048
 // prefetchRows is the prefetch distance in rows.
 const prefetchRows = 16
 
-// copyRows copies b.N rows of n bytes. For typical row lengths of panels and pixels it makes no function call per row.
-func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
-	if b.Dst == n && b.Src == n {
-		copy(unsafe.Slice((*byte)(dst), n*b.N), unsafe.Slice((*byte)(src), n*b.N))
+// copyRows copies rows.N rows of rowBytes bytes. For typical row lengths of panels and pixels it makes no function call
+// per row.
+func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
+	if rows.Dst == rowBytes && rows.Src == rowBytes {
+		copy(unsafe.Slice((*byte)(dst), rowBytes*rows.N), unsafe.Slice((*byte)(src), rowBytes*rows.N))
 		return
 	}
 	switch {
-	case vectorRows != nil && machine.LineBytes <= n && n < hardwarePrefetchBytes:
-		vectorRows(b.N, dst, b.Dst, src, b.Src, n, prefetchRows*b.Src)
+	case vectorRows != nil && machine.LineBytes <= rowBytes && rowBytes < hardwarePrefetchBytes:
+		vectorRows(rows.N, dst, rows.Dst, src, rows.Src, rowBytes, prefetchRows*rows.Src)
 		return
-	case n < len(fixedRows) && fixedRows[n] != nil:
-		fixedRows[n](dst, src, b)
+	case rowBytes < len(fixedRows) && fixedRows[rowBytes] != nil:
+		fixedRows[rowBytes](dst, src, rows)
 		return
 	}
 	dstOffset, srcOffset := 0, 0
-	for range b.N {
-		copy(unsafe.Slice((*byte)(unsafe.Add(dst, dstOffset)), n), unsafe.Slice((*byte)(unsafe.Add(src, srcOffset)), n))
-		dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
+	for range rows.N {
+		copy(unsafe.Slice((*byte)(unsafe.Add(dst, dstOffset)), rowBytes),
+			unsafe.Slice((*byte)(unsafe.Add(src, srcOffset)), rowBytes))
+		dstOffset, srcOffset = dstOffset+rows.Dst, srcOffset+rows.Src
 	}
 }
 
@@ -58,34 +60,35 @@ func Fence() { fence() }
 
 // streamBlock is copyRows with non-temporal stores. It returns false and copies nothing if too few cache lines of dst
 // would be written completely. After a copy, [Fence] must follow.
-func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
+func streamBlock(dst, src unsafe.Pointer, rowBytes int, rows Axis) bool {
 	const line = machine.LineBytes
-	if b.Dst == n && b.Src == n {
-		n, b = n*b.N, Axis{N: 1}
+	if rows.Dst == rowBytes && rows.Src == rowBytes {
+		rowBytes, rows = rowBytes*rows.N, Axis{N: 1}
 	}
-	isAligned := (uintptr(dst)|uintptr(b.Dst)|uintptr(n))%line == 0
+	isAligned := (uintptr(dst)|uintptr(rows.Dst)|uintptr(rowBytes))%line == 0
 	switch {
-	case streamRows == nil || n < line || !isAligned && n < minStreamLines*line:
+	case streamRows == nil || rowBytes < line || !isAligned && rowBytes < minStreamLines*line:
 		return false
-	case isAligned && n < hardwarePrefetchBytes:
-		streamRows(b.N, dst, b.Dst, src, b.Src, n, prefetchRows*b.Src)
+	case isAligned && rowBytes < hardwarePrefetchBytes:
+		streamRows(rows.N, dst, rows.Dst, src, rows.Src, rowBytes, prefetchRows*rows.Src)
 		return true
 	}
-	for i := range b.N {
-		streamRow(unsafe.Add(dst, i*b.Dst), unsafe.Add(src, i*b.Src), n)
+	for i := range rows.N {
+		streamRow(unsafe.Add(dst, i*rows.Dst), unsafe.Add(src, i*rows.Src), rowBytes)
 	}
 	return true
 }
 
 // streamRow copies one row. The parts before the first and after the last whole cache line use normal stores.
-func streamRow(dst, src unsafe.Pointer, n int) {
+func streamRow(dst, src unsafe.Pointer, rowBytes int) {
 	const line, ahead = machine.LineBytes, 1024
 	head := int(-uintptr(dst) % line) // bytes before the first whole cache line
-	body := (n - head) / line * line
+	body := (rowBytes - head) / line * line
 	copy(unsafe.Slice((*byte)(dst), head), unsafe.Slice((*byte)(src), head))
 	streamRows(1, unsafe.Add(dst, head), 0, unsafe.Add(src, head), 0, body, ahead)
-	if tail := head + body; tail < n {
-		copy(unsafe.Slice((*byte)(unsafe.Add(dst, tail)), n-tail), unsafe.Slice((*byte)(unsafe.Add(src, tail)), n-tail))
+	if tail := head + body; tail < rowBytes {
+		copy(unsafe.Slice((*byte)(unsafe.Add(dst, tail)), rowBytes-tail),
+			unsafe.Slice((*byte)(unsafe.Add(src, tail)), rowBytes-tail))
 	}
 }
 
@@ -98,10 +101,10 @@ var fixedRows = [257]func(dst, src unsafe.Pointer, b Axis){
 }
 
 // fixedRow copies rows that have the type A.
-func fixedRow[A any](dst, src unsafe.Pointer, b Axis) {
+func fixedRow[A any](dst, src unsafe.Pointer, rows Axis) {
 	dstOffset, srcOffset := 0, 0
-	for range b.N {
+	for range rows.N {
 		*(*A)(unsafe.Add(dst, dstOffset)) = *(*A)(unsafe.Add(src, srcOffset))
-		dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
+		dstOffset, srcOffset = dstOffset+rows.Dst, srcOffset+rows.Src
 	}
 }

@@ -26,15 +26,15 @@ func (r *Rule) Sort() []SortStep {
 		return nil
 	}
 	var list []SortStep
-	tensor.SortDims(reversed(len(r.sizes)), func(x, y int) int {
-		swap, stay, decidingOperand := r.compare(x, y)
-		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), DecidingOperand: decidingOperand,
-			Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
+	tensor.SortDims(reversed(len(r.sizes)), func(dimA, dimB int) int {
+		swap, stay, decidingOperand := r.compare(dimA, dimB)
+		step := SortStep{A: dimA, B: dimB, Exchanged: swap.Hint(), DecidingOperand: decidingOperand,
+			Sizes: [2]sym.Int{r.sizes[dimA], r.sizes[dimB]}}
 		if decidingOperand >= 0 {
 			t := r.ops[decidingOperand].comparedType
-			c.Strides = [2]sym.Int{r.effectiveStride(t, x), r.effectiveStride(t, y)}
+			step.Strides = [2]sym.Int{r.effectiveStride(t, dimA), r.effectiveStride(t, dimB)}
 		}
-		list = append(list, c)
+		list = append(list, step)
 		switch {
 		case swap.Hint():
 			return 1
@@ -65,13 +65,13 @@ func (r *Rule) UnsortedReason() string {
 // shape. The stride is 0 in a dimension in which the operand is broadcast. Effective returns nil for an output whose
 // layout the rule chooses.
 func (r *Rule) Effective(i int) []sym.Int {
-	o := r.Operand(i)
-	if o.RuleChoosesLayout() {
+	operand := r.Operand(i)
+	if operand.RuleChoosesLayout() {
 		return nil
 	}
 	strides := make([]sym.Int, len(r.sizes))
 	for d := range strides {
-		strides[d] = r.effectiveStride(o.comparedType, d)
+		strides[d] = r.effectiveStride(operand.comparedType, d)
 	}
 	return strides
 }
@@ -79,24 +79,24 @@ func (r *Rule) Effective(i int) []sym.Int {
 // Remarks returns the special properties of operand i as text to be printed after a colon, or "" if there are none.
 func (r *Rule) Remarks(i int) string {
 	var remarks []string
-	o := r.Operand(i)
-	if o.ReadWrite {
+	operand := r.Operand(i)
+	if operand.ReadWrite {
 		remarks = append(remarks, "read and written")
 	}
-	if o.Defined && o.RuleChoosesLayout() {
+	if operand.Defined && operand.RuleChoosesLayout() {
 		remarks = append(remarks, "to be resized")
 	}
-	if o.Number.IsSet() {
+	if operand.Number.IsSet() {
 		remarks = append(remarks, "a plain number")
 	}
-	if o.TargetDType != o.MemoryDType {
-		remarks = append(remarks, fmt.Sprintf("seen as %v", o.TargetDType))
+	if operand.TargetDType != operand.MemoryDType {
+		remarks = append(remarks, fmt.Sprintf("seen as %v", operand.TargetDType))
 	}
-	if o.Cast != tensor.Invalid {
-		remarks = append(remarks, fmt.Sprintf("rounded to %v", o.Cast))
+	if operand.Cast != tensor.Invalid {
+		remarks = append(remarks, fmt.Sprintf("rounded to %v", operand.Cast))
 	}
-	if o.temporary {
-		remarks = append(remarks, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.comparedType))
+	if operand.temporary {
+		remarks = append(remarks, fmt.Sprintf("sorted as %v, PyTorch's temporary", operand.comparedType))
 	}
 	if len(remarks) == 0 {
 		return ""

@@ -32,8 +32,8 @@ func (d *Device) Impl(op *graph.Op) *graph.Impl {
 	return impl
 }
 
-// walks returns a walk for each order of the dimensions of a call's results for which the device has kernels: the order
-// of the inferred layout first, then the candidates.
+// walks returns a walk for each order of the dimensions of a call's results for which the device has kernels. The order
+// of the inferred layout is first, then the candidates.
 func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 	if len(call.Out) == 0 || op.RunDynamic != nil {
 		return nil
@@ -146,11 +146,11 @@ func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 		return nil
 	}
 	outs := len(elements.Code.Out)
-	for _, to := range elements.Operands[:outs] {
+	for _, result := range elements.Operands[:outs] {
 		for _, from := range elements.Operands[outs:] {
-			if from.Meta.DType.Size() == to.Meta.DType.Size() && from.Meta.SameAddresses(to.Meta) &&
-				from.Offset == 0 && to.Offset == 0 {
-				list = append(list, graph.InPlace{Out: to.Index, In: from.Index - len(call.Out)})
+			if from.Meta.DType.Size() == result.Meta.DType.Size() && from.Meta.SameAddresses(result.Meta) &&
+				from.Offset == 0 && result.Offset == 0 {
+				list = append(list, graph.InPlace{Out: result.Index, In: from.Index - len(call.Out)})
 			}
 		}
 	}

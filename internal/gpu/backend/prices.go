@@ -140,8 +140,8 @@ func contiguousBytes(gather *graph.Gather) int {
 // bytes.
 const maxStrided = 1 << 28
 
-// readWork returns the work of reading an operand in the layout of meta, minus the work of reading it in the layout
-// that suits the kernels. ok is false if the kernels cannot read the layout of meta.
+// readWork returns the work of reading an operand in the layout of meta, minus the work of reading it in the kernels'
+// preferred layout. ok is false if the kernels cannot read the layout of meta.
 func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta) (work graph.Work, ok bool) {
 	if len(call.Out) == 0 {
 		return work, true

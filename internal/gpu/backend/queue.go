@@ -19,8 +19,8 @@ func (d *Device) NewQueue() graph.Queue {
 }
 
 // queue implements graph.Queue. It collects steps. The driver runs the collected steps (flush) when a download needs a
-// result, when Wait is called, when maxSteps steps are collected, or when more than maxStaged bytes of staging memory
-// are in use.
+// result or Wait is called. It also runs them when maxSteps steps are collected, or more than maxStaged bytes of
+// staging memory are in use.
 //
 // Staging memory is memory that the host and the device access. An upload first copies its bytes from the host to
 // staging memory, and collects a copy from there to the target. A download does the reverse.
@@ -96,7 +96,7 @@ type fault struct {
 }
 
 // launch adds the launches of a program. operands has the addresses of results and operands, and then of the scratch
-// memory. An operand of one element may be on the host: then its element of operands has no memory, and host has its
+// memory. An operand of one element may be on the host. Its element of operands then has no memory, and host has its
 // address at the same index.
 func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
 	q.mu.Lock()

@@ -31,16 +31,16 @@ type checker struct {
 // with the right number and dtypes of operands. Values are used after their instruction, and only in its block and the
 // blocks inside. Blocks are nested, and all of them end.
 func (k *Kernel) Check() error {
-	c := &checker{Kernel: k, visible: make([]bool, len(k.Insts))}
+	state := &checker{Kernel: k, visible: make([]bool, len(k.Insts))}
 	if k.GroupSize < 1 || k.Params < 0 {
 		return fmt.Errorf("ir: GroupSize is %d and Params is %d: want at least 1 and at least 0", k.GroupSize, k.Params)
 	}
 	for index := range k.Insts {
-		if err := c.inst(index, &k.Insts[index]); err != nil {
+		if err := state.inst(index, &k.Insts[index]); err != nil {
 			return fmt.Errorf("ir: v%d (%v): %w", index, k.Insts[index].Op, err)
 		}
 	}
-	if len(c.open) > 0 {
+	if len(state.open) > 0 {
 		return errors.New("ir: a block has no End")
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 
 // scalarBuilder builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalarBuilder
 // expresses the other operations and all real dtypes by these. It represents an integer of less than 32 bits by an
-// int32 or a uint32 of the same value, and a float16 or bfloat16 by a uint32 of its bits. Most methods add instructions
-// to the kernel and return the value of the last one.
+// int32 or a uint32 of the same value. It represents a float16 or bfloat16 by a uint32 of its bits. Most methods add
+// instructions to the kernel and return the value of the last one.
 type scalarBuilder struct {
 	*ir.Builder
 	target Target
@@ -200,8 +200,8 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 }
 
 // hideZeros returns the operands of an operation. In a sum, product, quotient or selection, it replaces the constant 0
-// by a value that is always 0 but unknown to the driver: the sign bit of the index of the group. There are fewer than
-// 2^31 groups.
+// by the sign bit of the index of the group. This value is always 0, but the driver does not know it. There are fewer
+// than 2^31 groups.
 func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
 	if op != lane.Add && op != lane.Mul && op != lane.Div && op != lane.Select {
 		return operands

@@ -25,23 +25,23 @@ func (b *Builder) New(description Value) Virt {
 
 // Add appends an instruction to Row if all its sources are invariant, else to Body. It sets the fields Invariant and
 // Constant of in.Dst, and returns in.Dst.
-func (b *Builder) Add(in Inst) Virt {
+func (b *Builder) Add(inst Inst) Virt {
 	invariant, constant := true, true
-	in.eachUse(func(virt Virt) {
+	inst.eachUse(func(virt Virt) {
 		if virt != 0 {
 			invariant = invariant && b.Values[virt].Invariant
 			constant = constant && b.Values[virt].Constant
 		}
 	})
-	if in.Dst != 0 {
-		b.Values[in.Dst].Invariant, b.Values[in.Dst].Constant = invariant, constant
+	if inst.Dst != 0 {
+		b.Values[inst.Dst].Invariant, b.Values[inst.Dst].Constant = invariant, constant
 	}
-	if invariant && in.Dst != 0 { // a store runs once per iteration
-		b.Row = append(b.Row, in)
+	if invariant && inst.Dst != 0 { // a store runs once per iteration
+		b.Row = append(b.Row, inst)
 	} else {
-		b.Body = append(b.Body, in)
+		b.Body = append(b.Body, inst)
 	}
-	return in.Dst
+	return inst.Dst
 }
 
 // Collect empties Body, calls add, which adds instructions, and returns the new Body.
@@ -57,23 +57,23 @@ func (b *Builder) Prune(others ...[]Inst) {
 	live := make([]bool, len(b.Values))
 	mark := func(virt Virt) { live[virt] = virt != 0 }
 	for _, list := range others {
-		for k := range list {
-			list[k].eachUse(mark)
+		for i := range list {
+			list[i].eachUse(mark)
 		}
 	}
 	withoutDead := func(list []Inst) []Inst {
 		isLive := make([]bool, len(list))
 		count := 0
-		for k := len(list) - 1; k >= 0; k-- {
-			if live[list[k].Dst] || list[k].Store != nil {
-				list[k].eachUse(mark)
-				isLive[k] = true
+		for i := len(list) - 1; i >= 0; i-- {
+			if live[list[i].Dst] || list[i].Store != nil {
+				list[i].eachUse(mark)
+				isLive[i] = true
 				count++
 			}
 		}
 		out := make([]Inst, 0, count)
-		for k, in := range list {
-			if isLive[k] {
+		for i, in := range list {
+			if isLive[i] {
 				out = append(out, in)
 			}
 		}
@@ -101,30 +101,30 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 	return constants
 }
 
-// Interleave unrolls a list by two: each instruction is followed by its copy for the next iterations, so that the
+// Interleave unrolls a list by two. Each instruction is followed by its copy for the next iterations, so that the
 // latencies of the two overlap. iterations is the number of iterations that the given list computes. Forms are shared
 // with the given list.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
-	t := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations}
+	unrolled := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations}
 	out := make([]Inst, 0, 2*len(list))
 	sourceCount := 0
 	for k := range list {
 		sourceCount += 2 * len(list[k].Src)
 	}
 	sources := make([]Arg, 0, sourceCount) // memory of all Inst.Src
-	for _, in := range list {
+	for _, inst := range list {
 		for copyIndex := range 2 {
-			added := in
+			added := inst
 			start := len(sources)
-			sources = append(sources, in.Src...)
+			sources = append(sources, inst.Src...)
 			added.Src = sources[start:len(sources):len(sources)]
 			for k := range added.Src {
-				added.Src[k].Virt = t.valueIn(copyIndex, added.Src[k].Virt)
+				added.Src[k].Virt = unrolled.valueIn(copyIndex, added.Src[k].Virt)
 			}
-			added.Dst, added.Tied, added.Mask = t.valueIn(copyIndex, in.Dst), t.valueIn(copyIndex, in.Tied),
-				t.valueIn(copyIndex, in.Mask)
-			if in.Store != nil && copyIndex == 1 {
-				destination := in.Store.After(iterations)
+			added.Dst, added.Tied, added.Mask = unrolled.valueIn(copyIndex, inst.Dst), unrolled.valueIn(copyIndex, inst.Tied),
+				unrolled.valueIn(copyIndex, inst.Mask)
+			if inst.Store != nil && copyIndex == 1 {
+				destination := inst.Store.After(iterations)
 				added.Store = &destination
 			}
 			out = append(out, added)

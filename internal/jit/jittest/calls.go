@@ -149,8 +149,8 @@ func Epilogue[T float32 | float64 | int32 | uint32](step tile.EpilogueStep, x, o
 	return x * T(step.Lo)
 }
 
-// CheckListings compares each form of instruction in the listings with Go's assembler, at least a minimum number of
-// forms, and checks the rules of package jit. A listing may be empty.
+// CheckListings compares each form of instruction in the listings with Go's assembler, and checks the rules of package
+// jit. There must be at least minForms forms. A listing may be empty.
 func CheckListings(t *testing.T, seeds uint64, minForms int,
 	list func(seed uint64, cpu machine.Features) (string, error)) {
 	t.Helper()

@@ -18,8 +18,8 @@ import (
 const maxPerForm = 6
 
 // Forms collects instructions of listings, at most maxPerForm of each form. A form is the set of properties that
-// determine the encoding: the name, the kinds of registers, their widths and whether their numbers exceed 15, and the
-// kinds of addresses and constants.
+// determine the encoding. These are the name, the kinds and widths of registers, whether their numbers exceed 15, and
+// the kinds of addresses and constants.
 type Forms struct {
 	seen   map[string]bool // by line of a listing
 	counts map[string]int  // by form: number of collected instructions
@@ -194,7 +194,7 @@ func equal(encoded, want []byte, hasConstant bool) bool {
 }
 
 // incomparable reports whether an instruction cannot be compared with Go's assembler. Either Go's assembler lacks the
-// instruction, and the tests of package asm compare it with another assembler, or Go's assembler uses an equivalent
+// instruction; the tests of package asm then compare it with another assembler. Or Go's assembler uses an equivalent
 // encoding that exists only for AX.
 func incomparable(line string) bool {
 	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||

@@ -8,8 +8,8 @@
 //   - quantize.go, parts.go: the conversion of int32 sums to bytes, and stores of the bytes;
 //   - matrix.go: the instructions of the matrix unit (AMX).
 //
-// Partial vectors use a mask: with AVX-512, a mask register; with AVX2, a vector register in which the lanes that are
-// loaded or stored have the sign bit set, as VMASKMOVPS requires.
+// Partial vectors use a mask. With AVX-512 this is a mask register. With AVX2 it is a vector register in which the
+// lanes that are loaded or stored have the sign bit set, as VMASKMOVPS requires.
 package writer
 
 import (
@@ -50,11 +50,11 @@ var generalRegisters = [target.Generals]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, 
 	asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
 // Reg returns a general register.
-func Reg(g target.GReg) asm.Reg {
-	if g == target.Args {
+func Reg(number target.GReg) asm.Reg {
+	if number == target.Args {
 		return asm.DI
 	}
-	return generalRegisters[g]
+	return generalRegisters[number]
 }
 
 // Mem returns the memory operand for an address. Inlining is off, as for [Writer.Vec]: it would only enlarge the many
@@ -75,18 +75,18 @@ func Word(w target.ArgsWord) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(
 // Vec returns a vector register with the width of the Writer's vectors.
 //
 //go:noinline
-func (w *Writer) Vec(v target.VReg) asm.Vec {
+func (w *Writer) Vec(number target.VReg) asm.Vec {
 	switch w.vectorBytes {
 	case 64:
-		return asm.Z(int(v))
+		return asm.Z(int(number))
 	case 32:
-		return asm.Y(int(v))
+		return asm.Y(int(number))
 	}
-	return asm.X(int(v))
+	return asm.X(int(number))
 }
 
-// vectorOperand returns x as an operand of a vector instruction: a register, a memory operand, or a constant, which is
-// broadcast if it has the size of one element.
+// vectorOperand returns x as an operand of a vector instruction: a register, a memory operand, or a constant. A
+// constant of the size of one element is broadcast.
 func (w *Writer) vectorOperand(x target.Source) asm.Arg {
 	switch x := x.(type) {
 	case target.Addr:
@@ -173,14 +173,14 @@ func (w *Writer) CompareJump(x target.GReg, y target.Int, cond target.Cond, labe
 }
 
 // AddJump implements [target.Writer].
-func (w *Writer) AddJump(n int64, to target.Int, cond target.Cond, label target.Label) {
+func (w *Writer) AddJump(addend int64, to target.Int, cond target.Cond, label target.Label) {
 	switch counter := intOperand(to); {
-	case n == 0:
+	case addend == 0:
 		w.Emit("TESTQ", counter, counter)
-	case n < 0:
-		w.Emit("SUBQ", asm.Imm(-n), counter)
+	case addend < 0:
+		w.Emit("SUBQ", asm.Imm(-addend), counter)
 	default:
-		w.Emit("ADDQ", asm.Imm(n), counter)
+		w.Emit("ADDQ", asm.Imm(addend), counter)
 	}
 	w.jump(cond, label)
 }
@@ -198,7 +198,7 @@ func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 }
 
 // SetLanes implements [target.Writer]. AVX2's mask is loaded from a constant with vectorBytes bytes of ones and as many
-// zeros, so that it has the last ones and the first zeros: the number of lanes determines the offset of the load.
+// zeros. The number of lanes determines the offset of the load, and thus the number of ones.
 func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]target.GReg) {
 	bits, laneCount := Reg(temporary[0]), Reg(temporary[1])
 	count, isConstant := lanes.(target.Imm)
@@ -275,10 +275,10 @@ func (w *Writer) Broadcast(addr target.Addr, to target.VReg) {
 }
 
 // BroadcastNumber implements [target.Writer].
-func (w *Writer) BroadcastNumber(x float64, to target.VReg) {
-	data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
+func (w *Writer) BroadcastNumber(number float64, to target.VReg) {
+	data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number)))
 	if w.elemBytes == 8 {
-		data = binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
+		data = binary.LittleEndian.AppendUint64(nil, math.Float64bits(number))
 	}
 	w.Copy(target.Constant(data), to)
 }
@@ -339,11 +339,11 @@ func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
 }
 
 // Dot implements [target.Writer] for unsigned bytes of x.
-func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
+func (w *Writer) Dot(bytes target.Element, y, sum target.VReg, signed bool) {
 	if signed {
 		w.Fail(errors.New("amd64: Dot requires unsigned bytes of x: there is no instruction for signed bytes"))
 	}
-	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(x.Reg), w.Vec(sum))
+	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(bytes.Reg), w.Vec(sum))
 }
 
 // BroadcastInteger loads 32 bits into all lanes.
@@ -351,8 +351,8 @@ func (w *Writer) BroadcastInteger(addr target.Addr, to target.VReg) {
 	w.Emit("VPBROADCASTD", Mem(addr), w.Vec(to))
 }
 
-// DotWords adds to each 32-bit lane of sum the dot product of the two 16-bit words in that lane of x with those of y.
-// It changes a temporary register, which may be y.
+// DotWords adds a dot product to each 32-bit lane of sum: of the two 16-bit words in this lane of x and the two in this
+// lane of y. It changes a temporary register, which may be y.
 func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
 	w.Emit("VPMADDWD", w.vectorOperand(x), w.Vec(y), w.Vec(temporary))
 	w.AddIntegers(temporary, sum)
