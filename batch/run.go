@@ -311,7 +311,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	}
 }
 
-// nextBatch divides a list into the items of the next batch and all other items.
+// nextBatch divides items into those of the next batch and all others.
 func (j *job) nextBatch(items []*item) (batch, others []*item) {
 	indices := j.model.rows.Batch(runsOf(items), math.MaxInt)
 	for i, it := range items {

@@ -151,7 +151,8 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 	return device, nil
 }
 
-// keepDevices adds the devices of the profile that storeProfile will replace, except those that p has.
+// keepDevices adds the devices of the profile that storeProfile will replace. Devices that the new profile has are not
+// replaced.
 func keepDevices(path string, profile *machine.Profile) {
 	if path == "" {
 		path, _ = machine.ProfilePath() // on an error, storeProfile reports it

@@ -42,8 +42,8 @@ type Options struct {
 	// then have the same graph, pins and prices. If BoundNS is nil, the bound of a candidate is the greatest bound in
 	// the reports of all candidates with the same graph, sizes, pins, options and prices.
 	BoundNS *float64
-	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds, which
-	// is 0 if Until is set.
+	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds. The
+	// latter is 0 if Until is set.
 	Progress func(done, total int)
 
 	measureEqualPlans bool // measures equal plans separately, for tests of the statistics

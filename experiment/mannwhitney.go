@@ -106,8 +106,8 @@ func (r rankStatistics) exact() float64 {
 }
 
 // normal is the p-value of the normal approximation, with corrections for ties and for continuity. With n = n1+n2, the
-// rank sum has mean n1*(n+1)/2 and variance n1*n2/12 * (n + 1 - sum(t^3 - t)/(n*(n-1))), where t are the numbers of
-// equal samples. The correction for continuity brings the sum 1/2 nearer to the mean.
+// rank sum has mean n1*(n+1)/2 and variance n1*n2/12 * (n + 1 - sum(t^3 - t)/(n*(n-1))), where t stands for the number
+// of equal samples at each tie. The correction for continuity brings the sum 1/2 nearer to the mean.
 func (r rankStatistics) normal() float64 {
 	n1, n2 := float64(r.n1), float64(r.n2)
 	n, ties := n1+n2, 0.0

@@ -29,34 +29,34 @@ const (
 
 // disturbancesOf describes the disturbances of measured contenders.
 func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
-	d := Disturbances{Load: load.mean()}
+	result := Disturbances{Load: load.mean()}
 	widest := ""
 	for _, contender := range all {
 		times := slices.Clone(contender.times)
 		sorted.Floats(times)
 		if median := quantile(times, 0.5); median > 0 {
-			if relative := (quantile(times, 0.75) - quantile(times, 0.25)) / median; relative > d.Spread {
-				d.Spread, widest = relative, contender.name
+			if relative := (quantile(times, 0.75) - quantile(times, 0.25)) / median; relative > result.Spread {
+				result.Spread, widest = relative, contender.name
 			}
 		}
 	}
 	rounds := roundTimes(all)
-	d.DriftP = mannKendall(rounds)
-	d.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1)) // rounds has logarithms
+	result.DriftP = mannKendall(rounds)
+	result.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1)) // rounds has logarithms
 	var warnings []string
-	if d.Spread > maxSpread {
+	if result.Spread > maxSpread {
 		warnings = append(warnings, fmt.Sprintf("the times of %s vary: their interquartile range is %.0f%% of the median",
-			widest, 100*d.Spread))
+			widest, 100*result.Spread))
 	}
-	if d.DriftP < driftLevel && math.Abs(d.Drift) > maxDrift {
+	if result.DriftP < driftLevel && math.Abs(result.Drift) > maxDrift {
 		warnings = append(warnings, fmt.Sprintf("times changed by %+.0f%% from the first to the last round "+
-			"(Mann-Kendall test, p %s)", 100*d.Drift, pValueBound(d.DriftP)))
+			"(Mann-Kendall test, p %s)", 100*result.Drift, pValueBound(result.DriftP)))
 	}
-	if d.Load != nil && *d.Load > maxLoad {
-		warnings = append(warnings, fmt.Sprintf("%.1f threads of other processes were runnable on average", *d.Load))
+	if result.Load != nil && *result.Load > maxLoad {
+		warnings = append(warnings, fmt.Sprintf("%.1f threads of other processes were runnable on average", *result.Load))
 	}
-	d.Noise = strings.Join(warnings, "; ")
-	return d
+	result.Noise = strings.Join(warnings, "; ")
+	return result
 }
 
 // maxPeriods is the maximum number of samples of the test for a trend, because the time of the test is quadratic.
@@ -83,21 +83,21 @@ func roundTimes(all []*contender) []float64 {
 	return means
 }
 
-// mannKendall is the p-value of the two-sided Mann-Kendall test for a trend (Mann 1945, Kendall 1975), by the normal
-// approximation with a correction for ties. It is 1 for a constant list. Samples are in the order of time.
+// mannKendall is the p-value of the two-sided Mann-Kendall test for a trend (Mann 1945, Kendall 1975). It uses the
+// normal approximation with a correction for ties. It is 1 for a constant list. Samples are in the order of time.
 func mannKendall(list []float64) float64 {
-	statistic, n := 0, float64(len(list))
-	for i, x := range list {
-		for _, y := range list[i+1:] {
+	statistic, count := 0, float64(len(list))
+	for i, earlier := range list {
+		for _, later := range list[i+1:] {
 			switch {
-			case x < y:
+			case earlier < later:
 				statistic++
-			case x > y:
+			case earlier > later:
 				statistic--
 			}
 		}
 	}
-	variance := n * (n - 1) * (2*n + 5) // 18 times the variance of the statistic
+	variance := count * (count - 1) * (2*count + 5) // 18 times the variance of the statistic
 	for _, ties := range rankSamples(list, nil).ties {
 		t := float64(ties)
 		variance -= float64(t * (t - 1) * (float64(2*t) + 5))

@@ -194,7 +194,7 @@ func runsToDiffer(pairs []Pair, session *session) *int {
 const testPower = 0.8
 
 // turnsToDetect returns the number of samples on each side with which the Mann-Whitney test finds a relative difference
-// `effect` with the probability testPower. level is the level of the test. The number is
+// `effect` with the probability testPower. level is the level of the test. The number n is
 //
 //	n = (z(1-level/2) + z(testPower))² / (6 (p - 1/2)²)
 //

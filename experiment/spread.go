@@ -32,12 +32,12 @@ func SpreadOf(times []float64) Spread {
 		return Spread{}
 	}
 	quantileOf := func(q float64) *float64 { return new(quantile(ascending, q)) }
-	s := Spread{Runs: len(ascending), Median: quantileOf(0.5), Min: quantileOf(0), P10: quantileOf(0.1),
+	spread := Spread{Runs: len(ascending), Median: quantileOf(0.5), Min: quantileOf(0), P10: quantileOf(0.1),
 		P90: quantileOf(0.9), Max: quantileOf(1)}
 	if low, ok := medianInterval(len(ascending)); ok {
-		s.Low, s.High = &ascending[low], &ascending[len(ascending)-1-low]
+		spread.Low, spread.High = &ascending[low], &ascending[len(ascending)-1-low]
 	}
-	return s
+	return spread
 }
 
 // halfWidth is the half-width of the confidence interval of the median, divided by the median. It is nil if unknown.
@@ -82,12 +82,12 @@ type Versus struct {
 // equals P, because there is only one test. If all times are equal, P is 1. NaN and infinities are ignored. P is nil if
 // one side is empty.
 func VersusOf(base, times []float64) Versus {
-	a, b := SpreadOf(base), SpreadOf(times)
-	if a.Runs == 0 || b.Runs == 0 {
+	baseSpread, spread := SpreadOf(base), SpreadOf(times)
+	if baseSpread.Runs == 0 || spread.Runs == 0 {
 		return Versus{}
 	}
 	p := mannWhitney(finiteValues(base), finiteValues(times))
-	return Versus{Ratio: a.ratio(&b), P: &p, PHolm: &p, Significant: p < Significance}
+	return Versus{Ratio: baseSpread.ratio(&spread), P: &p, PHolm: &p, Significant: p < Significance}
 }
 
 // ratio is the median of other divided by the median of s, or nil if a median is unknown.

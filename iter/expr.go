@@ -13,8 +13,8 @@ import (
 // are first copied into a block, which one call computes.
 const shortRow = 16
 
-// withBlockFunction replaces the expression of k by a function over blocks. The function compiles the expression at its
-// first call.
+// withBlockFunction replaces the expression of a kernel by a function over blocks. The function compiles the expression
+// at its first call.
 func withBlockFunction(kernel Kernel) Kernel {
 	if kernel.Err() != nil || kernel.IsZero() || kernel.Block() != nil {
 		return kernel

@@ -20,27 +20,28 @@ func newKernel(results int, functionIsNil bool, body rule.Block, types ...tensor
 	return rule.NewKernel(results, body, types...)
 }
 
-// WithCheck returns the kernel with a check of operand i, where results are not counted. Before a block is computed, f
-// checks the block's elements of the operand. If f returns an error, such as for a division by zero, the run ends
-// with this error. The results of other blocks may have been written by then. T must be the element type of the
-// operand.
-func WithCheck[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
-	switch d := tensor.DTypeOf[T](); {
-	case k.Err() != nil || k.IsZero():
-		return k
-	case f == nil:
+// WithCheck returns the kernel with a check of an operand, where results are not counted. Before a block is computed,
+// check is called with the block's elements of the operand. If check returns an error, such as for a division by zero,
+// the run ends with this error. The results of other blocks may have been written by then. T must be the element type
+// of the operand.
+func WithCheck[T tensor.Element](kernel Kernel, operand int, check func(v []T) error) Kernel {
+	switch dtype := tensor.DTypeOf[T](); {
+	case kernel.Err() != nil || kernel.IsZero():
+		return kernel
+	case check == nil:
 		return nilFunctionKernel
-	case i < 0 || i >= len(k.Operands()):
-		return rule.Invalid(fmt.Errorf("iter: WithCheck: operand %d does not exist: the kernel has %d operands", i,
-			len(k.Operands())))
-	case k.Operands()[i] != d:
-		return rule.Invalid(fmt.Errorf("iter: WithCheck: the check takes operand %d as %v, but the kernel is %v", i, d, k))
+	case operand < 0 || operand >= len(kernel.Operands()):
+		return rule.Invalid(fmt.Errorf("iter: WithCheck: operand %d does not exist: the kernel has %d operands", operand,
+			len(kernel.Operands())))
+	case kernel.Operands()[operand] != dtype:
+		return rule.Invalid(fmt.Errorf("iter: WithCheck: the check takes operand %d as %v, but the kernel is %v", operand,
+			dtype, kernel))
 	}
-	ptrIndex, computeBlock := i+len(k.Results()), withBlockFunction(k).Block()
-	return k.WithBlock(func(p []unsafe.Pointer, n int) error {
-		if err := f(unsafe.Slice((*T)(p[ptrIndex]), n)); err != nil {
+	ptrIndex, computeBlock := operand+len(kernel.Results()), withBlockFunction(kernel).Block()
+	return kernel.WithBlock(func(addrs []unsafe.Pointer, count int) error {
+		if err := check(unsafe.Slice((*T)(addrs[ptrIndex]), count)); err != nil {
 			return err
 		}
-		return computeBlock(p, n)
+		return computeBlock(addrs, count)
 	})
 }

@@ -50,18 +50,18 @@ func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
 // blockState holds loop states for kernels that are called as functions, without a [Cursor].
 var blockState = sync.Pool{New: func() any { return new(loops.State) }}
 
-// blockFunction returns a function that runs a loop on a block, as one row of n elements. The first call compiles the
-// loop.
+// blockFunction returns a function that runs a loop on a block, as one row of `count` elements. The first call compiles
+// the loop.
 func blockFunction(operands int, compile func() (*loops.Loop, error)) rule.Block {
 	rowStrides := make([]int, operands) // 0, because there is one row
 	loop := sync.OnceValues(compile)
-	return func(p []unsafe.Pointer, n int) error {
-		l, err := loop()
+	return func(addrs []unsafe.Pointer, count int) error {
+		compiled, err := loop()
 		if err != nil {
 			return err
 		}
 		s := blockState.Get().(*loops.State)
-		l.Run(s, p, rowStrides, n, 1)
+		compiled.Run(s, addrs, rowStrides, count, 1)
 		s.Release()
 		blockState.Put(s)
 		return nil

@@ -13,9 +13,9 @@ import (
 )
 
 // Parallel walks the whole iteration in tasks of grain elements (for_each). A grain of 0 means [GrainSize]. It uses at
-// most the given number of worker goroutines; 0 means all cores. Tasks depend only on shape and grain, so a loop that
-// does not accumulate into its outputs gives the same bits for any number of workers. The first error, or the end of
-// the context, ends the walk. No goroutine runs after Parallel returns.
+// most the given number of worker goroutines; 0 means all cores. Tasks depend only on shape and grain. A loop that does
+// not accumulate into its outputs therefore gives the same bits for any number of workers. The first error, or the end
+// of the context, ends the walk. No goroutine runs after Parallel returns.
 //
 // Parallel is as unsafe as [Iterator.ForEach], and makes the same checks. It fails for a reduction, in which several
 // tasks would write to the same outputs. [Iterator.Reduce] runs reductions in parallel.
@@ -44,27 +44,27 @@ func (it *Iterator) forEachChunk(ctx context.Context, grain, workers int, f func
 const maxParts = 256
 
 // forTasks runs tasks 0 to n-1 on at most workers goroutines, including the caller's.
-func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) error) error {
+func forTasks(ctx context.Context, count, workers int, run func(c *Cursor, task int) error) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	t := &tasks{ctx: ctx, count: n, runTask: f, groupSize: n>>31 + 1}
-	workers = min(workersOf(workers), n)
-	t.parts = make(workerpool.Parts, min(max(workers, 1), maxParts))
-	t.parts.Distribute((n + t.groupSize - 1) / t.groupSize)
+	queue := &tasks{ctx: ctx, count: count, runTask: run, groupSize: count>>31 + 1}
+	workers = min(workersOf(workers), count)
+	queue.parts = make(workerpool.Parts, min(max(workers, 1), maxParts))
+	queue.parts.Distribute((count + queue.groupSize - 1) / queue.groupSize)
 	if workers <= 1 {
-		return t.work()
+		return queue.work()
 	}
-	t.runWithHelpers(workers - 1)
-	switch p := t.panicked.Load(); {
+	queue.runWithHelpers(workers - 1)
+	switch p := queue.panicked.Load(); {
 	case p != nil:
 		panic(p)
-	case t.goexited.Load():
+	case queue.goexited.Load():
 		// A task has called Goexit, so the results are incomplete and the caller must end, too. With one worker, Goexit
 		// in the task has this effect.
 		runtime.Goexit()
 	}
-	if err := t.err.Load(); err != nil {
+	if err := queue.err.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -118,7 +118,7 @@ func (t *tasks) workCatchingPanic() {
 
 // work runs tasks until none are left or one fails.
 func (t *tasks) work() error {
-	var c Cursor
+	var cursor Cursor
 	ownPart := int(t.started.Add(1)-1) % len(t.parts)
 	for {
 		group := t.parts.Next(ownPart)
@@ -137,7 +137,7 @@ func (t *tasks) work() error {
 			case t.ctx.Err() != nil:
 				return context.Cause(t.ctx)
 			}
-			if err := t.runTask(&c, i); err != nil {
+			if err := t.runTask(&cursor, i); err != nil {
 				return err
 			}
 		}

@@ -14,9 +14,9 @@ import (
 // callers that supply workers and memory. It is immutable and safe for concurrent use.
 //
 // An axis of the iteration is either reduced or kept. Results are divided into units. A unit is a run of results along
-// the fastest kept axis. If the fastest axis in memory is reduced, a unit is computed by rows: each result is computed
-// from a contiguous run of the operand. Otherwise a unit is computed by columns: its results are computed together, and
-// each step folds one element into every result.
+// the fastest kept axis. If the fastest axis in memory is reduced, a unit is computed by rows. Each result is then
+// computed from a contiguous run of the operand. Otherwise a unit is computed by columns: its results are computed
+// together, and each step folds one element into every result.
 //
 // If there are few units, the reduced range (the elements of one result) is cut into pieces, so that several workers
 // share it. The first phase then writes an accumulator for each piece to scratch memory, and the second phase merges
@@ -134,31 +134,31 @@ func (r *Reducer) Chunks(phase int) int {
 // aligned, and need not be initialized. Run does not allocate.
 //
 // Run is unsafe: addresses are not checked against the operands. It fails if phase, chunk or the number of addresses is
-// wrong, if an address is nil, or if scratch or worker is too small.
+// wrong, an address is nil, or scratch or worker is too small.
 func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
 	if err := r.checkRun(phase, chunk, ptrs, scratch, worker); err != nil {
 		return err
 	}
-	m := r.memory(worker)
+	memory := r.memory(worker)
 	in := ptrs[len(r.outs)]
 	switch {
 	case r.pieces == 1:
 		for unit := chunk * r.unitsPerChunk; unit < min((chunk+1)*r.unitsPerChunk, r.units); unit++ {
-			n := r.seekUnit(&m, unit)
-			r.writeResults(&m, ptrs, r.reduce(&m, in, unit, n, 0, r.reducedLen), unit, n)
+			results := r.seekUnit(&memory, unit)
+			r.writeResults(&memory, ptrs, r.reduce(&memory, in, unit, results, 0, r.reducedLen), unit, results)
 		}
 	case phase == 0: // chunk = piece*units + unit
 		unit, piece := chunk%r.units, chunk/r.units
-		n := r.seekUnit(&m, unit)
-		acc := r.reduce(&m, in, unit, n, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))
-		copy(r.partialMemory(scratch, piece, unit, n), unsafe.Slice((*byte)(acc), n*r.fold.accBytes))
+		results := r.seekUnit(&memory, unit)
+		acc := r.reduce(&memory, in, unit, results, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))
+		copy(r.partialMemory(scratch, piece, unit, results), unsafe.Slice((*byte)(acc), results*r.fold.accBytes))
 	default: // a chunk is a unit
-		n := r.seekUnit(&m, chunk)
-		r.fold.init(m.acc, n)
+		results := r.seekUnit(&memory, chunk)
+		r.fold.init(memory.acc, results)
 		for piece := range r.pieces {
-			r.fold.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, piece, chunk, n))), n)
+			r.fold.merge(memory.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, piece, chunk, results))), results)
 		}
-		r.writeResults(&m, ptrs, m.acc, chunk, n)
+		r.writeResults(&memory, ptrs, memory.acc, chunk, results)
 	}
 	return nil
 }

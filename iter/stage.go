@@ -295,8 +295,8 @@ func (s stager) storePiece(i int, base unsafe.Pointer, part piece) {
 		strided.Axis{N: part.rows, Dst: rowStride, Src: part.elems * size})
 }
 
-// roundBlock rounds n results in a block to o.Cast. PyTorch computes such results in a temporary of this dtype, and
-// then copies them to an output of another dtype.
+// roundBlock rounds n results in a block to operand.Cast. PyTorch computes such results in a temporary of this dtype,
+// and then copies them to an output of another dtype.
 func roundBlock(operand *rule.Resolved, block unsafe.Pointer, n int) {
 	size := operand.TargetDType.Size()
 	roundingConverters[[2]tensor.DType{operand.Cast, operand.TargetDType}](block, block, size, size, n)

@@ -228,8 +228,8 @@ func (w *tileWalk) runLoop() {
 	}
 }
 
-// followsRow reports whether the next row along dimension k of the tile begins directly after a row of n elements, in
-// every operand.
+// followsRow reports whether the next row along dimension k of the tile begins directly after a row of rowLen elements,
+// in every operand.
 func (w *tileWalk) followsRow(k, rowLen int) bool {
 	if k >= len(w.tileDims) {
 		return false

@@ -48,7 +48,7 @@ type atom struct {
 // atom returns the unique atom with the given parts, as an expression.
 func (env *Env) atom(kind kind, args ...*expr) *expr { return env.atomIf(kind, nil, args...) }
 
-// atomIf is atom for a function that also depends on condition c, such as Where.
+// atomIf is atom for a function that also depends on a condition, such as Where.
 func (env *Env) atomIf(kind kind, cond *cond, args ...*expr) *expr {
 	key := []byte{byte(kind)}
 	if cond != nil {

@@ -11,7 +11,7 @@ import (
 
 // addFits returns a + b, and whether it fits an int.
 func addFits(a, b int) (int, bool) {
-	sum := a + b // wraps around on overflow: s is then on the other side of a
+	sum := a + b // wraps around on overflow: the sum is then on the other side of a
 	return sum, (sum > a) == (b > 0)
 }
 

@@ -281,7 +281,7 @@ func relationKey(kind condKind, difference *expr) string {
 	return string(binary.AppendVarint(append(buffer[:0], byte(kind)), int64(difference.id)))
 }
 
-// relation returns the unique relation of kind k on a difference. A new relation is displayed as relation(x, y).
+// relation returns the unique relation of a kind on a difference. A new relation is displayed as relation(x, y).
 func (env *Env) relation(kind condKind, difference *expr, relation string, x, y *expr) *cond {
 	key := relationKey(kind, difference)
 	if existing := env.conds[key]; existing != nil {

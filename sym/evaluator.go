@@ -199,7 +199,7 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 	return cells
 }
 
-// floorCell returns x // y. If remainder is set, it returns x % y instead.
+// floorCell returns dividend // divisor. If remainder is set, it returns dividend % divisor instead.
 func floorCell(remainder bool, dividend, divisor cell) cell {
 	overflows := dividend.overflows || divisor.overflows || dividend.n == math.MinInt && divisor.n == -1
 	if overflows || dividend.undefined || divisor.undefined || divisor.n == 0 {

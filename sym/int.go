@@ -122,11 +122,11 @@ func (a Int) Hint() int {
 // For a known number it records no guard. In a [Fork], all values other than the hint are one case, with the error
 // [ErrNumber].
 func (a Int) Specialize() int {
-	n := a.Hint()
-	if a.e != nil && !a.Eq(Of(n)).Holds() {
+	number := a.Hint()
+	if a.e != nil && !a.Eq(Of(number)).Holds() {
 		panic(ErrNumber)
 	}
-	return n
+	return number
 }
 
 // ErrNumber is the error of a [Fork] case in which [Int.Specialize] is called for a size that differs from its hint.
@@ -175,11 +175,11 @@ func (a Int) At(b Binding) (int, error) {
 	if a.e == nil {
 		return a.n, nil
 	}
-	n, err := (&valuation{binding: b}).value(a.e)
+	number, err := (&valuation{binding: b}).value(a.e)
 	if err != nil {
 		return 0, fmt.Errorf("sym: %v: %w", a, err)
 	}
-	return n, nil
+	return number, nil
 }
 
 // String returns the number or the expression, in Python's syntax: "5*Max(1, x)".
@@ -194,9 +194,9 @@ func floorDiv(a, b int) int {
 	if b == 0 {
 		panic(zeroDivision)
 	}
-	q := a / b
+	quotient := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
-		q--
+		quotient--
 	}
-	return q
+	return quotient
 }

@@ -244,7 +244,7 @@ func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 		if lo >= 1 {
 			lower = 1
 		}
-		if minOfOthers[i] >= 1 && hi < math.MaxInt { // factor * others <= hi
+		if minOfOthers[i] >= 1 && hi < math.MaxInt { // factor * minOfOthers <= hi
 			upper = hi / minOfOthers[i]
 		}
 		if lower > math.MinInt || upper < math.MaxInt {

@@ -11,11 +11,11 @@ import (
 // allowed. lookup and errors are as in Parse.
 func ParseBool(text string, lookup func(name string) (Int, bool)) (Bool, error) {
 	p := newParser(text, lookup)
-	b, err := p.disjunction()
+	parsed, err := p.disjunction()
 	if err == nil && p.token != "" {
 		err = p.fail("%q is unexpected", p.token)
 	}
-	return b, err
+	return parsed, err
 }
 
 func (p *parser) disjunction() (Bool, error) { return p.chain("|", p.conjunction, Bool.Or) }
@@ -41,9 +41,9 @@ var relations = map[string]func(a, b Int) Bool{
 }
 
 // condition parses a comparison, a negation, a truth value or a condition in parentheses.
-func (p *parser) condition() (b Bool, err error) {
+func (p *parser) condition() (parsed Bool, err error) {
 	if p.depth++; p.depth > maxDepth {
-		return b, p.fail("more than %d nested parts", maxDepth)
+		return parsed, p.fail("more than %d nested parts", maxDepth)
 	}
 	defer func() { p.depth-- }()
 	token := p.token
@@ -51,44 +51,44 @@ func (p *parser) condition() (b Bool, err error) {
 	switch {
 	case token == "~":
 		p.next()
-		b, err = p.condition()
-		return b.Not(), err
+		parsed, err = p.condition()
+		return parsed.Not(), err
 	case token == "(":
 		p.next()
-		if b, err = p.disjunction(); err != nil {
-			return b, err
+		if parsed, err = p.disjunction(); err != nil {
+			return parsed, err
 		}
-		return b, p.expect(")")
+		return parsed, p.expect(")")
 	case token == "True" || token == "False":
 		p.next()
 		return BoolOf(token == "True"), nil
 	case token == "":
-		return b, p.fail("the text ends where a condition is expected")
+		return parsed, p.fail("the text ends where a condition is expected")
 	case relation == nil:
-		return b, p.fail("%q is unexpected; want %s of two expressions, True, False, ~ or (", token,
+		return parsed, p.fail("%q is unexpected; want %s of two expressions, True, False, ~ or (", token,
 			strings.Join(sorted.Keys(relations), ", "))
 	}
 	p.next()
 	if err := p.expect("("); err != nil {
-		return b, err
+		return parsed, err
 	}
-	x, y, err := p.pair()
+	left, right, err := p.pair()
 	if err != nil {
-		return b, err
+		return parsed, err
 	}
-	return relation(x, y), p.expect(")")
+	return relation(left, right), p.expect(")")
 }
 
 // pair parses two expressions separated by a comma.
-func (p *parser) pair() (x, y Int, err error) {
-	if x, err = p.sum(); err != nil {
-		return x, y, err
+func (p *parser) pair() (first, second Int, err error) {
+	if first, err = p.sum(); err != nil {
+		return first, second, err
 	}
 	if err = p.expect(","); err != nil {
-		return x, y, err
+		return first, second, err
 	}
-	y, err = p.sum()
-	return x, y, err
+	second, err = p.sum()
+	return first, second, err
 }
 
 // where parses the operands of Where.
@@ -105,9 +105,9 @@ func (p *parser) where() (Int, error) {
 		return Int{}, err
 	}
 	p.inWhere++
-	x, y, err := p.pair()
+	ifTrue, ifFalse, err := p.pair()
 	if p.inWhere--; err != nil {
 		return Int{}, err
 	}
-	return Where(condition, x, y), p.expect(")")
+	return Where(condition, ifTrue, ifFalse), p.expect(")")
 }

@@ -219,8 +219,8 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 	return list
 }
 
-// exclusion returns the negation of b. If the negation is a disjunction, exclusion drops each operand that implies the
-// disjunction of the other operands.
+// exclusion returns the negation of a condition. If the negation is a disjunction, exclusion drops each operand that
+// implies the disjunction of the other operands.
 func (env *Env) exclusion(condition Bool) Bool {
 	condition = condition.Not().Decide()
 	if condition.cond == nil || condition.cond.kind != condOr {
@@ -238,7 +238,7 @@ func (env *Env) exclusion(condition Bool) Bool {
 	return Bool{truth: c.hint, cond: c}
 }
 
-// underHypothesis calls question with b as an additional fact, and then removes this fact.
+// underHypothesis calls question with the condition as an additional fact, and then removes this fact.
 func (env *Env) underHypothesis(condition Bool, question func() bool) bool {
 	if condition.cond == nil {
 		return question()

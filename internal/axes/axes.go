@@ -27,19 +27,19 @@ type Axis struct {
 
 // Dims returns the dimensions of an operand, in order. Outputs must have the operand's shape, with stride 0 in reduced
 // dimensions. Dims panics for more than MaxOutputs outputs, and for metas of different ranks.
-func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
+func Dims(input tensor.Meta, outs ...tensor.Meta) []Axis {
 	if len(outs) > MaxOutputs {
 		panic(fmt.Sprintf("axes: there are %d outputs: want at most %d", len(outs), MaxOutputs))
 	}
-	for _, meta := range append([]tensor.Meta{in}, outs...) {
-		if len(meta.Strides) != len(in.Shape) {
+	for _, meta := range append([]tensor.Meta{input}, outs...) {
+		if len(meta.Strides) != len(input.Shape) {
 			panic(fmt.Sprintf("axes: %v has rank %d: want %d, the rank of the operand", meta, len(meta.Strides),
-				len(in.Shape)))
+				len(input.Shape)))
 		}
 	}
-	dims := make([]Axis, len(in.Shape))
-	for d, n := range in.Shape {
-		dims[d] = Axis{N: n, In: in.Strides[d] * in.DType.Size()}
+	dims := make([]Axis, len(input.Shape))
+	for d, n := range input.Shape {
+		dims[d] = Axis{N: n, In: input.Strides[d] * input.DType.Size()}
 		for i, output := range outs {
 			dims[d].Out[i] = output.Strides[d] * output.DType.Size()
 		}
@@ -49,7 +49,7 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 
 // Split divides dimensions, given slowest first, into kept and reduced axes, fastest first. Both lists are ordered by
 // ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is set, the
-// reduced axes keep the order of dims, so that the position in a walk along them is the logical index. Each list has at
+// reduced axes keep the order of dims. The position in a walk along them is then the logical index. Each list has at
 // least one axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
 func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis) {
 	if len(reducedDims) != len(dims) {
@@ -90,8 +90,8 @@ func merge(axes []Axis) []Axis {
 	return out
 }
 
-// canMerge reports whether one axis can replace a and next, the next slower axis: whether, for the operand and all
-// outputs, a step along next equals a.N steps along a.
+// canMerge reports whether one axis can replace a and next, the next slower axis. It can if a step along next equals
+// a.N steps along a, for the operand and all outputs.
 func (a *Axis) canMerge(next *Axis) bool {
 	mergeable := a.N*a.In == next.In
 	for i, step := range a.Out {
@@ -102,11 +102,11 @@ func (a *Axis) canMerge(next *Axis) bool {
 
 // Numel returns the number of positions.
 func Numel(axes []Axis) int {
-	n := 1
+	count := 1
 	for _, a := range axes {
-		n *= a.N
+		count *= a.N
 	}
-	return n
+	return count
 }
 
 // Walker visits the positions of some axes in order. The index along the first axis changes fastest. The zero value of

@@ -54,8 +54,8 @@ var proofRows = []int{7, 11, 13}
 
 // Prove proves that the rows of a program are independent: each row of an output depends only on the same row of the
 // inputs. symbol is the result of [Symbol] for its graph g. A batch has at most maxRows rows. If exact is set, a run is
-// joined only if its own plan is also the plan of the batch, so that its results have the same bits. The error names
-// the node that prevents the proof.
+// joined only if its own plan is also the plan of the batch. Its results then have the same bits. The error names the
+// node that prevents the proof.
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
 	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol)}
@@ -102,7 +102,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 }
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. Plans with
-// equal decisions compute the same bits for each row, so planAt returns one of these plans for all of them, and callers
+// equal decisions compute the same bits for each row. planAt returns one of these plans for all of them, so callers can
 // compare pointers. If maxPlans plans are kept, a new plan is not kept, and equals no other. This only prevents
 // joining.
 func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {

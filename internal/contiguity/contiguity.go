@@ -97,11 +97,11 @@ func is1(s sym.Int) sym.Bool { return s.Eq(one()) }
 
 // numel returns the number of elements.
 func numel(shape []sym.Int) sym.Int {
-	n := one()
+	product := one()
 	for _, s := range shape {
-		n = n.Mul(s)
+		product = product.Mul(s)
 	}
-	return n
+	return product
 }
 
 // rowMajor returns the dimensions of a row-major value, fastest first.
@@ -128,12 +128,12 @@ func denseFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all 
 // denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d,
 // starting with stride step.
 func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, next sym.Int) {
-	for _, d := range order {
-		if shape[d].Ne(one()).Holds() {
-			if !strides[d].Eq(step).Holds() {
+	for _, dim := range order {
+		if shape[dim].Ne(one()).Holds() {
+			if !strides[dim].Eq(step).Holds() {
 				return false, step
 			}
-			step = step.Mul(shape[d])
+			step = step.Mul(shape[dim])
 		}
 	}
 	return true, step
@@ -183,31 +183,31 @@ func contiguous(shape, strides []sym.Int) bool {
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
 	after sym.Int) {
 	all = sym.BoolOf(true)
-	for _, d := range order {
-		all = all.And(shape[d].Ne(sym.Int{})).And(strides[d].Ge(minStride))
-		if d == 0 {
+	for _, dim := range order {
+		all = all.And(shape[dim].Ne(sym.Int{})).And(strides[dim].Ge(minStride))
+		if dim == 0 {
 			all = all.And(minStride.Ne(channels))
 		}
-		minStride = strides[d].Mul(shape[d].Max(one())) // the loop multiplies only by sizes above 1
+		minStride = strides[dim].Mul(shape[dim].Max(one())) // the loop multiplies only by sizes above 1
 	}
 	return all, minStride
 }
 
 // orderedLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of orderedFormulaFrom.
 func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all bool, after sym.Int) {
-	for _, d := range order {
-		if shape[d].Eq(sym.Int{}).Holds() {
+	for _, dim := range order {
+		if shape[dim].Eq(sym.Int{}).Holds() {
 			return false, minStride
 		}
-		if strides[d].Lt(minStride).Holds() {
+		if strides[dim].Lt(minStride).Holds() {
 			return false, minStride
 		}
-		if d == 0 && minStride.Eq(channels).Holds() {
+		if dim == 0 && minStride.Eq(channels).Holds() {
 			return false, minStride
 		}
-		minStride = strides[d]
-		if shape[d].Gt(one()).Holds() {
-			minStride = minStride.Mul(shape[d])
+		minStride = strides[dim]
+		if shape[dim].Gt(one()).Holds() {
+			minStride = minStride.Mul(shape[dim])
 		}
 	}
 	return true, minStride
@@ -250,11 +250,11 @@ func exactFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all 
 
 // exactLoop compares strides with the results of get_channels_last_strides_2d and 3d.
 func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, next sym.Int) {
-	for _, d := range order {
-		if !strides[d].Eq(step).Holds() {
+	for _, dim := range order {
+		if !strides[dim].Eq(step).Holds() {
 			return false, step
 		}
-		step = step.Mul(shape[d])
+		step = step.Mul(shape[dim])
 	}
 	return true, step
 }

@@ -65,12 +65,12 @@ const maxPaths = 200_000
 // minRankByParts is the smallest rank at which predicates with a sort are proved by their parts.
 const minRankByParts = 5
 
-// Prove follows every path through both forms of a predicate for values of a rank from 0 to 6, and checks the steps of
-// its induction. It runs the code of both forms. If earlier answers do not decide a comparison, Prove follows both
-// answers.
+// Prove follows every path through both forms of a predicate, for values of a rank from 0 to 6. It also checks the
+// steps of the induction. It runs the code of both forms. If earlier answers do not decide a comparison, Prove follows
+// both answers.
 //
 // A predicate that sorts the dimensions has a path for each order of the dimensions. From rank 5 on, the parts of such
-// a predicate are proved one by one, which suffices because the predicate is a disjunction of its parts. Symmetric
+// a predicate are proved one by one. This suffices, because the predicate is a disjunction of its parts. Symmetric
 // parts are proved only for non-decreasing strides, because renumbering the dimensions reduces every other case to this
 // case. Prove fails if the rank is not supported.
 func Prove(predicate Predicate, rank int) (*Report, error) {
@@ -156,11 +156,11 @@ func (report *Report) explorePaths(part part) error {
 
 // values returns unknown sizes and strides.
 func values(env *sym.Env, rank int) (shape, strides []sym.Int) {
-	for d := range rank {
-		shape = append(shape, symbol(env, "x"+strconv.Itoa(d+1)))
+	for dim := range rank {
+		shape = append(shape, symbol(env, "x"+strconv.Itoa(dim+1)))
 	}
-	for d := range rank {
-		strides = append(strides, symbol(env, "y"+strconv.Itoa(d+1)))
+	for dim := range rank {
+		strides = append(strides, symbol(env, "y"+strconv.Itoa(dim+1)))
 	}
 	return shape, strides
 }
@@ -196,8 +196,8 @@ func (report *Report) refute(path Path) *Counterexample {
 	implied := make([]sym.Int, len(strides))
 	_, _ = sym.Fork(report.env, 1, func() (int, error) {
 		if report.env.Assume(path.Condition) == nil {
-			for d := range strides {
-				implied[d] = strides[d].Simplify()
+			for dim := range strides {
+				implied[dim] = strides[dim].Simplify()
 			}
 		}
 		return 0, nil
@@ -206,16 +206,16 @@ func (report *Report) refute(path Path) *Counterexample {
 	sizes, strideValues := make([]int, len(shape)), make([]int, len(shape))
 	for range maxAttempts {
 		binding := sym.Binding{}
-		for d := range shape {
+		for dim := range shape {
 			// The strides are the products of two sizes from 0 to 3, 1 twice as often. Stride 5 is no such product.
-			sizes[d], strideValues[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
-			binding[shape[d].String()], binding[strides[d].String()] = sizes[d], strideValues[d]
+			sizes[dim], strideValues[dim] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
+			binding[shape[dim].String()], binding[strides[dim].String()] = sizes[dim], strideValues[dim]
 		}
-		for d := range strides {
+		for dim := range strides {
 			// Most attempts use the strides that the condition of the path implies.
-			if n, err := implied[d].At(binding); err == nil && rng.IntN(8) > 0 {
-				strideValues[d] = n
-				binding[strides[d].String()] = n
+			if n, err := implied[dim].At(binding); err == nil && rng.IntN(8) > 0 {
+				strideValues[dim] = n
+				binding[strides[dim].String()] = n
 			}
 		}
 		formula, err := report.Formula.At(binding)

@@ -39,21 +39,21 @@ var errDamaged = errors.New("the entry is damaged")
 
 // headerOf returns the header of an entry.
 func headerOf(k Key, data []byte) []byte {
-	b := append(make([]byte, 0, headerSize), magic...)
-	b = append(b, k[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(data)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(data, castagnoli))
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	header := append(make([]byte, 0, headerSize), magic...)
+	header = append(header, k[:]...)
+	header = binary.LittleEndian.AppendUint64(header, uint64(len(data)))
+	header = binary.LittleEndian.AppendUint32(header, crc32.Checksum(data, castagnoli))
+	return binary.LittleEndian.AppendUint32(header, crc32.Checksum(header, castagnoli))
 }
 
 // checkEntry reads an entry of size bytes, and returns an error if it is not a valid entry of the key.
-func checkEntry(r io.Reader, size int64, k Key) error {
+func checkEntry(entry io.Reader, size int64, key Key) error {
 	var header [headerSize]byte
-	if _, err := io.ReadFull(r, header[:]); err != nil {
+	if _, err := io.ReadFull(entry, header[:]); err != nil {
 		return errDamaged
 	}
 	sizeOfData := binary.LittleEndian.Uint64(header[48:])
-	if string(header[:len(magic)]) != magic || !bytes.Equal(header[len(magic):48], k[:]) ||
+	if string(header[:len(magic)]) != magic || !bytes.Equal(header[len(magic):48], key[:]) ||
 		crc32.Checksum(header[:60], castagnoli) != binary.LittleEndian.Uint32(header[60:]) ||
 		sizeOfData == 0 || sizeOfData != uint64(size-headerSize) {
 		return errDamaged
@@ -61,7 +61,7 @@ func checkEntry(r io.Reader, size int64, k Key) error {
 	sum, buffer := uint32(0), make([]byte, min(size, bufferSize))
 	for left := size - headerSize; left > 0; {
 		block := buffer[:min(left, int64(len(buffer)))]
-		if _, err := io.ReadFull(r, block); err != nil {
+		if _, err := io.ReadFull(entry, block); err != nil {
 			return errDamaged
 		}
 		sum, left = crc32.Update(sum, castagnoli, block), left-int64(len(block))
@@ -74,7 +74,7 @@ func checkEntry(r io.Reader, size int64, k Key) error {
 
 // openEntry verifies and maps an entry. It verifies the file by reading it: pages that are only mapped take no memory
 // until they are used.
-func openEntry(path string, k Key) (mmap.MMap, error) {
+func openEntry(path string, key Key) (mmap.MMap, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func openEntry(path string, k Key) (mmap.MMap, error) {
 	if !info.Mode().IsRegular() || info.Size() <= headerSize || info.Size() > math.MaxInt {
 		return nil, errDamaged
 	}
-	if err := checkEntry(file, info.Size(), k); err != nil {
+	if err := checkEntry(file, info.Size(), key); err != nil {
 		return nil, err
 	}
 	touch(path, info)
@@ -97,7 +97,7 @@ func openEntry(path string, k Key) (mmap.MMap, error) {
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
 
 // write writes an entry, unless another process has written it in the meantime.
-func (c *Cache) write(k Key, data []byte) (err error) {
+func (c *Cache) write(key Key, data []byte) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (c *Cache) write(k Key, data []byte) (err error) {
 			_ = os.Remove(file.Name())
 		}
 	}()
-	_, err = file.Write(headerOf(k, data))
+	_, err = file.Write(headerOf(key, data))
 	if err == nil {
 		_, err = file.Write(data)
 	}
@@ -120,12 +120,12 @@ func (c *Cache) write(k Key, data []byte) (err error) {
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil && c.Find(k) == nil {
-		if err = os.Rename(file.Name(), c.path(k)); err == nil {
+	if err == nil && c.Find(key) == nil {
+		if err = os.Rename(file.Name(), c.path(key)); err == nil {
 			return nil
 		}
 	}
-	if c.Find(k) != nil { // of another process: all share the memory of its file, which Windows would not replace
+	if c.Find(key) != nil { // of another process: all share the memory of its file, which Windows would not replace
 		_ = os.Remove(file.Name())
 		return nil
 	}

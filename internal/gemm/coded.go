@@ -276,7 +276,7 @@ func (p *Plan) compile() error {
 	return jit.Link()
 }
 
-// compileBlock generates the code of the register tiles of a block of m rows and n columns.
+// compileBlock generates the code of the register tiles of a block with the given numbers of rows and columns.
 func (p *Plan) compileBlock(rows, cols int) error {
 	stores := []storeMode{storeTemporary}
 	if p.spec.CColStride == 1 {

@@ -20,7 +20,7 @@ func PadsRows(dtype tensor.DType) bool { return !kernelsOf(dtype).hasMachineCode
 const fewSums = 8
 
 // effort is [Effort] for machine code. It estimates the cycles of a register tile, which multiplications, loads or
-// latency may limit, and counts one multiply-add for each cycle and lane of a vector.
+// latency may limit. Each cycle counts as one multiply-add for each lane of a vector.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	addPanels := func(cols, count int) { // adds `count` panels of `cols` columns
 		if cols == 0 {

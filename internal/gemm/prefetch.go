@@ -10,17 +10,17 @@ import (
 
 // This file emits prefetches for all register tiles, and runs the tiles that copy a panel of B while they read B in
 // place. A panel is a group of adjacent columns of B (or rows of A) stored contiguously. A term is one step along K. A
-// tile prefetches one cache line at a time, at intervals of several terms, because many prefetches at once would delay
-// the loads of the tile. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy.
-// Other tiles prefetch the rows of the result that they are about to write.
+// tile prefetches one cache line at a time, at intervals of several terms. Many prefetches at once would delay the
+// loads of the tile. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy. Other
+// tiles prefetch the rows of the result that they are about to write.
 
 // prefetchCount returns the number of prefetches of a tile that has one prefetch for each `interval` of its terms.
 func prefetchCount(terms, interval int) int {
 	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
 }
 
-// powerOfTwoAtMost returns the greatest power of two that is at most n, or tile.DefaultUnroll (the number of terms of
-// one loop iteration) if n is less.
+// powerOfTwoAtMost returns the greatest power of two that is at most n. If n is below tile.DefaultUnroll (the number of
+// terms of one loop iteration), it returns that number.
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
@@ -65,13 +65,13 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 // tiles of the stack.
 func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, stack tileStack, store storeMode, i, j,
 	cols int) {
-	size, b := t.kernels.elemBytes, &t.Plan.b
+	elemBytes, b := t.kernels.elemBytes, &t.Plan.b
 	panel, offset, step := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
 	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, offset
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.ptrB, (t.k0*b.termStride+j)*size,
-		b.termStride*size
-	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(j)*size
-	args.Step[tile.PrefetchStep] = b.termStride * size
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.ptrB, (t.k0*b.termStride+j)*elemBytes,
+		b.termStride*elemBytes
+	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(j)*elemBytes
+	args.Step[tile.PrefetchStep] = b.termStride * elemBytes
 	t.computeTiles(args, a, stack, store, readAndCopy, i, 1, j, cols)
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, offset, step
 }

@@ -76,16 +76,16 @@ func (p *Plan) recordCalls() {
 	p.recorded = recorded
 }
 
-// PrepareReplay prepares r to compute the product with args, whose addresses may differ in each call. It returns
+// PrepareReplay prepares replay to compute the product with args, whose addresses may differ in each call. It returns
 // false if the plan has no recorded calls, because the product is large or packs operands. Only Plan.Run can then
 // compute the product.
-func (p *Plan) PrepareReplay(r *Replay, args *Args) bool {
-	recorded, callArgs := p.recorded, &r.args
+func (p *Plan) PrepareReplay(replay *Replay, args *Args) bool {
+	recorded, callArgs := p.recorded, &replay.args
 	if recorded == nil {
 		return false
 	}
-	if r.calls != recorded {
-		r.calls, callArgs.InnerCount = recorded, recorded.terms
+	if replay.calls != recorded {
+		replay.calls, callArgs.InnerCount = recorded, recorded.terms
 		callArgs.Step[tile.InRow], callArgs.Step[tile.InTerm] = recorded.inRow, recorded.inTerm
 		callArgs.Step[tile.VecTerm], callArgs.Step[tile.OutRow] = recorded.vecTerm, recorded.outRow
 	}

@@ -179,9 +179,9 @@ func (d operandPlan) packTiles(depth int) int {
 	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, terms)
 }
 
-// blockSizes returns the sizes of blocks that occur in a dimension of n elements. The dimension is divided into tiles
-// of tileSize elements, and each tile into blocks of at most `block` elements. The result has the sizes of the first
-// and the last block of a whole tile, then those of the last tile.
+// blockSizes returns the sizes of blocks that occur in a dimension of `extent` elements. The dimension is divided into
+// tiles of tileSize elements, and each tile into blocks of at most `block` elements. The result has the sizes of the
+// first and the last block of a whole tile, then those of the last tile.
 func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
 	for _, size := range []int{tileSize, extent - (tiles-1)*tileSize} {
 		sizes = append(sizes, min(size, block), size-(size-1)/block*block)

@@ -64,11 +64,11 @@ func (m *Rates) curve(a Access) *Curve {
 }
 
 // CurveOf returns the curve of an access, or nil for an invalid access.
-func (m *Rates) CurveOf(a Access) *Curve {
-	if m == nil || a >= numAccesses {
+func (m *Rates) CurveOf(access Access) *Curve {
+	if m == nil || access >= numAccesses {
 		return nil
 	}
-	return m.curve(a)
+	return m.curve(access)
 }
 
 // Curve is the cost of a byte as a function of the number of bytes that a step touches. Levels are in ascending order
@@ -184,20 +184,20 @@ func (p *Profile) ConstantBytes() float64 { return p.constantBytes }
 // with computation, so only the longer of these two times counts. Other memory accesses stall the core, so their times
 // are added.
 func (p *Profile) PricePS(w Work) int64 {
-	ps := p.price(&w)
-	if !(ps > 0) { // NaN of an unchecked profile
+	total := p.price(&w)
+	if !(total > 0) { // NaN of an unchecked profile
 		return 0
 	}
-	return int64(math.Round(min(ps, maxPS)))
+	return int64(math.Round(min(total, maxPS)))
 }
 
 // PriceNS is [Profile.PricePS] in nanoseconds, without rounding.
 func (p *Profile) PriceNS(w Work) float64 {
-	ps := p.price(&w)
-	if !(ps > 0) {
+	total := p.price(&w)
+	if !(total > 0) {
 		return 0
 	}
-	return min(ps, maxPS) / 1e3
+	return min(total, maxPS) / 1e3
 }
 
 // UnclampedPS returns the price of work in picoseconds, without the bounds 0 and maxPS of [Profile.PricePS]. The price
@@ -210,14 +210,14 @@ const maxPS = 3600e12
 // price returns the price of work in picoseconds; see PricePS. Conversions to float64 prevent fused multiply-adds, so
 // that all architectures give the same price.
 func (p *Profile) price(w *Work) float64 {
-	ps := w.StartedSteps * p.StepPS
+	total := w.StartedSteps * p.StepPS
 	for access := DenseConstants; access < numAccesses; access++ {
 		touched := w.Footprint
 		if access <= Panels { // a run reads all constants in turn, so they are in a cache that holds all of them
 			touched = max(w.Footprint, p.constantBytes)
 		}
 		if w.Bytes[access] != 0 {
-			ps += float64(w.Bytes[access] * p.Memory.curve(access).At(touched))
+			total += float64(w.Bytes[access] * p.Memory.curve(access).At(touched))
 		}
 	}
 	memory, compute := 0.0, 0.0
@@ -229,15 +229,15 @@ func (p *Profile) price(w *Work) float64 {
 			break
 		}
 		if cost := float64(w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]); w.Parts[i].Unoverlapped {
-			ps += cost
+			total += cost
 		} else {
 			compute += cost
 		}
 	}
 	if memory < 0 { // w is a difference that saves accesses
-		return ps + memory + compute
+		return total + memory + compute
 	}
-	return ps + max(memory, compute)
+	return total + max(memory, compute)
 }
 
 // peakKernel is the inner kernel with the highest throughput; its unit is a multiply-add.

@@ -65,15 +65,15 @@ func IsExpression(text string) bool {
 
 // Float returns the number that a value in a file stands for. A string may spell an infinity or NaN.
 func Float(v any) (float64, bool) {
-	switch x := v.(type) {
+	switch number := v.(type) {
 	case int:
-		return float64(x), true
+		return float64(number), true
 	case int64:
-		return float64(x), true
+		return float64(number), true
 	case float64:
-		return x, true
+		return number, true
 	case string:
-		return AnySpecial(x)
+		return AnySpecial(number)
 	}
 	return 0, false
 }
@@ -81,19 +81,19 @@ func Float(v any) (float64, bool) {
 // Scalar is [tensor.ScalarOf], but also accepts spellings of infinities and NaN. A complex number is a pair of numbers,
 // or a string in Python's notation ("1+2j").
 func Scalar(v any) (tensor.Scalar, bool) {
-	switch x := v.(type) {
+	switch number := v.(type) {
 	case string:
-		if f, ok := AnySpecial(x); ok {
+		if f, ok := AnySpecial(number); ok {
 			return tensor.FloatScalar(f), true
 		}
-		z, ok := pythonComplex(x)
+		z, ok := pythonComplex(number)
 		return tensor.ComplexScalar(z), ok
 	case []any:
-		if len(x) != 2 {
+		if len(number) != 2 {
 			return tensor.Scalar{}, false
 		}
-		re, reOK := Float(x[0])
-		im, imOK := Float(x[1])
+		re, reOK := Float(number[0])
+		im, imOK := Float(number[1])
 		return tensor.ComplexScalar(complex(re, im)), reOK && imOK
 	}
 	return tensor.ScalarOf(v)
@@ -115,13 +115,13 @@ func pythonComplex(text string) (complex128, bool) {
 }
 
 // SpecialText returns the literal of an infinity or NaN, or "" for other numbers.
-func SpecialText(x float64) string {
+func SpecialText(number float64) string {
 	switch {
-	case math.IsNaN(x):
+	case math.IsNaN(number):
 		return "NaN"
-	case math.IsInf(x, 1):
+	case math.IsInf(number, 1):
 		return "Infinity"
-	case math.IsInf(x, -1):
+	case math.IsInf(number, -1):
 		return "-Infinity"
 	}
 	return ""

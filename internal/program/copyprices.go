@@ -68,8 +68,8 @@ func cheapest(model *layout.Model) *layout.Outcome {
 	return outcome
 }
 
-// price compares the cheapest plan with the cheapest plan that does not have copy c. It returns no price if that plan
-// cannot be found, or if the search would take too long.
+// price compares the cheapest plan with the cheapest plan that does not have the given copy. It returns no price if
+// that plan cannot be found, or if the search would take too long.
 func (prices *copyPrices) price(copied *passes.Copy) (none copyPrice) {
 	if prices.model == nil || copied.Node == nil {
 		return none

@@ -15,9 +15,9 @@ const (
 )
 
 // NondegenerateSizes returns sizes of the open symbols at which every size that depends on them is at least 2. A size
-// of 0 or 1 makes the layout of a value ambiguous, so that a plan for it may be poor for other sizes. The search starts
-// at the first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them. NondegenerateSizes
-// returns nil if the search fails.
+// of 0 or 1 makes the layout of a value ambiguous. A plan for such a size may be poor for other sizes. The search
+// starts at the first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them.
+// NondegenerateSizes returns nil if the search fails.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)

@@ -178,8 +178,8 @@ func movedBytes(n *graph.Node) int {
 	return total
 }
 
-// worksOf describes the work of a node: first the work of its implementation, then for each operand the additional work
-// that the operand's layout causes.
+// worksOf describes the work of a node. First is the work of its implementation, then for each operand the additional
+// work that the operand's layout causes.
 func worksOf(n *graph.Node) []report.Work {
 	var list []report.Work
 	for _, work := range n.WorkParts() {

@@ -26,7 +26,7 @@ type solutionRange struct {
 
 // solve adds to sizes the solutions of the equations "expression = size of an input". It solves an equation if exactly
 // one of its symbols is unknown and the expression is monotonic in that symbol. It fails if an equation has no integer
-// solution, if an expression without unknowns differs from the size, or if a symbol has several solutions.
+// solution, a symbol has several solutions, or an expression without unknowns differs from the size.
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
 	solver := solver{sizes: sizes, bounds: bounds, ranges: map[string]solutionRange{}}
@@ -37,11 +37,11 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 			if !ok || len(shape) != len(v.Dims) {
 				continue
 			}
-			for i, d := range v.Dims {
-				if d.Expr == "" {
+			for i, dim := range v.Dims {
+				if dim.Expr == "" {
 					continue
 				}
-				if err := solver.equation(fmt.Sprintf("size %d of input %q", i, v.Name), d.Expr,
+				if err := solver.equation(fmt.Sprintf("size %d of input %q", i, v.Name), dim.Expr,
 					shape[i]); err != nil {
 					return fmt.Errorf("input %q: size %d is %d, which does not fit: %w", v.Name, i, shape[i], err)
 				}
@@ -58,8 +58,8 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	return nil
 }
 
-// equation solves text = n. place is the description of the size in errors.
-func (s *solver) equation(place, text string, n int) error {
+// equation solves text = size. place is the description of the size in errors.
+func (s *solver) equation(place, text string, size int) error {
 	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
 	expression, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, knownSizes, s.sizes))
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *solver) equation(place, text string, n int) error {
 	}
 	value, known := expression.Known()
 	switch {
-	case known && value != n:
+	case known && value != size:
 		return fmt.Errorf("%s is %d%s", text, value, atSizes(knownSizes))
 	case known || len(open) != 1:
 		return nil
@@ -78,7 +78,7 @@ func (s *solver) equation(place, text string, n int) error {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
 		solved := solutionRange{first: s.bounds[name].Min, last: tensor.MaxBytes,
-			equation: fmt.Sprintf("%s = %d (%s)", text, n, place)}
+			equation: fmt.Sprintf("%s = %d (%s)", text, size, place)}
 		if maxSize := s.bounds[name].Max; maxSize > 0 {
 			solved.last = maxSize
 		}
@@ -86,7 +86,7 @@ func (s *solver) equation(place, text string, n int) error {
 		if hasRange {
 			solved.first, solved.last = old.first, old.last
 		}
-		if solved.first, solved.last, err = solutions(expression, sign, n, solved.first, solved.last); err != nil {
+		if solved.first, solved.last, err = solutions(expression, sign, size, solved.first, solved.last); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
 		}
 		if hasRange && solved.first == old.first && solved.last == old.last {
@@ -106,28 +106,28 @@ func (s *solver) equation(place, text string, n int) error {
 	return nil
 }
 
-// solutions returns the first and the last size from low to high at which a monotonic expression equals n. If there is
-// no such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
-func solutions(expression sym.Int, sign, n, low, high int) (first, last int, err error) {
+// solutions returns the first and the last size from low to high at which a monotonic expression equals target. If
+// there is no such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
+func solutions(expression sym.Int, sign, target, low, high int) (first, last int, err error) {
 	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
-	reaches := func(size, n int) bool {
+	reaches := func(size, target int) bool {
 		value, evalErr := expression.At(sym.Binding{envName: size})
 		if evalErr != nil {
 			err = evalErr
 		}
-		return err != nil || (value-n)*sign >= 0
+		return err != nil || (value-target)*sign >= 0
 	}
-	searchEnd := func(n int) int {
+	searchEnd := func(target int) int {
 		for step := 1; ; step *= 2 {
-			if end := low + step; end >= high || reaches(end, n) {
+			if end := low + step; end >= high || reaches(end, target) {
 				return min(end, high)
 			}
 		}
 	}
-	firstReaching := func(n int) int { // the first size at which the expression reaches n
-		return low + sort.Search(searchEnd(n)-low+1, func(i int) bool { return reaches(low+i, n) })
+	firstReaching := func(target int) int { // the first size at which the expression reaches target
+		return low + sort.Search(searchEnd(target)-low+1, func(i int) bool { return reaches(low+i, target) })
 	}
-	first, last = firstReaching(n), firstReaching(n+sign)-1 // n+sign is the value after n in the direction of the trend
+	first, last = firstReaching(target), firstReaching(target+sign)-1 // target+sign is the next value of the trend
 	return first, last, err
 }
 

@@ -18,8 +18,8 @@ const (
 )
 
 // Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]), which stay in the cache. All passes run over
-// a piece as if it were a row; the passes of a [Plan] run over the whole row, one after another. The results of the
-// pieces are then combined. A Pieces is immutable and safe for concurrent use.
+// a piece as if it were a row. The passes of a [Plan], in contrast, run over the whole row, one after another. The
+// results of the pieces are then combined. A Pieces is immutable and safe for concurrent use.
 type Pieces struct {
 	code           *expr.Pieces // the code for pieces, and the code that combines their results
 	outCount       int          // number of outputs
@@ -68,8 +68,8 @@ func NewPieces(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction 
 }
 
 // build cuts the reduced axes and makes the plans. Of the reduced axes, the first has the smallest strides. A piece has
-// all positions along the axes before cutIndex, `length` positions along the axis at cutIndex (the cut axis), and one
-// position along the others (outer).
+// all positions along the axes before cutIndex, and `length` positions along the axis at cutIndex (the cut axis). It
+// has one position along the others (outer).
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Direction) (err error) {
 	innerElements, cutIndex := 1, 0
 	for cutIndex < len(reduced)-1 && innerElements*reduced[cutIndex].length <= maxPieceElements {

@@ -59,7 +59,7 @@ func allOperands(expr.Place) bool { return true }
 
 // passPrefetch returns the prefetching of pass k. A single pass prefetches its operands. If fused passes would evict
 // shared operands, only the first pass prefetches, into L1. Otherwise the second of several passes, whose operands are
-// in the cache, prefetches the operands of the first pass for the next tile, so that reading memory overlaps with
+// in the cache, prefetches the operands of the first pass for the next tile. Reading memory then overlaps with
 // computation.
 func (b *builder) passPrefetch(k int, in []expr.Place) (result loops.Prefetch) {
 	switch {

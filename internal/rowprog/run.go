@@ -243,8 +243,8 @@ func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
 	}
 }
 
-// setNeutral fills the accumulators of a fold for n rows with the fold's neutral element. An accumulator has one
-// element or [expr.FoldLanes] elements.
+// setNeutral fills the accumulators of a fold for a number of rows with the fold's neutral element. An accumulator has
+// one element or [expr.FoldLanes] elements.
 func (p *Plan) setNeutral(state *State, rowFold *fold, object, rows int) {
 	memory := unsafe.Slice((*byte)(state.tileBase[object]), rows*p.objects[object].keptStride)
 	for len(memory) > 0 {

@@ -117,7 +117,8 @@ func Coalesce(axes []Axis) []Axis {
 	return sorted[:merged]
 }
 
-// hasSmallerStride reports whether x precedes y in the order of Coalesce. Strides of 0 in dst are last.
+// hasSmallerStride reports whether the first axis precedes the second in the order of Coalesce. Strides of 0 in dst are
+// last.
 func hasSmallerStride(first, second Axis) bool {
 	if first.Dst != second.Dst {
 		return second.Dst == 0 || first.Dst != 0 && first.Dst < second.Dst

@@ -79,7 +79,7 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 	}
 }
 
-// fill sets every element to v, 64 bytes at a time.
+// fill sets every element of dst to value, 64 bytes at a time.
 func fill[T bits](dst []T, value T) {
 	const step = 64
 	size := int(unsafe.Sizeof(value))

@@ -18,8 +18,8 @@ const maxNames = 1 << 16
 // distance is 1 for a name of up to four bytes, 2 for five to seven, 3 for eight to ten, and so on. It is also at most
 // half of the length of the longer of the two names. Among names with equal distance, Nearest prefers a name with the
 // same first letter, and then the first name in alphabetical order. If no name is within the distance, Nearest returns
-// the shortest name that contains the given name, and otherwise the longest name that the given name contains. The
-// contained name must have at least three bytes.
+// the shortest name that contains the given name. If there is none, it returns the longest name that the given name
+// contains. The contained name must have at least three bytes.
 func Nearest(name string, names iter.Seq[string]) string {
 	lowerName := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
@@ -65,11 +65,11 @@ type containment struct {
 func (c *containment) consider(name, lower, other string) {
 	switch {
 	case len(name) >= minContained && strings.Contains(lower, name):
-		if n := len(c.shortestAround); n == 0 || len(other) < n || len(other) == n && other < c.shortestAround {
+		if best := len(c.shortestAround); best == 0 || len(other) < best || len(other) == best && other < c.shortestAround {
 			c.shortestAround = other
 		}
 	case len(other) >= minContained && strings.Contains(name, lower):
-		if n := len(c.longestInside); len(other) > n || len(other) == n && other < c.longestInside {
+		if best := len(c.longestInside); len(other) > best || len(other) == best && other < c.longestInside {
 			c.longestInside = other
 		}
 	}
@@ -91,8 +91,8 @@ func DidYouMean(meant string) string {
 	return "; did you mean " + meant + "?"
 }
 
-// ForUnknown returns the end of a message about an unknown name: a question with the nearest known name or, if none is
-// near, a list of the first five known names. plural is the noun for the names, such as "ops".
+// ForUnknown returns the end of a message about an unknown name. It is a question with the nearest known name or, if
+// none is near, a list of the first five known names. plural is the noun for the names, such as "ops".
 func ForUnknown(name, plural string, known iter.Seq[string]) string {
 	if meant := Nearest(name, known); meant != "" {
 		return DidYouMean(meant)

@@ -48,12 +48,12 @@ func OperandOfMeta(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta:
 // OperandOfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap,
 // and run over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place
 // operation). [Config.Rule] rejects a nil tensor, and a tensor without storage.
-func OperandOfTensor(t *tensor.Tensor) Operand {
-	if t == nil || t.Storage() == nil {
+func OperandOfTensor(x *tensor.Tensor) Operand {
+	if x == nil || x.Storage() == nil {
 		return invalidOperand("is a nil tensor, or one without storage")
 	}
-	m := t.Meta
-	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), source: t}
+	m := x.Meta
+	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: x.Storage(), source: x}
 }
 
 // Tensor returns the tensor of an operand made by [OperandOfTensor], else nil.
@@ -67,17 +67,17 @@ func UndefinedOutputOf(d tensor.DType) Operand { return Operand{Type: tensor.Typ
 
 // NumberOperand returns a plain number as an operand. It is a 0-dim value, and affects promotion only if all tensors
 // have a lower kind (bool, integer, float, complex). It can only be an input.
-func NumberOperand(s tensor.Scalar) Operand {
-	d := s.DType()
-	switch d { // a plain number has PyTorch's default dtype of its category
+func NumberOperand(number tensor.Scalar) Operand {
+	dtype := number.DType()
+	switch dtype { // a plain number has PyTorch's default dtype of its category
 	case tensor.Invalid:
 		return invalidOperand("is an unset number")
 	case tensor.Float64:
-		d = tensor.Float32
+		dtype = tensor.Float32
 	case tensor.Complex128:
-		d = tensor.Complex64
+		dtype = tensor.Complex64
 	}
-	return Operand{Type: tensor.Type{DType: d}, Defined: true, Number: s}
+	return Operand{Type: tensor.Type{DType: dtype}, Defined: true, Number: number}
 }
 
 // Config describes an iteration. Every method returns a modified copy, so that one Config can be the base of several
@@ -125,13 +125,13 @@ func New() Config { return Config{} }
 // a wrong shape is resized with a warning ([Rule.Resized], [Rule.Warnings]) or, if [Config.ResizeOutputs] is false,
 // rejected. If the dtype of an output differs from the loop's dtype, results are converted on write.
 // [Config.EnforceSafeCastingToOutput] rejects the output if this conversion is not safe.
-func (c Config) Output(o Operand) Config {
+func (c Config) Output(operand Operand) Config {
 	if len(c.ops) > c.outCount {
 		c.mistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.outCount,
 			len(c.ops)-c.outCount)
 		return c
 	}
-	c.ops = append(slices.Clip(c.ops), o)
+	c.ops = append(slices.Clip(c.ops), operand)
 	c.outCount++
 	return c
 }
@@ -251,14 +251,14 @@ func BinaryFloat(out, a, b Operand) Config {
 
 // Comparison is a comparison in the promoted dtype with a result of bool, which is converted if out has another dtype.
 func Comparison(out, a, b Operand) Config {
-	c := defaultConfig(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
+	config := defaultConfig(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
 	if !out.Defined {
-		return c.StaticDType(tensor.Bool)
+		return config.StaticDType(tensor.Bool)
 	}
 	if out.Type.DType != tensor.Bool {
-		return c.CastCommonDTypeToOutputs(true)
+		return config.CastCommonDTypeToOutputs(true)
 	}
-	return c
+	return config
 }
 
 // Nullary fills an output.

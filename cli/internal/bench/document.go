@@ -194,8 +194,8 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// addStep adds the time of a step to d. runs is a number of runs, and s the time of the step in all of them together.
-// work is the work of one call of the step, and predicted the estimated time of one call in nanoseconds.
+// addStep adds the time of a step to d. runs is a number of runs, and total the time of the step in all of them
+// together. work is the work of one call of the step, and predicted the estimated time of one call in nanoseconds.
 func (d *timeDoc) addStep(total stepTime, work graph.Work, predicted, runs float64) {
 	calls := float64(total.calls) / runs
 	d.Calls += calls

@@ -239,8 +239,8 @@ func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
 	return d
 }
 
-// inferReportOf returns the document of a graph, whose types are those of s if s is not nil. errs are the errors of
-// rejected nodes and constants. If g is nil, the document has no values.
+// inferReportOf returns the document of a graph, whose types are those of symbolic if that is not nil. errs are the
+// errors of rejected nodes and constants. If g is nil, the document has no values.
 func inferReportOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {
 		facts := program.NewPreRunFacts(g)

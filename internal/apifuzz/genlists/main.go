@@ -33,13 +33,13 @@ func main() {
 	if len(os.Args) < 3 {
 		log.Fatal("usage: genlists FILE FOLDER...")
 	}
-	l := lists{folders: os.Args[2:]}
-	for _, dir := range l.folders {
-		if err := l.add(dir); err != nil {
+	found := lists{folders: os.Args[2:]}
+	for _, dir := range found.folders {
+		if err := found.add(dir); err != nil {
 			log.Fatal(err)
 		}
 	}
-	text, err := format.Source(l.source())
+	text, err := format.Source(found.source())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -94,12 +94,12 @@ func (l *lists) add(dir string) error {
 }
 
 // addReceiver adds the type of a receiver if it is exported and not generic.
-func addReceiver(hasPointerReceiver map[string]bool, t ast.Expr) {
-	star, pointer := t.(*ast.StarExpr)
+func addReceiver(hasPointerReceiver map[string]bool, receiver ast.Expr) {
+	star, pointer := receiver.(*ast.StarExpr)
 	if pointer {
-		t = star.X
+		receiver = star.X
 	}
-	if id, ok := t.(*ast.Ident); ok && id.IsExported() {
+	if id, ok := receiver.(*ast.Ident); ok && id.IsExported() {
 		hasPointerReceiver[id.Name] = hasPointerReceiver[id.Name] || pointer
 	}
 }

@@ -1,4 +1,4 @@
-// Package device is the interface between the drivers (Vulkan, CUDA) and the rest of the program: a [Device] allocates
+// Package device is the interface between the drivers (Vulkan, CUDA) and the rest of the program. A [Device] allocates
 // memory, compiles kernels of package internal/gpu/ir, and runs them.
 package device
 

@@ -101,8 +101,8 @@ func (s *scalarBuilder) fromHalf(half ir.Value) ir.Value {
 }
 
 // toHalf rounds a float32 to the bits of a float16. It computes the result for each range of x, and selects one. If x
-// is below 2^-14, the result is subnormal: the sum of x and 0.5 is rounded to a multiple of 2^-24, the least subnormal
-// number of float16.
+// is below 2^-14, the result is subnormal. The sum of x and 0.5 is then rounded to a multiple of 2^-24, the least
+// subnormal number of float16.
 func (s *scalarBuilder) toHalf(x ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }

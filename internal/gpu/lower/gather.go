@@ -112,7 +112,7 @@ func (g *gather) setLoops() error {
 }
 
 // setVector chooses the number of elements of a thread. A thread copies up to 16 bytes if output and table are
-// contiguous and all its elements have the same indices, and otherwise one element.
+// contiguous and all its elements have the same indices. Otherwise it copies one element.
 func (g *gather) setVector() {
 	for i, strides := range g.strides {
 		if i < firstIndices && strides[0] != g.Size || i >= firstIndices && strides[0] != 0 {
@@ -124,8 +124,8 @@ func (g *gather) setVector() {
 	}
 }
 
-// access returns the access of a thread to operand i, the output or the table. The dtype does not matter for a copy, so
-// elements of up to 8 bytes are copied as unsigned integers, and elements of 16 bytes as complex128.
+// access returns the access of a thread to operand i, the output or the table. The dtype does not matter for a copy.
+// Elements of up to 8 bytes are copied as unsigned integers, and elements of 16 bytes as complex128.
 func (g *gather) access(i int, align []int) access {
 	dtype := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64,
 		16: tensor.Complex128}[g.Size]

@@ -71,7 +71,7 @@ func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) er
 	return nil
 }
 
-// setThread sets joins and lanes, and adds the code that computes the row, the piece and the lane of a thread, and the
+// setThread sets joins and lanes. It adds the code that computes the row, the piece and the lane of a thread, and the
 // addresses of the row. Threads whose unit does not exist compute the last unit but store nothing, because all threads
 // must reach the barriers.
 func (k *rowKernel) setThread() {
@@ -227,8 +227,8 @@ func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 	return k.constant(dtype, bits)
 }
 
-// combine combines the accumulators of the lanes of a unit in pass i. The results become numbers of the row (k.numbers)
-// if the unit is a row, and are stored in scratch memory if the unit is a piece.
+// combine combines the accumulators of the lanes of a unit in pass i. If the unit is a row, the results become numbers
+// of the row (k.numbers). If it is a piece, they are stored in scratch memory.
 func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) {
 	var results []ir.Value
 	for index, fold := range pass.Folds {
@@ -412,8 +412,8 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 	return loaded
 }
 
-// elements adds the code that computes the vector of elements that begins at an element of the row: it loads the inputs
-// of the pass, adds to the accumulators, and stores the outputs.
+// elements adds the code that computes the vector of elements that begins at an element of the row. The code loads the
+// inputs of the pass, adds to the accumulators, and stores the outputs.
 func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
 	var shape []int
 	for _, dim := range k.reduced {

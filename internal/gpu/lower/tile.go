@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// minTiled is the least size of both dimensions of a tile. If one is smaller, the threads of a group read most of each
-// memory transaction without a tile, and a tile would have few elements.
+// minTiled is the least size of both dimensions of a tile. If one is smaller, a tile would have few elements. The
+// threads of a group then read most of each memory transaction even without a tile.
 const minTiled = 16
 
 // tile generates the kernel of a pointwise expression with transposed inputs: the fastest dimension of an
@@ -56,9 +56,9 @@ func newTile(kernel *pointwise) *tile {
 // transactionBytes is the size of the smallest read of memory. Operands with a greater stride gain nothing by tiles.
 const transactionBytes = 32
 
-// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 if there is none, if the
-// stride is transactionBytes or more, or if the operand is broadcast along dimension 0, because the threads of a row
-// then read one address.
+// fastest returns the dimension of the least stride of an operand other than 0. It returns 0 if there is none, or if
+// the stride is transactionBytes or more. It also returns 0 if the operand is broadcast along dimension 0, because the
+// threads of a row then read one address.
 func (p *pointwise) fastest(i int) (fastest int) {
 	if p.strides[i][0] == 0 {
 		return 0
@@ -184,8 +184,8 @@ func (t *tile) compute(threadLane, y ir.Value) {
 	}
 }
 
-// indexAt returns the index of the element at x along dimension 0 and y along dim of the tile, and whether it exists;
-// ir.None if all tiles are full.
+// indexAt returns the index of the element at x along dimension 0 and y along dim of the tile. It also returns whether
+// the element exists, or ir.None if all tiles are full.
 func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
 	index, valid = slices.Clone(t.first), ir.None
 	index[0], index[t.dim] = t.add32(index[0], x), t.add32(index[t.dim], y)
@@ -202,8 +202,8 @@ func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
 	return index, valid
 }
 
-// cell returns the index in group memory of the element (x, y) of a tile: y*side + (x' ^ y'), where x' and y' are x and
-// y interleaved. Threads of a warp, which access cells of one row or of one column, thus access different banks.
+// cell returns the index in group memory of the element (x, y) of a tile. It is y*side + (x' ^ y'), where x' and y' are
+// x and y interleaved. Threads of a warp, which access cells of one row or of one column, thus access different banks.
 func (t *tile) cell(interleavedX, y, interleavedY ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	return t.add32(t.op(lane.Mul, u32, y, t.u32(t.side)), t.op(lane.Xor, u32, interleavedX, interleavedY))

@@ -1,9 +1,9 @@
 // Package ptx translates kernels (package internal/gpu/ir) to PTX, the virtual instruction set of NVIDIA's GPUs.
 //
-// The entry point is main. Its parameters are the addresses of the kernel. A launch has a grid of two dimensions, in
-// which the index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups than the
-// kernel needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this.
-// Arithmetic on floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
+// The entry point is main. Its parameters are the addresses of the kernel. A launch has a grid of two dimensions. The
+// index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups than the kernel
+// needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this. Arithmetic on
+// floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
 package ptx
 
 import (
@@ -119,7 +119,7 @@ func typeSuffix(dtype tensor.DType) string {
 	return fmt.Sprint(letter, 8*dtype.Size())
 }
 
-// bitsSuffix returns the suffix for a dtype of an opcode that ignores the sign of integers: it is b32 or b64 for
+// bitsSuffix returns the suffix for a dtype of an opcode that ignores the sign of integers. It is b32 or b64 for
 // integers, and typeSuffix for other dtypes.
 func bitsSuffix(dtype tensor.DType) string {
 	if dtype == tensor.Bool || dtype.IsFloat() {
@@ -142,8 +142,8 @@ var opcodes = map[lane.Op][3]string{
 
 // scalar adds an operation of package lane. result and args are registers.
 func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
-	// from is the dtype of the last operand, which is the type of the operation: a comparison has a bool result, and a
-	// Select a bool first operand.
+	// from is the dtype of the last operand, which is the type of the operation. (A comparison has a bool result, and a
+	// Select a bool first operand.).
 	op, from := lane.Op(inst.Op), inst.DType
 	if uses := inst.Operands(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])

@@ -93,9 +93,9 @@ func (a *allocator) allocatePlain(inst *Inst) {
 	a.releaseDead(inst)
 }
 
-// fold tries to make source in.FoldableSource of an instruction a memory operand. It returns the sources and the memory
-// operand. If the instruction is commutative, fold may exchange sources in.FoldableSource and in.FoldableSource+1. If
-// source in.FoldableSource must be in a register, the returned operand has the kind Register and no other contents.
+// fold tries to make the source inst.FoldableSource a memory operand. It returns the sources and the memory operand. If
+// the instruction is commutative, fold may exchange this source and the next. If the source must be in a register, the
+// returned operand has the kind Register and no other contents.
 func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 	index, src := int(inst.FoldableSource), inst.Src
 	if index < 0 || !a.registerFile.FoldLoads {

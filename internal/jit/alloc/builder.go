@@ -24,7 +24,7 @@ func (b *Builder) New(description Value) Virt {
 }
 
 // Add appends an instruction to Row if all its sources are invariant, else to Body. It sets the fields Invariant and
-// Constant of in.Dst, and returns in.Dst.
+// Constant of inst.Dst, and returns inst.Dst.
 func (b *Builder) Add(inst Inst) Virt {
 	invariant, constant := true, true
 	inst.eachUse(func(virt Virt) {

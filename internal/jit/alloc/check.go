@@ -10,8 +10,8 @@ import (
 // Verify makes [Run] check each result with [Check] and panic if the check fails. Tests set it.
 var Verify bool
 
-// Check simulates which value each register, slot and accumulator holds, and returns an error if the result r of [Run]
-// is wrong. It is independent of the allocator. It requires that
+// Check simulates which value each register, slot and accumulator holds, and returns an error if the result of [Run] is
+// wrong. It is independent of the allocator. It requires that
 //
 //   - each instruction of the list occurs once, in order, and finds its sources, its tied source and its mask;
 //   - temporaries and destinations differ from other operands where they must;
@@ -118,7 +118,7 @@ func (c *checker) setInitialState() {
 	}
 }
 
-// getOrAdd returns m[key]. If the key is missing, it first sets m[key] to virt.
+// getOrAdd returns known[key]. If the key is missing, it first sets known[key] to virt.
 func getOrAdd[K comparable](known map[K]Virt, key K, virt Virt) Virt {
 	if old, ok := known[key]; ok {
 		return old

@@ -8,29 +8,29 @@ import (
 // checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,
 // and its operands must hold the values of c.inst's sources.
 func (c *checker) checkPlain(out *Allocated) error {
-	in := c.inst
+	inst := c.inst
 	count := len(out.Args) - 1
-	if want := c.operandCount(in); count != want {
+	if want := c.operandCount(inst); count != want {
 		return fmt.Errorf("the instruction has %d operands instead of %d", count, want)
 	}
 	var err error
-	if in.Forms == nil {
-		if out.Name != in.Name || out.NonTemporal != in.NonTemporal {
-			return fmt.Errorf("the name is %q instead of %q", out.Name, in.Name)
+	if inst.Forms == nil {
+		if out.Name != inst.Name || out.NonTemporal != inst.NonTemporal {
+			return fmt.Errorf("the name is %q instead of %q", out.Name, inst.Name)
 		}
-		err = c.checkSources(out, in.Src, int(in.FoldableSource), in.Tied)
-		if err != nil && in.Commutative && in.FoldableSource >= 0 {
-			src := append([]Arg(nil), in.Src...)
-			src[in.FoldableSource], src[in.FoldableSource+1] = src[in.FoldableSource+1], src[in.FoldableSource]
-			err = c.checkSources(out, src, int(in.FoldableSource), in.Tied)
+		err = c.checkSources(out, inst.Src, int(inst.FoldableSource), inst.Tied)
+		if err != nil && inst.Commutative && inst.FoldableSource >= 0 {
+			src := append([]Arg(nil), inst.Src...)
+			src[inst.FoldableSource], src[inst.FoldableSource+1] = src[inst.FoldableSource+1], src[inst.FoldableSource]
+			err = c.checkSources(out, src, int(inst.FoldableSource), inst.Tied)
 		}
 	} else {
 		err = errors.New("no form has this name")
-		for k := 0; k < len(in.Forms) && err != nil; k++ {
-			if form := &in.Forms[k]; form.Name == out.Name {
+		for k := 0; k < len(inst.Forms) && err != nil; k++ {
+			if form := &inst.Forms[k]; form.Name == out.Name {
 				// The first source of a form may be in memory if FoldableSource is not negative.
-				src := []Arg{in.Src[form.Order[0]], in.Src[form.Order[1]]}
-				err = c.checkSources(out, src, min(0, int(in.FoldableSource)), in.Src[form.Tied].Virt)
+				src := []Arg{inst.Src[form.Order[0]], inst.Src[form.Order[1]]}
+				err = c.checkSources(out, src, min(0, int(inst.FoldableSource)), inst.Src[form.Tied].Virt)
 			}
 		}
 	}
@@ -41,18 +41,18 @@ func (c *checker) checkPlain(out *Allocated) error {
 }
 
 // operandCount returns the number of operands of an instruction without its destination.
-func (c *checker) operandCount(in *Inst) int {
-	count := len(in.Src)
-	if in.Forms != nil { // the third source is the destination
+func (c *checker) operandCount(inst *Inst) int {
+	count := len(inst.Src)
+	if inst.Forms != nil { // the third source is the destination
 		count = 2
 	}
-	for _, temporaries := range in.TempCounts {
+	for _, temporaries := range inst.TempCounts {
 		count += int(temporaries)
 	}
-	if in.TempSlot {
+	if inst.TempSlot {
 		count++
 	}
-	if in.Mask != 0 {
+	if inst.Mask != 0 {
 		count++
 	}
 	return count
@@ -137,9 +137,9 @@ func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllow
 
 // checkResults checks the temporaries and the destination of an instruction, and records its effect.
 func (c *checker) checkResults(out *Allocated) error {
-	in, dst := c.inst, &out.Args[len(out.Args)-1]
-	if in.Store != nil {
-		if dst.Kind != Memory || *dst.Mem != *in.Store {
+	inst, dst := c.inst, &out.Args[len(out.Args)-1]
+	if inst.Store != nil {
+		if dst.Kind != Memory || *dst.Mem != *inst.Store {
 			return errors.New("the store has another destination")
 		}
 		c.stores = append(c.stores, *dst.Mem)
@@ -148,21 +148,21 @@ func (c *checker) checkResults(out *Allocated) error {
 	if err := c.checkTemporaries(out); err != nil {
 		return err
 	}
-	if (in.EarlyClobber || in.TempCounts != [numClasses]uint8{}) && dst.Kind == Register {
-		if err := checkDistinct(dst, out.Args[:len(in.Src)]...); err != nil {
+	if (inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}) && dst.Kind == Register {
+		if err := checkDistinct(dst, out.Args[:len(inst.Src)]...); err != nil {
 			return err
 		}
 	}
-	acc := c.values[in.Dst].Acc
+	acc := c.values[inst.Dst].Acc
 	if (acc != nil) != (dst.Kind == Accumulator) || acc != nil && keyOf(acc) != keyOf(dst.Acc) {
 		return errors.New("the destination is not the accumulator of the list's instruction")
 	}
-	for reg, virt := range c.registers[c.values[in.Dst].Class] {
-		if virt == c.canonical[in.Dst] { // a copy of the old value, which is stale after the instruction
-			c.registers[c.values[in.Dst].Class][reg] = 0
+	for reg, virt := range c.registers[c.values[inst.Dst].Class] {
+		if virt == c.canonical[inst.Dst] { // a copy of the old value, which is stale after the instruction
+			c.registers[c.values[inst.Dst].Class][reg] = 0
 		}
 	}
-	return c.set(dst, in.Dst)
+	return c.set(dst, inst.Dst)
 }
 
 // checkTemporaries checks the temporary registers and the temporary slot of an instruction, and records that it

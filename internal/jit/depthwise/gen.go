@@ -164,8 +164,8 @@ func (g *gen) emit() {
 }
 
 // begin emits the loads of values that do not change during the call. For each operand of the epilogue it stores a
-// spill word: if the operand has the layout of the result, its distance in bytes from the result; otherwise its
-// address.
+// spill word. If the operand has the layout of the result, this is its distance in bytes from the result; otherwise it
+// is its address.
 func (g *gen) begin() {
 	loadAddress(g, In, inTile)
 	loadAddress(g, Out, outTile)
@@ -223,7 +223,8 @@ func (g *gen) groupLoop() {
 }
 
 // permutation returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the permutation
-// is the index of the input word that loadInput copies to word i: a word of the current channel of word i's group.
+// is the index of the input word that loadInput copies to word i. The input word belongs to the current channel of word
+// i's group.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation that broadcasts the first channel of each group.

@@ -39,8 +39,8 @@ func (g *gen) nextElementReg() target.VReg {
 }
 
 // beginTerm is called before each term. If an earlier load has the elements of the term, beginTerm selects their lanes.
-// Otherwise it loads the elements of several terms at once under three conditions: they are adjacent in memory, each
-// row has a register, and at least two terms are left. termsLeft counts this term too.
+// Otherwise it loads the elements of several terms at once, if they are adjacent in memory, each row has a register,
+// and at least two terms are left. termsLeft counts this term too.
 func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 	state, mask := &g.elements, g.rowMask(run)
 	if state.termsAhead > 0 {
@@ -87,11 +87,11 @@ func (g *gen) element(run *Run, i, inOffset int) target.Element {
 }
 
 // areAdjacent reports whether rows i to i+n-1 are in the mask and their elements are adjacent in memory.
-func (g *gen) areAdjacent(mask uint32, i, n int) bool {
-	if g.spec.In == nil || i+n > g.spec.Rows {
+func (g *gen) areAdjacent(mask uint32, i, count int) bool {
+	if g.spec.In == nil || i+count > g.spec.Rows {
 		return false
 	}
-	for k := range n {
+	for k := range count {
 		if mask>>(i+k)&1 == 0 || g.spec.In[i+k] != g.spec.In[i]+k*g.spec.ElemBytes {
 			return false
 		}

@@ -58,7 +58,7 @@ func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr targ
 	}
 }
 
-// eachLanes loads each vector of an operand that has one element per lane into a register, and then visits the
+// eachLanes loads each vector of an operand that has one element per lane into a register. It then visits the
 // accumulators of these lanes in all rows.
 func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector int)) {
 	g.loadAddress(operand, inReg)

@@ -36,8 +36,8 @@ const (
 	tilesLeft  = iota // remaining tiles of the call
 	blocksLeft        // remaining blocks of a run
 
-	// The first of four words for each loop: the values of inReg and vecReg at the start of the current iteration, the
-	// remaining iterations, and the remaining iterations of the block.
+	// The first of four words for each loop. They are the values of inReg and vecReg at the start of the current
+	// iteration, the remaining iterations, and the remaining iterations of the block.
 	loopWords
 
 	inTileWord    = loopWords + wordsPerLoop*MaxLoops                  // address of the broadcast operand at the tile
@@ -77,8 +77,8 @@ type gen struct {
 	unitCode *unitGen    // the generator for Spec.MatrixUnit, else nil
 }
 
-// newGen returns a generator. It assigns the vector registers: first the accumulators, then the vectors of a term, the
-// zero points, the elements of the broadcast operand, and last the mask.
+// newGen returns a generator. It assigns the vector registers in this order: accumulators, vectors of a term, zero
+// points, elements of the broadcast operand, mask.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	registerCount, vectorBytes := target.VectorRegisters(cpu)
 	g := &gen{spec: spec, cpu: cpu, vectorBytes: vectorBytes, sumCount: spec.sumCount()}

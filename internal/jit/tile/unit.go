@@ -9,9 +9,9 @@ import (
 )
 
 // Limits of the matrix unit (AMX), which multiplies matrices in tile registers. It multiplies groups of four bytes. In
-// this package, a group counts as one element of an operand (Size 4), and the product of two groups (four
-// multiplications) as one term. A tile register is not the tile of a Spec. The rows of a tile are divided into parts,
-// and there is a tile register with sums for each part and each vector of columns.
+// this package, a group counts as one element of an operand (Size 4). The product of two groups (four multiplications)
+// counts as one term. A tile register is not the tile of a Spec. The rows of a tile are divided into parts, and there
+// is a tile register with sums for each part and each vector of columns.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16

@@ -27,7 +27,7 @@ const (
 // result.
 const EpilogueOperands = 4
 
-// General registers. The purpose of two registers depends on the transform: "points" stands for transforms of input
+// General registers. The purpose of two registers depends on the transform. "points" stands for transforms of input
 // pixels to points, "results" for transforms of points to output pixels. Minor3 and Minor5 are 3 and 5 times Minor.
 const (
 	regEpilogue target.GReg = iota // results: address of an epilogue operand; points: distance between rows

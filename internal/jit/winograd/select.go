@@ -68,8 +68,8 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 }
 
 // reload returns the load of a constant or an operand. Stores are in the space AlongRow. An epilogue operand with the
-// layout of the result may be the result itself, so it is in the same space, in which alloc.Check rejects the load of
-// an element after its store. Other operands share no memory with the output.
+// layout of the result may be the result itself, so it is in the same space. In this space, alloc.Check rejects the
+// load of an element after its store. Other operands share no memory with the output.
 func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	reload := &alloc.Reload{Name: "load", Foldable: true}
 	reload.Mem = alloc.Mem{Space: alloc.AlongRowReadOnly, Row: int8(operation.row), Col: int8(operation.col)}

@@ -77,8 +77,8 @@ func (t *Transform) Name() string { return t.fn.Name() }
 // this.
 func (t *Transform) Listing() string { return t.fn.Listing() }
 
-// TileArray is the location of tiles: the address of the first element of the first tile, and the distances in bytes
-// between rows, columns and tiles. The first element of a tile of pixels is the first pixel inside the [Part] of
+// TileArray is the location of tiles. It has the address of the first element of the first tile, and the distances in
+// bytes between rows, columns and tiles. The first element of a tile of pixels is the first pixel inside the [Part] of
 // [Form.Operands]. The channels of a pixel or point are adjacent.
 type TileArray struct {
 	Ptr            unsafe.Pointer

@@ -86,7 +86,7 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 		name = "VMOVQ"
 	}
 	elements := g.loadFrom(16, name, notFoldable, mem)
-	// VPTESTMB returns the mask of the bytes in which x & x is not 0.
+	// VPTESTMB returns the mask of the bytes in which elements & elements is not 0.
 	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(elements, elements), Dst: g.New(g.boolVal()),
 		FoldableSource: noFoldableSource})
 }
@@ -192,8 +192,8 @@ func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
-// partIndices returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of n
-// elements.
+// partIndices returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of
+// `count` elements.
 func partIndices(count, part int) []int {
 	indices := make([]int, count)
 	for k := range indices {

@@ -110,7 +110,7 @@ func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.
 	return alloc.Inst{Name: "VMOVQ", Src: []alloc.Arg{vector}, Store: &mem, FoldableSource: noFoldableSource}
 }
 
-// shiftDown moves the bytes of v at offsets `bytes` to 2*bytes-1 to the front. The other bytes of the result are
+// shiftDown moves the bytes of a vector at offsets `bytes` to 2*bytes-1 to the front. The other bytes of the result are
 // arbitrary. bytes is a power of 2 from 4 to 32.
 func (g *gen) shiftDown(bytes int, vector alloc.Virt) alloc.Virt {
 	const (

@@ -245,7 +245,7 @@ func (s *selector) floatToInteger(parts []alloc.Virt, from, to tensor.DType, nam
 	}
 	shape := arrangement(size)
 	limit := s.floatConstant(size, float64(signBit(rangeSize)))
-	integers := s.makeParts(size, func(i int) alloc.Virt { // facgt compares magnitudes: |limit| > |x|
+	integers := s.makeParts(size, func(i int) alloc.Virt { // facgt compares magnitudes: |limit| > |part|
 		converted, inRange := s.op(name, shape, parts[i]), s.op("facgt", shape, limit, parts[i])
 		if to == tensor.Int32 || to == tensor.Int64 {
 			return s.selectBits(inRange, converted, s.constant(size, signBit(to.Size())))

@@ -19,8 +19,8 @@ func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
 	return mem
 }
 
-// load returns the elements that an instruction loads: of a complex dtype, the real parts (Imm is 0) or the imaginary
-// parts (Imm is 1).
+// load returns the elements that an instruction loads. Of a complex dtype, these are the real parts (Imm is 0) or the
+// imaginary parts (Imm is 1).
 func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 	dtype := s.loop.Ptrs[inst.Ptr].DType
 	mem, size := s.memory(inst.Ptr, dtype), inst.Type.Size()

@@ -1,12 +1,12 @@
-// Package asm assembles machine code for amd64. It covers the instructions that vectorized loops need: AVX2 with FMA,
-// F16C and BMI2; AVX-512 (F, BW, DQ, VL, BF16 and VNNI); and the matrix unit (AMX). The package only produces bytes and
-// executes nothing, so it builds on every platform. Package jit maps the code into memory and calls it.
+// Package asm assembles machine code for amd64. It covers the instructions of vectorized loops. These are AVX2 with
+// FMA, F16C and BMI2; AVX-512 (F, BW, DQ, VL, BF16 and VNNI); and the matrix unit (AMX). The package only produces
+// bytes and executes nothing, so it builds on every platform. Package jit maps the code into memory and calls it.
 //
 // An [Assembler] collects instructions ([Assembler.Emit]), labels and constants, and [Assembler.Finish] returns the
 // code. Instructions have the mnemonics and the operand order of Go's assembler: sources first, the destination last, a
 // mask immediately before the destination. A table has one row for each form of an instruction (rows_*.go; the notation
-// is explained at the type row). Emit chooses the first row that accepts the operands, and one function encodes it:
-// with a VEX prefix if VEX can encode all operands, and with EVEX if not.
+// is explained at the type row). Emit chooses the first row that accepts the operands, and one function encodes it. The
+// prefix is VEX if VEX can encode all operands, and EVEX if not.
 //
 // [Assembler.Listing] returns the code as source text for Go's assembler. The tests assemble this text with Go's
 // assembler and compare the bytes. Go's assembler lacks AMX, VCVTNEPS2BF16, and VPDPBUSD with VEX. For these
@@ -166,16 +166,17 @@ var nops = [...]string{
 	"\x0f\x1f\x80\x00\x00\x00\x00", "\x0f\x1f\x84\x00\x00\x00\x00\x00", "\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
 }
 
-// Align appends instructions without effect until the length of the code is a multiple of n, a power of two up to 64.
-func (a *Assembler) Align(n int) {
-	if n < 1 || n > 64 || n&(n-1) != 0 {
-		a.fail("PCALIGN", []Arg{Imm(n)}, "the alignment must be a power of two up to 64")
+// Align appends instructions without effect until the length of the code is a multiple of `bytes`, a power of two up to
+// 64.
+func (a *Assembler) Align(bytes int) {
+	if bytes < 1 || bytes > 64 || bytes&(bytes-1) != 0 {
+		a.fail("PCALIGN", []Arg{Imm(bytes)}, "the alignment must be a power of two up to 64")
 		return
 	}
 	if a.WithListing {
-		a.listing = append(a.listing, fmt.Sprintf("\tPCALIGN\t$%d", n))
+		a.listing = append(a.listing, fmt.Sprintf("\tPCALIGN\t$%d", bytes))
 	}
-	for padding := -len(a.code) & (n - 1); padding > 0; {
+	for padding := -len(a.code) & (bytes - 1); padding > 0; {
 		size := min(padding, len(nops))
 		a.code = append(a.code, nops[size-1]...)
 		padding -= size

@@ -338,7 +338,7 @@ func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
 	w.Emit(w.withSizeLetter("VFMADD231P"), w.Vec(x.Reg), w.Vec(y), w.Vec(sum))
 }
 
-// Dot implements [target.Writer] for unsigned bytes of x.
+// Dot implements [target.Writer] for unsigned bytes of the first operand.
 func (w *Writer) Dot(bytes target.Element, y, sum target.VReg, signed bool) {
 	if signed {
 		w.Fail(errors.New("amd64: Dot requires unsigned bytes of x: there is no instruction for signed bytes"))

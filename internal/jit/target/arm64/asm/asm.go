@@ -1,6 +1,6 @@
-// Package asm assembles machine code for arm64 (A64): the instructions that vectorized loops need, with NEON and its
-// extensions for half precision, dot products, 8-bit matrix products and bfloat16. The package only produces bytes and
-// executes nothing, so it builds on every platform. Package jit maps the code into memory and calls it.
+// Package asm assembles machine code for arm64 (A64). It has the instructions that vectorized loops need, with NEON and
+// its extensions for half precision, dot products, 8-bit matrix products and bfloat16. The package only produces bytes
+// and executes nothing, so it builds on every platform. Package jit maps the code into memory and calls it.
 //
 // An [Assembler] collects instructions ([Assembler.Emit]), labels and constants, and [Assembler.Finish] returns the
 // code. Instructions have the mnemonics and the operand order of Arm's manual (DDI 0487): the destination first. A
@@ -93,29 +93,29 @@ func (a *Assembler) NewLabel() Label {
 }
 
 // Bind sets a label to the position of the next instruction.
-func (a *Assembler) Bind(l Label) {
+func (a *Assembler) Bind(label Label) {
 	switch {
-	case l < 0 || int(l) >= len(a.labels):
-		a.fail(l.String()+":", nil, "NewLabel did not return the label")
+	case label < 0 || int(label) >= len(a.labels):
+		a.fail(label.String()+":", nil, "NewLabel did not return the label")
 		return
-	case a.labels[l] >= 0:
-		a.fail(l.String()+":", nil, "the label is bound twice")
+	case a.labels[label] >= 0:
+		a.fail(label.String()+":", nil, "the label is bound twice")
 		return
 	}
-	a.labels[l] = len(a.code)
+	a.labels[label] = len(a.code)
 	if a.WithListing {
-		a.listing = append(a.listing, l.String()+":")
+		a.listing = append(a.listing, label.String()+":")
 	}
 }
 
-// Align appends instructions without effect until the length of the code is a multiple of n bytes, a power of two from
+// Align appends instructions without effect until the length of the code is a multiple of `bytes`, a power of two from
 // 4 to 64.
-func (a *Assembler) Align(n int) {
-	if n < 4 || n > 64 || n&(n-1) != 0 {
-		a.fail(".balign", []Arg{Imm(n)}, "the alignment must be a power of two from 4 to 64")
+func (a *Assembler) Align(bytes int) {
+	if bytes < 4 || bytes > 64 || bytes&(bytes-1) != 0 {
+		a.fail(".balign", []Arg{Imm(bytes)}, "the alignment must be a power of two from 4 to 64")
 		return
 	}
-	for len(a.code)%n != 0 {
+	for len(a.code)%bytes != 0 {
 		a.Emit("nop")
 	}
 }
@@ -145,13 +145,13 @@ func (a *Assembler) Constant(data []byte) ConstantAddr {
 // a multiple of 64. The assembler must not be used afterwards.
 func (a *Assembler) Finish() ([]byte, error) {
 	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
-	for _, b := range a.branches {
-		to := a.labels[b.label]
+	for _, branch := range a.branches {
+		to := a.labels[branch.label]
 		if to < 0 {
-			a.fail(b.label.String(), nil, "the label is not bound")
+			a.fail(branch.label.String(), nil, "the label is not bound")
 			break
 		}
-		a.displace(b.offset, to-b.offset)
+		a.displace(branch.offset, to-branch.offset)
 	}
 	for _, r := range a.constantRefs {
 		a.displace(r.offset, pool+r.constant-r.offset)
@@ -186,11 +186,11 @@ func (a *Assembler) displace(offset, distance int) {
 		binary.LittleEndian.PutUint32(a.code[offset:], word)
 		return
 	}
-	n := distance / 4 // other distances count instructions
-	if n < -1<<(width-1) || n >= 1<<(width-1) {
+	instructions := distance / 4 // other distances count instructions
+	if instructions < -1<<(width-1) || instructions >= 1<<(width-1) {
 		a.err = errors.Join(a.err, errors.New("asm: the code is too long: a branch or load cannot reach its target"))
 	}
-	binary.LittleEndian.PutUint32(a.code[offset:], word|uint32(n)&(1<<width-1)<<shift)
+	binary.LittleEndian.PutUint32(a.code[offset:], word|uint32(instructions)&(1<<width-1)<<shift)
 }
 
 // Listing returns the code so far in the syntax of GNU's assembler, if WithListing is set. It has a line for each

@@ -72,7 +72,7 @@ func (v Vec) rm() uint32 { return uint32(v.Num) << 16 }
 func (v Vec) valid() bool { return v.Elem <= D && !(v.Half && v.Elem == D) }
 
 // registers returns the numbers of general registers, and reports whether the operands are n such registers of one
-// width. sf is the field of this name, which is set for registers of 64 bits.
+// width. widthBit is the field sf, which is set for registers of 64 bits.
 func registers(args []Arg, n int) (numbers [4]uint32, widthBit uint32, ok bool) {
 	if len(args) != n {
 		return numbers, 0, false

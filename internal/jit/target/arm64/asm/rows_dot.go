@@ -35,11 +35,11 @@ func encodeDot(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 // asDotOperand returns v with the arrangement that r requires: the element type of r (B or H), and the length of sum.
 // A valid operand equals its asDotOperand.
 func (v Vec) asDotOperand(sum Vec, r *row) Vec {
-	e := B
+	elem := B
 	if r.elems.has(H) {
-		e = H
+		elem = H
 	}
-	return Vec{Num: v.Num, Elem: e, Half: sum.Half}
+	return Vec{Num: v.Num, Elem: elem, Half: sum.Half}
 }
 
 // encodeDotLane encodes dot products with one group of 32 bits of the last operand.
@@ -47,18 +47,18 @@ func encodeDotLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	v, ok := vectors(args[:2], 2)
-	l, isLane := args[2].(Lane)
-	if !ok || !isLane || v[0].Elem != S || v[1] != v[1].asDotOperand(v[0], r) || l.Elem != v[1].Elem ||
-		l.Group != 4/l.Elem.Bytes() {
+	vecs, ok := vectors(args[:2], 2)
+	lane, isLane := args[2].(Lane)
+	if !ok || !isLane || vecs[0].Elem != S || vecs[1] != vecs[1].asDotOperand(vecs[0], r) || lane.Elem != vecs[1].Elem ||
+		lane.Group != 4/lane.Elem.Bytes() {
 		return 0, false
 	}
-	field, ok := laneField(Lane{Num: l.Num, Elem: S, Index: l.Index})
-	return r.code | v[0].qBit() | field | v[1].rn() | v[0].rd(), ok
+	field, ok := laneField(Lane{Num: lane.Num, Elem: S, Index: lane.Index})
+	return r.code | vecs[0].qBit() | field | vecs[1].rn() | vecs[0].rd(), ok
 }
 
-// encodeMatrix encodes the product of a matrix of 2 rows by 8 bytes, or by 4 elements of 16 bits, and the transpose of
-// such a matrix.
+// encodeMatrix encodes the product of a matrix and the transpose of such a matrix. A matrix has 2 rows of 8 bytes, or
+// of 4 elements of 16 bits.
 func encodeMatrix(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	return r.code | v[2].rm() | v[1].rn() | v[0].rd(), ok && v[0].Elem == S && !v[0].Half &&
@@ -71,9 +71,9 @@ func encodeHalves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	d, ok0 := args[0].(Vec)
+	dst, ok0 := args[0].(Vec)
 	n, ok1 := args[1].(HalfPrecision)
 	m, ok2 := args[2].(HalfPrecision)
-	return r.code | d.qBit() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | d.rd(), ok0 && ok1 && ok2 && d.Elem == S &&
-		n.Half == d.Half && m.Half == d.Half && isVectorNumber(d.Num) && isVectorNumber(n.Num) && isVectorNumber(m.Num)
+	return r.code | dst.qBit() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | dst.rd(), ok0 && ok1 && ok2 && dst.Elem == S &&
+		n.Half == dst.Half && m.Half == dst.Half && isVectorNumber(dst.Num) && isVectorNumber(n.Num) && isVectorNumber(m.Num)
 }

@@ -210,7 +210,7 @@ func shiftOperands(args []Arg) (field uint32, distance, width int, ok bool) {
 	regs, widthBit, ok := registers(args[:2], 2)
 	n, isImm := args[2].(Imm)
 	width = 32 << (widthBit >> 31)
-	// sf>>9 is the field N, which equals sf.
+	// widthBit (sf) >> 9 is the field N, which equals sf.
 	return widthBit | widthBit>>9 | regs[1]<<5 | regs[0], int(n), width, ok && isImm && n >= 0 && int(n) < width
 }
 

@@ -90,7 +90,7 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	vec, ok0 := args[0].(Vec)
 	number, ok1 := args[1].(Float)
-	// |f| is n/32 * 2^exponent, with n from 16 to 31. The field has exponent-2 modulo 8, and n-16.
+	// The magnitude is n/32 * 2^exponent, with n from 16 to 31. The field has exponent-2 modulo 8, and n-16.
 	fraction, exponent := math.Frexp(math.Abs(float64(number)))
 	n := math.Ldexp(fraction, 5)
 	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !vec.valid() ||
@@ -135,8 +135,8 @@ func encodeMoveBits(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | 1<<16 | widthFields(reg, scalar) | reg.num()<<5 | uint32(scalar.Num), reg.is64() == (scalar.Elem == D)
 }
 
-// widthFields returns the fields sf and ftype, for the widths of g and s. It returns 0 if s is not a floating-point
-// register.
+// widthFields returns the fields sf and ftype, for the widths of two registers. It returns 0 if the scalar is not a
+// floating-point register.
 func widthFields(reg Reg, scalar Scalar) uint32 {
 	if !scalar.isFloat() {
 		return 0
