@@ -7,23 +7,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Check returns an error if the block is invalid. A block is invalid if an instruction uses a value that is not
-// computed before, dtypes or widths of masks do not agree, or an instruction follows a store.
+// Check returns an error if the block is invalid: an instruction uses a value that is not computed before, dtypes or
+// widths of masks do not agree, or an instruction follows a store.
 func (b *Block) Check() error {
 	stored := false
-	for value, inst := range b.Insts {
-		err := b.checkInst(Value(value), &inst)
+	for v, inst := range b.Insts {
+		err := b.checkInst(Value(v), &inst)
 		if stored = stored || inst.Op == Store; stored && inst.Op != Store {
 			err = errors.New("the instruction follows a store, and stores must be last")
 		}
 		if err != nil {
-			return fmt.Errorf("lane: v%d (%v): %w", value, inst.Op, err)
+			return fmt.Errorf("lane: v%d (%v): %w", v, inst.Op, err)
 		}
 	}
 	return nil
 }
 
-// Check returns an error if the block is invalid, or if the operation, the value and the pointer of a fold do not
+// Check returns an error if the block is invalid, or if a fold has an operation, a value or a pointer that do not
 // agree.
 func (l *Loop) Check() error {
 	if err := l.Block.Check(); err != nil {

@@ -8,8 +8,8 @@ package lane
 
 import "github.com/graphrun/graphrun/tensor"
 
-// FoldLanes is the number of accumulators of a [Fold]. For any number of lanes, element k of a row is folded into
-// accumulator k mod FoldLanes. A sum therefore has the same bits on all processors.
+// FoldLanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod FoldLanes
+// for any number of lanes, so that a sum has the same bits on all processors.
 const FoldLanes = 32
 
 // Type is the type of a value.

@@ -15,11 +15,11 @@ func Neutral(op Op, dtype tensor.DType) uint64 {
 	}
 	bits := 8 * dtype.Size()
 	mask := uint64(math.MaxUint64) >> (64 - bits)
-	floatBits := func(number float64) uint64 {
+	floatBits := func(x float64) uint64 {
 		if dtype == tensor.Float32 {
-			return uint64(math.Float32bits(float32(number)))
+			return uint64(math.Float32bits(float32(x)))
 		}
-		return math.Float64bits(number)
+		return math.Float64bits(x)
 	}
 	switch {
 	case dtype.IsFloat() && op == Add:

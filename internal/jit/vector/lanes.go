@@ -8,7 +8,7 @@ import (
 
 // lanesOf translates a loop of primitive operations to the intermediate representation of package lane. The pointers
 // are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask. The lanes of a mask are
-// as wide as the elements that it selects or was computed from. Masks that are stored or folded have lanes of 1 byte.
+// as wide as the elements that it selects or was computed from; masks that are stored or folded have lanes of 1 byte.
 func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
 	lanes := &lane.Loop{CombinesLanes: loop.CombinesLanes}
 	for _, output := range loop.Code.Out {

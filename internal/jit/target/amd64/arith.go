@@ -20,8 +20,8 @@ func (g *gen) selectInst(v expr.Value) *laneValue {
 	case expr.Convert:
 		if rounded := g.code.Insts[inst.A]; rounded.Op == expr.Rint && rounded.DType == tensor.Float32 &&
 			convertsThroughInt32(d) {
-			// Rint and the conversion become one instruction. A value out of range converts to the same integer with and without
-			// Rint.
+			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
+			// conversion become one instruction.
 			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: d,
 				highUndefined: d.Size() < 4}
 		}
@@ -124,16 +124,12 @@ func (g *gen) floatOp(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 // signBit returns the sign bit of a lane.
 func signBit(laneBytes int) uint64 { return 1 << (8*laneBytes - 1) }
 
-// Immediates of VROUNDPS. Bits 1:0 are the direction: to nearest even, down, up, toward zero.
-const (
-	noExceptions = 8 // suppresses floating-point exceptions
-	truncate     = noExceptions | 3
-)
+// truncate is the immediate of VROUNDPS that rounds toward zero without floating-point exceptions.
+const truncate = 11
 
 // round selects a rounding to an integer, without floating-point exceptions.
 func (g *gen) round(op expr.Op, laneBytes int, a alloc.Virt) alloc.Virt {
-	mode := map[expr.Op]int64{expr.Rint: noExceptions, expr.Floor: noExceptions | 1, expr.Ceil: noExceptions | 2,
-		expr.Trunc: truncate}
+	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: truncate}
 	name := "VROUND"
 	if g.avx512 {
 		name = "VRNDSCALE"
@@ -232,9 +228,9 @@ func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) all
 func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 	dst := g.newLike(ifSet)
 	if g.avx512 {
-		if inst, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
-			inst.Dst, inst.Tied, inst.Mask = dst, ifClear, mask
-			return g.Add(inst)
+		if in, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
+			in.Dst, in.Tied, in.Mask = dst, ifClear, mask
+			return g.Add(in)
 		}
 		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(laneBytes), Src: sources(ifSet, ifClear), Mask: mask,
 			Dst: dst, BroadcastBytes: uint8(laneBytes)})
@@ -251,10 +247,10 @@ const recentInsts = 8
 // recently selected instructions are searched.
 func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recentInsts); k-- {
-		if inst := g.Body[k]; inst.Dst == v {
-			isArithmetic := inst.Name == "VADD"+floatSuffix(laneBytes) || inst.Name == "VSUB"+floatSuffix(laneBytes) ||
-				inst.Name == "VMUL"+floatSuffix(laneBytes)
-			return inst, isArithmetic && inst.Mask == 0
+		if in := g.Body[k]; in.Dst == v {
+			ok := in.Name == "VADD"+floatSuffix(laneBytes) || in.Name == "VSUB"+floatSuffix(laneBytes) ||
+				in.Name == "VMUL"+floatSuffix(laneBytes)
+			return in, ok && in.Mask == 0
 		}
 	}
 	return alloc.Inst{}, false
@@ -284,8 +280,8 @@ func (g *gen) fma(inst expr.Inst) alloc.Virt {
 	return g.multiplyAdd(name, laneBytes, a, b, c)
 }
 
-// multiplyAdd selects a multiply-add: a*b + c for the name VFMADD, -(a*b) + c for VFNMADD, a*b - c for VFMSUB, and
-// -(a*b) - c for VFNMSUB.
+// multiplyAdd selects the multiply-add a*b + c, or one with other signs: -(a*b) + c for the name VFNMADD, a*b - c for
+// VFMSUB, -(a*b) - c for VFNMSUB.
 func (g *gen) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(laneBytes)], Src: sources(a, b, c),
 		Dst: g.newLike(a), BroadcastBytes: uint8(laneBytes)})
@@ -415,7 +411,7 @@ func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
-	const evenElements = 0b10_00_10_00 // VSHUFPS: elements 0 and 2 of each source
+	const evenElements = 0x88
 	upper := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
 		FoldableSource: noFoldableSource})
 	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: evenElements}, {Virt: upper}, {Virt: x, Bytes: 16}},

@@ -171,28 +171,27 @@ func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 	if unsigned {
 		bias, biasSum = 0x4530000000000000, 0x1p84+0x1p52
 	}
-	high := g.xor(8, g.immediateOp("VPSRLQ", 32, v), g.constLanes(8, bias))
-	low := g.or(8, g.and(8, v, g.constLanes(8, math.MaxUint32)), g.constLanes(8, exponent52))
-	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(biasSum)), high), low)
+	hi := g.xor(8, g.immediateOp("VPSRLQ", 32, v), g.constLanes(8, bias))
+	lo := g.or(8, g.and(8, v, g.constLanes(8, math.MaxUint32)), g.constLanes(8, exponent52))
+	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(biasSum)), hi), lo)
 }
 
 // roundToOdd replaces each 64-bit integer that may be inexact in float64 by an odd multiple of 2^11, without AVX-512.
 // The replacement is exact in float64 and rounds to the same float32 as the integer.
 func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 	lowBits, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
-	isExact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
+	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
 	magnitude := v
 	if !unsigned {
 		magnitude = g.abs(8, v)
 	}
-	isExact = g.or(8, isExact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, magnitude), zero))
-	return g.blend(8, isExact, v, odd)
+	exact = g.or(8, exact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, magnitude), zero))
+	return g.blend(8, exact, v, odd)
 }
 
-// floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion, as
-// Go does. This is the conversion to 64 bits for uint8, uint32 and 64-bit integers, and the conversion to 32 bits for
-// other dtypes.
+// floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion to 64
+// bits (for uint8, uint32 and 64-bit integers) or to 32 bits (for other dtypes), as Go does.
 func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
 	from, laneBytes := x.dtype, laneSize(x.dtype)
 	result := func(truncated alloc.Virt) *laneValue {

@@ -26,7 +26,7 @@ const (
 // bases are the registers for addresses of operands.
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
-// frame is the result of register allocation for one loop. It has the registers and memory of values, the numbers of
+// frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
 // interleaved and unrolled iterations, and the allocated instructions. Pointers are numbered: first the addresses of
 // outputs, then of operands, then of the accumulators of folds. The last pointer is the row counter.
 type frame struct {
@@ -244,9 +244,9 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	return g.allocateAll(rowConstants, limit)
 }
 
-// placeAccs decides whether accumulators stay in registers in the body. Registers must remain for the other values of
-// the body: half of the vector registers, minPool vector registers without row constants, and three mask registers. Row
-// constants occupy `rowConstRegs` of numRegs vector registers. lastMask is the last free mask register.
+// placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
+// values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
+// registers. Row constants occupy `rowConstRegs` of numRegs vector registers. lastMask is the last free mask register.
 func (g *gen) placeAccs(rowConstRegs, numRegs, lastMask int) {
 	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {

@@ -181,11 +181,11 @@ func (g *gen) newLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].
 
 // sources returns values as the sources of an instruction.
 func sources(vs ...alloc.Virt) []alloc.Arg {
-	args := make([]alloc.Arg, len(vs))
+	a := make([]alloc.Arg, len(vs))
 	for k, v := range vs {
-		args[k].Virt = v
+		a[k].Virt = v
 	}
-	return args
+	return a
 }
 
 // immediate returns an immediate and values as the sources of an instruction.
@@ -225,30 +225,30 @@ func (g *gen) convertOp(name string, width uint8, laneBytes int, a alloc.Virt) a
 
 // constLanes returns a constant with x in all lanes.
 func (g *gen) constLanes(laneBytes int, x uint64) alloc.Virt {
-	lane := binary.LittleEndian.AppendUint64(nil, x)[:laneBytes]
+	b := binary.LittleEndian.AppendUint64(nil, x)[:laneBytes]
 	width := g.width(laneBytes)
 	if g.avx512 {
 		name := "VBROADCASTSS"
 		if laneBytes == 8 {
 			name = "VBROADCASTSD"
 		}
-		return g.constant(name, width, laneBytes, string(lane))
+		return g.constant(name, width, laneBytes, string(b))
 	}
-	return g.constant("VMOVUPS", width, noBroadcast, strings.Repeat(string(lane), int(width)/laneBytes))
+	return g.constant("VMOVUPS", width, noBroadcast, strings.Repeat(string(b), int(width)/laneBytes))
 }
 
 // constant returns a constant of the given width, which the instruction with the given name loads from data. Unless
 // laneBytes is noBroadcast, data is one element, which the instruction broadcasts.
 func (g *gen) constant(name string, width uint8, laneBytes int, data string) alloc.Virt {
 	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(width)}
-	if known, ok := g.constants[key]; ok {
-		return known
+	if v, ok := g.constants[key]; ok {
+		return v
 	}
 	mem := alloc.Mem{Space: alloc.Constant, Data: data}
 	reload := &alloc.Reload{Name: name, Mem: mem, BroadcastBytes: uint8(laneBytes), Foldable: true}
-	known := g.New(alloc.Value{Bytes: width, Invariant: true, Constant: true, Reload: reload})
-	g.constants[key] = known
-	return known
+	v := g.New(alloc.Value{Bytes: width, Invariant: true, Constant: true, Reload: reload})
+	g.constants[key] = v
+	return v
 }
 
 // vector returns a constant vector.

@@ -30,8 +30,8 @@ type lookupKey struct {
 }
 
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
-// permutations, which all use the same execution port. Several tables may have the same indices, as in a piecewise
-// polynomial. The code then loads rows of four tables and transposes them, which takes three quarters of the time.
+// permutations, which all use the same execution port. If several tables have the same indices, as in a piecewise
+// polynomial, the code instead loads rows of four tables and transposes them, which takes three quarters of the time.
 func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
 	indices := g.selectedValue(inst.A).reg
 	if found, ok := g.lookups[lookupKey{inst.Imm, indices}]; ok {
@@ -46,8 +46,8 @@ func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
 }
 
 // combinedLookups returns inst and the lookups with the same indices that are combined with inst. It returns nil with
-// AVX-512, and if vectors do not have eight 32-bit lanes. It also returns nil if the two halves of the table are equal,
-// because such a lookup is short.
+// AVX-512, if vectors do not have eight 32-bit lanes, or if the two halves of the table are equal, because such a
+// lookup is short.
 func (g *gen) combinedLookups(inst expr.Inst) []expr.Inst {
 	if g.avx512 || g.has64Bits || g.width(4) != 32 {
 		return nil
@@ -77,8 +77,8 @@ func halvesEqual(inst expr.Inst) bool {
 func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
 	for k, inst := range group {
-		for index, entry := range inst.Table() {
-			binary.LittleEndian.PutUint32(data[rowBytes*index+4*k:], math.Float32bits(entry))
+		for n, entry := range inst.Table() {
+			binary.LittleEndian.PutUint32(data[rowBytes*n+4*k:], math.Float32bits(entry))
 		}
 	}
 	offsets, table := g.rowOffsets(indices), len(g.tables)
@@ -88,15 +88,16 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 		rows[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
 			Dst: g.newVector(32), FoldableSource: noFoldableSource, TempSlot: true, InstructionCount: 6})
 	}
-	// rows[k] has the row of lane k in its lower half, and that of lane k+4 in its upper half. In each half, the four rows
-	// are transposed. The unpack instructions pair the entries of two tables, and VSHUFPS joins the pairs of one table.
+	// rows[k] has the row of lane k in its lower half, and that of lane k+4 in its upper half. In each half, the four
+	// rows are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS joins the pairs of one
+	// table.
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
 		if 2*k >= len(group) { // there are no tables 2*k and 2*k+1
 			break
 		}
 		a, b := g.binaryOp(unpack, noBroadcast, rows[1], rows[0]), g.binaryOp(unpack, noBroadcast, rows[3], rows[2])
-		for index, imm := range []int64{0x44, 0xEE} { // the low pairs of a and b, and the high pairs
-			if column := 2*k + index; column < len(group) {
+		for n, imm := range []int64{0x44, 0xEE} { // the low pairs of a and b, and the high pairs
+			if column := 2*k + n; column < len(group) {
 				g.lookups[lookupKey{group[column].Imm, indices}] = g.shuffle("VSHUFPS", imm, b, a)
 			}
 		}

@@ -78,16 +78,16 @@ func (g *gen) packedMove() string {
 func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
 		laneBytes := g.maskLane()
-		elements := g.loadFrom(g.width(laneBytes), g.widenBytesName(), notFoldable, mem)
-		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), elements) // elements > 0
+		x := g.loadFrom(g.width(laneBytes), g.widenBytesName(), notFoldable, mem)
+		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x) // x > 0
 	}
 	name := "VMOVDQU8"
 	if g.lanes == 8 {
 		name = "VMOVQ"
 	}
-	elements := g.loadFrom(16, name, notFoldable, mem)
-	// VPTESTMB returns the mask of the bytes in which elements & elements is not 0.
-	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(elements, elements), Dst: g.New(g.boolVal()),
+	x := g.loadFrom(16, name, notFoldable, mem)
+	// VPTESTMB returns the mask of the bytes in which x & x is not 0.
+	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()),
 		FoldableSource: noFoldableSource})
 }
 
@@ -170,9 +170,9 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 	// The instructions work within 128 bits. VPERMPD then exchanges quarters 1 and 2 of 64 bits.
 	const exchangeMiddle = 0xD8
 	if size == 8 {
-		low := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
-		high := g.binaryOp("VUNPCKHPD", noBroadcast, halves[1], halves[0])
-		return [2]alloc.Virt{g.immediateOp("VPERMPD", exchangeMiddle, low), g.immediateOp("VPERMPD", exchangeMiddle, high)}
+		lo := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
+		hi := g.binaryOp("VUNPCKHPD", noBroadcast, halves[1], halves[0])
+		return [2]alloc.Virt{g.immediateOp("VPERMPD", exchangeMiddle, lo), g.immediateOp("VPERMPD", exchangeMiddle, hi)}
 	}
 	var parts [2]alloc.Virt
 	for k, imm := range []int64{0x88, 0xDD} { // the even elements, then the odd elements
@@ -192,10 +192,10 @@ func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
-// partIndices returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of
-// `count` elements.
-func partIndices(count, part int) []int {
-	indices := make([]int, count)
+// partIndices returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of n
+// elements.
+func partIndices(n, part int) []int {
+	indices := make([]int, n)
 	for k := range indices {
 		indices[k] = 2*k + part
 	}
@@ -205,8 +205,8 @@ func partIndices(count, part int) []int {
 // permute2 selects elements of two vectors by constant indices.
 func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt {
 	var data []byte
-	for _, index := range indices {
-		data = binary.LittleEndian.AppendUint64(data, uint64(index))
+	for _, x := range indices {
+		data = binary.LittleEndian.AppendUint64(data, uint64(x))
 		data = data[:len(data)-8+laneBytes] // keep the low bytes of the index
 	}
 	return g.permute2By(a, b, g.vector(data), laneBytes)
@@ -241,8 +241,8 @@ func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 // float32Vector returns a constant vector.
 func (g *gen) float32Vector(lanes []float32) alloc.Virt {
 	var data []byte
-	for _, number := range lanes {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(number))
+	for _, x := range lanes {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
 	}
 	return g.vector(data)
 }
@@ -310,13 +310,13 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 		return g.newStore(g.packedMove(), g.nonTemporalName(2), mem, value.packed)
 	case dtype == tensor.Bool && g.avx512:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
-		packed := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
+		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
 			FoldableSource: 0})
 		name := "VMOVDQU8"
 		if g.lanes == 8 {
 			name = "VMOVQ"
 		}
-		return g.newStore(name, g.nonTemporalName(1), mem, packed)
+		return g.newStore(name, g.nonTemporalName(1), mem, x)
 	case g.avx512:
 		return g.storePacked512(mem, dtype.Size(), g.unpacked(value))
 	}
@@ -343,40 +343,40 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 	if nonTemporal == "" || !g.isNonTemporal(mem) {
 		return g.newStore(name, "", mem, v)
 	}
-	packed := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)),
+	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)),
 		FoldableSource: noFoldableSource})
-	return g.newStore(move, nonTemporal, mem, packed)
+	return g.newStore(move, nonTemporal, mem, x)
 }
 
 // storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
 func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	size := value.dtype.Size()
-	lanes := g.unpacked(value)
+	x := g.unpacked(value)
 	if value.dtype == tensor.Bool {
-		lanes = g.immediateOp("VPSRLD", 31, g.narrowMask(lanes))
+		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}
 	// The low bytes of the lanes move to the start of each 128 bits. An index of 0x80 gives 0.
 	byteOrder := []byte("\x00\x04\x08\x0c\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80")
 	if size == 2 {
 		byteOrder = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
 	}
-	width := g.Values[lanes].Bytes
+	width := g.Values[x].Bytes
 	if width == 32 {
 		byteOrder = append(byteOrder, byteOrder...)
 	}
-	lanes = g.binaryOp("VPSHUFB", noBroadcast, g.vector(byteOrder), lanes)
+	x = g.binaryOp("VPSHUFB", noBroadcast, g.vector(byteOrder), x)
 	if width == 32 { // join the first bytes of both halves
-		upper := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, lanes), Dst: g.newVector(16),
+		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
 			FoldableSource: noFoldableSource})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
 		}
-		src := []alloc.Arg{{Virt: upper}, {Virt: lanes, Bytes: 16}}
-		lanes = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), FoldableSource: noFoldableSource})
+		src := []alloc.Arg{{Virt: hi}, {Virt: x, Bytes: 16}}
+		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), FoldableSource: noFoldableSource})
 	}
 	name := map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size]
-	return g.newStore(name, g.nonTemporalName(size), mem, lanes)
+	return g.newStore(name, g.nonTemporalName(size), mem, x)
 }
 
 // storeComplex returns the stores of complex numbers with parts re and im.
@@ -385,19 +385,18 @@ func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []all
 	var halves [2]alloc.Virt
 	switch width := g.Values[re].Bytes; {
 	case g.avx512:
-		lowIndices, highIndices := make([]int, g.lanes), make([]int, g.lanes)
+		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
 		for k := range g.lanes { // element k is part k/2 of re if k is even, or of im, whose indices start at g.lanes
-			lowIndices[k] = k/2 + k%2*g.lanes
-			highIndices[k] = lowIndices[k] + g.lanes/2
+			lo[k] = k/2 + k%2*g.lanes
+			hi[k] = lo[k] + g.lanes/2
 		}
-		halves = [2]alloc.Virt{g.permute2(re, im, size, lowIndices), g.permute2(re, im, size, highIndices)}
+		halves = [2]alloc.Virt{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
 	default:
-		lowPairs := g.binaryOp("VUNPCKL"+floatSuffix(size), noBroadcast, im, re)
-		highPairs := g.binaryOp("VUNPCKH"+floatSuffix(size), noBroadcast, im, re)
-		halves = [2]alloc.Virt{lowPairs, highPairs}
-		if width == 32 { // 0x20 joins the low halves of lowPairs and highPairs, and 0x31 the high halves
-			halves = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, highPairs, lowPairs),
-				g.shuffle("VPERM2F128", 0x31, highPairs, lowPairs)}
+		a := g.binaryOp("VUNPCKL"+floatSuffix(size), noBroadcast, im, re)
+		b := g.binaryOp("VUNPCKH"+floatSuffix(size), noBroadcast, im, re)
+		halves = [2]alloc.Virt{a, b}
+		if width == 32 { // 0x20 joins the low halves of a and b, and 0x31 the high halves
+			halves = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
 		}
 	}
 	var stores []alloc.Inst

@@ -11,8 +11,8 @@ import (
 )
 
 // remainderWork is the number of times that jit.Work counts each instruction in the loop of writeRemainderLoop. The
-// loop has at most 42 iterations: a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of
-// them. Each iteration counts as 4, because it contains a slow division.
+// loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least
+// 51 of these. Each iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -170,18 +170,18 @@ func scaleOf(laneBytes int) uint64 {
 
 // constant returns a memory operand with x in all lanes.
 func (r *remainderLoop) constant(x uint64) asm.Arg {
-	lane := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
+	b := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
 	if r.g.avx512 {
-		operand := r.g.asm.Constant(lane)
-		operand.Broadcast = true
-		return operand
+		m := r.g.asm.Constant(b)
+		m.Broadcast = true
+		return m
 	}
-	return r.g.asm.Constant(bytes.Repeat(lane, int(r.g.width(r.laneBytes))/r.laneBytes))
+	return r.g.asm.Constant(bytes.Repeat(b, int(r.g.width(r.laneBytes))/r.laneBytes))
 }
 
 // divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is
-// less than 2^13/divisor. The remainder, computed modulo 2^64, therefore fits into a signed 64-bit integer. The
-// remainder is divided in the same way. The error of this second quotient comes only from rounding to nearest.
+// less than 2^13/divisor, so the remainder (computed modulo 2^64) fits into a signed 64-bit integer. The remainder is
+// divided in the same way. The error of this second quotient comes only from rounding to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *laneValue) *laneValue {
 	apply := func(op expr.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }

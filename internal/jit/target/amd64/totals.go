@@ -68,30 +68,30 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
 // noNaN is as in foldInto: if a lane of acc has seen a NaN, the result is NaN.
-func (g *gen) combine(op expr.Op, dtype tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
+func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {
-		return g.apply(op, dtype, &laneValue{reg: a, dtype: dtype}, &laneValue{reg: b, dtype: dtype}).reg
+		return g.apply(op, d, &laneValue{reg: a, dtype: d}, &laneValue{reg: b, dtype: d}).reg
 	}
 	var result alloc.Virt
 	switch {
 	case noNaN != 0:
-		laneBytes := laneSize(dtype)
+		laneBytes := laneSize(d)
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
 			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)
 		})
 		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) } // only with AVX-512
 		withoutNaN := foldPairwise(g.accCopies(noNaN), and)
 		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
-	case dtype == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
+	case d == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
 		result = foldPairwise(accs, join)
-		dtype = tensor.Int32 // also the dtype of join
-		result = g.boolToNumber(dtype, result).reg
+		d = tensor.Int32 // also the dtype of join
+		result = g.boolToNumber(d, result).reg
 	default:
 		result = foldPairwise(accs, join)
 	}
 	for half := g.lanes / 2; half > 0; half /= 2 {
-		result = join(result, g.shiftDown(half*laneSize(dtype), result))
+		result = join(result, g.shiftDown(half*laneSize(d), result))
 	}
 	return result
 }
@@ -110,22 +110,22 @@ func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.
 	return alloc.Inst{Name: "VMOVQ", Src: []alloc.Arg{vector}, Store: &mem, FoldableSource: noFoldableSource}
 }
 
-// shiftDown moves the bytes of a vector at offsets `bytes` to 2*bytes-1 to the front. The other bytes of the result are
+// shiftDown moves the bytes of v at offsets `bytes` to 2*bytes-1 to the front. The other bytes of the result are
 // arbitrary. bytes is a power of 2 from 4 to 32.
-func (g *gen) shiftDown(bytes int, vector alloc.Virt) alloc.Virt {
+func (g *gen) shiftDown(bytes int, v alloc.Virt) alloc.Virt {
 	const (
 		swapPairs     = 0x4e // quarters 2, 3, 0, 1
 		swapNeighbors = 0xb1 // quarters 1, 0, 3, 2
 	)
 	switch {
 	case bytes == 32:
-		return g.shuffle("VSHUFF64X2", swapPairs, vector, vector)
+		return g.shuffle("VSHUFF64X2", swapPairs, v, v)
 	case bytes == 16 && g.avx512:
-		return g.shuffle("VSHUFF64X2", swapNeighbors, vector, vector)
+		return g.shuffle("VSHUFF64X2", swapNeighbors, v, v)
 	case bytes == 16: // 1 selects the upper half
-		return g.shuffle("VPERM2F128", 1, vector, vector)
+		return g.shuffle("VPERM2F128", 1, v, v)
 	case bytes == 8:
-		return g.immediateOp("VPSHUFD", swapPairs, vector)
+		return g.immediateOp("VPSHUFD", swapPairs, v)
 	}
-	return g.immediateOp("VPSHUFD", swapNeighbors, vector)
+	return g.immediateOp("VPSHUFD", swapNeighbors, v)
 }

@@ -12,12 +12,12 @@ import (
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 	parts, from, to := s.Parts[inst.A], s.loop.Type(inst.A).DType, inst.Type.DType
 	if operand := &s.loop.Insts[inst.A]; operand.Op == lane.Rint && to.IsIntegral(false) && to != tensor.Uint64 {
-		// Rint and the conversion become one instruction. A value out of range converts to the same integer with and without
-		// Rint.
+		// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
+		// conversion become one instruction.
 		return s.floatToInteger(s.Parts[operand.A], from, to, "fcvtns")
 	}
 	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.isBounded(inst.A) {
-		return s.truncate(s.makeParts(4, func(i int) alloc.Virt { return s.op("fcvtzs", "4s", parts[i]) }), 4, to.Size())
+		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", parts[p]) }), 4, to.Size())
 	}
 	return s.convertParts(parts, from, to)
 }
@@ -65,95 +65,95 @@ func (s *selector) convertParts(parts []alloc.Virt, from, to tensor.DType) []all
 }
 
 // notZero returns a mask of the lanes that are not 0. NaN is not 0.
-func (s *selector) notZero(parts []alloc.Virt, d tensor.DType) []alloc.Virt {
+func (s *selector) notZero(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	shape := arrangement(d.Size())
-	return s.makeParts(d.Size(), func(i int) alloc.Virt {
+	return s.makeParts(d.Size(), func(p int) alloc.Virt {
 		switch {
 		case d.IsReducedFloat(): // 0 and -0 differ only in the sign
-			return s.op("cmtst", shape, parts[i], s.constant(2, 0x7fff))
+			return s.op("cmtst", shape, x[p], s.constant(2, 0x7fff))
 		case d.IsFloat():
-			return s.bitwise("not", s.add(alloc.Inst{Name: "fcmeq " + shape + " " + shape + " #0.0", Src: sources(parts[i])}))
+			return s.bitwise("not", s.add(alloc.Inst{Name: "fcmeq " + shape + " " + shape + " #0.0", Src: sources(x[p])}))
 		}
-		return s.op("cmtst", shape, parts[i], parts[i])
+		return s.op("cmtst", shape, x[p], x[p])
 	})
 }
 
 // maskToNumber converts a mask to 1 or 0 of dtype d.
-func (s *selector) maskToNumber(parts []alloc.Virt, d tensor.DType) []alloc.Virt {
+func (s *selector) maskToNumber(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
-	return s.makeParts(d.Size(), func(i int) alloc.Virt {
+	return s.makeParts(d.Size(), func(p int) alloc.Virt {
 		if d.IsFloat() {
-			return s.bitwise("and", parts[i], s.constant(d.Size(), one))
+			return s.bitwise("and", x[p], s.constant(d.Size(), one))
 		}
 		// A true lane is all ones, -1.
-		return s.op("neg", arrangement(d.Size()), parts[i])
+		return s.op("neg", arrangement(d.Size()), x[p])
 	})
 }
 
 // remask converts a mask with lanes of one size to lanes of another size.
-func (s *selector) remask(parts []alloc.Virt, from, to int) []alloc.Virt {
+func (s *selector) remask(x []alloc.Virt, from, to int) []alloc.Virt {
 	if from < to {
-		return s.extend("s", parts, from, to)
+		return s.extend("s", x, from, to)
 	}
-	return s.truncate(parts, from, to)
+	return s.truncate(x, from, to)
 }
 
 // resize converts integers to a dtype of another size, or of the same size.
-func (s *selector) resize(parts []alloc.Virt, from tensor.DType, size int) []alloc.Virt {
+func (s *selector) resize(x []alloc.Virt, from tensor.DType, size int) []alloc.Virt {
 	switch {
 	case from.Size() >= size:
-		return s.truncate(parts, from.Size(), size)
+		return s.truncate(x, from.Size(), size)
 	case from.IsSigned():
-		return s.extend("s", parts, from.Size(), size)
+		return s.extend("s", x, from.Size(), size)
 	}
-	return s.extend("u", parts, from.Size(), size)
+	return s.extend("u", x, from.Size(), size)
 }
 
 // extend doubles the width of lanes until they have the size `to`. sign is "s" to repeat the sign bit, or "u" to add
 // zeros.
-func (s *selector) extend(sign string, parts []alloc.Virt, from, to int) []alloc.Virt {
+func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Virt {
 	const shift = 0 // sshll and ushll extend lanes, and then shift them
 	for ; from < to; from *= 2 {
-		parts = s.fromHalves(parts, from, func(part alloc.Virt, upper bool) alloc.Virt {
+		x = s.fromHalves(x, from, func(part alloc.Virt, upper bool) alloc.Virt {
 			if upper {
 				return s.immediateOp(sign+"shll2", arrangement(2*from)+" "+arrangement(from), part, shift)
 			}
 			return s.immediateOp(sign+"shll", arrangement(2*from)+" "+halfArrangement(from), part, shift)
 		})
 	}
-	return parts
+	return x
 }
 
-// fromHalves returns a value whose lanes are twice as wide as those of the given parts, which have the given size.
-// widen computes a part of the result from the lower or the upper half of a given part.
-func (s *selector) fromHalves(parts []alloc.Virt, size int,
+// fromHalves returns a value whose lanes are twice as wide as those of x, which have the given size. widen computes a
+// part of the result from the lower or the upper half of a part of x.
+func (s *selector) fromHalves(x []alloc.Virt, size int,
 	widen func(part alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
-	return s.makeParts(2*size, func(i int) alloc.Virt { return widen(parts[i/2], i%2 == 1) })
+	return s.makeParts(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
 }
 
 // truncate halves the width of lanes until they have the size `to`.
-func (s *selector) truncate(parts []alloc.Virt, from, to int) []alloc.Virt {
+func (s *selector) truncate(x []alloc.Virt, from, to int) []alloc.Virt {
 	for ; from > to; from /= 2 {
-		wide := parts
-		parts = s.makeParts(from/2, func(i int) alloc.Virt {
-			low, high := s.widePair(wide, i)
+		wide := x
+		x = s.makeParts(from/2, func(p int) alloc.Virt {
+			low, high := s.widePair(wide, p)
 			return s.op("uzp1", arrangement(from/2), low, high)
 		})
 	}
-	return parts
+	return x
 }
 
-// widePair returns the two parts of `wide` from which part i of a value with lanes of half the width is computed. If
+// widePair returns the two parts of `wide` from which part p of a value with lanes of half the width is computed. If
 // there is only one, low and high are the same.
-func (s *selector) widePair(wide []alloc.Virt, i int) (low, high alloc.Virt) {
+func (s *selector) widePair(wide []alloc.Virt, p int) (low, high alloc.Virt) {
 	last := len(wide) - 1
-	return wide[min(2*i, last)], wide[min(2*i+1, last)]
+	return wide[min(2*p, last)], wide[min(2*p+1, last)]
 }
 
 // widenFloats converts floats of the given size to the next size, exactly.
-func (s *selector) widenFloats(parts []alloc.Virt, size int) []alloc.Virt {
-	return s.fromHalves(parts, size, func(part alloc.Virt, upper bool) alloc.Virt {
+func (s *selector) widenFloats(x []alloc.Virt, size int) []alloc.Virt {
+	return s.fromHalves(x, size, func(part alloc.Virt, upper bool) alloc.Virt {
 		if upper {
 			return s.op("fcvtl2", arrangement(2*size)+" "+arrangement(size), part)
 		}
@@ -162,11 +162,11 @@ func (s *selector) widenFloats(parts []alloc.Virt, size int) []alloc.Virt {
 }
 
 // narrowFloats rounds floats of the given size to half the size.
-func (s *selector) narrowFloats(parts []alloc.Virt, size int) []alloc.Virt {
-	return s.makeParts(size/2, func(i int) alloc.Virt {
-		low, high := s.widePair(parts, i)
+func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
+	return s.makeParts(size/2, func(p int) alloc.Virt {
+		low, high := s.widePair(x, p)
 		narrowed := s.op("fcvtn", halfArrangement(size/2)+" "+arrangement(size), low)
-		if len(parts) == 1 && !s.resultIsUniform { // there are no elements for the upper half
+		if len(x) == 1 && !s.resultIsUniform { // there are no elements for the upper half
 			return narrowed
 		}
 		return s.tiedOp("fcvtn2", arrangement(size/2)+" "+arrangement(size), narrowed, high)
@@ -174,12 +174,12 @@ func (s *selector) narrowFloats(parts []alloc.Virt, size int) []alloc.Virt {
 }
 
 // widenReduced converts 16-bit floats to float32.
-func (s *selector) widenReduced(parts []alloc.Virt, d tensor.DType) []alloc.Virt {
+func (s *selector) widenReduced(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	if d == tensor.Float16 {
-		return s.widenFloats(parts, 2)
+		return s.widenFloats(x, 2)
 	}
 	zero := s.constant(4, 0) // a bfloat16 is the upper half of a float32
-	return s.fromHalves(parts, 2, func(part alloc.Virt, upper bool) alloc.Virt {
+	return s.fromHalves(x, 2, func(part alloc.Virt, upper bool) alloc.Virt {
 		if upper {
 			return s.op("zip2", "8h", zero, part)
 		}
@@ -187,32 +187,32 @@ func (s *selector) widenReduced(parts []alloc.Virt, d tensor.DType) []alloc.Virt
 	})
 }
 
-// roundToBFloat16 rounds each lane x to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16. The addition can
-// overflow for a NaN, so all bits of the sum are set afterwards in the lanes of NaNs. This pattern is a NaN, too.
-func (s *selector) roundToBFloat16(parts []alloc.Virt) []alloc.Virt {
-	rounded := s.makeParts(4, func(i int) alloc.Virt {
-		odd := s.op("cmtst", "4s", parts[i], s.constant(4, 1<<16)) // -1 if odd
-		sum := s.op("sub", "4s", s.op("add", "4s", parts[i], s.constant(4, 0x7fff)), odd)
-		return s.bitwise("orn", sum, s.op("fcmeq", "4s", parts[i], parts[i]))
+// roundToBFloat16 rounds to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16. The addition can overflow for a
+// NaN, so all bits of the sum are set afterwards in the lanes of NaNs. This pattern is a NaN, too.
+func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
+	rounded := s.makeParts(4, func(p int) alloc.Virt {
+		odd := s.op("cmtst", "4s", x[p], s.constant(4, 1<<16)) // -1 if odd
+		sum := s.op("sub", "4s", s.op("add", "4s", x[p], s.constant(4, 0x7fff)), odd)
+		return s.bitwise("orn", sum, s.op("fcmeq", "4s", x[p], x[p]))
 	})
-	return s.makeParts(2, func(i int) alloc.Virt {
-		low, high := s.widePair(rounded, i)
+	return s.makeParts(2, func(p int) alloc.Virt {
+		low, high := s.widePair(rounded, p)
 		return s.op("uzp2", "8h", low, high)
 	})
 }
 
 // integerToFloat rounds integers to float32 or float64, once.
-func (s *selector) integerToFloat(parts []alloc.Virt, from, to tensor.DType) []alloc.Virt {
+func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc.Virt {
 	size := to.Size()
 	name := "ucvtf"
 	if from.IsSigned() {
 		name = "scvtf"
 	}
 	if from.Size() > size {
-		return s.makeParts(size, func(i int) alloc.Virt {
-			low, high := s.widePair(parts, i)
+		return s.makeParts(size, func(p int) alloc.Virt {
+			low, high := s.widePair(x, p)
 			src := sources(low, high)
-			if len(parts) == 1 && !s.resultIsUniform {
+			if len(x) == 1 && !s.resultIsUniform {
 				src = src[:1]
 			}
 			const perVector = 6 // instructions; see roundLong
@@ -220,20 +220,20 @@ func (s *selector) integerToFloat(parts []alloc.Virt, from, to tensor.DType) []a
 				InstructionCount: uint8(perVector * len(src)), TempCounts: [2]uint8{alloc.Vectors: 1}})
 		})
 	}
-	parts = s.resize(parts, from, size)
-	return s.makeParts(size, func(i int) alloc.Virt { return s.op(name, arrangement(size), parts[i]) })
+	x = s.resize(x, from, size)
+	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, arrangement(size), x[p]) })
 }
 
 // floatToInteger rounds by the instruction with the given name. NaN and values out of range first become the minimum
-// int64 (in conversions to uint8, uint32 and 64-bit integers) or the minimum int32 (in others). The result has the
-// lower bits of this minimum, which are 0 unless the result is int32 or has 64 bits.
-func (s *selector) floatToInteger(parts []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
+// int64 in conversions to uint8, uint32 and 64-bit integers, and the minimum int32 in other conversions. The result has
+// the lower bits of this minimum, which are 0 unless the result is int32 or has 64 bits.
+func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
 	size, rangeSize := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
 	switch to {
 	case tensor.Uint64:
-		return s.floatToUint64(s.convertParts(parts, from, tensor.Float64))
+		return s.floatToUint64(s.convertParts(x, from, tensor.Float64))
 	case tensor.Int64, tensor.Uint32:
-		parts, from, size, rangeSize = s.convertParts(parts, from, tensor.Float64), tensor.Float64, 8, 8
+		x, from, size, rangeSize = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
 	case tensor.Uint8:
 		// float32 needs no int64: beyond int32 its values are multiples of 256, whose lower 8 bits are 0.
 		if from == tensor.Float64 {
@@ -245,8 +245,8 @@ func (s *selector) floatToInteger(parts []alloc.Virt, from, to tensor.DType, nam
 	}
 	shape := arrangement(size)
 	limit := s.floatConstant(size, float64(signBit(rangeSize)))
-	integers := s.makeParts(size, func(i int) alloc.Virt { // facgt compares magnitudes: |limit| > |part|
-		converted, inRange := s.op(name, shape, parts[i]), s.op("facgt", shape, limit, parts[i])
+	integers := s.makeParts(size, func(p int) alloc.Virt { // facgt compares magnitudes: |limit| > |x|
+		converted, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p])
 		if to == tensor.Int32 || to == tensor.Int64 {
 			return s.selectBits(inRange, converted, s.constant(size, signBit(to.Size())))
 		}
@@ -258,19 +258,19 @@ func (s *selector) floatToInteger(parts []alloc.Virt, from, to tensor.DType, nam
 // floatToUint64 converts float64 to uint64 as Go does. A magnitude below 2^63 is converted to int64. For other numbers
 // and NaN, the highest bit is set. The other bits are those of the conversion to uint64, or 0 for NaN and magnitudes
 // from 2^64 on.
-func (s *selector) floatToUint64(parts []alloc.Virt) []alloc.Virt {
-	return s.makeParts(8, func(i int) alloc.Virt {
-		below := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), parts[i]) }
-		large := s.bitwise("and", s.op("fcvtzu", "2d", parts[i]), below(1<<64))
+func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
+	return s.makeParts(8, func(p int) alloc.Virt {
+		below := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }
+		large := s.bitwise("and", s.op("fcvtzu", "2d", x[p]), below(1<<64))
 		large = s.bitwise("orr", large, s.constant(8, signBit(8)))
-		return s.selectBits(below(1<<63), s.op("fcvtzs", "2d", parts[i]), large)
+		return s.selectBits(below(1<<63), s.op("fcvtzs", "2d", x[p]), large)
 	})
 }
 
 // floatConstant returns a vector with a number in all lanes.
-func (s *selector) floatConstant(size int, number float64) alloc.Virt {
+func (s *selector) floatConstant(size int, x float64) alloc.Virt {
 	if size == 8 {
-		return s.constant(8, math.Float64bits(number))
+		return s.constant(8, math.Float64bits(x))
 	}
-	return s.constant(4, uint64(math.Float32bits(float32(number))))
+	return s.constant(4, uint64(math.Float32bits(float32(x))))
 }
