@@ -4,8 +4,8 @@
 //	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})
 //
 // The output of an input with the name NAME is the file DIR/NAME.npz, where DIR is the fourth argument of [Run]. It is
-// never incomplete: it is renamed from a temporary file. The directory DIR/.graphrun has the manifests: files with one
-// record for each finished input, with the digests of the model, the options, the input and the output. A run skips
+// never incomplete: it is renamed from a temporary file. The directory DIR/.graphrun has the manifests. A manifest has
+// a record for each finished input, with the digests of the model, the options, the input and the output. A run skips
 // inputs whose outputs exist with the same digests, so that it continues the work of a killed run. After a kill, at
 // most [Options.PartSize] finished inputs are computed again.
 //
@@ -23,6 +23,6 @@
 //
 // # Results
 //
-// Several inputs run as one batch only if each result row is proved to depend on the input row of the same index alone,
-// and if one plan serves all batch sizes. So the other inputs of a batch cannot change the bits of an output.
+// Several inputs run as one batch only if one plan serves all batch sizes, and each result row is proved to depend on
+// the input row of the same index alone. So the other inputs of a batch cannot change the bits of an output.
 package batch

@@ -3,7 +3,7 @@ package batch
 import "image"
 
 // smoothChroma returns an image as RGB, with the values of libjpeg-turbo's default decoder, and so of Pillow and
-// torchvision: subsampled chroma is interpolated with the weights 3/4 and 1/4 (jdsample.c: fancy upsampling), and the
+// torchvision. Subsampled chroma is interpolated with the weights 3/4 and 1/4 (jdsample.c: fancy upsampling). The
 // conversion to RGB rounds to nearest (jdcolor.c). image.YCbCr would repeat chroma, and round differently.
 func smoothChroma(source *image.YCbCr) *image.RGBA {
 	width, height := source.Rect.Dx(), source.Rect.Dy()

@@ -146,8 +146,8 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 // maxInline is the largest number of elements of a constant that is written into the graph file itself.
 const maxInline = 64
 
-// isWeight reports whether a constant is written to the file of weights: the constant has more than maxInline elements,
-// and the safetensors format supports its dtype and name.
+// isWeight reports whether a constant is written to the file of weights. Such a constant has more than maxInline
+// elements, and the safetensors format supports its dtype and name.
 func isWeight(v *graph.Value) bool {
 	return v.Meta.Numel() > maxInline && v.Meta.DType != tensor.Complex128 && v.Name != "__metadata__"
 }

@@ -96,8 +96,8 @@ func stepNumber(step int) string {
 	return ""
 }
 
-// groups divides ops into groups, which have different marks in charts: one group for each of the three ops with the
-// longest times, and a last group for all other ops. names are the names of the groups. groupOf returns the index of an
+// groups divides ops into groups, which have different marks in charts. Each of the three ops with the longest times is
+// a group, and all other ops are the last group. names are the names of the groups. groupOf returns the index of an
 // op's group.
 func (d *ProfileDoc) groups() (names []string, groupOf func(op string) int) {
 	for _, t := range d.ByOp[:min(3, len(d.ByOp))] {

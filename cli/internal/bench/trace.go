@@ -95,15 +95,15 @@ func (c *chromeTrace) endSpan(p exec.Position, phase, chunk int) {
 }
 
 // Constants of the trace file. The thread ID of a worker is its number plus firstTID. With thread IDs from 0, two
-// workers would share a track, because Perfetto merges thread 0 with the thread whose ID is the process ID.
+// workers would share a track. Perfetto merges thread 0 with the thread whose ID is the process ID.
 const (
 	tracePID = 1
 	firstTID = 1
 	// traceHead has no key displayTimeUnit, because Perfetto before 2023 interprets displayTimeUnit as the unit of the
 	// times.
 	traceHead = "{\"traceEvents\": [\n"
-	// traceTail has no final newline, because Perfetto reads the file in blocks and rejects a block that begins with the
-	// newline after the last brace.
+	// traceTail has no final newline. Perfetto reads the file in blocks, and rejects a block that begins with the newline
+	// after the last brace.
 	traceTail = "\n]}"
 )
 

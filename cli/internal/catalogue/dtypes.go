@@ -112,7 +112,7 @@ type dtypes struct {
 }
 
 // dtypesOf determines the dtypes that an op supports. For each dtype of an example's operands and each dtype that
-// exists, it replaces the first by the second in all operands, and records the replacement if inference accepts it. For
+// exists, it replaces the first by the second in all operands. It records the replacement if inference accepts it. For
 // example, all float32 operands become int64 operands, and bool operands stay the same.
 func dtypesOf(op *graph.Op) dtypes {
 	supported := dtypes{operands: map[int]dtypeSet{}}

@@ -59,8 +59,7 @@ func Combinations(list []string) ([][]string, error) {
 }
 
 // SizesOf returns the size of each symbol in a graph or in given, the values of --dim. A symbol of --dim may be missing
-// in the graph: if --dim gives the size of a symbol, the import of an ONNX model uses the size as a number instead of
-// the symbol.
+// in the graph. The import of an ONNX model replaces a symbol by the size that --dim gives.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {

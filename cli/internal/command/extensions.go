@@ -26,9 +26,9 @@ type Extensions struct {
 	lookup          graph.Lookup // set by Complete
 }
 
-// Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name, strategies
-// with the name of a group of strategies, duplicate names of strategies or ops, nil converters, converters of built-in
-// operators, and commands that cannot be run.
+// Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name or with the
+// name of a group of strategies, and duplicate names of strategies or ops. It also rejects nil converters, converters
+// of built-in operators, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
 	for i, c := range e.AddedCommands {
 		if c == nil || c.Name() == "" || c.RunE == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // CommandLine returns the command line: the command, its arguments and the flags that were set. Of each argument, and
-// of each absolute path in a flag, it keeps only the last element, because published command lines must not show the
-// user's folders.
+// of each absolute path in a flag, it keeps only the last element. Published command lines must not show the user's
+// folders.
 func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {

@@ -16,8 +16,8 @@ import (
 )
 
 // SymbolicOf infers a graph for symbolic sizes. It drops rejected nodes, which errs lists. If allBranches is set, it
-// follows all branches on sizes, otherwise those of the assumed sizes. It returns nil if g is nil, if all sizes are
-// given, or if shapes depend on data ([program.PreRunFacts.Unbacked] has the types of such graphs).
+// follows all branches on sizes, otherwise those of the assumed sizes. It returns nil if g is nil, all sizes are given,
+// or shapes depend on data. ([program.PreRunFacts.Unbacked] has the types of graphs whose shapes depend on data.)
 func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil
@@ -140,8 +140,8 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SetSymbolicType replaces the type in doc, which is valid only for the assumed sizes, by the type of v in symbolic
-// inference, which is valid for all sizes that satisfy the guards.
+// SetSymbolicType replaces the type in doc by the type of v in symbolic inference. The former is valid only for the
+// assumed sizes, the latter for all sizes that satisfy the guards.
 func SetSymbolicType(doc *ValueDoc, symbolic *graph.Symbolic, v *graph.Value) {
 	inferred := symbolic.Graph.Value(v.Name)
 	if inferred == nil || inferred.Dynamic {

@@ -59,8 +59,8 @@ func Load(ctx context.Context, ext *command.Extensions, src Sources, path string
 }
 
 // DropConstants replaces Graph by a copy without the data of the constants. A compiled program does not need the data,
-// and packed weights would otherwise be in memory twice. DropConstants returns the memory to the system explicitly,
-// because runs allocate so little that Go's garbage collector would rarely run and would keep the memory.
+// and packed weights would otherwise be in memory twice. DropConstants returns the memory to the system explicitly.
+// Runs allocate so little that Go's garbage collector would rarely run and would keep the memory.
 func (w *Workload) DropConstants() {
 	bytes := 0
 	for _, v := range w.Graph.Constants {

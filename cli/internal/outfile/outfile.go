@@ -122,8 +122,8 @@ func Write(ctx context.Context, path string, write func(io.Writer) error) error 
 	return fmt.Errorf("%s: %w", path, Cause(err))
 }
 
-// replaceFile writes a temporary file in the same folder and renames it to path, or writes the file at path in place if
-// that is not possible.
+// replaceFile writes a temporary file in the same folder and renames it to path. If that is not possible, it writes the
+// file at path in place.
 func replaceFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	path = followLink(path)
 	old, err := os.Stat(path)

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// About returns the facts that a citation of a measurement needs: the command line, the digests of the files at
-// paths, the cost profile if profile is not nil, the version of graphrun and the machine. It fails if a file
+// About returns the facts that a citation of a measurement needs. They are the command line, the digests of the files
+// at paths, the version of graphrun, the machine and, if profile is not nil, the cost profile. It fails if a file
 // cannot be read.
 func About(line string, paths []string, profile *report.Profile) ([]Fact, error) {
 	env := environment.Current()

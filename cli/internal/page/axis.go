@@ -90,8 +90,8 @@ func (s *scale) ticks(n int) []float64 {
 	return list
 }
 
-// decades returns the powers of 10 in a logarithmic scale: every k-th power if there are more than n, and also 2
-// and 5 times each power if there are fewer than n/2.
+// decades returns the powers of 10 in a logarithmic scale. If there are more than n, it returns only every k-th power.
+// If there are fewer than n/2, it adds 2 and 5 times each power.
 func (s *scale) decades(n int) []float64 {
 	var list []float64
 	factors := []float64{1}

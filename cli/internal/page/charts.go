@@ -10,6 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
+// Coordinates and distances in this file are in pixels. Those without a name were chosen by eye.
+
 // Intervals shows a value for each row as a point, with its confidence interval as a line.
 type Intervals struct {
 	Axis Axis
@@ -31,42 +33,42 @@ func (c *Intervals) draw() string {
 	const rowHeight, top = 26, 24
 	left, right := 0.0, 0.0
 	values := []float64{c.Reference}
-	for _, r := range c.Rows {
-		left = max(left, float64(utf8.RuneCountInString(shorten(r.Label, maxLabel)))*charWidth)
-		right = max(right, float64(utf8.RuneCountInString(r.Text))*charWidth)
-		values = append(values, r.Value, r.Low, r.High)
+	for _, row := range c.Rows {
+		left = max(left, float64(utf8.RuneCountInString(shorten(row.Label, maxLabel)))*charWidth)
+		right = max(right, float64(utf8.RuneCountInString(row.Text))*charWidth)
+		values = append(values, row.Value, row.Low, row.High)
 	}
 	x := newScale(c.Axis, left+14, chartWidth-right-18, values...)
 	bottom := float64(top + rowHeight*len(c.Rows))
-	d := &drawing{}
-	d.xAxis(&x, top, bottom)
+	picture := &drawing{}
+	picture.xAxis(&x, top, bottom)
 	if pointX, ok := x.coordinate(c.Reference); ok {
-		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, pointX,
-			pointX, top-4, bottom)
-		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, pointX, Escape(c.ReferenceName))
+		picture.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`,
+			pointX, pointX, top-4, bottom)
+		picture.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, pointX, Escape(c.ReferenceName))
 	}
-	for i, r := range c.Rows {
+	for i, row := range c.Rows {
 		y := top + rowHeight*(float64(i)+0.5)
-		d.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
-			Escape(shorten(r.Label, maxLabel)), Escape(r.Label))
-		pointX, ok := x.coordinate(r.Value)
+		picture.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
+			Escape(shorten(row.Label, maxLabel)), Escape(row.Label))
+		pointX, ok := x.coordinate(row.Value)
 		if !ok {
 			continue
 		}
-		d.add(`<g class="c0"><title>%s</title>`, Escape(r.Label+": "+r.Text))
-		low, knownLow := x.coordinate(r.Low)
-		high, knownHigh := x.coordinate(r.High)
+		picture.add(`<g class="c0"><title>%s</title>`, Escape(row.Label+": "+row.Text))
+		low, knownLow := x.coordinate(row.Low)
+		high, knownHigh := x.coordinate(row.High)
 		if knownLow && knownHigh {
 			// a vertical bar at the low end, a line to the high end, and a vertical bar there
-			d.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
+			picture.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
 		}
-		d.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, pointX, y)
+		picture.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, pointX, y)
 		if knownHigh {
 			pointX = max(pointX, high)
 		}
-		d.add(`<text x="%.1f" y="%.1f">%s</text>`, pointX+10, y+4, Escape(r.Text))
+		picture.add(`<text x="%.1f" y="%.1f">%s</text>`, pointX+10, y+4, Escape(row.Text))
 	}
-	return d.picture(bottom+44, c.Axis.Title)
+	return picture.picture(bottom+44, c.Axis.Title)
 }
 
 // Scatter shows points and lines on two axes.
@@ -100,63 +102,63 @@ const (
 
 func (c *Scatter) draw() string {
 	var xs, ys []float64
-	for _, p := range c.Points {
-		xs, ys = append(xs, p.X), append(ys, p.Y)
+	for _, point := range c.Points {
+		xs, ys = append(xs, point.X), append(ys, point.Y)
 	}
-	for _, l := range c.Lines {
-		for _, p := range l.Points {
-			xs, ys = append(xs, p[0]), append(ys, p[1])
+	for _, line := range c.Lines {
+		for _, point := range line.Points {
+			xs, ys = append(xs, point[0]), append(ys, point[1])
 		}
 	}
 	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
-	d := &drawing{}
-	d.xAxis(&x, plotTop, plotBottom)
-	d.yAxis(&y, plotLeft, plotRight)
+	picture := &drawing{}
+	picture.xAxis(&x, plotTop, plotBottom)
+	picture.yAxis(&y, plotLeft, plotRight)
 	labels := ""
-	for _, l := range c.Lines {
-		labels += d.line(&l, &x, &y)
+	for _, line := range c.Lines {
+		labels += picture.line(&line, &x, &y)
 	}
 	points := slices.Clone(c.Points)
 	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
 	var taken [][2]float64 // positions of points and of the characters of names
 	var drawn []Point      // the points, with their coordinates in the picture
-	for _, p := range points {
-		px, okX := x.coordinate(p.X)
-		py, okY := y.coordinate(p.Y)
+	for _, point := range points {
+		pointX, okX := x.coordinate(point.X)
+		pointY, okY := y.coordinate(point.Y)
 		if !okX || !okY {
 			continue
 		}
-		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(markPaths), Escape(p.Label), markPath(p.Group, px, py))
-		taken = append(taken, [2]float64{px, py})
-		p.X, p.Y = px, py
-		drawn = append(drawn, p)
+		picture.add(`<g class="c%d"><title>%s</title>%s</g>`, point.Group%len(markPaths), Escape(point.Label),
+			markPath(point.Group, pointX, pointY))
+		taken = append(taken, [2]float64{pointX, pointY})
+		point.X, point.Y = pointX, pointY
+		drawn = append(drawn, point)
 	}
-	d.add("%s", labels)
-	for _, p := range drawn {
-		if p.Name != "" {
-			taken = d.pointName(&p, taken)
+	picture.add("%s", labels)
+	for _, point := range drawn {
+		if point.Name != "" {
+			taken = picture.pointName(&point, taken)
 		}
 	}
-	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
+	return picture.picture(chartHeight+picture.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// pointName draws the name of a point next to it, slightly lower or higher if necessary. The name is omitted if it
-// would hide one of the taken positions or the labels of the y axis. The result is the taken positions, including the
-// name's.
-func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
-	width := charWidth * float64(utf8.RuneCountInString(p.Name))
-	sides := []float64{p.X + 8, p.X - 8 - width}
-	if p.X > (plotLeft+plotRight)/2 {
+// pointName draws the name of a point next to it, slightly lower or higher if necessary. It omits a name that would
+// hide one of the taken positions or the labels of the y axis. It returns the taken positions, including the name's.
+func (d *drawing) pointName(point *Point, taken [][2]float64) [][2]float64 {
+	width := charWidth * float64(utf8.RuneCountInString(point.Name))
+	sides := []float64{point.X + 8, point.X - 8 - width}
+	if point.X > (plotLeft+plotRight)/2 {
 		slices.Reverse(sides)
 	}
-	for _, y := range []float64{p.Y, p.Y + 6, p.Y - 6} {
+	for _, y := range []float64{point.Y, point.Y + 6, point.Y - 6} {
 		for _, left := range sides {
 			if left < plotLeft || left+width > chartWidth || slices.ContainsFunc(taken, func(position [2]float64) bool {
 				return position[0] > left-5 && position[0] < left+width+5 && math.Abs(position[1]-y) < 11
 			}) {
 				continue
 			}
-			d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, y+4, Escape(p.Name))
+			d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, y+4, Escape(point.Name))
 			for offset := 0.0; offset <= width; offset += charWidth {
 				taken = append(taken, [2]float64{left + offset, y})
 			}
@@ -166,19 +168,20 @@ func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 	return taken
 }
 
-// line draws a polyline, and returns its label, to be drawn at its first point above the points of the chart.
-func (d *drawing) line(l *Line, x, y *scale) (label string) {
+// line draws a polyline. It returns the text element of its label, which is at its first point. The caller draws the
+// label after the points, which it may cover.
+func (d *drawing) line(line *Line, x, y *scale) (label string) {
 	path, command := "", "M"
-	for _, p := range l.Points {
-		px, okX := x.coordinate(p[0])
-		py, okY := y.coordinate(p[1])
+	for _, point := range line.Points {
+		pointX, okX := x.coordinate(point[0])
+		pointY, okY := y.coordinate(point[1])
 		if !okX || !okY {
 			continue
 		}
 		if path == "" {
-			label = fmt.Sprintf(`<text x="%.1f" y="%.1f">%s</text>`, px+8, min(py+14, plotBottom+2), Escape(l.Label))
+			label = fmt.Sprintf(`<text x="%.1f" y="%.1f">%s</text>`, pointX+8, min(pointY+14, plotBottom+2), Escape(line.Label))
 		}
-		path += command + coordinates(px, py)
+		path += command + coordinates(pointX, pointY)
 		command = "L"
 	}
 	d.add(`<g class="c1"><path class="guide" stroke-dasharray="6 4" d="%s"/></g>`, path)
@@ -208,36 +211,36 @@ type StepFunction struct {
 
 func (c *StepFunction) draw() string {
 	var xs, ys []float64
-	for _, p := range c.Points {
-		xs, ys = append(xs, p[0]), append(ys, p[1])
+	for _, change := range c.Points {
+		xs, ys = append(xs, change[0]), append(ys, change[1])
 	}
 	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
-	d := &drawing{}
-	d.xAxis(&x, plotTop, plotBottom)
-	d.yAxis(&y, plotLeft, plotRight)
+	picture := &drawing{}
+	picture.xAxis(&x, plotTop, plotBottom)
+	picture.yAxis(&y, plotLeft, plotRight)
 	// The path goes horizontally to the time of each change, then vertically to the new value. It encloses the area
 	// below the function.
 	path, lastY := "", float64(plotBottom)
-	for _, p := range c.Points {
-		px, okX := x.coordinate(p[0])
-		py, okY := y.coordinate(p[1])
+	for _, change := range c.Points {
+		changeX, okX := x.coordinate(change[0])
+		changeY, okY := y.coordinate(change[1])
 		if !okX || !okY {
 			continue
 		}
 		if path == "" {
-			path = "M" + coordinates(px, plotBottom)
+			path = "M" + coordinates(changeX, plotBottom)
 		} else {
-			path += "L" + coordinates(px, lastY)
+			path += "L" + coordinates(changeX, lastY)
 		}
-		path += "L" + coordinates(px, py)
-		lastY = py
+		path += "L" + coordinates(changeX, changeY)
+		lastY = changeY
 	}
 	if path != "" {
 		end, _ := x.coordinate(slices.Max(xs))
 		path += "L" + coordinates(end, plotBottom) + "Z"
 	}
-	d.add(`<g class="c0"><path class="area" d="%s"/></g>`, path)
-	return d.picture(chartHeight, c.Y.Title+" by "+c.X.Title)
+	picture.add(`<g class="c0"><path class="area" d="%s"/></g>`, path)
+	return picture.picture(chartHeight, c.Y.Title+" by "+c.X.Title)
 }
 
 // Missing returns NaN, which stands for a missing number. Charts do not draw NaN.

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// around returns an excerpt of a picture: the boxes that compute a value, and all boxes at a distance of at most `hops`
-// lines from them. A box at the border of the excerpt is connected to an omittedBox, which stands for omitted operands
-// or readers. around returns false if no box computes the value.
+// around returns an excerpt of a picture. It has the boxes that compute a value, and all boxes at a distance of at most
+// `hops` lines from them. A box at the border of the excerpt is connected to an omittedBox, which stands for omitted
+// operands or readers. around returns false if no box computes the value.
 func (p *picture) around(name string, hops int) (*picture, bool) {
 	distance := make([]int, len(p.boxes))
 	var next []int
@@ -70,9 +70,9 @@ func (p *picture) valueNames(yield func(string) bool) {
 	}
 }
 
-// addExcerptLines adds to the excerpt p the lines of the whole picture that begin or end at a box of p. For each box
-// of whole, distance has the number of lines between the box and the value (-1 for a box outside p), and excerptIndex
-// has the index of the box in p.
+// addExcerptLines adds to the excerpt p the lines of the whole picture that begin or end at a box of p. For each box of
+// whole, distance has the number of lines between the box and the value (-1 for a box outside p). excerptIndex has the
+// index of the box in p.
 func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) {
 	omittedBoxes := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
 	omittedBoxOf := func(box, side int, name string) int {

@@ -98,9 +98,9 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
-// sort sets builder.order, a topological order that keeps boxes of one scope together. Among the boxes whose operands
-// are already in the order, the next box is the one that shares the longest scope prefix with the previous box. Ties go
-// to the least index.
+// sort sets builder.order, a topological order that keeps boxes of one scope together. The next box is chosen among the
+// boxes whose operands are already in the order. It shares the longest scope prefix with the previous box. Ties go to
+// the least index.
 func (builder *groupBuilder) sort() {
 	readers := make([][]int, len(builder.boxes))
 	unready := make([]int, len(builder.boxes))

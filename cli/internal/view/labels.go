@@ -9,7 +9,7 @@ import (
 )
 
 // distinct shortens names to a width. A shortened name keeps the characters in which it differs from the most similar
-// names, so that different names stay different if the width permits.
+// names. Different names therefore stay different if the width permits.
 func distinct(names []string, width int) []string {
 	reversedNames := make([]string, len(names))
 	for i, name := range names {

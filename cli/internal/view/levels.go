@@ -60,46 +60,47 @@ func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	return s, err
 }
 
-// level computes the drawing of a group, and of the groups in it. scope is the scope around the group. values are the
-// indices (in picture.values) of the values that the boxes of the group compute or read. outerLine maps a value that
-// enters or leaves the group to its line outside the group. The parameter all has the same meaning as in newScene.
-func (s *scene) level(it *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
-	l := &level{}
-	if it.scope != "" {
-		scope = it.scope
+// level computes the drawing of a group, and of the groups in it. scope is the scope around the group (see pictureBox).
+// values are the indices (in picture.values) of the values that the boxes of the group compute or read. outerLine maps
+// a value that enters or leaves the group to its line outside the group. The parameter all has the same meaning as in
+// newScene.
+func (s *scene) level(group *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
+	drawn := &level{}
+	if group.scope != "" {
+		scope = group.scope
 	}
-	innerValues, lineOf := s.connect(it, l, values, outerLine)
-	names := s.names(it, scope)
-	for i, it := range it.items {
-		t := s.itemBox(it, names[i])
-		s.texts[it] = t
-		size := t.size
-		if it.box < 0 && (all || it.open) {
-			inner, err := s.level(it, scope, innerValues[i], lineOf, all)
+	innerValues, lineOf := s.connect(group, drawn, values, outerLine)
+	names := s.names(group, scope)
+	for i, child := range group.items {
+		text := s.itemBox(child, names[i])
+		s.texts[child] = text
+		size := text.size
+		if child.box < 0 && (all || child.open) {
+			inner, err := s.level(child, scope, innerValues[i], lineOf, all)
 			if err != nil {
 				return nil, err
 			}
-			if it.open {
-				size = s.frame(inner, t)
+			if child.open {
+				size = s.frame(inner, text)
 			}
 		}
-		l.sizes = append(l.sizes, s.orientBox(size))
+		drawn.sizes = append(drawn.sizes, s.orientBox(size))
 	}
-	for _, p := range l.ports {
-		b := graphdraw.Box{Width: portWidth, Side: graphdraw.First}
-		if p.out {
-			b.Side = graphdraw.Last
+	for _, outerPort := range drawn.ports {
+		box := graphdraw.Box{Width: portWidth, Side: graphdraw.First}
+		if outerPort.out {
+			box.Side = graphdraw.Last
 		}
-		l.sizes = append(l.sizes, b)
+		drawn.sizes = append(drawn.sizes, box)
 	}
-	nets := make([]graphdraw.Net, len(l.lines))
-	for i, link := range l.lines {
+	nets := make([]graphdraw.Net, len(drawn.lines))
+	for i, link := range drawn.lines {
 		nets[i] = graphdraw.Net{From: link.from, To: link.to}
 	}
 	var err error
-	l.Drawing, err = graphdraw.Draw(l.sizes, nets)
-	s.levels[it] = l
-	return l, err
+	drawn.Drawing, err = graphdraw.Draw(drawn.sizes, nets)
+	s.levels[group] = drawn
+	return drawn, err
 }
 
 // orientBox swaps width and height if the picture is horizontal.
@@ -131,8 +132,8 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 			add(child, i)
 		}
 	}
-	for i, it := range it.items {
-		add(it, i)
+	for i, child := range it.items {
+		add(child, i)
 	}
 	return itemIndex
 }
@@ -186,8 +187,8 @@ func (s *scene) connect(it *item, l *level, values []int,
 	return innerValues, lineOf
 }
 
-// addLine adds a line to a level. If a line between the same items exists, and one of the items is a group or a port,
-// it adds the values to that line instead. It returns the index of the line. lines maps the ends of lines to their
+// addLine adds a line to a level. If such a line between the same items exists, and one of the items is a group or a
+// port, the values are added to it instead. It returns the index of the line. lines maps the ends of lines to their
 // indices.
 func (s *scene) addLine(it *item, l *level, lines map[string]int, added line) int {
 	key := fmt.Sprint(added.from, added.to)
@@ -266,11 +267,11 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 // names returns the names of the boxes of a group, relative to the scope around them and short enough for a box.
 func (s *scene) names(it *item, scope string) []string {
 	list := make([]string, len(it.items))
-	for i, it := range it.items {
-		if it.box < 0 {
+	for i, child := range it.items {
+		if child.box < 0 {
 			continue
 		}
-		list[i] = format.Printable(s.boxes[it.box].name)
+		list[i] = format.Printable(s.boxes[child.box].name)
 		for _, prefix := range []string{"/" + scope + "/", scope + "/", strings.ReplaceAll(scope, "/", ".") + "."} {
 			if suffix, found := strings.CutPrefix(list[i], prefix); found && scope != "" && suffix != "" {
 				list[i] = suffix

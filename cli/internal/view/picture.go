@@ -48,8 +48,8 @@ type pictureBox struct {
 	head      string   // the text in bold: the op, or the name of an input or output
 	lines     []string // the text below the head
 	why       string   // the reason for a copy
-	// share is the cost of the step divided by the total cost. predictedBar is the length of the bar of the
-	// predicted time, from 0 to 1: the cost of the step divided by the longest predicted or measured time of a step.
+	// share is the cost of the step divided by the total cost. predictedBar is the length of the bar of the predicted
+	// time, from 0 to 1. It is the cost of the step divided by the longest predicted or measured time of a step.
 	share, predictedBar float64
 	// predicted (the cost) and measured are the times of a step in nanoseconds; measured is 0 without --profile.
 	// measuredBar is the length of the bar of the measured time, from 0 to 1.

@@ -67,7 +67,7 @@ func (builder *groupBuilder) repeatLabel(first, last *item, period int) string {
 // hash returns a hash of an item. Equal items have equal hashes.
 func (builder *groupBuilder) hash(it *item) uint64 {
 	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than reach positions
-	// before a single box have distance 0, so that they do not distinguish items.
+	// before a single box have distance 0. They therefore do not distinguish items.
 	const reach = 16
 	var h maphash.Hash
 	h.SetSeed(blockSeed)

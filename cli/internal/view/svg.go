@@ -77,7 +77,7 @@ func (s *scene) svg() []byte {
 	w := svgWriter{scene: s}
 	drawing := s.levels[s.root]
 	size := s.orientBox(graphdraw.Box{Width: drawing.Width, Height: drawing.Height})
-	const narrowest = 760
+	const narrowest = 760 // pixels: room for the title and the legend of a small drawing
 	w.width = max(narrowest, size.Width)
 	head := w.header()
 	width, height := formatTenth(w.width), formatTenth(w.top+size.Height)
@@ -142,23 +142,23 @@ func (w *svgWriter) header() string {
 		fmt.Fprintf(&b, `<text class="dim" x="%g" y="%g">%s</text>`+"\n", x+32, y, escapeXML(text))
 		x += width
 	}
-	for i, l := range w.legend {
-		addEntry(fmt.Sprintf("%s (%s)", l.name, format.Count(l.count, "value")), func(x, y float64) {
+	for i, layout := range w.legend {
+		addEntry(fmt.Sprintf("%s (%s)", layout.name, format.Count(layout.count, "value")), func(x, y float64) {
 			fmt.Fprintf(&b, `<path class="net l%d" d="M%g %gh26"/>`, i, x, y)
 		})
 	}
 	kinds := map[boxKind]bool{}
-	for _, t := range w.texts {
-		kinds[t.kind] = true
+	for _, text := range w.texts {
+		kinds[text.kind] = true
 	}
-	for _, k := range []struct {
+	for _, entry := range []struct {
 		kind boxKind
 		text string
 	}{{inputBox, "input"}, {outputBox, "output"}, {constantBox, "constant"}, {viewBox, "view: nothing runs"},
 		{copyBox, "copy that was inserted"}, {groupBox, "group of steps"}} {
-		if kinds[k.kind] {
-			addEntry(k.text, func(x, y float64) {
-				fmt.Fprintf(&b, `<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`, k.kind, x, y-6)
+		if kinds[entry.kind] {
+			addEntry(entry.text, func(x, y float64) {
+				fmt.Fprintf(&b, `<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`, entry.kind, x, y-6)
 			})
 		}
 	}
@@ -169,32 +169,32 @@ func (w *svgWriter) header() string {
 // group draws the items of an open group and the lines between the items. origin is the upper left corner of the
 // group's drawing.
 func (w *svgWriter) group(it *item, origin graphdraw.Point) {
-	l := w.levels[it]
-	for i := range l.lines {
-		w.line(it, l, i, origin)
+	drawing := w.levels[it]
+	for i := range drawing.lines {
+		w.line(it, drawing, i, origin)
 	}
 	for i, child := range it.items {
-		t, corner := w.texts[child], l.Corners[i]
+		text, corner := w.texts[child], drawing.Corners[i]
 		corner = graphdraw.Point{X: corner.X + origin.X, Y: corner.Y + origin.Y}
 		oriented := w.orientPoint(corner)
 		if !child.open {
-			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(oriented.X),
+			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, text.kind, formatTenth(oriented.X),
 				formatTenth(oriented.Y))
-			if tip := t.tip(); tip != "" {
+			if tip := text.tip(); tip != "" {
 				fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
 			}
-			w.WriteString(t.markup() + "</g>\n")
+			w.WriteString(text.markup() + "</g>\n")
 			continue
 		}
 		// A group in this group: its frame and label, then its own drawing, centered in the frame.
-		inner, size := w.levels[child], w.orientBox(l.sizes[i])
+		inner, size := w.levels[child], w.orientBox(drawing.sizes[i])
 		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
 			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y),
-			formatTenth(size.Width), formatTenth(size.Height), escapeXML(t.frameLabel))
+			formatTenth(size.Width), formatTenth(size.Height), escapeXML(text.frameLabel))
 		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
 		innerOrigin := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
-		w.connectPorts(l, i, len(child.items), inner, origin, innerOrigin)
+		w.connectPorts(drawing, i, len(child.items), inner, origin, innerOrigin)
 		w.group(child, innerOrigin)
 	}
 }
@@ -229,14 +229,14 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 // number of items of the group, and inner is the drawing of the group. origin is the upper left corner of l, and
 // innerOrigin that of inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, innerOrigin graphdraw.Point) {
-	for k, p := range inner.ports {
-		// A port is a box at the border of the group's own drawing. The curve of an outgoing value begins at the middle of
-		// the port's upper edge, and ends at the point where the outer line leaves item i. The curve of an incoming value
-		// begins at the point where the outer line arrives at item i, and ends at the middle of the port's upper edge.
-		corner, outer, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
+	for k, innerPort := range inner.ports {
+		// A port is a box at the border of the group's own drawing. The curve of an outgoing value leads from the middle of
+		// the port's upper edge to the point where the outer line leaves item i. The curve of an incoming value leads from
+		// the point where the outer line arrives at item i to the middle of the port's upper edge.
+		corner, outer, route := inner.Corners[items+k], &l.lines[innerPort.line], l.Routes[innerPort.line]
 		from := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
 		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
-		if !p.out {
+		if !innerPort.out {
 			arrival := graphdraw.Point{X: origin.X + route.ArriveX[slices.Index(outer.to, i)], Y: origin.Y + l.Corners[i].Y}
 			from, to = arrival, from
 		}
@@ -256,14 +256,14 @@ func lineClass(class, letter string, layout int) string {
 
 // line draws line i of a level, with an arrowhead at each reader. origin is the upper left corner of the level.
 func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
-	n := &l.lines[i]
-	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(n)),
-		lineClass("net", "l", n.layout))
+	drawn := &l.lines[i]
+	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(drawn)),
+		lineClass("net", "l", drawn.layout))
 	last := graphdraw.Point{X: -1} // end of the previous segment; no segment begins at a negative x
-	for _, s := range l.Nets[i] {
-		from := graphdraw.Point{X: s.From.X + origin.X, Y: s.From.Y + origin.Y}
-		to := graphdraw.Point{X: s.To.X + origin.X, Y: s.To.Y + origin.Y}
-		if s.From != last {
+	for _, segment := range l.Nets[i] {
+		from := graphdraw.Point{X: segment.From.X + origin.X, Y: segment.From.Y + origin.Y}
+		to := graphdraw.Point{X: segment.To.X + origin.X, Y: segment.To.Y + origin.Y}
+		if segment.From != last {
 			w.WriteString(w.point("M", from))
 		}
 		if from.X == to.X {
@@ -271,16 +271,16 @@ func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
 		} else {
 			w.WriteString(w.curve(from, to))
 		}
-		last = s.To
+		last = segment.To
 	}
 	w.WriteString(`"/>`)
-	for k, to := range n.to {
+	for k, to := range drawn.to {
 		if to >= len(it.items) || it.items[to].open {
 			continue // the line continues inside an open group, or outside this group
 		}
 		// The tip is a triangle with its point at the reader.
 		x, y := l.Routes[i].ArriveX[k]+origin.X, l.Corners[to].Y+origin.Y
-		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", n.layout),
+		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", drawn.layout),
 			w.point("M", graphdraw.Point{X: x, Y: y}), w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}),
 			w.point("L", graphdraw.Point{X: x + 4, Y: y - 7}))
 	}
