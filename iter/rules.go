@@ -121,7 +121,7 @@ func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	return rule.ReduceShape(shape, mask, keepdim)
 }
 
-// ReduceOutput returns the view of an output of shape [ReduceShape] that [Reduction] requires: reduced dimensions have
+// ReduceOutput returns the view of an output of shape [ReduceShape] that [Reduction] requires. Reduced dimensions have
 // size 1 and, if keepdim is false, stride 0 (review_reduce_result). It panics if the rank of out does not match mask.
 func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	return rule.ReduceOutput(out, mask, keepdim)

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// IsText reports whether an array is read as strings for input v (see [npz.Strings]): the array has one more dimension,
-// for the characters, and the input is an int64 tensor of codes.
+// IsText reports whether an array is read as strings for input v (see [npz.Strings]). The array then has one more
+// dimension, for the characters, and the input is an int64 tensor of codes.
 func IsText(array tensor.Meta, v *graph.Value) bool {
 	rank := len(v.Meta.Shape)
 	if v.Dims != nil {

@@ -1,6 +1,6 @@
-// Package files opens the files that users name: regular files and pipes, and files within the folder of a model, which
-// paths cannot leave ([Folder]). It decodes JSON, and computes digests of all that a load has read ([Recorder]). Errors
-// name the path and the cause, without the name of a system call or of a Go type.
+// Package files opens the files that users name. These are regular files and pipes, and files within the folder of a
+// model, which paths cannot leave ([Folder]). It decodes JSON, and computes digests of all that a load has read
+// ([Recorder]). Errors name the path and the cause, without the name of a system call or of a Go type.
 package files
 
 import (

@@ -13,8 +13,8 @@ const (
 
 // DivideUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks
 // is 1, even, or the number of units. For every grain, the first half of the chunks is therefore the first half of the
-// units, to within one unit. In consecutive steps over the same rows, which may have different grains, each of two
-// workers then reads the rows that it wrote in the previous step.
+// units, to within one unit. Consecutive steps over the same rows may have different grains. Each of two workers then
+// reads the rows that it wrote in the previous step.
 func DivideUnits(units, work, grain int) Division {
 	totalWork := float64(units) * float64(max(1, work))
 	grains := totalWork / float64(max(1, grain))

@@ -1,10 +1,10 @@
-// Package machine describes the machine: the memory available to the process ([Memory], [Fits]), the features of the
-// processor ([HostFeatures], [Features]), and measured prices of work ([Profile], [Work]). It also divides work into
-// chunks ([Division], the grains).
+// Package machine describes the machine. It has the memory available to the process ([Memory], [Fits]), the features of
+// the processor ([HostFeatures], [Features]), and measured prices of work ([Profile], [Work]). It also divides work
+// into chunks ([Division], the grains).
 //
-// On Linux, memory limits are read from /proc and /sys: the limits of the process's control groups and their ancestors
-// (version 1 and 2), the limits of its address space and data (ulimit -v and -d), and the free memory of the machine.
-// On other systems, only requests that exceed the memory of any machine are rejected.
+// On Linux, memory limits are read from /proc and /sys. They are the limits of the process's control groups and their
+// ancestors (version 1 and 2), the limits of its address space and data (ulimit -v and -d), and the free memory of the
+// machine. On other systems, only requests that exceed the memory of any machine are rejected.
 package machine
 
 import (

@@ -50,8 +50,8 @@ func distance(a, b []int) (sum float64) {
 	return sum
 }
 
-// Symbolic infers the graph for unknown sizes. Where inference branches on a condition that the bounds of the symbols
-// do not decide, it takes the outcome for the given sizes and records it as a guard.
+// Symbolic infers the graph for unknown sizes. Inference may branch on a condition that the bounds of the symbols do
+// not decide. It then takes the outcome for the given sizes and records it as a guard.
 func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, error) {
 	g := p.graph.Clone()
 	if err := p.bind(g, nil); err != nil {
@@ -82,9 +82,9 @@ type SymbolicPlan struct {
 	Guards  []graph.Guard
 }
 
-// SymbolicPlanOf plans the graph for unknown sizes. It repeats the decisions of spec. Where planning branches on a
-// condition that the bounds of the symbols do not decide, it takes the outcome for the given sizes and records it as a
-// guard.
+// SymbolicPlanOf plans the graph for unknown sizes. It repeats the decisions of spec. Planning may branch on a
+// condition that the bounds of the symbols do not decide. It then takes the outcome for the given sizes and records it
+// as a guard.
 func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, sizes []int) (*SymbolicPlan, error) {
 	symbolic, err := p.Symbolic(ctx, sizes)
 	if err != nil {

@@ -14,8 +14,8 @@ type axis struct {
 	strides []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
 }
 
-// checkOperands returns an error if the layouts metas (of outputs, then of operands) do not have the numbers and dtypes
-// of the code and the rank of the mask.
+// checkOperands returns an error if the layouts metas (of outputs, then of operands) do not fit the code and the mask.
+// Their numbers and dtypes must be those of the code, and their rank that of the mask.
 func checkOperands(code *expr.Code, outCount int, metas []tensor.Meta, mask []bool) error {
 	if len(code.Out) != outCount || len(code.In) != len(metas)-outCount {
 		return fmt.Errorf("rowprog: there are layouts of %d outputs and %d operands, but the expression has %d and %d",
@@ -96,8 +96,8 @@ func mergeAxes(list []axis, operands int) []axis {
 	return out
 }
 
-// canMerge reports whether the strides along inner reach all positions along both axes, for all outputs and operands:
-// position length of inner is position 1 of next.
+// canMerge reports whether the strides along inner reach all positions along both axes, for all outputs and operands.
+// Position length of inner is then position 1 of next.
 func canMerge(inner, next axis) bool {
 	for i, stride := range inner.strides {
 		if inner.length*stride != next.strides[i] {

@@ -1,7 +1,7 @@
-// Package rule makes the decisions of PyTorch's TensorIterator about an iteration over operands: the shape to which
-// operands are broadcast, the dtypes in which loops compute, the order of the dimensions, and the layouts of outputs.
-// It accesses no data and generates no code. Package iter runs iterations according to these decisions, and package
-// graph uses them for inference.
+// Package rule makes the decisions of PyTorch's TensorIterator about an iteration over operands. They are the shape to
+// which operands are broadcast, the dtypes in which loops compute, the order of the dimensions, and the layouts of
+// outputs. It accesses no data and generates no code. Package iter runs iterations according to these decisions, and
+// package graph uses them for inference.
 //
 // A [Config] lists outputs, then inputs, and has options for dtypes and defined outputs. [Unary], [Binary],
 // [Comparison], [Reduction] and similar functions return PyTorch's common configurations. [Config.Rule] has the steps

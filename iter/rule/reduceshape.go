@@ -93,8 +93,8 @@ func countKept(mask []bool) int {
 	return kept
 }
 
-// unreduced returns a list with an entry for each dimension of mask: `fill` if mask marks the dimension as reduced,
-// else the next entry of `kept`.
+// unreduced returns a list with an entry for each dimension of mask. The entry is `fill` if mask marks the dimension as
+// reduced, else the next entry of `kept`.
 func unreduced[S any](kept []S, fill S, mask []bool) []S {
 	out := make([]S, len(mask))
 	k := 0

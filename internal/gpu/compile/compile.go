@@ -16,7 +16,7 @@ import (
 )
 
 // Call returns the program that computes a call on a device. Results and operands have the layouts of the call. align
-// has, for each result and then for each operand, a number of bytes that divides the address of the first element; nil
+// has, for each result and then for each operand, a number of bytes that divides the address of the first element. nil
 // means 16 for all. In a run, results must not overlap operands. The error wraps [lower.ErrUnsupported] if there is no
 // kernel for the call. Call needs no device: a driver compiles the kernels later.
 func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {

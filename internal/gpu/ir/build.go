@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Builder builds a kernel. It eliminates common subexpressions: instead of adding a pure instruction that equals one of
-// the same block or of an enclosing block, it returns the value of the earlier instruction.
+// Builder builds a kernel. It eliminates common subexpressions. If a pure instruction equals one of the same block or
+// of an enclosing block, it returns the value of the earlier instruction and adds none.
 type Builder struct {
 	Kernel
 	scopes []map[Inst]Value // for each open block, the outermost first: its instructions and their values

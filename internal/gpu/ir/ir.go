@@ -7,7 +7,7 @@
 // integers and floats of 32 and 64 bits. This package adds memory accesses, indices of threads, variables, control
 // flow, memory of a group, and barriers.
 //
-// [Kernel.Run] interprets a kernel and reports errors that a device hides: accesses outside of memory, divergent
+// [Kernel.Run] interprets a kernel. It reports errors that a device hides: accesses outside of memory, divergent
 // barriers, and races in the memory of a group.
 package ir
 

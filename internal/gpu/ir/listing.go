@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// String lists the kernel, one instruction per line: its value, its operation with the dtype, its immediate number in
-// hexadecimal if the operation has one, and its operands. Instructions of a block are indented.
+// String lists the kernel, one instruction per line. A line has the value, the operation with the dtype, the immediate
+// number in hexadecimal if the operation has one, and the operands. Instructions of a block are indented.
 func (k *Kernel) String() string {
 	var text strings.Builder
 	depth := 0

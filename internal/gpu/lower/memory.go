@@ -29,8 +29,8 @@ func oneElement(dtype tensor.DType) access {
 	return access{dtype: dtype, vector: 1, align: dtype.ToReal().Size()}
 }
 
-// runs divides an access into runs. It returns the first run, the number of runs, which are alike, and the number of
-// bytes from the start of one run to the start of the next.
+// runs divides an access into runs. It returns the first run, the number of runs, which are alike, and the distance in
+// bytes between the starts of consecutive runs.
 func (a access) runs() (first run, count, stride int) {
 	first = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
 	if a.dtype.IsComplex() {

@@ -54,12 +54,13 @@ func expanded(source *expr.Code, target Target) (*expr.Code, error) {
 	return code, nil
 }
 
-// minSplitTail is the minimum number of elements of a one-dimensional iteration for which a separate launch computes
-// the last elements, if these do not fill a vector.
+// minSplitTail is the minimum number of elements of a one-dimensional iteration for a separate launch of its last
+// elements. This launch is made if the last elements do not fill a vector.
 const minSplitTail = 1 << 14
 
-// pointwiseLaunches returns the launches for an iteration with 32-bit offsets. Usually there is one. There are two if
-// the vector of a thread would be short only because the number of elements is not a multiple of the longest vector.
+// pointwiseLaunches returns the launches for an iteration with 32-bit offsets. Usually there is one. There are two
+// launches if only the number of elements makes the vector of a thread short: it is not a multiple of the longest
+// vector.
 func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
 	kernel := newPointwise(code, iteration, align, target)
 	if elements := iteration.Numel(); len(kernel.shape) == 1 && elements >= minSplitTail &&

@@ -109,7 +109,7 @@ func (p *printer) store(dtype tensor.DType, address uint32, words []uint32) {
 	emit(&p.body, opStore, append([]uint32{pointer, stored}, access...)...)
 }
 
-// control adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow: the
+// control adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow. The
 // header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches back.
 func (p *printer) control(op ir.Op, args []uint32) {
 	branch := func(label uint32) { emit(&p.body, opBranch, label) }

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Bottlenecks returns a network of residual bottlenecks such as resnet50, with the symbols N, H and W for the batch,
-// the height and the width. blocks[i] is the number of blocks of stage i. width is the number of channels inside the
-// blocks of the first stage.
+// Bottlenecks returns a network of residual bottlenecks such as resnet50. The symbols N, H and W are the batch, the
+// height and the width. blocks[i] is the number of blocks of stage i. width is the number of channels inside the blocks
+// of the first stage.
 func Bottlenecks(width int, blocks ...int) *graph.Graph {
 	network := graph.New("bottlenecks", kernels.Lookup)
 	x := network.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},

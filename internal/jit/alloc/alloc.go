@@ -237,8 +237,8 @@ func (a *allocator) pin(virt Virt) {
 }
 
 // reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Only a list that
-// runs once per row may execute the load that computes a row constant (unless it is constant for all calls); other
-// lists load a row constant from its permanent slot.
+// runs once per row may execute the load that computes a row constant, unless it is constant for all calls. Other lists
+// load a row constant from its permanent slot.
 func (a *allocator) reloadOf(virt Virt) *Reload {
 	value := &a.values[virt]
 	slot := a.spillSlot[virt]

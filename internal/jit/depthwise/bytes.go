@@ -20,7 +20,7 @@ func ByteChannels(cpu machine.Features) int {
 	return bytes
 }
 
-// ByteSpec specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
+// ByteSpec specifies code that computes rows of depthwise convolutions with quantized values. The input elements are
 // bytes, the weights are int8, and the sums are int32, which wrap around. A result is one output pixel, with
 // [ByteChannels] channels. With Sums, the sums are stored. Otherwise they are scaled and rounded to bytes. In pairs,
 // rows precede columns. A ByteSpec must not be modified after it was compiled.

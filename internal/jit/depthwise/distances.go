@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// maxDistance bounds the product of a number of rows (or columns) and the bytes between them, so that the sum of two
-// such products fits into a displacement of 32 bits.
+// maxDistance bounds the product of a number of rows (or columns) and the bytes between them. The sum of two such
+// products then fits into a displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
 // checkDistances checks that all distances fit into the displacements and immediates of the code.

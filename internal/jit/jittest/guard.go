@@ -1,7 +1,7 @@
 //go:build linux || darwin
 
-// Package jittest has helpers for tests of generated code: memory between guard pages, edge cases of arithmetic, rules
-// for listings, and comparisons with the interpreter, with references in Go and with Go's assembler.
+// Package jittest has helpers for tests of generated code. It has memory between guard pages, edge cases of arithmetic,
+// and rules for listings. It compares code with the interpreter, with references in Go and with Go's assembler.
 package jittest
 
 import (

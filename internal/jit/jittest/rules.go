@@ -11,8 +11,8 @@ import (
 
 // rules are the rules of package jit for the listings of an architecture.
 type rules struct {
-	// instructions has the beginnings of instructions that generated code must not execute: calls, accesses to the stack,
-	// and changes of state on which the Go runtime relies.
+	// instructions has the beginnings of instructions that generated code must not execute. These are calls, accesses to
+	// the stack, and changes of state on which the Go runtime relies.
 	instructions []string
 	registers    []string // registers that the code must not use
 	data         string   // the text with which the constants begin
@@ -73,8 +73,8 @@ func hasWord(text, word string) bool {
 	}
 }
 
-// CheckRules returns an error if a listing for an instruction set violates the rules of package jit: no calls, reserved
-// registers are preserved, and the only exit is at the end.
+// CheckRules returns an error if a listing for an instruction set violates the rules of package jit. There must be no
+// calls, reserved registers are preserved, and the only exit is at the end.
 func CheckRules(cpu machine.Features, listing string) error {
 	architecture := &amd64Rules
 	if cpu.Has(machine.NEON) {

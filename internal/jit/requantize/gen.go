@@ -1,7 +1,7 @@
 // Package requantize generates machine code that converts sums of int32 to quantized bytes, 64 at a time, for AVX-512.
 //
-// A sum is converted to float32, multiplied by the scale of its column, rounded to nearest even, and added to the zero
-// point with saturation. NaN becomes 0.
+// A sum is converted to float32, multiplied by the scale of its column, and rounded to nearest even. The zero point is
+// then added with saturation. NaN becomes 0.
 package requantize
 
 import (

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// maxDistance bounds a distance in bytes, so that the sum of two distances and of an offset within the tile fits
-// into a displacement of 32 bits.
+// maxDistance bounds a distance in bytes. The sum of two distances and of an offset within the tile then fits into a
+// displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
 // checkDistances rejects distances, and sums of distances, that do not fit into 32-bit displacements and immediates.

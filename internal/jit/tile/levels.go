@@ -20,7 +20,7 @@ type VecQuantization struct {
 // LevelZeros an int8, for each lane of each block. All tiles of a call start at the first block: the addresses of both
 // operands do not advance from one tile to the next.
 //
-// Levels of 8 bits are int8. Levels of 4 bits are signed, too, and share bytes: if a tile has 2n lanes, the low bits of
+// Levels of 8 bits are int8. Levels of 4 bits are signed, too, and share bytes. If a tile has 2n lanes, the low bits of
 // byte i of a term are the level of lane i, and the high bits are the level of lane n+i.
 const (
 	LevelScales = Packed

@@ -5,9 +5,9 @@
 // A Winograd convolution F(m x m, 3 x 3) computes tiles of m x m output pixels. It transforms the (m+2) x (m+2) input
 // pixels of a tile to (m+2) x (m+2) points. For each point, it multiplies by the transformed weights and adds up the
 // products over the input channels. It transforms these sums to the m x m output pixels. The sums at a point are a
-// matrix product over tiles and channels, so that the convolution becomes (m+2)^2 matrix products with fewer
-// multiplications than the direct computation: 16 instead of 36 for each tile and pair of channels with m = 2, and 36
-// instead of 144 with m = 4.
+// matrix product over tiles and channels. The convolution becomes (m+2)^2 matrix products with fewer multiplications
+// than the direct computation. For each tile and pair of channels there are 16 instead of 36 with m = 2, and 36 instead
+// of 144 with m = 4.
 //
 // This package has the transforms; package gemm computes the products, and kernels/internal/conv combines them. A
 // [Form] is F(2x2, 3x3) or F(4x4, 3x3). [Weights] transforms weights; the caller passes the functions that add,

@@ -1,12 +1,12 @@
 package asm
 
 // conversionRows are conversions between element types. The mnemonic ends in X or Y if the operands do not determine
-// the length of the wider vector, because the result has 128 bits in both cases and the source may be in memory.
+// the length of the wider vector. The result then has 128 bits in both cases, and the source may be in memory.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. [row] explains all of
-// them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
+// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
+// [row] explains all of them.
 var conversionRows = []row{
 	{"VCVTDQ2PS", "mv rv", m0F | 0x5B, to256, to512 | bcst, fullVector},
 	{"VCVTDQ2PD", "mh rv", pF3 | m0F | 0xE6, to256, to512 | bcst, halfVector},

@@ -1,12 +1,12 @@
 package asm
 
 // floatRows are arithmetic, logic, comparisons and selection of floating-point numbers. The mnemonics of VFPCLASS end
-// in X, Y or Z for 128, 256 or 512 bits, because the result, a mask, does not determine the length of the source.
+// in X, Y or Z for 128, 256 or 512 bits. The result, a mask, does not determine the length of the source.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. [row] explains all of
-// them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
+// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
+// [row] explains all of them.
 var floatRows = []row{
 	{"VADDPS", "mv vv rv", m0F | 0x58, to256, to512 | bcst, fullVector},
 	{"VADDPD", "mv vv rv", p66 | m0F | 0x58, to256, to512 | w1 | bcst, fullVector},

@@ -2,10 +2,10 @@ package asm
 
 // generalRows are instructions on general-purpose registers, jumps, and instructions without operands.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, o, i, ...) and the kind (g is a general register, 1 its low byte, b, d, w and q
-// immediates of 8, 32 and 64 bits, ...). In legacy rows, the VEX form has only the bit W, and the last two columns
-// have no meaning. [row] explains all of them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, o, i, ...). The second is the kind (g is a general register, 1 its low
+// byte, b, d, w and q immediates of 8, 32 and 64 bits, ...). In legacy rows, the VEX form has only the bit W, and the
+// last two columns have no meaning. [row] explains all of them.
 var generalRows = []row{
 	{"MOVL", "rg mg", legacy | 0x89, 0, 0, fullVector},
 	{"MOVL", "mg rg", legacy | 0x8B, 0, 0, fullVector},

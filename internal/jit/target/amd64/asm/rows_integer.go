@@ -2,10 +2,10 @@ package asm
 
 // integerRows are arithmetic, logic, shifts, comparisons and selection of integers.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. [row] explains all of
-// them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
+// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
+// [row] explains all of them.
 var integerRows = []row{
 	{"VPADDB", "mv vv rv", p66 | m0F | 0xFC, to256, to512, fullVector},
 	{"VPADDW", "mv vv rv", p66 | m0F | 0xFD, to256, to512, fullVector},

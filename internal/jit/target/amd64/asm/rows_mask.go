@@ -2,10 +2,10 @@ package asm
 
 // maskRows are instructions on masks, and between masks and vectors.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. [row] explains all of
-// them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
+// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
+// [row] explains all of them.
 var maskRows = []row{
 	{"KMOVB", "rk Mv", p66 | m0F | 0x91, len128, 0, fullVector},
 	{"KMOVB", "bk rg", p66 | m0F | 0x93, len128, 0, fullVector},

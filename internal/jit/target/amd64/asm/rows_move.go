@@ -2,10 +2,10 @@ package asm
 
 // moveRows are loads, stores, gathers, scatters and broadcasts.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. [row] explains all of
-// them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
+// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
+// [row] explains all of them.
 var moveRows = []row{
 	{"VMOVUPS", "rv mv", m0F | 0x11, to256, to512, fullVector},
 	{"VMOVUPS", "mv rv", m0F | 0x10, to256, to512, fullVector},

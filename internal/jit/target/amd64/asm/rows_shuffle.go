@@ -2,10 +2,10 @@ package asm
 
 // shuffleRows are instructions that move elements between lanes.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. A sum of
-// flags without a number has the opcode 0. [row] explains all of them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
+// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. A
+// sum of flags without a number has the opcode 0. [row] explains all of them.
 var shuffleRows = []row{
 	{"VSHUFPS", "iu mv vv rv", m0F | 0xC6, to256, to512 | bcst, fullVector},
 	{"VSHUFPD", "iu mv vv rv", p66 | m0F | 0xC6, to256, to512 | w1 | bcst, fullVector},

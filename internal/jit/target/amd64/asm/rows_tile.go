@@ -4,10 +4,10 @@ package asm
 // product are the second factor, the first factor, and the sums. For a memory operand without an index, the distance
 // between the rows of a tile is 0.
 //
-// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters:
-// the field of the encoding (r, m, v, b, i, ...) and the kind (v is a vector, x has 128 bits, g is a general register,
-// ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. [row] explains all of
-// them.
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
+// The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
+// is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
+// [row] explains all of them.
 var tileRows = []row{
 	{"LDTILECFG", "Mv", m0F38 | 0x49, len128, 0, fullVector},
 	{"TILERELEASE", "", m0F38 | 0x49 | noOperandRM, len128, 0, fullVector},

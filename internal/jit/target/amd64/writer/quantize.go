@@ -150,8 +150,8 @@ func (q *Quantizer) BeginColumns(mask target.ArgsWord, scales target.GReg) {
 	}
 }
 
-// ConvertColumns converts the 64 int32 sums at the address sums to bytes, and stores the bytes of the columns in the
-// mask at the address out. It uses registers 0 to 3.
+// ConvertColumns converts the 64 int32 sums at the address sums to bytes. It stores the bytes of the columns that the
+// mask selects at the address out. It uses registers 0 to 3.
 func (q *Quantizer) ConvertColumns(sums, out target.GReg, order target.VReg) {
 	for k := range target.VReg(4) {
 		addr := asm.Mem{Base: Reg(sums), Disp: 64 * int32(k)}

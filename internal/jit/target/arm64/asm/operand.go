@@ -268,8 +268,8 @@ type Label int
 // String returns the label's name in listings.
 func (l Label) String() string { return fmt.Sprintf("L%d", int(l)) }
 
-// HalfPrecision is a vector register as an operand of fmlal: its low four half-precision numbers, or the low two if
-// Half is set, as for the result ([Vec]).
+// HalfPrecision is a vector register as an operand of fmlal. It has the low four half-precision numbers, or the low two
+// if Half is set, as for the result ([Vec]).
 type HalfPrecision struct {
 	Num  int
 	Half bool

@@ -34,7 +34,7 @@ var longRows = []row{
 // upperHalf is the bit Q of the mnemonics that end in 2.
 const upperHalf = 1 << 30
 
-// isHalfOf reports whether narrow fits wide in this row: its elements have half the width, and it is written as a
+// isHalfOf reports whether narrow fits wide in this row. Its elements must have half the width. It must be written as a
 // 64-bit vector or, for mnemonics that end in 2, as a full register. Such an instruction uses its upper half.
 func (r *row) isHalfOf(narrow, wide Vec) bool {
 	return !wide.Half && wide.Elem == narrow.Elem+1 && narrow.Half == (r.code&upperHalf == 0) && r.elems.has(narrow.Elem)
