@@ -72,7 +72,7 @@ func (r *Ranking) fastest(all []*contender) []string {
 	sorted.Func(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
 	names := []string{}
 	for i, candidate := range byTime {
-		if !slices.ContainsFunc(byTime[:i], func(faster *candidate) bool {
+		if !slices.ContainsFunc(byTime[:i], func(faster *contender) bool {
 			pair := r.pair(faster.measuredAs().name, candidate.measuredAs().name)
 			return pair != nil && pair.Significant
 		}) {
