@@ -23,6 +23,7 @@
 //
 // # Results
 //
-// Several inputs run as one batch only if one plan serves all batch sizes, and each result row is proved to depend on
-// the input row of the same index alone. So the other inputs of a batch cannot change the bits of an output.
+// Several inputs run as one batch under two conditions. One plan serves all batch sizes, and each result row is proved
+// to depend only on the input row of the same index. So the other inputs of a batch cannot change the bits of an
+// output.
 package batch

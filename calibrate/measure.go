@@ -17,8 +17,7 @@ import (
 )
 
 // measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
-// median instead of the minimum, because the minimum is the time at the highest clock frequency, at which networks do
-// not run.
+// median, because the minimum is the time at the highest clock frequency, at which networks do not run.
 func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
@@ -59,8 +58,8 @@ type runnable struct {
 
 // prepare creates a graph in which the call runs under the conditions of a network. Steps before the call write its
 // operands, if a step can write their layout. For a probe of an inner kernel, an earlier step evicts the data in the
-// caches, so that constants and code are as cold as in a network. Further steps then bring the memory of the results
-// back into the caches.
+// caches. Constants and code are then as cold as in a network. Further steps then bring the memory of the results back
+// into the caches.
 func (p *probe) prepare() (*runnable, error) {
 	b := newBuilder(p.call.Make != nil)
 	switch {

@@ -14,10 +14,10 @@ const fitPasses = 40
 const minPS = 1e-2
 
 // solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
-// descent: it fits one rate at a time, while all other rates are fixed.
+// descent. It fits one rate at a time, while all other rates are fixed.
 func (m *measurer) solve() {
-	// A probe fits either a rate, or one point of a memory curve (the price of a byte by footprint): the
-	// point at the footprint of the probe.
+	// A probe fits either a rate, or one point of a memory curve (the price of a byte by footprint). This is the point at
+	// the footprint of the probe.
 	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
 	for _, p := range m.probes {
 		if p.rate != "" {
@@ -88,7 +88,7 @@ func (m *measurer) bytesPS(p *probe) float64 {
 
 // unitPS fits the price of a unit of work of an inner kernel to the times of the probes, while all other rates are
 // fixed. The price is in picoseconds. It is the weighted least-squares solution of remaining = price*units over the
-// probes, where remaining is the measured time without the cost of all other work:
+// probes. Here, remaining is the measured time without the cost of all other work:
 //
 //	price = sum(units*remaining/measured^2) / sum(units^2/measured^2)
 func (m *measurer) unitPS(name string, probes []*probe) float64 {

@@ -276,10 +276,10 @@ var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
-// FirstBreak returns the first result in an inferred graph that loses memory format f. A result loses f if it is not in
-// f, although it has the rank of the first operand of its node that is in f and in no other format. (An image of one
-// channel, for example, is in two formats.) FirstBreak returns nil if there is no such result. It returns an error if f
-// is not a format of layouts (tensor.Preserve is not).
+// FirstBreak returns the first result in an inferred graph that loses memory format f. Consider the first operand of a
+// node that is in f and in no other format. A result of the node with the same rank loses f if it is not in f. (An
+// image of one channel, for example, is in two formats.) FirstBreak returns nil if there is no such result. It returns
+// an error if f is not a format of layouts (tensor.Preserve is not).
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

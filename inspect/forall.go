@@ -103,11 +103,11 @@ func (p property) violation(plan *passes.Plan) string {
 // The proof is by cases. A case is a set of sizes for which planning makes the same decisions. It is defined by guards:
 // the conditions on sizes under which planning makes these decisions. ForAll tries bounds and small numbers as sizes,
 // and adds a case for sizes that no case covers. The search ends at sizes that violate the property, or when all sizes
-// are tried. Two facts together prove the property: package sym decides that the cases cover all sizes within bounds,
-// and each plan that may serve such sizes has the property without further guards.
+// are tried. Two facts together prove the property. Package sym decides that the cases cover all sizes within bounds.
+// Each plan that may serve such sizes has the property without further guards.
 //
 // A specialization is a plan with conditions on the sizes that it serves. It is planned at one set of sizes, its hint.
-// The proof has one assumption: an implementation that supports a call at the hint of a specialization supports the
+// The proof has one assumption. If an implementation supports a call at the hint of a specialization, it supports the
 // call at all sizes that the specialization serves. (Planning makes a separate plan for sizes at which the
 // implementation does not support the call.)
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
@@ -200,7 +200,7 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
 // every specialization has a proof. Before it returns a specialization that serves none of the tried sizes, it tries a
-// case at the hint of the specialization. The list of specializations is complete: all hints are among the tried sizes,
+// case at the hint of the specialization. The list of specializations is complete. All hints are among the tried sizes,
 // and PathConditions, which tryCase calls, plans every other specialization that may serve sizes of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {

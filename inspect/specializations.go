@@ -43,10 +43,10 @@ type Regret struct {
 	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas at these sizes, in bytes."`
 }
 
-// Specializations describes the plans that serve more than one set of sizes: the plans for the hints
-// (graphrun.Options.Hints) or, without hints, the plan for the assumed sizes and the plan that serves most other sizes.
-// Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run in
-// segments.
+// Specializations describes the plans that serve more than one set of sizes. These are the plans for the hints
+// (graphrun.Options.Hints). Without hints, they are the plan for the assumed sizes and the plan that serves most other
+// sizes. Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run
+// in segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
 	internal, _, err := internals(p)
 	if err != nil || !internal.Specializes() {
@@ -139,8 +139,9 @@ type pricedSizes struct {
 // unboundedFactor is the multiple of its largest hint at which a symbol without an upper bound is priced.
 const unboundedFactor = 64
 
-// sizesToPrice returns the sets of sizes at which specializations are priced: the least sizes; the hints; the greatest
-// sizes, if all symbols are bounded; and for each symbol without an upper bound, a multiple of its hint.
+// sizesToPrice returns the sets of sizes at which specializations are priced. These are the least sizes, the hints and,
+// if all symbols are bounded, the greatest sizes. For each symbol without an upper bound, it adds a multiple of its
+// hint.
 func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	assumed, symbols := p.AssumedSizes(), p.Source().Symbols
 	least, greatest, bounded := slices.Clone(assumed), slices.Clone(assumed), true

@@ -61,7 +61,7 @@ const (
 
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
 // is the tracer of the program. The median and not the minimum: the clock rate falls under load, so no run has the
-// minimum time of every step, and the sum of the minima would be too low.
+// minimum time of every step. The sum of the minima would be too low.
 func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {

@@ -142,7 +142,7 @@ func passWords(line string, names map[string]bool) []passWord {
 	return words
 }
 
-// markDifferences marks the rows of a graph that differ from before, the rows of the previous graph, and inserts the
+// markDifferences marks the rows of a graph that differ from before, the rows of the previous graph. It inserts the
 // removed rows at their former positions. same is true if the graphs do not differ. If first is set, there is no
 // previous graph, and no row is marked.
 func markDifferences(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {

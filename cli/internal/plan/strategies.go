@@ -204,8 +204,8 @@ func costliestCopy(group []*StrategyPlan) string {
 		format.Printable(costliest.Why))
 }
 
-// write prints the summary, the reasons of the costliest copies, a row for each strategy, and the copies of each group
-// of strategies with equal copies.
+// write prints the summary, the reasons of the costliest copies, and a row for each strategy. It then prints the copies
+// of each group of strategies with equal copies.
 func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
 	answers := []string{d.Summary}
 	for _, group := range d.groups() {

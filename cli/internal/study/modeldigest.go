@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files, the
-// sha256 of the names and digests of all its files. If the model cannot be loaded, it returns the sha256 of its file,
-// and the tasks of the model fail later.
+// digestOfModel returns the digest of a model. This is the sha256 of its file or, if the model has weights in other
+// files, the sha256 of the names and digests of all its files. If the model cannot be loaded, it returns the sha256 of
+// its file, and the tasks of the model fail later.
 func digestOfModel(ext *command.Extensions, path string) (string, error) {
 	digest, mayHaveOtherFiles, err := digestOfFile(path)
 	if err != nil || !mayHaveOtherFiles {

@@ -66,7 +66,7 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 			format.Count(len(list), "graph"))}
 }
 
-// costTimeSection shows the cost and the measured time of each plan: the cost relative to the lower bound, the time
+// costTimeSection shows the cost and the measured time of each plan. The cost is relative to the lower bound, the time
 // relative to the fastest plan of the graph.
 func costTimeSection(g group, strategies []string, list []*Result) page.Section {
 	ratioText := func(v float64) string { return fmt.Sprintf("%.3gx", v) }

@@ -154,7 +154,7 @@ func digestOfPlan(p *report.Plan) string {
 	return machine.DigestOfJSON(steps)
 }
 
-// setBound solves the layout problem of a program, checks the proof of the solution, and sets the lower bound, the
+// setBound solves the layout problem of a program and checks the proof of the solution. It sets the lower bound, the
 // properties of the problem and the size of the certificate.
 func (r *Result) setBound(ctx context.Context, p *graphrun.Program, limit time.Duration) error {
 	problem, err := experiment.Problem(p)

@@ -21,9 +21,9 @@ type instance struct {
 }
 
 // Open opens all devices of the loader, or of all drivers if the loader is not installed. Devices that lack a required
-// feature are not opened: Vulkan 1.2, a queue for compute, buffer addresses, timeline semaphores, 64-bit integers, and
-// memory access to 8 and 16 bits. err joins the errors of the libraries and devices that could not be opened, so both
-// list and err can be set.
+// feature are not opened. Required are Vulkan 1.2, a queue for compute, buffer addresses, timeline semaphores, 64-bit
+// integers, and memory access to 8 and 16 bits. err joins the errors of the libraries and devices that could not be
+// opened, so both list and err can be set.
 func Open() (list []device.Device, err error) {
 	libraryNames := libraries()
 	if len(libraryNames) == 0 {
@@ -164,8 +164,8 @@ func (d *dev) properties() uint32 {
 			SignedZeroInfNan:    floats.ShaderSignedZeroInfNanPreserveFloat64 != 0,
 			RoundingNearestEven: floats.ShaderRoundingModeRTEFloat64 != 0},
 	}
-	// If rules cannot be chosen independently for each size, a module may demand a rule for float64 only together with
-	// the same rule for float32.
+	// Some devices cannot choose rules independently for each size. For these, a module may demand a rule for float64 only
+	// together with the same rule for float32.
 	const independent = 1 // VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL
 	if floats.DenormBehaviorIndependence != independent {
 		d.options.Float64.DenormPreserve = d.options.Float64.DenormPreserve && d.options.Float32.DenormPreserve
