@@ -59,21 +59,21 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if options.Progress == nil {
 		options.Progress = func(int, int, string) {}
 	}
-	m := &measurer{options: options, profile: machine.DefaultProfile(), rates: kernels.Rates()}
-	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.HostFeatures().Name()
-	m.profile.Estimated = false
-	m.profile.Measured = time.Now().UTC().Format(time.RFC3339)
-	m.probes = append(memoryProbes(float64(options.MaxBytes)), rateProbes(m.rates)...)
+	measuring := &measurer{options: options, profile: machine.DefaultProfile(), rates: kernels.Rates()}
+	measuring.profile.CPU, measuring.profile.Instructions = machine.CPUName(), machine.HostFeatures().Name()
+	measuring.profile.Estimated = false
+	measuring.profile.Measured = time.Now().UTC().Format(time.RFC3339)
+	measuring.probes = append(memoryProbes(float64(options.MaxBytes)), rateProbes(measuring.rates)...)
 	if options.Device != nil {
 		if err := checkDevice(ctx, options.Device, &options); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.run(ctx); err != nil {
+	if err := measuring.run(ctx); err != nil {
 		return nil, err
 	}
-	m.solve()
-	return m.result(), nil
+	measuring.solve()
+	return measuring.result(), nil
 }
 
 // probe is a measured call. Its time determines the rate of an inner kernel (the time of its unit of work), or one

@@ -45,13 +45,13 @@ func newDeviceMeasurer(ctx context.Context, device graph.Device, options *Option
 
 // checkDevice runs a small call of each measured kernel. An unusable device thus fails before the host is measured.
 func checkDevice(ctx context.Context, device graph.Device, options *Options) error {
-	m := newDeviceMeasurer(ctx, device, options)
+	measuring := newDeviceMeasurer(ctx, device, options)
 	matrices := slices.Repeat([]tensor.Meta{tensor.New(tensor.Float32, 16, 16)}, 2)
 	for _, kernel := range []struct {
 		name     string
 		operands []tensor.Meta
 	}{{"relu", matrices[:1]}, {"add", matrices}, {"matmul", matrices}} {
-		if err := m.check(kernel.name, kernel.operands); err != nil {
+		if err := measuring.check(kernel.name, kernel.operands); err != nil {
 			return fmt.Errorf("%s: %s: %w", device.Describe(), kernel.name, err)
 		}
 	}
@@ -75,24 +75,24 @@ func (m *deviceMeasurer) check(name string, operands []tensor.Meta) error {
 // measurement.
 func measureDevice(ctx context.Context, device graph.Device, options *Options, report func(done int, what string)) (
 	machine.DeviceRates, []Point, error) {
-	m := newDeviceMeasurer(ctx, device, options)
+	measuring := newDeviceMeasurer(ctx, device, options)
 	for i, measurement := range [deviceMeasurements]struct {
 		what string
 		run  func() error
 	}{
-		{"device.step", m.measureStep},
-		{machine.DeviceUpload, m.measureUpload},
-		{machine.DeviceDownload, m.measureDownload},
-		{"device.byte", m.measureByte},
-		{"device.tiled", m.measureTiled},
-		{machine.DeviceOperation, m.measureOperation},
+		{"device.step", measuring.measureStep},
+		{machine.DeviceUpload, measuring.measureUpload},
+		{machine.DeviceDownload, measuring.measureDownload},
+		{"device.byte", measuring.measureByte},
+		{"device.tiled", measuring.measureTiled},
+		{machine.DeviceOperation, measuring.measureOperation},
 	} {
 		report(i, measurement.what)
 		if err := measurement.run(); err != nil {
-			return m.rates, nil, fmt.Errorf("%s: %s: %w", device.Describe(), measurement.what, err)
+			return measuring.rates, nil, fmt.Errorf("%s: %s: %w", device.Describe(), measurement.what, err)
 		}
 	}
-	return m.rates, m.points(), nil
+	return measuring.rates, measuring.points(), nil
 }
 
 // points returns the measured runs, and their times as the measured rates predict them.
@@ -291,13 +291,13 @@ type deviceCall struct {
 
 // kernel prepares a call of an op on the device.
 func (m *deviceMeasurer) kernel(name string, operands ...tensor.Meta) (*deviceCall, error) {
-	b := graph.New("calibrate", kernels.Lookup)
+	built := graph.New("calibrate", kernels.Lookup)
 	var in []any
 	for i, meta := range operands {
-		in = append(in, b.InputMeta(fmt.Sprint("x", i), meta))
+		in = append(in, built.InputMeta(fmt.Sprint("x", i), meta))
 	}
-	values := b.Apply(name, nil, in...)
-	if err := b.Err(); err != nil {
+	values := built.Apply(name, nil, in...)
+	if err := built.Err(); err != nil {
 		return nil, err
 	}
 	node := values[0].Node

@@ -19,20 +19,20 @@ import (
 // measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
 // median, because the minimum is the time at the highest clock frequency, at which networks do not run.
 func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
-	r, err := p.prepare()
+	prepared, err := p.prepare()
 	if err != nil {
 		return err
 	}
 	p.works = nil
-	for _, n := range r.graph.Nodes {
-		if r.watch.isTimed(n) {
+	for _, n := range prepared.graph.Nodes {
+		if prepared.watch.isTimed(n) {
 			p.works = append(p.works, n.WorkParts()...)
 		}
 	}
-	if err := r.runRepeatedly(ctx, callTime); err != nil {
+	if err := prepared.runRepeatedly(ctx, callTime); err != nil {
 		return err
 	}
-	p.runTimes = append(p.runTimes, r.watch.runTimes...)
+	p.runTimes = append(p.runTimes, prepared.watch.runTimes...)
 	if p.ns = median(p.runTimes); p.ns == 0 {
 		return errors.New("no step was timed")
 	}
@@ -61,32 +61,32 @@ type runnable struct {
 // caches. Constants and code are then as cold as in a network. Further steps then bring the memory of the results back
 // into the caches.
 func (p *probe) prepare() (*runnable, error) {
-	b := newBuilder(p.call.Make != nil)
+	timed := newBuilder(p.call.Make != nil)
 	switch {
 	case p.rate != "":
-		b.evictCaches("relu", evictionBytes)
-		for _, v := range newBuilder(b.mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
-			b.addWarmup(v.Meta)
+		timed.evictCaches("relu", evictionBytes)
+		for _, value := range newBuilder(timed.mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
+			timed.addWarmup(value.Meta)
 		}
 	case p.interveningBytes() > 0:
 		// This step takes about as long as a network with these constants. Other processes then have as much time to
 		// evict data from shared caches as during a run of the network.
-		b.evictCaches("lgamma", p.interveningBytes())
+		timed.evictCaches("lgamma", p.interveningBytes())
 	}
-	values := b.addCall(p.call)
+	values := timed.addCall(p.call)
 	for range p.chainedCalls {
-		values = b.addTimedCall(p.call, values[0])
+		values = timed.addTimedCall(p.call, values[0])
 	}
-	if err := b.graph.Err(); err != nil {
+	if err := timed.graph.Err(); err != nil {
 		return nil, err
 	}
-	for i, v := range values {
-		if p.rate != "" && !v.Node.Op.Identity { // passes would remove a copy that no node reads
-			v = b.excludeFromTiming(b.addReader(v))
+	for i, value := range values {
+		if p.rate != "" && !value.Node.Op.Identity { // passes would remove a copy that no node reads
+			value = timed.excludeFromTiming(timed.addReader(value))
 		}
-		b.graph.Output(fmt.Sprint("y", i), v)
+		timed.graph.Output(fmt.Sprint("y", i), value)
 	}
-	return b.runnable()
+	return timed.runnable()
 }
 
 // builder builds the graph of a probe.
@@ -156,37 +156,37 @@ func (b *builder) addWarmup(m tensor.Meta) {
 // addCall adds the operands of a call, and then the call. It returns the results of the call.
 func (b *builder) addCall(call graph.RateCall) []*graph.Value {
 	var list []any
-	for i, m := range call.In {
-		if !m.DType.Valid() {
+	for i, meta := range call.In {
+		if !meta.DType.Valid() {
 			list = append(list, (*graph.Value)(nil))
 			continue
 		}
 		if slices.Contains(call.Constant, i) {
-			list = append(list, b.graph.Constant(fmt.Sprint("c", i), randomTensor(m, b.rng, indexBound(call))))
+			list = append(list, b.graph.Constant(fmt.Sprint("c", i), randomTensor(meta, b.rng, indexBound(call))))
 			continue
 		}
-		v := b.input(m, indexBound(call))
-		if m.DType.IsFloat() || m.DType == tensor.Int64 {
-			copied := b.excludeFromTiming(b.addReader(v))
-			if _, dense := tensor.OrderOf(m); dense {
-				v = copied
+		value := b.input(meta, indexBound(call))
+		if meta.DType.IsFloat() || meta.DType == tensor.Int64 {
+			copied := b.excludeFromTiming(b.addReader(value))
+			if _, dense := tensor.OrderOf(meta); dense {
+				value = copied
 			} else { // no step can write this layout, so a step reads the operand, which brings the operand into the caches
 				b.graph.Output(fmt.Sprint("cached", i), copied)
 			}
 		}
-		list = append(list, v)
+		list = append(list, value)
 	}
 	return b.addTimedCall(call, list...)
 }
 
 // addTimedCall adds a call that is timed.
-func (b *builder) addTimedCall(c graph.RateCall, operands ...any) []*graph.Value {
-	if c.Make != nil {
-		return c.Make(b.graph, operands)
+func (b *builder) addTimedCall(call graph.RateCall, operands ...any) []*graph.Value {
+	if call.Make != nil {
+		return call.Make(b.graph, operands)
 	}
-	values := b.graph.Apply(c.Op, c.Attrs, operands...)
-	if c.Impl != "" && len(values) > 0 {
-		if err := b.graph.Pin(values[0].Node.Name, graph.Pin{Impl: c.Impl}); err != nil {
+	values := b.graph.Apply(call.Op, call.Attrs, operands...)
+	if call.Impl != "" && len(values) > 0 {
+		if err := b.graph.Pin(values[0].Node.Name, graph.Pin{Impl: call.Impl}); err != nil {
 			panic("calibrate: " + err.Error())
 		}
 	}
@@ -204,11 +204,11 @@ func (b *builder) runnable() (*runnable, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runnable{graph: plan.Graph, session: program.NewSession(), in: b.in, watch: b.watch}
+	result := &runnable{graph: plan.Graph, session: program.NewSession(), in: b.in, watch: b.watch}
 	for _, o := range plan.Graph.Outputs {
-		r.out = append(r.out, tensor.Empty(o.Value.Meta))
+		result.out = append(result.out, tensor.Empty(o.Value.Meta))
 	}
-	return r, nil
+	return result, nil
 }
 
 // indexBound returns an upper bound for the elements of integer operands, which may be indices of rows.
@@ -223,29 +223,29 @@ func indexBound(c graph.RateCall) int {
 }
 
 // randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, limit).
-func randomTensor(m tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
-	if m.DType.IsIntegral(true) {
-		whole := make([]int64, m.Numel())
+func randomTensor(meta tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
+	if meta.DType.IsIntegral(true) {
+		whole := make([]int64, meta.Numel())
 		for i := range whole {
 			whole[i] = rng.Int64N(int64(limit))
 		}
-		return tensor.Must(tensor.FromSlice(whole, m.Shape...)).CopyTo(m)
+		return tensor.Must(tensor.FromSlice(whole, meta.Shape...)).CopyTo(meta)
 	}
-	numbers := make([]float32, m.Numel())
+	numbers := make([]float32, meta.Numel())
 	for i := range numbers {
 		numbers[i] = 0.25 + float32(rng.Float32())
 	}
-	return tensor.Must(tensor.FromSlice(numbers, m.Shape...)).CopyTo(m)
+	return tensor.Must(tensor.FromSlice(numbers, meta.Shape...)).CopyTo(meta)
 }
 
 // runRepeatedly runs the graph repeatedly for the given time.
 func (r *runnable) runRepeatedly(ctx context.Context, callTime time.Duration) error {
 	start := time.Now()
-	for n := 0; n < minRuns || time.Since(start) < callTime; n++ {
+	for runs := 0; runs < minRuns || time.Since(start) < callTime; runs++ {
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
 			return err
 		}
-		if n == 0 { // the first run includes page faults, so its time is discarded
+		if runs == 0 { // the first run includes page faults, so its time is discarded
 			r.watch.runTimes = r.watch.runTimes[:0]
 		}
 	}
@@ -258,23 +258,23 @@ const minRuns = 4
 // stepNS returns the time of a step with almost no work, in nanoseconds, with cold or warm caches. It is the mean over
 // several steps with different code.
 func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float64, error) {
-	b := newBuilder(false)
+	timed := newBuilder(false)
 	if coldCaches {
-		b.evictCaches("relu", evictionBytes)
+		timed.evictCaches("relu", evictionBytes)
 	}
-	v := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, 32), 1)))
+	value := timed.excludeFromTiming(timed.graph.Apply("relu", nil, timed.input(tensor.New(tensor.Float32, 32), 1)))
 	ops := []string{"neg", "abs", "square", "sqrt", "ceil", "exp", "reciprocal", "floor"}
 	for _, op := range ops {
-		v = b.addTimedCall(graph.RateCall{Op: op}, v)[0]
+		value = timed.addTimedCall(graph.RateCall{Op: op}, value)[0]
 	}
-	b.graph.Output("y", v)
-	if err := b.graph.Err(); err != nil {
+	timed.graph.Output("y", value)
+	if err := timed.graph.Err(); err != nil {
 		return 0, err
 	}
-	r, err := b.runnable()
+	prepared, err := timed.runnable()
 	if err != nil {
 		return 0, err
 	}
-	err = r.runRepeatedly(ctx, callTime)
-	return median(r.watch.runTimes) / float64(len(ops)), err
+	err = prepared.runRepeatedly(ctx, callTime)
+	return median(prepared.watch.runTimes) / float64(len(ops)), err
 }

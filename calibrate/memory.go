@@ -30,16 +30,16 @@ const denseChain = 7
 // memoryProbes returns the probes of memory curves, for sizes of up to `maxBytes` bytes.
 func memoryProbes(maxBytes float64) []*probe {
 	var list []*probe
-	for a, call := range accessCalls {
+	for access, call := range accessCalls {
 		for _, bytes := range footprints {
 			if bytes > maxBytes && bytes > footprints[0] {
 				continue
 			}
-			p := &probe{access: graph.Access(a), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
-			if p.access == graph.Dense {
-				p.chainedCalls = denseChain
+			created := &probe{access: graph.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
+			if created.access == graph.Dense {
+				created.chainedCalls = denseChain
 			}
-			list = append(list, p)
+			list = append(list, created)
 		}
 	}
 	return list
@@ -117,16 +117,16 @@ func rateProbes(rates []graph.Rate) []*probe {
 }
 
 // isAvailable reports whether the implementation of a call is available. Some implementations need machine code.
-func isAvailable(c graph.RateCall) bool {
-	if c.Impl == "" {
+func isAvailable(call graph.RateCall) bool {
+	if call.Impl == "" {
 		return true
 	}
-	values := newBuilder(false).addCall(c)
+	values := newBuilder(false).addCall(call)
 	if len(values) == 0 {
 		return true // measure reports the error
 	}
 	n := values[0].Node
-	impl, err := n.Op.Impl(c.Impl)
+	impl, err := n.Op.Impl(call.Impl)
 	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
 }
 

@@ -19,27 +19,27 @@ func (m *measurer) solve() {
 	// A probe fits either a rate, or one point of a memory curve (the price of a byte by footprint). This is the point at
 	// the footprint of the probe.
 	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
-	for _, p := range m.probes {
-		if p.rate != "" {
-			byRate[p.rate] = append(byRate[p.rate], p)
+	for _, fitted := range m.probes {
+		if fitted.rate != "" {
+			byRate[fitted.rate] = append(byRate[fitted.rate], fitted)
 			continue
 		}
-		if curves[p.access] == nil {
-			curves[p.access] = machine.Curve{}
+		if curves[fitted.access] == nil {
+			curves[fitted.access] = machine.Curve{}
 		}
-		curve := curves[p.access]
-		if p.interveningBytes() == 0 { // the data is in the cache level that the footprint of the call selects
-			p.footprintBytes = 0
-			for _, w := range p.works {
-				p.footprintBytes = max(p.footprintBytes, w.Footprint)
+		curve := curves[fitted.access]
+		if fitted.interveningBytes() == 0 { // the data is in the cache level that the footprint of the call selects
+			fitted.footprintBytes = 0
+			for _, w := range fitted.works {
+				fitted.footprintBytes = max(fitted.footprintBytes, w.Footprint)
 			}
 		}
-		curvePoint(&curve, p.footprintBytes).PS = m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
-		curves[p.access] = curve
+		curvePoint(&curve, fitted.footprintBytes).PS = m.profile.Memory.CurveOf(fitted.access).At(fitted.footprintBytes)
+		curves[fitted.access] = curve
 	}
-	for a, curve := range curves {
+	for access, curve := range curves {
 		sorted.Func(curve, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
-		*m.profile.Memory.CurveOf(a) = curve
+		*m.profile.Memory.CurveOf(access) = curve
 	}
 	for range fitPasses {
 		for _, rate := range m.rates {
@@ -47,15 +47,15 @@ func (m *measurer) solve() {
 				m.profile.Kernels[rate.Name] = m.unitPS(rate.Name, probes)
 			}
 		}
-		for _, p := range m.probes {
-			if p.rate == "" {
-				curve := m.profile.Memory.CurveOf(p.access)
-				curvePoint(curve, p.footprintBytes).PS = m.bytesPS(p)
+		for _, fitted := range m.probes {
+			if fitted.rate == "" {
+				curve := m.profile.Memory.CurveOf(fitted.access)
+				curvePoint(curve, fitted.footprintBytes).PS = m.bytesPS(fitted)
 			}
 		}
 	}
-	for a := range curves {
-		makeMonotone(*m.profile.Memory.CurveOf(a))
+	for access := range curves {
+		makeMonotone(*m.profile.Memory.CurveOf(access))
 	}
 }
 
@@ -69,19 +69,19 @@ func makeMonotone(curve machine.Curve) {
 
 // bytesPS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
 // while all other rates are fixed.
-func (m *measurer) bytesPS(p *probe) float64 {
-	remaining, bytes := p.ns*1e3, 0.0
-	for _, w := range p.works {
-		bytes += w.Bytes[p.access]
+func (m *measurer) bytesPS(fitted *probe) float64 {
+	remaining, bytes := fitted.ns*1e3, 0.0
+	for _, w := range fitted.works {
+		bytes += w.Bytes[fitted.access]
 		others := w
-		others.Bytes[p.access] = 0
-		if p.access == graph.Dense { // other work overlaps with dense access and adds no time
+		others.Bytes[fitted.access] = 0
+		if fitted.access == graph.Dense { // other work overlaps with dense access and adds no time
 			others.Parts = [machine.MaxParts]machine.Part{}
 		}
-		remaining -= m.priceOf(p, others)
+		remaining -= m.priceOf(fitted, others)
 	}
 	if bytes <= 0 {
-		return m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
+		return m.profile.Memory.CurveOf(fitted.access).At(fitted.footprintBytes)
 	}
 	return max(minPS, remaining/bytes)
 }
@@ -93,9 +93,9 @@ func (m *measurer) bytesPS(p *probe) float64 {
 //	price = sum(units*remaining/measured^2) / sum(units^2/measured^2)
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
-	for _, p := range probes {
-		remaining, units := p.ns*1e3, 0.0
-		for _, w := range p.works {
+	for _, fitted := range probes {
+		remaining, units := fitted.ns*1e3, 0.0
+		for _, w := range fitted.works {
 			others, unoverlapped := w, false
 			for i := range others.Parts {
 				if others.Parts[i].Kernel == name {
@@ -107,9 +107,9 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			if others != w && !unoverlapped { // memory access overlaps with computation and adds no time
 				others.Bytes[graph.Dense] = 0
 			}
-			remaining -= m.priceOf(p, others)
+			remaining -= m.priceOf(fitted, others)
 		}
-		measured := p.ns * 1e3 // the weights 1/measured^2 make errors relative
+		measured := fitted.ns * 1e3 // the weights 1/measured^2 make errors relative
 		numerator += units / measured * remaining / measured
 		denominator += units / measured * units / measured
 	}

@@ -129,14 +129,14 @@ func run(cmd *cobra.Command, model string, f flags) error {
 	}
 	job := progress.Begin(cmd, filepath.Base(model))
 	defer job.End()
-	o := batch.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(), Images: images,
+	options := batch.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(), Images: images,
 		Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.partSize, MaxRows: f.maxRows, Retry: f.retry,
 		Progress: func(done, skipped, total int) { job.ReportAndNote(cmd, done, total-skipped, "input") }}
-	o.Loader.Sizes = sizes
+	options.Loader.Sizes = sizes
 	if f.status {
-		return printStatus(cmd, job, model, inputs, f.outputs, o)
+		return printStatus(cmd, job, model, inputs, f.outputs, options)
 	}
-	summary, err := batch.Run(cmd.Context(), model, inputs, f.outputs, o)
+	summary, err := batch.Run(cmd.Context(), model, inputs, f.outputs, options)
 	job.End()
 	// An error before the first input has its cause in the arguments.
 	if err != nil && summary.Done+summary.Skipped+summary.Failed+summary.Missing == 0 {
@@ -149,22 +149,22 @@ func run(cmd *cobra.Command, model string, f flags) error {
 const maxListed = 10
 
 // report prints the result of a run. err is the error that ended the run, or nil if the run is complete.
-func report(cmd *cobra.Command, s batch.Summary, err error) error {
-	for i, failure := range s.Failures {
+func report(cmd *cobra.Command, summary batch.Summary, err error) error {
+	for i, failure := range summary.Failures {
 		if i == maxListed {
-			term.PrintNote(cmd, "%s more; --status lists all", format.Count(len(s.Failures)-i, "failure"))
+			term.PrintNote(cmd, "%s more; --status lists all", format.Count(len(summary.Failures)-i, "failure"))
 			break
 		}
 		term.PrintNote(cmd, "%s: %s", failure.Input, failure.Error)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "done %d, skipped %d, failed %d\n", s.Done, s.Skipped, s.Failed)
+	fmt.Fprintf(cmd.OutOrStdout(), "done %d, skipped %d, failed %d\n", summary.Done, summary.Skipped, summary.Failed)
 	switch {
 	case err != nil && cmd.Context().Err() == nil:
 		return exit.Failed(fmt.Errorf("%w\n%s missing; finished outputs are kept, and the same command continues", err,
-			format.CountIrregular(s.Missing, "output is", "outputs are")))
+			format.CountIrregular(summary.Missing, "output is", "outputs are")))
 	case err != nil:
 		return exit.InterruptError(cmd.Context())
-	case s.Failed > 0:
+	case summary.Failed > 0:
 		return &exit.Error{Code: exit.CodeFailed}
 	}
 	return nil
@@ -173,16 +173,16 @@ func report(cmd *cobra.Command, s batch.Summary, err error) error {
 // printStatus prints the counts of --status and the errors of failed inputs. dir is the value of --outputs.
 func printStatus(cmd *cobra.Command, job *progress.Job, model string, inputs []batch.Input, dir string,
 	o batch.Options) error {
-	s, err := batch.Status(cmd.Context(), model, inputs, dir, o)
+	summary, err := batch.Status(cmd.Context(), model, inputs, dir, o)
 	job.End()
 	if err != nil {
 		return exit.InterruptErrorOr(cmd.Context(), exit.UsageError(err))
 	}
-	for _, failure := range s.Failures {
+	for _, failure := range summary.Failures {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", format.Printable(failure.Input), format.Printable(failure.Error))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "done %d, failed %d, missing %d\n", s.Done, s.Failed, s.Missing)
-	if s.Failed > 0 {
+	fmt.Fprintf(cmd.OutOrStdout(), "done %d, failed %d, missing %d\n", summary.Done, summary.Failed, summary.Missing)
+	if summary.Failed > 0 {
 		return &exit.Error{Code: exit.CodeFailed}
 	}
 	return nil

@@ -183,33 +183,33 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}); err != nil {
 		return err
 	}
-	var r *runner
-	err = job.Do(progress.Planning, func() (err error) { r, err = benchRunner(&workload, f, job); return err })
+	var measured *runner
+	err = job.Do(progress.Planning, func() (err error) { measured, err = benchRunner(&workload, f, job); return err })
 	if err != nil {
 		return err
 	}
-	err = r.measure(job.Context, stopCondition{f.runs, f.measureTime}, job.Report)
+	err = measured.measure(job.Context, stopCondition{f.runs, f.measureTime}, job.Report)
 	if err == nil {
-		err = r.traceRun(job.Context)
+		err = measured.traceRun(job.Context)
 	}
 	job.End()
 	command.PrintNotes(cmd, path, workload.Graph)
-	command.NoteUnplanned(cmd, path, r.program)
+	command.NoteUnplanned(cmd, path, measured.program)
 	workload.Inputs.Print(cmd)
 	if err != nil {
 		return workload.Inputs.WithGeneratedHint(err)
 	}
 	interruptErr := exit.InterruptError(job.Context)
-	doc, err := r.doc(workload.Graph, f, interruptErr != nil)
+	doc, err := measured.doc(workload.Graph, f, interruptErr != nil)
 	if err != nil {
 		return err
 	}
-	if err := r.printMeasurements(cmd, doc, f); err != nil {
+	if err := measured.printMeasurements(cmd, doc, f); err != nil {
 		return err
 	}
 	if f.report != "" && doc.Into.Runs > 0 { // after an interruption, too: hence the context without cancellation
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return r.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
+			return measured.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
 		}); err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return interruptErr
 	}
 	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
-		return r.trace.write(w, filepath.Base(path), opsByName(workload.Graph))
+		return measured.trace.write(w, filepath.Base(path), opsByName(workload.Graph))
 	})
 }
 
@@ -338,24 +338,24 @@ func (d *Document) writeTimes(w io.Writer, display term.Display) {
 // benchRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first
 // run.
 func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner, error) {
-	r := &runner{strategy: f.strategy, in: workload.Inputs.Values}
+	created := &runner{strategy: f.strategy, in: workload.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
 	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
 		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
 		Slack: f.slack.Option(), Progress: job.EnterUntilRun, Cache: f.cache.Option()}
 	if f.trace != "" || f.report != "" {
-		r.trace = &chromeTrace{}
+		created.trace = &chromeTrace{}
 	}
 	if f.profile || f.report != "" {
-		r.profile = newProfile()
-		r.profile.costProfile = f.costProfile
+		created.profile = newProfile()
+		created.profile.costProfile = f.costProfile
 	}
-	if r.profile != nil || r.trace != nil {
-		options.Tracer = &r.observer
+	if created.profile != nil || created.trace != nil {
+		options.Tracer = &created.observer
 	}
 	var err error
-	if r.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
+	if created.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
 		workload.DropConstants()
 	}
-	return r, err
+	return created, err
 }

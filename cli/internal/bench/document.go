@@ -116,24 +116,24 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 		costProfile := layout.ProfileFor(p.costProfile, graph.run.Graph)
 		sums := make([]stepTime, graph.run.Steps)
 		for _, sample := range undisturbed {
-			for i, s := range graph.times[sample] {
-				sums[i].busy += s.busy
-				sums[i].span += s.span
-				sums[i].calls += s.calls
+			for i, time := range graph.times[sample] {
+				sums[i].busy += time.busy
+				sums[i].span += time.span
+				sums[i].calls += time.calls
 			}
 		}
-		for i, s := range stepsOf(graph.run) {
-			if sums[i].calls == 0 || s.Node == nil {
+		for i, time := range stepsOf(graph.run) {
+			if sums[i].calls == 0 || time.Node == nil {
 				continue
 			}
-			stepKey := key{s.Name, opLabel(s, ops)}
+			stepKey := key{time.Name, opLabel(time, ops)}
 			index, known := indexOf[stepKey]
 			if !known {
 				index = len(list)
 				indexOf[stepKey] = index
-				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: stepKey.op}})
+				list = append(list, stepDoc{Name: time.Name, Ops: document.NotNil(time.Ops), timeDoc: timeDoc{Op: stepKey.op}})
 			}
-			list[index].addStep(sums[i], s.Node.Work(), predicted(s.Node, costProfile), float64(len(undisturbed)))
+			list[index].addStep(sums[i], time.Node.Work(), predicted(time.Node, costProfile), float64(len(undisturbed)))
 		}
 	}
 	sorted.Func(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
@@ -150,12 +150,12 @@ func predicted(n *graph.Node, costProfile *machine.Profile) (ns float64) {
 
 // stepsOf returns the steps of a run. A run of a graph in several segments (see [graph.Segment]) has one step for each
 // op whose result shapes depend on data. Each of the other segments is a run of its own.
-func stepsOf(r *exec.Run) []exec.Step {
-	if r.Program != nil {
-		return r.Program.Steps()
+func stepsOf(run *exec.Run) []exec.Step {
+	if run.Program != nil {
+		return run.Program.Steps()
 	}
-	list := make([]exec.Step, 0, r.Steps)
-	for _, s := range r.Graph.Segments() {
+	list := make([]exec.Step, 0, run.Steps)
+	for _, s := range run.Graph.Segments() {
 		if s.Dynamic {
 			list = append(list, exec.Step{Name: s.Nodes[0].Name, Ops: []string{s.Nodes[0].Name}, Node: s.Nodes[0]})
 		}
@@ -164,17 +164,17 @@ func stepsOf(r *exec.Run) []exec.Step {
 }
 
 // opLabel returns timeDoc.Op of a step. ops maps the name of a node to its op.
-func opLabel(s exec.Step, ops map[string]string) string {
-	if len(s.Ops) < 2 {
-		return s.Node.Op.Name
+func opLabel(step exec.Step, ops map[string]string) string {
+	if len(step.Ops) < 2 {
+		return step.Node.Op.Name
 	}
 	var labels []string
-	for i := 0; i < len(s.Ops); {
-		op, first := ops[s.Ops[i]], i
+	for i := 0; i < len(step.Ops); {
+		op, first := ops[step.Ops[i]], i
 		if op == "" { // a pass inserted the node, so the graph as written does not have it
-			return s.Node.Op.Name
+			return step.Node.Op.Name
 		}
-		for i < len(s.Ops) && ops[s.Ops[i]] == op {
+		for i < len(step.Ops) && ops[step.Ops[i]] == op {
 			i++
 		}
 		if i > first+1 {
@@ -223,20 +223,20 @@ func (d *timeDoc) setRates(busy float64) {
 func timesByOp(steps []stepDoc) []timeDoc {
 	var list []timeDoc
 	indexOf := map[string]int{}
-	for _, s := range steps {
-		index, known := indexOf[s.Op]
+	for _, step := range steps {
+		index, known := indexOf[step.Op]
 		if !known {
 			index = len(list)
-			indexOf[s.Op] = index
-			list = append(list, timeDoc{Op: s.Op})
+			indexOf[step.Op] = index
+			list = append(list, timeDoc{Op: step.Op})
 		}
-		d := &list[index]
-		d.Calls += s.Calls
-		d.Time += s.Time
-		d.Busy += s.Busy
-		d.Predicted += s.Predicted
-		d.bytes += s.bytes
-		d.flops += s.flops
+		total := &list[index]
+		total.Calls += step.Calls
+		total.Time += step.Time
+		total.Busy += step.Busy
+		total.Predicted += step.Predicted
+		total.bytes += step.bytes
+		total.flops += step.flops
 	}
 	sorted.Func(list, func(a, b timeDoc) int { return cmp.Compare(b.Busy, a.Busy) })
 	return list

@@ -15,12 +15,12 @@ import (
 type observer struct{ exec.Tracer }
 
 // BeginRun forwards the event.
-func (o *observer) BeginRun(r *exec.Run) bool { return o.Tracer != nil && o.Tracer.BeginRun(r) }
+func (o *observer) BeginRun(run *exec.Run) bool { return o.Tracer != nil && o.Tracer.BeginRun(run) }
 
 // EndRun forwards the event.
-func (o *observer) EndRun(r *exec.Run, err error) {
+func (o *observer) EndRun(run *exec.Run, err error) {
 	if o.Tracer != nil {
-		o.Tracer.EndRun(r, err)
+		o.Tracer.EndRun(run, err)
 	}
 }
 
@@ -110,37 +110,37 @@ func (p *profile) isComplete() bool {
 }
 
 // BeginRun allocates the record of a run before the run starts.
-func (p *profile) BeginRun(r *exec.Run) bool {
-	if r.Parent == nil {
-		p.start, p.busy = time.Now(), make([]time.Duration, r.Workers)
+func (p *profile) BeginRun(run *exec.Run) bool {
+	if run.Parent == nil {
+		p.start, p.busy = time.Now(), make([]time.Duration, run.Workers)
 	}
-	for len(p.busy) < r.Workers {
+	for len(p.busy) < run.Workers {
 		p.busy = append(p.busy, 0)
 	}
-	g := p.byGraph[r.Graph]
+	g := p.byGraph[run.Graph]
 	if g == nil {
-		g = &profiledGraph{run: r, sum: make([]stepTime, r.Steps), times: map[int][]stepTime{}}
-		p.byGraph[r.Graph] = g
+		g = &profiledGraph{run: run, sum: make([]stepTime, run.Steps), times: map[int][]stepTime{}}
+		p.byGraph[run.Graph] = g
 		p.graphs = append(p.graphs, g)
 	}
-	r.Data = g.newRecord(r)
-	if r.Parent == nil {
+	run.Data = g.newRecord(run)
+	if run.Parent == nil {
 		p.start = time.Now() // again, so that the run does not include the allocations above
 	}
-	r.Data.(*runRecord).began = time.Since(p.start)
+	run.Data.(*runRecord).began = time.Since(p.start)
 	return true
 }
 
 // newRecord returns an empty record for a run of the graph.
-func (g *profiledGraph) newRecord(r *exec.Run) *runRecord {
+func (g *profiledGraph) newRecord(run *exec.Run) *runRecord {
 	if n := len(g.reusable); n > 0 {
 		record := g.reusable[n-1]
 		g.reusable = g.reusable[:n-1]
 		return record
 	}
-	record := &runRecord{graph: g, workers: make([]workerRecord, r.Workers)}
+	record := &runRecord{graph: g, workers: make([]workerRecord, run.Workers)}
 	for i := range record.workers {
-		record.workers[i].steps = make([]stepRecord, r.Steps)
+		record.workers[i].steps = make([]stepRecord, run.Steps)
 	}
 	return record
 }
@@ -156,16 +156,16 @@ func (p *profile) BeginStep(position exec.Position) {
 func (p *profile) EndStep(position exec.Position, done bool) {
 	now := time.Since(p.start) - p.clockCost
 	worker := &position.Run.Data.(*runRecord).workers[position.Worker]
-	s := &worker.steps[position.Step]
-	if s.last == 0 {
-		s.first = worker.began
+	time := &worker.steps[position.Step]
+	if time.last == 0 {
+		time.first = worker.began
 	}
-	now = max(now, worker.began+worker.nested+1) // at least 1 ns, so that s.last is not 0
-	s.last = now
-	s.busy += now - worker.began - worker.nested
-	s.nested += worker.nested
+	now = max(now, worker.began+worker.nested+1) // at least 1 ns, so that time.last is not 0
+	time.last = now
+	time.busy += now - worker.began - worker.nested
+	time.nested += worker.nested
 	if done {
-		s.calls++
+		time.calls++
 	}
 }
 
@@ -177,8 +177,8 @@ func (p *profile) EndChunk(exec.Position, error) {}
 
 // EndRun adds up the times of all workers. It stores the times of an outer run, unless the run failed, and reports the
 // time of a nested run to the enclosing step.
-func (p *profile) EndRun(r *exec.Run, err error) {
-	record, ok := r.Data.(*runRecord)
+func (p *profile) EndRun(run *exec.Run, err error) {
+	record, ok := run.Data.(*runRecord)
 	if !ok {
 		return
 	}
@@ -187,8 +187,8 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 		p.addStep(record, i)
 	}
 	record.graph.reusable = append(record.graph.reusable, record)
-	if r.Parent != nil {
-		if outer, ok := r.Parent.Data.(*runRecord); ok {
+	if run.Parent != nil {
+		if outer, ok := run.Parent.Data.(*runRecord); ok {
 			outer.workers[0].nested += took // only worker 0 makes nested runs
 		}
 		return

@@ -65,15 +65,15 @@ func (d *Document) callsSection() page.Section {
 	}
 	data := &page.Table{Name: "runs", Heads: []string{"call", "run", "ns"}}
 	samples := [numMethods][]float64{d.Samples, d.RunReleased.Samples, d.Into.Samples}
-	for method, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
-		if s.Median == nil {
+	for method, spread := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+		if spread.Median == nil {
 			continue
 		}
 		label := callMethod(method).String()
-		row := page.Interval{Label: label, Value: *s.Median, Low: page.Missing(), High: page.Missing(),
-			Text: format.Nanoseconds(*s.Median)}
-		if s.Low != nil {
-			row.Low, row.High = *s.Low, *s.High
+		row := page.Interval{Label: label, Value: *spread.Median, Low: page.Missing(), High: page.Missing(),
+			Text: format.Nanoseconds(*spread.Median)}
+		if spread.Low != nil {
+			row.Low, row.High = *spread.Low, *spread.High
 		}
 		chart.Rows = append(chart.Rows, row)
 		for i, ns := range samples[method] {
@@ -121,21 +121,23 @@ func (d *Document) predictionSection() page.Section {
 	var group func(string) int
 	chart.Groups, group = d.groups()
 	least, greatest := 0.0, 0.0 // predicted times, the ends of the line of equal times
-	for i, s := range d.ByStep {
-		if s.Predicted <= 0 || s.Busy <= 0 {
+	for i, step := range d.ByStep {
+		if step.Predicted <= 0 || step.Busy <= 0 {
 			continue
 		}
-		least, greatest = min(cmp.Or(least, s.Predicted), s.Predicted), max(greatest, s.Predicted)
-		chart.Points = append(chart.Points, page.Point{X: s.Predicted, Y: s.Busy, Group: group(s.Op), Name: stepNumber(i),
-			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", s.Name, s.Op, format.Nanoseconds(s.Predicted),
-				format.Nanoseconds(s.Busy))})
+		least, greatest = min(cmp.Or(least, step.Predicted), step.Predicted), max(greatest, step.Predicted)
+		chart.Points = append(chart.Points, page.Point{X: step.Predicted, Y: step.Busy, Group: group(step.Op),
+			Name: stepNumber(i),
+			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", step.Name, step.Op, format.Nanoseconds(step.Predicted),
+				format.Nanoseconds(step.Busy))})
 	}
 	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {greatest, greatest}}}}
 	data := &page.Table{Name: "steps",
 		Heads: []string{"step", "op", "predicted_ns", "busy_ns", "time_ns", "flops", "bytes"}}
-	for _, s := range d.ByStep {
-		data.Rows = append(data.Rows, []string{s.Name, s.Op, csvNumber(s.Predicted), csvNumber(s.Busy), csvNumber(s.Time),
-			csvNumber(s.flops), csvNumber(s.bytes)})
+	for _, step := range d.ByStep {
+		data.Rows = append(data.Rows, []string{step.Name, step.Op, csvNumber(step.Predicted), csvNumber(step.Busy),
+			csvNumber(step.Time),
+			csvNumber(step.flops), csvNumber(step.bytes)})
 	}
 	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
 		Note: "Each point is a step; numbers are those of the table of steps. Steps above the line take longer than the " +
@@ -150,17 +152,17 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	chart.Groups, group = d.groups()
 	omitted := 0
 	least, greatest := 0.0, 0.0 // operations per byte
-	for i, s := range d.ByStep {
-		if s.flops <= 0 || s.bytes <= 0 || s.Time <= 0 {
+	for i, step := range d.ByStep {
+		if step.flops <= 0 || step.bytes <= 0 || step.Time <= 0 {
 			omitted++
 			continue
 		}
-		intensity := s.flops / s.bytes // in operations per byte
+		intensity := step.flops / step.bytes // in operations per byte
 		least, greatest = min(cmp.Or(least, intensity), intensity), max(greatest, intensity)
-		chart.Points = append(chart.Points, page.Point{X: intensity, Y: s.flops / s.Time, Group: group(s.Op),
+		chart.Points = append(chart.Points, page.Point{X: intensity, Y: step.flops / step.Time, Group: group(step.Op),
 			Name: stepNumber(i),
-			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", s.Name, s.Op, intensity,
-				s.flops/s.Time)})
+			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", step.Name, step.Op, intensity,
+				step.flops/step.Time)})
 	}
 	workers := float64(d.Threads)
 	top := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
@@ -187,13 +189,14 @@ func memorySection(memory []memoryAt) page.Section {
 	chart := &page.StepFunction{X: timeAxis("time in a run", false),
 		Y: page.Axis{Title: "memory", Format: func(v float64) string { return format.Bytes(int(v)) }, Unit: 1 << 10}}
 	data := &page.Table{Name: "memory", Heads: []string{"ns", "arena_bytes", "output_bytes"}}
-	for _, m := range memory {
-		at := float64(m.time - memory[0].time)
-		chart.Points = append(chart.Points, [2]float64{at, float64(m.memory.Arena + m.memory.Outputs)})
-		if m.memory.Arena+m.memory.Outputs > 4<<20 {
+	for _, sample := range memory {
+		elapsed := float64(sample.time - memory[0].time)
+		chart.Points = append(chart.Points, [2]float64{elapsed, float64(sample.memory.Arena + sample.memory.Outputs)})
+		if sample.memory.Arena+sample.memory.Outputs > 4<<20 {
 			chart.Y.Unit = 1 << 20 // grid lines at MiB instead of KiB
 		}
-		data.Rows = append(data.Rows, []string{csvNumber(at), fmt.Sprint(m.memory.Arena), fmt.Sprint(m.memory.Outputs)})
+		data.Rows = append(data.Rows, []string{csvNumber(elapsed), fmt.Sprint(sample.memory.Arena),
+			fmt.Sprint(sample.memory.Outputs)})
 	}
 	return page.Section{Title: "Memory over time", Chart: chart, Data: data,
 		Note: "Bytes of live intermediate values and outputs in one traced run, without inputs and constants."}
@@ -206,9 +209,9 @@ func (d *Document) tableSections() []page.Section {
 	cells := func(t *timeDoc) []string {
 		all := t.cells(&d.Profile)
 		list := make([]string, 0, len(all))
-		for i, c := range all {
+		for i, table := range all {
 			if i != workersCell {
-				list = append(list, fmt.Sprint(c))
+				list = append(list, fmt.Sprint(table))
 			}
 		}
 		return list

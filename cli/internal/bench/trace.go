@@ -53,11 +53,11 @@ func (t *track) pop(s span, now time.Duration) {
 }
 
 // BeginRun creates the tracks of the workers.
-func (c *chromeTrace) BeginRun(r *exec.Run) bool {
-	if r.Parent == nil {
+func (c *chromeTrace) BeginRun(run *exec.Run) bool {
+	if run.Parent == nil {
 		c.start, c.tracks = time.Now(), nil
 	}
-	for len(c.tracks) < r.Workers {
+	for len(c.tracks) < run.Workers {
 		c.tracks = append(c.tracks, track{})
 	}
 	c.tracks[0].push(time.Since(c.start))
@@ -65,8 +65,8 @@ func (c *chromeTrace) BeginRun(r *exec.Run) bool {
 }
 
 // EndRun records a run.
-func (c *chromeTrace) EndRun(r *exec.Run, _ error) {
-	c.tracks[0].pop(span{run: r}, time.Since(c.start))
+func (c *chromeTrace) EndRun(run *exec.Run, _ error) {
+	c.tracks[0].pop(span{run: run}, time.Since(c.start))
 }
 
 // BeginStep records the start of a step on a worker.

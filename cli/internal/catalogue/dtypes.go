@@ -116,11 +116,11 @@ type dtypes struct {
 // example, all float32 operands become int64 operands, and bool operands stay the same.
 func dtypesOf(op *graph.Op) dtypes {
 	supported := dtypes{operands: map[int]dtypeSet{}}
-	for _, ex := range op.Examples {
-		for _, exampleDType := range exampleDTypes(ex) {
+	for _, example := range op.Examples {
+		for _, exampleDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {
-				if accepts(op, ex, exampleDType, dtype) {
-					supported.add(ex, exampleDType, dtype)
+				if accepts(op, example, exampleDType, dtype) {
+					supported.add(example, exampleDType, dtype)
 				}
 			}
 		}
@@ -168,9 +168,9 @@ func accepts(op *graph.Op, ex graph.Example, from, to tensor.DType) bool {
 }
 
 // exampleCall returns the call of an example in which the dtype `to` replaces the dtype `from`.
-func exampleCall(op *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.Call, error) {
+func exampleCall(op *graph.Op, example graph.Example, from, to tensor.DType) (*graph.Call, error) {
 	call := &graph.Call{}
-	for i, meta := range ex.In {
+	for i, meta := range example.In {
 		switch meta.DType {
 		case tensor.Invalid: // an omitted operand
 			call.In = append(call.In, graph.Arg{})
@@ -181,7 +181,7 @@ func exampleCall(op *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.
 		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}})
 	}
 	var err error
-	call.Attrs, err = op.Schema.Decode(ex.Attrs, nil)
+	call.Attrs, err = op.Schema.Decode(example.Attrs, nil)
 	return call, err
 }
 

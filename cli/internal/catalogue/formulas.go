@@ -78,13 +78,13 @@ func functionsOf(op *graph.Op) (list []FunctionDoc) {
 func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 	if list := formulasOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")
-		t := term.NewTable(term.ProseCol(""))
+		table := term.NewTable(term.ProseCol(""))
 		if len(list) > 1 { // the first column then has the dtypes of each formula
-			t = term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
+			table = term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		}
 		for _, f := range list {
 			if len(list) == 1 {
-				t.Add("  " + f.Expr)
+				table.Add("  " + f.Expr)
 				continue
 			}
 			supported := dtypeSet{}
@@ -92,17 +92,17 @@ func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 				dtype, _ := tensor.ParseDType(name)
 				supported[dtype] = true
 			}
-			t.Add("  "+supported.String(), f.Expr)
+			table.Add("  "+supported.String(), f.Expr)
 		}
-		t.Write(w, show)
+		table.Write(w, show)
 	}
 	if list := functionsOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Functions"))
-		t := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
+		table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		for _, f := range list {
-			t.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
+			table.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
 		}
-		t.Write(w, show)
+		table.Write(w, show)
 		fmt.Fprintln(w, "\nOperators are Python's. float32(x) casts x, and so on for every dtype name. "+
 			"In \"t = x * x; t + 1\", t names a value. (x, y) returns two results.")
 	}

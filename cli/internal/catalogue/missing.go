@@ -93,25 +93,25 @@ func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 	if f.kind != "" || f.dtype != "" || f.onnx {
 		return exit.UsageErrorf("--missing cannot be combined with --kind, --dtype or --onnx")
 	}
-	d := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
-	d.Missing = slices.DeleteFunc(d.Missing, func(m MissingDoc) bool {
-		if len(patterns) > 0 && !matchesAny(patterns, m.Name) {
+	doc := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
+	doc.Missing = slices.DeleteFunc(doc.Missing, func(missing MissingDoc) bool {
+		if len(patterns) > 0 && !matchesAny(patterns, missing.Name) {
 			return true
 		}
-		return !strings.Contains(strings.ToLower(m.Name+" "+m.Reason), strings.ToLower(f.match))
+		return !strings.Contains(strings.ToLower(missing.Name+" "+missing.Reason), strings.ToLower(f.match))
 	})
-	if len(d.Missing) == 0 {
+	if len(doc.Missing) == 0 {
 		return exit.UsageErrorf("no missing name matches; graphrun ops --missing lists all of them")
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
-		document.Write(out, &d)
+		document.Write(out, &doc)
 		return out.Flush()
 	}
-	t := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", 20))
-	for _, m := range d.Missing {
-		t.Add(m.Name, m.Reason)
+	table := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", 20))
+	for _, missing := range doc.Missing {
+		table.Add(missing.Name, missing.Reason)
 	}
-	t.Write(out, term.StdoutDisplay(cmd))
+	table.Write(out, term.StdoutDisplay(cmd))
 	return out.Flush()
 }

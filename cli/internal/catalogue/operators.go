@@ -35,26 +35,27 @@ func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
 	if err != nil {
 		return err
 	}
-	d := OperatorsDocument{Operators: []OperatorDoc{}}
-	for _, o := range list {
-		chosen := len(patterns) == 0 || matchesAny(patterns, o.Name)
-		if chosen && strings.Contains(strings.ToLower(o.Domain+" "+o.Name), strings.ToLower(f.match)) {
-			d.Operators = append(d.Operators, OperatorDoc{o.Domain, o.Name, o.Since, document.NotNil(o.Restrictions)})
+	doc := OperatorsDocument{Operators: []OperatorDoc{}}
+	for _, operator := range list {
+		chosen := len(patterns) == 0 || matchesAny(patterns, operator.Name)
+		if chosen && strings.Contains(strings.ToLower(operator.Domain+" "+operator.Name), strings.ToLower(f.match)) {
+			doc.Operators = append(doc.Operators, OperatorDoc{operator.Domain, operator.Name, operator.Since,
+				document.NotNil(operator.Restrictions)})
 		}
 	}
-	if len(d.Operators) == 0 {
+	if len(doc.Operators) == 0 {
 		return exit.UsageErrorf("no operator matches; graphrun ops --onnx lists all of them")
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
-		document.Write(out, &d)
+		document.Write(out, &doc)
 		return out.Flush()
 	}
-	t := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain"), term.NumberCol("since"),
+	table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain"), term.NumberCol("since"),
 		term.PhraseCol("restrictions", 20))
-	for _, o := range d.Operators {
-		t.Add(o.Name, o.Domain, o.Since, strings.Join(o.Restrictions, "; "))
+	for _, operator := range doc.Operators {
+		table.Add(operator.Name, operator.Domain, operator.Since, strings.Join(operator.Restrictions, "; "))
 	}
-	t.Write(out, term.StdoutDisplay(cmd))
+	table.Write(out, term.StdoutDisplay(cmd))
 	return out.Flush()
 }

@@ -224,23 +224,23 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 
 // listOps prints a table with a row for each op.
 func listOps(w io.Writer, show term.Display, list []*graph.Op) {
-	t := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
+	table := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitFirst(),
 		term.PhraseCol("does", 30))
 	for _, op := range list {
 		sentence, _, _ := strings.Cut(op.Doc, "\n")
 		sentence, _, _ = strings.Cut(sentence, ". ")
-		t.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), 72),
+		table.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), 72),
 			strings.TrimSuffix(sentence, "."))
 	}
-	t.Write(w, show)
+	table.Write(w, show)
 }
 
 // shortened cuts a signature to at most maxBytes bytes, between two arguments.
-func shortened(s string, maxBytes int) string {
-	if len(s) <= maxBytes {
-		return s
+func shortened(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
+		return text
 	}
 	const end = ", ...)"
-	return s[:strings.LastIndex(s[:maxBytes-len(end)+1], ", ")] + end
+	return text[:strings.LastIndex(text[:maxBytes-len(end)+1], ", ")] + end
 }

@@ -13,12 +13,12 @@ import (
 // signature returns the operands and attributes of an op as the arguments of a call.
 func signature(op *graph.Op) string {
 	var parts []string
-	for _, p := range op.Params {
-		text := p.Name
+	for _, param := range op.Params {
+		text := param.Name
 		switch {
-		case p.Variadic:
+		case param.Variadic:
 			text += "..."
-		case p.Optional:
+		case param.Optional:
 			text += "?"
 		}
 		parts = append(parts, text)
@@ -52,31 +52,31 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
 	if len(op.Params) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Inputs"))
-		t := term.NewTable(term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
+		table := term.NewTable(term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for i, p := range op.Params {
-			t.Add("  "+p.Name, paramText(op, p), dtypes.operand(i))
+			table.Add("  "+p.Name, paramText(op, p), dtypes.operand(i))
 		}
-		t.Write(w, show)
+		table.Write(w, show)
 	}
 	if len(op.Schema.Fields) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Attributes"))
-		t := term.NewTable(term.UntruncatedCol(""), term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
+		table := term.NewTable(term.UntruncatedCol(""), term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for _, f := range op.Schema.Fields {
-			t.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
+			table.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
 		}
 		if f := op.Schema.Additional; f != nil {
-			t.Add("  NAME", f.Type, "any other name", f.Doc)
+			table.Add("  NAME", f.Type, "any other name", f.Doc)
 		}
-		t.Write(w, show)
+		table.Write(w, show)
 	}
 	describeFormulas(w, show, op)
 	if len(op.Impls) > 1 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Implementations"))
-		t := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
+		table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		for _, impl := range op.Impls {
-			t.Add("  "+impl.Name, impl.Doc)
+			table.Add("  "+impl.Name, impl.Doc)
 		}
-		t.Write(w, show)
+		table.Write(w, show)
 	}
 	switch {
 	case op.VariadicResults:

@@ -53,17 +53,17 @@ graphrun ops --onnx lists the supported operators.`,
   graphrun check model.onnx --json | jq -r '.missing[].op'`,
 		Args: command.OneFile,
 		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
-			d, err := documentOf(cmd.Context(), ext, args[0])
+			doc, err := documentOf(cmd.Context(), ext, args[0])
 			if err != nil {
 				return err
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			if asJSON {
-				document.Write(out, d)
+				document.Write(out, doc)
 			} else {
-				d.write(out, term.StdoutDisplay(cmd), args[0])
+				doc.write(out, term.StdoutDisplay(cmd), args[0])
 			}
-			if err := out.Flush(); err != nil || d.Runs {
+			if err := out.Flush(); err != nil || doc.Runs {
 				return err
 			}
 			return exit.Failed(nil)
@@ -81,28 +81,28 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 	if err != nil {
 		return nil, err
 	}
-	d := &Document{Missing: []Missing{}}
+	doc := &Document{Missing: []Missing{}}
 	operators, err := f.MissingOperators()
 	if err != nil {
 		return nil, exit.UsageError(err)
 	}
 	for _, o := range operators {
-		d.Missing = append(d.Missing, Missing{o.Name, o.Domain, o.Nodes, o.Suggestion})
+		doc.Missing = append(doc.Missing, Missing{o.Name, o.Domain, o.Nodes, o.Suggestion})
 	}
 	var rejected []*graph.Error
-	for _, e := range mistakes(ctx, f) {
+	for _, mistake := range mistakes(ctx, f) {
 		switch {
-		case errors.Is(e, onnx.ErrUnavailableOperand): // the cause is the node that computes the operand
-		case errors.Is(e, onnx.ErrNoConverter): // the operator is in d.Missing
-		case !f.IsModel() && e.Op != "" && ext.Lookup(e.Op) == nil: // an unknown op of a graph file
-			d.addMissing(e, ext)
+		case errors.Is(mistake, onnx.ErrUnavailableOperand): // the cause is the node that computes the operand
+		case errors.Is(mistake, onnx.ErrNoConverter): // the operator is in doc.Missing
+		case !f.IsModel() && mistake.Op != "" && ext.Lookup(mistake.Op) == nil: // an unknown op of a graph file
+			doc.addMissing(mistake, ext)
 		default:
-			rejected = append(rejected, e)
+			rejected = append(rejected, mistake)
 		}
 	}
-	d.Rejected = document.Mistakes(rejected)
-	d.Runs = len(d.Missing) == 0 && len(rejected) == 0
-	return d, ctx.Err()
+	doc.Rejected = document.Mistakes(rejected)
+	doc.Runs = len(doc.Missing) == 0 && len(rejected) == 0
+	return doc, ctx.Err()
 }
 
 // mistakes returns the errors of a file, without those of nodes that only depend on a rejected node.
@@ -125,14 +125,14 @@ func mistakes(ctx context.Context, f *graphrun.File) []*graph.Error {
 }
 
 // addMissing adds the node of an error to the entry of its unsupported operator.
-func (d *Document) addMissing(e *graph.Error, ext *command.Extensions) {
-	i := slices.IndexFunc(d.Missing, func(m Missing) bool { return m.Op == e.Op })
+func (d *Document) addMissing(mistake *graph.Error, ext *command.Extensions) {
+	i := slices.IndexFunc(d.Missing, func(m Missing) bool { return m.Op == mistake.Op })
 	if i < 0 {
 		i = len(d.Missing)
-		d.Missing = append(d.Missing, Missing{Op: e.Op, DidYouMean: graph.SuggestOp(e.Op, ext.Lookup)})
+		d.Missing = append(d.Missing, Missing{Op: mistake.Op, DidYouMean: graph.SuggestOp(mistake.Op, ext.Lookup)})
 	}
-	if !slices.Contains(d.Missing[i].Nodes, e.Node) {
-		d.Missing[i].Nodes = append(d.Missing[i].Nodes, e.Node)
+	if !slices.Contains(d.Missing[i].Nodes, mistake.Node) {
+		d.Missing[i].Nodes = append(d.Missing[i].Nodes, mistake.Node)
 	}
 }
 
@@ -146,25 +146,25 @@ func (d *Document) write(w io.Writer, show term.Display, path string) {
 		return
 	}
 	if len(d.Missing) > 0 {
-		t := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
+		table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
 			term.PhraseCol("names", 10), term.NameCol("did you mean").OmitIfAll(""))
-		for _, m := range d.Missing {
-			names := strings.Join(m.Nodes[:min(maxListed, len(m.Nodes))], ", ")
-			if len(m.Nodes) > maxListed {
+		for _, missing := range d.Missing {
+			names := strings.Join(missing.Nodes[:min(maxListed, len(missing.Nodes))], ", ")
+			if len(missing.Nodes) > maxListed {
 				names += ", ..."
 			}
-			t.Add(m.Op, m.Domain, len(m.Nodes), names, m.DidYouMean)
+			table.Add(missing.Op, missing.Domain, len(missing.Nodes), names, missing.DidYouMean)
 		}
 		fmt.Fprintln(w, "Operators that are not supported")
-		t.Write(w, show)
+		table.Write(w, show)
 	}
 	if len(d.Rejected) > 0 {
 		if len(d.Missing) > 0 {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintln(w, "Rejected")
-		for _, m := range d.Rejected {
-			fmt.Fprintln(w, "  "+m.Message)
+		for _, missing := range d.Rejected {
+			fmt.Fprintln(w, "  "+missing.Message)
 		}
 	}
 }

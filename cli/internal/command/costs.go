@@ -26,19 +26,19 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 // which means the built-in profile. CostProfile reports a stored profile with invalid contents on stderr.
 func CostProfile(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
-		p, err := machine.ReadProfile(path)
+		profile, err := machine.ReadProfile(path)
 		if err != nil {
 			return nil, exit.UsageErrorf("--costs: %w", files.WithPath(path, err))
 		}
-		return p, nil
+		return profile, nil
 	}
 	path, err := machine.ProfilePath()
 	if err != nil {
 		return nil, nil // the user has no cache folder, so no stored profile
 	}
-	p, err := machine.ReadProfile(path)
+	profile, err := machine.ReadProfile(path)
 	if err == nil {
-		return p, nil
+		return profile, nil
 	}
 	// Stat fails if the profile does not exist, or for example if the cache folder is a file.
 	_, statErr := os.Stat(path)

@@ -17,16 +17,16 @@ import (
 // ParseDims parses values of --dim such as N=8, and returns the size of each symbol.
 func ParseDims(list []string) (map[string]int, error) {
 	dims := map[string]int{}
-	for _, s := range list {
-		name, size, ok := strings.Cut(s, "=")
-		n, err := strconv.Atoi(size)
-		if !ok || name == "" || err != nil || n < 0 {
-			return nil, exit.UsageErrorf("--dim %s: want a symbol and its size, as in N=8", s)
+	for _, dim := range list {
+		name, size, ok := strings.Cut(dim, "=")
+		number, err := strconv.Atoi(size)
+		if !ok || name == "" || err != nil || number < 0 {
+			return nil, exit.UsageErrorf("--dim %s: want a symbol and its size, as in N=8", dim)
 		}
 		if other, exists := dims[name]; exists {
-			return nil, exit.UsageErrorf("--dim gives %s twice: %d and %d", name, other, n)
+			return nil, exit.UsageErrorf("--dim gives %s twice: %d and %d", name, other, number)
 		}
-		dims[name] = n
+		dims[name] = number
 	}
 	return dims, nil
 }
@@ -36,14 +36,14 @@ func ParseDims(list []string) (map[string]int, error) {
 // fastest.
 func Combinations(list []string) ([][]string, error) {
 	all := [][]string{nil} // the combinations for the symbols so far
-	for _, s := range list {
-		name, sizes, _ := strings.Cut(s, "=")
+	for _, dim := range list {
+		name, sizes, _ := strings.Cut(dim, "=")
 		var extended [][]string
 		choices := strings.Split(sizes, ",")
 		for _, combination := range all {
 			for i, size := range choices {
 				if slices.Contains(choices[:i], size) {
-					return nil, exit.UsageErrorf("--dim %s: %s is listed twice", s, size)
+					return nil, exit.UsageErrorf("--dim %s: %s is listed twice", dim, size)
 				}
 				extended = append(extended, append(slices.Clip(combination), name+"="+size)) // Clip: append copies
 			}

@@ -35,15 +35,15 @@ func (e *Extensions) Complete() (err error) {
 			return fmt.Errorf("command %d of cli.WithCommand is nil, or has no name or no RunE", i)
 		}
 	}
-	for i, s := range e.AddedStrategies {
+	for i, strategy := range e.AddedStrategies {
 		switch {
-		case s == nil || s.Name() == "":
+		case strategy == nil || strategy.Name() == "":
 			return fmt.Errorf("strategy %d of cli.WithStrategy is nil or has no name", i)
-		case s.Name() == allStrategies || s.Name() == publishedStrategies:
-			return fmt.Errorf("a strategy is named %q, the name of a group of strategies", s.Name())
+		case strategy.Name() == allStrategies || strategy.Name() == publishedStrategies:
+			return fmt.Errorf("a strategy is named %q, the name of a group of strategies", strategy.Name())
 		case slices.ContainsFunc(slices.Concat(graphrun.Strategies(), e.AddedStrategies[:i]),
-			func(other graphrun.Strategy) bool { return other.Name() == s.Name() }):
-			return fmt.Errorf("two strategies are named %q", s.Name())
+			func(other graphrun.Strategy) bool { return other.Name() == strategy.Name() }):
+			return fmt.Errorf("two strategies are named %q", strategy.Name())
 		}
 	}
 	if e.lookup, err = graphrun.Lookup(e.AddedOps...); err != nil || e.Operators == nil {

@@ -28,11 +28,11 @@ func HintFlag(cmd *cobra.Command, dims *[]string) {
 // in the other values: N=1,64 and M=2,3 give four combinations.
 func SplitHints(dims []string) (fixed []string, hints []map[string]int, err error) {
 	var withSeveralSizes []string
-	for _, s := range dims {
-		if strings.Contains(s, ",") {
-			withSeveralSizes = append(withSeveralSizes, s)
+	for _, dim := range dims {
+		if strings.Contains(dim, ",") {
+			withSeveralSizes = append(withSeveralSizes, dim)
 		} else {
-			fixed = append(fixed, s)
+			fixed = append(fixed, dim)
 		}
 	}
 	if withSeveralSizes == nil {

@@ -24,15 +24,15 @@ func CommandLine(cmd *cobra.Command, args []string) string {
 				values = []string{strings.Join(values, ",")}
 			}
 		}
-		for _, v := range values {
+		for _, value := range values {
 			switch {
-			case f.Value.Type() == "bool" && v == "true":
+			case f.Value.Type() == "bool" && value == "true":
 				words = append(words, "--"+f.Name)
 				continue
-			case filepath.IsAbs(v):
-				v = filepath.Base(v)
+			case filepath.IsAbs(value):
+				value = filepath.Base(value)
 			}
-			words = append(words, "--"+f.Name, quote(v))
+			words = append(words, "--"+f.Name, quote(value))
 		}
 	})
 	return strings.Join(words, " ")

@@ -26,12 +26,12 @@ const minHeap = 256 << 20
 
 // NoteMemoryLimit warns if a run needs more memory than GOMEMLIMIT. GOMEMLIMIT is a soft limit: the run continues, but
 // spends much time in garbage collection.
-func NoteMemoryLimit(cmd *cobra.Command, p *graphrun.Program) {
+func NoteMemoryLimit(cmd *cobra.Command, compiled *graphrun.Program) {
 	limit := debug.SetMemoryLimit(-1) // a negative limit only queries
 	if os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
 		return
 	}
-	if need := p.Need().Total(); int64(need) > limit {
+	if need := compiled.Need().Total(); int64(need) > limit {
 		term.PrintNote(cmd, "a run needs %s of memory, more than GOMEMLIMIT (%s): garbage collection will slow it down",
 			format.Bytes(need), format.Bytes(int(limit)))
 	}

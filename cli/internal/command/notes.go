@@ -46,11 +46,11 @@ func dimExample(symbol string) string {
 	return symbol + "=SIZE"
 }
 
-// AddNotes adds the warnings and assumed sizes of n to sum.
-func AddNotes(sum *report.Notes, n report.Notes) {
-	sum.Warnings = append(sum.Warnings, n.Warnings...)
-	if sum.Assumed == nil && len(n.Assumed) > 0 {
+// AddNotes adds warnings and assumed sizes to sum.
+func AddNotes(sum *report.Notes, added report.Notes) {
+	sum.Warnings = append(sum.Warnings, added.Warnings...)
+	if sum.Assumed == nil && len(added.Assumed) > 0 {
 		sum.Assumed = map[string]int{}
 	}
-	maps.Copy(sum.Assumed, n.Assumed)
+	maps.Copy(sum.Assumed, added.Assumed)
 }

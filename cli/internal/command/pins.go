@@ -31,18 +31,18 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 			return exit.UsageErrorf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
 		}
 		name := text[:equals]
-		p, err := graph.ParsePin(text[equals+1:])
+		pin, err := graph.ParsePin(text[equals+1:])
 		if err == nil {
-			err = g.Pin(name, p)
+			err = g.Pin(name, pin)
 		}
 		if err != nil {
 			return exit.UsageErrorf("--pin %s: %w", text, err)
 		}
-		t := target{name, p.SetsLayout()}
-		if before, exists := seen[t]; exists && before != p {
-			return exit.UsageErrorf("--pin gives %s twice: %v and %v", name, before, p)
+		pinned := target{name, pin.SetsLayout()}
+		if before, exists := seen[pinned]; exists && before != pin {
+			return exit.UsageErrorf("--pin gives %s twice: %v and %v", name, before, pin)
 		}
-		seen[t] = p
+		seen[pinned] = pin
 	}
 	if len(pins) == 0 {
 		return nil

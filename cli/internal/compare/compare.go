@@ -177,16 +177,16 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if f.json && f.markdown {
 		return exit.UsageErrorf("--json and --markdown exclude each other")
 	}
-	for i, n := range f.threads {
-		if err := command.CheckThreads(n); err != nil {
+	for i, threads := range f.threads {
+		if err := command.CheckThreads(threads); err != nil {
 			return err
 		}
-		if n == 0 {
-			n = runtime.GOMAXPROCS(0)
-			f.threads[i] = n
+		if threads == 0 {
+			threads = runtime.GOMAXPROCS(0)
+			f.threads[i] = threads
 		}
-		if slices.Contains(f.threads[:i], n) {
-			return exit.UsageErrorf("--threads names %d twice", n)
+		if slices.Contains(f.threads[:i], threads) {
+			return exit.UsageErrorf("--threads names %d twice", threads)
 		}
 	}
 	if len(f.threads) == 0 {
@@ -237,15 +237,15 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		}
 	}
 	command.LimitGarbage()
-	c := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
+	compared := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
 		printed: map[string]bool{}}
-	err = c.measureAll(cmd, paths, sizes)
+	err = compared.measureAll(cmd, paths, sizes)
 	interruptErr := exit.InterruptError(cmd.Context())
-	if err != nil && len(c.rows) == 0 {
+	if err != nil && len(compared.rows) == 0 {
 		return err
 	}
-	c.Interrupted = err != nil || interruptErr != nil
-	showErr := c.show(cmd) // after a failure, the measurements so far are printed
+	compared.Interrupted = err != nil || interruptErr != nil
+	showErr := compared.show(cmd) // after a failure, the measurements so far are printed
 	switch {
 	case interruptErr != nil:
 		return cmp.Or(showErr, interruptErr)
@@ -378,11 +378,11 @@ func (c *comparison) addCombination(path string, dims map[string]int, threads in
 	if measured.Verdict != nil {
 		c.Verdicts = append(c.Verdicts, Verdict{combination, *measured.Verdict})
 	}
-	for _, d := range measured.Differences {
+	for _, difference := range measured.Differences {
 		if len(c.flags.threads) > 1 || len(c.flags.dims) > 0 {
-			d = c.rows[len(c.rows)-1].Label() + ": " + d
+			difference = c.rows[len(c.rows)-1].Label() + ": " + difference
 		}
-		c.Differences = append(c.Differences, d)
+		c.Differences = append(c.Differences, difference)
 	}
 	c.Unchecked = c.Unchecked || !measured.HasOutputs
 }

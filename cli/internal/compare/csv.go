@@ -23,20 +23,20 @@ func (c *comparison) records() [][]string {
 	heads = append(heads, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
 		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as")
 	list := [][]string{heads}
-	for _, r := range c.rows {
-		beforeRun := []string{r.File} // the cells left of the columns run and ns
+	for _, row := range c.rows {
+		beforeRun := []string{row.File} // the cells left of the columns run and ns
 		for _, name := range symbols {
 			size := ""
-			if n, ok := r.Dims[name]; ok {
+			if n, ok := row.Dims[name]; ok {
 				size = strconv.Itoa(n)
 			}
 			beforeRun = append(beforeRun, size)
 		}
-		beforeRun = append(beforeRun, strconv.Itoa(r.Threads), r.Name)
-		afterRun := []string{decimal(&r.CostNS), decimal(r.BoundNS), decimal(r.Gap), strconv.Itoa(r.Copies),
-			strconv.Itoa(r.CopiedBytes), strconv.Itoa(r.MovedBytes), strconv.Itoa(r.PeakBytes),
-			strconv.Itoa(r.PeakWithWeights), decimal(&r.PlanMS), cmp.Or(r.MeasuredAs, r.Name)}
-		for i, ns := range r.Samples {
+		beforeRun = append(beforeRun, strconv.Itoa(row.Threads), row.Name)
+		afterRun := []string{decimal(&row.CostNS), decimal(row.BoundNS), decimal(row.Gap), strconv.Itoa(row.Copies),
+			strconv.Itoa(row.CopiedBytes), strconv.Itoa(row.MovedBytes), strconv.Itoa(row.PeakBytes),
+			strconv.Itoa(row.PeakWithWeights), decimal(&row.PlanMS), cmp.Or(row.MeasuredAs, row.Name)}
+		for i, ns := range row.Samples {
 			list = append(list, slices.Concat(beforeRun, []string{strconv.Itoa(i + 1), decimal(&ns)}, afterRun))
 		}
 	}
@@ -44,9 +44,9 @@ func (c *comparison) records() [][]string {
 }
 
 // decimal formats a number without units; "" for nil.
-func decimal(x *float64) string {
-	if x == nil {
+func decimal(number *float64) string {
+	if number == nil {
 		return ""
 	}
-	return strconv.FormatFloat(*x, 'f', -1, 64)
+	return strconv.FormatFloat(*number, 'f', -1, 64)
 }

@@ -102,16 +102,16 @@ func (c *comparison) table() *term.Table {
 		}
 		t.AddColumn(column, cells)
 	}
-	if file := func(r *Row) string { return r.File }; c.varies(file) {
+	if file := func(row *Row) string { return row.File }; c.varies(file) {
 		addColumn(term.NameCol("file"), file)
 	}
 	for _, name := range c.symbols() {
-		addColumn(term.NumberCol(name), func(r *Row) string { return r.dimText(name) })
+		addColumn(term.NumberCol(name), func(row *Row) string { return row.dimText(name) })
 	}
-	addColumn(term.NumberCol("threads"), func(r *Row) string { return strconv.Itoa(r.Threads) })
+	addColumn(term.NumberCol("threads"), func(row *Row) string { return strconv.Itoa(row.Threads) })
 	rows := make([]experiment.Measurement, len(c.rows))
-	for i, r := range c.rows {
-		rows[i] = r.Measurement
+	for i, row := range c.rows {
+		rows[i] = row.Measurement
 	}
 	measured := experiment.TableOf(rows)
 	for column, head := range measured.Heads {
@@ -128,9 +128,9 @@ func (c *comparison) table() *term.Table {
 // columns.
 func (c *comparison) caption() string {
 	least, most := c.flags.runs, 0 // the least and the greatest number of runs in a row
-	for i, r := range c.rows {
-		if most = max(most, r.Runs); i == 0 || r.Runs < least {
-			least = r.Runs
+	for i, row := range c.rows {
+		if most = max(most, row.Runs); i == 0 || row.Runs < least {
+			least = row.Runs
 		}
 	}
 	text := format.Count(c.flags.runs, "run") + " each"
@@ -151,7 +151,7 @@ func (c *comparison) caption() string {
 	}
 	text += ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
 		"(Mann-Whitney U test of turns with Holm's correction, p < 0.01)"
-	if slices.ContainsFunc(c.rows, func(r Row) bool { return r.MeasuredAs != "" }) {
+	if slices.ContainsFunc(c.rows, func(row Row) bool { return row.MeasuredAs != "" }) {
 		text += "; =: equal plans, measured once"
 	}
 	return text
@@ -179,11 +179,11 @@ func (c *comparison) headlines() []string {
 		list[i] = strings.Join(parts[:min(len(parts), clauses)], "; ")
 	}
 	if c.flags.csv != "" && len(c.rows) > 0 {
-		n := 0
+		clauses := 0
 		for _, r := range c.rows {
-			n += len(r.Samples)
+			clauses += len(r.Samples)
 		}
-		list = append(list, fmt.Sprintf("%s has %s", c.flags.csv, format.Count(n, "measured run")))
+		list = append(list, fmt.Sprintf("%s has %s", c.flags.csv, format.Count(clauses, "measured run")))
 	}
 	return list
 }
@@ -217,13 +217,13 @@ func (c *comparison) writeTable(w io.Writer, show term.Display) {
 
 // writeBenchmarks writes every run as an output line of a Go benchmark, for benchstat -col /strategy.
 func (c *comparison) writeBenchmarks(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/graphrun/graphrun\n", runtime.GOOS, runtime.GOARCH)
+	buffer := bufio.NewWriter(w)
+	fmt.Fprintf(buffer, "goos: %s\ngoarch: %s\npkg: github.com/graphrun/graphrun\n", runtime.GOOS, runtime.GOARCH)
 	word := func(text string) string { return strings.Join(strings.Fields(text), "_") } // without blanks
 	for _, r := range c.rows {
 		for _, ns := range r.Samples {
-			fmt.Fprintf(b, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(r.Label()), word(r.Name), ns)
+			fmt.Fprintf(buffer, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(r.Label()), word(r.Name), ns)
 		}
 	}
-	return b.Flush()
+	return buffer.Flush()
 }

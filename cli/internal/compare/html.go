@@ -54,42 +54,43 @@ func (c *comparison) writeHTML(w io.Writer) error {
 func (c *comparison) combinations() func(yield func([]Row) bool) {
 	return func(yield func([]Row) bool) {
 		for rest := c.rows; len(rest) > 0; {
-			n := slices.IndexFunc(rest, func(r Row) bool { return r.Label() != rest[0].Label() })
-			if n < 0 {
-				n = len(rest)
+			count := slices.IndexFunc(rest, func(r Row) bool { return r.Label() != rest[0].Label() })
+			if count < 0 {
+				count = len(rest)
 			}
-			if !yield(rest[:n]) {
+			if !yield(rest[:count]) {
 				return
 			}
-			rest = rest[n:]
+			rest = rest[count:]
 		}
 	}
 }
 
 // valueOrNaN returns an optional number for a chart: NaN for nil.
-func valueOrNaN(x *float64) float64 {
-	if x == nil {
+func valueOrNaN(number *float64) float64 {
+	if number == nil {
 		return page.Missing()
 	}
-	return *x
+	return *number
 }
 
 // timesSection shows the measured times of the strategies of a combination.
 func timesSection(rows []Row) page.Section {
 	chart := &page.Intervals{Axis: page.Axis{Title: "median time of a run", Format: format.Nanoseconds},
 		Reference: page.Missing()}
-	for _, r := range rows {
-		text := format.Nanoseconds(valueOrNaN(r.Median))
+	for _, row := range rows {
+		text := format.Nanoseconds(valueOrNaN(row.Median))
 		switch {
-		case r.Median == nil:
+		case row.Median == nil:
 			text = "not measured"
-		case r.MeasuredAs != "":
-			text += ", measured once: same plan as " + r.MeasuredAs
-		case r.Significant:
-			text += fmt.Sprintf(", %+.1f%%", 100*(*r.Ratio-1))
+		case row.MeasuredAs != "":
+			text += ", measured once: same plan as " + row.MeasuredAs
+		case row.Significant:
+			text += fmt.Sprintf(", %+.1f%%", 100*(*row.Ratio-1))
 		}
-		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: valueOrNaN(r.Median), Low: valueOrNaN(r.Low),
-			High: valueOrNaN(r.High), Text: text})
+		chart.Rows = append(chart.Rows, page.Interval{Label: row.Name, Value: valueOrNaN(row.Median),
+			Low:  valueOrNaN(row.Low),
+			High: valueOrNaN(row.High), Text: text})
 	}
 	return page.Section{Title: "Measured: " + rows[0].Label(), Chart: chart,
 		Note: fmt.Sprintf("Medians of %s with 95%% confidence intervals; with too few runs there is no interval. "+
@@ -102,15 +103,15 @@ func costsSection(rows []Row) page.Section {
 	chart := &page.Intervals{Axis: page.Axis{Title: "estimated cost on one core", Format: format.Nanoseconds},
 		Reference: page.Missing()}
 	note := "The estimated costs of the plans."
-	for _, r := range rows {
-		text := format.Nanoseconds(r.CostNS) + ", " + format.CountIrregular(r.Copies, "inserted copy", "inserted copies")
-		if r.BoundNS != nil {
-			chart.Reference, chart.ReferenceName = *r.BoundNS, "lower bound"
+	for _, row := range rows {
+		text := format.Nanoseconds(row.CostNS) + ", " + format.CountIrregular(row.Copies, "inserted copy", "inserted copies")
+		if row.BoundNS != nil {
+			chart.Reference, chart.ReferenceName = *row.BoundNS, "lower bound"
 			note = "The estimated costs of the plans, their gaps to the proved lower bound on the cost of any plan, and " +
 				"their inserted copies."
-			text = fmt.Sprintf("%s, gap %.1f%%", text, 100*valueOrNaN(r.Gap))
+			text = fmt.Sprintf("%s, gap %.1f%%", text, 100*valueOrNaN(row.Gap))
 		}
-		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: r.CostNS, Low: page.Missing(),
+		chart.Rows = append(chart.Rows, page.Interval{Label: row.Name, Value: row.CostNS, Low: page.Missing(),
 			High: page.Missing(), Text: text})
 	}
 	fileAndSizes, _, _ := strings.Cut(rows[0].Label(), "/threads=")
@@ -123,14 +124,14 @@ func predictionSection(rows []Row) page.Section {
 		X: page.Axis{Title: "estimated cost on one core", Format: format.Nanoseconds, Log: true},
 		Y: page.Axis{Title: "median time", Format: format.Nanoseconds, Log: true}}
 	var costs []float64
-	for _, r := range rows {
-		if r.Median == nil || r.MeasuredAs != "" {
+	for _, row := range rows {
+		if row.Median == nil || row.MeasuredAs != "" {
 			continue
 		}
-		costs = append(costs, r.CostNS)
-		chart.Points = append(chart.Points, page.Point{X: r.CostNS, Y: *r.Median, Name: r.Name,
-			Label: fmt.Sprintf("%s, %s: estimated %s, measured %s", r.Label(), r.Name, format.Nanoseconds(r.CostNS),
-				format.Nanoseconds(*r.Median))})
+		costs = append(costs, row.CostNS)
+		chart.Points = append(chart.Points, page.Point{X: row.CostNS, Y: *row.Median, Name: row.Name,
+			Label: fmt.Sprintf("%s, %s: estimated %s, measured %s", row.Label(), row.Name, format.Nanoseconds(row.CostNS),
+				format.Nanoseconds(*row.Median))})
 	}
 	if len(costs) > 0 {
 		least, greatest := slices.Min(costs), slices.Max(costs)

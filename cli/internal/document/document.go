@@ -87,30 +87,30 @@ var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInva
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
 	enc := jsontext.NewEncoder(&line, valueOptions)
-	put := func(v any) {
+	put := func(value any) {
 		line.Reset()
-		if err := json.MarshalEncode(enc, v); err != nil {
+		if err := json.MarshalEncode(enc, value); err != nil {
 			panic("graphrun: every document can be encoded: " + err.Error())
 		}
 		w.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 	}
 	w.WriteString(`{"version": `)
 	put(Version)
-	for f, v := range membersOf(reflect.ValueOf(doc).Elem()) {
+	for f, value := range membersOf(reflect.ValueOf(doc).Elem()) {
 		w.WriteString(",\n ")
 		put(f.key)
 		w.WriteString(": ")
-		switch list, ok := v.Interface().(anyStream); {
+		switch list, ok := value.Interface().(anyStream); {
 		case ok:
 			writeLines(w, list.write, put)
-		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct:
 			writeLines(w, func(put func(any)) {
-				for i := range v.Len() {
-					put(v.Index(i).Addr().Interface())
+				for i := range value.Len() {
+					put(value.Index(i).Addr().Interface())
 				}
 			}, put)
 		default:
-			put(v.Interface())
+			put(value.Interface())
 		}
 	}
 	w.WriteString("}\n")
@@ -141,18 +141,18 @@ type member struct {
 
 // membersOf iterates over the keys of a struct and their values. It includes keys of embedded structs, and skips
 // optional keys with zero values and keys of nil embedded structs.
-func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
+func membersOf(structure reflect.Value) func(yield func(member, reflect.Value) bool) {
 	return func(yield func(member, reflect.Value) bool) {
-		for _, f := range reflect.VisibleFields(v.Type()) {
-			m, ok := memberOf(f)
+		for _, f := range reflect.VisibleFields(structure.Type()) {
+			found, ok := memberOf(f)
 			if !ok {
 				continue
 			}
-			value, err := v.FieldByIndexErr(f.Index) // fails in a nil embedded struct
-			if err != nil || m.optional && value.IsZero() {
+			value, err := structure.FieldByIndexErr(f.Index) // fails in a nil embedded struct
+			if err != nil || found.optional && value.IsZero() {
 				continue
 			}
-			if !yield(m, value) {
+			if !yield(found, value) {
 				return
 			}
 		}

@@ -39,19 +39,19 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	keysByPointer := map[int][]string{} // the keys of each embedded pointer, by its field index
 	for _, f := range reflect.VisibleFields(t) {
-		m, ok := memberOf(f)
+		found, ok := memberOf(f)
 		if !ok {
 			continue
 		}
-		s := b.property(m)
+		s := b.property(found)
 		s["description"] = f.Tag.Get("doc")
-		properties[m.key] = s
+		properties[found.key] = s
 		switch {
-		case m.optional:
+		case found.optional:
 		case isInEmbeddedPointer(t, f.Index):
-			keysByPointer[f.Index[0]] = append(keysByPointer[f.Index[0]], m.key)
+			keysByPointer[f.Index[0]] = append(keysByPointer[f.Index[0]], found.key)
 		default:
-			required = append(required, m.key)
+			required = append(required, found.key)
 		}
 	}
 	if len(properties) == 0 { // a struct without keys, such as one that encodes itself, may have any

@@ -19,19 +19,19 @@ func Ints(v []int) string {
 }
 
 // Printable escapes control characters, because names come from files and must not affect the terminal.
-func Printable(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) {
-		return s
+func Printable(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
 	}
-	var b strings.Builder
-	for _, r := range s {
+	var out strings.Builder
+	for _, r := range text {
 		if unicode.IsControl(r) {
-			fmt.Fprintf(&b, "\\u%04x", r)
+			fmt.Fprintf(&out, "\\u%04x", r)
 		} else {
-			b.WriteRune(r)
+			out.WriteRune(r)
 		}
 	}
-	return b.String()
+	return out.String()
 }
 
 // Count formats a number of things: "1 step", "2 steps".
@@ -45,11 +45,11 @@ func Count(n int, thing string) string { return CountIrregular(n, thing, thing+"
 // It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
-func CountIrregular(n int, one, many string) string {
-	if n == 1 {
+func CountIrregular(count int, one, many string) string {
+	if count == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d %s", count, many)
 }
 
 // Bytes formats a number of bytes in the largest binary unit that does not exceed it.
@@ -101,22 +101,22 @@ func Wrap(text string, width int) string {
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		column := 0
-		var b strings.Builder
+		var out strings.Builder
 		for _, word := range strings.Fields(line) {
 			wordWidth := runewidth.StringWidth(word)
 			switch {
 			case column == 0:
 			case column+1+wordWidth > width:
-				b.WriteByte('\n')
+				out.WriteByte('\n')
 				column = 0
 			default:
-				b.WriteByte(' ')
+				out.WriteByte(' ')
 				column++
 			}
-			b.WriteString(word)
+			out.WriteString(word)
 			column += wordWidth
 		}
-		lines = append(lines, b.String())
+		lines = append(lines, out.String())
 	}
 	return strings.Join(lines, "\n")
 }

@@ -222,21 +222,21 @@ type ValueDoc struct {
 
 // ValueDocOf describes a value of an inferred graph. facts are those about values whose shapes depend on data.
 func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
-	d := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: facts.Sizes(v), Dynamic: v.Dynamic}
+	doc := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: facts.Sizes(v), Dynamic: v.Dynamic}
 	if t := facts.DType(v); t.Valid() {
-		d.DType = document.TextOrNull(t.String())
+		doc.DType = document.TextOrNull(t.String())
 	}
 	if i, ok := facts.Segment(v); ok {
-		d.Segment = &i
+		doc.Segment = &i
 	}
 	if v.Dynamic {
-		return d
+		return doc
 	}
-	d.Strides, d.Offset, d.Flags = report.SizesOf(v.Type.Strides), &report.Size{N: v.Meta.Offset}, v.Meta.Flags()
+	doc.Strides, doc.Offset, doc.Flags = report.SizesOf(v.Type.Strides), &report.Size{N: v.Meta.Offset}, v.Meta.Flags()
 	if v.Alias != nil {
-		d.AliasOf = document.TextOrNull(v.Alias.Name)
+		doc.AliasOf = document.TextOrNull(v.Alias.Name)
 	}
-	return d
+	return doc
 }
 
 // inferReportOf returns the document of a graph, whose types are those of symbolic if that is not nil. errs are the
@@ -244,17 +244,17 @@ func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
 func inferReportOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {
 		facts := program.NewPreRunFacts(g)
-		var d ValueDoc
+		var doc ValueDoc
 		wantsMore := true
 		eachInferred(g, errs, func(v *graph.Value) {
 			if wantsMore {
-				switch d = ValueDocOf(v, facts); {
+				switch doc = ValueDocOf(v, facts); {
 				case symbolic != nil:
-					SetSymbolicType(&d, symbolic, v)
+					SetSymbolicType(&doc, symbolic, v)
 				case v.Dynamic:
-					SetSymbolicType(&d, facts.Unbacked(), v)
+					SetSymbolicType(&doc, facts.Unbacked(), v)
 				}
-				wantsMore = yield(&d)
+				wantsMore = yield(&doc)
 			}
 		})
 	}

@@ -49,13 +49,13 @@ type GuardDoc struct {
 	Refusal   string              `json:"refusal,omitzero" doc:"The error of inference if the condition does not hold; absent if inference then succeeds or was not tried."`
 }
 
-// GuardsOf returns the guards of symbolic inference as a part of a document. It returns nil if s is nil.
-func GuardsOf(s *graph.Symbolic) []GuardDoc {
-	if s == nil {
+// GuardsOf returns the guards of symbolic inference as a part of a document. It returns nil if symbolic is nil.
+func GuardsOf(symbolic *graph.Symbolic) []GuardDoc {
+	if symbolic == nil {
 		return nil
 	}
-	list := make([]GuardDoc, len(s.Guards))
-	for i, g := range s.Guards {
+	list := make([]GuardDoc, len(symbolic.Guards))
+	for i, g := range symbolic.Guards {
 		doc := &list[i]
 		doc.Condition = g.Cond.String()
 		switch {
@@ -68,14 +68,14 @@ func GuardsOf(s *graph.Symbolic) []GuardDoc {
 			if doc.Binds == nil {
 				doc.Binds = map[string]int{}
 			}
-			doc.Binds[name] = s.Hints[s.Name(name)]
+			doc.Binds[name] = symbolic.Hints[symbolic.Name(name)]
 		}
 		if g.Refusal != nil {
 			doc.Refusal = causeOf(g.Refusal).Error()
 		}
 	}
-	for _, symbol := range sorted.Keys(s.Graph.Symbols) {
-		list = joinExclusions(list, s.Name(symbol), s.Graph.Symbols[symbol].Min)
+	for _, symbol := range sorted.Keys(symbolic.Graph.Symbols) {
+		list = joinExclusions(list, symbolic.Name(symbol), symbolic.Graph.Symbols[symbol].Min)
 	}
 	return list
 }
@@ -86,13 +86,13 @@ func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	var joined []int // indices of the guards Ne(x, least), Ne(x, least+1), ...
 	for {
 		cond := fmt.Sprintf("Ne(%s, %d)", symbol, least+len(joined))
-		i := slices.IndexFunc(list, func(g GuardDoc) bool {
+		index := slices.IndexFunc(list, func(g GuardDoc) bool {
 			return g.Condition == cond && g.Binds == nil && g.Refusal == ""
 		})
-		if i < 0 {
+		if index < 0 {
 			break
 		}
-		joined = append(joined, i)
+		joined = append(joined, index)
 	}
 	if len(joined) < 2 {
 		return list
@@ -100,8 +100,8 @@ func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	sorted.Ints(joined)
 	last := joined[len(joined)-1]
 	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(joined)-1, symbol)
-	for _, i := range slices.Backward(joined[:len(joined)-1]) { // backward, because Delete moves later guards
-		list = slices.Delete(list, i, i+1)
+	for _, index := range slices.Backward(joined[:len(joined)-1]) { // backward, because Delete moves later guards
+		list = slices.Delete(list, index, index+1)
 	}
 	return list
 }
@@ -150,15 +150,15 @@ func SetSymbolicType(doc *ValueDoc, symbolic *graph.Symbolic, v *graph.Value) {
 	if doc.Dynamic && inferred.Alias != nil {
 		doc.AliasOf = document.TextOrNull(inferred.Alias.Name)
 	}
-	t := inferred.Type.Simplify()
-	doc.Shape, doc.Strides = report.SizesOf(t.Shape), report.SizesOf(t.Strides)
-	doc.Offset = &report.SizesOf([]sym.Int{t.Offset})[0]
+	simplified := inferred.Type.Simplify()
+	doc.Shape, doc.Strides = report.SizesOf(simplified.Shape), report.SizesOf(simplified.Strides)
+	doc.Offset = &report.SizesOf([]sym.Int{simplified.Offset})[0]
 	doc.Flags, doc.Conditions = []string{}, nil
 	for _, f := range layoutFlags {
-		if rank := f.predicate.Rank(); rank > 0 && rank != t.Rank() {
+		if rank := f.predicate.Rank(); rank > 0 && rank != simplified.Rank() {
 			continue
 		}
-		holds := conditionOf(symbolic.Env, t, f.predicate)
+		holds := conditionOf(symbolic.Env, simplified, f.predicate)
 		switch truth, known := holds.Known(); {
 		case truth && known:
 			doc.Flags = append(doc.Flags, f.name)
