@@ -40,8 +40,8 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	}
 	if it.offsets == nil {
 		mask := make([]bool, len(it.shape))
-		for dtype := range mask {
-			mask[dtype] = it.reduces(0, dtype)
+		for dim := range mask {
+			mask[dim] = it.reduces(0, dim)
 		}
 		r.keptAxes, r.reducedAxes = axes.Split(it.dims(), mask, f.inOrder)
 	} else if err := it.partAxes(r); err != nil {

@@ -116,8 +116,8 @@ func (env *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
 			remainder = append(remainder, term{coeff, t.atoms})
 		}
 	}
-	quotientCoeff := floorDiv(a.constant, c)
-	return env.sum(quotient, quotientCoeff), env.sum(remainder, a.constant-quotientCoeff*c)
+	quotientConstant := floorDiv(a.constant, c)
+	return env.sum(quotient, quotientConstant), env.sum(remainder, a.constant-quotientConstant*c)
 }
 
 // splitMultiples returns q and r with a = q*d + r, where no term of r is a multiple of d.

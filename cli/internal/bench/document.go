@@ -116,24 +116,24 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 		costProfile := layout.ProfileFor(p.costProfile, graph.run.Graph)
 		sums := make([]stepTime, graph.run.Steps)
 		for _, sample := range undisturbed {
-			for i, time := range graph.times[sample] {
-				sums[i].busy += time.busy
-				sums[i].span += time.span
-				sums[i].calls += time.calls
+			for i, spent := range graph.times[sample] {
+				sums[i].busy += spent.busy
+				sums[i].span += spent.span
+				sums[i].calls += spent.calls
 			}
 		}
-		for i, time := range stepsOf(graph.run) {
-			if sums[i].calls == 0 || time.Node == nil {
+		for i, step := range stepsOf(graph.run) {
+			if sums[i].calls == 0 || step.Node == nil {
 				continue
 			}
-			stepKey := key{time.Name, opLabel(time, ops)}
+			stepKey := key{step.Name, opLabel(step, ops)}
 			index, known := indexOf[stepKey]
 			if !known {
 				index = len(list)
 				indexOf[stepKey] = index
-				list = append(list, stepDoc{Name: time.Name, Ops: document.NotNil(time.Ops), timeDoc: timeDoc{Op: stepKey.op}})
+				list = append(list, stepDoc{Name: step.Name, Ops: document.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
 			}
-			list[index].addStep(sums[i], time.Node.Work(), predicted(time.Node, costProfile), float64(len(undisturbed)))
+			list[index].addStep(sums[i], step.Node.Work(), predicted(step.Node, costProfile), float64(len(undisturbed)))
 		}
 	}
 	sorted.Func(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })

@@ -156,16 +156,16 @@ func (p *profile) BeginStep(position exec.Position) {
 func (p *profile) EndStep(position exec.Position, done bool) {
 	now := time.Since(p.start) - p.clockCost
 	worker := &position.Run.Data.(*runRecord).workers[position.Worker]
-	time := &worker.steps[position.Step]
-	if time.last == 0 {
-		time.first = worker.began
+	spent := &worker.steps[position.Step]
+	if spent.last == 0 {
+		spent.first = worker.began
 	}
-	now = max(now, worker.began+worker.nested+1) // at least 1 ns, so that time.last is not 0
-	time.last = now
-	time.busy += now - worker.began - worker.nested
-	time.nested += worker.nested
+	now = max(now, worker.began+worker.nested+1) // at least 1 ns, so that spent.last is not 0
+	spent.last = now
+	spent.busy += now - worker.began - worker.nested
+	spent.nested += worker.nested
 	if done {
-		time.calls++
+		spent.calls++
 	}
 }
 

@@ -100,8 +100,8 @@ func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	sorted.Ints(joined)
 	last := joined[len(joined)-1]
 	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(joined)-1, symbol)
-	for _, index := range slices.Backward(joined[:len(joined)-1]) { // backward, because Delete moves later guards
-		list = slices.Delete(list, index, index+1)
+	for _, absorbed := range slices.Backward(joined[:len(joined)-1]) { // backward, because Delete moves later guards
+		list = slices.Delete(list, absorbed, absorbed+1)
 	}
 	return list
 }

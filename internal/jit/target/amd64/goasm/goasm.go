@@ -79,11 +79,11 @@ func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 		}
 		code = append(code, encoding...)
 	}
-	for i, encoding := range begins {
+	for i, start := range begins {
 		end := len(code)
 		if i+1 < len(begins) {
 			end = begins[i+1].pc
 		}
-		encodings[encoding.line] = append(encodings[encoding.line], code[encoding.pc:end]...)
+		encodings[start.line] = append(encodings[start.line], code[start.pc:end]...)
 	}
 }
