@@ -38,9 +38,9 @@ type Options struct {
 	Turn int
 	// Seed determines the order of the programs in each round.
 	Seed uint64
-	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must
-	// then have the same graph, pins and prices. If BoundNS is nil, the bound of a candidate is the greatest bound in
-	// the reports of all candidates with the same graph, sizes, pins, options and prices.
+	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must then
+	// have the same graph, pins and prices. If BoundNS is nil, the bound of a candidate is the greatest in the reports of
+	// all candidates with the same graph, sizes, pins, options and prices.
 	BoundNS *float64
 	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds. The
 	// latter is 0 if Until is set.

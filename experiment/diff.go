@@ -55,7 +55,7 @@ type ValueLayout struct {
 }
 
 // StepDifference is a difference between steps. Either only one plan has the step, or the steps of both plans compute
-// the same nodes with different implementations, in different groups or at different costs.
+// the same nodes. They then differ in implementations, groups or costs.
 type StepDifference struct {
 	What     string        `json:"what" of:"difference" doc:"The kind of difference."`
 	First    []StepSummary `json:"first" doc:"The steps of the first plan; empty for none."`

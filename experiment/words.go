@@ -18,8 +18,8 @@ func (c *Comparison) verdictText() string {
 	return strings.Join(list, "; ")
 }
 
-// differencesText returns sentences with the fastest plans and how much slower the other plans are, or a sentence
-// that there are too few runs to find a difference.
+// differencesText returns sentences with the fastest plans, and how much slower the other plans are. If there are too
+// few runs to find a difference, a sentence says so.
 func (c *Comparison) differencesText(plans []planTime) []string {
 	if n := c.Verdict.FewestRuns; n != nil {
 		return []string{tooFewText(plans, c.Rows[0].Runs, *n)}
@@ -138,8 +138,8 @@ const (
 	maxListedPlans = 4 // plans with the lowest medians
 )
 
-// unresolved returns sentences about the pairs without a significant difference, except pairs of two fastest plans,
-// and about the number of runs that would find a difference of 2%.
+// unresolved returns sentences about the pairs without a significant difference, except pairs of two fastest plans.
+// They also give the number of runs that would find a difference of 2%.
 func (c *Comparison) unresolved(plans []planTime) []string {
 	var list, pairs []string
 	isFastest := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }

@@ -45,12 +45,12 @@ type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 // computation, in order, once for each output that is undefined or has a wrong shape.
 func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
-// Apply runs a kernel over the operands' data and returns the outputs: the caller's tensors, and new tensors for
-// outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of the
-// iteration. Operands must be made by [OperandOfTensor], [UndefinedOutput], [UndefinedOutputOf] or [NumberOperand].
+// Apply runs a kernel over the operands' data and returns the outputs. These are the caller's tensors, and new tensors
+// for outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of
+// the iteration. Operands must be made by [OperandOfTensor], [UndefinedOutput], [UndefinedOutputOf] or [NumberOperand].
 //
-// Apply fails before it writes results in three cases: the dtypes or the numbers of operands and results differ
-// between kernel and iteration, an operand has no data, or the iteration is a reduction. If the kernel's function
+// Apply fails before it writes results if an operand has no data or the iteration is a reduction. It also fails then if
+// the dtypes or the numbers of operands and results differ between kernel and iteration. If the kernel's function
 // panics, the panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var settings applyOptions
@@ -234,9 +234,9 @@ func (p Prepared) RunChunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error
 
 var errNotPrepared = errors.New("iter: a Prepared must be made by Prepare")
 
-// Tensors returns the operands as tensors: the caller's tensors, a new tensor for each output whose layout the rule
-// chose, and a 0-dim tensor for a number. It fails for operands made by [OperandOfMeta] or [OperandOfType], which have
-// no data.
+// Tensors returns the operands as tensors. They are the caller's tensors, a new tensor for each output whose layout the
+// rule chose, and a 0-dim tensor for a number. It fails for operands made by [OperandOfMeta] or [OperandOfType], which
+// have no data.
 func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
 
 // tensors is Tensors with an allocator for new outputs; nil means zeroed tensors.

@@ -16,7 +16,7 @@ type Run struct {
 }
 
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, its inputs are
-// invalid, it has no rows, or it has at least the maximum number of rows of a batch.
+// invalid, or it has no rows or at least the maximum number of rows of a batch.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	run := a.NewSingleRun(in)
 	if run.Rows > 0 && a.exact {

@@ -231,10 +231,10 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 }
 
 // linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
-// (tile.DefaultUnroll terms). It is 0 in four cases: B is in the caches, B is read in place, the tile has just packed
-// B, or B has one panel. If several tiles read a panel, each prefetches lines of the next panel; otherwise the tile
-// prefetches its own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run,
-// and the hardware prefetcher stops at page boundaries.
+// (tile.DefaultUnroll terms). It is 0 if B is in the caches, is read in place, has just been packed by the tile, or has
+// one panel. If several tiles read a panel, each prefetches lines of the next panel; otherwise the tile prefetches its
+// own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the
+// hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(mode readMode) int {
 	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
@@ -348,8 +348,8 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 
 // spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
-// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
-// a call processes one panel, because their addresses depend on the panel.
+// all rows of A. Such a tile takes little more time than the start of a call. With a bias or prefetches of B, a call
+// processes one panel, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
 	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
 	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&
@@ -384,8 +384,8 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 	}
 }
 
-// computeStrip computes rows [blockStart, blockEnd) of C in the columns of the panel of B that starts at column j, and
-// in the columns of the given number of further panels.
+// computeStrip computes rows [blockStart, blockEnd) of C. The columns are those of the panel of B that starts at column
+// j, and of the given number of further panels.
 func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, morePanels int) {
 	plan, vectors := t.Plan, t.kernels.vectors(cols)
 	t.setOperands(args, a, b, j, cols)
@@ -423,7 +423,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	}
 }
 
-// setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes; 1 stands
+// setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes. 1 stands
 // for the rows of one register tile. It sets the address of the temporary tile or of the bias, if the mode uses one.
 func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPerCall int) {
 	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))

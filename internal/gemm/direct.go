@@ -9,7 +9,7 @@ import (
 
 // This file computes products without packing. Tiny and empty products use strided loops. Products with few rows or
 // columns read the larger operand once, in place. As in BLAS, lda, ldb and ldc are the distances between rows of A, B
-// and C; for dot products, ldb is the distance between columns of B. lda and ldc are in elements, ldb is in bytes.
+// and C. For dot products, ldb is the distance between columns of B. lda and ldc are in elements, ldb is in bytes.
 
 const (
 	// simpleMACs is the number of multiplications up to which plain strided loops are faster than packing.

@@ -6,10 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// This file divides rows into columns. If a row consists of short runs of adjacent elements, such as the channels of a
-// group in a channels-last image, the elements at one position of all runs form a column. The row has as many columns
-// as a run has elements. Loops run along columns, and the folds of a row's columns are combined afterwards. Compared
-// with copying rows to contiguous memory, group_norm of [1,64,64,64] in 32 groups takes a quarter of the time.
+// This file divides rows into columns. A row may consist of short runs of adjacent elements, such as the channels of a
+// group in a channels-last image. The elements at one position of all runs then form a column. The row has as many
+// columns as a run has elements. Loops run along columns, and the folds of a row's columns are combined afterwards.
+// Compared with copying rows to contiguous memory, group_norm of [1,64,64,64] in 32 groups takes a quarter of the time.
 
 const (
 	// maxColumnsPerRow is the maximum number of columns of a row. With more columns, rows are faster: two groups of 64
@@ -21,7 +21,7 @@ const (
 )
 
 // hasColumnRuns reports whether rows consist of short runs of adjacent elements, and the runs of adjacent rows are
-// adjacent in all outputs and operands, so that the columns of all rows form one axis.
+// adjacent in all outputs and operands. The columns of all rows then form one axis.
 func (p *Plan) hasColumnRuns() bool {
 	keptAxis, reducedAxis := p.kept[0], p.reduced[0]
 	if p.rowLen == 0 || p.program.Scans() || keptAxis.length == 1 || len(p.reduced) < 2 ||
@@ -38,8 +38,8 @@ func (p *Plan) hasColumnRuns() bool {
 	return true
 }
 
-// splitRows sets columnsPerRow. If loops run along columns and rows consist of runs, it replaces rows by their columns:
-// it moves the axis along a run from the reduced axes to kept[0].
+// splitRows sets columnsPerRow. If loops run along columns and rows consist of runs, it replaces rows by their columns.
+// It moves the axis along a run from the reduced axes to kept[0].
 func (p *Plan) splitRows() {
 	p.columnsPerRow = 1
 	if !p.alongColumns || !p.hasColumnRuns() {

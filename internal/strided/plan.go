@@ -49,7 +49,7 @@ func (x *axis) cutEvenly(tile, multiple int) {
 }
 
 const (
-	// maxTileElems is the maximum number of elements of a tile: half of the desired size of a chunk, so that chunks
+	// maxTileElems is the maximum number of elements of a tile. It is half of the desired size of a chunk, so that chunks
 	// of whole tiles are nearly equal.
 	maxTileElems = machine.MoveGrain / 2
 	// targetTiles is the approximate number of tiles of a small copy, so that workers can share it. A tile still has at

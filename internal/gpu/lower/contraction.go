@@ -251,7 +251,7 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 }
 
 // multiply adds the products of a slice of the sum to the accumulators acc. arrayA has the element of term t and row i
-// of the tile at t*tile + i, and arrayB the element of term t and column i.
+// of the tile at t*tile + i. arrayB has the element of term t and column i there.
 func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
 		return c.EmitImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))

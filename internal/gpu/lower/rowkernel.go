@@ -377,8 +377,8 @@ func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 // the row.
 func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
 	dtype := k.program.Rows[stored].DType
-	// The address is a sum of multiples of three numbers: the alignment of the stored rows, the distance between the
-	// vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides it.
+	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows, the distance between
+	// the vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides it.
 	align := 16 | k.vector*dtype.Size()
 	if k.count > 1 {
 		align |= k.rowLen * dtype.Size()

@@ -7,9 +7,9 @@
 // and stores of up to 16 bytes.
 //
 // A kernel's results are bit-identical to those of expr.Code.Eval. Devices lack some operations (16-bit floats,
-// integers of less than 32 bits, fmod, scaling by powers of 2), and do not define others for all operands (conversions,
-// minimum, maximum). Kernels compute these with operations that all devices define. Elementary functions are expanded
-// into primitive operations (package expr/expand).
+// integers of less than 32 bits, fmod, scaling by powers of 2). They do not define others for all operands
+// (conversions, minimum, maximum). Kernels compute these with operations that all devices define. Elementary functions
+// are expanded into primitive operations (package expr/expand).
 package lower
 
 import (

@@ -67,8 +67,8 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 	return nil
 }
 
-// access returns two parts of a load or store: the suffix of the opcode for words of a dtype, and the operand that
-// lists the registers of the words.
+// access returns two parts of a load or store. They are the suffix of the opcode for words of a dtype, and the operand
+// that lists the registers of the words.
 func access(dtype tensor.DType, words []string) (suffix, operand string) {
 	if len(words) == 1 {
 		return "." + typeSuffix(dtype), words[0]

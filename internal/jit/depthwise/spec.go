@@ -6,12 +6,12 @@
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time.
 // The code processes the window row by row. It loads an element of the input once for all results of a row whose
-// windows contain the element and, if enough registers are free, a weight once for the tile. If all weights of the
+// windows contain the element. If enough registers are free, it loads a weight once for the tile. If all weights of the
 // window fit into registers, it loads weights and elements once for all rows. The parts of the window outside the image
-// are skipped: a [Spec] has the range of existing rows and columns, so that tiles at the borders have their own code.
+// are skipped. A [Spec] has the range of existing rows and columns, so that tiles at the borders have their own code.
 // In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
-// once for each channel of a group: a permutation broadcasts this channel of each group to all lanes of the group, and
-// the result is multiplied by the weights of all windows that contain the pixel.
+// once for each channel of a group. A permutation broadcasts this channel of each group to all lanes of the group. The
+// result is multiplied by the weights of all windows that contain the pixel.
 //
 // The sum of a result has a fixed order: channels of the group, then rows of the window, then columns, with one fused
 // multiply-add for each element. Results therefore do not depend on the division into tiles.
@@ -120,7 +120,7 @@ func (s *Spec) check(cpu machine.Features) error {
 // A call computes the tiles of its [jit.Args]. It modifies only their field Spill. Addresses are not checked. The code
 // reads only those elements of the input that are in windows, and writes only the elements of tiles. If the last vector
 // overlaps the vector before it, the code writes the common elements twice. The result must not share memory with an
-// operand, with one exception: if vectors do not overlap, an operand of the epilogue may be the result itself.
+// operand. There is one exception: if vectors do not overlap, an operand of the epilogue may be the result itself.
 func Compile(spec *Spec, cpu machine.Features) (*jit.Func, error) {
 	if err := spec.check(cpu); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// floats are edge cases of arithmetic, functions and conversions: zeros, infinities, NaN, the bounds of all dtypes,
-// subnormals, and midpoints between two numbers of a narrower dtype.
+// floats are edge cases of arithmetic, functions and conversions. They are zeros, infinities, NaN, the bounds of all
+// dtypes, subnormals, and midpoints between two numbers of a narrower dtype.
 var floats = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, 2, 2.5, 3, -7.25, 10, math.Pi, math.E, 100.5,
 	math.Inf(1), math.Inf(-1), math.NaN(),
 	math.SmallestNonzeroFloat64, -0x1p-1050, 0x1p-1022, 0x1p-149, 0x1p-150, 0x1.8p-150, -0x1p-126, 0x1.fffffcp-127,
@@ -41,8 +41,8 @@ func integers(bits int) []uint64 {
 	return slices.Compact(list)
 }
 
-// EdgeCases returns elements of a real dtype, as the bytes of a contiguous array: all values of an 8-bit dtype, and the
-// edge cases of a wider dtype.
+// EdgeCases returns elements of a real dtype, as the bytes of a contiguous array. They are all values of an 8-bit
+// dtype, and the edge cases of a wider dtype.
 func EdgeCases(dtype tensor.DType) []byte {
 	var list []byte
 	add := func(bits uint64) {

@@ -165,9 +165,10 @@ func (s *Spec) checkRuns() error {
 	return nil
 }
 
-// minRegisters returns the minimum number of vector registers for a tile: the accumulators, the vectors of a term, the
-// zero points, a broadcast element (unless multiplications read it from memory), a temporary register (for some specs
-// with Int16), and the mask (unless it is in a mask register). Quantization reuses the registers of the k-loop.
+// minRegisters returns the minimum number of vector registers for a tile. It counts the accumulators, the vectors of a
+// term and the zero points. It adds a broadcast element (unless multiplications read it from memory), a temporary
+// register (for some specs with Int16), and the mask (unless it is in a mask register). Quantization reuses the
+// registers of the k-loop.
 func (s *Spec) minRegisters(cpu machine.Features) int {
 	count := s.sumCount() + s.termVectors() + s.zeroPointVectors()
 	if s.Quantized != NotQuantized {

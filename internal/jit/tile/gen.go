@@ -203,7 +203,7 @@ func (g *gen) begin() {
 		}
 	}
 	if g.spec.hasBlocks() {
-		// The totals start at the end of the spill words, rounded up to a cache line: (end + lineBytes - 8), rounded
+		// The totals start at the end of the spill words, rounded up to a cache line. This is (end + lineBytes - 8), rounded
 		// down, because the end is a multiple of 8.
 		g.Lea(target.Addr{Base: target.Args, Disp: int(argsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)

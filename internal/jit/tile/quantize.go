@@ -8,7 +8,7 @@ import (
 // Quantized is the dtype of the results of a tile with integer products.
 type Quantized uint8
 
-// Dtypes of results. Unsigned and Signed are quantized bytes: a sum is multiplied by the scale of its lane, rounded,
+// Dtypes of results. Unsigned and Signed are quantized bytes. A sum is multiplied by the scale of its lane, rounded,
 // and added to the zero point with saturation, as in package requantize.
 const (
 	NotQuantized Quantized = iota // int32 sums, or float32 after an epilogue

@@ -1,6 +1,6 @@
-// Package tile generates machine code for register tiles, for AVX-512 and AVX2 on amd64, and for NEON on arm64: the
-// microkernels of matrix products, convolutions and Winograd products. A [Spec] describes the code, and [Compile]
-// generates it.
+// Package tile generates machine code for register tiles, for AVX-512 and AVX2 on amd64, and for NEON on arm64. They
+// are the microkernels of matrix products, convolutions and Winograd products. A [Spec] describes the code, and
+// [Compile] generates it.
 //
 // A tile is a block of the result: some rows, of some adjacent vectors each. Its accumulators stay in vector registers
 // for the whole k-loop, which is
@@ -101,7 +101,7 @@ type Spec struct {
 	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a
 	// single run with Dynamic Terms, no loops, and no Unroll.
 	Prefetch []Prefetch
-	// PackedStep, if not 0, packs the vector operand while it is read: the code also stores the vectors of every term to
+	// PackedStep, if not 0, packs the vector operand while it is read. The code also stores the vectors of every term to
 	// the operand [Packed], PackedStep bytes after the vectors of the previous term. Whole vectors are stored, and the
 	// lanes that a Masked operand lacks are 0. PackedStep requires a single run without loops, and one tile per call.
 	PackedStep int
@@ -156,7 +156,7 @@ type EpilogueStep struct {
 type EpilogueOp uint8
 
 // Operations of epilogues. A tile operand (AddTile, MulTile) has the offsets and lanes of the result, and moves with
-// the tiles. An operand by lanes or rows has one element for each lane or row of a tile, and is the same for all tiles
+// the tiles. An operand by lanes or rows has one element for each lane or row of a tile. It is the same for all tiles
 // of a call. NaNs are propagated.
 const (
 	AddTile   EpilogueOp = iota

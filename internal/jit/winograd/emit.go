@@ -12,9 +12,9 @@ import (
 )
 
 // Indices of the pointers of a call ([jit.Args].Ptr): the output, the input, and the bias of results. For the output
-// and the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in bytes
-// between rows. Step at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A pointer
-// to pixels points to the first pixel of the tile that is inside the image.
+// and the input, Step and Row are the distances in bytes between columns (of pixels or points) and between rows. Step
+// at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A pointer to pixels points to
+// the first pixel of the tile that is inside the image.
 const (
 	outputIndex = 0
 	inputIndex  = 1
@@ -22,9 +22,8 @@ const (
 	tileStep    = 2
 )
 
-// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to
-// the operand, and Row to the offset in bytes of the operand's element that corresponds to the first element of the
-// result.
+// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to the
+// operand. Row is the offset in bytes of the operand's element that corresponds to the first element of the result.
 const EpilogueOperands = 4
 
 // General registers. The purpose of two registers depends on the transform. "points" stands for transforms of input

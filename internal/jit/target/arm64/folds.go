@@ -2,7 +2,7 @@ package arm64
 
 // This file selects the instructions of folds. A fold combines the elements of a row into lane.FoldLanes accumulators:
 // element k is combined with accumulator k modulo lane.FoldLanes. In a loop with totals (lane.Loop.CombinesLanes), the
-// accumulators start at the neutral element in each row and are combined into one element, the total, after the row.
+// accumulators start at the neutral element in each row. After the row they are combined into one element, the total.
 // In other loops, the accumulators are operands in memory. A pass computes a fixed number of adjacent elements, its
 // lanes; its values occupy one vector register for each part of 16 bytes (see [Lists]).
 

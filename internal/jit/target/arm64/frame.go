@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// generator generates the code of a loop. Pointers have numbers in this order: the pointers of the loop, one pointer to
-// accumulators for each fold if the loop has totals, and the row counter.
+// generator generates the code of a loop. Pointers have numbers in this order: the pointers of the loop, the pointers
+// to the accumulators of folds if the loop has totals, and the row counter.
 type generator struct {
 	*selector
 	out       writer

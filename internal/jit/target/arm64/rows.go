@@ -15,7 +15,7 @@ import (
 //
 // A pass is the code that computes a fixed number of adjacent elements of a row. The code of a row has three parts. The
 // main loop has passes of n elements. The rest loop has passes of fewer elements: the number for which the widest value
-// fills one register. The partial passes have the instructions of the rest loop with narrower loads and stores: the
+// fills one register. The partial passes have the instructions of the rest loop with narrower loads and stores. The
 // first has half as many elements, the next a quarter, and so on down to one element. Nothing beyond an operand is read
 // or written, and no masks are needed. A trip of the main loop is one pass. In a loop with folds, a trip has several
 // passes, which together fold one element into each accumulator.
@@ -173,8 +173,8 @@ func (g *generator) restLoop() {
 	g.work.Row -= min(partialWork, g.work.TailIteration)
 }
 
-// Values of the argument accs of advance. The pointers to accumulators do not advance in the main loop, because a trip
-// accesses all accumulators, and the next trip starts again at the first one.
+// Values of the argument accs of advance. The pointers to accumulators do not advance in the main loop. A trip accesses
+// all accumulators, and the next trip starts again at the first one.
 const (
 	withoutAccs = false
 	withAccs    = true

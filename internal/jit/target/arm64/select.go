@@ -13,7 +13,8 @@ import (
 const vectorBytes = 16
 
 // selector selects instructions for a loop. Its Builder has the row constants. In its methods, size is the size of a
-// lane in bytes, i the index of a part (a register of a value), shape an arrangement (such as "4s"), and d a dtype.
+// lane in bytes, and i the index of a part, which is a register of a value. shape is an arrangement (such as "4s"), and
+// d a dtype.
 type selector struct {
 	alloc.Builder
 	loop        *lane.Loop

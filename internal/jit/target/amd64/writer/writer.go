@@ -351,8 +351,8 @@ func (w *Writer) BroadcastInteger(addr target.Addr, to target.VReg) {
 	w.Emit("VPBROADCASTD", Mem(addr), w.Vec(to))
 }
 
-// DotWords adds a dot product to each 32-bit lane of sum: of the two 16-bit words in this lane of x and the two in this
-// lane of y. It changes a temporary register, which may be y.
+// DotWords adds x0*y0 + x1*y1 to each 32-bit lane of sum. x0 and x1 are the 16-bit words in this lane of x, y0 and y1
+// those of y. It changes a temporary register, which may be y.
 func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
 	w.Emit("VPMADDWD", w.vectorOperand(x), w.Vec(y), w.Vec(temporary))
 	w.AddIntegers(temporary, sum)

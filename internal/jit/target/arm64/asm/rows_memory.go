@@ -35,9 +35,9 @@ func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != 31
 }
 
-// addressFields returns code with the fields of the address of an access to one element. There are three kinds of
-// addresses: an offset counted in elements; a signed nine-bit offset in bytes, with or without update of the base; and
-// an index. Bit 24, which is set in code, selects the first kind.
+// addressFields returns code with the fields of the address of an access to one element. An address is of one of three
+// kinds: an offset counted in elements, a signed nine-bit offset in bytes (with or without update of the base), or an
+// index. Bit 24, which is set in code, selects the first kind.
 func (m Mem) addressFields(code uint32, elem Elem) (uint32, bool) {
 	base, ok := m.baseField()
 	size := elem.Bytes()
