@@ -28,14 +28,14 @@ func (l *layeredLayout) routes() *routes {
 		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
 	// The connections at the lower and at the upper side of each box.
 	below, above := make([][]connection, len(l.boxes)), make([][]connection, len(l.boxes))
-	for i, n := range l.nets {
-		routes.arriveX[i] = make([]float64, len(n.To))
+	for i, net := range l.nets {
+		routes.arriveX[i] = make([]float64, len(net.To))
 		sum, count := 0.0, 0
-		for k, to := range n.To {
-			from := l.cellAbove(i, l.cells[to].layer-l.cells[n.From].layer-1)
-			above[to] = append(above[to], connection{x: l.cells[from].x, target: &routes.arriveX[i][k],
+		for end, to := range net.To {
+			from := l.cellAbove(i, l.cells[to].layer-l.cells[net.From].layer-1)
+			above[to] = append(above[to], connection{x: l.cells[from].x, target: &routes.arriveX[i][end],
 				rank: len(above[to])})
-			if from == n.From { // the net has no trunk cell between the two boxes
+			if from == net.From { // the net has no trunk cell between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
 			}
 		}
@@ -43,7 +43,7 @@ func (l *layeredLayout) routes() *routes {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
 		if count > 0 { // a net leaves its upper box at one place, which is sorted by the mean x of its next cells
-			below[n.From] = append(below[n.From], connection{x: sum / float64(count), target: &routes.leaveX[i], rank: i})
+			below[net.From] = append(below[net.From], connection{x: sum / float64(count), target: &routes.leaveX[i], rank: i})
 		}
 	}
 	for b := range l.boxes {
@@ -81,7 +81,7 @@ func (r *routes) layerGap(layer int) float64 {
 // segments returns the segments of each net.
 func (r *routes) segments(drawing *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
-	for i, n := range r.nets {
+	for i, net := range r.nets {
 		var pieces []Segment
 		// straight adds a vertical segment at x from y to y, unless it is empty after rounding.
 		straight := func(x, from, to float64) {
@@ -95,9 +95,9 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 			pieces = append(pieces, Segment{Point{from, upper}, Point{to, lower}})
 		}
 		// The trunk has a cell in each layer from first+1 to the layer above the lowest box of the net.
-		first := r.cells[n.From].layer
-		if len(n.To) > 0 {
-			straight(r.leaveX[i], drawing.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
+		first := r.cells[net.From].layer
+		if len(net.To) > 0 {
+			straight(r.leaveX[i], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[first])
 		}
 		trunkX := func(k int) float64 { // x of the trunk at the bottom of layer first+k
 			if k == 0 {
@@ -109,7 +109,7 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 			across(first+k, trunkX(k), r.cells[c].x)
 			straight(r.cells[c].x, r.top[first+k+1], r.bottom[first+k+1])
 		}
-		for k, to := range n.To {
+		for k, to := range net.To {
 			layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
 			across(layer-1, trunkX(layer-1-first), r.arriveX[i][k])
 			straight(r.arriveX[i][k], r.top[layer], drawing.Corners[to].Y)

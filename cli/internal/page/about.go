@@ -44,23 +44,23 @@ func About(line string, paths []string, profile *report.Profile) ([]Fact, error)
 }
 
 // profileText describes a cost profile by its machine and digest.
-func profileText(p *report.Profile) string {
-	if p.Default {
-		return fmt.Sprintf("default prices of %s, sha256 %s", p.CPU, p.Digest)
+func profileText(profile *report.Profile) string {
+	if profile.Default {
+		return fmt.Sprintf("default prices of %s, sha256 %s", profile.CPU, profile.Digest)
 	}
-	return fmt.Sprintf("measured on %s at %s, sha256 %s", p.CPU, p.Measured, p.Digest)
+	return fmt.Sprintf("measured on %s at %s, sha256 %s", profile.CPU, profile.Measured, profile.Digest)
 }
 
 // fileDigest returns the sha256 of a file in hexadecimal digits.
 func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	defer file.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, file); err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(digest.Sum(nil)), nil
 }

@@ -34,35 +34,35 @@ type scale struct {
 // logarithmic scale has a margin of 4% at both ends. A linear scale contains 0, and has a margin at its greatest value
 // if that is positive. from and to are the coordinates of the ends.
 func newScale(axis Axis, from, to float64, values ...float64) scale {
-	s := scale{axis, math.Inf(1), math.Inf(-1), from, to}
+	created := scale{axis, math.Inf(1), math.Inf(-1), from, to}
 	if !axis.Log {
-		s.low, s.high = 0, 0
+		created.low, created.high = 0, 0
 	}
 	for _, v := range values {
-		if v, ok := s.project(v); ok {
-			s.low, s.high = min(s.low, v), max(s.high, v)
+		if v, ok := created.project(v); ok {
+			created.low, created.high = min(created.low, v), max(created.high, v)
 		}
 	}
 	switch {
-	case math.IsInf(s.low, 0): // no value can be drawn
-		s.low, s.high = 0, 1
-	case s.low == s.high:
-		s.high++
+	case math.IsInf(created.low, 0): // no value can be drawn
+		created.low, created.high = 0, 1
+	case created.low == created.high:
+		created.high++
 	}
-	if margin := 0.04 * (s.high - s.low); axis.Log {
-		s.low, s.high = s.low-margin, s.high+margin
-	} else if s.high > 0 {
-		s.high += margin
+	if margin := 0.04 * (created.high - created.low); axis.Log {
+		created.low, created.high = created.low-margin, created.high+margin
+	} else if created.high > 0 {
+		created.high += margin
 	}
-	return s
+	return created
 }
 
 // project returns the value, or its logarithm on a logarithmic axis. It returns false if the value cannot be drawn.
-func (s *scale) project(v float64) (float64, bool) {
+func (s *scale) project(number float64) (float64, bool) {
 	if s.axis.Log {
-		v = math.Log10(v)
+		number = math.Log10(number)
 	}
-	return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+	return number, !math.IsNaN(number) && !math.IsInf(number, 0)
 }
 
 // coordinate returns the coordinate of a value, and false if it cannot be drawn.
@@ -126,11 +126,11 @@ func roundUp(v float64) float64 {
 }
 
 // format returns a value as text.
-func (a *Axis) format(v float64) string {
+func (a *Axis) format(number float64) string {
 	if a.Format == nil {
-		return fmt.Sprintf("%.4g", v)
+		return fmt.Sprintf("%.4g", number)
 	}
-	return a.Format(v)
+	return a.Format(number)
 }
 
 // drawing collects the elements of an SVG picture.

@@ -21,10 +21,10 @@ func coordinates(x, y float64) string { return fmt.Sprintf("%.1f %.1f", x, y) }
 
 // shorten cuts a text to n characters, with an ellipsis in place of the middle: names differ mostly at their ends.
 func shorten(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
+	runes := []rune(s)
+	if len(runes) <= n {
 		return s
 	}
 	head := (n - 1) / 3 // characters before the ellipsis
-	return string(r[:head]) + "…" + string(r[len(r)-(n-1-head):])
+	return string(runes[:head]) + "…" + string(runes[len(runes)-(n-1-head):])
 }

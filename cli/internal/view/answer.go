@@ -30,15 +30,15 @@ func (p *picture) answers(file string) []string {
 // largestText lists the steps with the largest costs. It returns "" if there are no costs, or if the picture shows
 // two plans.
 func (p *picture) largestText() string {
-	if slices.ContainsFunc(p.boxes, func(b pictureBox) bool { return b.side > 0 }) {
+	if slices.ContainsFunc(p.boxes, func(box pictureBox) bool { return box.side > 0 }) {
 		return ""
 	}
-	boxes := slices.DeleteFunc(slices.Clone(p.boxes), func(b pictureBox) bool { return b.share <= 0 })
-	sorted.Func(boxes, func(a, b pictureBox) int { return cmp.Compare(b.share, a.share) })
+	boxes := slices.DeleteFunc(slices.Clone(p.boxes), func(box pictureBox) bool { return box.share <= 0 })
+	sorted.Func(boxes, func(a, box pictureBox) int { return cmp.Compare(box.share, a.share) })
 	var list []string
-	for _, b := range boxes[:min(len(boxes), maxLargest)] {
-		list = append(list, fmt.Sprintf("%s (%s) %s, %s", b.name, b.head, format.Nanoseconds(b.predicted),
-			format.Percent(b.share)))
+	for _, box := range boxes[:min(len(boxes), maxLargest)] {
+		list = append(list, fmt.Sprintf("%s (%s) %s, %s", box.name, box.head, format.Nanoseconds(box.predicted),
+			format.Percent(box.share)))
 	}
 	if len(list) == 0 {
 		return ""

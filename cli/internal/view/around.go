@@ -14,9 +14,9 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	distance := make([]int, len(p.boxes))
 	var next []int
 	for i := range p.boxes {
-		b := &p.boxes[i]
+		box := &p.boxes[i]
 		distance[i] = -1 // not reached
-		if b.name == name || slices.Contains(b.explained, name) || slices.Contains(b.values, name) {
+		if box.name == name || slices.Contains(box.explained, name) || slices.Contains(box.values, name) {
 			distance[i] = 0
 			next = append(next, i)
 		}
@@ -32,10 +32,10 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 		}
 	}
 	for i := 0; i < len(next); i++ { // breadth-first; the loop appends to next
-		b := next[i]
-		for _, to := range neighbours[b] {
-			if distance[to] < 0 && distance[b] < hops {
-				distance[to] = distance[b] + 1
+		box := next[i]
+		for _, to := range neighbours[box] {
+			if distance[to] < 0 && distance[box] < hops {
+				distance[to] = distance[box] + 1
 				next = append(next, to)
 			}
 		}

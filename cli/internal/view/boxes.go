@@ -20,36 +20,36 @@ type svgBox struct {
 }
 
 // newSVGBox breaks the text of a box into lines. name is the displayed name, on its own line unless it equals the head.
-func newSVGBox(b *pictureBox, name string) *svgBox {
-	s := &svgBox{pictureBox: b, heads: boxLines(format.Printable(b.head))}
-	if b.kind != copyBox && name != b.head && name != "" {
-		s.lines = append(s.lines, name)
+func newSVGBox(content *pictureBox, name string) *svgBox {
+	created := &svgBox{pictureBox: content, heads: boxLines(format.Printable(content.head))}
+	if content.kind != copyBox && name != content.head && name != "" {
+		created.lines = append(created.lines, name)
 	}
-	for _, line := range b.lines {
-		s.lines = append(s.lines, term.CutMiddle(format.Printable(line), boxColumns))
+	for _, line := range content.lines {
+		created.lines = append(created.lines, term.CutMiddle(format.Printable(line), boxColumns))
 	}
-	for _, m := range b.marks {
-		s.marks = append(s.marks, boxLines(format.Printable(m))...)
+	for _, m := range content.marks {
+		created.marks = append(created.marks, boxLines(format.Printable(m))...)
 	}
-	if b.why != "" {
-		s.lines = append(s.lines, boxLines(format.Printable(b.why))...)
+	if content.why != "" {
+		created.lines = append(created.lines, boxLines(format.Printable(content.why))...)
 	}
 	width := 0.0
-	for _, line := range s.heads {
+	for _, line := range created.heads {
 		width = max(width, headWidth*float64(term.Width(line)))
 	}
-	for _, line := range slices.Concat(s.lines, s.marks) {
+	for _, line := range slices.Concat(created.lines, created.marks) {
 		width = max(width, columnWidth*float64(term.Width(line)))
 	}
-	s.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
-		Height: lineHeight*float64(len(s.heads)+len(s.lines)+len(s.marks)) + boxPadding}
-	if b.predictedBar > 0 {
-		s.size.Height += barHeight
+	created.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
+		Height: lineHeight*float64(len(created.heads)+len(created.lines)+len(created.marks)) + boxPadding}
+	if content.predictedBar > 0 {
+		created.size.Height += barHeight
 	}
-	if b.measured > 0 {
-		s.size.Height += barHeight
+	if content.measured > 0 {
+		created.size.Height += barHeight
 	}
-	return s
+	return created
 }
 
 // boxLines breaks a text into lines and cuts it to the size of a box.

@@ -47,18 +47,18 @@ func (w *dotWriter) group(it *item, indent, scope string) {
 	}
 	names := w.scene.names(it, scope)
 	for i, child := range it.items {
-		t := w.itemBox(child, names[i])
+		text := w.itemBox(child, names[i])
 		if child.open {
 			w.groups++
-			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoteDOT(t.frameLabel))
+			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoteDOT(text.frameLabel))
 			w.group(child, indent+"  ", scope)
 			fmt.Fprintf(w, "%s}\n", indent)
 			continue
 		}
 		name := fmt.Sprintf("n%d", child.from) // the first box of an item is in no other item
 		style := map[boxKind]string{groupBox: ", peripheries=2", inputBox: ", style=rounded", outputBox: ", style=rounded",
-			viewBox: ", style=dotted", omittedBox: ", style=dotted", copyBox: ", style=dashed"}[t.kind]
-		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoteDOT(slices.Concat(t.heads, t.lines)...), style)
+			viewBox: ", style=dotted", omittedBox: ", style=dotted", copyBox: ", style=dashed"}[text.kind]
+		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoteDOT(slices.Concat(text.heads, text.lines)...), style)
 		w.name(child, name)
 	}
 }

@@ -318,26 +318,26 @@ func (it *item) openTo(depth int) {
 
 // countVisible returns the number of boxes and folded groups that are drawn.
 func (it *item) countVisible() int {
-	n := 0
+	count := 0
 	for _, child := range it.items {
 		if child.open {
-			n += child.countVisible()
+			count += child.countVisible()
 		} else {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }
 
 // depth returns the number of levels of groups.
 func (it *item) depth() int {
-	n := 0
+	levels := 0
 	for _, child := range it.items {
 		if child.box < 0 {
-			n = max(n, 1+child.depth())
+			levels = max(levels, 1+child.depth())
 		}
 	}
-	return n
+	return levels
 }
 
 // openLevels opens as many levels of groups as possible with at most maxBoxes visible boxes.

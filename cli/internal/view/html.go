@@ -118,9 +118,9 @@ type pageLine struct {
 func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, error) {
 	d := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal,
 		Legend: []pageLayout{}, Boxes: []pageBox{}, Values: []pageValue{}}
-	for i, l := range s.legend {
+	for i, layout := range s.legend {
 		color, dash := s.colorOf(i)
-		d.Legend = append(d.Legend, pageLayout{l.name, l.count, color, dash})
+		d.Legend = append(d.Legend, pageLayout{layout.name, layout.count, color, dash})
 	}
 	for i := range s.boxes {
 		b := &s.boxes[i]
@@ -157,19 +157,20 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 func (s *scene) addGroup(d *pageData, it *item) int {
 	index := len(d.Groups)
 	d.Groups = append(d.Groups, pageGroup{})
-	p := pageGroup{Label: it.label, Open: it.open, Items: []int{}, Lines: []string{}, Drawing: drawingOf(s.levels[it])}
+	created := pageGroup{Label: it.label, Open: it.open, Items: []int{}, Lines: []string{},
+		Drawing: drawingOf(s.levels[it])}
 	if t := s.texts[it]; t != nil {
-		p.Label, p.LabelWidth, p.Lines, p.pageMarkup = t.frameLabel, t.labelWidth(), t.lines, t.page()
+		created.Label, created.LabelWidth, created.Lines, created.pageMarkup = t.frameLabel, t.labelWidth(), t.lines, t.page()
 	}
 	for _, it := range it.items {
 		if it.box < 0 {
-			p.Items = append(p.Items, s.addGroup(d, it))
+			created.Items = append(created.Items, s.addGroup(d, it))
 			continue
 		}
 		d.Boxes[it.box].pageMarkup = s.texts[it].page()
-		p.Items = append(p.Items, it.box)
+		created.Items = append(created.Items, it.box)
 	}
-	d.Groups[index] = p
+	d.Groups[index] = created
 	return -1 - index
 }
 
@@ -178,24 +179,25 @@ func (b *svgBox) page() pageMarkup { return pageMarkup{b.size.Width, b.size.Heig
 
 // drawingOf returns a level as JSON data.
 func drawingOf(l *level) pageDrawing {
-	d := pageDrawing{Width: l.Width, At: [][2]float64{}, Sizes: [][2]float64{}, Ranks: l.Ranks, Layers: [][2]float64{},
+	created := pageDrawing{Width: l.Width, At: [][2]float64{}, Sizes: [][2]float64{}, Ranks: l.Ranks,
+		Layers: [][2]float64{},
 		Ports: [][2]any{}, Lines: []pageLine{}}
 	for i, b := range l.sizes {
-		d.At = append(d.At, [2]float64{l.Corners[i].X, l.Corners[i].Y})
-		d.Sizes = append(d.Sizes, [2]float64{b.Width, b.Height})
+		created.At = append(created.At, [2]float64{l.Corners[i].X, l.Corners[i].Y})
+		created.Sizes = append(created.Sizes, [2]float64{b.Width, b.Height})
 	}
 	for _, b := range l.Layers {
-		d.Layers = append(d.Layers, [2]float64{b.Top, b.Bottom})
+		created.Layers = append(created.Layers, [2]float64{b.Top, b.Bottom})
 	}
 	for _, p := range l.ports {
-		d.Ports = append(d.Ports, [2]any{p.line, p.out})
+		created.Ports = append(created.Ports, [2]any{p.line, p.out})
 	}
 	for i, line := range l.lines {
 		r := l.Routes[i]
-		d.Lines = append(d.Lines, pageLine{line.values, line.layout, line.from, line.to, r.LeaveX,
+		created.Lines = append(created.Lines, pageLine{line.values, line.layout, line.from, line.to, r.LeaveX,
 			append([]float64{}, r.CrossX...), r.ArriveX})
 	}
-	return d
+	return created
 }
 
 // explainer computes the output of graphrun explain for the values of a graph.
@@ -208,31 +210,31 @@ type explainer struct {
 
 // newExplainer returns an explainer of a graph, and of its program p if p is not nil.
 func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
-	e := &explainer{graph: g, program: p, preRunFacts: program.NewPreRunFacts(g), named: map[string][]*graph.Value{}}
+	created := &explainer{graph: g, program: p, preRunFacts: program.NewPreRunFacts(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
-		e.named[v.Name] = []*graph.Value{v}
+		created.named[v.Name] = []*graph.Value{v}
 	}
 	for _, n := range g.Nodes {
-		e.named[n.Name] = n.Out
+		created.named[n.Name] = n.Out
 	}
-	return e
+	return created
 }
 
 // texts returns the explanation of the input or constant with this name, or of each result of the node. It returns
 // nil for a node that a pass inserted.
 func (e *explainer) texts(name string) (list []string) {
-	for _, v := range e.named[name] {
-		doc := infer.ValueDocOf(v, e.preRunFacts)
+	for _, value := range e.named[name] {
+		doc := infer.ValueDocOf(value, e.preRunFacts)
 		var b strings.Builder
 		if e.program == nil {
-			layout, err := inspect.ExplainLayout(e.graph, v.Name)
+			layout, err := inspect.ExplainLayout(e.graph, value.Name)
 			if err != nil {
 				continue
 			}
 			explanation := &inspect.Explanation{Layout: *layout}
 			explain.WriteLayout(&b, term.Display{}, &explain.Document{Value: &doc, Explanation: explanation})
 		} else {
-			explanation, err := inspect.Explain(e.program, v.Name)
+			explanation, err := inspect.Explain(e.program, value.Name)
 			if err != nil {
 				continue
 			}

@@ -55,12 +55,12 @@ func sharedPrefixes(names []string) map[string]int {
 	shared := map[string]int{}
 	for k := 1; k < len(names); k++ {
 		a, b := []rune(names[k-1]), []rune(names[k])
-		n := 0
-		for n < min(len(a), len(b)) && a[n] == b[n] {
-			n++
+		length := 0
+		for length < min(len(a), len(b)) && a[length] == b[length] {
+			length++
 		}
 		for _, name := range names[k-1 : k+1] {
-			shared[name] = max(shared[name], n)
+			shared[name] = max(shared[name], length)
 		}
 	}
 	return shared

@@ -217,23 +217,23 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
 	measured, predicted := 0.0, 0.0
 	var opNames []string
-	s.eachBox(it, func(b *pictureBox) {
+	s.eachBox(it, func(box *pictureBox) {
 		boxes++
-		group.share += b.share
-		if b.measured > 0 {
-			measured, predicted = measured+b.measured, predicted+b.predicted
+		group.share += box.share
+		if box.measured > 0 {
+			measured, predicted = measured+box.measured, predicted+box.predicted
 		}
-		if b.kind == copyBox {
+		if box.kind == copyBox {
 			copies++
 		}
-		if len(b.marks) > 0 {
+		if len(box.marks) > 0 {
 			marked++
 		}
-		if ops[b.head]++; ops[b.head] == 1 {
-			opNames = append(opNames, b.head)
+		if ops[box.head]++; ops[box.head] == 1 {
+			opNames = append(opNames, box.head)
 		}
 	})
-	sorted.Func(opNames, func(a, b string) int { return ops[b] - ops[a] }) // the most frequent op first
+	sorted.Func(opNames, func(a, box string) int { return ops[box] - ops[a] }) // the most frequent op first
 	for i, op := range opNames {
 		if ops[op] > 1 {
 			opNames[i] = fmt.Sprintf("%s ×%d", op, ops[op])
@@ -259,9 +259,9 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 	if measured > 0 {
 		group.lines = append(group.lines, "measured "+measuredText(measured, predicted))
 	}
-	b := newSVGBox(group, "")
-	b.frameLabel = format.Printable(group.head)
-	return b
+	box := newSVGBox(group, "")
+	box.frameLabel = format.Printable(group.head)
+	return box
 }
 
 // names returns the names of the boxes of a group, relative to the scope around them and short enough for a box.

@@ -125,19 +125,19 @@ func markDifferences(sides [2]*picture, difference *experiment.Difference) {
 	}
 	for i, p := range sides {
 		for k := range p.boxes {
-			b := &p.boxes[k]
-			if text := steps[i][b.name]; text != "" && (b.kind == stepBox || b.kind == copyBox) {
-				b.marks = append(b.marks, text)
+			box := &p.boxes[k]
+			if text := steps[i][box.name]; text != "" && (box.kind == stepBox || box.kind == copyBox) {
+				box.marks = append(box.marks, text)
 			}
-			for _, v := range b.values {
+			for _, v := range box.values {
 				if text := values[i][v]; text != "" {
-					b.marks = append(b.marks, "≠ layout, "+text)
+					box.marks = append(box.marks, "≠ layout, "+text)
 				}
 			}
-			for _, m := range b.marks {
-				b.details = append(b.details, detail{"difference", m})
+			for _, m := range box.marks {
+				box.details = append(box.details, detail{"difference", m})
 			}
-			b.signature += strings.Join(b.marks, ";")
+			box.signature += strings.Join(box.marks, ";")
 		}
 	}
 }

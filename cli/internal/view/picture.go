@@ -221,14 +221,14 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 		}
 		b.details = append(b.details, valueDetails(name, v)...)
 	}
-	for _, a := range n.In {
+	for _, arg := range n.In {
 		switch {
-		case a.Kind == graph.TensorArg && a.Value.Const != nil:
-			b.details = append(b.details, valueDetails("constant", a.Value)...)
-		case a.Kind == graph.TensorArg:
-			b.details = append(b.details, valueDetails("reads", a.Value)...)
-		case a.Kind == graph.NumberArg:
-			b.details = append(b.details, detail{"number", a.Number.String()})
+		case arg.Kind == graph.TensorArg && arg.Value.Const != nil:
+			b.details = append(b.details, valueDetails("constant", arg.Value)...)
+		case arg.Kind == graph.TensorArg:
+			b.details = append(b.details, valueDetails("reads", arg.Value)...)
+		case arg.Kind == graph.NumberArg:
+			b.details = append(b.details, detail{"number", arg.Number.String()})
 		}
 	}
 	return b
@@ -276,32 +276,32 @@ func signatureOf(n *graph.Node, b *pictureBox) string {
 }
 
 // addCost adds the cost of a step to its box.
-func (p *painter) addCost(b *pictureBox, step *report.Step) {
+func (p *painter) addCost(box *pictureBox, step *report.Step) {
 	text := format.Nanoseconds(step.CostNS)
-	b.predicted = step.CostNS
+	box.predicted = step.CostNS
 	if p.report.CostNS > 0 {
-		b.share = step.CostNS / p.report.CostNS
-		text += " (" + format.Percent(b.share) + ")"
+		box.share = step.CostNS / p.report.CostNS
+		text += " (" + format.Percent(box.share) + ")"
 	}
 	if p.maxTime > 0 {
-		b.predictedBar = step.CostNS / p.maxTime
+		box.predictedBar = step.CostNS / p.maxTime
 	}
-	b.details = append(b.details, detail{"cost", text})
+	box.details = append(box.details, detail{"cost", text})
 	if step.MeasuredNS != nil {
-		b.measured, b.measuredBar = *step.MeasuredNS, *step.MeasuredNS/max(p.maxTime, 1)
-		b.details = append(b.details, detail{"measured", measuredText(b.measured, step.CostNS)})
+		box.measured, box.measuredBar = *step.MeasuredNS, *step.MeasuredNS/max(p.maxTime, 1)
+		box.details = append(box.details, detail{"measured", measuredText(box.measured, step.CostNS)})
 	}
 	if step.Impl != "" {
-		b.details = append(b.details, detail{"implementation", step.Impl})
+		box.details = append(box.details, detail{"implementation", step.Impl})
 		text = step.Impl + " · " + text
 	}
-	b.lines = append(b.lines, text)
-	if b.measured > 0 {
-		b.lines = append(b.lines, "measured "+measuredText(b.measured, step.CostNS))
+	box.lines = append(box.lines, text)
+	if box.measured > 0 {
+		box.lines = append(box.lines, "measured "+measuredText(box.measured, step.CostNS))
 	}
-	b.details = append(b.details, detail{"moves", format.Bytes(step.Bytes)})
+	box.details = append(box.details, detail{"moves", format.Bytes(step.Bytes)})
 	if step.Loop != nil {
-		b.details = append(b.details, detail{"loop", format.Ints(step.Loop.Shape)}, detail{"fast set-up", step.FastSetup})
+		box.details = append(box.details, detail{"loop", format.Ints(step.Loop.Shape)}, detail{"fast set-up", step.FastSetup})
 	}
 }
 
@@ -363,14 +363,14 @@ func valueDetails(name string, v *graph.Value) []detail {
 
 // opsOf returns the op of a node, or the ops of all nodes that were fused into it.
 func opsOf(n *graph.Node) string {
-	f, fused := n.Attrs.(*fusion.Fusion)
+	attrs, fused := n.Attrs.(*fusion.Fusion)
 	if !fused {
 		return n.Op.Name
 	}
 	var list []string
-	for i := 0; i < len(f.Parts); {
-		op, first := f.Parts[i].Op.Name, i
-		for i < len(f.Parts) && f.Parts[i].Op.Name == op {
+	for i := 0; i < len(attrs.Parts); {
+		op, first := attrs.Parts[i].Op.Name, i
+		for i < len(attrs.Parts) && attrs.Parts[i].Op.Name == op {
 			i++
 		}
 		if i > first+1 {
@@ -398,13 +398,13 @@ func (p *painter) addOutputs(g *graph.Graph) {
 				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
 				details: valueDetails("constant", v), explained: []string{v.Name}})
 		}
-		b := pictureBox{kind: outputBox, name: output.Name, head: output.Name, layout: -1,
+		box := pictureBox{kind: outputBox, name: output.Name, head: output.Name, layout: -1,
 			details: append([]detail{{"output", output.Name}}, valueDetails("is", output.Value)...)}
 		if output.Pin.SetsLayout() {
-			b.lines = []string{"pinned to " + output.Pin.String()}
-			b.details = append(b.details, detail{"pinned to", output.Pin.String()})
+			box.lines = []string{"pinned to " + output.Pin.String()}
+			box.details = append(box.details, detail{"pinned to", output.Pin.String()})
 		}
-		p.outputBoxes = append(p.outputBoxes, p.add(b))
+		p.outputBoxes = append(p.outputBoxes, p.add(box))
 	}
 }
 

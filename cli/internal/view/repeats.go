@@ -30,38 +30,38 @@ func (builder *groupBuilder) groupRepeats(items []*item) []*item {
 	}
 	var list []*item
 	next := 0
-	for _, t := range tandems(hashes, func(t tandem) bool {
-		return items[t.upTo()-1].upTo-items[t.from].from >= minRepeated
+	for _, found := range tandems(hashes, func(found tandem) bool {
+		return items[found.upTo()-1].upTo-items[found.from].from >= minRepeated
 	}) {
-		list = append(list, items[next:t.from]...)
-		blocks := make([]*item, t.count)
+		list = append(list, items[next:found.from]...)
+		blocks := make([]*item, found.count)
 		for k := range blocks {
-			block := items[t.from+k*t.period : t.from+(k+1)*t.period]
-			if t.period == 1 {
+			block := items[found.from+k*found.period : found.from+(k+1)*found.period]
+			if found.period == 1 {
 				blocks[k] = block[0]
 				continue
 			}
 			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1), items: builder.sections(builder.groupRepeats(block)),
-				from: block[0].from, upTo: block[t.period-1].upTo}
+				from: block[0].from, upTo: block[found.period-1].upTo}
 		}
-		last := blocks[t.count-1]
-		list = append(list, &item{box: -1, label: builder.repeatLabel(blocks[0], last, t.period), repeats: t.count,
+		last := blocks[found.count-1]
+		list = append(list, &item{box: -1, label: builder.repeatLabel(blocks[0], last, found.period), repeats: found.count,
 			items: builder.sections(blocks), from: blocks[0].from, upTo: last.upTo})
-		next = t.upTo()
+		next = found.upTo()
 	}
 	return append(list, items[next:]...)
 }
 
 // repeatLabel returns the label of a sequence of equal blocks with the given first and last block.
 func (builder *groupBuilder) repeatLabel(first, last *item, period int) string {
-	op := func(i int) string { return builder.boxes[builder.order[i]].head }
+	opAt := func(i int) string { return builder.boxes[builder.order[i]].head }
 	switch {
 	case period == 1 && first.box < 0:
 		return first.label + " to " + last.label
 	case period == 1:
-		return op(first.from)
+		return opAt(first.from)
 	}
-	return op(first.from) + " " + term.Ellipsis + " " + op(first.upTo-1)
+	return opAt(first.from) + " " + term.Ellipsis + " " + opAt(first.upTo-1)
 }
 
 // hash returns a hash of an item. Equal items have equal hashes.
@@ -69,22 +69,22 @@ func (builder *groupBuilder) hash(it *item) uint64 {
 	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than reach positions
 	// before a single box have distance 0. They therefore do not distinguish items.
 	const reach = 16
-	var h maphash.Hash
-	h.SetSeed(blockSeed)
+	var digest maphash.Hash
+	digest.SetSeed(blockSeed)
 	for i := it.from; i < it.upTo; i++ {
 		b := builder.order[i]
-		h.WriteString(builder.boxes[b].signature)
+		digest.WriteString(builder.boxes[b].signature)
 		for _, from := range builder.operands[b] {
 			distance := i - builder.position[from]
 			if it.box < 0 && builder.position[from] < it.from || distance > reach && it.box >= 0 ||
 				builder.boxes[from].kind == inputBox {
 				distance = 0
 			}
-			fmt.Fprintf(&h, " %d", distance)
+			fmt.Fprintf(&digest, " %d", distance)
 		}
-		h.WriteByte(0)
+		digest.WriteByte(0)
 	}
-	return h.Sum64()
+	return digest.Sum64()
 }
 
 // tandems returns disjoint sequences of equal blocks, sorted by position. Sequences with more items have priority

@@ -290,12 +290,12 @@ func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
 // lineTip returns the tooltip of a line.
 func (s *scene) lineTip(l *line) string {
 	var list []string
-	for _, v := range l.values {
+	for _, index := range l.values {
 		var readers []string
-		for _, to := range s.values[v].to {
+		for _, to := range s.values[index].to {
 			readers = append(readers, s.boxes[to].details[0].Text)
 		}
-		list = append(list, s.values[v].tip+"\nread by "+format.JoinFirst(readers))
+		list = append(list, s.values[index].tip+"\nread by "+format.JoinFirst(readers))
 	}
 	const maxValues = 4
 	if len(list) > maxValues {

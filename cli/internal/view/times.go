@@ -47,14 +47,14 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 				"--json: %w", err)))
 	}
 	times = map[string]float64{}
-	for _, s := range doc.ByStep { // graphs of nested runs may have steps of equal names
-		times[s.Name] += s.Time
+	for _, step := range doc.ByStep { // graphs of nested runs may have steps of equal names
+		times[step.Name] += step.Time
 	}
 	var steps []report.Step
 	if json.Unmarshal(doc.Steps, &steps) == nil { // fails for the output of bench, whose times are in ByStep
-		for _, s := range steps {
-			if s.MeasuredNS != nil {
-				times[s.Name] = *s.MeasuredNS
+		for _, step := range steps {
+			if step.MeasuredNS != nil {
+				times[step.Name] = *step.MeasuredNS
 			}
 		}
 	}
@@ -86,11 +86,11 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 	timed := 0
 	measured, predicted := 0.0, 0.0
 	for i := range plan.Steps {
-		s := &plan.Steps[i]
-		if ns, found := times[s.Name]; found {
-			s.MeasuredNS = &ns
+		step := &plan.Steps[i]
+		if ns, found := times[step.Name]; found {
+			step.MeasuredNS = &ns
 			timed++
-			measured, predicted = measured+ns, predicted+s.CostNS
+			measured, predicted = measured+ns, predicted+step.CostNS
 		}
 	}
 	switch {
