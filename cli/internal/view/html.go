@@ -181,7 +181,7 @@ func (b *svgBox) page() pageMarkup { return pageMarkup{b.size.Width, b.size.Heig
 func drawingOf(l *level) pageDrawing {
 	created := pageDrawing{Width: l.Width, At: [][2]float64{}, Sizes: [][2]float64{}, Ranks: l.Ranks,
 		Layers: [][2]float64{},
-		Ports: [][2]any{}, Lines: []pageLine{}}
+		Ports:  [][2]any{}, Lines: []pageLine{}}
 	for i, b := range l.sizes {
 		created.At = append(created.At, [2]float64{l.Corners[i].X, l.Corners[i].Y})
 		created.Sizes = append(created.Sizes, [2]float64{b.Width, b.Height})
