@@ -92,15 +92,6 @@ func (s *kernelSet) hasMachineCode() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger
-// parts, their number (count), and the number of the other parts, which have one element less (smallerCount).
-func divideEvenly(n, limit int) (size, count, smallerCount int) {
-	parts := ceilDiv(n, limit)
-	size = ceilDiv(n, parts)
-	count = n - parts*(size-1)
-	return size, count, parts - count
-}
-
 // tileStack is a column of register tiles of the same height.
 type tileStack struct {
 	firstRow int // first row of the first tile, relative to the block of rows
@@ -348,8 +339,8 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 
 // spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
-// all rows of A. Such a tile takes little more time than the start of a call. With a bias or prefetches of B, a call
-// processes one panel, because their addresses depend on the panel.
+// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
+// a call processes one panel, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
 	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
 	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&

@@ -188,3 +188,12 @@ func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
 	}
 	return sizes
 }
+
+// divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger
+// parts, their number (count), and the number of the other parts, which have one element less (smallerCount).
+func divideEvenly(n, limit int) (size, count, smallerCount int) {
+	parts := ceilDiv(n, limit)
+	size = ceilDiv(n, parts)
+	count = n - parts*(size-1)
+	return size, count, parts - count
+}
