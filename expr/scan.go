@@ -22,32 +22,32 @@ type Scanner struct {
 
 // Scanning returns the loops of a scan by Add or Mul of int64, float32 or float64, and nil for other operations and
 // dtypes. The carries of floats are float64.
-func Scanning(o Op, dtype tensor.DType) *Scanner {
+func Scanning(op Op, dtype tensor.DType) *Scanner {
 	switch {
-	case o == Add && dtype == tensor.Int64:
+	case op == Add && dtype == tensor.Int64:
 		return newScanner(0, sumRow[int64, int64], sumColumns[int64, int64])
-	case o == Add && dtype == tensor.Float32:
+	case op == Add && dtype == tensor.Float32:
 		return newScanner(0, sumRow[float32, float64], sumColumns[float32, float64])
-	case o == Add && dtype == tensor.Float64:
+	case op == Add && dtype == tensor.Float64:
 		return newScanner(0, sumRow[float64, float64], sumColumns[float64, float64])
-	case o == Mul && dtype == tensor.Int64:
+	case op == Mul && dtype == tensor.Int64:
 		return newScanner(1, productRow[int64, int64], productColumns[int64, int64])
-	case o == Mul && dtype == tensor.Float32:
+	case op == Mul && dtype == tensor.Float32:
 		return newScanner(1, productRow[float32, float64], productColumns[float32, float64])
-	case o == Mul && dtype == tensor.Float64:
+	case op == Mul && dtype == tensor.Float64:
 		return newScanner(1, productRow[float64, float64], productColumns[float64, float64])
 	}
 	return nil
 }
 
-func newScanner[T tensor.Element, A any](neutral A, row func(a *A, dst, x []T), columns func(a []A, dst,
+func newScanner[T tensor.Element, A any](neutral A, row func(carries *A, dst, x []T), columns func(carries []A, dst,
 	x []T)) *Scanner {
 	return &Scanner{
 		Carry: int(unsafe.Sizeof(neutral)),
 		Begin: func(carry unsafe.Pointer, n int) {
-			a := unsafe.Slice((*A)(carry), n)
-			for i := range a {
-				a[i] = neutral
+			carries := unsafe.Slice((*A)(carry), n)
+			for i := range carries {
+				carries[i] = neutral
 			}
 		},
 		Row: func(carry, dst, x unsafe.Pointer, n int) {
@@ -62,73 +62,75 @@ func newScanner[T tensor.Element, A any](neutral A, row func(a *A, dst, x []T), 
 // fourAt returns the four elements x[i] to x[i+3]. It does not slice x, which would take longer than the arithmetic.
 func fourAt[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
-// sumRow and productRow scan the row x into dst, with the carry a. They are unrolled by four, which makes their speed
-// less sensitive to code alignment.
-func sumRow[T, A int64 | float32 | float64](a *A, dst, x []T) {
-	s, i := *a, 0
-	dst = dst[:len(x)]
-	for last := len(x) - 4; i <= last; i += 4 {
-		y, v := fourAt(dst, i), fourAt(x, i)
-		s0 := s + A(v[0])
-		s1 := s0 + A(v[1])
-		s2 := s1 + A(v[2])
-		s = s2 + A(v[3])
-		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s)
-	}
-	for ; i < len(x); i++ {
-		s += A(x[i])
-		dst[i] = T(s)
-	}
-	*a = s
-}
-
-func productRow[T, A int64 | float32 | float64](a *A, dst, x []T) {
-	s, i := *a, 0
-	dst = dst[:len(x)]
-	for last := len(x) - 4; i <= last; i += 4 {
-		y, v := fourAt(dst, i), fourAt(x, i)
-		s0 := s * A(v[0])
-		s1 := s0 * A(v[1])
-		s2 := s1 * A(v[2])
-		s = s2 * A(v[3])
-		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s)
-	}
-	for ; i < len(x); i++ {
-		s *= A(x[i])
-		dst[i] = T(s)
-	}
-	*a = s
-}
-
-// sumColumns and productColumns scan x[i] into dst[i] with the carry a[i]. They are unrolled by four, which makes their
+// sumRow and productRow scan the row x into dst, with the given carry. They are unrolled by four, which makes their
 // speed less sensitive to code alignment.
-func sumColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
-	i := 0
-	dst, x = dst[:len(a)], x[:len(a)]
-	for last := len(a) - 4; i <= last; i += 4 {
-		s, y, v := fourAt(a, i), fourAt(dst, i), fourAt(x, i)
-		s0, s1, s2, s3 := s[0]+A(v[0]), s[1]+A(v[1]), s[2]+A(v[2]), s[3]+A(v[3])
-		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
-		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)
+func sumRow[T, A int64 | float32 | float64](carry *A, dst, x []T) {
+	sum, i := *carry, 0
+	dst = dst[:len(x)]
+	for last := len(x) - 4; i <= last; i += 4 {
+		four, terms := fourAt(dst, i), fourAt(x, i)
+		sum0 := sum + A(terms[0])
+		sum1 := sum0 + A(terms[1])
+		sum2 := sum1 + A(terms[2])
+		sum = sum2 + A(terms[3])
+		four[0], four[1], four[2], four[3] = T(sum0), T(sum1), T(sum2), T(sum)
 	}
-	for ; i < len(a); i++ {
-		a[i] += A(x[i])
-		dst[i] = T(a[i])
+	for ; i < len(x); i++ {
+		sum += A(x[i])
+		dst[i] = T(sum)
+	}
+	*carry = sum
+}
+
+func productRow[T, A int64 | float32 | float64](carry *A, dst, x []T) {
+	product, i := *carry, 0
+	dst = dst[:len(x)]
+	for last := len(x) - 4; i <= last; i += 4 {
+		four, factors := fourAt(dst, i), fourAt(x, i)
+		product0 := product * A(factors[0])
+		product1 := product0 * A(factors[1])
+		product2 := product1 * A(factors[2])
+		product = product2 * A(factors[3])
+		four[0], four[1], four[2], four[3] = T(product0), T(product1), T(product2), T(product)
+	}
+	for ; i < len(x); i++ {
+		product *= A(x[i])
+		dst[i] = T(product)
+	}
+	*carry = product
+}
+
+// sumColumns and productColumns scan x[i] into dst[i] with the carry of index i. They are unrolled by four, which makes
+// their speed less sensitive to code alignment.
+func sumColumns[T, A int64 | float32 | float64](carries []A, dst, x []T) {
+	i := 0
+	dst, x = dst[:len(carries)], x[:len(carries)]
+	for last := len(carries) - 4; i <= last; i += 4 {
+		fourSums, four, terms := fourAt(carries, i), fourAt(dst, i), fourAt(x, i)
+		sum0, sum1, sum2, sum3 := fourSums[0]+A(terms[0]), fourSums[1]+A(terms[1]), fourSums[2]+A(terms[2]),
+			fourSums[3]+A(terms[3])
+		fourSums[0], fourSums[1], fourSums[2], fourSums[3] = sum0, sum1, sum2, sum3
+		four[0], four[1], four[2], four[3] = T(sum0), T(sum1), T(sum2), T(sum3)
+	}
+	for ; i < len(carries); i++ {
+		carries[i] += A(x[i])
+		dst[i] = T(carries[i])
 	}
 }
 
-func productColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
+func productColumns[T, A int64 | float32 | float64](carries []A, dst, x []T) {
 	i := 0
-	dst, x = dst[:len(a)], x[:len(a)]
-	for last := len(a) - 4; i <= last; i += 4 {
-		s, y, v := fourAt(a, i), fourAt(dst, i), fourAt(x, i)
-		s0, s1, s2, s3 := s[0]*A(v[0]), s[1]*A(v[1]), s[2]*A(v[2]), s[3]*A(v[3])
-		s[0], s[1], s[2], s[3] = s0, s1, s2, s3
-		y[0], y[1], y[2], y[3] = T(s0), T(s1), T(s2), T(s3)
+	dst, x = dst[:len(carries)], x[:len(carries)]
+	for last := len(carries) - 4; i <= last; i += 4 {
+		fourProducts, four, factors := fourAt(carries, i), fourAt(dst, i), fourAt(x, i)
+		product0, product1, product2, product3 := fourProducts[0]*A(factors[0]), fourProducts[1]*A(factors[1]),
+			fourProducts[2]*A(factors[2]), fourProducts[3]*A(factors[3])
+		fourProducts[0], fourProducts[1], fourProducts[2], fourProducts[3] = product0, product1, product2, product3
+		four[0], four[1], four[2], four[3] = T(product0), T(product1), T(product2), T(product3)
 	}
-	for ; i < len(a); i++ {
-		a[i] *= A(x[i])
-		dst[i] = T(a[i])
+	for ; i < len(carries); i++ {
+		carries[i] *= A(x[i])
+		dst[i] = T(carries[i])
 	}
 }
 
@@ -138,12 +140,12 @@ func (c *Code) Unscanned() *Code {
 	if !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.Op == Scan }) {
 		return c
 	}
-	unscanned, err := c.Rewrite(func(b *Builder, inst Inst) Value {
+	unscanned, err := c.Rewrite(func(builder *Builder, inst Inst) Value {
 		switch {
 		case inst.Op != Scan:
-			return b.AddInst(inst)
+			return builder.AddInst(inst)
 		case Op(inst.Imm) == Add && inst.DType.IsFloat():
-			return b.Emit(Add, inst.A, b.Const(inst.DType, 0)) // a sum starts from +0, so -0 becomes +0
+			return builder.Emit(Add, inst.A, builder.Const(inst.DType, 0)) // a sum starts from +0, so -0 becomes +0
 		}
 		return inst.A
 	})

@@ -88,11 +88,11 @@ func New(loop *expr.Loop) (*Runner, error) {
 		return nil, err
 	}
 	runner := &Runner{folds: len(loop.Folds), scalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
-	for _, o := range loop.Code.Out {
-		runner.elementSize = append(runner.elementSize, o.DType.Size())
+	for _, output := range loop.Code.Out {
+		runner.elementSize = append(runner.elementSize, output.DType.Size())
 	}
-	for _, d := range loop.Code.In {
-		runner.elementSize = append(runner.elementSize, d.Size())
+	for _, dtype := range loop.Code.In {
+		runner.elementSize = append(runner.elementSize, dtype.Size())
 	}
 	prep, err := newPreparer(runner, loop)
 	if err != nil {
@@ -110,9 +110,9 @@ func New(loop *expr.Loop) (*Runner, error) {
 	}
 	runner.blockLen = blockBytes / widest
 	if loop.CombinesLanes {
-		for k, f := range loop.Folds {
-			d := loop.DType(k)
-			runner.totals = append(runner.totals, total{d.Size(), expr.Neutral(f.Op, d), Combine(f.Op, d)})
+		for i, fold := range loop.Folds {
+			dtype := loop.DType(i)
+			runner.totals = append(runner.totals, total{dtype.Size(), expr.Neutral(fold.Op, dtype), Combine(fold.Op, dtype)})
 		}
 	}
 	runner.tabulate(loop)
@@ -132,15 +132,15 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	prep := &preparer{Runner: runner, loop: loop}
 	var newValue []expr.Value
 	prep.code, newValue, prep.predicated = predicate(code, loop.Folds)
-	for _, f := range loop.Folds {
-		prep.folded = append(prep.folded, expr.Fold{Op: f.Op, Value: newValue[f.Value]})
+	for _, fold := range loop.Folds {
+		prep.folded = append(prep.folded, expr.Fold{Op: fold.Op, Value: newValue[fold.Value]})
 	}
 	if err := prep.joinConversions(); err != nil {
 		return nil, err
 	}
-	n := len(prep.code.Insts)
-	prep.consts, prep.uniform, prep.places, prep.lastReader = make([]uint64, n), make([]bool, n), make([]place,
-		n), make([]int, n)
+	instructions := len(prep.code.Insts)
+	prep.consts, prep.uniform, prep.places, prep.lastReader = make([]uint64, instructions), make([]bool, instructions),
+		make([]place, instructions), make([]int, instructions)
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {
 			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, repeatBits(inst.Imm, inst.DType.Size())
@@ -150,36 +150,36 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 		if !prep.isRead[v] {
 			continue
 		}
-		for _, u := range prep.operands[v] {
-			prep.uniform[v] = prep.uniform[v] && prep.uniform[u]
-			prep.lastReader[u] = v
-			if prep.code.Insts[u].Op == expr.Load {
+		for _, operand := range prep.operands[v] {
+			prep.uniform[v] = prep.uniform[v] && prep.uniform[operand]
+			prep.lastReader[operand] = v
+			if prep.code.Insts[operand].Op == expr.Load {
 				prep.lastOperandReader = expr.Value(v)
 			}
 		}
 	}
-	prep.eachOutput(func(v expr.Value, _ place) { prep.lastReader[v] = n })
+	prep.eachOutput(func(v expr.Value, _ place) { prep.lastReader[v] = instructions })
 	return prep, nil
 }
 
-// eachOutput calls f for each stored value and the place where it is stored. The parts of a complex number are two
+// eachOutput calls visit for each stored value and the place where it is stored. The parts of a complex number are two
 // values.
-func (prep *preparer) eachOutput(f func(v expr.Value, to place)) {
-	for k, o := range prep.code.Out {
-		if o.DType == tensor.Invalid {
+func (prep *preparer) eachOutput(visit func(v expr.Value, to place)) {
+	for slot, output := range prep.code.Out {
+		if output.DType == tensor.Invalid {
 			continue
 		}
-		f(o.Re, place{k, 0, o.DType.Size()})
-		if o.Im != expr.None {
-			f(o.Im, place{k, o.DType.Size() / 2, o.DType.Size()})
+		visit(output.Re, place{slot, 0, output.DType.Size()})
+		if output.Im != expr.None {
+			visit(output.Im, place{slot, output.DType.Size() / 2, output.DType.Size()})
 		}
 	}
 }
 
 // operandSlot, foldSlot and cellSlot return the slots of an operand, of the accumulators of a fold, and of a cell.
-func (prep *preparer) operandSlot(k expr.Value) int { return len(prep.code.Out) + int(k) }
-func (prep *preparer) foldSlot(k int) int           { return len(prep.elementSize) + k }
-func (prep *preparer) cellSlot(v expr.Value) int    { return prep.foldSlot(prep.Runner.folds) + int(v) }
+func (prep *preparer) operandSlot(operand expr.Value) int { return len(prep.code.Out) + int(operand) }
+func (prep *preparer) foldSlot(fold int) int              { return len(prep.elementSize) + fold }
+func (prep *preparer) cellSlot(v expr.Value) int          { return prep.foldSlot(prep.Runner.folds) + int(v) }
 
 // addInst adds the step of an instruction, and sets the place of its value.
 func (prep *preparer) addInst(v expr.Value) {
@@ -189,44 +189,44 @@ func (prep *preparer) addInst(v expr.Value) {
 		return
 	case inst.Op == expr.Const: // newPreparer sets its place
 	case inst.Op == expr.Load:
-		from := place{prep.operandSlot(inst.A), int(inst.Imm) * inst.DType.Size(), 0}
+		source := place{prep.operandSlot(inst.A), int(inst.Imm) * inst.DType.Size(), 0}
 		if !prep.uniform[v] {
-			from.stride = prep.code.In[inst.A].Size()
+			source.stride = prep.code.In[inst.A].Size()
 		}
 		// Stores come last. An operand that is stored is copied first, because it may have the memory of an output.
-		if prep.places[v] = from; prep.lastReader[v] == len(prep.code.Insts) {
-			prep.addStep(v, step{loop: prep.loops[v], a: from})
+		if prep.places[v] = source; prep.lastReader[v] == len(prep.code.Insts) {
+			prep.addStep(v, step{loop: prep.loops[v], a: source})
 		}
 	default:
-		s := step{loop: prep.loops[v]}
-		for k, u := range prep.operands[v] {
-			*[]*place{&s.a, &s.b, &s.c}[k] = prep.places[u]
+		computed := step{loop: prep.loops[v]}
+		for i, operand := range prep.operands[v] {
+			*[]*place{&computed.a, &computed.b, &computed.c}[i] = prep.places[operand]
 		}
-		prep.addStep(v, s)
+		prep.addStep(v, computed)
 	}
-	for k, f := range prep.folded {
-		if f.Value == v {
-			d := prep.loop.DType(k)
-			prep.body = append(prep.body, step{loop: foldLoop(table[f.Op][d]), dst: place{prep.foldSlot(k), 0, d.Size()},
-				a: prep.places[v]})
+	for i, fold := range prep.folded {
+		if fold.Value == v {
+			dtype := prep.loop.DType(i)
+			prep.body = append(prep.body, step{loop: foldLoop(table[fold.Op][dtype]),
+				dst: place{prep.foldSlot(i), 0, dtype.Size()}, a: prep.places[v]})
 		}
 	}
-	for _, u := range append(slices.Clone(prep.operands[v]), v) {
-		prep.release(u, v)
+	for _, operand := range append(slices.Clone(prep.operands[v]), v) {
+		prep.release(operand, v)
 	}
 }
 
 // addStep adds the step that computes a value.
-func (prep *preparer) addStep(v expr.Value, s step) {
+func (prep *preparer) addStep(v expr.Value, computed step) {
 	if prep.uniform[v] {
 		prep.places[v] = place{prep.cellSlot(v), 0, 0}
-		s.dst = prep.places[v]
-		prep.row = append(prep.row, s)
+		computed.dst = prep.places[v]
+		prep.row = append(prep.row, computed)
 		return
 	}
 	prep.places[v] = prep.resultPlace(v)
-	s.dst = prep.places[v]
-	prep.body = append(prep.body, s)
+	computed.dst = prep.places[v]
+	prep.body = append(prep.body, computed)
 }
 
 // resultPlace returns the destination of an instruction: an output, the block of an operand that no later instruction
@@ -235,9 +235,9 @@ func (prep *preparer) addStep(v expr.Value, s step) {
 func (prep *preparer) resultPlace(v expr.Value) (to place) {
 	inst := prep.code.Insts[v]
 	if v >= prep.lastOperandReader && inst.Op != expr.Load {
-		prep.eachOutput(func(w expr.Value, output place) {
-			converts := inst.Op == expr.Convert && len(prep.operands[v]) == 1 // its loop stores with any stride
-			if w == v && (output.stride == inst.DType.Size() || converts) {
+		prep.eachOutput(func(stored expr.Value, output place) {
+			isConversion := inst.Op == expr.Convert && len(prep.operands[v]) == 1 // its loop stores with any stride
+			if stored == v && (output.stride == inst.DType.Size() || isConversion) {
 				to = output
 			}
 		})
@@ -245,15 +245,15 @@ func (prep *preparer) resultPlace(v expr.Value) (to place) {
 			return to
 		}
 	}
-	for _, u := range prep.operands[v] {
-		if prep.isLastUse(u, v) && prep.code.Insts[u].DType.Size() == inst.DType.Size() {
-			prep.lastReader[u] = -1 // the block is reused, not free
-			return prep.places[u]
+	for _, operand := range prep.operands[v] {
+		if prep.isLastUse(operand, v) && prep.code.Insts[operand].DType.Size() == inst.DType.Size() {
+			prep.lastReader[operand] = -1 // the block is reused, not free
+			return prep.places[operand]
 		}
 	}
-	if n := len(prep.free); n > 0 {
-		slot := prep.free[n-1]
-		prep.free = prep.free[:n-1]
+	if freeCount := len(prep.free); freeCount > 0 {
+		slot := prep.free[freeCount-1]
+		prep.free = prep.free[:freeCount-1]
 		return place{slot, 0, inst.DType.Size()}
 	}
 	prep.blocks++
@@ -282,8 +282,8 @@ func (prep *preparer) addStores() {
 		if to.offset == 0 {
 			parts = parts[:0]
 		}
-		if from := prep.places[v]; from != to {
-			parts = append(parts, step{loop: moves[sizeIndex(size)], dst: to, a: from})
+		if source := prep.places[v]; source != to {
+			parts = append(parts, step{loop: moves[sizeIndex(size)], dst: to, a: source})
 			prep.body = append(prep.body, parts[len(parts)-1])
 		}
 		if len(parts) == 2 {
@@ -298,8 +298,8 @@ func repeatBits(bits uint64, size int) uint64 {
 	if size < 8 {
 		bits &= 1<<(8*size) - 1
 	}
-	for n := size; n < 8; n *= 2 {
-		bits |= bits << (8 * n)
+	for copiedBytes := size; copiedBytes < 8; copiedBytes *= 2 {
+		bits |= bits << (8 * copiedBytes)
 	}
 	return bits
 }

@@ -23,20 +23,20 @@ func RandomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 		return rng.Uint64() & 1
 	}
 	mask := ^uint64(0) >> (64 - 8*dtype.Size())
-	switch k := rng.IntN(4); {
-	case k == 0:
+	switch choice := rng.IntN(4); {
+	case choice == 0:
 		return rng.Uint64() & mask
-	case dtype.IsFloat() && k == 1:
-		var b uint64
-		x := special[rng.IntN(len(special))]
-		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
-		return b
+	case dtype.IsFloat() && choice == 1:
+		var bits uint64
+		number := special[rng.IntN(len(special))]
+		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
+		return bits
 	case dtype.IsFloat():
-		var b uint64
-		x := math.Round(rng.NormFloat64()*100) / 8
-		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
-		return b
-	case k == 1:
+		var bits uint64
+		number := math.Round(rng.NormFloat64()*100) / 8
+		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
+		return bits
+	case choice == 1:
 		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2}[rng.IntN(6)]
 	}
 	return uint64(rng.IntN(20)-8) & mask
@@ -50,14 +50,14 @@ var testFuncs = []*expr.Func{
 // RandomCode makes a code of up to 12 operations on operands of random dtypes.
 func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 	in := make([]tensor.DType, 1+rng.IntN(3))
-	for k := range in {
-		in[k] = AllDTypes[rng.IntN(len(AllDTypes))]
+	for i := range in {
+		in[i] = AllDTypes[rng.IntN(len(AllDTypes))]
 	}
 	builder := expr.NewBuilder(in...)
 	var values []expr.Value
-	for k, d := range in {
+	for k, dtype := range in {
 		values = append(values, builder.Load(k))
-		if d.IsComplex() {
+		if dtype.IsComplex() {
 			values = append(values, builder.LoadImag(k))
 		}
 	}
@@ -65,38 +65,38 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 	for range 1 + rng.IntN(12) {
 		values = append(values, RandomInst(builder, rng, operand))
 	}
-	var outs []expr.Output
+	var outputs []expr.Output
 	for k := range 1 + rng.IntN(3) {
-		v := operand()
+		re := operand()
 		if k == 0 {
-			v = values[len(values)-1]
+			re = values[len(values)-1]
 		}
-		o := builder.Real(v)
-		if d := builder.DType(v); d == tensor.Float32 || d == tensor.Float64 {
-			if w := operand(); rng.IntN(3) == 0 && builder.DType(w) == d {
-				o = expr.Output{DType: d.ToComplex(), Re: v, Im: w}
+		output := builder.Real(re)
+		if dtype := builder.DType(re); dtype == tensor.Float32 || dtype == tensor.Float64 {
+			if im := operand(); rng.IntN(3) == 0 && builder.DType(im) == dtype {
+				output = expr.Output{DType: dtype.ToComplex(), Re: re, Im: im}
 			}
 		}
-		outs = append(outs, o)
+		outputs = append(outputs, output)
 	}
-	c, err := builder.Build(outs...)
+	code, err := builder.Build(outputs...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return code
 }
 
 // RandomInst adds a random valid operation to a builder. operand returns a random value of the builder. Operands after
 // the first are converted to the dtype of the first.
 func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value) expr.Value {
 	for {
-		v := operand()
-		dtype := builder.DType(v)
+		first := operand()
+		dtype := builder.DType(first)
 		if dtype.IsReducedFloat() || rng.IntN(6) == 0 {
-			v = builder.Convert([]tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8, tensor.Float16,
-				tensor.BFloat16, tensor.Bool, tensor.Int64, tensor.Uint64, tensor.Int16}[rng.IntN(10)], v)
-			if dtype = builder.DType(v); dtype.IsReducedFloat() {
-				return v
+			first = builder.Convert([]tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8, tensor.Float16,
+				tensor.BFloat16, tensor.Bool, tensor.Int64, tensor.Uint64, tensor.Int16}[rng.IntN(10)], first)
+			if dtype = builder.DType(first); dtype.IsReducedFloat() {
+				return first
 			}
 		}
 		arg := func() expr.Value {
@@ -107,68 +107,68 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 			}
 			return builder.Convert(dtype, operand())
 		}
-		o := expr.Op(1 + rng.IntN(int(expr.Scan)))
-		switch o {
+		op := expr.Op(1 + rng.IntN(int(expr.Scan)))
+		switch op {
 		case expr.Const, expr.Load, expr.Convert, expr.Reduce, expr.Position, expr.Scan:
 			return builder.AddInst(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
 				Imm: RandomBits(rng, dtype)})
 		case expr.Bits:
-			to := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16},
+			sameSize := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16},
 				4: {tensor.Int32, tensor.Float32, tensor.Uint32}, 8: {tensor.Int64, tensor.Float64}}[dtype.Size()]
-			return builder.Bits(to[rng.IntN(len(to))], v)
+			return builder.Bits(sameSize[rng.IntN(len(sameSize))], first)
 		case expr.Select:
-			return builder.Emit(expr.Select, builder.Convert(tensor.Bool, operand()), v, arg())
+			return builder.Emit(expr.Select, builder.Convert(tensor.Bool, operand()), first, arg())
 		case expr.Lookup:
 			if dtype != tensor.Float32 {
 				continue
 			}
-			return builder.AddInst(expr.Inst{Op: expr.Lookup, DType: dtype, A: v, B: expr.None, C: expr.None,
+			return builder.AddInst(expr.Inst{Op: expr.Lookup, DType: dtype, A: first, B: expr.None, C: expr.None,
 				Imm: uint64(rng.IntN(len(elementary.Tables)))})
 		case expr.Call:
 			if !dtype.IsFloat() {
 				continue
 			}
-			f := testFuncs[rng.IntN(len(testFuncs))]
-			return builder.Call(f, dtype, []expr.Value{v, arg(), arg()}[:f.ArgCount]...)
+			function := testFuncs[rng.IntN(len(testFuncs))]
+			return builder.Call(function, dtype, []expr.Value{first, arg(), arg()}[:function.ArgCount]...)
 		}
-		compares := o == expr.Eq || o == expr.Ne || o == expr.Lt || o == expr.Le
-		if !compares && !Defined(o, dtype) {
+		isComparison := op == expr.Eq || op == expr.Ne || op == expr.Lt || op == expr.Le
+		if !isComparison && !Defined(op, dtype) {
 			continue
 		}
-		args := []expr.Value{v, arg(), arg()}[:o.ArgCount()]
+		args := []expr.Value{first, arg(), arg()}[:op.ArgCount()]
 		if rng.IntN(2) == 0 && len(args) > 1 {
 			args[0], args[1] = args[1], args[0]
 		}
-		return builder.Emit(o, args...)
+		return builder.Emit(op, args...)
 	}
 }
 
 // SameBits reports whether two elements of a real dtype have the same bits, or are both NaN.
-func SameBits(d tensor.DType, a, b uint64) bool {
-	if a == b {
+func SameBits(dtype tensor.DType, aBits, bBits uint64) bool {
+	if aBits == bBits {
 		return true
 	}
-	switch d {
+	switch dtype {
 	case tensor.Float16:
-		x, y := tensor.Half(a).Float32(), tensor.Half(b).Float32()
+		x, y := tensor.Half(aBits).Float32(), tensor.Half(bBits).Float32()
 		return x != x && y != y
 	case tensor.BFloat16:
-		x, y := tensor.BF16(a).Float32(), tensor.BF16(b).Float32()
+		x, y := tensor.BF16(aBits).Float32(), tensor.BF16(bBits).Float32()
 		return x != x && y != y
 	case tensor.Float32:
-		x, y := math.Float32frombits(uint32(a)), math.Float32frombits(uint32(b))
+		x, y := math.Float32frombits(uint32(aBits)), math.Float32frombits(uint32(bBits))
 		return x != x && y != y
 	case tensor.Float64:
-		x, y := math.Float64frombits(a), math.Float64frombits(b)
+		x, y := math.Float64frombits(aBits), math.Float64frombits(bBits)
 		return x != x && y != y
 	}
 	return false
 }
 
 // Defined reports whether an operation with operands and a result of dtype d is valid.
-func Defined(o expr.Op, d tensor.DType) bool {
-	load := expr.Inst{Op: expr.Load, DType: d, A: 0, B: expr.None, C: expr.None}
-	c := expr.Code{In: []tensor.DType{d}, Insts: []expr.Inst{load, {Op: o, DType: d}},
-		Out: []expr.Output{{DType: d, Re: 1, Im: expr.None}}}
-	return c.Check() == nil
+func Defined(op expr.Op, dtype tensor.DType) bool {
+	load := expr.Inst{Op: expr.Load, DType: dtype, A: 0, B: expr.None, C: expr.None}
+	code := expr.Code{In: []tensor.DType{dtype}, Insts: []expr.Inst{load, {Op: op, DType: dtype}},
+		Out: []expr.Output{{DType: dtype, Re: 1, Im: expr.None}}}
+	return code.Check() == nil
 }

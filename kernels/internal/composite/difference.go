@@ -66,13 +66,13 @@ func diff(s steps, a *diffAttrs, in []graph.Arg) graph.Arg {
 		if extra.Kind == graph.Null {
 			continue
 		}
-		t := extra.Type()
-		s.Reject(t.Rank() != rank, "diff expects prepend or append to be the same dimension as input")
-		for d := 0; d < rank; d++ {
-			s.Reject(d != dim && t.Shape[d].Ne(s.shape(in[0])[d]).Holds(), "diff expects the shape of tensor to prepend or "+
-				"append to match that of input except along the differencing dimension; input.size(%d) = %v, but got "+
-				"tensor.size(%d) "+
-				"= %v", d, s.shape(in[0])[d], d, t.Shape[d])
+		extraType := extra.Type()
+		s.Reject(extraType.Rank() != rank, "diff expects prepend or append to be the same dimension as input")
+		for axis := 0; axis < rank; axis++ {
+			s.Reject(axis != dim && extraType.Shape[axis].Ne(s.shape(in[0])[axis]).Holds(),
+				"diff expects the shape of tensor to prepend or "+
+					"append to match that of input except along the differencing dimension; input.size(%d) = %v, but got "+
+					"tensor.size(%d) = %v", axis, s.shape(in[0])[axis], axis, extraType.Shape[axis])
 		}
 		if name == "prepend" {
 			x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, extra, x)
@@ -106,14 +106,14 @@ func (s steps) neighbours(x graph.Arg, dim int) (left, right graph.Arg) {
 func (s steps) widths(name string, y, x graph.Arg, dim int) graph.Arg {
 	s.Reject(y.Type().DType == tensor.Bool || x.Type().DType == tensor.Bool, "%s: received a bool input for `x` or `y`, "+
 		"but bool is not supported", name)
-	rankY, shape := y.Type().Rank(), x.Type().Shape
+	rankY, xShape := y.Type().Rank(), x.Type().Shape
 	switch {
-	case len(shape) == 1:
-		s.Reject(rankY > 0 && shape[0].Ne(s.shape(y)[dim]).Holds(), "%s: There must be one `x` value for each sample point",
-			name)
-		x = s.reshape(x, append(append(padOnes(nil, dim), shape[0]), padOnes(nil, rankY-dim-1)...)...)
-	case len(shape) < rankY:
-		x = s.reshape(x, padOnes(shape, rankY)...)
+	case len(xShape) == 1:
+		s.Reject(rankY > 0 && xShape[0].Ne(s.shape(y)[dim]).Holds(),
+			"%s: There must be one `x` value for each sample point", name)
+		x = s.reshape(x, append(append(padOnes(nil, dim), xShape[0]), padOnes(nil, rankY-dim-1)...)...)
+	case len(xShape) < rankY:
+		x = s.reshape(x, padOnes(xShape, rankY)...)
 	}
 	left, right := s.neighbours(x, dim)
 	return s.sub(right, left)
@@ -133,17 +133,17 @@ func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 		ends := s.mul(s.add(s.selectIndex(y, dim, 0), s.selectIndex(y, dim, -1)), compose.Number(0.5))
 		return s.mul(s.sub(s.sum(y, false, []int{dim}), ends), number(a.Dx))
 	}
-	dx := s.widths("trapezoid", y, in[1], dim)
+	widths := s.widths("trapezoid", y, in[1], dim)
 	left, right := s.neighbours(y, dim)
-	return s.div(s.sum(s.mul(s.add(left, right), dx), false, []int{dim}), compose.Number(2))
+	return s.div(s.sum(s.mul(s.add(left, right), widths), false, []int{dim}), compose.Number(2))
 }
 
 // zerosWithout returns zeros in the shape of x without a dimension.
 func (s steps) zerosWithout(x graph.Arg, dim int) graph.Arg {
 	var shape []sym.Int
-	for d, n := range s.shape(x) {
-		if d != dim {
-			shape = append(shape, n)
+	for other, size := range s.shape(x) {
+		if other != dim {
+			shape = append(shape, size)
 		}
 	}
 	return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)

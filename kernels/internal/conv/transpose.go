@@ -50,8 +50,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 				" with " + size + ". The result is row-major.",
 			Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t, err := op.result(c)
-				return c.NewResult(t), err
+				resultType, err := op.result(c)
+				return c.NewResult(resultType), err
 			},
 			Ref: op.ref,
 			Examples: []graph.Example{
@@ -106,13 +106,13 @@ func (op transposedConv) params(c *graph.Call, dims int) convParams {
 // result checks a call and returns the type of its row-major result.
 func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
-	if r := input.Rank(); r != op.dims+1 && r != op.dims+2 {
+	if rank := input.Rank(); rank != op.dims+1 && rank != op.dims+2 {
 		return input, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s",
 			op.dims+1, op.dims+2, op.name, tensor.Sizes(input.Shape))
 	}
-	unbatched := input.Rank() == op.dims+1
+	isUnbatched := input.Rank() == op.dims+1
 	shape := input.Shape
-	if unbatched {
+	if isUnbatched {
 		shape = append(sym.Ints(1), shape...)
 	}
 	params := op.params(call, max(1, weight.Rank()-2))
@@ -121,10 +121,10 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	}
 	out := make([]sym.Int, 2, 2+op.dims)
 	out[0], out[1] = shape[0], weight.Shape[1].Mul(sym.Of(params.groups))
-	for d := range op.dims {
-		steps := kit.BoundedSizeProduct(shape[2+d].Sub(sym.Of(1)), sym.Of(params.stride[d]))
-		window := kit.BoundedSizeProduct(weight.Shape[2+d].Sub(sym.Of(1)), sym.Of(params.dilation[d]))
-		out = append(out, steps.Add(window).Add(sym.Of(params.outputPadding[d]+1-2*kit.KnownSize(params.padding[d]))))
+	for axis := range op.dims {
+		steps := kit.BoundedSizeProduct(shape[2+axis].Sub(sym.Of(1)), sym.Of(params.stride[axis]))
+		window := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(params.dilation[axis]))
+		out = append(out, steps.Add(window).Add(sym.Of(params.outputPadding[axis]+1-2*kit.KnownSize(params.padding[axis]))))
 	}
 	if err := op.checkSizes(&params, shape, out); err != nil {
 		return input, err
@@ -132,14 +132,14 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	if err := op.checkDTypes(call); err != nil {
 		return input, err
 	}
-	if unbatched {
+	if isUnbatched {
 		out = out[1:]
 	}
-	t := tensor.NewType(input.DType, out...)
-	if !unbatched && kit.SizeIs(out[0], 0) && tensor.SameSizes(out, input.Shape) {
-		t = emptyBatch(input)
+	resultType := tensor.NewType(input.DType, out...)
+	if !isUnbatched && kit.SizeIs(out[0], 0) && tensor.SameSizes(out, input.Shape) {
+		resultType = emptyBatch(input)
 	}
-	return t, t.Check()
+	return resultType, resultType.Check()
 }
 
 // check mirrors aten's check_shape_forward and the checks of the kernels for transposed convolutions.
@@ -153,17 +153,17 @@ func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym
 			"%v channels instead", tensor.Sizes(weight.Shape), tensor.Sizes(shape), weight.Shape[0], shape[1])
 	}
 	channels := weight.Shape[1].Mul(sym.Of(params.groups))
-	if b := call.Type(2); call.HasOperand(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
+	if biasType := call.Type(2); call.HasOperand(2) && (biasType.Rank() != 1 || biasType.Shape[0].Ne(channels).Holds()) {
 		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v "+
-			"elements, but got bias of size %s instead", tensor.Sizes(weight.Shape), channels, tensor.Sizes(b.Shape))
+			"elements, but got bias of size %s instead", tensor.Sizes(weight.Shape), channels, tensor.Sizes(biasType.Shape))
 	}
-	for d := range params.stride {
+	for axis := range params.stride {
 		switch {
-		case params.dilation[d] <= 0:
+		case params.dilation[axis] <= 0:
 			return errors.New("dilation should be greater than zero, but got" + op.formatAttr("dilation", params.dilation, 1))
-		case kit.SizeIs(weight.Shape[2+d], 0) || kit.SizeIs(weight.Shape[1], 0):
+		case kit.SizeIs(weight.Shape[2+axis], 0) || kit.SizeIs(weight.Shape[1], 0):
 			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(weight.Shape))
-		case kit.SizeIs(shape[2+d], 0):
+		case kit.SizeIs(shape[2+axis], 0):
 			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(op.dims, 2)+1,
 				max(op.dims, 2)+2, tensor.Sizes(shape))
 		}
@@ -174,18 +174,20 @@ func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym
 // checkSizes rejects results without elements. It also rejects an output padding that is neither smaller than the
 // stride nor smaller than the dilation.
 func (op transposedConv) checkSizes(params *convParams, in, out []sym.Int) error {
-	for d := range op.dims {
-		if params.outputPadding[d] >= params.stride[d] && params.outputPadding[d] >= params.dilation[d] {
+	for axis := range op.dims {
+		if params.outputPadding[axis] >= params.stride[axis] && params.outputPadding[axis] >= params.dilation[axis] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
 				op.formatAttr("output_padding", params.outputPadding, 0) + op.formatAttr("stride", params.stride,
 				1) + op.formatAttr("dilation", params.dilation, 1))
 		}
 	}
-	for d := range op.dims {
-		if out[2+d].Lt(sym.Of(1)).Holds() {
-			byX := func(s []sym.Int) string { return strings.ReplaceAll(strings.Trim(tensor.Sizes(s), "[]"), ", ", " x ") }
+	for axis := range op.dims {
+		if out[2+axis].Lt(sym.Of(1)).Holds() {
+			joined := func(sizes []sym.Int) string {
+				return strings.ReplaceAll(strings.Trim(tensor.Sizes(sizes), "[]"), ", ", " x ")
+			}
 			return fmt.Errorf("Given input size per channel: (%s). Calculated output size per channel: (%s). Output size "+
-				"is too small", byX(in[2:]), byX(out[2:]))
+				"is too small", joined(in[2:]), joined(out[2:]))
 		}
 	}
 	return nil
@@ -294,18 +296,18 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
 	for firstImage := 0; firstImage < conv.n; firstImage += images {
-		n := min(images, conv.n-firstImage)
-		multiplier := &multiply.Multiplier{Plan: plan, Entries: n * conv.groups,
+		imageCount := min(images, conv.n-firstImage)
+		multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * conv.groups,
 			MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
-			A:    entryOffsets(n, 0, conv.groups, inPerGroup*rows),
-			B:    entryOffsets(n, conv.inChannels*inputPixels, conv.groups, inPerGroup*inputPixels),
-			C:    entryOffsets(n, conv.groups*rows*inputPixels, conv.groups, rows*inputPixels)}
+			A:    entryOffsets(imageCount, 0, conv.groups, inPerGroup*rows),
+			B:    entryOffsets(imageCount, conv.inChannels*inputPixels, conv.groups, inPerGroup*inputPixels),
+			C:    entryOffsets(imageCount, conv.groups*rows*inputPixels, conv.groups, rows*inputPixels)}
 		if packed {
 			multiplier.A = panels.PackedOffsets(multiplier.A)
 		}
-		multiplier.Bind = func(m *graph.Mem, job *multiply.Job) {
-			job.C, job.A = m.Ptrs[0], m.Ptrs[2]
-			job.B = unsafe.Add(m.Ptrs[1], firstImage*conv.inChannels*inputPixels*dtype.Size())
+		multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+			job.C, job.A = mem.Ptrs[0], mem.Ptrs[2]
+			job.B = unsafe.Add(mem.Ptrs[1], firstImage*conv.inChannels*inputPixels*dtype.Size())
 		}
 		phases, scratch, worker := multiplier.Phases(0)
 		builder.AddPhases(scratch, worker, []kit.Buffer{products, operands[0], operands[1]}, phases...)
@@ -314,9 +316,9 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 			buffers = append(buffers, operands[2])
 		}
 		channelCost := kit.BoundedProduct(inputPixels, conv.taps()) + conv.pixelsIn()
-		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*conv.outChannels, channelCost,
-			func(m *graph.Mem, begin, end int) error {
-				add(conv, adder, m, firstImage*conv.outChannels, begin, end)
+		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(imageCount*conv.outChannels, channelCost,
+			func(mem *graph.Mem, begin, end int) error {
+				add(conv, adder, mem, firstImage*conv.outChannels, begin, end)
 				return nil
 			}))
 	}
@@ -364,20 +366,21 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *
 
 // ref is the reference implementation. Each element of the result is the sum of the products that are added to it.
 func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := op.result(c)
+	resultType, err := op.result(c)
 	if err != nil {
 		return nil, err
 	}
-	m, params, weightShape := kit.KnownMeta(t), op.params(c, op.dims), in[1].Shape
+	resultMeta, params, weightShape := kit.KnownMeta(resultType), op.params(c, op.dims), in[1].Shape
 	inPerGroup, outPerGroup := weightShape[0]/params.groups, weightShape[1]
-	axes := newAxes(m.Shape, in[0].Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
-	return reference(m, in, inPerGroup, axes, func(a *geometry.Axis) [][]tapPair {
-		pairs := make([][]tapPair, a.Size)
-		for k := range a.Taps {
-			first, end := a.ResultsOf(k)
-			for i := first; i < end; i++ {
-				to := a.Position(i, k)
-				pairs[to] = append(pairs[to], tapPair{i, k})
+	axes := newAxes(resultMeta.Shape, in[0].Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding),
+		params.dilation)
+	return reference(resultMeta, in, inPerGroup, axes, func(axis *geometry.Axis) [][]tapPair {
+		pairs := make([][]tapPair, axis.Size)
+		for tap := range axis.Taps {
+			first, end := axis.ResultsOf(tap)
+			for windowIndex := first; windowIndex < end; windowIndex++ {
+				position := axis.Position(windowIndex, tap)
+				pairs[position] = append(pairs[position], tapPair{windowIndex, tap})
 			}
 		}
 		return pairs

@@ -8,14 +8,14 @@ import (
 
 // SumDType returns the dtype of a sum of elements of dtype d: requested if it is valid, else int64 for bools and
 // integers, and d for other dtypes.
-func SumDType(d, requested tensor.DType) tensor.DType {
+func SumDType(dtype, requested tensor.DType) tensor.DType {
 	switch {
 	case requested != tensor.Invalid:
 		return requested
-	case d.IsIntegral(true):
+	case dtype.IsIntegral(true):
 		return tensor.Int64
 	}
-	return d
+	return dtype
 }
 
 // refSum returns a function that sums values, and divides sums of floats and complex numbers by divisor.
@@ -23,9 +23,9 @@ func refSum(dtype tensor.DType, divisor float64) func(x []tensor.Scalar) []tenso
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var intSum int64
 		var sum complex128 // of floats, too
-		for _, v := range x {
-			intSum += v.Int()
-			sum += v.Complex()
+		for _, element := range x {
+			intSum += element.Int()
+			sum += element.Complex()
 		}
 		switch {
 		case dtype.IsIntegral(true):
@@ -39,18 +39,18 @@ func refSum(dtype tensor.DType, divisor float64) func(x []tensor.Scalar) []tenso
 
 // Summing returns the computation that sums elements of dtype d. Sums of floats and complex numbers are divided by
 // divisor.
-func Summing(d tensor.DType, divisor float64) Computation {
-	return Computation{Fold: func() *iter.Fold { return sumFold(d, divisor) }, Row: sumExpression(d, divisor),
-		Ref: refSum(d, divisor)}
+func Summing(dtype tensor.DType, divisor float64) Computation {
+	return Computation{Fold: func() *iter.Fold { return sumFold(dtype, divisor) }, Row: sumExpression(dtype, divisor),
+		Ref: refSum(dtype, divisor)}
 }
 
 // sumFold returns a fold that sums elements of dtype d and divides sums of floats and complex numbers by divisor.
 // Floats are summed in float64, and integers in int64, where sums wrap.
-func sumFold(d tensor.DType, divisor float64) *iter.Fold {
-	if d == tensor.Bool { // PyTorch computes torch.any if the result is a bool
+func sumFold(dtype tensor.DType, divisor float64) *iter.Fold {
+	if dtype == tensor.Bool { // PyTorch computes torch.any if the result is a bool
 		return AnyOrAll(true)
 	}
-	switch kit.LoopDType(d) {
+	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
 		return kit.Accumulators[int64](iter.NewFold(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
 	case tensor.Float32:
@@ -65,27 +65,27 @@ func sumFold(d tensor.DType, divisor float64) *iter.Fold {
 		AddTo[complex128]), divisor)
 }
 
-// averaging returns a fold whose result is the sum of f divided by a number.
-func averaging(f *iter.Fold, divisor float64) *iter.Fold {
-	return iter.WithResult(f, func(dst, a []float64) {
-		for i, s := range a {
-			dst[i] = s / divisor
+// averaging returns a fold whose result is the sum of the given fold divided by a number.
+func averaging(fold *iter.Fold, divisor float64) *iter.Fold {
+	return iter.WithResult(fold, func(dst, sums []float64) {
+		for i, sum := range sums {
+			dst[i] = sum / divisor
 		}
 	})
 }
 
 // averagingComplex is averaging for complex numbers.
-func averagingComplex(f *iter.Fold, divisor float64) *iter.Fold {
-	return iter.WithResult(f, func(dst, a []complex128) {
-		for i, s := range a {
-			dst[i] = complex(real(s)/divisor, imag(s)/divisor)
+func averagingComplex(fold *iter.Fold, divisor float64) *iter.Fold {
+	return iter.WithResult(fold, func(dst, sums []complex128) {
+		for i, sum := range sums {
+			dst[i] = complex(real(sum)/divisor, imag(sum)/divisor)
 		}
 	})
 }
 
 // SumRow adds the elements of a row to *a. It computes eight partial sums, because each addition to a single sum would
 // wait for the previous addition. The last parameter is a position (see [iter.NewFold]), which a sum does not use.
-func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
+func SumRow[T, A int64 | float32 | float64](sum *A, x []T, _ int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 A
 	for len(x) >= 8 {
 		s0 += A(x[0])
@@ -98,30 +98,30 @@ func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 		s7 += A(x[7])
 		x = x[8:]
 	}
-	for _, v := range x {
-		s0 += A(v)
+	for _, element := range x {
+		s0 += A(element)
 	}
-	*a += ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+	*sum += ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 }
 
 // SumColumns adds x[i] to the running sum a[i] for each index i of a.
-func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] += A(x[i])
+func SumColumns[T, A int64 | float32 | float64](sums []A, x []T, _ int) {
+	x = x[:len(sums)]
+	for i := range sums {
+		sums[i] += A(x[i])
 	}
 }
 
 // AddTo adds src[i] to a[i] for each index i of a.
-func AddTo[A int64 | float64 | complex128](a, src []A) {
-	src = src[:len(a)]
-	for i := range a {
-		a[i] += src[i]
+func AddTo[A int64 | float64 | complex128](dst, src []A) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] += src[i]
 	}
 }
 
 // sumRowComplex is [SumRow] for complex numbers.
-func sumRowComplex[T complex64 | complex128](a *complex128, x []T, _ int) {
+func sumRowComplex[T complex64 | complex128](sum *complex128, x []T, _ int) {
 	var s0, s1, s2, s3 complex128
 	for len(x) >= 4 {
 		s0 += complex128(x[0])
@@ -130,16 +130,16 @@ func sumRowComplex[T complex64 | complex128](a *complex128, x []T, _ int) {
 		s3 += complex128(x[3])
 		x = x[4:]
 	}
-	for _, v := range x {
-		s0 += complex128(v)
+	for _, element := range x {
+		s0 += complex128(element)
 	}
-	*a += (s0 + s1) + (s2 + s3)
+	*sum += (s0 + s1) + (s2 + s3)
 }
 
 // sumColumnsComplex is [SumColumns] for complex numbers.
-func sumColumnsComplex[T complex64 | complex128](a []complex128, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] += complex128(x[i])
+func sumColumnsComplex[T complex64 | complex128](sums []complex128, x []T, _ int) {
+	x = x[:len(sums)]
+	for i := range sums {
+		sums[i] += complex128(x[i])
 	}
 }

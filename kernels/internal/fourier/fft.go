@@ -22,15 +22,15 @@ type dftAttrs struct {
 var (
 	FftFft  = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
 	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,
-		fourierSpec{inverse: true})
+		fourierSpec{isInverse: true})
 	FftRfft = fftOp("fft_rfft", "Transforms a real value along a dimension. The result has the first half of the "+
-		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{onesided: true, fromReal: true})
+		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{isOnesided: true, isFromReal: true})
 	FftIrfft = fftOp("fft_irfft", "Transforms the first half of the frequencies along a dimension to a real value. "+
-		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{inverse: true, toReal: true})
+		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{isInverse: true, isToReal: true})
 	FftHfft = fftOp("fft_hfft", "Transforms the first half of a value with Hermitian symmetry along a dimension to real "+
-		"frequencies.", tensor.Complex64, fourierSpec{toReal: true})
+		"frequencies.", tensor.Complex64, fourierSpec{isToReal: true})
 	FftIhfft = fftOp("fft_ihfft", "Transforms real frequencies along a dimension to the first half of a value with "+
-		"Hermitian symmetry.", tensor.Float32, fourierSpec{inverse: true, onesided: true, fromReal: true})
+		"Hermitian symmetry.", tensor.Float32, fourierSpec{isInverse: true, isOnesided: true, isFromReal: true})
 	Dft = kit.Define[dftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "dft",
@@ -115,10 +115,9 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		return nil, input, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s",
 			tensor.Sizes(input.Shape))
 	}
-	spec := &fourierSpec{inverse: attrs.Inverse, onesided: attrs.Onesided && !attrs.Inverse, complexPairs: true,
-		fromReal: kit.SizeIs(input.Shape[last], 1),
-		scale:    1}
-	spec.toReal = attrs.Onesided && attrs.Inverse
+	spec := &fourierSpec{isInverse: attrs.Inverse, isOnesided: attrs.Onesided && !attrs.Inverse, hasComplexPairs: true,
+		isFromReal: kit.SizeIs(input.Shape[last], 1), scale: 1}
+	spec.isToReal = attrs.Onesided && attrs.Inverse
 	var err error
 	if spec.dim, err = tensor.WrapDim(attrs.Dim, input.Rank()); err != nil {
 		return nil, input, err
@@ -130,11 +129,11 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if err != nil {
 		return nil, input, err
 	}
-	if spec.inverse {
+	if spec.isInverse {
 		spec.scale = 1 / float64(spec.points)
 	}
 	shape[last] = sym.Of(2)
-	if spec.toReal {
+	if spec.isToReal {
 		shape[last] = sym.Of(1)
 	}
 	t, err := kit.FreshType(input.DType, shape)

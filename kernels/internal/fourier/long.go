@@ -284,19 +284,19 @@ func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 // the same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
 func (f *longFourier) lineValue(line unsafe.Pointer, j int) (value complex128) {
 	points, available := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
-	if f.toReal {
+	if f.isToReal {
 		available = min(f.inLen, points/2+1)
 	}
 	switch {
 	case j < available:
 		value = f.get(line, j)
-	case f.toReal && points-j < available:
+	case f.isToReal && points-j < available:
 		value = conj(f.get(line, points-j))
 	}
-	if f.toReal && (j == 0 || 2*j == points) {
+	if f.isToReal && (j == 0 || 2*j == points) {
 		value = complex(real(value), 0)
 	}
-	if f.inverse {
+	if f.isInverse {
 		return conj(value)
 	}
 	return value
@@ -306,7 +306,7 @@ func (f *longFourier) lineValue(line unsafe.Pointer, j int) (value complex128) {
 // result. It drops frequencies that the result does not have.
 func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128, first int) {
 	imagScale := f.scale // for an inverse transform, the result is the conjugate of the values
-	if f.inverse {
+	if f.isInverse {
 		imagScale = -imagScale
 	}
 	if first >= f.outLen {

@@ -75,8 +75,8 @@ func specOf(t *testing.T, op *graph.Op, c *graph.Call) *fourierSpec {
 		}
 		return s
 	}
-	s := map[*graph.Op]fourierSpec{FftFft: {}, FftIfft: {inverse: true}, FftRfft: {onesided: true, fromReal: true},
-		FftIrfft: {inverse: true, toReal: true}}[op]
+	s := map[*graph.Op]fourierSpec{FftFft: {}, FftIfft: {isInverse: true}, FftRfft: {isOnesided: true, isFromReal: true},
+		FftIrfft: {isInverse: true, isToReal: true}}[op]
 	if _, err := s.fromAten(op.Name, kit.Attrs[fftAttrs](c), c.Type(0)); err != nil {
 		t.Fatal(err)
 	}

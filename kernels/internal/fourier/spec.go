@@ -21,11 +21,11 @@ type fftAttrs struct {
 
 // fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension.
 type fourierSpec struct {
-	inverse      bool // whether frequencies are transformed to values
-	onesided     bool // whether the result has only the first half of the frequencies
-	fromReal     bool // whether the operand is real
-	toReal       bool // whether the operand has only the first half of the frequencies, and the result is real
-	complexPairs bool // whether complex numbers are pairs along the last dimension of operand and result
+	isInverse       bool // whether frequencies are transformed to values
+	isOnesided      bool // whether the result has only the first half of the frequencies
+	isFromReal      bool // whether the operand is real
+	isToReal        bool // whether the operand has only the first half of the frequencies, and the result is real
+	hasComplexPairs bool // whether complex numbers are pairs along the last dimension of operand and result
 
 	dim                   int
 	points, inLen, outLen int     // number of elements of a line in the transform, in the operand and in the result
@@ -44,7 +44,7 @@ func (spec *fourierSpec) fromAten(name string, attrs *fftAttrs, self tensor.Type
 		return self, errors.New("Dimension specified as -1 but tensor has no dimensions")
 	case dtype.IsReducedFloat():
 		return self, fmt.Errorf("Unsupported dtype %s", dtype.TorchName())
-	case spec.fromReal && dtype.IsComplex():
+	case spec.isFromReal && dtype.IsComplex():
 		return self, fmt.Errorf("%s expects a real input tensor, but got %s", name, dtype.TorchName())
 	case dtype.IsIntegral(true):
 		dtype = tensor.Float32
@@ -57,31 +57,31 @@ func (spec *fourierSpec) fromAten(name string, attrs *fftAttrs, self tensor.Type
 	switch {
 	case attrs.Norm == "ortho":
 		spec.scale = 1 / math.Sqrt(float64(spec.points))
-	case (attrs.Norm == "backward") == spec.inverse:
+	case (attrs.Norm == "backward") == spec.isInverse:
 		spec.scale = 1 / float64(spec.points)
 	}
-	if spec.toReal {
+	if spec.isToReal {
 		return kit.FreshType(dtype.ToReal(), shape)
 	}
 	return kit.FreshType(dtype.ToComplex(), shape)
 }
 
-// lengths sets inLen, points and outLen if they are known, and returns the sizes of the result. n is the requested
-// length, or nil for the length of the operand.
-func (spec *fourierSpec) lengths(self tensor.Type, n *sym.Int) ([]sym.Int, error) {
+// lengths sets inLen, points and outLen if they are known, and returns the sizes of the result. The requested
+// length is nil for the length of the operand.
+func (spec *fourierSpec) lengths(self tensor.Type, requested *sym.Int) ([]sym.Int, error) {
 	in := self.Shape[spec.dim]
 	points := in
-	if spec.toReal {
+	if spec.isToReal {
 		points = in.Sub(sym.Of(1)).Mul(sym.Of(2))
 	}
-	if n != nil {
-		points = *n
+	if requested != nil {
+		points = *requested
 	}
 	if points.Lt(sym.Of(1)).Or(points.Gt(sym.Of(maxFourier))).Holds() {
 		return nil, fmt.Errorf("Invalid number of data points (%v) specified", points)
 	}
 	out := points
-	if spec.onesided {
+	if spec.isOnesided {
 		out = points.Div(sym.Of(2)).Add(sym.Of(1))
 	}
 	spec.inLen, spec.points, spec.outLen = kit.KnownSize(in), kit.KnownSize(points), kit.KnownSize(out)
@@ -96,26 +96,26 @@ const maxFourier = 1 << 26
 // transformMoves is the approximate cost of transforming an element, in copied elements.
 const transformMoves = 32
 
-// load fills x with a line of the operand, cut or extended by zeros to the length of the transform. If toReal is set,
-// the second half of x is the mirrored conjugate of the first. get returns element i of the line.
-func (spec *fourierSpec) load(x []complex128, get func(i int) complex128) {
-	for i := range x {
-		x[i] = 0
+// load fills values with a line of the operand, cut or extended by zeros to the length of the transform. If isToReal is
+// set, the second half of values is the mirrored conjugate of the first. element returns element i of the line.
+func (spec *fourierSpec) load(values []complex128, element func(i int) complex128) {
+	for i := range values {
+		values[i] = 0
 	}
 	available := min(spec.inLen, spec.points)
-	if spec.toReal {
+	if spec.isToReal {
 		available = min(spec.inLen, spec.points/2+1)
 	}
 	for i := range available {
-		x[i] = get(i)
-		if spec.toReal && i > 0 && i < spec.points-i {
-			x[spec.points-i] = complex(real(x[i]), -imag(x[i]))
+		values[i] = element(i)
+		if spec.isToReal && i > 0 && i < spec.points-i {
+			values[spec.points-i] = complex(real(values[i]), -imag(values[i]))
 		}
 	}
-	if spec.toReal {
-		x[0] = complex(real(x[0]), 0)
+	if spec.isToReal {
+		values[0] = complex(real(values[0]), 0)
 		if spec.points%2 == 0 {
-			x[spec.points/2] = complex(real(x[spec.points/2]), 0)
+			values[spec.points/2] = complex(real(values[spec.points/2]), 0)
 		}
 	}
 }
@@ -128,17 +128,17 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	if spec.points > maxChunkLine {
 		return spec.longKernel(c)
 	}
-	f := newFourier(spec.points)
+	lineTransform := newFourier(spec.points)
 	lines, get, put := spec.access(c)
-	memoryLen := spec.points + f.workLen()
+	memoryLen := spec.points + lineTransform.workLen()
 	phase := lines.Phase(transformMoves*spec.points, func(mem *graph.Mem, offsets [4]int) error {
 		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
-		x, scratch := memory[:spec.points], memory[spec.points:]
+		values, scratch := memory[:spec.points], memory[spec.points:]
 		operandLine, resultLine := unsafe.Add(mem.Ptrs[1], offsets[0]), unsafe.Add(mem.Ptrs[0], offsets[1])
-		spec.load(x, func(i int) complex128 { return get(operandLine, i) })
-		spec.transform(f, x, scratch)
+		spec.load(values, func(i int) complex128 { return get(operandLine, i) })
+		spec.transform(lineTransform, values, scratch)
 		const first, step = 0, 1
-		put(resultLine, x[:spec.outLen], first, step)
+		put(resultLine, values[:spec.outLen], first, step)
 		return nil
 	})
 	return &graph.Kernel{WorkerScratch: complexBytes * memoryLen, Phases: []graph.Phase{phase}}
@@ -148,67 +148,68 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 const complexBytes = 16
 
 // access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand.
-// put writes x to a line of the result, at the indices first, first+step, first+2*step and so on.
+// put writes values to a line of the result, at the indices first, first+step, first+2*step and so on.
 func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
-	put func(line unsafe.Pointer, x []complex128, first, step int)) {
-	m, out := c.Meta(0), c.Out[0]
-	in, inStep, outStep := m, kit.ByteStride(m, spec.dim), kit.ByteStride(out, spec.dim)
+	put func(line unsafe.Pointer, values []complex128, first, step int)) {
+	selfMeta, out := c.Meta(0), c.Out[0]
+	in, inStep, outStep := selfMeta, kit.ByteStride(selfMeta, spec.dim), kit.ByteStride(out, spec.dim)
 	imagIn, imagOut := 0, 0 // distances in bytes from the real part to the imaginary part of a pair
-	shape, dst := m.Shape, out
-	if spec.complexPairs {
-		last := m.Rank() - 1
-		imagIn, imagOut = kit.ByteStride(m, last), kit.ByteStride(out, last)
-		withoutLast := func(m tensor.Meta) tensor.Meta {
-			m.Shape, m.Strides = m.Shape[:last], m.Strides[:last]
-			return m
+	shape, dst := selfMeta.Shape, out
+	if spec.hasComplexPairs {
+		pairDim := selfMeta.Rank() - 1
+		imagIn, imagOut = kit.ByteStride(selfMeta, pairDim), kit.ByteStride(out, pairDim)
+		withoutLast := func(meta tensor.Meta) tensor.Meta {
+			meta.Shape, meta.Strides = meta.Shape[:pairDim], meta.Strides[:pairDim]
+			return meta
 		}
-		in, dst, shape = withoutLast(in), withoutLast(dst), shape[:last]
+		in, dst, shape = withoutLast(in), withoutLast(dst), shape[:pairDim]
 	}
-	loadComplex, loadReal := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(tensor.Float64, m.DType)
+	loadComplex, loadReal := tensor.Converter(tensor.Complex128, selfMeta.DType),
+		tensor.Converter(tensor.Float64, selfMeta.DType)
 	storeComplex, storeReal := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
-	get = func(line unsafe.Pointer, i int) (v complex128) {
+	get = func(line unsafe.Pointer, i int) (element complex128) {
 		// The last three arguments of loads: two steps, which are not used for the single element, and a count of 1.
 		address := unsafe.Add(line, i*inStep)
-		if !spec.complexPairs {
-			loadComplex(unsafe.Pointer(&v), address, 0, 0, 1)
-			return v
+		if !spec.hasComplexPairs {
+			loadComplex(unsafe.Pointer(&element), address, 0, 0, 1)
+			return element
 		}
 		var realPart, imagPart float64
 		loadReal(unsafe.Pointer(&realPart), address, 0, 0, 1)
-		if !spec.fromReal {
+		if !spec.isFromReal {
 			loadReal(unsafe.Pointer(&imagPart), unsafe.Add(address, imagIn), 0, 0, 1)
 		}
 		return complex(realPart, imagPart)
 	}
-	put = func(line unsafe.Pointer, x []complex128, first, step int) {
-		to, n := unsafe.Add(line, first*outStep), len(x)
-		if !spec.complexPairs {
-			storeComplex(to, unsafe.Pointer(&x[0]), step*outStep, complexBytes, n)
+	put = func(line unsafe.Pointer, values []complex128, first, step int) {
+		address, count := unsafe.Add(line, first*outStep), len(values)
+		if !spec.hasComplexPairs {
+			storeComplex(address, unsafe.Pointer(&values[0]), step*outStep, complexBytes, count)
 			return
 		}
-		storeReal(to, unsafe.Pointer(&x[0]), step*outStep, complexBytes, n)
-		if !spec.toReal {
-			parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*n)
-			storeReal(unsafe.Add(to, imagOut), unsafe.Pointer(&parts[1]), step*outStep, complexBytes, n)
+		storeReal(address, unsafe.Pointer(&values[0]), step*outStep, complexBytes, count)
+		if !spec.isToReal {
+			parts := unsafe.Slice((*float64)(unsafe.Pointer(&values[0])), 2*count)
+			storeReal(unsafe.Add(address, imagOut), unsafe.Pointer(&parts[1]), step*outStep, complexBytes, count)
 		}
 	}
 	return kit.NewLineSet(shape, spec.dim, in, dst), get, put
 }
 
-// transform transforms line x and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
-func (spec *fourierSpec) transform(f *fourier, x, scratch []complex128) {
-	if spec.inverse {
-		for i, v := range x {
-			x[i] = complex(real(v), -imag(v))
+// transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
+func (spec *fourierSpec) transform(lineTransform *fourier, values, scratch []complex128) {
+	if spec.isInverse {
+		for i, value := range values {
+			values[i] = complex(real(value), -imag(value))
 		}
 	}
-	f.forward(x, scratch)
+	lineTransform.forward(values, scratch)
 	imagScale := spec.scale
-	if spec.inverse {
+	if spec.isInverse {
 		imagScale = -imagScale
 	}
-	for i, v := range x {
-		x[i] = complex(real(v)*spec.scale, imag(v)*imagScale)
+	for i, value := range values {
+		values[i] = complex(real(value)*spec.scale, imag(value)*imagScale)
 	}
 }
 
@@ -217,33 +218,33 @@ func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*t
 	out := tensor.Zeros(result.DType, result.Shape...)
 	lineStarts := slices.Clone(result.Shape)
 	lineStarts[spec.dim] = 1
-	if spec.complexPairs {
+	if spec.hasComplexPairs {
 		lineStarts[len(lineStarts)-1] = 1
 	}
 	kit.EachIndex(lineStarts, func(coords []int) {
 		coords = slices.Clone(coords)
-		x := make([]complex128, spec.points)
-		spec.load(x, func(i int) complex128 {
+		values := make([]complex128, spec.points)
+		spec.load(values, func(i int) complex128 {
 			coords[spec.dim] = i
-			v := self.At(coords...).Complex()
-			if spec.complexPairs && !spec.fromReal {
+			value := self.At(coords...).Complex()
+			if spec.hasComplexPairs && !spec.isFromReal {
 				coords[len(coords)-1] = 1
-				v = complex(real(v), self.At(coords...).Float())
+				value = complex(real(value), self.At(coords...).Float())
 				coords[len(coords)-1] = 0
 			}
-			return v
+			return value
 		})
-		for i, v := range refDFT(x, spec.points, spec.inverse)[:spec.outLen] {
-			v = kit.MulComplex(v, complex(spec.scale, 0))
+		for i, value := range refDFT(values, spec.points, spec.isInverse)[:spec.outLen] {
+			value = kit.MulComplex(value, complex(spec.scale, 0))
 			coords[spec.dim] = i
-			if !spec.complexPairs {
-				out.Set(tensor.ComplexScalar(v), coords...)
+			if !spec.hasComplexPairs {
+				out.Set(tensor.ComplexScalar(value), coords...)
 				continue
 			}
-			out.Set(tensor.FloatScalar(real(v)), coords...)
-			if !spec.toReal {
+			out.Set(tensor.FloatScalar(real(value)), coords...)
+			if !spec.isToReal {
 				coords[len(coords)-1] = 1
-				out.Set(tensor.FloatScalar(imag(v)), coords...)
+				out.Set(tensor.FloatScalar(imag(value)), coords...)
 				coords[len(coords)-1] = 0
 			}
 		}

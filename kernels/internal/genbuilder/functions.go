@@ -33,15 +33,15 @@ func handDeclared(dir string) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
-		if f.Name.Name != "op" {
+		if file.Name.Name != "op" {
 			return nil, fmt.Errorf("%s is not the folder of package op", dir)
 		}
-		for _, d := range f.Decls {
-			addDeclared(d, declared)
+		for _, declaration := range file.Decls {
+			addDeclared(declaration, declared)
 		}
 	}
 	if len(declared) == 0 {
@@ -51,20 +51,20 @@ func handDeclared(dir string) (map[string]bool, error) {
 }
 
 // addDeclared adds the names that d declares at package level.
-func addDeclared(d ast.Decl, declared map[string]bool) {
-	switch d := d.(type) {
+func addDeclared(declaration ast.Decl, declared map[string]bool) {
+	switch declaration := declaration.(type) {
 	case *ast.FuncDecl:
-		if d.Recv == nil {
-			declared[d.Name.Name] = true
+		if declaration.Recv == nil {
+			declared[declaration.Name.Name] = true
 		}
 	case *ast.GenDecl:
-		for _, s := range d.Specs {
-			switch s := s.(type) {
+		for _, spec := range declaration.Specs {
+			switch spec := spec.(type) {
 			case *ast.TypeSpec:
-				declared[s.Name.Name] = true
+				declared[spec.Name.Name] = true
 			case *ast.ValueSpec:
-				for _, id := range s.Names {
-					declared[id.Name] = true
+				for _, name := range spec.Names {
+					declared[name.Name] = true
 				}
 			}
 		}
@@ -112,31 +112,31 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 	}
 	var list []*function
 	for _, op := range ops {
-		f := describe(op, "")
-		list = append(list, f)
-		for _, p := range op.Params {
-			if p.Overload != "" {
-				list = append(list, describe(op, p.Name))
+		added := describe(op, "")
+		list = append(list, added)
+		for _, operand := range op.Params {
+			if operand.Overload != "" {
+				list = append(list, describe(op, operand.Name))
 			}
 		}
-		if f.hasStruct() {
-			if err := declare(f.structName(), op.Name); err != nil {
+		if added.hasStruct() {
+			if err := declare(added.structName(), op.Name); err != nil {
 				return nil, err
 			}
 		}
-		for _, stringType := range f.stringTypes() {
+		for _, stringType := range added.stringTypes() {
 			if err := declare(stringType.name, op.Name); err != nil {
 				return nil, err
 			}
-			for _, c := range stringType.constants {
-				if err := declare(c[0], op.Name); err != nil {
+			for _, constant := range stringType.constants {
+				if err := declare(constant[0], op.Name); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	for _, f := range list {
-		if err := declare(f.name, f.op.Name); err != nil {
+	for _, added := range list {
+		if err := declare(added.name, added.op.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +145,7 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 
 // describe returns the plain function of an op, or the function of the overload that has the named operand.
 func describe(op *graph.Op, overload string) *function {
-	f := &function{op: op, name: camel(op.Name), overload: overload}
+	described := &function{op: op, name: camel(op.Name), overload: overload}
 	usedNames := map[string]bool{"g": true, "attrs": true}
 	unique := func(name string) string {
 		name = parameterName(name)
@@ -156,41 +156,43 @@ func describe(op *graph.Op, overload string) *function {
 		return name
 	}
 	operands := map[string]bool{} // by name of an operand: whether it belongs to every overload
-	f.takesGraph = true
-	for _, p := range op.Params {
-		operands[p.Name] = p.Overload == ""
+	described.takesGraph = true
+	for _, operand := range op.Params {
+		operands[operand.Name] = operand.Overload == ""
 		switch {
-		case p.Overload != "" && p.Name != overload:
+		case operand.Overload != "" && operand.Name != overload:
 			continue
-		case p.Name == overload:
-			p.Optional = false
-			f.name += camel(p.Overload)
+		case operand.Name == overload:
+			operand.Optional = false
+			described.name += camel(operand.Overload)
 		}
-		f.takesGraph = f.takesGraph && p.Optional
-		nilable := p.Optional && !p.AcceptsNumber && !p.Variadic
-		f.params = append(f.params, param{name: unique(p.Name), typ: operandType(p), nilable: nilable})
+		described.takesGraph = described.takesGraph && operand.Optional
+		nilable := operand.Optional && !operand.AcceptsNumber && !operand.Variadic
+		described.params = append(described.params, param{name: unique(operand.Name), typ: operandType(operand),
+			nilable: nilable})
 	}
-	for _, a := range op.Schema.Fields {
+	for _, field := range op.Schema.Fields {
 		switch {
-		case operands[a.Name]: // the attribute has a number that is given for the operand of this name
-			f.numberAttrs = append(f.numberAttrs, a.Name)
-		case a.Required:
-			f.params = append(f.params, param{name: unique(a.Name), typ: requiredType(op, a), attr: a.Name})
+		case operands[field.Name]: // the attribute has a number that is given for the operand of this name
+			described.numberAttrs = append(described.numberAttrs, field.Name)
+		case field.Required:
+			described.params = append(described.params, param{name: unique(field.Name), typ: requiredType(op, field),
+				attr: field.Name})
 		default:
-			f.optional = append(f.optional, a)
+			described.optional = append(described.optional, field)
 		}
 	}
 	if len(op.Outputs) > 1 && overload == "" {
-		for _, r := range op.Outputs {
-			name := parameterName(r)
+		for _, result := range op.Outputs {
+			name := parameterName(result)
 			for usedNames[name] {
 				name += "Out"
 			}
 			usedNames[name] = true
-			f.results = append(f.results, name)
+			described.results = append(described.results, name)
 		}
 	}
-	return f
+	return described
 }
 
 // hasStruct reports whether the op has optional attributes, and therefore an Attrs struct.
@@ -205,19 +207,19 @@ func functionsFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	for _, f := range list {
-		if f.overload == "" {
-			f.writeStringTypes(&b)
-			f.writeStruct(&b)
+	var body bytes.Buffer
+	for _, generated := range list {
+		if generated.overload == "" {
+			generated.writeStringTypes(&body)
+			generated.writeStruct(&body)
 		}
-		f.write(&b)
+		generated.write(&body)
 	}
 	head := header + "package op\n\nimport (\n\t\"github.com/graphrun/graphrun/graph\"\n"
-	if bytes.Contains(b.Bytes(), []byte("tensor.")) {
+	if bytes.Contains(body.Bytes(), []byte("tensor.")) {
 		head += "\t\"github.com/graphrun/graphrun/tensor\"\n"
 	}
-	return formatted(append([]byte(head+")\n"), b.Bytes()...))
+	return formatted(append([]byte(head+")\n"), body.Bytes()...))
 }
 
 // formatted formats Go source text. An error includes the text.
@@ -262,14 +264,14 @@ func (f *function) signature() (typeParams, params string) {
 		names, types = append(names, "g"), append(types, "*graph.Graph")
 	}
 	var letters, bounds []string
-	for _, p := range f.params {
-		typ := p.typ
+	for _, parameter := range f.params {
+		typ := parameter.typ
 		if slices.Contains(operandConstraints, typ) {
 			letter := string(rune('A' + len(letters)))
 			letters, bounds = append(letters, letter), append(bounds, typ)
 			typ = letter
 		}
-		names, types = append(names, p.name), append(types, typ)
+		names, types = append(names, parameter.name), append(types, typ)
 	}
 	if f.hasStruct() {
 		names, types = append(names, "attrs"), append(types, "..."+f.structName())
@@ -283,12 +285,12 @@ func (f *function) signature() (typeParams, params string) {
 // paramList returns the text of a parameter list. Consecutive names of the same type share the type: "a, b int".
 func paramList(names, types []string) string {
 	var list []string
-	for i, n := range names {
+	for i, name := range names {
 		if i+1 < len(names) && types[i+1] == types[i] {
-			list = append(list, n)
+			list = append(list, name)
 			continue
 		}
-		list = append(list, n+" "+types[i])
+		list = append(list, name+" "+types[i])
 	}
 	return strings.Join(list, ", ")
 }
@@ -300,11 +302,11 @@ func (f *function) call() string {
 		attrs = "nonzeroAttrs(attrs)"
 	}
 	var pairs, operands []string
-	for _, p := range f.params {
-		if p.attr == "" {
-			operands = append(operands, p.name)
+	for _, parameter := range f.params {
+		if parameter.attr == "" {
+			operands = append(operands, parameter.name)
 		} else {
-			pairs = append(pairs, fmt.Sprintf("%q, %s", p.attr, p.name))
+			pairs = append(pairs, fmt.Sprintf("%q, %s", parameter.attr, parameter.name))
 		}
 	}
 	if pairs != nil {

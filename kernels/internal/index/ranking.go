@@ -22,8 +22,8 @@ var orderingEach = graph.ElementFlops{Function: 7}
 // ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each
 // line.
 type ranking struct {
-	dim, k     int
-	descending bool
+	dim, k       int
+	isDescending bool
 }
 
 // rankedElement is an element and its index in the line.
@@ -59,40 +59,40 @@ func (rank *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d := call.Meta(0).DType
-	switch kit.LoopDType(d) {
+	dtype := call.Meta(0).DType
+	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
-		return rankKernel[int64](rank, call, d), nil
+		return rankKernel[int64](rank, call, dtype), nil
 	case tensor.Float32:
-		return rankKernel[float32](rank, call, d), nil
+		return rankKernel[float32](rank, call, dtype), nil
 	}
-	return rankKernel[float64](rank, call, d), nil
+	return rankKernel[float64](rank, call, dtype), nil
 }
 
 // rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
 // operand by index, so that their bits are preserved.
-func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType) *graph.Kernel {
-	m, size := call.Meta(0), d.Size()
-	n := sizeAt(m, rank.dim)
+func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, dtype tensor.DType) *graph.Kernel {
+	selfMeta, elementSize := call.Meta(0), dtype.Size()
+	length := sizeAt(selfMeta, rank.dim)
 	// sort and topk return values and indices, argsort only indices. Mem.Ptrs has the results, then the operand. The
 	// offsets of a line are first the offset in the operand, then the offsets in the results.
-	metas := append([]tensor.Meta{m}, call.Out...)
-	lines := kit.NewLineSet(m.Shape, rank.dim, metas...)
-	load := tensor.Converter(kit.LoopDType(d), d)
-	inStep, valueStep := kit.ByteStride(m, rank.dim), kit.ByteStride(call.Out[0], rank.dim)
+	metas := append([]tensor.Meta{selfMeta}, call.Out...)
+	lines := kit.NewLineSet(selfMeta.Shape, rank.dim, metas...)
+	load := tensor.Converter(kit.LoopDType(dtype), dtype)
+	inStep, valueStep := kit.ByteStride(selfMeta, rank.dim), kit.ByteStride(call.Out[0], rank.dim)
 	indexStep := kit.ByteStride(call.Out[len(call.Out)-1], rank.dim)
-	unsigned := d == tensor.Uint64
-	log2 := 1 // log2(n), rounded up
-	for 1<<log2 < n {
-		log2++
+	isUnsigned := dtype == tensor.Uint64
+	comparisonRounds := 1 // log2(length), rounded up
+	for 1<<comparisonRounds < length {
+		comparisonRounds++
 	}
-	sortCost := 4 * n * log2
-	return &graph.Kernel{WorkerScratch: n * int(unsafe.Sizeof(rankedElement[T]{})),
+	sortCost := 4 * length * comparisonRounds
+	return &graph.Kernel{WorkerScratch: length * int(unsafe.Sizeof(rankedElement[T]{})),
 		Phases: []graph.Phase{lines.Phase(sortCost, func(mem *graph.Mem, offsets [4]int) error {
-			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n)
+			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), length)
 			src := unsafe.Add(mem.Ptrs[len(call.Out)], offsets[0])
-			loadRanked(mem.Context, line, load, src, inStep, unsigned)
-			line = takeBest(mem.Context, line, rank.k, rank.descending)
+			loadRanked(mem.Context, line, load, src, inStep, isUnsigned)
+			line = takeBest(mem.Context, line, rank.k, rank.isDescending)
 			indices := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
 			kit.ForEachBlock(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
@@ -105,24 +105,25 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType)
 					if i%kit.CheckEvery == kit.CheckEvery-1 {
 						mem.CheckContext()
 					}
-					kit.CopyElement(unsafe.Add(values, i*valueStep), unsafe.Add(src, int(line[i].index)*inStep), size)
+					kit.CopyElement(unsafe.Add(values, i*valueStep), unsafe.Add(src, int(line[i].index)*inStep), elementSize)
 				}
 			}
 			return nil
 		})}}
 }
 
-// loadRanked reads elements that are step bytes apart, from address src on, into the line. load converts them to T.
-// unsigned is set for uint64 elements.
+// loadRanked reads elements that are stepBytes apart, from address src on, into the line. load converts them to T.
+// isUnsigned is set for uint64 elements.
 func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc,
-	src unsafe.Pointer, step int, unsigned bool) {
+	src unsafe.Pointer, stepBytes int, isUnsigned bool) {
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		part := line[begin:end]
-		load(unsafe.Pointer(&part[0].value), unsafe.Add(src, begin*step), int(unsafe.Sizeof(part[0])), step, len(part))
+		load(unsafe.Pointer(&part[0].value), unsafe.Add(src, begin*stepBytes), int(unsafe.Sizeof(part[0])), stepBytes,
+			len(part))
 		for i := range part {
 			part[i].index = int64(begin + i)
 		}
-		if unsigned {
+		if isUnsigned {
 			flipSigns(part)
 		}
 	})
@@ -136,9 +137,9 @@ func flipSigns[T kit.Sortable](line []rankedElement[T]) {
 }
 
 // flipSign inverts the highest bit of a number of 64 bits: it maps a uint64 to an int64, in order.
-func flipSign[T kit.Sortable](v *T) {
-	p := (*int64)(unsafe.Pointer(v))
-	*p = int64(uint64(*p) ^ 1<<63)
+func flipSign[T kit.Sortable](number *T) {
+	bits := (*int64)(unsafe.Pointer(number))
+	*bits = int64(uint64(*bits) ^ 1<<63)
 }
 
 // siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
@@ -148,10 +149,10 @@ const siftsPerCheck = kit.CheckEvery / 8
 // heap holds the best count elements found so far, with the worst of them at the root. Only these are sorted at the
 // end.
 func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
-	descending bool) []rankedElement[T] {
-	cmp := compareAscending[T]
-	if descending {
-		cmp = compareDescending[T]
+	isDescending bool) []rankedElement[T] {
+	compare := compareAscending[T]
+	if isDescending {
+		compare = compareDescending[T]
 	}
 	if count == 0 {
 		return line[:0]
@@ -162,35 +163,35 @@ func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], coun
 			if i%siftsPerCheck == 0 {
 				interrupt.Check(ctx)
 			}
-			siftDown(heap, i, cmp)
+			siftDown(heap, i, compare)
 		}
-		for i, e := range line[count:] {
+		for i, candidate := range line[count:] {
 			if i%siftsPerCheck == siftsPerCheck-1 {
 				interrupt.Check(ctx)
 			}
-			if cmp(e, heap[0]) < 0 {
-				heap[0] = e
-				siftDown(heap, 0, cmp)
+			if compare(candidate, heap[0]) < 0 {
+				heap[0] = candidate
+				siftDown(heap, 0, compare)
 			}
 		}
 		line = heap
 	}
-	kit.Sort(ctx, line, cmp)
+	kit.Sort(ctx, line, compare)
 	return line[:count]
 }
 
-// siftDown restores the order of a heap after element i was replaced. The root is the last element by cmp; the children
-// of element i are the elements 2*i+1 and 2*i+2.
-func siftDown[T kit.Sortable](heap []rankedElement[T], i int, cmp func(a, b rankedElement[T]) int) {
+// siftDown restores the order of a heap after element i was replaced. The root is the last element by compare; the
+// children of element i are the elements 2*i+1 and 2*i+2.
+func siftDown[T kit.Sortable](heap []rankedElement[T], i int, compare func(a, b rankedElement[T]) int) {
 	for {
 		child := 2*i + 1
 		if child >= len(heap) {
 			return
 		}
-		if child+1 < len(heap) && cmp(heap[child+1], heap[child]) > 0 {
+		if child+1 < len(heap) && compare(heap[child+1], heap[child]) > 0 {
 			child++
 		}
-		if cmp(heap[child], heap[i]) <= 0 {
+		if compare(heap[child], heap[i]) <= 0 {
 			return
 		}
 		heap[i], heap[child] = heap[child], heap[i]
@@ -207,11 +208,11 @@ func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	values, indices := tensor.Zeros(self.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
 	isLess := func(a, b tensor.Scalar) bool {
-		switch x, y := a.Float(), b.Float(); {
+		switch aValue, bValue := a.Float(), b.Float(); {
 		case self.DType == tensor.Uint64:
 			return uint64(a.Int()) < uint64(b.Int())
 		case self.DType.IsFloat():
-			return x < y || y != y && x == x
+			return aValue < bValue || bValue != bValue && aValue == aValue
 		}
 		return a.Int() < b.Int()
 	}
@@ -236,7 +237,7 @@ func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		sorted.Func(order, func(a, b int) int {
 			x, y := element(a), element(b)
-			if rank.descending {
+			if rank.isDescending {
 				x, y = y, x
 			}
 			switch {
@@ -247,13 +248,13 @@ func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 			}
 			return 0
 		})
-		for i, from := range order[:rank.k] {
-			value := element(from)
+		for i, index := range order[:rank.k] {
+			value := element(index)
 			if len(coords) > 0 {
 				coords[rank.dim] = i
 			}
 			values.Set(value, coords...)
-			indices.Set(tensor.IntScalar(int64(from)), coords...)
+			indices.Set(tensor.IntScalar(int64(index)), coords...)
 		}
 	})
 	return []*tensor.Tensor{values, indices}, nil

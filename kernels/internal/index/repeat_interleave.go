@@ -31,14 +31,15 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			"self has the numbers of repetitions, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			r, err := newRepeatCall(call)
+			repeat, err := newRepeatCall(call)
 			if err != nil {
 				return nil, err
 			}
-			if !r.sizeKnown {
-				return []graph.Result{rowMajor(r.dtype, outlineSizesExcept(r.valueType.Shape, r.dim)...).Result()}, nil
+			if !repeat.isSizeKnown {
+				return []graph.Result{rowMajor(repeat.dtype,
+					outlineSizesExcept(repeat.valueType.Shape, repeat.dim)...).Result()}, nil
 			}
-			out, err := kit.FreshType(r.dtype, kit.ReplaceSizes(r.valueType.Shape, r.dim, r.size))
+			out, err := kit.FreshType(repeat.dtype, kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size))
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -52,15 +53,15 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			r, err := newRepeatCall(c)
+			repeat, err := newRepeatCall(c)
 			// If an operand has the repeats, even an empty result has a kernel, which checks the repeats.
-			if err != nil || c.Out[0].Numel() == 0 && !r.perSlice {
+			if err != nil || c.Out[0].Numel() == 0 && !repeat.isPerSlice {
 				return &graph.Kernel{}, err
 			}
-			if !r.perSlice {
-				return r.uniformKernel(c)
+			if !repeat.isPerSlice {
+				return repeat.uniformKernel(c)
 			}
-			return r.positionsKernel(c)
+			return repeat.positionsKernel(c)
 		},
 		RunDynamic: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return repeatInterleave(contextOf(rt), c, in)
@@ -72,13 +73,13 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 type repeatCall struct {
 	valueType      tensor.Type  // type of the repeated value, after it is flattened
 	dtype          tensor.DType // dtype of the result
-	flattened      bool         // the value is flattened, because the attribute dim is absent
+	isFlattened    bool         // the value is flattened, because the attribute dim is absent
 	dim            int          // the repeated dimension of the value
 	count          sym.Int      // number of repetitions, if it is the same for all slices
-	perSlice       bool         // an operand has the numbers of repetitions: one for each slice, or one for all
+	isPerSlice     bool         // an operand has the numbers of repetitions: one for each slice, or one for all
 	repeatsOperand int          // index of the operand that has the numbers of repetitions
 	size           sym.Int      // size of dim in the result
-	sizeKnown      bool         // whether size is known before the run
+	isSizeKnown    bool         // whether size is known before the run
 }
 
 // newRepeatCall checks a call of repeat_interleave and returns its description.
@@ -93,7 +94,7 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	}
 	switch {
 	case attrs.Dim == nil:
-		repeat.valueType, repeat.flattened = tensor.NewType(self.DType, self.Numel()), true
+		repeat.valueType, repeat.isFlattened = tensor.NewType(self.DType, self.Numel()), true
 	case self.Rank() == 0 && call.HasOperand(1):
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	default:
@@ -102,30 +103,31 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 			return nil, err
 		}
 		if self.Rank() == 0 {
-			repeat.valueType, repeat.flattened = tensor.NewType(self.DType, sym.Of(1)), true
+			repeat.valueType, repeat.isFlattened = tensor.NewType(self.DType, sym.Of(1)), true
 		}
 	}
-	n := repeat.valueType.Shape[repeat.dim]
+	sliceCount := repeat.valueType.Shape[repeat.dim]
 	if call.HasOperand(1) {
 		repeatsType := call.Type(1)
-		repeat.perSlice, repeat.repeatsOperand = true, 1
+		repeat.isPerSlice, repeat.repeatsOperand = true, 1
 		switch {
 		case repeatsType.Rank() > 1:
 			return nil, errors.New("repeats must be 0-dim or 1-dim tensor")
-		case repeatsType.Rank() == 1 && repeatsType.Shape[0].Ne(sym.Of(1)).And(repeatsType.Shape[0].Ne(n)).Holds():
+		case repeatsType.Rank() == 1 && repeatsType.Shape[0].Ne(sym.Of(1)).And(repeatsType.Shape[0].Ne(sliceCount)).Holds():
 			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and "+
-				"input.size(%d) = %v", repeatsType.Shape[0], repeat.dim, n)
+				"input.size(%d) = %v", repeatsType.Shape[0], repeat.dim, sliceCount)
 		}
 		return repeat, repeat.setSize(call, repeatsType.DType)
 	}
 	if kit.IsNegative(*attrs.Repeats) {
 		return nil, errors.New("repeats can not be negative")
 	}
-	repeat.count, repeat.sizeKnown = *attrs.Repeats, true
-	if kit.RepeatTooLarge(n, repeat.count) {
-		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", repeat.count, n)
+	repeat.count, repeat.isSizeKnown = *attrs.Repeats, true
+	if kit.RepeatTooLarge(sliceCount, repeat.count) {
+		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", repeat.count,
+			sliceCount)
 	}
-	repeat.size = n.Mul(repeat.count)
+	repeat.size = sliceCount.Mul(repeat.count)
 	if attrs.OutputSize != nil && attrs.OutputSize.Ne(repeat.size).Holds() {
 		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats sum to %v", *attrs.OutputSize, repeat.size)
 	}
@@ -135,31 +137,31 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 // setRepeatedIndices sets the fields for a call with self as its only operand. self then has the numbers of
 // repetitions: the result has index i repeated self[i] times.
 func (r *repeatCall) setRepeatedIndices(call *graph.Call) error {
-	t := r.valueType
+	selfType := r.valueType
 	switch {
 	case kit.Attrs[repeatInterleaveAttrs](call).Dim != nil:
 		return errors.New("repeat_interleave: repeats is missing")
-	case t.Rank() != 1:
+	case selfType.Rank() != 1:
 		return errors.New("repeat_interleave only accept 1D vector as repeat")
 	}
-	r.perSlice, r.repeatsOperand = true, 0
-	return r.setSize(call, t.DType)
+	r.isPerSlice, r.repeatsOperand = true, 0
+	return r.setSize(call, selfType.DType)
 }
 
-// setSize sets r.size and r.sizeKnown. d is the dtype of the operand that has the repeats.
-func (r *repeatCall) setSize(call *graph.Call, d tensor.DType) error {
-	if d != tensor.Int64 && d != tensor.Int32 {
+// setSize sets r.size and r.isSizeKnown. dtype is the dtype of the operand that has the repeats.
+func (r *repeatCall) setSize(call *graph.Call, dtype tensor.DType) error {
+	if dtype != tensor.Int64 && dtype != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
 	}
 	if size := kit.Attrs[repeatInterleaveAttrs](call).OutputSize; size != nil {
 		if kit.IsNegative(*size) {
 			return errors.New("repeat_interleave: output_size can not be negative")
 		}
-		r.size, r.sizeKnown = *size, true
-	} else if t := call.Const(r.repeatsOperand); t != nil {
-		n := r.valueType.Shape[r.dim].Specialize() // the number of repeats
-		total, err := repeatsOf(t).total(context.Background(), n)
-		r.size, r.sizeKnown = sym.Of(total), true
+		r.size, r.isSizeKnown = *size, true
+	} else if constant := call.Const(r.repeatsOperand); constant != nil {
+		count := r.valueType.Shape[r.dim].Specialize() // the number of repeats
+		total, err := repeatsOf(constant).total(context.Background(), count)
+		r.size, r.isSizeKnown = sym.Of(total), true
 		return err
 	}
 	return nil
@@ -169,32 +171,32 @@ func (r *repeatCall) setSize(call *graph.Call, d tensor.DType) error {
 type repeats func(i int) int
 
 // repeatsOf returns the repeats in a tensor. A single number applies to all indices.
-func repeatsOf(t *tensor.Tensor) repeats {
+func repeatsOf(list *tensor.Tensor) repeats {
 	return func(i int) int {
 		switch {
-		case t.Rank() == 0:
-			return int(t.At().Int())
-		case t.Shape[0] == 1:
-			return int(t.At(0).Int())
+		case list.Rank() == 0:
+			return int(list.At().Int())
+		case list.Shape[0] == 1:
+			return int(list.At(0).Int())
 		}
-		return int(t.At(i).Int())
+		return int(list.At(i).Int())
 	}
 }
 
-// total returns the sum of the repeats of the indices 0 to n-1.
-func (r repeats) total(ctx context.Context, n int) (total int, err error) {
-	for i := range n {
+// total returns the sum of the repeats of the indices 0 to count-1.
+func (r repeats) total(ctx context.Context, count int) (total int, err error) {
+	for i := range count {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
 		}
-		k := r(i)
+		repetitions := r(i)
 		switch {
-		case k < 0:
+		case repetitions < 0:
 			return 0, errors.New("repeats can not be negative")
-		case k > tensor.MaxBytes/positionBytes-total: // total+k positions take more than MaxBytes
+		case repetitions > tensor.MaxBytes/positionBytes-total: // the positions take more than MaxBytes
 			return 0, errors.New("numel: integer multiplication overflow")
 		}
-		total += k
+		total += repetitions
 	}
 	return total, nil
 }
@@ -202,26 +204,26 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 // positionBytes is the size of an element of a list of positions or of prefix sums.
 const positionBytes = 8
 
-// checkTotal returns the sum of the repeats of the indices 0 to n-1. It fails if the sum differs from size, unless size
-// is unknownSize.
-func (r repeats) checkTotal(ctx context.Context, n, size int) (total int, err error) {
-	if total, err = r.total(ctx, n); err == nil && size != unknownSize && total != size {
+// checkTotal returns the sum of the repeats of the indices 0 to count-1. It fails if the sum differs from size, unless
+// size is unknownSize.
+func (r repeats) checkTotal(ctx context.Context, count, size int) (total int, err error) {
+	if total, err = r.total(ctx, count); err == nil && size != unknownSize && total != size {
 		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
 	}
 	return total, err
 }
 
-// repeatedPositions returns a list of the indices 0 to n-1, in which index i is repeated t[i] times. size is the
-// required length of the list, or unknownSize. If memory is short, it panics as [tensor.NewStorage] does.
-func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, error) {
-	repeatsAt := repeatsOf(t)
-	total, err := repeatsAt.checkTotal(ctx, n, size)
+// repeatedPositions returns a list of the indices 0 to count-1, in which index i is repeated repeatsTensor[i] times.
+// size is the required length of the list, or unknownSize. If memory is short, it panics as [tensor.NewStorage] does.
+func repeatedPositions(ctx context.Context, repeatsTensor *tensor.Tensor, count, size int) ([]int, error) {
+	repeatsAt := repeatsOf(repeatsTensor)
+	total, err := repeatsAt.checkTotal(ctx, count, size)
 	if err != nil || total == 0 {
 		return nil, err
 	}
 	positions := kit.SliceOf[int](tensor.NewStorage(positionBytes*total).Bytes(), 0, total)
 	filled := 0
-	for i := range n {
+	for i := range count {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
@@ -240,18 +242,18 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 // self. In the view, the repetitions are a dimension of stride 0 after the repeated dimension.
 func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-	d := r.dim + 1 // the dimension of the repetitions
-	if r.flattened {
-		d = src.Meta.Rank() // after all dimensions: each element is repeated
+	repetitionDim := r.dim + 1 // the dimension of the repetitions
+	if r.isFlattened {
+		repetitionDim = src.Meta.Rank() // after all dimensions: each element is repeated
 	}
-	from := src.Meta
-	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.KnownSize(r.count)),
-		slices.Insert(slices.Clone(from.Strides), d, 0)
-	to, err := dst.Meta.View(from.Shape)
+	srcView := src.Meta
+	srcView.Shape, srcView.Strides = slices.Insert(slices.Clone(srcView.Shape), repetitionDim, kit.KnownSize(r.count)),
+		slices.Insert(slices.Clone(srcView.Strides), repetitionDim, 0)
+	dstView, err := dst.Meta.View(srcView.Shape)
 	if err != nil {
 		return nil, err
 	}
-	return copies.Kernel(copies.Job{Dst: dst.View(to), Src: src.View(from)}), nil
+	return copies.Kernel(copies.Job{Dst: dst.View(dstView), Src: src.View(srcView)}), nil
 }
 
 // positionsGrain is the number of positions that a chunk writes.
@@ -262,13 +264,13 @@ const positionsGrain = 1 << 16
 // the list, then the prefix sums of the repeats, each of positionBytes per element.
 func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := call.Meta(r.repeatsOperand), call.Out[0]
-	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
+	valueMeta, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
 	listLen := size
 	if out.Numel() == 0 { // slices may be empty: there is nothing to gather
 		listLen = 0
 	}
-	kernel := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, m.Shape[r.dim], size, listLen),
-		Scratch: positionBytes * (listLen + m.Shape[r.dim])}
+	kernel := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, valueMeta.Shape[r.dim], size, listLen),
+		Scratch: positionBytes * (listLen + valueMeta.Shape[r.dim])}
 	if out.Numel() == 0 {
 		return kernel, nil
 	}
@@ -277,12 +279,13 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	switch {
 	case r.repeatsOperand == 0: // the result has the positions themselves
 		gather = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
-	case r.flattened: // the positions are flat row-major indices of self
-		m := call.Meta(0)
+	case r.isFlattened: // the positions are flat row-major indices of self
+		selfMeta := call.Meta(0)
 		walk := &indexedWalk{shape: out.Shape,
 			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
 				{index, kit.ByteStrides(index.Meta)}},
-			lookups: []lookup{{operand: 2, isInt64: true, size: m.Numel(), step: m.DType.Size(), flatLayout: &m}}}
+			lookups: []lookup{{operand: 2, isInt64: true, size: selfMeta.Numel(), step: selfMeta.DType.Size(),
+				flatLayout: &selfMeta}}}
 		gather = walk.kernel(kit.GatherRowLoops(out.DType))
 	default:
 		gather = selectKernel(call, index, r.dim)
@@ -293,14 +296,14 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 
 // listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
 // repeats. In the second phase, each chunk searches the prefix sums for its first position. repeatsMeta is the meta of
-// the repeats, and n is their number. size is the size of the result, and listLen the number of positions to list.
-func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int) []graph.Phase {
+// the repeats, and count is their number. size is the size of the result, and listLen the number of positions to list.
+func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, count, size, listLen int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {
-		return kit.SliceOf[int](mem.Scratch, 0, listLen), kit.SliceOf[int](mem.Scratch, positionBytes*listLen, n)
+		return kit.SliceOf[int](mem.Scratch, 0, listLen), kit.SliceOf[int](mem.Scratch, positionBytes*listLen, count)
 	}
 	sumRepeats := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-		if repeatsMeta.Numel() == 0 || n == 0 { // an empty tensor has no address
+		if repeatsMeta.Numel() == 0 || count == 0 { // an empty tensor has no address
 			_, err := repeats(nil).checkTotal(mem.Context, 0, size)
 			return err
 		}
@@ -309,14 +312,14 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 		if repeatsMeta.Numel() == 1 { // one number for all slices
 			step = 0
 		}
-		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
 			repeats := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
 			load(unsafe.Pointer(&sums[begin]), repeats, positionBytes, step, end-begin)
 		})
-		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, n, size); err != nil {
+		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, count, size); err != nil {
 			return err
 		}
-		for i := 1; i < n; i++ { // sums[i] = the sum of the repeats of 0 to i
+		for i := 1; i < count; i++ { // sums[i] = the sum of the repeats of 0 to i
 			if i%kit.CheckEvery == 0 {
 				mem.CheckContext()
 			}
@@ -326,12 +329,12 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 	}}
 	listPositions := graph.Phase{Chunks: kit.DivUp(listLen, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
 		positions, sums := lists(mem)
-		k, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
-		// positions[k] is the first index whose prefix sum exceeds k.
-		i, _ := slices.BinarySearch(sums, k+1)
-		for ; k < end; i++ {
-			for ; k < min(sums[i], end); k++ {
-				positions[k] = i
+		position, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
+		// An element of positions is the first index whose prefix sum exceeds the element's own index.
+		i, _ := slices.BinarySearch(sums, position+1)
+		for ; position < end; i++ {
+			for ; position < min(sums[i], end); position++ {
+				positions[position] = i
 			}
 		}
 		return nil
@@ -339,12 +342,12 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 	return []graph.Phase{sumRepeats, listPositions}
 }
 
-// repeatStep returns the stride in bytes of repeats with meta m.
-func repeatStep(m tensor.Meta) int {
-	if m.Rank() == 0 {
+// repeatStep returns the stride in bytes of repeats with the given meta.
+func repeatStep(meta tensor.Meta) int {
+	if meta.Rank() == 0 {
 		return 0
 	}
-	return kit.ByteStride(m, 0)
+	return kit.ByteStride(meta, 0)
 }
 
 // repeatInterleave computes all forms of the op from a list of positions. It is the reference, and computes results
@@ -356,39 +359,39 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		return nil, err
 	}
 	var positions []int
-	n, size := kit.KnownSize(repeat.valueType.Shape[repeat.dim]), unknownSize
-	if repeat.sizeKnown {
+	sliceCount, size := kit.KnownSize(repeat.valueType.Shape[repeat.dim]), unknownSize
+	if repeat.isSizeKnown {
 		size = kit.KnownSize(repeat.size)
 	}
 	// For an empty result, only the repeats are checked.
-	if shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size)); repeat.sizeKnown &&
+	if shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size)); repeat.isSizeKnown &&
 		tensor.Numel(shape) == 0 {
-		if repeat.perSlice {
-			_, err = repeatsOf(in[repeat.repeatsOperand]).checkTotal(ctx, n, size)
+		if repeat.isPerSlice {
+			_, err = repeatsOf(in[repeat.repeatsOperand]).checkTotal(ctx, sliceCount, size)
 		}
 		return []*tensor.Tensor{tensor.Zeros(repeat.dtype, shape...)}, err
 	}
-	if !repeat.perSlice {
+	if !repeat.isPerSlice {
 		count := kit.KnownSize(repeat.count)
-		positions = kit.NewInts[int](n * count)
-		for k := range positions {
-			positions[k] = k / count
+		positions = kit.NewInts[int](sliceCount * count)
+		for position := range positions {
+			positions[position] = position / count
 		}
-	} else if positions, err = repeatedPositions(ctx, in[repeat.repeatsOperand], n, size); err != nil {
+	} else if positions, err = repeatedPositions(ctx, in[repeat.repeatsOperand], sliceCount, size); err != nil {
 		return nil, err
 	}
-	if repeat.perSlice && repeat.repeatsOperand == 0 {
+	if repeat.isPerSlice && repeat.repeatsOperand == 0 {
 		out := tensor.Zeros(repeat.dtype, len(positions))
-		for k, i := range positions {
-			if k%kit.CheckEvery == 0 {
+		for position, index := range positions {
+			if position%kit.CheckEvery == 0 {
 				interrupt.Check(ctx)
 			}
-			out.Set(tensor.IntScalar(int64(i)), k)
+			out.Set(tensor.IntScalar(int64(index)), position)
 		}
 		return []*tensor.Tensor{out}, nil
 	}
 	value := in[0]
-	if repeat.flattened {
+	if repeat.isFlattened {
 		if value, err = kit.ReshapeRowMajor(ctx, value, value.Numel()); err != nil {
 			return nil, err
 		}

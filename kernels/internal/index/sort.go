@@ -91,7 +91,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 func sortRanking(c *graph.Call) *ranking {
 	a, m := kit.Attrs[sortAttrs](c), c.Meta(0)
 	dim := checkedDim(a.Dim, m.Rank())
-	return &ranking{dim: dim, k: sizeAt(m, dim), descending: a.Descending}
+	return &ranking{dim: dim, k: sizeAt(m, dim), isDescending: a.Descending}
 }
 
 // topkRanking returns the ranking of a call of topk.
@@ -101,7 +101,7 @@ func topkRanking(c *graph.Call) *ranking {
 	if m.Rank() == 0 {
 		k = 1 // PyTorch copies a 0-dim value for any k
 	}
-	return &ranking{dim: checkedDim(a.Dim, m.Rank()), k: k, descending: a.Largest}
+	return &ranking{dim: checkedDim(a.Dim, m.Rank()), k: k, isDescending: a.Largest}
 }
 
 // checkedDim returns dim counted from the front. Inference has checked that it is in range. It is 0 for rank 0.

@@ -16,30 +16,30 @@ import (
 
 // NewReduceCall returns a call of the named op on tensors, whose results are inferred. in has nil for an omitted
 // operand.
-func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
+func NewReduceCall(name string, attrs graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
-	dec, err := op.Schema.Decode(a, nil)
+	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	call := &graph.Call{Attrs: dec}
-	for _, t := range in {
+	call := &graph.Call{Attrs: decoded}
+	for _, operand := range in {
 		arg := graph.Arg{}
-		if t != nil {
-			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
+		if operand != nil {
+			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: operand.Meta}}
 		}
 		call.In = append(call.In, arg)
 	}
-	res, err := op.Infer(call)
-	for _, r := range res {
-		call.Out = append(call.Out, r.Meta())
+	results, err := op.Infer(call)
+	for _, result := range results {
+		call.Out = append(call.Out, result.Meta())
 	}
 	return op, call, err
 }
 
 // RunReduce compiles and runs a call in memory that is filled with a pattern. The chunks run in ascending order, or in
-// descending order if backwards is set.
-func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
+// descending order if isReversed is set.
+func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, isReversed bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(call.Attrs), in)
 	}
@@ -47,41 +47,41 @@ func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, backwards bo
 	if err != nil {
 		return nil, err
 	}
-	var outs []*tensor.Tensor
+	var outputs []*tensor.Tensor
 	var ptrs []unsafe.Pointer
-	for _, m := range call.Out {
-		o := tensor.Empty(m)
-		for i := range o.Storage().Bytes() {
-			o.Storage().Bytes()[i] = 0xff
+	for _, meta := range call.Out {
+		output := tensor.Empty(meta)
+		for i := range output.Storage().Bytes() {
+			output.Storage().Bytes()[i] = 0xff
 		}
-		outs = append(outs, o)
-		ptrs = append(ptrs, o.Pointer())
+		outputs = append(outputs, output)
+		ptrs = append(ptrs, output.Pointer())
 	}
-	for _, t := range in {
-		if t == nil {
+	for _, operand := range in {
+		if operand == nil {
 			ptrs = append(ptrs, nil)
 			continue
 		}
-		ptrs = append(ptrs, t.Pointer())
+		ptrs = append(ptrs, operand.Pointer())
 	}
-	return outs, runPhases(kernel, ptrs, backwards)
+	return outputs, runPhases(kernel, ptrs, isReversed)
 }
 
 // runPhases runs the phases of a kernel in scratch memory that is filled with a pattern.
-func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
-	mem := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(),
-		WorkerScratch: tensor.NewStorage(k.WorkerScratch).Bytes()}
-	for _, b := range [][]byte{mem.Scratch, mem.WorkerScratch} {
-		for i := range b {
-			b[i] = 0xff
+func runPhases(kernel *graph.Kernel, ptrs []unsafe.Pointer, isReversed bool) error {
+	mem := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(kernel.Scratch).Bytes(),
+		WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}
+	for _, region := range [][]byte{mem.Scratch, mem.WorkerScratch} {
+		for i := range region {
+			region[i] = 0xff
 		}
 	}
-	for _, p := range k.Phases {
-		for i := range p.Chunks {
-			if backwards {
-				i = p.Chunks - 1 - i
+	for _, phase := range kernel.Phases {
+		for chunk := range phase.Chunks {
+			if isReversed {
+				chunk = phase.Chunks - 1 - chunk
 			}
-			if err := p.Run(mem, i); err != nil {
+			if err := phase.Run(mem, chunk); err != nil {
 				return err
 			}
 		}
@@ -129,46 +129,46 @@ func checkReduceInPlace(t *testing.T, name string, op *graph.Op, call *graph.Cal
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range kernel.InPlace {
+	for _, pair := range kernel.InPlace {
 		ptrs := make([]unsafe.Pointer, len(call.Out), len(call.Out)+len(in))
-		for i, m := range call.Out {
-			ptrs[i] = tensor.Empty(m).Pointer()
+		for i, meta := range call.Out {
+			ptrs[i] = tensor.Empty(meta).Pointer()
 		}
-		for _, x := range in {
-			if x == nil {
+		for _, operand := range in {
+			if operand == nil {
 				ptrs = append(ptrs, nil)
 				continue
 			}
-			ptrs = append(ptrs, x.Pointer())
+			ptrs = append(ptrs, operand.Pointer())
 		}
-		m := call.Out[p.Out]
-		shared := tensor.Empty(m)
-		tensor.CopyElements(shared, in[p.In])
-		ptrs[p.Out], ptrs[len(call.Out)+p.In] = shared.Pointer(), shared.Pointer()
+		sharedMeta := call.Out[pair.Out]
+		shared := tensor.Empty(sharedMeta)
+		tensor.CopyElements(shared, in[pair.In])
+		ptrs[pair.Out], ptrs[len(call.Out)+pair.In] = shared.Pointer(), shared.Pointer()
 		if err := runPhases(kernel, ptrs, true); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(shared.Storage().Bytes(), want[p.Out].Storage().Bytes()) {
+		if !slices.Equal(shared.Storage().Bytes(), want[pair.Out].Storage().Bytes()) {
 			t.Errorf("%s %v: other bits in place", name, MetasOf(in))
 		}
 	}
 }
 
 // MetasOf returns the metas of tensors as text for messages. An omitted operand is "null".
-func MetasOf(in []*tensor.Tensor) (s []string) {
-	for _, t := range in {
-		if t != nil {
-			s = append(s, t.Meta.String())
+func MetasOf(in []*tensor.Tensor) (texts []string) {
+	for _, operand := range in {
+		if operand != nil {
+			texts = append(texts, operand.Meta.String())
 		} else {
-			s = append(s, "null")
+			texts = append(texts, "null")
 		}
 	}
-	return s
+	return texts
 }
 
 // ReduceTolerance returns the permitted relative error of a result, by dtype.
-func ReduceTolerance(d tensor.DType) float64 {
-	switch d {
+func ReduceTolerance(dtype tensor.DType) float64 {
+	switch dtype {
 	case tensor.Float16:
 		return 2e-3
 	case tensor.BFloat16:
@@ -186,38 +186,39 @@ func describeDifference(got, want *tensor.Tensor) (why string) {
 	return FirstDifference(got, want, ReduceTolerance(got.DType))
 }
 
-// FirstDifference describes the first difference of two tensors that exceeds tol. The difference of two elements is
-// relative to the magnitude of want's element, or absolute if that magnitude is below 1. The result is empty if no
-// difference exceeds tol.
-func FirstDifference(got, want *tensor.Tensor, tol float64) (why string) {
+// FirstDifference describes the first difference of two tensors that exceeds the tolerance. The difference of two
+// elements is relative to the magnitude of want's element, or absolute if that magnitude is below 1. The result is
+// empty if no difference exceeds the tolerance.
+func FirstDifference(got, want *tensor.Tensor, tolerance float64) (difference string) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
 	}
 	kit.EachIndex(got.Shape, func(index []int) {
-		g, w := got.At(index...).Complex(), want.At(index...).Complex()
-		for _, p := range [2][2]float64{{real(g), real(w)}, {imag(g), imag(w)}} {
-			close := p[0] == p[1] || math.IsNaN(p[0]) && math.IsNaN(p[1]) || math.Abs(p[0]-p[1]) <= tol*max(1, math.Abs(p[1]))
-			if !close && why == "" {
-				why = fmt.Sprintf("at %v got %v, want %v", index, g, w)
+		gotElement, wantElement := got.At(index...).Complex(), want.At(index...).Complex()
+		for _, part := range [2][2]float64{{real(gotElement), real(wantElement)}, {imag(gotElement), imag(wantElement)}} {
+			isClose := part[0] == part[1] || math.IsNaN(part[0]) && math.IsNaN(part[1]) ||
+				math.Abs(part[0]-part[1]) <= tolerance*max(1, math.Abs(part[1]))
+			if !isClose && difference == "" {
+				difference = fmt.Sprintf("at %v got %v, want %v", index, gotElement, wantElement)
 			}
 		}
 	})
-	return why
+	return difference
 }
 
 // RandomLayout returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps,
 // an offset or strides of 0.
-func RandomLayout(rng *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
-	layout := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
-	step := 1
-	for _, k := range permutation(rng, len(shape)) {
+func RandomLayout(rng *rand.Rand, dtype tensor.DType, shape []int) tensor.Meta {
+	layout := tensor.Meta{DType: dtype, Shape: shape, Strides: make([]int, len(shape))}
+	stride := 1
+	for _, dim := range permutation(rng, len(shape)) {
 		if rng.IntN(8) == 0 {
-			step *= 2
+			stride *= 2
 		}
-		layout.Strides[k] = step
-		step *= max(shape[k], 1)
+		layout.Strides[dim] = stride
+		stride *= max(shape[dim], 1)
 		if rng.IntN(12) == 0 {
-			layout.Strides[k] = 0
+			layout.Strides[dim] = 0
 		}
 	}
 	layout.Offset = rng.IntN(3)
@@ -225,32 +226,32 @@ func RandomLayout(rng *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 }
 
 // permutation returns the dimensions from fastest to slowest. Half of the time the order is row-major, else random.
-func permutation(r *rand.Rand, n int) []int {
-	p := r.Perm(n)
-	if r.IntN(2) == 0 {
-		for i := range p {
-			p[i] = n - 1 - i
+func permutation(rng *rand.Rand, rank int) []int {
+	order := rng.Perm(rank)
+	if rng.IntN(2) == 0 {
+		for i := range order {
+			order[i] = rank - 1 - i
 		}
 	}
-	return p
+	return order
 }
 
 // RandomTensor returns a random tensor. Floats are from -2 to 2, and some of them are equal. Signed integers are from
 // -8 to 8, unsigned integers from 0 to 16.
 func RandomTensor(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
 	out := tensor.Empty(meta)
-	n := out.Storage().Len() / meta.DType.Size()
-	flat := tensor.Must(tensor.FromStorage(tensor.New(meta.DType, n), out.Storage()))
-	for i := range n {
+	elements := out.Storage().Len() / meta.DType.Size()
+	flat := tensor.Must(tensor.FromStorage(tensor.New(meta.DType, elements), out.Storage()))
+	for i := range elements {
 		switch {
 		case meta.DType == tensor.Bool:
 			flat.SetFlat(i, tensor.BoolScalar(rng.IntN(3) > 0))
 		case meta.DType.IsIntegral(false):
-			v := rng.IntN(17) - 8
+			number := rng.IntN(17) - 8
 			if !meta.DType.IsSigned() {
-				v += 8
+				number += 8
 			}
-			flat.SetFlat(i, tensor.IntScalar(int64(v)))
+			flat.SetFlat(i, tensor.IntScalar(int64(number)))
 		case meta.DType.IsComplex():
 			flat.SetFlat(i, tensor.ComplexScalar(complex(float64(rng.Float64()*4)-2, float64(rng.Float64()*4)-2)))
 		case rng.IntN(4) == 0:
@@ -263,23 +264,23 @@ func RandomTensor(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
 }
 
 // RandomShape draws a shape with at most 6000 elements.
-func RandomShape(r *rand.Rand, rank int) []int {
+func RandomShape(rng *rand.Rand, rank int) []int {
 	shape := make([]int, rank)
-	for d := range shape {
-		shape[d] = []int{1, 2, 3, 5, 9, 20, 40}[r.IntN(7)]
+	for dim := range shape {
+		shape[dim] = []int{1, 2, 3, 5, 9, 20, 40}[rng.IntN(7)]
 	}
 	for tensor.Numel(shape) > 6000 {
-		shape[r.IntN(rank)] = 1 + r.IntN(2)
+		shape[rng.IntN(rank)] = 1 + rng.IntN(2)
 	}
 	return shape
 }
 
 // RandomDims draws some of rank dimensions. A dimension is counted from the front, or from the back as a negative
 // number.
-func RandomDims(r *rand.Rand, rank int) []int {
-	dims := r.Perm(rank)[:r.IntN(rank+1)]
+func RandomDims(rng *rand.Rand, rank int) []int {
+	dims := rng.Perm(rank)[:rng.IntN(rank+1)]
 	for i := range dims {
-		if r.IntN(2) == 0 {
+		if rng.IntN(2) == 0 {
 			dims[i] -= rank
 		}
 	}

@@ -37,16 +37,17 @@ var (
 		Doc: "Factors matrices by reflections I - tau v v^H: `a` has R, and below it the vectors v, whose first " +
 			"element, 1, is not stored.", Params: selfOnly, Outputs: []string{"a", "tau"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			n := t.Rank()
-			if n < 2 {
+			aType := c.Type(0)
+			rank := aType.Rank()
+			if rank < 2 {
 				return nil, errors.New("torch.geqrf: input must have at least 2 dimensions.")
 			}
-			if err := (matrixCheck{kernel: "geqrf"}).checkDType(t.DType); err != nil {
+			if err := (matrixCheck{kernel: "geqrf"}).checkDType(aType.DType); err != nil {
 				return nil, err
 			}
-			out, err := columnMajor(t.DType, t.Shape...)
-			return c.NewResults(out, tensor.NewType(t.DType, withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
+			out, err := columnMajor(aType.DType, aType.Shape...)
+			return c.NewResults(out, tensor.NewType(aType.DType,
+				withBatch(batchSizes(aType), aType.Shape[rank-2].Min(aType.Shape[rank-1]))...)), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -72,22 +73,23 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 		Doc: "Returns the factors of matrices Q R: Q has orthonormal columns, and R is an upper triangle. As with LAPACK, " +
 			"elements of R's diagonal can be negative.", Params: []graph.Param{operand}, Outputs: []string{"Q", "R"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := (matrixCheck{name: "linalg.qr", kernel: "geqrf", rejectsIntegers: true}).check(t, false); err != nil {
+			aType := c.Type(0)
+			if err := (matrixCheck{name: "linalg.qr", kernel: "geqrf", rejectsIntegers: true}).check(aType,
+				false); err != nil {
 				return nil, err
 			}
-			n := t.Rank()
-			rows, cols := t.Shape[n-2], t.Shape[n-1]
-			rowsOfR := rows.Min(cols) // also the number of columns of Q
+			rank := aType.Rank()
+			rows, cols := aType.Shape[rank-2], aType.Shape[rank-1]
+			rRows := rows.Min(cols) // also the number of columns of Q
 			if mode(c) == "complete" {
-				rowsOfR = rows
+				rRows = rows
 			}
-			r, err := columnMajor(t.DType, withBatch(batchSizes(t), rowsOfR, cols)...)
+			rType, err := columnMajor(aType.DType, withBatch(batchSizes(aType), rRows, cols)...)
 			if err != nil || mode(c) == "r" {
-				return c.NewResults(emptyVector(t.DType), r), err
+				return c.NewResults(emptyVector(aType.DType), rType), err
 			}
-			q, err := columnMajor(t.DType, withBatch(batchSizes(t), rows, rowsOfR)...)
-			return c.NewResults(q, r), err
+			qType, err := columnMajor(aType.DType, withBatch(batchSizes(aType), rows, rRows)...)
+			return c.NewResults(qType, rType), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -135,28 +137,29 @@ func householderOp(name string, params []graph.Param) *graph.Op {
 
 func inferHouseholder(c *graph.Call) ([]graph.Result, error) {
 	const name = "torch.linalg.householder_product: "
-	t, tau := c.Type(0), c.Type(1)
-	n := t.Rank()
+	inputType, tau := c.Type(0), c.Type(1)
+	rank := inputType.Rank()
 	switch {
-	case n < 2:
+	case rank < 2:
 		return nil, errors.New(name + "input must have at least 2 dimensions.")
-	case t.Shape[n-2].Lt(t.Shape[n-1]).Holds():
+	case inputType.Shape[rank-2].Lt(inputType.Shape[rank-1]).Holds():
 		return nil, errors.New(name + "input.shape[-2] must be greater than or equal to input.shape[-1]")
-	case tau.Rank() != n-1:
+	case tau.Rank() != rank-1:
 		return nil, fmt.Errorf(name+"Expected tau to have one dimension less than input, but got tau.ndim equal to %d and "+
-			"input.ndim is equal to %d", tau.Rank(), n)
-	case tau.Shape[n-2].Gt(t.Shape[n-1]).Holds():
+			"input.ndim is equal to %d", tau.Rank(), rank)
+	case tau.Shape[rank-2].Gt(inputType.Shape[rank-1]).Holds():
 		return nil, errors.New(name + "input.shape[-1] must be greater than or equal to tau.shape[-1]")
-	case !tensor.SameSizes(tau.Shape[:n-2], batchSizes(t)):
+	case !tensor.SameSizes(tau.Shape[:rank-2], batchSizes(inputType)):
 		return nil, fmt.Errorf(name+"Expected batch dimensions of tau to be equal to input.shape[:-2], but got %s",
-			tensor.Sizes(tau.Shape[:n-2]))
-	case t.DType != tau.DType:
-		return nil, fmt.Errorf(name+"tau dtype %s does not match input dtype %s", tau.DType.TorchName(), t.DType.TorchName())
+			tensor.Sizes(tau.Shape[:rank-2]))
+	case inputType.DType != tau.DType:
+		return nil, fmt.Errorf(name+"tau dtype %s does not match input dtype %s", tau.DType.TorchName(),
+			inputType.DType.TorchName())
 	}
-	if err := (matrixCheck{kernel: "orgqr"}).checkDType(t.DType); err != nil {
+	if err := (matrixCheck{kernel: "orgqr"}).checkDType(inputType.DType); err != nil {
 		return nil, err
 	}
-	out, err := columnMajor(t.DType, t.Shape...)
+	out, err := columnMajor(inputType.DType, inputType.Shape...)
 	return c.NewResult(out), err
 }
 
@@ -173,43 +176,43 @@ func multiplyReflections[T number](t *task[T]) error {
 
 func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 	const name = "torch.ormqr: "
-	t, tau, other := c.Type(0), c.Type(1), c.Type(2)
-	n, otherRank := t.Rank(), other.Rank()
-	if n < 2 || otherRank < 2 {
+	inputType, tau, other := c.Type(0), c.Type(1), c.Type(2)
+	rank, otherRank := inputType.Rank(), other.Rank()
+	if rank < 2 || otherRank < 2 {
 		return nil, errors.New(name + "input and other must have at least 2 dimensions.")
 	}
-	// Q is a square matrix with as many rows as input; the product with Q sums over the dimension size of other.
-	size, sizeName := other.Shape[otherRank-2], "other.shape[-2]"
+	// Q is a square matrix with as many rows as input. The product with Q sums over a dimension of other: summedSize.
+	summedSize, sizeName := other.Shape[otherRank-2], "other.shape[-2]"
 	if !kit.Attrs[ormqrAttrs](c).Left {
-		size, sizeName = other.Shape[otherRank-1], "other.shape[-1]"
+		summedSize, sizeName = other.Shape[otherRank-1], "other.shape[-1]"
 	}
 	switch {
-	case tau.Rank() != n-1:
+	case tau.Rank() != rank-1:
 		return nil, fmt.Errorf(name+"Expected tau to have one dimension less than input, but got tau.ndim equal to %d and "+
-			"input.ndim is equal to %d", tau.Rank(), n)
-	case otherRank != n:
+			"input.ndim is equal to %d", tau.Rank(), rank)
+	case otherRank != rank:
 		return nil, fmt.Errorf(name+"Expected other to have the same number of dimensions as input, but got other.ndim "+
-			"equal to %d and input.ndim is equal to %d", otherRank, n)
-	case size.Lt(tau.Shape[n-2]).Holds():
+			"equal to %d and input.ndim is equal to %d", otherRank, rank)
+	case summedSize.Lt(tau.Shape[rank-2]).Holds():
 		return nil, errors.New(name + sizeName + " must be greater than or equal to tau.shape[-1]")
-	case size.Ne(t.Shape[n-2]).Holds():
+	case summedSize.Ne(inputType.Shape[rank-2]).Holds():
 		return nil, errors.New(name + sizeName + " must be equal to input.shape[-2]")
-	case t.Shape[n-1].Lt(tau.Shape[n-2]).Holds():
+	case inputType.Shape[rank-1].Lt(tau.Shape[rank-2]).Holds():
 		return nil, errors.New(name + "tau.shape[-1] must be at most input.shape[-1]")
-	case !tensor.SameSizes(tau.Shape[:n-2], batchSizes(t)):
+	case !tensor.SameSizes(tau.Shape[:rank-2], batchSizes(inputType)):
 		return nil, fmt.Errorf(name+"Expected batch dimensions of tau to be equal to input.shape[:-2], but got %s",
-			tensor.Sizes(tau.Shape[:n-2]))
-	case !tensor.SameSizes(batchSizes(other), batchSizes(t)):
+			tensor.Sizes(tau.Shape[:rank-2]))
+	case !tensor.SameSizes(batchSizes(other), batchSizes(inputType)):
 		return nil, fmt.Errorf(name+"Expected batch dimensions of other to be equal to input.shape[:-2], but got %s",
 			tensor.Sizes(batchSizes(other)))
-	case t.DType != tau.DType || t.DType != other.DType:
+	case inputType.DType != tau.DType || inputType.DType != other.DType:
 		return nil, fmt.Errorf(name+"Expected input, tau and other to have the same dtype, but got %s, %s and %s",
-			t.DType.TorchName(), tau.DType.TorchName(), other.DType.TorchName())
+			inputType.DType.TorchName(), tau.DType.TorchName(), other.DType.TorchName())
 	}
-	if err := (matrixCheck{kernel: "ormqr"}).checkDType(t.DType); err != nil {
+	if err := (matrixCheck{kernel: "ormqr"}).checkDType(inputType.DType); err != nil {
 		return nil, err
 	}
-	out, err := columnMajor(t.DType, other.Shape...)
+	out, err := columnMajor(inputType.DType, other.Shape...)
 	return c.NewResult(out), err
 }
 

@@ -76,8 +76,8 @@ func checkDriver(c *graph.Call, driver *string) error {
 	if driver == nil {
 		return nil
 	}
-	for _, n := range c.Type(0).Shape {
-		if !kit.SizeAtLeast(n, 1) {
+	for _, size := range c.Type(0).Shape {
+		if !kit.SizeAtLeast(size, 1) {
 			return nil
 		}
 	}
@@ -89,17 +89,18 @@ func checkDriver(c *graph.Call, driver *string) error {
 // rows of Vh, for an operand with the given numbers of rows and columns, whose minimum is minSize.
 func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
 	err error) {
-	t := c.Type(0)
-	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", rejectsIntegers: true}).check(t, false); err != nil {
+	aType := c.Type(0)
+	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", rejectsIntegers: true}).check(aType,
+		false); err != nil {
 		return u, s, v, err
 	}
-	n := t.Rank()
-	rows, cols := t.Shape[n-2], t.Shape[n-1]
+	rank := aType.Rank()
+	rows, cols := aType.Shape[rank-2], aType.Shape[rank-1]
 	minSize := rows.Min(cols)
-	colsOfU, rowsOfVh := sizes(rows, cols, minSize)
-	s = tensor.NewType(t.DType.ToReal(), withBatch(batchSizes(t), minSize)...)
-	if u, err = columnMajor(t.DType, withBatch(batchSizes(t), rows, colsOfU)...); err == nil {
-		v, err = columnMajor(t.DType, withBatch(batchSizes(t), rowsOfVh, cols)...)
+	uCols, vhRows := sizes(rows, cols, minSize)
+	s = tensor.NewType(aType.DType.ToReal(), withBatch(batchSizes(aType), minSize)...)
+	if u, err = columnMajor(aType.DType, withBatch(batchSizes(aType), rows, uCols)...); err == nil {
+		v, err = columnMajor(aType.DType, withBatch(batchSizes(aType), vhRows, cols)...)
 	}
 	return u, s, v, err
 }
@@ -115,26 +116,25 @@ func inferSVD(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := v.Rank()
-	// U and V are then square zeros; PyTorch returns a row-major U, and V with the strides of Vh.
-	if !attrs.ComputeUV {
+	rank := v.Rank()
+	if !attrs.ComputeUV { // U and V are square zeros: PyTorch returns a row-major U, and V with the strides of Vh
 		u, err = kit.FreshType(u.DType, u.Shape)
 		return c.NewResults(u, s, v), err
 	}
-	v, err = v.Transpose(n-2, n-1)
+	v, err = v.Transpose(rank-2, rank-1)
 	return c.NewResults(u, s, v), err
 }
 
-// factorSVD returns the factors of the matrix of a task: U with colsOfU columns, the singular values, and V with
-// colsOfV columns. A wide matrix is factored as A^H = V S U^H, because method svd requires at least as many rows as
+// factorSVD returns the factors of the matrix of a task: U with uCols columns, the singular values, and V with vCols
+// columns. A wide matrix is factored as A^H = V S U^H, because method svd requires at least as many rows as
 // columns.
-func factorSVD[T number](t *task[T], colsOfU, colsOfV int) (u matrix[T], values []float64, v matrix[T], err error) {
+func factorSVD[T number](t *task[T], uCols, vCols int) (u matrix[T], values []float64, v matrix[T], err error) {
 	a := t.in[0]
 	if !t.isFinite(a) {
 		return u, nil, v, fmt.Errorf("linalg.svd: %sThe algorithm failed to converge because the input matrix contained "+
 			"non-finite values.", t.errorPrefix())
 	}
-	u, v = t.zeros(a.rows, colsOfU), t.zeros(a.cols, colsOfV)
+	u, v = t.zeros(a.rows, uCols), t.zeros(a.cols, vCols)
 	if a.rows < a.cols {
 		values = t.svd(t.adjointOf(a), v, u)
 	} else {

@@ -64,12 +64,12 @@ func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Re
 	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
 		return rewrite, nil
 	}
-	hasSizeOne := func(a graph.Arg, d int) bool {
-		size, known := a.Type().Shape[d].Known()
-		return known && size == 1
+	hasSizeOne := func(a graph.Arg, dim int) bool {
+		size, isKnown := a.Type().Shape[dim].Known()
+		return isKnown && size == 1
 	}
-	entries, known := x.Type().Shape[rank-3].Known() // of the last batch dimension
-	if !hasSizeOne(x, rank-2) || !hasSizeOne(y, rank-3) || !known || entries < 2 {
+	entries, isKnown := x.Type().Shape[rank-3].Known() // of the last batch dimension
+	if !hasSizeOne(x, rank-2) || !hasSizeOne(y, rank-3) || !isKnown || entries < 2 {
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, call)
@@ -91,9 +91,9 @@ func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Re
 // joinsRows reports whether the matrices of x are single rows, and rows that are multiplied by the same matrix are
 // adjacent. These rows then form one matrix.
 func (r repeatedSlices) joinsRows(x graph.Arg) bool {
-	t := x.Type()
-	rows, known := t.Shape[t.Rank()-2].Known()
-	return known && rows == 1 && r.dim == t.Rank()-3
+	xType := x.Type()
+	rows, isKnown := xType.Shape[xType.Rank()-2].Known()
+	return isKnown && rows == 1 && r.dim == xType.Rank()-3
 }
 
 // operands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
@@ -144,29 +144,30 @@ func (r repeatedSlices) sourceDim() int {
 	return r.dim
 }
 
-// findRepetition reports whether v repeats another value, and describes the repetition. It recognizes three forms:
-// copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also recognizes
-// permutations of these forms. It follows at most depth nodes.
-func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
-	node := v.Node
+// findRepetition reports whether a value repeats another value, and describes the repetition. It recognizes three
+// forms: copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also
+// recognizes permutations of these forms. It follows at most depth nodes.
+func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
+	node := value.Node
 	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 || len(node.In) == 0 ||
 		node.In[0].Kind != graph.TensorArg {
 		return r, false
 	}
-	switch from := node.In[0].Value; {
+	switch source := node.In[0].Value; {
 	case node.Op.Permutes != nil && len(node.Out) == 1:
-		if r, ok = findRepetition(from, depth-1); ok {
+		if r, ok = findRepetition(source, depth-1); ok {
 			r.permute(node.Op.Permutes(node.Call()))
 		}
 		return r, ok
 	case node.Op == index.RepeatInterleave && len(node.In) == 1:
-		return repetitionByInterleave(from, v)
+		return repetitionByInterleave(source, value)
 	case node.Op == view.Cat || node.Op == view.Concat || node.Op == view.Concatenate:
-		return repetitionByConcat(node, v, depth-1)
-	case node.Op.Identity && v.Alias == nil && v.Type.DType == from.Type.DType && sameSizes(v.Type.Shape, from.Type.Shape):
-		return findRepetition(from, depth-1)
-	case node.Op.Kind == graph.View && v.Type.DType == from.Type.DType:
-		return repetitionByBroadcast(from, v)
+		return repetitionByConcat(node, value, depth-1)
+	case node.Op.Identity && value.Alias == nil && value.Type.DType == source.Type.DType &&
+		sameSizes(value.Type.Shape, source.Type.Shape):
+		return findRepetition(source, depth-1)
+	case node.Op.Kind == graph.View && value.Type.DType == source.Type.DType:
+		return repetitionByBroadcast(source, value)
 	}
 	return r, false
 }
@@ -175,45 +176,46 @@ func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 func (r *repeatedSlices) permute(dims []int) {
 	var order []int  // dims, with the dimension of size 1 after the repeated dimension
 	repeatedDim := 0 // the repeated dimension after the permutation
-	for i, d := range dims {
+	for i, dim := range dims {
 		switch {
-		case d == r.dim:
+		case dim == r.dim:
 			repeatedDim = i
-			order = append(order, d, d+1)
-		case d > r.dim:
-			order = append(order, d+1)
+			order = append(order, dim, dim+1)
+		case dim > r.dim:
+			order = append(order, dim+1)
 		default:
-			order = append(order, d)
+			order = append(order, dim)
 		}
 	}
-	if before := r.order; before != nil {
-		for i, d := range order {
-			order[i] = before[d]
+	if earlier := r.order; earlier != nil {
+		for i, dim := range order {
+			order[i] = earlier[dim]
 		}
 	}
 	r.dim, r.order = repeatedDim, order
 }
 
-// repetitionByBroadcast recognizes a value v that is a view of `from`, in which a broadcast dimension of `from` is
-// merged with the dimension before it. It rejects results of as_strided, whose sizes do not determine their elements.
-func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
-	broadcast, node := from.Type, from.Node
-	if node == nil || node.Op.ReadsStorage || from.Alias == nil || broadcast.Rank() != v.Type.Rank()+1 ||
-		node.In[0].Value != from.Alias {
+// repetitionByBroadcast recognizes a value that is a view of the source, in which a broadcast dimension of the source
+// is merged with the dimension before it. It rejects results of as_strided, whose sizes do not determine their
+// elements.
+func repetitionByBroadcast(source, value *graph.Value) (r repeatedSlices, ok bool) {
+	broadcast, node := source.Type, source.Node
+	if node == nil || node.Op.ReadsStorage || source.Alias == nil || broadcast.Rank() != value.Type.Rank()+1 ||
+		node.In[0].Value != source.Alias {
 		return r, false
 	}
-	for d := 1; d < broadcast.Rank(); d++ {
-		times, known := broadcast.Shape[d].Known()
-		step, knownStride := broadcast.Strides[d].Known()
-		if !known || !knownStride || times < 2 || step != 0 {
+	for dim := 1; dim < broadcast.Rank(); dim++ {
+		times, isKnown := broadcast.Shape[dim].Known()
+		step, isStrideKnown := broadcast.Strides[dim].Known()
+		if !isKnown || !isStrideKnown || times < 2 || step != 0 {
 			continue
 		}
-		merged := slices.Delete(slices.Clone(broadcast.Shape), d, d+1)
-		merged[d-1] = merged[d-1].Mul(broadcast.Shape[d])
+		merged := slices.Delete(slices.Clone(broadcast.Shape), dim, dim+1)
+		merged[dim-1] = merged[dim-1].Mul(broadcast.Shape[dim])
 		unrepeated := slices.Clone(broadcast.Shape)
-		unrepeated[d] = sym.Of(1)
-		if sameSizes(merged, v.Type.Shape) && sameSizes(unrepeated, from.Alias.Type.Shape) {
-			return repeatedSlices{source: from.Alias, dim: d - 1, times: times}, true
+		unrepeated[dim] = sym.Of(1)
+		if sameSizes(merged, value.Type.Shape) && sameSizes(unrepeated, source.Alias.Type.Shape) {
+			return repeatedSlices{source: source.Alias, dim: dim - 1, times: times}, true
 		}
 	}
 	return r, false
@@ -221,22 +223,22 @@ func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
 
 // repetitionByInterleave recognizes repeat_interleave along one dimension with the same number of repetitions for all
 // indexes.
-func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
-	sizes, repeatedSizes := from.Type.Shape, v.Type.Shape
+func repetitionByInterleave(source, value *graph.Value) (r repeatedSlices, ok bool) {
+	sizes, repeatedSizes := source.Type.Shape, value.Type.Shape
 	if len(sizes) != len(repeatedSizes) {
 		return r, false
 	}
-	r = repeatedSlices{source: from, lacksUnitDim: true, dim: -1} // -1: no repeated dimension is found yet
-	for d := range sizes {
-		if sizes[d].Same(repeatedSizes[d]) {
+	r = repeatedSlices{source: source, lacksUnitDim: true, dim: -1} // -1: no repeated dimension is found yet
+	for dim := range sizes {
+		if sizes[dim].Same(repeatedSizes[dim]) {
 			continue
 		}
-		size, known := sizes[d].Known()
-		repeatedSize, repeatedKnown := repeatedSizes[d].Known()
-		if !known || !repeatedKnown || r.dim >= 0 || size == 0 || repeatedSize%size != 0 {
+		size, isKnown := sizes[dim].Known()
+		repeatedSize, isRepeatedKnown := repeatedSizes[dim].Known()
+		if !isKnown || !isRepeatedKnown || r.dim >= 0 || size == 0 || repeatedSize%size != 0 {
 			return r, false
 		}
-		r.dim, r.times = d, repeatedSize/size
+		r.dim, r.times = dim, repeatedSize/size
 	}
 	return r, r.dim >= 0 && r.times > 1
 }
@@ -244,12 +246,12 @@ func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
 // repetitionByConcat recognizes a concatenation of values that repeat the successive parts of another value.
 func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	var whole *graph.Value
-	for i, a := range node.In {
-		if a.Kind != graph.TensorArg {
+	for i, arg := range node.In {
+		if arg.Kind != graph.TensorArg {
 			return r, false
 		}
-		part, ok := findRepetition(a.Value, depth)
-		if !ok || part.order != nil {
+		part, isRepetition := findRepetition(arg.Value, depth)
+		if !isRepetition || part.order != nil {
 			return r, false
 		}
 		source := part.source
@@ -264,8 +266,8 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 			}
 			source = source.Alias
 		}
-		split := source.Node // the node that cuts the whole value into parts
-		if split == nil || len(split.Out) != len(node.In) || split.Out[i] != source || len(split.In) == 0 ||
+		cutter := source.Node // the node that cuts the whole value into parts
+		if cutter == nil || len(cutter.Out) != len(node.In) || cutter.Out[i] != source || len(cutter.In) == 0 ||
 			source.Alias == nil {
 			return r, false
 		}

@@ -70,31 +70,31 @@ func operand(c *graph.Call, i int) graph.Arg {
 }
 
 // isByte reports whether d is a dtype of bytes.
-func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
+func isByte(dtype tensor.DType) bool { return dtype == tensor.Uint8 || dtype == tensor.Int8 }
 
 // normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. With such scales, computations
 // with a few scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far below one
 // quantization step.
-func normalScales(t *tensor.Tensor) bool {
-	if t == nil || t.DType != tensor.Float32 {
+func normalScales(scales *tensor.Tensor) bool {
+	if scales == nil || scales.DType != tensor.Float32 {
 		return false
 	}
-	allNormal := true
-	kit.EachIndex(t.Shape, func(coords []int) {
-		scale := t.At(coords...).Float()
-		allNormal = allNormal && scale > 0x1p-50 && scale < 0x1p50
+	areNormal := true
+	kit.EachIndex(scales.Shape, func(coords []int) {
+		scale := scales.At(coords...).Float()
+		areNormal = areNormal && scale > 0x1p-50 && scale < 0x1p50
 	})
-	return allNormal
+	return areNormal
 }
 
-// firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
+// firstElement returns the first element of scales or zero points. It returns 0 if the list is nil.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func firstElement(t *tensor.Tensor) float64 {
-	if t == nil {
+func firstElement(list *tensor.Tensor) float64 {
+	if list == nil {
 		return 0
 	}
-	return t.At(make([]int, t.Rank())...).Float()
+	return list.At(make([]int, list.Rank())...).Float()
 }
 
 // sameParams reports whether both operands have a single scale, the scales are equal, and the zero points are equal.
@@ -130,27 +130,28 @@ func rewriteQuantize(parts *graph.Parts, call *graph.Call, context graph.Rewrite
 	if !ok || call.In[0].Kind != graph.TensorArg {
 		return rewrite, nil
 	}
-	q := &quantizeRewriter{quantBuilder: quantBuilder{compose.NewBuilder(parts, call)}, RewriteContext: context,
+	rewriter := &quantizeRewriter{quantBuilder: quantBuilder{compose.NewBuilder(parts, call)}, RewriteContext: context,
 		parts: parts, result: result}
 	node := call.In[0].Value.Node
 	if node == nil {
-		return q.rewriteAsLoop()
+		return rewriter.rewriteAsLoop()
 	}
-	if x, ok := dequantized(call.In[0]); ok && x.sameParams(result) && x.bytes.Type().DType == call.Out[0].DType {
+	if input, ok := dequantized(call.In[0]); ok && input.sameParams(result) &&
+		input.bytes.Type().DType == call.Out[0].DType {
 		rewrite.Replaced, rewrite.Why = node, "it has the same scale and zero point"
-		rewrite.Results, err = q.Result(q.Add(view.Clone, nil, x.bytes))
+		rewrite.Results, err = rewriter.Result(rewriter.Add(view.Clone, nil, input.bytes))
 		return rewrite, err
 	}
-	if q.isMoveOp(node) {
-		return q.quantizeBefore(node)
+	if rewriter.isMoveOp(node) {
+		return rewriter.quantizeBefore(node)
 	}
-	if rewrite, err = q.rewriteMaxPool(node); err != nil || rewrite.Results != nil {
+	if rewrite, err = rewriter.rewriteMaxPool(node); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
-	if rewrite, err = q.rewriteProduct(); err != nil || rewrite.Results != nil || rewrite.Why != "" {
+	if rewrite, err = rewriter.rewriteProduct(); err != nil || rewrite.Results != nil || rewrite.Why != "" {
 		return rewrite, err
 	}
-	return q.rewriteAsLoop()
+	return rewriter.rewriteAsLoop()
 }
 
 // isMoveOp reports whether a node only moves elements, can be applied to bytes, and has no result except the operand of
@@ -161,42 +162,42 @@ func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
 		return false
 	}
 	quantizedElements := 0 // number of elements that the rewritten graph quantizes
-	for _, a := range q.movedOperands(node) {
-		if a.Kind != graph.TensorArg || a.Type().DType != tensor.Float32 {
+	for _, operand := range q.movedOperands(node) {
+		if operand.Kind != graph.TensorArg || operand.Type().DType != tensor.Float32 {
 			return false
 		}
-		if _, ok := dequantized(a); !ok {
-			quantizedElements += a.Meta().Numel()
+		if _, ok := dequantized(operand); !ok {
+			quantizedElements += operand.Meta().Numel()
 		}
 	}
 	if quantizedElements > node.Out[0].Meta.Numel() { // more than the given graph quantizes
 		return false
 	}
 	types := make([]tensor.Type, len(node.In))
-	for i, a := range node.In {
-		types[i] = a.Type()
+	for i, operand := range node.In {
+		types[i] = operand.Type()
 		if i < len(q.movedOperands(node)) {
 			types[i] = types[i].WithDType(q.Call.Out[0].DType)
 		}
 	}
-	t, err := kit.InferredType(node.Op, node.Attrs, types...)
-	return err == nil && t.DType == q.Call.Out[0].DType
+	resultType, err := kit.InferredType(node.Op, node.Attrs, types...)
+	return err == nil && resultType.DType == q.Call.Out[0].DType
 }
 
 // movedOperands returns the operands from which a node moves elements.
-func (q *quantizeRewriter) movedOperands(n *graph.Node) []graph.Arg {
-	if n.Op.Params[0].Variadic {
-		return n.In
+func (q *quantizeRewriter) movedOperands(node *graph.Node) []graph.Arg {
+	if node.Op.Params[0].Variadic {
+		return node.In
 	}
-	return n.In[:1]
+	return node.In[:1]
 }
 
 // quantizeBefore quantizes the operands of a node that only moves elements, and applies the node to the bytes.
 func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewrite, err error) {
 	in := slices.Clone(node.In)
-	for i, a := range q.movedOperands(node) {
-		// Whole is the rewritten node, quantize_linear. It is repeated for the operand.
-		args := append([]graph.Arg{a}, q.Call.In[1:]...)
+	for i, operand := range q.movedOperands(node) {
+		// The rewritten node, quantize_linear, is repeated for the operand.
+		args := append([]graph.Arg{operand}, q.Call.In[1:]...)
 		bytes, err := q.parts.Repeat(q.parts.ReplacedNode(), args...)
 		if err != nil {
 			return rewrite, err
@@ -208,26 +209,26 @@ func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewri
 		return rewrite, err
 	}
 	rewrite.Replaced, rewrite.Why = node, fmt.Sprintf("%s moves numbers, which are quantized before it", node.Name)
-	y := graph.ArgOf(out[0])
+	result := graph.ArgOf(out[0])
 	if out[0].Alias != nil { // a result of quantize_linear must not alias an operand
-		y = q.Add(view.Clone, nil, y)
+		result = q.Add(view.Clone, nil, result)
 	}
-	rewrite.Results, err = q.Result(y)
+	rewrite.Results, err = q.Result(result)
 	return rewrite, err
 }
 
 // skipClamps goes from the operand of the quantization back over ops that clamp, such as relu, if no other op reads
-// their results. It returns the value v that the skipped ops clamp, and the combined bounds of all skipped ops.
-func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
-	v, lower, upper = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
+// their results. It returns the value that the skipped ops clamp, and the combined bounds of all skipped ops.
+func (q *quantizeRewriter) skipClamps() (clamped *graph.Value, lower, upper float64) {
+	clamped, lower, upper = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
-		node := v.Node
+		node := clamped.Node
 		nodeLower, nodeUpper, ok := pointwise.ClampRange(node)
-		if !ok || !q.UsedOnlyHere(v) || node.In[0].Kind != graph.TensorArg || node.In[0].Value.Node == nil {
-			return v, lower, upper
+		if !ok || !q.UsedOnlyHere(clamped) || node.In[0].Kind != graph.TensorArg || node.In[0].Value.Node == nil {
+			return clamped, lower, upper
 		}
 		lower, upper = min(max(nodeLower, lower), upper), min(max(nodeUpper, lower), upper)
-		v = node.In[0].Value
+		clamped = node.In[0].Value
 	}
 }
 
@@ -235,8 +236,8 @@ func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
 // between the product and the quantization become a clamp of the quantized values. If such a product cannot be
 // rewritten, Why is the reason, and Results is nil.
 func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
-	v, lower, upper := q.skipClamps()
-	node := v.Node
+	clamped, lower, upper := q.skipClamps()
+	node := clamped.Node
 	form := q.byteFormOf(node)
 	if form == nil {
 		return rewrite, nil
@@ -251,7 +252,7 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 	switch {
 	case q.Exact:
 		rewrite.Why = "integers would round differently from floats"
-	case !q.UsedOnlyHere(v):
+	case !q.UsedOnlyHere(clamped):
 		rewrite.Why = "its float result has other readers"
 	case !ok || !isByte(weight.bytes.Type().DType) || weight.scale.Numel() > 1 && weight.axis != form.axis:
 		rewrite.Why = "its weight is not quantized to bytes per output channel or per tensor"
@@ -279,32 +280,32 @@ type byteForm struct {
 }
 
 // byteFormOf returns the byte form of a node, or nil if the node does not multiply by a weight.
-func (q *quantizeRewriter) byteFormOf(n *graph.Node) *byteForm {
-	switch n.Op {
+func (q *quantizeRewriter) byteFormOf(node *graph.Node) *byteForm {
+	switch node.Op {
 	case conv.Conv2d:
-		return q.convolution(n)
+		return q.convolution(node)
 	case product.Linear:
-		return q.linear(n, 0)
+		return q.linear(node, 0)
 	case product.Matmul:
-		return q.linear(n, 1)
+		return q.linear(node, 1)
 	}
 	return nil
 }
 
 // convolution returns the byte form of a convolution of images.
-func (q *quantizeRewriter) convolution(n *graph.Node) *byteForm {
+func (q *quantizeRewriter) convolution(node *graph.Node) *byteForm {
 	var attrs graph.Attrs
 	return &byteForm{unsupported: func(x, w quantizedValues) (why string) {
-		supported := false
-		attrs, supported = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
+		isSupported := false
+		attrs, isSupported = conv.InBytes(node.Call(), x.bytes.Type().DType, tensor.Int8)
 		switch {
 		case !w.fitsInt8():
 			return "its weight minus its zero points does not fit int8"
-		case !supported:
+		case !isSupported:
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, build: func(x, w quantizedValues, b bias) graph.Arg { return q.addConvolution(n, attrs, x, w, b) }}
+	}, build: func(x, w quantizedValues, b bias) graph.Arg { return q.addConvolution(node, attrs, x, w, b) }}
 }
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the output channels in the matrix.
@@ -346,15 +347,17 @@ func (q *quantizeRewriter) zeroPointArg(zero graph.Arg, dtype tensor.DType) grap
 	return zero
 }
 
-// addConvolution adds the convolution of bytes that computes node n and quantizes the sums. It returns the quantized
+// addConvolution adds the convolution of bytes that computes the node and quantizes the sums. It returns the quantized
 // result.
-func (q *quantizeRewriter) addConvolution(n *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
-	outputs := n.In[1].Meta().Shape[0]
+func (q *quantizeRewriter) addConvolution(node *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
+	outputChannels := node.In[1].Meta().Shape[0]
 	sumScale := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
 	scale := q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg))
-	scale = q.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
-	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.BroadcastAlong(q.zeroPointArg(a, d), 0, 0) }
-	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sumScale, outputs), scale,
+	scale = q.Add(view.Expand, graph.Attrs{"size": []int{outputChannels}}, scale)
+	zero := func(a graph.Arg, dtype tensor.DType) graph.Arg {
+		return q.BroadcastAlong(q.zeroPointArg(a, dtype), 0, 0)
+	}
+	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sumScale, outputChannels), scale,
 		zero(x.zeroArg, x.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
 }
 
@@ -387,16 +390,16 @@ func (values quantizedValues) elementsFitInt8() bool {
 	dtype := values.bytes.Type().DType
 	lower, upper := bounds(dtype)
 	weight := values.bytes.Value.Const
-	fits := func(least, greatest, zero float64) bool {
+	fitInt8 := func(least, greatest, zero float64) bool {
 		return least-zero >= math.MinInt8 && greatest-zero <= math.MaxInt8
 	}
 	allFit := true
 	if weight == nil { // the weight is computed, possibly from constants
 		if values.zero == nil {
-			return fits(lower, upper, 0)
+			return fitInt8(lower, upper, 0)
 		}
 		kit.EachIndex(values.zero.Shape, func(coords []int) {
-			allFit = allFit && fits(lower, upper, values.zero.At(coords...).Float())
+			allFit = allFit && fitInt8(lower, upper, values.zero.At(coords...).Float())
 		})
 		return allFit
 	}
@@ -405,7 +408,7 @@ func (values quantizedValues) elementsFitInt8() bool {
 		if values.zero != nil {
 			zero = kit.ElementAlong(values.zero, coords, 0)
 		}
-		allFit = allFit && fits(element, element, zero)
+		allFit = allFit && fitInt8(element, element, zero)
 	})
 	return allFit
 }
@@ -449,13 +452,13 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if data == nil || data.Rank() != 1 {
 		return false
 	}
-	fits := true
+	doesFit := true
 	for channel := range data.Shape[0] {
 		scale := scaleOf(channel)
 		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(sumScale(channel))) <= 1e-6*sumScale(channel)
-		fits = fits && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
+		doesFit = doesFit && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
 	}
-	return fits
+	return doesFit
 }
 
 // biasOf returns an int32 bias for the given number of output channels: the bias divided by the scale of the sums,

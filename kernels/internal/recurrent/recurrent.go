@@ -117,17 +117,18 @@ func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype te
 	bias := builder.NewScratch(dtype, layer.dirs, rows)
 	biases := []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, biases,
-		graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
-			sumBiases(layer, unsafe.Add(m.Ptrs[0], dir*rows*dtype.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
+		graph.Phase{Chunks: layer.dirs, Run: func(mem *graph.Mem, direction int) error {
+			sumBiases(layer, unsafe.Add(mem.Ptrs[0], direction*rows*dtype.Size()), mem.Ptrs[1+2*direction],
+				mem.Ptrs[2+2*direction], rows)
 			return nil
 		}})
-	items := layer.steps * layer.batch
-	projected := builder.NewScratch(dtype, layer.dirs, items, rows)
-	for dir := range layer.dirs {
-		product := projected.View(tensor.Meta{DType: dtype, Shape: []int{items, rows}, Strides: []int{rows, 1},
-			Offset: dir * items * rows})
-		dirBias := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
-		if err := project(builder, product, layer.x, layer.w[dir], dirBias, items, rows, layer.inputs); err != nil {
+	rowsOfX := layer.steps * layer.batch
+	projected := builder.NewScratch(dtype, layer.dirs, rowsOfX, rows)
+	for direction := range layer.dirs {
+		product := projected.View(tensor.Meta{DType: dtype, Shape: []int{rowsOfX, rows}, Strides: []int{rows, 1},
+			Offset: direction * rowsOfX * rows})
+		dirBias := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: direction * rows})
+		if err := project(builder, product, layer.x, layer.w[direction], dirBias, rowsOfX, rows, layer.inputs); err != nil {
 			return err
 		}
 	}
@@ -139,48 +140,53 @@ func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype te
 // lengths, peepholes or clip.
 func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer *recurrentLayer) error {
 	buffers := []kit.Buffer{layer.x, layer.y, layer.hn, layer.cn, layer.h0, layer.c0}
-	for dir := range 2 {
-		buffers = append(buffers, layer.w[dir], layer.r[dir], layer.inBias[dir], layer.stateBias[dir])
+	for direction := range 2 {
+		buffers = append(buffers, layer.w[direction], layer.r[direction], layer.inBias[direction],
+			layer.stateBias[direction])
 	}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
-		Run: func(m *graph.Mem, chunk int) error {
-			ref := &cellReference[T]{recurrentLayer: layer, ctx: m.Context}
-			fields := []*[]T{&ref.x, &ref.y, &ref.hn, &ref.cn, &ref.h0, &ref.c0} // in the order of buffers
-			for dir := range 2 {
-				fields = append(fields, &ref.w[dir], &ref.r[dir], &ref.inBias[dir], &ref.stateBias[dir])
+		Run: func(mem *graph.Mem, chunk int) error {
+			sequenceReference := &cellReference[T]{recurrentLayer: layer, ctx: mem.Context}
+			fields := []*[]T{&sequenceReference.x, &sequenceReference.y, &sequenceReference.hn, &sequenceReference.cn,
+				&sequenceReference.h0, &sequenceReference.c0} // in the order of buffers
+			for direction := range 2 {
+				fields = append(fields, &sequenceReference.w[direction], &sequenceReference.r[direction],
+					&sequenceReference.inBias[direction], &sequenceReference.stateBias[direction])
 			}
 			for i, field := range fields {
 				if buffers[i].IsGiven() {
-					*field = kit.ElementsOf[T](m.Ptrs[i], buffers[i].Meta.Numel())
+					*field = kit.ElementsOf[T](mem.Ptrs[i], buffers[i].Meta.Numel())
 				}
 			}
-			dir, sequence := chunk/layer.batch, chunk%layer.batch
-			ref.runSequence(dir, sequence)
+			direction, sequence := chunk/layer.batch, chunk%layer.batch
+			sequenceReference.runSequence(direction, sequence)
 			return nil
 		}})
 	return nil
 }
 
-// addBiases stores the sum of the input bias and the state bias of n rows at `to`. Either bias may be nil. If the reset
-// gate of a GRU applies after the product, it also scales the state bias of gate h. addBiases then omits this bias.
-func addBiases[T float32 | float64](layer *recurrentLayer, to, in, state unsafe.Pointer, n int) {
-	out := kit.ElementsOf[T](to, n)
+// addBiases stores the sum of the input bias and the state bias of the given number of rows at dst. Either bias may be
+// nil. If the reset gate of a GRU applies after the product, it also scales the state bias of gate h. addBiases then
+// omits this bias.
+func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBias unsafe.Pointer, rows int) {
+	out := kit.ElementsOf[T](dst, rows)
 	clear(out)
-	copy(out, kit.ElementsOf[T](in, n))
-	for i, v := range kit.ElementsOf[T](state, n) {
+	copy(out, kit.ElementsOf[T](inBias, rows))
+	for i, bias := range kit.ElementsOf[T](stateBias, rows) {
 		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.order[gruCandidate] {
 			continue
 		}
-		out[i] += v
+		out[i] += bias
 	}
 }
 
-// project adds the phases that compute to = from @ wᵀ + bias. The matrix to is m by n, from is m by k, and w is n by k.
-func project(builder *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int) error {
-	spec := gemm.Spec{DType: to.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
+// project adds the phases that compute result = input @ weightsᵀ + bias. The matrix result is m by n, input is m by k,
+// and weights is n by k.
+func project(builder *copies.KernelBuilder, result, input, weights, bias kit.Buffer, m, n, k int) error {
+	spec := gemm.Spec{DType: result.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
-	if w.Packed {
+	if weights.Packed {
 		spec.B = gemm.Operand{Source: gemm.Prepacked}
 	}
 	plan, err := gemm.NewPlan(spec)
@@ -192,7 +198,7 @@ func project(builder *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, 
 		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}
 	phases, scratch, worker := multiplier.Phases(0)
-	builder.AddPhases(scratch, worker, []kit.Buffer{to, from, w, bias}, phases...)
+	builder.AddPhases(scratch, worker, []kit.Buffer{result, input, weights, bias}, phases...)
 	builder.AddListings(multiplier.Listings)
 	return nil
 }
@@ -200,38 +206,38 @@ func project(builder *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, 
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
 // projected has the products of the inputs with the weights.
 func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType, projected kit.Buffer) error {
-	s := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(), rows: layer.kind.gates() * layer.hidden,
-		blockSequences: layer.blockSize()}
-	s.usesPackedWeights = s.r[0].Packed || s.r[1].Packed ||
-		layer.packsSteps(dtype) && (s.blockSequences > multiply.MaxThin || s.steps > fewSteps)
-	if err := s.plan(); err != nil {
+	steps := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
+		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
+	steps.usesPackedWeights = steps.r[0].Packed || steps.r[1].Packed ||
+		layer.packsSteps(dtype) && (steps.blockSequences > multiply.MaxThin || steps.steps > fewSteps)
+	if err := steps.plan(); err != nil {
 		return err
 	}
-	for dir := range layer.dirs {
+	for direction := range layer.dirs {
 		var err error
-		if s.loops[dir], err = layer.stepLoops(dtype, dir); err != nil {
+		if steps.loops[direction], err = layer.stepLoops(dtype, direction); err != nil {
 			return err
 		}
 	}
-	builder.AddListings(s.listings)
-	packs := builder.NewScratch(dtype, s.assignPackedOffsets()/s.elemBytes)
+	builder.AddListings(steps.listings)
+	packs := builder.NewScratch(dtype, steps.assignPackedOffsets()/steps.elemBytes)
 	buffers := []kit.Buffer{packs, projected, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
 	buffers = append(buffers, layer.r[:]...)
 	buffers = append(buffers, layer.stateBias[:]...)
 	buffers = append(buffers, layer.peepholes[:]...)
-	if s.usesPackedWeights && packs.Meta.Numel() > 0 {
+	if steps.usesPackedWeights && packs.Meta.Numel() > 0 {
 		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs,
-			Run: func(m *graph.Mem, dir int) error {
-				s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
+			Run: func(mem *graph.Mem, direction int) error {
+				steps.pack(mem, direction, kit.ElementsOf[byte](mem.Ptrs[0], packs.Meta.Bytes()), mem.Ptrs[stepR+direction])
 				return nil
 			}})
 	}
-	blocks := kit.DivUp(layer.batch, s.blockSequences)
-	worker := s.bufferBytes + s.productBytes + s.panelBytes
+	blocks := kit.DivUp(layer.batch, steps.blockSequences)
+	worker := steps.bufferBytes + steps.productBytes + steps.panelBytes
 	builder.AddPhases(copies.NoScratch, worker, buffers, graph.Phase{Chunks: layer.dirs * blocks,
-		Run: func(m *graph.Mem, chunk int) error {
-			dir, block := chunk/blocks, chunk%blocks
-			s.run(m, dir, block*s.blockSequences)
+		Run: func(mem *graph.Mem, chunk int) error {
+			direction, block := chunk/blocks, chunk%blocks
+			steps.run(mem, direction, block*steps.blockSequences)
 			return nil
 		}})
 	return nil
@@ -252,16 +258,16 @@ const (
 	stepPeepholes = stepBias + 2
 )
 
-// plan prepares the products of a step: m sequences of a full block or of the last block, times n rows of weights.
+// plan prepares the products of a step: the sequences of a full block or of the last block, times rows of weights.
 func (s *stepper) plan() error {
-	h := s.hidden
-	for blockKind, m := range []int{s.blockSequences, s.batch % s.blockSequences} {
-		for product, n := range s.products() {
-			if m == 0 || n == 0 {
+	hidden := s.hidden
+	for blockKind, sequences := range []int{s.blockSequences, s.batch % s.blockSequences} {
+		for product, rows := range s.products() {
+			if sequences == 0 || rows == 0 {
 				continue
 			}
-			spec := gemm.Spec{DType: s.dtype, M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
-				B:          gemm.Operand{RowStride: 1, ColStride: h},
+			spec := gemm.Spec{DType: s.dtype, M: sequences, N: rows, K: hidden,
+				A: gemm.Operand{RowStride: hidden, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: hidden},
 				CRowStride: s.rows, CColStride: 1, BInCache: true}
 			if s.usesPackedWeights {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
@@ -276,7 +282,7 @@ func (s *stepper) plan() error {
 		}
 	}
 	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
-	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*h + s.rows) * s.elemBytes)
+	s.bufferBytes = kit.AlignUp(s.blockSequences * (3*hidden + s.rows) * s.elemBytes)
 	return nil
 }
 
@@ -287,10 +293,10 @@ func (s *stepper) assignPackedOffsets() int {
 		return 0
 	}
 	s.secondPackedOffset = gemm.PackedBBytes(s.dtype, s.hidden, s.products()[0])
-	for dir := range s.dirs {
+	for direction := range s.dirs {
 		for product, rows := range s.products() {
-			if rows > 0 && !s.r[dir].Packed {
-				s.packedOffsets[dir][product] = bytes
+			if rows > 0 && !s.r[direction].Packed {
+				s.packedOffsets[direction][product] = bytes
 				bytes += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, rows))
 			}
 		}
@@ -306,12 +312,12 @@ func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer)
 	}
 	for product, rows := range s.products() {
 		if rows > 0 {
-			from := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
-			to, width := memory[s.packedOffsets[dir][product]:], gemm.PanelCols(s.dtype)
+			src := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
+			dst, width := memory[s.packedOffsets[dir][product]:], gemm.PanelCols(s.dtype)
 			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
 			for first := 0; first < rows; first += colsPerCheck {
 				mem.CheckContext()
-				gemm.PackB(s.dtype, to[first*s.hidden*s.elemBytes:], unsafe.Add(from, first*s.hidden*s.elemBytes), s.hidden,
+				gemm.PackB(s.dtype, dst[first*s.hidden*s.elemBytes:], unsafe.Add(src, first*s.hidden*s.elemBytes), s.hidden,
 					min(colsPerCheck, rows-first), 1, s.hidden)
 			}
 		}
@@ -319,12 +325,12 @@ func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer)
 }
 
 // weights returns the address of the weights of a product (0 or 1) of a step in direction dir.
-func (s *stepper) weights(m *graph.Mem, dir, product int) unsafe.Pointer {
+func (s *stepper) weights(mem *graph.Mem, dir, product int) unsafe.Pointer {
 	switch {
 	case !s.usesPackedWeights:
-		return unsafe.Add(m.Ptrs[stepR+dir], s.firstRow(product)*s.hidden*s.elemBytes)
+		return unsafe.Add(mem.Ptrs[stepR+dir], s.firstRow(product)*s.hidden*s.elemBytes)
 	case s.r[dir].Packed:
-		return unsafe.Add(m.Ptrs[stepR+dir], product*s.secondPackedOffset)
+		return unsafe.Add(mem.Ptrs[stepR+dir], product*s.secondPackedOffset)
 	}
-	return unsafe.Add(m.Ptrs[stepPacks], s.packedOffsets[dir][product])
+	return unsafe.Add(mem.Ptrs[stepPacks], s.packedOffsets[dir][product])
 }
