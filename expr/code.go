@@ -176,11 +176,11 @@ func (inst Inst) Operands() []Value {
 
 // Table returns the table of a [Lookup]. If there is no such table, the result is zero, and [Code.Check] rejects the
 // instruction.
-func (inst Inst) Table() (t [32]float32) {
+func (inst Inst) Table() (table [32]float32) {
 	if inst.Imm < uint64(len(elementary.Tables)) {
-		t = elementary.Tables[inst.Imm]
+		table = elementary.Tables[inst.Imm]
 	}
-	return t
+	return table
 }
 
 // countUses returns the length of [Inst.Operands]. The operand of a Load is not a value.
@@ -193,27 +193,27 @@ func (inst *Inst) countUses() int {
 
 // Key returns a key of the code. Codes with equal keys are the same computation.
 func (c *Code) Key() string {
-	b := make([]byte, 0, len(c.In)+16*len(c.Insts)+8*len(c.Out))
-	for _, d := range c.In {
-		b = append(b, byte(d))
+	key := make([]byte, 0, len(c.In)+16*len(c.Insts)+8*len(c.Out))
+	for _, dtype := range c.In {
+		key = append(key, byte(dtype))
 	}
-	list := func(first byte, numbers ...int64) {
-		for _, x := range numbers {
-			b = strconv.AppendInt(append(b, first), x, 10)
-			first = '.'
+	appendNumbers := func(separator byte, numbers ...int64) {
+		for _, number := range numbers {
+			key = strconv.AppendInt(append(key, separator), number, 10)
+			separator = '.'
 		}
 	}
 	for _, inst := range c.Insts {
-		list(';', int64(inst.Op), int64(inst.DType), int64(inst.A), int64(inst.B), int64(inst.C))
-		b = strconv.AppendUint(append(b, '.'), inst.Imm, 16)
+		appendNumbers(';', int64(inst.Op), int64(inst.DType), int64(inst.A), int64(inst.B), int64(inst.C))
+		key = strconv.AppendUint(append(key, '.'), inst.Imm, 16)
 		if inst.Op == Call {
-			b = append(b, c.Funcs[inst.Imm].Name...)
+			key = append(key, c.Funcs[inst.Imm].Name...)
 		}
 	}
-	for _, o := range c.Out {
-		list('>', int64(o.DType), int64(o.Re), int64(o.Im))
+	for _, output := range c.Out {
+		appendNumbers('>', int64(output.DType), int64(output.Re), int64(output.Im))
 	}
-	return string(b)
+	return string(key)
 }
 
 // Compilable reports whether the code has no [Call].
@@ -228,58 +228,58 @@ func (c *Code) Reduces() bool {
 
 // Count returns the number of instructions other than constants and loads.
 func (c *Code) Count() int {
-	n := 0
+	count := 0
 	for _, inst := range c.Insts {
 		if inst.Op != Const && inst.Op != Load {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }
 
 // String lists the code, one instruction per line.
 func (c *Code) String() string {
-	var b strings.Builder
+	var text strings.Builder
 	for v, inst := range c.Insts {
-		fmt.Fprintf(&b, "v%d = %s.%v", v, inst.Op, inst.DType)
+		fmt.Fprintf(&text, "v%d = %s.%v", v, inst.Op, inst.DType)
 		switch inst.Op {
 		case Const:
-			fmt.Fprintf(&b, " %s", constantText(inst.DType, inst.Imm))
+			fmt.Fprintf(&text, " %s", constantText(inst.DType, inst.Imm))
 		case Load:
-			fmt.Fprintf(&b, " x%d", inst.A)
+			fmt.Fprintf(&text, " x%d", inst.A)
 			if c.In[inst.A].IsComplex() {
-				b.WriteString([]string{".re", ".im"}[inst.Imm&1])
+				text.WriteString([]string{".re", ".im"}[inst.Imm&1])
 			}
 		case Call:
-			b.WriteString(" " + c.Funcs[inst.Imm].Name)
+			text.WriteString(" " + c.Funcs[inst.Imm].Name)
 		case Lookup:
-			fmt.Fprintf(&b, " table %d", inst.Imm)
+			fmt.Fprintf(&text, " table %d", inst.Imm)
 		}
-		for _, u := range inst.Operands() {
-			fmt.Fprintf(&b, " v%d", u)
+		for _, operand := range inst.Operands() {
+			fmt.Fprintf(&text, " v%d", operand)
 		}
-		b.WriteByte('\n')
+		text.WriteByte('\n')
 	}
 	results := 0
 	for _, out := range c.Out {
 		if out.DType == tensor.Invalid { // a loop folds the output and does not store it
 			continue
 		}
-		fmt.Fprintf(&b, "y%d.%v = v%d", results, out.DType, out.Re)
+		fmt.Fprintf(&text, "y%d.%v = v%d", results, out.DType, out.Re)
 		if out.Im != None {
-			fmt.Fprintf(&b, " v%d", out.Im)
+			fmt.Fprintf(&text, " v%d", out.Im)
 		}
-		b.WriteByte('\n')
+		text.WriteByte('\n')
 		results++
 	}
-	return b.String()
+	return text.String()
 }
 
 // Check returns an error if the code is invalid. Codes of a Builder are valid. The other methods require a valid code.
 func (c *Code) Check() error {
-	for k, d := range c.In {
-		if !d.Valid() {
-			return fmt.Errorf("expr: operand %d is %v", k, d)
+	for i, dtype := range c.In {
+		if !dtype.Valid() {
+			return fmt.Errorf("expr: operand %d is %v", i, dtype)
 		}
 	}
 	for v, inst := range c.Insts {
@@ -290,9 +290,9 @@ func (c *Code) Check() error {
 	if len(c.Out) == 0 {
 		return errors.New("expr: the code has no outputs")
 	}
-	for n, o := range c.Out {
-		if err := c.checkOut(o); err != nil {
-			return fmt.Errorf("expr: y%d: %w", n, err)
+	for i, output := range c.Out {
+		if err := c.checkOut(output); err != nil {
+			return fmt.Errorf("expr: y%d: %w", i, err)
 		}
 	}
 	return nil
@@ -300,24 +300,24 @@ func (c *Code) Check() error {
 
 // checkOut returns an error unless the values of an output exist and have its dtype, or the dtype of its parts if it is
 // complex.
-func (c *Code) checkOut(o Output) error {
-	partDType := o.DType
-	if partDType == tensor.Invalid && o.Re >= 0 && int(o.Re) < len(c.Insts) {
-		partDType = c.Insts[o.Re].DType
+func (c *Code) checkOut(output Output) error {
+	partDType := output.DType
+	if partDType == tensor.Invalid && output.Re >= 0 && int(output.Re) < len(c.Insts) {
+		partDType = c.Insts[output.Re].DType
 	}
-	if o.DType.IsComplex() {
-		partDType = o.DType.ToReal()
+	if output.DType.IsComplex() {
+		partDType = output.DType.ToReal()
 	}
-	for k, v := range []Value{o.Re, o.Im} {
+	for part, v := range []Value{output.Re, output.Im} {
 		switch {
-		case k == 1 && v == None && !o.DType.IsComplex():
+		case part == 1 && v == None && !output.DType.IsComplex():
 		case v < 0 || int(v) >= len(c.Insts):
 			return fmt.Errorf("value v%d does not exist", v)
 		case c.Insts[v].DType != partDType:
-			return fmt.Errorf("v%d is %v, but the output is %v", v, c.Insts[v].DType, o.DType)
+			return fmt.Errorf("v%d is %v, but the output is %v", v, c.Insts[v].DType, output.DType)
 		}
 	}
-	if o.Im != None && !o.DType.IsComplex() {
+	if output.Im != None && !output.DType.IsComplex() {
 		return errors.New("a real output has an imaginary part")
 	}
 	return nil
@@ -325,9 +325,9 @@ func (c *Code) checkOut(o Output) error {
 
 // check returns an error if inst, the instruction that computes value, is invalid.
 func (c *Code) check(value Value, inst Inst) error {
-	for _, u := range inst.Operands() {
-		if u < 0 || u >= value {
-			return fmt.Errorf("the operand v%d is not an earlier value", u)
+	for _, operand := range inst.Operands() {
+		if operand < 0 || operand >= value {
+			return fmt.Errorf("the operand v%d is not an earlier value", operand)
 		}
 	}
 	if !inst.DType.Valid() || inst.DType.IsComplex() {
@@ -381,13 +381,14 @@ func (c *Code) checkDTypes(inst Inst) error {
 		if inst.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("function %d does not exist", inst.Imm)
 		}
-		if f := c.Funcs[inst.Imm]; f == nil || f.F == nil || f.ArgCount < 1 || f.ArgCount > 3 {
+		if function := c.Funcs[inst.Imm]; function == nil || function.F == nil || function.ArgCount < 1 ||
+			function.ArgCount > 3 {
 			return fmt.Errorf("function %d cannot be called", inst.Imm)
 		}
 	}
 	err := errors.Join(checkStorageOnly(inst.DType), checkOperation(inst.Op, inst.DType))
-	for _, u := range inst.Operands() {
-		err = errors.Join(err, checkSame(inst.DType, dtypeOf(u)))
+	for _, operand := range inst.Operands() {
+		err = errors.Join(err, checkSame(inst.DType, dtypeOf(operand)))
 	}
 	return err
 }
@@ -415,35 +416,35 @@ func checkSame(want, got tensor.DType) error {
 	return nil
 }
 
-// checkFold returns an error unless o can fold values of dtype d.
-func checkFold(o Op, d tensor.DType) error {
-	switch o {
+// checkFold returns an error unless an operation can fold values of a dtype.
+func checkFold(op Op, dtype tensor.DType) error {
+	switch op {
 	case Add, Mul, Min, Max, And, Or:
-		return errors.Join(checkStorageOnly(d), checkOperation(o, d))
+		return errors.Join(checkStorageOnly(dtype), checkOperation(op, dtype))
 	}
-	return fmt.Errorf("%v cannot fold a row", o)
+	return fmt.Errorf("%v cannot fold a row", op)
 }
 
 // checkConstBits returns an error if the bits of a constant are not a value of its dtype.
-func checkConstBits(d tensor.DType, imm uint64) error {
-	if n := 8 * d.Size(); n < 64 && imm>>n != 0 || d == tensor.Bool && imm > 1 {
-		return fmt.Errorf("%#x is not a value of %v", imm, d)
+func checkConstBits(dtype tensor.DType, imm uint64) error {
+	if width := 8 * dtype.Size(); width < 64 && imm>>width != 0 || dtype == tensor.Bool && imm > 1 {
+		return fmt.Errorf("%#x is not a value of %v", imm, dtype)
 	}
 	return nil
 }
 
 // checkStorageOnly returns an error for storage-only dtypes, whose values are converted before any computation.
-func checkStorageOnly(d tensor.DType) error {
-	if d.IsReducedFloat() {
-		return fmt.Errorf("%v is a storage dtype: convert it before computing", d)
+func checkStorageOnly(dtype tensor.DType) error {
+	if dtype.IsReducedFloat() {
+		return fmt.Errorf("%v is a storage dtype: convert it before computing", dtype)
 	}
 	return nil
 }
 
 // checkOperation returns an error if an operation is not defined for a dtype.
-func checkOperation(o Op, d tensor.DType) error {
-	if o.Primitive() && !lane.Ops[o].On.Has(d) || !o.Primitive() && !d.IsFloat() {
-		return fmt.Errorf("the operation is undefined for %v", d)
+func checkOperation(op Op, dtype tensor.DType) error {
+	if op.Primitive() && !lane.Ops[op].On.Has(dtype) || !op.Primitive() && !dtype.IsFloat() {
+		return fmt.Errorf("the operation is undefined for %v", dtype)
 	}
 	return nil
 }

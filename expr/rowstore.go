@@ -15,9 +15,9 @@ const recomputeCost = 6
 // maxSourceSteps is the maximum number of operations between a value and the stored row from which it is recomputed.
 const maxSourceSteps = 3
 
-// storeRows adds stored rows for values that earlier passes compute and pass k needs, if loading them is cheaper than
-// recomputing them. roots are the results of the pass.
-func (s *splitter) storeRows(k int, roots ...Value) {
+// storeRows adds stored rows for values that earlier passes compute and the given pass needs, if loading them is
+// cheaper than recomputing them. roots are the results of the pass.
+func (s *splitter) storeRows(pass int, roots ...Value) {
 	seen := make([]bool, len(s.code.Insts))
 	for _, v := range roots {
 		if v != None {
@@ -28,28 +28,30 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 		if !seen[v] || !s.variesInRow[v] {
 			continue
 		}
-		if s.level[v] < k {
-			s.store(Value(v), k)
+		if s.level[v] < pass {
+			s.store(Value(v), pass)
 			continue
 		}
 		if s.code.Insts[v].Op == Scan {
 			continue // v already has a stored row
 		}
-		for _, u := range s.code.Insts[v].Operands() {
-			seen[u] = true
+		for _, operand := range s.code.Insts[v].Operands() {
+			seen[operand] = true
 		}
 	}
 }
 
-// store adds a stored row for value v, which pass k needs, if recomputing v is expensive. If v is cheap to compute from
-// a single expensive value, store adds the row of that value instead.
-func (s *splitter) store(v Value, k int) {
-	isExpensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
+// store adds a stored row for value v, which the given pass needs, if recomputing v is expensive. If v is cheap to
+// compute from a single expensive value, store adds the row of that value instead.
+func (s *splitter) store(v Value, pass int) {
+	isExpensive := func(operand Value) bool {
+		return s.variesInRow[operand] && s.rowIndex[operand] < 0 && s.cost(operand) > recomputeCost
+	}
 	for steps := 0; isExpensive(v) && steps < maxSourceSteps; steps++ {
 		source, expensiveCount := None, 0
-		for _, u := range s.code.Insts[v].Operands() {
-			if u != source && isExpensive(u) {
-				source = u
+		for _, operand := range s.code.Insts[v].Operands() {
+			if operand != source && isExpensive(operand) {
+				source = operand
 				expensiveCount++
 			}
 		}
@@ -64,36 +66,37 @@ func (s *splitter) store(v Value, k int) {
 		return
 	}
 	s.rowIndex[v] = len(s.Rows)
-	d := s.code.Insts[v].DType
-	s.Rows = append(s.Rows, Row{DType: d, Out: -1})
-	for o, out := range s.code.Out {
-		if out.Re == v && out.Im == None && out.DType == d && s.PerElement[o] && s.outputPass(o) == s.level[v] {
-			s.Rows[len(s.Rows)-1].Out = o
+	dtype := s.code.Insts[v].DType
+	s.Rows = append(s.Rows, Row{DType: dtype, Out: -1})
+	for output, out := range s.code.Out {
+		if out.Re == v && out.Im == None && out.DType == dtype && s.PerElement[output] &&
+			s.outputPass(output) == s.level[v] {
+			s.Rows[len(s.Rows)-1].Out = output
 		}
 	}
-	s.writerPass, s.lastReader = append(s.writerPass, s.level[v]), append(s.lastReader, k)
+	s.writerPass, s.lastReader = append(s.writerPass, s.level[v]), append(s.lastReader, pass)
 }
 
 // useCount returns the number of values and outputs that use v.
-func (s *splitter) useCount(v Value) (n int) {
+func (s *splitter) useCount(v Value) (uses int) {
 	for _, out := range s.code.Out {
 		if out.Re == v || out.Im == v {
-			n++
+			uses++
 		}
 	}
 	for _, inst := range s.code.Insts {
 		if slices.Contains(inst.Operands(), v) {
-			n++
+			uses++
 		}
 	}
-	return n
+	return uses
 }
 
 // hasOtherOperand reports whether v has an operand, other than `stored`, that varies within a row and has no stored
 // row. If a row of `stored` replaces a row of v, a later pass must also read or recompute this operand.
 func (s *splitter) hasOtherOperand(v, stored Value) bool {
-	return slices.ContainsFunc(s.code.Insts[v].Operands(), func(u Value) bool {
-		return u != stored && s.variesInRow[u] && s.rowIndex[u] < 0
+	return slices.ContainsFunc(s.code.Insts[v].Operands(), func(operand Value) bool {
+		return operand != stored && s.variesInRow[operand] && s.rowIndex[operand] < 0
 	})
 }
 
@@ -103,13 +106,13 @@ func (s *splitter) cost(v Value) int {
 	seen, sum := map[Value]bool{v: true}, 0
 	pending := []Value{v}
 	for len(pending) > 0 && sum <= recomputeCost {
-		u := pending[len(pending)-1]
+		current := pending[len(pending)-1]
 		pending = pending[:len(pending)-1]
-		sum += opCost(s.code.Insts[u].Op)
-		for _, w := range s.code.Insts[u].Operands() {
-			if s.variesInRow[w] && s.rowIndex[w] < 0 && !seen[w] {
-				seen[w] = true
-				pending = append(pending, w)
+		sum += opCost(s.code.Insts[current].Op)
+		for _, operand := range s.code.Insts[current].Operands() {
+			if s.variesInRow[operand] && s.rowIndex[operand] < 0 && !seen[operand] {
+				seen[operand] = true
+				pending = append(pending, operand)
 			}
 		}
 	}
@@ -117,26 +120,27 @@ func (s *splitter) cost(v Value) int {
 }
 
 // opCost returns the cost of an operation, in simple operations.
-func opCost(o Op) int {
+func opCost(op Op) int {
 	switch {
-	case o == Const || o == Load || o == Position:
+	case op == Const || op == Load || op == Position:
 		return 0
-	case o == Div || o == Sqrt:
+	case op == Div || op == Sqrt:
 		return 4
-	case o == Mod || !o.Primitive():
+	case op == Mod || !op.Primitive():
 		return 20
 	}
 	return 1
 }
 
-// Columns returns the code of pass k for a loop across rows that are adjacent in memory. An iteration of the loop
+// Columns returns the code of a pass for a loop across rows that are adjacent in memory. An iteration of the loop
 // processes the given number of consecutive elements of each row. [Place.Element] is the index of the element. The
 // accumulators of folds are the last operands and, in the same memory, the last outputs. Elements are folded in order.
-func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place, err error) {
-	if k < 0 || k >= len(program.Passes) {
-		return nil, nil, nil, fmt.Errorf("expr: pass %d does not exist: the program has %d passes", k, len(program.Passes))
+func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out []Place, err error) {
+	if passIndex < 0 || passIndex >= len(program.Passes) {
+		return nil, nil, nil, fmt.Errorf("expr: pass %d does not exist: the program has %d passes", passIndex,
+			len(program.Passes))
 	}
-	pass := &program.Passes[k]
+	pass := &program.Passes[passIndex]
 	if pass.Code == nil {
 		return nil, nil, nil, errors.New("expr: the pass has no loop")
 	}
@@ -144,51 +148,51 @@ func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place
 		return nil, nil, nil, fmt.Errorf("expr: elements is %d: want 1 to %d", elements, MaxOperands)
 	}
 	builder := NewBuilder()
-	operand := func(p Place, d tensor.DType) int {
-		for n, place := range in {
-			if place == p {
-				return n
+	operand := func(place Place, dtype tensor.DType) int {
+		for i, existing := range in {
+			if existing == place {
+				return i
 			}
 		}
-		in, builder.code.In = append(in, p), append(builder.code.In, d)
+		in, builder.code.In = append(in, place), append(builder.code.In, dtype)
 		return len(in) - 1
 	}
-	var outs []Output
+	var outputs []Output
 	folded := make([][]Value, len(pass.Folds)) // by fold, then by element
 	for element := range elements {
-		values := builder.Inline(pass.Code, func(n, part int) Value {
-			p := pass.In[n]
-			if p.Element = element; p.Kind == AtNumber || p.Kind == AtOperand && program.Uniform[p.N] {
-				p.Element = 0
+		values := builder.Inline(pass.Code, func(i, part int) Value {
+			place := pass.In[i]
+			if place.Element = element; place.Kind == AtNumber || place.Kind == AtOperand && program.Uniform[place.N] {
+				place.Element = 0
 			}
-			return builder.load(operand(p, pass.Code.In[n]), uint64(part))
+			return builder.load(operand(place, pass.Code.In[i]), uint64(part))
 		})
-		for n, p := range pass.Out {
-			if p.Kind != Nowhere {
-				p.Element = element
-				outs, out = append(outs, values[n]), append(out, p)
+		for i, place := range pass.Out {
+			if place.Kind != Nowhere {
+				place.Element = element
+				outputs, out = append(outputs, values[i]), append(out, place)
 			}
 		}
 		firstFolded := len(values) - len(pass.Folds)
-		for n := range folded {
-			folded[n] = append(folded[n], values[firstFolded+n].Re)
+		for i := range folded {
+			folded[i] = append(folded[i], values[firstFolded+i].Re)
 		}
 	}
-	for n, f := range pass.Folds {
-		p := Place{Kind: AtNumber, N: pass.FoldResults[n]}
-		acc := builder.Load(operand(p, builder.DType(folded[n][0])))
-		for _, v := range folded[n] {
-			acc = builder.Emit(f.Op, acc, v)
+	for i, fold := range pass.Folds {
+		place := Place{Kind: AtNumber, N: pass.FoldResults[i]}
+		accumulator := builder.Load(operand(place, builder.DType(folded[i][0])))
+		for _, element := range folded[i] {
+			accumulator = builder.Emit(fold.Op, accumulator, element)
 		}
-		outs, out = append(outs, builder.Real(acc)), append(out, p)
+		outputs, out = append(outputs, builder.Real(accumulator)), append(out, place)
 	}
-	code, err = builder.Build(outs...)
+	code, err = builder.Build(outputs...)
 	return code, in, out, err
 }
 
 // Joining returns the code that combines two accumulators of a fold by op. The first operand is the accumulator of the
 // earlier elements.
-func Joining(op Op, d tensor.DType) (*Code, error) {
-	b := NewBuilder(d, d)
-	return b.Build(b.Real(b.Emit(op, b.Load(0), b.Load(1))))
+func Joining(op Op, dtype tensor.DType) (*Code, error) {
+	builder := NewBuilder(dtype, dtype)
+	return builder.Build(builder.Real(builder.Emit(op, builder.Load(0), builder.Load(1))))
 }

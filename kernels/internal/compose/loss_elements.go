@@ -56,18 +56,18 @@ type HuberAttrs struct {
 	Delta float64 `attr:"delta" doc:"difference at which the loss becomes linear"`
 }
 
-// lossElements defines the loss of each element x of self for the element y of target. text is its formula, and f its
-// reference function. torchKernel is PyTorch's name of the kernel, for errors. config returns the configuration of the
-// iteration. attrs returns the numbers that the formula names.
+// lossElements defines the loss of each element x of self for the element y of target. text is its formula. torchKernel
+// is PyTorch's name of the kernel, for errors. config returns the configuration of the iteration. attrs returns the
+// numbers that the formula names.
 func lossElements[A any](name, torchKernel, text string, config func(out, x, y rule.Operand) rule.Config,
-	attrs func(*A) map[string]tensor.Scalar, f func(x, y float64, a *A) float64) *graph.Op {
+	attrs func(*A) map[string]tensor.Scalar, reference func(x, y float64, a *A) float64) *graph.Op {
 	element := kit.Formula(text, "x", "y")
 	loop := &graph.Pointwise{Grain: machine.FunctionGrain,
-		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-			return config(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
+		Config: func(c *graph.Call, outputs []rule.Operand) (rule.Config, error) {
+			return config(outputs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 		},
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-			if d := it.DType(1); d != tensor.Float32 && d != tensor.Float64 {
+			if dtype := it.DType(1); dtype != tensor.Float32 && dtype != tensor.Float64 {
 				return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 			}
 			return kit.FormulaKernel(element, attrs(kit.Attrs[A](c)), 1, it.DType(0), it.DType(1), it.DType(2)), nil
@@ -77,7 +77,7 @@ func lossElements[A any](name, torchKernel, text string, config func(out, x, y r
 			Name: name + "_elements", Doc: "Returns the loss of each element.",
 			Params: []graph.Param{kit.Self, {Name: "target"}},
 			Ref: kit.PointwiseRef(loop, func(c *graph.Call) kit.ScalarFunc {
-				return kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1], kit.Attrs[A](c)) }, nil)
+				return kit.ByDTypeKind(nil, func(x []float64) float64 { return reference(x[0], x[1], kit.Attrs[A](c)) }, nil)
 			}),
 		},
 		Lowerings: graph.Lowerings{Pointwise: loop},

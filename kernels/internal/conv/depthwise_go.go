@@ -13,8 +13,8 @@ import (
 
 // This file has depthwise convolutions in Go, for dtypes and processors that the machine code (planeTiles,
 // depthwiseWindow) does not support. They read the input in place: each output channel has only one input channel, so
-// packing windows would not be faster. A tap is an element of the window. In the loops, m.Ptrs has the addresses of the
-// result, the input, the weight and the bias. The conversion T(x*y) of a product forbids a fused multiply-add.
+// packing windows would not be faster. A tap is an element of the window. In the loops, mem.Ptrs has the addresses of
+// the result, the input, the weight and the bias. The conversion T(x*y) of a product forbids a fused multiply-add.
 
 // number lists the element types of convolutions in Go.
 type number interface {
@@ -24,10 +24,10 @@ type number interface {
 // depthwiseLoops has the loops in Go for a dtype.
 type depthwiseLoops struct {
 	// plane computes one row of one plane of the result. row is an index over the rows of all planes of all images.
-	plane func(conv *convShape, m *graph.Mem, row int)
+	plane func(conv *convShape, mem *graph.Mem, row int)
 	// pixels computes one row of the result in all channels. w is the packed weight. row is an index over the rows of all
 	// images.
-	pixels func(conv *convShape, m *graph.Mem, w unsafe.Pointer, row int)
+	pixels func(conv *convShape, mem *graph.Mem, w unsafe.Pointer, row int)
 }
 
 // depthwiseByDType has the loops by dtype of the computation.
@@ -52,11 +52,11 @@ func depthwiseLoopsFor(dtype tensor.DType) (depthwiseLoops, error) {
 }
 
 // depthwiseRows returns a phase that calls run for each row. macs is the number of multiply-adds per row.
-func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
+func depthwiseRows(rows, macs int, run func(mem *graph.Mem, row int)) graph.Phase {
 	rowsPerChunk := max(1, machine.DirectMACGrain/max(1, macs))
-	return graph.Phase{Chunks: kit.DivUp(rows, rowsPerChunk), Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
-			run(m, row)
+			run(mem, row)
 		}
 		return nil
 	}}
@@ -65,10 +65,10 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 // depthwisePlanes makes the kernel of the implementation by planes. Its operands may have any strides.
 func depthwisePlanes(conv *convShape) (*graph.Kernel, error) {
 	dtype := conv.call.Out[0].DType
-	if t, err := newPlaneTiles(conv, dtype); err != nil {
+	if tiles, err := newPlaneTiles(conv, dtype); err != nil {
 		return nil, err
-	} else if t != nil {
-		return t.kernel(), nil
+	} else if tiles != nil {
+		return tiles.kernel(), nil
 	}
 	loops, err := depthwiseLoopsFor(dtype)
 	if err != nil {
@@ -76,26 +76,26 @@ func depthwisePlanes(conv *convShape) (*graph.Kernel, error) {
 	}
 	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(conv.batch*conv.outChannels*conv.h.Results,
 		conv.w.Results*conv.h.Taps*conv.w.Taps,
-		func(m *graph.Mem, row int) { loops.plane(conv, m, row) })}}, nil
+		func(mem *graph.Mem, row int) { loops.plane(conv, mem, row) })}}, nil
 }
 
 // planeRow computes a row of one plane of the result.
-func planeRow[T number](conv *convShape, m *graph.Mem, row int) {
-	oh, channel, image := row%conv.h.Results, row/conv.h.Results%conv.outChannels, row/conv.h.Results/conv.outChannels
-	out := kit.AddressOf[T](m.Ptrs[0], image*conv.outStride.n+channel*conv.outStride.c+oh*conv.outStride.h)
-	plane := kit.AddressOf[T](m.Ptrs[1], image*conv.inStride.n+channel/conv.outPerGroup()*conv.inStride.c)
-	weights := kit.AddressOf[T](m.Ptrs[2], channel*conv.weightStride.n)
+func planeRow[T number](conv *convShape, mem *graph.Mem, row int) {
+	outRow, channel, image := row%conv.h.Results, row/conv.h.Results%conv.outChannels, row/conv.h.Results/conv.outChannels
+	out := kit.AddressOf[T](mem.Ptrs[0], image*conv.outStride.n+channel*conv.outStride.c+outRow*conv.outStride.h)
+	plane := kit.AddressOf[T](mem.Ptrs[1], image*conv.inStride.n+channel/conv.outPerGroup()*conv.inStride.c)
+	weights := kit.AddressOf[T](mem.Ptrs[2], channel*conv.weightStride.n)
 	var bias T
 	if conv.hasBias {
-		bias = *(*T)(kit.AddressOf[T](m.Ptrs[3], channel*conv.biasStride))
+		bias = *(*T)(kit.AddressOf[T](mem.Ptrs[3], channel*conv.biasStride))
 	}
-	for i := range conv.w.Results {
-		*(*T)(kit.AddressOf[T](out, i*conv.outStride.w)) = bias
+	for column := range conv.w.Results {
+		*(*T)(kit.AddressOf[T](out, column*conv.outStride.w)) = bias
 	}
-	for kh := range conv.h.Taps {
-		if ih := conv.h.Position(oh, kh); conv.h.Contains(ih) {
-			addWindowRow[T](conv, out, kit.AddressOf[T](plane, ih*conv.inStride.h),
-				kit.AddressOf[T](weights, kh*conv.weightStride.h))
+	for tapRow := range conv.h.Taps {
+		if inRow := conv.h.Position(outRow, tapRow); conv.h.Contains(inRow) {
+			addWindowRow[T](conv, out, kit.AddressOf[T](plane, inRow*conv.inStride.h),
+				kit.AddressOf[T](weights, tapRow*conv.weightStride.h))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func planeRow[T number](conv *convShape, m *graph.Mem, row int) {
 // addWindowRow adds the products of one row of the window to an output row. in is an input row, and weights the row of
 // the window.
 func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
-	weight := func(k int) T { return *(*T)(kit.AddressOf[T](weights, k*conv.weightStride.w)) }
+	weight := func(tap int) T { return *(*T)(kit.AddressOf[T](weights, tap*conv.weightStride.w)) }
 	if conv.w.Taps == 3 && conv.w.Dilation == 1 && conv.outStride.w == 1 && conv.inStride.w == 1 {
 		// One loop computes the results whose three taps are all inside the image. The other results are computed tap
 		// by tap.
@@ -121,36 +121,36 @@ func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
 			return
 		}
 	}
-	for kw := range conv.w.Taps {
-		addTap[T](conv, out, in, weight(kw), kw, 0, conv.w.Results)
+	for tap := range conv.w.Taps {
+		addTap[T](conv, out, in, weight(tap), tap, 0, conv.w.Results)
 	}
 }
 
 // addThreeTaps adds the products of three neighbouring taps to each output. in is the address of the first output's
 // window, and the windows of neighbouring outputs are stride elements apart.
 func addThreeTaps[T number](out []T, in unsafe.Pointer, stride int, w0, w1, w2 T) {
-	x := unsafe.Slice((*T)(in), (len(out)-1)*stride+3)
+	elements := unsafe.Slice((*T)(in), (len(out)-1)*stride+3)
 	if stride == 1 {
-		x0, x1, x2 := x[:len(out)], x[1:][:len(out)], x[2:][:len(out)]
+		x0, x1, x2 := elements[:len(out)], elements[1:][:len(out)], elements[2:][:len(out)]
 		for i := range out {
 			out[i] += T(w0*x0[i]) + T(w1*x1[i]) + T(w2*x2[i])
 		}
 		return
 	}
 	for i := range out {
-		window := x[i*stride:][:3]
+		window := elements[i*stride:][:3]
 		out[i] += T(w0*window[0]) + T(w1*window[1]) + T(w2*window[2])
 	}
 }
 
-// addTap adds the products of tap kw of a window row to the results [begin, stop) of an output row. It skips results
+// addTap adds the products of a tap of a window row to the results [begin, limit) of an output row. It skips results
 // for which the tap is in the padding.
-func addTap[T number](conv *convShape, out, in unsafe.Pointer, weight T, kw, begin, stop int) {
-	iw := conv.w.Position(begin, kw)
-	first, end := geometry.IndicesInside(iw, conv.w.Stride, conv.w.Size, stop-begin)
+func addTap[T number](conv *convShape, out, in unsafe.Pointer, weight T, tap, begin, limit int) {
+	firstColumn := conv.w.Position(begin, tap)
+	first, end := geometry.IndicesInside(firstColumn, conv.w.Stride, conv.w.Size, limit-begin)
 	for i := first; i < end; i++ {
-		*(*T)(kit.AddressOf[T](out,
-			(begin+i)*conv.outStride.w)) += T(weight * *(*T)(kit.AddressOf[T](in, (iw+i*conv.w.Stride)*conv.inStride.w)))
+		pixel := (*T)(kit.AddressOf[T](in, (firstColumn+i*conv.w.Stride)*conv.inStride.w))
+		*(*T)(kit.AddressOf[T](out, (begin+i)*conv.outStride.w)) += T(weight * *pixel)
 	}
 }
 
@@ -171,18 +171,19 @@ func depthwiseNHWC(conv *convShape) (*graph.Kernel, error) {
 	}
 	conv.epilogue.Defer()
 	rows := depthwiseRows(conv.batch*conv.h.Results, conv.w.Results*conv.outChannels*conv.taps(),
-		func(m *graph.Mem, row int) { loops.pixels(conv, m, weight.address(m), row) })
+		func(mem *graph.Mem, row int) { loops.pixels(conv, mem, weight.address(mem), row) })
 	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
 }
 
 // pixelRow computes a row of the result in all channels.
-func pixelRow[T number](conv *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
+func pixelRow[T number](conv *convShape, mem *graph.Mem, weight unsafe.Pointer, row int) {
 	weights := kit.ElementsOf[T](weight, conv.h.Taps*conv.w.Taps*conv.outChannels)
-	for ow := range conv.w.Results {
-		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*conv.w.Results+ow)*conv.outChannels)), conv.outChannels)
-		fillBias(out, conv.biasAt(m), conv.biasStride)
-		depthwisePixel(conv, out, kit.AddressOf[T](m.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels),
-			weights, row%conv.h.Results, ow)
+	for outCol := range conv.w.Results {
+		out := unsafe.Slice((*T)(kit.AddressOf[T](mem.Ptrs[0], (row*conv.w.Results+outCol)*conv.outChannels)),
+			conv.outChannels)
+		fillBias(out, conv.biasAt(mem), conv.biasStride)
+		depthwisePixel(conv, out, kit.AddressOf[T](mem.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels),
+			weights, row%conv.h.Results, outCol)
 	}
 }
 
@@ -198,51 +199,52 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 }
 
 // depthwisePixel adds the products of all taps to one output pixel, in all channels.
-func depthwisePixel[T number](conv *convShape, out []T, image unsafe.Pointer, weights []T, oh, ow int) {
-	iw := conv.w.Begin(ow)
-	first, end := conv.w.TapsOf(ow)
-	for kh := range conv.h.Taps {
-		ih := conv.h.Position(oh, kh)
-		if !conv.h.Contains(ih) || first >= end {
+func depthwisePixel[T number](conv *convShape, out []T, image unsafe.Pointer, weights []T, outRow, outCol int) {
+	inCol := conv.w.Begin(outCol)
+	first, end := conv.w.TapsOf(outCol)
+	for tapRow := range conv.h.Taps {
+		inRow := conv.h.Position(outRow, tapRow)
+		if !conv.h.Contains(inRow) || first >= end {
 			continue
 		}
-		kw := first
+		tapCol := first
 		// addThreePixels requires one output channel for each input channel.
-		for ; conv.outChannels == conv.inChannels && kw+3 <= end; kw += 3 {
-			pixel := kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)
-			firstWeight := (kh*conv.w.Taps + kw) * conv.outChannels
+		for ; conv.outChannels == conv.inChannels && tapCol+3 <= end; tapCol += 3 {
+			pixel := kit.AddressOf[T](image, (inRow*conv.w.Size+inCol+tapCol*conv.w.Dilation)*conv.inChannels)
+			firstWeight := (tapRow*conv.w.Taps + tapCol) * conv.outChannels
 			addThreePixels(out, unsafe.Slice((*T)(pixel), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),
 				conv.w.Dilation*conv.inChannels, weights[firstWeight:firstWeight+3*conv.outChannels])
 		}
-		for ; kw < end; kw++ {
-			x := unsafe.Slice((*T)(kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)),
-				conv.inChannels)
-			addPixel(out, x, weights[(kh*conv.w.Taps+kw)*conv.outChannels:][:conv.outChannels], conv.outPerGroup())
+		for ; tapCol < end; tapCol++ {
+			pixel := unsafe.Slice((*T)(kit.AddressOf[T](image,
+				(inRow*conv.w.Size+inCol+tapCol*conv.w.Dilation)*conv.inChannels)), conv.inChannels)
+			addPixel(out, pixel, weights[(tapRow*conv.w.Taps+tapCol)*conv.outChannels:][:conv.outChannels],
+				conv.outPerGroup())
 		}
 	}
 }
 
-// addThreePixels adds three pixels, each times its weights. The pixels are step elements apart.
-func addThreePixels[T number](out, x []T, step int, w []T) {
-	n := len(out)
-	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
-	w0, w1, w2 := w[:n], w[n:][:n], w[2*n:][:n]
+// addThreePixels adds three pixels, each times its weights. The pixels are pixelStep elements apart.
+func addThreePixels[T number](out, pixels []T, pixelStep int, weights []T) {
+	channels := len(out)
+	x0, x1, x2 := pixels[:channels], pixels[pixelStep:][:channels], pixels[2*pixelStep:][:channels]
+	w0, w1, w2 := weights[:channels], weights[channels:][:channels], weights[2*channels:][:channels]
 	for i := range out {
 		out[i] += T(x0[i]*w0[i]) + T(x1[i]*w1[i]) + T(x2[i]*w2[i])
 	}
 }
 
 // addPixel adds one pixel times its weights. Each input channel has outPerGroup output channels.
-func addPixel[T number](out, x, w []T, outPerGroup int) {
-	w = w[:len(out)]
+func addPixel[T number](out, pixel, weights []T, outPerGroup int) {
+	weights = weights[:len(out)]
 	if outPerGroup == 1 {
-		x = x[:len(out)]
+		pixel = pixel[:len(out)]
 		for i := range out {
-			out[i] += T(x[i] * w[i])
+			out[i] += T(pixel[i] * weights[i])
 		}
 		return
 	}
 	for i := range out {
-		out[i] += T(x[i/outPerGroup] * w[i])
+		out[i] += T(pixel[i/outPerGroup] * weights[i])
 	}
 }

@@ -45,18 +45,18 @@ func zeroTable(n int) []complex128 {
 // newFourier returns the transform of length n.
 func newFourier(n int) *fourier {
 	f := &fourier{n: n}
-	rest := n
-	for _, p := range []int{4, 2} {
-		for rest%p == 0 {
-			f.factors, rest = append(f.factors, p), rest/p
+	remaining := n
+	for _, factor := range []int{4, 2} {
+		for remaining%factor == 0 {
+			f.factors, remaining = append(f.factors, factor), remaining/factor
 		}
 	}
-	for p := 3; p <= maxRadix && rest > 1; p += 2 {
-		for rest%p == 0 {
-			f.factors, rest = append(f.factors, p), rest/p
+	for factor := 3; factor <= maxRadix && remaining > 1; factor += 2 {
+		for remaining%factor == 0 {
+			f.factors, remaining = append(f.factors, factor), remaining/factor
 		}
 	}
-	if rest > 1 {
+	if remaining > 1 {
 		f.makeBluesteinTables()
 		return f
 	}
@@ -76,10 +76,10 @@ func (f *fourier) makeBluesteinTables() {
 		// k*k is reduced modulo 2n, because the sine of a large number is less accurate.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
 	}
-	for k, c := range f.chirp {
-		f.filterTransform[k] = conj(c)
+	for k, value := range f.chirp {
+		f.filterTransform[k] = conj(value)
 		if k > 0 {
-			f.filterTransform[length-k] = conj(c)
+			f.filterTransform[length-k] = conj(value)
 		}
 	}
 	f.inner.forward(f.filterTransform, zeroTable(f.inner.workLen()))
@@ -101,46 +101,48 @@ func (f *fourier) forward(x, scratch []complex128) {
 	}
 	src, dst := x, scratch[:f.n]
 	length := 1 // length of the transforms so far
-	for _, r := range f.factors {
-		f.stage(dst, src, r, length)
+	for _, radix := range f.factors {
+		f.stage(dst, src, radix, length)
 		src, dst = dst, src
-		length *= r
+		length *= radix
 	}
 	if f.n > 0 && len(f.factors)%2 == 1 {
 		copy(x, src)
 	}
 }
 
-// stage performs one step of Stockham's algorithm. It combines each group of r transforms of the given length into one
-// transform of r*length elements.
-func (f *fourier) stage(dst, src []complex128, r, length int) {
-	m := f.n / (r * length) // number of transforms after the stage
-	span := length * m      // distance between the r results of a group
+// stage performs one step of Stockham's algorithm. It combines each group of radix transforms of the given length into
+// one transform of radix*length elements.
+func (f *fourier) stage(dst, src []complex128, radix, length int) {
+	groups := f.n / (radix * length) // number of transforms after the stage
+	span := length * groups          // distance between the results of a group
 	for j := range length {
-		for k := range m {
-			// Operand q is multiplied by w^(q*j), where w = exp(-2 pi i / (r*length)). In f.roots, w^(q*j) has the index q*j*m.
-			in, out := j*r*m+k, j*m+k
-			switch r {
+		for k := range groups {
+			// Operand q is multiplied by w^(q*j), where w = exp(-2 pi i / (radix*length)). In f.roots, w^(q*j) has the index
+			// q*j*groups.
+			firstIn, firstOut := j*radix*groups+k, j*groups+k
+			switch radix {
 			case 2:
-				a, b := src[in], kit.MulComplex(src[in+m], f.roots[j*m])
-				dst[out], dst[out+span] = a+b, a-b
+				a, b := src[firstIn], kit.MulComplex(src[firstIn+groups], f.roots[j*groups])
+				dst[firstOut], dst[firstOut+span] = a+b, a-b
 			case 4:
-				a, b := src[in], kit.MulComplex(src[in+m], f.roots[j*m])
-				c, d := kit.MulComplex(src[in+2*m], f.roots[2*j*m]), kit.MulComplex(src[in+3*m], f.roots[3*j*m])
+				a, b := src[firstIn], kit.MulComplex(src[firstIn+groups], f.roots[j*groups])
+				c, d := kit.MulComplex(src[firstIn+2*groups], f.roots[2*j*groups]),
+					kit.MulComplex(src[firstIn+3*groups], f.roots[3*j*groups])
 				aPlusC, aMinusC, bPlusD, bMinusD := a+c, a-c, b+d, b-d
 				rotated := complex(imag(bMinusD), -real(bMinusD)) // bMinusD times -i
-				dst[out], dst[out+span] = aPlusC+bPlusD, aMinusC+rotated
-				dst[out+2*span], dst[out+3*span] = aPlusC-bPlusD, aMinusC-rotated
+				dst[firstOut], dst[firstOut+span] = aPlusC+bPlusD, aMinusC+rotated
+				dst[firstOut+2*span], dst[firstOut+3*span] = aPlusC-bPlusD, aMinusC-rotated
 			default:
-				for p := range r { // result p, by its definition
+				for p := range radix { // result p, by its definition
 					var sum complex128
-					for q, root := 0, 0; q < r; q++ {
-						sum += kit.MulComplex(src[in+q*m], f.roots[root])
-						if root += (j + p*length) * m; root >= f.n {
+					for q, root := 0, 0; q < radix; q++ {
+						sum += kit.MulComplex(src[firstIn+q*groups], f.roots[root])
+						if root += (j + p*length) * groups; root >= f.n {
 							root -= f.n
 						}
 					}
-					dst[out+p*span] = sum
+					dst[firstOut+p*span] = sum
 				}
 			}
 		}
@@ -150,32 +152,33 @@ func (f *fourier) stage(dst, src []complex128, r, length int) {
 // convolve transforms x in place by Bluestein's algorithm: it convolves x times the chirp with the filter, and
 // multiplies the result by the chirp.
 func (f *fourier) convolve(x, scratch []complex128) {
-	m := f.inner.n
-	a, rest := scratch[:m], scratch[m:] // a: the padded operand, and then the convolution
-	clear(a)
-	for k, v := range x[:f.n] {
-		a[k] = kit.MulComplex(v, f.chirp[k])
+	innerLength := f.inner.n
+	padded, rest := scratch[:innerLength], scratch[innerLength:] // padded: the operand, and then the convolution
+	clear(padded)
+	for k, value := range x[:f.n] {
+		padded[k] = kit.MulComplex(value, f.chirp[k])
 	}
-	f.inner.forward(a, rest)
-	for k := range a {
-		v := kit.MulComplex(a[k], f.filterTransform[k])
-		a[k] = complex(real(v), -imag(v)) // conj(forward(conj(v))) is the inverse transform of v, without its scale
+	f.inner.forward(padded, rest)
+	for k := range padded {
+		value := kit.MulComplex(padded[k], f.filterTransform[k])
+		// conj(forward(conj(x))) is the inverse transform of x, without its scale.
+		padded[k] = complex(real(value), -imag(value))
 	}
-	f.inner.forward(a, rest)
-	scale := 1 / float64(m)
+	f.inner.forward(padded, rest)
+	scale := 1 / float64(innerLength)
 	for k := range x[:f.n] {
-		x[k] = kit.MulComplex(complex(real(a[k])*scale, -imag(a[k])*scale), f.chirp[k])
+		x[k] = kit.MulComplex(complex(real(padded[k])*scale, -imag(padded[k])*scale), f.chirp[k])
 	}
 }
 
-// refDFT computes the forward or inverse transform of length n by its definition, without a scale. x is truncated or
-// zero-padded to n elements.
-func refDFT(x []complex128, n int, inverse bool) []complex128 {
-	out := make([]complex128, n)
+// refDFT computes the forward or inverse transform of a length by its definition, without a scale. x is truncated or
+// zero-padded to that length.
+func refDFT(x []complex128, length int, isInverse bool) []complex128 {
+	out := make([]complex128, length)
 	for k := range out {
-		for j := range min(n, len(x)) {
-			root := unitRoot(j*k%n, n)
-			if inverse {
+		for j := range min(length, len(x)) {
+			root := unitRoot(j*k%length, length)
+			if isInverse {
 				root = conj(root)
 			}
 			out[k] += kit.MulComplex(x[j], root)

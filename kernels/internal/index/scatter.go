@@ -64,8 +64,8 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	spec func(c *graph.Call) scatterCall) *graph.Op {
 	checkedSpec := func(c *graph.Call) (scatterCall, error) {
 		scatter := spec(c)
-		d, err := tensor.WrapDim(scatter.dim, c.Type(0).Rank())
-		scatter.dim = d
+		dim, err := tensor.WrapDim(scatter.dim, c.Type(0).Rank())
+		scatter.dim = dim
 		return scatter, err
 	}
 	return kit.DefineWith(attrs, graph.Op{
@@ -77,8 +77,8 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				if err == nil {
 					err = checkScatter(name, c, &scatter)
 				}
-				t := c.Type(0)
-				return c.NewResult(t.RowMajor()), err
+				selfType := c.Type(0)
+				return c.NewResult(selfType.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				scatter, err := checkedSpec(c)
@@ -126,8 +126,9 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	if max(1, index.Rank()) != max(1, self.Rank()) || !isNumber && max(1, index.Rank()) != max(1, src.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as self and src tensors")
 	}
-	for d, n := range index.Shape {
-		if d != scatter.dim && n.Gt(kit.SizeAtDim(self, d)).Holds() || !isNumber && n.Gt(kit.SizeAtDim(src, d)).Holds() {
+	for dim, size := range index.Shape {
+		if dim != scatter.dim && size.Gt(kit.SizeAtDim(self, dim)).Holds() || !isNumber &&
+			size.Gt(kit.SizeAtDim(src, dim)).Holds() {
 			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size "+
 				"than src %s", tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), scatter.dim, tensor.Sizes(src.Shape))
 		}
@@ -154,8 +155,9 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) 
 		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
 }
 
-// compile returns a kernel whose phases copy self to the output, set the indexed elements to the identity of the
-// reduction (unless includeSelf is set), combine the elements of src into the output, and divide the sums (for a mean).
+// compile returns a kernel with these phases. The first phase copies self to the output. Unless includeSelf is set, the
+// next phase sets the indexed elements to the identity of the reduction. Then the elements of src are combined into the
+// output. For a mean, the sums are divided by their counts.
 func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 	kernel := copySelf(call)
 	if call.Meta(1).Numel() == 0 {
@@ -168,8 +170,8 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 			identity).phase(scatterRowLoops(out.DType, combineSet, one)))
 	}
 	source := operandAt(3, call.Meta(2))
-	if a := call.In[2]; a.Kind == graph.NumberArg {
-		source = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
+	if arg := call.In[2]; arg.Kind == graph.NumberArg {
+		source = walkOperand{Buffer: kit.DataBuffer(arg.Number.Tensor(out.DType))}
 	}
 	kernel.Phases = append(kernel.Phases, s.walk(call, kit.OutBuffer(call, 0),
 		source).phase(scatterRowLoops(out.DType, s.mode(), one)))
@@ -203,21 +205,21 @@ func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
 // divide the sum by the count.
 func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	out := call.Out[0]
-	n, size := out.Numel(), out.DType.Size()
+	elements, elementSize := out.Numel(), out.DType.Size()
 	initialCount := tensor.IntScalar(0)
 	if s.includeSelf {
 		initialCount = tensor.IntScalar(1)
 	}
 	// Counts have the layout of the sums, which are dense.
-	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
-	kernel.Scratch = 8 * n
-	// eachBlock returns a phase that calls f for each block of the result: counts are the counts of its elements, and
-	// first is the index in memory of the first element.
-	eachBlock := func(f func(m *graph.Mem, counts []int64, first int)) graph.Phase {
-		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {
+	countBuffer := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
+	kernel.Scratch = 8 * elements
+	// eachBlock returns a phase that calls compute for each block of the result: counts are the counts of its elements,
+	// and first is the index in memory of the first element.
+	eachBlock := func(compute func(mem *graph.Mem, counts []int64, first int)) graph.Phase {
+		return graph.Phase{Chunks: kit.DivUp(elements, machine.GatherGrain), Run: func(mem *graph.Mem, chunk int) error {
 			first := chunk * machine.GatherGrain
-			counts := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)
-			f(m, counts[first:min(n, first+machine.GatherGrain)], first)
+			counts := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(mem.Scratch))), elements)
+			compute(mem, counts[first:min(elements, first+machine.GatherGrain)], first)
 			return nil
 		}}
 	}
@@ -227,30 +229,30 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 		}
 	})
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
-	addCounts := s.walk(call, count, walkOperand{Buffer: one}).
+	addCounts := s.walk(call, countBuffer, walkOperand{Buffer: one}).
 		phase(scatterRowLoops(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	loopDType := kit.LoopDType(out.DType)
 	load, store := tensor.Converter(loopDType, out.DType), tensor.Converter(out.DType, loopDType)
-	divideSums := eachBlock(func(m *graph.Mem, counts []int64, first int) {
-		for i, n := range counts {
-			if n < 2 { // the sum is the mean, or the element is not indexed
+	divideSums := eachBlock(func(mem *graph.Mem, counts []int64, first int) {
+		for i, count := range counts {
+			if count < 2 { // the sum is the mean, or the element is not indexed
 				continue
 			}
 			var buf [2]uint64 // one element of any loop dtype, 16 bytes at most
 			value := unsafe.Pointer(&buf)
-			address := unsafe.Add(m.Ptrs[0], (first+i)*size)
+			address := unsafe.Add(mem.Ptrs[0], (first+i)*elementSize)
 			load(value, address, 0, 0, 1)
 			switch loopDType {
 			case tensor.Int64:
-				*(*int64)(value) = floorDiv(*(*int64)(value), n)
+				*(*int64)(value) = floorDiv(*(*int64)(value), count)
 			case tensor.Float32:
-				*(*float32)(value) /= float32(n)
+				*(*float32)(value) /= float32(count)
 			case tensor.Complex64:
-				*(*complex64)(value) /= complex(float32(n), 0)
+				*(*complex64)(value) /= complex(float32(count), 0)
 			case tensor.Complex128:
-				*(*complex128)(value) /= complex(float64(n), 0)
+				*(*complex128)(value) /= complex(float64(count), 0)
 			default:
-				*(*float64)(value) /= float64(n)
+				*(*float64)(value) /= float64(count)
 			}
 			store(address, value, 0, 0, 1)
 		}
@@ -265,26 +267,26 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	counts := tensor.Zeros(tensor.Int64, out.Shape...)
 	var firstErr error
 	kit.EachIndex(in[1].Shape, func(coords []int) {
-		i, err := refIndex(in[1], sizeAt(out.Meta, s.dim), s.dim, coords...)
+		position, err := refIndex(in[1], sizeAt(out.Meta, s.dim), s.dim, coords...)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
 		}
-		to, from := slices.Clone(coords), coords
-		if len(to) > 0 {
-			to[s.dim] = i
+		target, sourceIndex := slices.Clone(coords), coords
+		if len(target) > 0 {
+			target[s.dim] = position
 		}
-		to = to[:out.Rank()]
+		target = target[:out.Rank()]
 		if in[2].Rank() == 0 {
-			from = nil
+			sourceIndex = nil
 		}
-		count := counts.At(to...).Int()
-		value := in[2].CopyTo(tensor.New(dtype, in[2].Shape...)).At(from...)
+		count := counts.At(target...).Int()
+		value := in[2].CopyTo(tensor.New(dtype, in[2].Shape...)).At(sourceIndex...)
 		if count > 0 || s.includeSelf {
-			value = refCombine(dtype, mode, one, out.At(to...), value)
+			value = refCombine(dtype, mode, one, out.At(target...), value)
 		}
-		out.Set(value, to...)
-		counts.Set(tensor.IntScalar(count+1), to...)
+		out.Set(value, target...)
+		counts.Set(tensor.IntScalar(count+1), target...)
 	})
 	if s.reduce == "mean" {
 		kit.EachIndex(out.Shape, func(coords []int) {
@@ -312,11 +314,11 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // floorDiv returns a / b, rounded down.
 func floorDiv(a, b int64) int64 {
-	q := a / b
+	quotient := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
-		q--
+		quotient--
 	}
-	return q
+	return quotient
 }
 
 func (a *scatterAttrs) indexedDim() (int, bool) { return a.Dim, true }

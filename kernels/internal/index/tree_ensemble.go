@@ -62,16 +62,16 @@ var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 })
 
 // treeExample returns operands of an example: two trees of three nodes, with four weights. self is [20, 3].
-func treeExample(d tensor.DType) []tensor.Meta {
+func treeExample(dtype tensor.DType) []tensor.Meta {
 	ints := func(shape ...int) tensor.Meta { return tensor.New(tensor.Int32, shape...) }
-	return []tensor.Meta{treeSelf: tensor.New(d, 20, 3), treeRoots: ints(2), treeFeatures: ints(6),
-		treeThresholds: tensor.New(d, 6), treeChildren: ints(6, 2), treeOffsets: ints(7), treeTargets: ints(4),
-		treeWeights: tensor.New(d, 4)}
+	return []tensor.Meta{treeSelf: tensor.New(dtype, 20, 3), treeRoots: ints(2), treeFeatures: ints(6),
+		treeThresholds: tensor.New(dtype, 6), treeChildren: ints(6, 2), treeOffsets: ints(7), treeTargets: ints(4),
+		treeWeights: tensor.New(dtype, 4)}
 }
 
 // treeMissingExample returns the operands of treeExample with the operand missing, and with a transposed self.
-func treeMissingExample(d tensor.DType) []tensor.Meta {
-	in := append(treeExample(d), tensor.New(tensor.Int32, 6))
+func treeMissingExample(dtype tensor.DType) []tensor.Meta {
+	in := append(treeExample(dtype), tensor.New(tensor.Int32, 6))
 	in[treeSelf] = in[treeSelf].WithStrides([]int{1, 20})
 	return in
 }
@@ -95,20 +95,20 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 		if !c.HasOperand(i) && i == treeMissing {
 			continue
 		}
-		t, want := c.Type(i), tensor.Int32
+		operandType, wantDType := c.Type(i), tensor.Int32
 		if i == treeThresholds || i == treeWeights {
-			want = self.DType
+			wantDType = self.DType
 		}
-		if t.DType != want {
-			return nil, fmt.Errorf("tree_ensemble: %s must be %v, got %v", treeOperandNames[i], want, t.DType)
+		if operandType.DType != wantDType {
+			return nil, fmt.Errorf("tree_ensemble: %s must be %v, got %v", treeOperandNames[i], wantDType, operandType.DType)
 		}
-		fits := t.Rank() == len(shapes[i])
-		for d := 0; fits && d < t.Rank(); d++ {
-			fits = t.Shape[d].Eq(shapes[i][d]).Holds()
+		doesFit := operandType.Rank() == len(shapes[i])
+		for dim := 0; doesFit && dim < operandType.Rank(); dim++ {
+			doesFit = operandType.Shape[dim].Eq(shapes[i][dim]).Holds()
 		}
-		if !fits {
+		if !doesFit {
 			return nil, fmt.Errorf("tree_ensemble: %s must have shape %s, got %s", treeOperandNames[i],
-				tensor.Sizes(shapes[i]), tensor.Sizes(t.Shape))
+				tensor.Sizes(shapes[i]), tensor.Sizes(operandType.Shape))
 		}
 	}
 	out, err := kit.FreshType(self.DType, []sym.Int{self.Shape[0], sym.Of(outputs)})
@@ -119,40 +119,40 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 func treeReference[T treeElement](c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a := kit.Attrs[treeEnsembleAttrs](c)
 	aggregate := treeAggregates[a.Aggregate]
-	var t trees[T]
+	var operands trees[T]
 	for i := treeRoots; i < len(in); i++ {
 		if in[i] != nil {
-			t.setOperand(i, in[i].Contiguous().Pointer(), in[i].Numel())
+			operands.setOperand(i, in[i].Contiguous().Pointer(), in[i].Numel())
 		}
 	}
-	if err := t.check(in[treeSelf].Shape[1], a.Outputs); err != nil {
+	if err := operands.check(in[treeSelf].Shape[1], a.Outputs); err != nil {
 		return nil, err
 	}
 	out := tensor.Zeros(in[0].DType, in[0].Shape[0], a.Outputs)
 	sums := make([]float64, a.Outputs)
 	for row := range in[0].Shape[0] {
 		aggregate.clear(sums)
-		for _, root := range t.roots {
+		for _, root := range operands.roots {
 			node := int(root)
 			for {
-				x, next := in[0].At(row, int(t.features[node])).Float(), 0
+				x, next := in[0].At(row, int(operands.features[node])).Float(), 0
 				switch {
-				case x != x && t.missing != nil:
-					next = int(t.missing[node])
-				case x <= float64(t.thresholds[node]):
-					next = int(t.children[2*node+1])
+				case x != x && operands.missing != nil:
+					next = int(operands.missing[node])
+				case x <= float64(operands.thresholds[node]):
+					next = int(operands.children[2*node+1])
 				default:
-					next = int(t.children[2*node])
+					next = int(operands.children[2*node])
 				}
-				if next <= node || next >= len(t.features) {
+				if next <= node || next >= len(operands.features) {
 					break
 				}
 				node = next
 			}
-			t.addWeights(sums, node, aggregate)
+			operands.addWeights(sums, node, aggregate)
 		}
-		for k, s := range sums {
-			out.Set(tensor.FloatScalar(aggregate.finish(s, len(t.roots))), row, k)
+		for column, sum := range sums {
+			out.Set(tensor.FloatScalar(aggregate.finish(sum, len(operands.roots))), row, column)
 		}
 	}
 	return []*tensor.Tensor{out}, nil

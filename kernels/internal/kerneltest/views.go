@@ -14,13 +14,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CopyInLayout returns a tensor with the values of t, in the layout and at the offset of m. Bytes of its storage that
+// CopyInLayout returns a tensor with the values of t, in the given layout and at its offset. Bytes of its storage that
 // belong to no element are 1.
-func CopyInLayout(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
-	out := tensor.Empty(m)
-	b := out.Storage().Bytes()
-	for i := range b {
-		b[i] = 1
+func CopyInLayout(t *tensor.Tensor, layout tensor.Meta) *tensor.Tensor {
+	out := tensor.Empty(layout)
+	bytes := out.Storage().Bytes()
+	for i := range bytes {
+		bytes[i] = 1
 	}
 	tensor.CopyElements(out, t)
 	return out
@@ -52,22 +52,22 @@ func RandomElements(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
 func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(node.Out))
-	for i, v := range node.Out {
-		if v.Alias != nil {
-			out[i] = tensor.Must(in[0].View(v.Meta))
+	for i, value := range node.Out {
+		if value.Alias != nil {
+			out[i] = tensor.Must(in[0].View(value.Meta))
 		} else {
-			out[i] = tensor.Empty(v.Meta)
+			out[i] = tensor.Empty(value.Meta)
 		}
 	}
 	if node.Out[0].Alias != nil {
 		return out
 	}
-	c := node.Call()
-	k, err := CompileAny(node.Op, c)
+	call := node.Call()
+	kernel, err := CompileAny(node.Op, call)
 	if err != nil {
 		t.Fatalf("%s: %v", node.Op.Name, err)
 	}
-	RunViewKernel(t, k, out, in)
+	RunViewKernel(t, kernel, out, in)
 	return out
 }
 
@@ -75,26 +75,26 @@ func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.
 func RunViewKernel(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
 	mem := &graph.Mem{Scratch: PatternBytes(kernel.Scratch), WorkerScratch: PatternBytes(kernel.WorkerScratch)}
-	for _, o := range out {
-		b := o.Storage().Bytes()
-		for i := range b {
-			b[i] = 0xA5
+	for _, output := range out {
+		bytes := output.Storage().Bytes()
+		for i := range bytes {
+			bytes[i] = 0xA5
 		}
-		mem.Ptrs = append(mem.Ptrs, o.Pointer())
+		mem.Ptrs = append(mem.Ptrs, output.Pointer())
 	}
-	for i, o := range in {
-		var p unsafe.Pointer
+	for i, operand := range in {
+		var pointer unsafe.Pointer
 		if kernel.EmbeddedOperands != nil && kernel.EmbeddedOperands[i] != nil {
-			o = kernel.EmbeddedOperands[i]
+			operand = kernel.EmbeddedOperands[i]
 		}
-		if o != nil {
-			p = o.Pointer()
+		if operand != nil {
+			pointer = operand.Pointer()
 		}
-		mem.Ptrs = append(mem.Ptrs, p)
+		mem.Ptrs = append(mem.Ptrs, pointer)
 	}
-	for _, p := range kernel.Phases {
-		for i := p.Chunks - 1; i >= 0; i-- {
-			if err := p.Run(mem, i); err != nil {
+	for _, phase := range kernel.Phases {
+		for chunk := phase.Chunks - 1; chunk >= 0; chunk-- {
+			if err := phase.Run(mem, chunk); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,12 +102,12 @@ func RunViewKernel(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor)
 }
 
 // PatternBytes returns memory filled with a pattern.
-func PatternBytes(n int) []byte {
-	b := tensor.NewStorage(n).Bytes()
-	for i := range b {
-		b[i] = 0x5A
+func PatternBytes(size int) []byte {
+	bytes := tensor.NewStorage(size).Bytes()
+	for i := range bytes {
+		bytes[i] = 0x5A
 	}
-	return b
+	return bytes
 }
 
 // FirstRelativeDifference describes the first difference of two tensors that exceeds a relative tolerance. The result
@@ -116,31 +116,33 @@ func FirstRelativeDifference(got, want *tensor.Tensor, tolerance float64) string
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("%v, want %v", got.Meta, want.Meta)
 	}
-	diff := ""
+	difference := ""
 	kit.EachIndex(got.Shape, func(index []int) {
-		a, b := got.At(index...).Complex(), want.At(index...).Complex()
-		same := a == b || real(a) != real(a) && real(b) != real(b)
-		off := math.Abs(real(a)-real(b)) + math.Abs(imag(a)-imag(b))
-		if !same && !(off <= tolerance*(math.Abs(real(b))+math.Abs(imag(b)))) && diff == "" {
-			diff = fmt.Sprintf("at %v: %v, want %v", index, a, b)
+		gotElement, wantElement := got.At(index...).Complex(), want.At(index...).Complex()
+		isSame := gotElement == wantElement || real(gotElement) != real(gotElement) &&
+			real(wantElement) != real(wantElement)
+		distance := math.Abs(real(gotElement)-real(wantElement)) + math.Abs(imag(gotElement)-imag(wantElement))
+		if !isSame && !(distance <= tolerance*(math.Abs(real(wantElement))+math.Abs(imag(wantElement)))) &&
+			difference == "" {
+			difference = fmt.Sprintf("at %v: %v, want %v", index, gotElement, wantElement)
 		}
 	})
-	return diff
+	return difference
 }
 
 // RandomStrides returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps
-// or an offset and, if zeros is set, strides of 0.
-func RandomStrides(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tensor.Meta {
-	meta := tensor.Meta{DType: d, Shape: slices.Clone(shape), Strides: make([]int, len(shape))}
-	step, gaps := 1, rng.IntN(3) == 0
-	for _, k := range rng.Perm(len(shape)) {
-		if gaps {
-			step *= 1 + rng.IntN(2)
+// or an offset and, if allowsZeros is set, strides of 0.
+func RandomStrides(rng *rand.Rand, dtype tensor.DType, shape []int, allowsZeros bool) tensor.Meta {
+	meta := tensor.Meta{DType: dtype, Shape: slices.Clone(shape), Strides: make([]int, len(shape))}
+	stride, hasGaps := 1, rng.IntN(3) == 0
+	for _, dim := range rng.Perm(len(shape)) {
+		if hasGaps {
+			stride *= 1 + rng.IntN(2)
 		}
-		meta.Strides[k] = step
-		step *= max(1, shape[k])
-		if zeros && rng.IntN(5) == 0 {
-			meta.Strides[k] = 0
+		meta.Strides[dim] = stride
+		stride *= max(1, shape[dim])
+		if allowsZeros && rng.IntN(5) == 0 {
+			meta.Strides[dim] = 0
 		}
 	}
 	if rng.IntN(3) == 0 {
@@ -152,10 +154,10 @@ func RandomStrides(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tens
 // RandomViewShape draws a small shape. A size may be 0.
 func RandomViewShape(rng *rand.Rand, rank int) []int {
 	shape := make([]int, rank)
-	for d := range shape {
-		shape[d] = []int{0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 17}[rng.IntN(11)]
-		if shape[d] == 0 && rng.IntN(4) > 0 {
-			shape[d] = 6
+	for dim := range shape {
+		shape[dim] = []int{0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 17}[rng.IntN(11)]
+		if shape[dim] == 0 && rng.IntN(4) > 0 {
+			shape[dim] = 6
 		}
 	}
 	return shape
@@ -169,23 +171,23 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 	g := graph.New("", kernels.Lookup)
 	var in []*tensor.Tensor
 	var args []any
-	for i, m := range metas {
-		in = append(in, RandomElements(rng, m))
-		args = append(args, g.InputMeta(fmt.Sprint("x", i), m))
+	for i, meta := range metas {
+		in = append(in, RandomElements(rng, meta))
+		args = append(args, g.InputMeta(fmt.Sprint("x", i), meta))
 	}
-	vals := g.Apply(op, attrs, args...)
+	values := g.Apply(op, attrs, args...)
 	if g.Err() != nil {
 		return false
 	}
-	node := vals[0].Node
+	node := values[0].Node
 	want, err := node.Op.Ref(node.Call(), in)
 	if err != nil {
 		t.Fatalf("%s %v %v: reference: %v", op, metas, attrs, err)
 	}
 	got := RunViewNode(t, node, in)
 	for i := range got {
-		if diff := FirstRelativeDifference(got[i], want[i], 0); diff != "" {
-			t.Fatalf("%s %v %v -> %v: %s", op, metas, attrs, vals[i].Meta, diff)
+		if difference := FirstRelativeDifference(got[i], want[i], 0); difference != "" {
+			t.Fatalf("%s %v %v -> %v: %s", op, metas, attrs, values[i].Meta, difference)
 		}
 	}
 	// A planner may request results in another layout than the inferred layout.
@@ -195,14 +197,14 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 		call.Out[i] = RandomStrides(rng, call.Out[i].DType, call.Out[i].Shape, false)
 		out[i] = tensor.Empty(call.Out[i])
 	}
-	k, err := CompileAny(node.Op, call)
+	kernel, err := CompileAny(node.Op, call)
 	if err != nil {
 		t.Fatalf("%s %v %v to %v: %v", op, metas, attrs, call.Out, err)
 	}
-	RunViewKernel(t, k, out, in)
+	RunViewKernel(t, kernel, out, in)
 	for i := range out {
-		if diff := FirstRelativeDifference(out[i], want[i], 0); diff != "" {
-			t.Fatalf("%s %v %v to %v: %s", op, metas, attrs, call.Out[i], diff)
+		if difference := FirstRelativeDifference(out[i], want[i], 0); difference != "" {
+			t.Fatalf("%s %v %v to %v: %s", op, metas, attrs, call.Out[i], difference)
 		}
 	}
 	return true
@@ -210,6 +212,6 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 
 // RandomDType draws a dtype.
 func RandomDType(rng *rand.Rand) tensor.DType {
-	d := tensor.DTypes()
-	return d[rng.IntN(len(d))]
+	dtypes := tensor.DTypes()
+	return dtypes[rng.IntN(len(dtypes))]
 }

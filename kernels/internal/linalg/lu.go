@@ -42,11 +42,11 @@ var (
 		Doc: "Factors each matrix as P L U: P permutes rows, L is lower triangular with ones on the diagonal, U is upper " +
 			"triangular.", Params: []graph.Param{operandA}, Outputs: threeMatrices,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := checkLU("linalg.lu", t, kit.Attrs[luAttrs](c).Pivot); err != nil {
+			aType := c.Type(0)
+			if err := checkLU("linalg.lu", aType, kit.Attrs[luAttrs](c).Pivot); err != nil {
 				return nil, err
 			}
-			return unpackedTypes(c, t, true, true)
+			return unpackedTypes(c, aType, true, true)
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: allMatrices(3)})
 	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
@@ -64,13 +64,13 @@ var (
 			"= B, or X A = B.",
 		Params: []graph.Param{{Name: "LU"}, {Name: "pivots"}, {Name: "B"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			left := kit.Attrs[luSolveAttrs](c).Left
-			shape, err := luSolveShape(luSolveCheck, c.Type(0), c.Type(1), c.Type(2), left)
+			isLeft := kit.Attrs[luSolveAttrs](c).Left
+			shape, err := luSolveShape(luSolveCheck, c.Type(0), c.Type(1), c.Type(2), isLeft)
 			if err != nil {
 				return nil, err
 			}
 			out, err := columnMajor(c.Type(0).DType, shape...)
-			if !left {
+			if !isLeft {
 				out, err = kit.FreshType(c.Type(0).DType, shape)
 			}
 			return c.NewResult(out), err
@@ -103,24 +103,24 @@ func examplesOfLUSolve(lu, pivots, b int) []graph.Example {
 }
 
 // checkLU returns PyTorch's error for a type or a pivot attribute that the LU ops do not accept.
-func checkLU(name string, t tensor.Type, pivot bool) error {
+func checkLU(name string, aType tensor.Type, pivot bool) error {
 	switch {
-	case t.Rank() < 2:
+	case aType.Rank() < 2:
 		return fmt.Errorf("%s: Expected tensor with 2 or more dimensions. Got size: %s instead", name,
-			tensor.Sizes(t.Shape))
+			tensor.Sizes(aType.Shape))
 	case !pivot:
 		return errors.New("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
-	case t.DType.IsIntegral(true) || t.DType.IsReducedFloat():
-		return kit.NotImplemented("lu", t.DType)
+	case aType.DType.IsIntegral(true) || aType.DType.IsReducedFloat():
+		return kit.NotImplemented("lu", aType.DType)
 	}
 	return nil
 }
 
 // luFactorOp defines linalg_lu_factor or linalg_lu_factor_ex.
 func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
-	withInfo := len(outputs) > 2
+	hasInfo := len(outputs) > 2
 	attrsOf := func(c *graph.Call) luExAttrs { // linalg_lu_factor always returns an error if a pivot is 0
-		if withInfo {
+		if hasInfo {
 			return *kit.Attrs[luExAttrs](c)
 		}
 		return luExAttrs{Pivot: kit.Attrs[luAttrs](c).Pivot, CheckErrors: true}
@@ -128,19 +128,20 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 	doc := "Factors each matrix as P L U. `LU` stores U and, below the diagonal, L without its ones on the " +
 		"diagonal. P follows from `pivots`: in order, row i is exchanged with row pivots[i]; rows are numbered " +
 		"from 1."
-	if withInfo {
+	if hasInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := checkLU("torch.lu_factor", t, attrsOf(c).Pivot); err != nil {
+			aType := c.Type(0)
+			if err := checkLU("torch.lu_factor", aType, attrsOf(c).Pivot); err != nil {
 				return nil, err
 			}
-			n := t.Rank()
-			out, err := columnMajor(t.DType, t.Shape...)
-			pivots := tensor.NewType(tensor.Int32, withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1]))...)
-			return c.NewResults([]tensor.Type{out, pivots, infoType(batchSizes(t))}[:len(outputs)]...), err
+			rank := aType.Rank()
+			out, err := columnMajor(aType.DType, aType.Shape...)
+			pivots := tensor.NewType(tensor.Int32, withBatch(batchSizes(aType),
+				aType.Shape[rank-2].Min(aType.Shape[rank-1]))...)
+			return c.NewResults([]tensor.Type{out, pivots, infoType(batchSizes(aType))}[:len(outputs)]...), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -171,23 +172,23 @@ func factorWithPivots[T number](t *task[T], attrs luExAttrs) error {
 
 // unpackedTypes returns the types of P, L and U. L and U are empty unless withTriangles is set; P is empty unless
 // withPermutation is set.
-func unpackedTypes(c *graph.Call, t tensor.Type, withTriangles, withPermutation bool) ([]graph.Result, error) {
-	n := t.Rank()
-	rows, cols := t.Shape[n-2], t.Shape[n-1]
+func unpackedTypes(c *graph.Call, luType tensor.Type, withTriangles, withPermutation bool) ([]graph.Result, error) {
+	rank := luType.Rank()
+	rows, cols := luType.Shape[rank-2], luType.Shape[rank-1]
 	minSize := rows.Min(cols)
-	types := []tensor.Type{emptyVector(t.DType), emptyVector(t.DType), emptyVector(t.DType)}
+	types := []tensor.Type{emptyVector(luType.DType), emptyVector(luType.DType), emptyVector(luType.DType)}
 	var err error
-	set := func(i int, sizes ...sym.Int) {
+	setType := func(i int, sizes ...sym.Int) {
 		if err == nil {
-			types[i], err = kit.FreshType(t.DType, withBatch(batchSizes(t), sizes...))
+			types[i], err = kit.FreshType(luType.DType, withBatch(batchSizes(luType), sizes...))
 		}
 	}
 	if withPermutation {
-		set(0, rows, rows)
+		setType(0, rows, rows)
 	}
 	if withTriangles {
-		set(1, rows, minSize)
-		set(2, minSize, cols)
+		setType(1, rows, minSize)
+		setType(2, minSize, cols)
 	}
 	return c.NewResults(types...), err
 }
@@ -214,40 +215,41 @@ func setPermutation[T number](t *task[T], pivots []int) {
 // setTriangles sets the results L and U to the triangles of a, which is the result of method lu. The diagonal of L,
 // which a does not store, is set to ones.
 func setTriangles[T number](t *task[T], a matrix[T]) {
-	l, u := t.out[1], t.out[2]
+	lower, upper := t.out[1], t.out[2]
 	for j := range a.cols {
 		column := a.column(j)
-		if j < l.cols {
-			copy(l.column(j)[j:], column[j:])
-			l.set(j, j, t.fromParts(1, 0))
+		if j < lower.cols {
+			copy(lower.column(j)[j:], column[j:])
+			lower.set(j, j, t.fromParts(1, 0))
 		}
-		copy(u.column(j), column[:min(j+1, u.rows)])
+		copy(upper.column(j), column[:min(j+1, upper.rows)])
 	}
 }
 
 func inferUnpack(c *graph.Call) ([]graph.Result, error) {
-	t, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[luUnpackAttrs](c)
-	if t.Rank() < 2 {
+	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[luUnpackAttrs](c)
+	if luType.Rank() < 2 {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: %s instead",
-			tensor.Sizes(t.Shape))
+			tensor.Sizes(luType.Shape))
 	}
 	if attrs.UnpackPivots && pivots.DType != tensor.Int32 {
 		return nil, errors.New("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
 	}
-	n := t.Rank()
-	if sizes := withBatch(batchSizes(t), t.Shape[n-2].Min(t.Shape[n-1])); !tensor.SameSizes(sizes, pivots.Shape) {
+	rank := luType.Rank()
+	if sizes := withBatch(batchSizes(luType), luType.Shape[rank-2].Min(luType.Shape[rank-1])); !tensor.SameSizes(sizes,
+		pivots.Shape) {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(sizes),
 			tensor.Sizes(pivots.Shape))
 	}
-	return unpackedTypes(c, t, attrs.UnpackData, attrs.UnpackPivots)
+	return unpackedTypes(c, luType, attrs.UnpackData, attrs.UnpackPivots)
 }
 
 // pivotsOf returns the elements of an operand with pivots. It returns an error if a pivot is not a row number from 1 to
 // rows.
 func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) {
 	pivots := make([]int, operand.rows)
-	for i, v := range operand.elements {
-		pivot := int(t.re(v))
+	for i, element := range operand.elements {
+		pivot := int(t.re(element))
 		if pivot < 1 || pivot > rows {
 			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.errorPrefix(), rows, pivot)
 		}
@@ -272,9 +274,9 @@ func unpackLU[T number](t *task[T]) error {
 	return nil
 }
 
-// luSolveShape returns the shape of the solution X of A X = B or, if left is not set, of X A = B. lu has the factors of
-// A. luSolveShape returns PyTorch's error if the operands do not match.
-func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, left bool) ([]sym.Int, error) {
+// luSolveShape returns the shape of the solution X of A X = B or, if isLeft is not set, of X A = B. lu has the factors
+// of A. luSolveShape returns PyTorch's error if the operands do not match.
+func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, isLeft bool) ([]sym.Int, error) {
 	if err := check.check(lu, true); err != nil {
 		return nil, err
 	}
@@ -287,7 +289,7 @@ func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, left bool) ([]sy
 	case !tensor.SameSizes(lu.Shape[:lu.Rank()-1], pivots.Shape):
 		return nil, errors.New("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
 	}
-	return equationShape("linalg.lu_solve", lu.Shape, b.Shape, left)
+	return equationShape("linalg.lu_solve", lu.Shape, b.Shape, isLeft)
 }
 
 func linalgLUSolve[T number](t *task[T]) error {
@@ -297,20 +299,20 @@ func linalgLUSolve[T number](t *task[T]) error {
 
 func luSolve[T number](t *task[T]) error { return solveByLU(t, t.in[1], t.in[2], t.in[0], true, false) }
 
-// solveByLU solves A X = B or, if left is not set, X A = B. If adjoint is set, the equation has the adjoint of A in
+// solveByLU solves A X = B or, if isLeft is not set, X A = B. If adjoint is set, the equation has the adjoint of A in
 // place of A. X A = B is solved as A^H X^H = B^H.
-func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], left, adjoint bool) error {
+func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], isLeft, adjoint bool) error {
 	pivotRows, err := pivotsOf(t, pivots, lu.rows)
 	if err != nil {
 		return err
 	}
-	if left {
+	if isLeft {
 		copy(t.out[0].elements, b.elements)
 		t.solveLU(lu, pivotRows, t.out[0], adjoint)
 		return nil
 	}
-	x := t.adjointOf(b)
-	t.solveLU(lu, pivotRows, x, !adjoint)
-	t.storeAdjoint(x, t.out[0])
+	adjointSolution := t.adjointOf(b)
+	t.solveLU(lu, pivotRows, adjointSolution, !adjoint)
+	t.storeAdjoint(adjointSolution, t.out[0])
 	return nil
 }

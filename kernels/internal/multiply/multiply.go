@@ -45,14 +45,14 @@ type Multiplier struct {
 // Job is the state of one chunk while it runs. A worker reuses its job for all chunks, because the callbacks in Args
 // are closures over the job.
 type Job struct {
-	prepared  bool // whether the callbacks of Args are set
-	Args      gemm.Args
-	A, B, C   unsafe.Pointer // addresses of entry 0
-	Bias, Add unsafe.Pointer
-	EntryAdd  unsafe.Pointer // address of the addend of the current entry
-	epilogue  fusion.EpilogueRun
-	repeated  gemm.Replay // recorded calls of a small product, repeated for each entry
-	mem       *graph.Mem
+	isPrepared bool // whether the callbacks of Args are set
+	Args       gemm.Args
+	A, B, C    unsafe.Pointer // addresses of entry 0
+	Bias, Add  unsafe.Pointer
+	EntryAdd   unsafe.Pointer // address of the addend of the current entry
+	epilogue   fusion.EpilogueRun
+	repeated   gemm.Replay // recorded calls of a small product, repeated for each entry
+	mem        *graph.Mem
 
 	// Buffers of convolutions that pack windows of an image into panels. A tap is an element of the window.
 
@@ -94,9 +94,9 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 		chunkEntries := max(1, multiplier.chunkMACs()/max(1, multiplier.MACs))
 		return []graph.Phase{{
 			Chunks: kit.DivUp(multiplier.Entries, chunkEntries),
-			Run: func(m *graph.Mem, chunk int) error {
+			Run: func(mem *graph.Mem, chunk int) error {
 				begin, end := chunk*chunkEntries, min(multiplier.Entries, (chunk+1)*chunkEntries)
-				multiplier.runEntries(m, begin, end, workerBytes)
+				multiplier.runEntries(mem, begin, end, workerBytes)
 				return nil
 			},
 		}}, 0, workerBytes + sharedBytes
@@ -105,9 +105,9 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 	if sharedBytes > 0 {
 		waveEntries = min(waveEntries, max(1, panelBytes/sharedBytes, kit.DivUp(multiplier.Entries, maxWaves)))
 	}
-	for first := 0; first < multiplier.Entries; first += waveEntries {
-		for p := range multiplier.Plan.Phases() {
-			phases = append(phases, multiplier.wavePhase(first, min(waveEntries, multiplier.Entries-first), p,
+	for firstEntry := 0; firstEntry < multiplier.Entries; firstEntry += waveEntries {
+		for phase := range multiplier.Plan.Phases() {
+			phases = append(phases, multiplier.wavePhase(firstEntry, min(waveEntries, multiplier.Entries-firstEntry), phase,
 				scratchOffset, sharedBytes))
 		}
 	}
@@ -131,22 +131,22 @@ func (multiplier *Multiplier) chunkMACs() int {
 	return machine.PortableMACGrain
 }
 
-// wavePhase returns phase p of the plan for n entries from firstEntry on. Each entry has its own panels in shared
-// scratch memory.
-func (multiplier *Multiplier) wavePhase(firstEntry, n, p, scratchOffset, sharedBytes int) graph.Phase {
-	tiles := multiplier.Plan.Tiles(p)
+// wavePhase returns a phase of the plan for the given number of entries from firstEntry on. Each entry has its own
+// panels in shared scratch memory.
+func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffset, sharedBytes int) graph.Phase {
+	tiles := multiplier.Plan.Tiles(phase)
 	return graph.Phase{
-		Chunks: n * tiles,
+		Chunks: entries * tiles,
 		Run: func(mem *graph.Mem, chunk int) error {
-			e, tile := chunk/tiles, chunk%tiles
+			entry, tile := chunk/tiles, chunk%tiles
 			job := multiplier.prepareJob(mem)
 			defer job.release()
-			multiplier.setEntry(job, firstEntry+e)
+			multiplier.setEntry(job, firstEntry+entry)
 			if multiplier.Plan.PrepareReplay(&job.repeated, &job.Args) { // a small product without panels
 				multiplier.Plan.RunReplay(&job.repeated, tile, &job.Args)
 			} else {
-				job.Args.Shared = mem.Scratch[scratchOffset+e*sharedBytes:][:multiplier.Plan.SharedBytes()]
-				multiplier.Plan.Run(p, tile, &job.Args, mem.WorkerScratch)
+				job.Args.Shared = mem.Scratch[scratchOffset+entry*sharedBytes:][:multiplier.Plan.SharedBytes()]
+				multiplier.Plan.Run(phase, tile, &job.Args, mem.WorkerScratch)
 			}
 			return nil
 		},
@@ -159,11 +159,11 @@ func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsAt in
 	job := multiplier.prepareJob(mem)
 	defer job.release()
 	job.Args.Shared = mem.WorkerScratch[panelsAt:][:multiplier.Plan.SharedBytes()]
-	for e := begin; e < end; e++ {
-		if (e-begin)%entriesPerCheck == entriesPerCheck-1 {
+	for entry := begin; entry < end; entry++ {
+		if (entry-begin)%entriesPerCheck == entriesPerCheck-1 {
 			mem.CheckContext()
 		}
-		multiplier.setEntry(job, e)
+		multiplier.setEntry(job, entry)
 		if multiplier.Plan.PrepareReplay(&job.repeated, &job.Args) {
 			for tile := range multiplier.Plan.Tiles(0) {
 				multiplier.Plan.RunReplay(&job.repeated, tile, &job.Args)
@@ -174,68 +174,71 @@ func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsAt in
 	}
 }
 
-// SetEpilogue sets the epilogue that is applied to every completed tile of C. e may be nil. s is the spec of the plan.
-func (multiplier *Multiplier) SetEpilogue(e *fusion.Epilogue, s gemm.Spec) {
-	multiplier.epilogue, multiplier.cRowStride, multiplier.cColStride = e, s.CRowStride, s.CColStride
+// SetEpilogue sets the epilogue that is applied to every completed tile of C. The epilogue may be nil. spec is that of
+// the plan.
+func (multiplier *Multiplier) SetEpilogue(epilogue *fusion.Epilogue, spec gemm.Spec) {
+	multiplier.epilogue, multiplier.cRowStride, multiplier.cColStride = epilogue, spec.CRowStride, spec.CColStride
 }
 
 // prepareJob returns the worker's job with the addresses of a run.
 func (multiplier *Multiplier) prepareJob(mem *graph.Mem) *Job {
 	job := multiplier.jobs.Get(mem)
-	if multiplier.Prepare != nil && !job.prepared {
+	if multiplier.Prepare != nil && !job.isPrepared {
 		multiplier.Prepare(job)
 	}
 	if multiplier.epilogue != nil {
-		if !job.prepared {
+		if !job.isPrepared {
 			multiplier.chainEpilogue(job)
 		}
 		multiplier.epilogue.Bind(&job.epilogue, mem)
 	}
-	if !job.prepared {
+	if !job.isPrepared {
 		job.Args.Check = func() { job.mem.CheckContext() }
 	}
-	job.prepared, job.mem = true, mem
+	job.isPrepared, job.mem = true, mem
 	multiplier.Bind(mem, job)
 	return job
 }
 
 // chainEpilogue makes a job apply the epilogue to each completed tile, after the callback that is already set. The tile
 // has the rows [i0, i1) and the columns [j0, j1) of C.
-func (multiplier *Multiplier) chainEpilogue(j *Job) {
-	previous := j.Args.Epilogue
-	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
+func (multiplier *Multiplier) chainEpilogue(job *Job) {
+	previous := job.Args.Epilogue
+	job.Args.Epilogue = func(i0, i1, j0, j1 int) {
 		if previous != nil {
 			previous(i0, i1, j0, j1)
 		}
-		entryOffset := int(uintptr(j.Args.C)-uintptr(j.C)) / multiplier.elemBytes
-		multiplier.epilogue.Apply(&j.epilogue, entryOffset+i0*multiplier.cRowStride+j0*multiplier.cColStride, i1-i0,
+		entryOffset := int(uintptr(job.Args.C)-uintptr(job.C)) / multiplier.elemBytes
+		multiplier.epilogue.Apply(&job.epilogue, entryOffset+i0*multiplier.cRowStride+j0*multiplier.cColStride, i1-i0,
 			multiplier.cRowStride, j1-j0, multiplier.cColStride)
 	}
 }
 
 // release clears all addresses in a job, so that the memory of the run can be freed.
 func (j *Job) release() {
-	a := &j.Args
-	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
+	args := &j.Args
+	args.A, args.B, args.C, args.Bias, args.Shared = nil, nil, nil, nil, nil
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd, j.mem = nil, nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
 	j.repeated.Release()
 	j.epilogue.Release()
 }
 
-// setEntry sets the addresses of the matrices of entry e.
-func (multiplier *Multiplier) setEntry(j *Job, e int) {
-	j.Args.A, j.Args.B = multiplier.entryAt(j.A, multiplier.A, e), multiplier.entryAt(j.B, multiplier.B, e)
-	j.Args.C, j.Args.Bias = multiplier.entryAt(j.C, multiplier.C, e), multiplier.entryAt(j.Bias, multiplier.Bias, e)
-	j.EntryAdd = multiplier.entryAt(j.Add, multiplier.Add, e)
+// setEntry sets the addresses of the matrices of an entry.
+func (multiplier *Multiplier) setEntry(job *Job, entry int) {
+	job.Args.A, job.Args.B = multiplier.entryAt(job.A, multiplier.A, entry),
+		multiplier.entryAt(job.B, multiplier.B, entry)
+	job.Args.C, job.Args.Bias = multiplier.entryAt(job.C, multiplier.C, entry),
+		multiplier.entryAt(job.Bias, multiplier.Bias, entry)
+	job.EntryAdd = multiplier.entryAt(job.Add, multiplier.Add, entry)
 }
 
 // entryAt returns the address of a matrix of an entry. base is nil if the operand has no elements or is omitted.
-func (multiplier *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
+func (multiplier *Multiplier) entryAt(base unsafe.Pointer, offsets []int, entry int) unsafe.Pointer {
 	if base == nil || offsets == nil {
 		return base
 	}
-	return unsafe.Add(base, offsets[e]*multiplier.elemBytes)
+	return unsafe.Add(base, offsets[entry]*multiplier.elemBytes)
 }
 
 // MaxThin is the maximum number of rows of A, or of columns of B, of a thin product. gemm reads the other, larger

@@ -8,24 +8,22 @@ import (
 
 // Bitwise ops support integers and bools. For bools they are the logical ops.
 var (
-	BitwiseAnd = bitwiseOp("bitwise_and", "Returns the bitwise and of self and `other`. Supports integers and "+
-		"bools.",
+	BitwiseAnd = bitwiseOp("bitwise_and", "Returns the bitwise and of self and `other`. Supports integers and bools.",
 		"x & y",
 		func(a, b int64) int64 { return a & b })
 	BitwiseOr = bitwiseOp("bitwise_or", "Returns the bitwise or of self and `other`. Supports integers and bools.",
 		"x | y",
 		func(a, b int64) int64 { return a | b })
-	BitwiseXor = bitwiseOp("bitwise_xor", "Returns the bitwise xor of self and `other`. Supports integers and "+
-		"bools.",
+	BitwiseXor = bitwiseOp("bitwise_xor", "Returns the bitwise xor of self and `other`. Supports integers and bools.",
 		"x ^ y",
 		func(a, b int64) int64 { return a ^ b })
 )
 
-// bitwiseOp defines an op by the formula text and the reference function f.
-func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
+// bitwiseOp defines an op by its formula, text, and a reference function.
+func bitwiseOp(name, doc, text string, reference func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: bodyByDType(name, bodiesOf(formula(text), bools, integers))},
-		kit.IgnoreCall(kit.ByDTypeKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
+		kit.IgnoreCall(kit.ByDTypeKind(func(x []int64) int64 { return reference(x[0], x[1]) }, nil, nil)),
 		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 
@@ -33,8 +31,8 @@ func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	"Flips the bits of self; for bools it is the logical not.", unaryParams,
 	&graph.Pointwise{Config: unary, Body: bodyByDType("bitwise_not", bodiesOf(formula("~x"), bools, integers))},
-	kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-		if d == tensor.Bool {
+	kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if dtype == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
 		}
 		return tensor.IntScalar(^x[0].Int())
@@ -56,13 +54,13 @@ var (
 )
 
 // shiftOp defines a shift of a by b bits. The references are signed and, for uint64, unsigned.
-func shiftOp(name, torchKernel, doc, text string, signed func(a, b int64) int64,
-	unsigned func(a, b uint64) uint64) *graph.Op {
+func shiftOp(name, torchKernel, doc, text string, shiftSigned func(a, b int64) int64,
+	shiftUnsigned func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: namedBody(torchKernel, bodiesOf(formula(text), integers))},
-		kit.IgnoreCall(kit.WithUint64Case(func(x []uint64) uint64 { return unsigned(x[0], x[1]&63) },
-			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-				mask := int64(max(32, 8*d.Size()) - 1) // 31, or 63 for int64
-				return tensor.IntScalar(signed(x[0].Int(), x[1].Int()&mask))
+		kit.IgnoreCall(kit.WithUint64Case(func(x []uint64) uint64 { return shiftUnsigned(x[0], x[1]&63) },
+			func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+				mask := int64(max(32, 8*dtype.Size()) - 1) // 31, or 63 for int64
+				return tensor.IntScalar(shiftSigned(x[0].Int(), x[1].Int()&mask))
 			})), kit.ExIntegers)
 }

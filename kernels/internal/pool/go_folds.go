@@ -94,8 +94,8 @@ func (f maxFold[T]) begin(partials unsafe.Pointer, n, index, indexStep int) {
 	}
 }
 
-func (f maxFold[T]) foldTap(partials, x unsafe.Pointer, n, step, index, indexStep int) {
-	best, bestIndex := f.split(partials, n)
+func (f maxFold[T]) foldTap(partials, x unsafe.Pointer, results, step, index, indexStep int) {
+	best, bestIndex := f.split(partials, results)
 	if !f.tracksIndex {
 		for i := range best {
 			if element := *(*T)(unsafe.Add(x, i*step)); element > best[i] || element != element { // also for NaN
@@ -117,8 +117,9 @@ func (f maxFold[T]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, index i
 	maximum, maximumIndex := best[0], -1 // index -1: the maximum has not changed
 	for row := range grid.rows {
 		for column := range grid.columns {
-			if e := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep)); e > maximum || e != e {
-				maximum, maximumIndex = e, index+row*grid.rowIndexStep+column*grid.columnIndexStep
+			if element := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep)); element > maximum ||
+				element != element {
+				maximum, maximumIndex = element, index+row*grid.rowIndexStep+column*grid.columnIndexStep
 			}
 		}
 	}
@@ -127,14 +128,14 @@ func (f maxFold[T]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, index i
 	}
 }
 
-func (f maxFold[T]) end(to, partials unsafe.Pointer, n int, _ float64) {
-	best, _ := f.split(partials, n)
-	copy(unsafe.Slice((*T)(to), n), best)
+func (f maxFold[T]) end(dst, partials unsafe.Pointer, results int, _ float64) {
+	best, _ := f.split(partials, results)
+	copy(unsafe.Slice((*T)(dst), results), best)
 }
 
-func (f maxFold[T]) indices(to, partials unsafe.Pointer, n int) {
-	_, bestIndex := f.split(partials, n)
-	copy(unsafe.Slice((*int64)(to), n), bestIndex)
+func (f maxFold[T]) indices(dst, partials unsafe.Pointer, results int) {
+	_, bestIndex := f.split(partials, results)
+	copy(unsafe.Slice((*int64)(dst), results), bestIndex)
 }
 
 // sumFold computes averages or, if power is set, norms. Elements have type T, and sums have type A.
@@ -168,16 +169,16 @@ func (f *sumFold[T, A]) begin(partials unsafe.Pointer, n, _, _ int) {
 	clear(unsafe.Slice((*A)(partials), n))
 }
 
-func (f *sumFold[T, A]) foldTap(partials, x unsafe.Pointer, n, step, _, _ int) {
-	sums := unsafe.Slice((*A)(partials), n)
+func (f *sumFold[T, A]) foldTap(partials, x unsafe.Pointer, results, step, _, _ int) {
+	sums := unsafe.Slice((*A)(partials), results)
 	switch {
 	case f.power != nil:
 		for i := range sums {
 			sums[i] += A(f.power(float64(*(*T)(unsafe.Add(x, i*step)))))
 		}
 	case step == int(unsafe.Sizeof(T(0))):
-		for i, e := range unsafe.Slice((*T)(x), n) {
-			sums[i] += A(e)
+		for i, element := range unsafe.Slice((*T)(x), results) {
+			sums[i] += A(element)
 		}
 	default:
 		for i := range sums {
@@ -190,28 +191,28 @@ func (f *sumFold[T, A]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, _ i
 	sum := *(*A)(partials)
 	for row := range grid.rows {
 		for column := range grid.columns {
-			e := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep))
+			element := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep))
 			if f.power != nil {
-				sum += A(f.power(float64(e)))
+				sum += A(f.power(float64(element)))
 			} else {
-				sum += A(e)
+				sum += A(element)
 			}
 		}
 	}
 	*(*A)(partials) = sum
 }
 
-func (f *sumFold[T, A]) end(to, partials unsafe.Pointer, n int, area float64) {
-	y, sums := unsafe.Slice((*T)(to), n), unsafe.Slice((*A)(partials), n)
+func (f *sumFold[T, A]) end(dst, partials unsafe.Pointer, results int, area float64) {
+	averages, sums := unsafe.Slice((*T)(dst), results), unsafe.Slice((*A)(partials), results)
 	if f.root != nil {
-		for i, s := range sums {
-			y[i] = T(f.root(float64(s)))
+		for i, sum := range sums {
+			averages[i] = T(f.root(float64(sum)))
 		}
 		return
 	}
 	divisor := divisorOf[A](f.foldSpec, area)
-	for i, s := range sums {
-		y[i] = T(s / divisor)
+	for i, sum := range sums {
+		averages[i] = T(sum / divisor)
 	}
 }
 

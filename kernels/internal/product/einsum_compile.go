@@ -51,8 +51,8 @@ func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
 	out := kit.OutBuffer(call, 0)
 	src := product.buffer
 	src.Meta = tensor.Meta{DType: plan.dtype, Shape: out.Meta.Shape, Strides: make([]int, len(einsum.out))}
-	for i, l := range einsum.out {
-		src.Meta.Strides[i] = product.stride(l)
+	for i, label := range einsum.out {
+		src.Meta.Strides[i] = product.stride(label)
 	}
 	plan.copy(out, src)
 	return plan.finish(), nil
@@ -68,8 +68,8 @@ func (plan *einsumPlan) finish() *graph.Kernel {
 // allLabels returns the labels of all terms, with repetitions.
 func (plan *einsumPlan) allLabels() []int {
 	var all []int
-	for _, t := range plan.einsum.terms {
-		all = append(all, t.labels...)
+	for _, term := range plan.einsum.terms {
+		all = append(all, term.labels...)
 	}
 	return all
 }
@@ -78,8 +78,8 @@ func (plan *einsumPlan) allLabels() []int {
 // on.
 func (plan *einsumPlan) keptLabels(i int) []int {
 	all := slices.Clone(plan.einsum.out)
-	for _, t := range plan.einsum.terms[i:] {
-		all = append(all, t.labels...)
+	for _, term := range plan.einsum.terms[i:] {
+		all = append(all, term.labels...)
 	}
 	return all
 }
@@ -93,20 +93,20 @@ func (plan *einsumPlan) copy(dst, src kit.Buffer) {
 
 // newTerm returns a new row-major term in scratch memory.
 func (plan *einsumPlan) newTerm(labels []int) einsumTerm {
-	m := tensor.New(plan.dtype, plan.einsum.shape(labels)...)
-	t := einsumTerm{labels: labels, strides: m.Strides, buffer: kit.ScratchBuffer(plan.kernel.Scratch, m)}
-	plan.kernel.Scratch += kit.AlignUp(m.Bytes())
-	return t
+	meta := tensor.New(plan.dtype, plan.einsum.shape(labels)...)
+	term := einsumTerm{labels: labels, strides: meta.Strides, buffer: kit.ScratchBuffer(plan.kernel.Scratch, meta)}
+	plan.kernel.Scratch += kit.AlignUp(meta.Bytes())
+	return term
 }
 
-// sum sums a term over the labels that are not kept. It returns t itself if all its labels are kept.
-func (plan *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
-	if !slices.ContainsFunc(t.labels, func(l int) bool { return !slices.Contains(kept, l) }) {
-		return t, nil
+// sum sums a term over the labels that are not kept. It returns the term itself if all its labels are kept.
+func (plan *einsumPlan) sum(term einsumTerm, kept []int) (einsumTerm, error) {
+	if !slices.ContainsFunc(term.labels, func(label int) bool { return !slices.Contains(kept, label) }) {
+		return term, nil
 	}
 	const isLast = false
 	one := einsumTerm{buffer: kit.DataBuffer(tensor.IntScalar(1).Tensor(plan.dtype))}
-	return plan.contract(t, one, kept, isLast)
+	return plan.contract(term, one, kept, isLast)
 }
 
 // product multiplies terms a and b. First it sums each term over its labels that are neither in the other term nor in
@@ -124,14 +124,14 @@ func (plan *einsumPlan) product(a, b einsumTerm, kept []int, isLast bool) (einsu
 
 // mergedStride returns the stride of the dimension into which labels are merged, or false if the strides of the term do
 // not permit the merge.
-func (plan *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
-	merged, nextStride, isFirst := 0, 0, true // wanted is the stride that the next label must have
+func (plan *einsumPlan) mergedStride(term *einsumTerm, labels []int) (int, bool) {
+	merged, nextStride, isFirst := 0, 0, true // nextStride is the stride that the next label must have
 	for i := len(labels) - 1; i >= 0; i-- {
 		size := plan.einsum.sizes[labels[i]]
 		if size == 1 {
 			continue
 		}
-		stride := t.stride(labels[i])
+		stride := term.stride(labels[i])
 		switch {
 		case isFirst:
 			merged, isFirst = stride, false
@@ -143,20 +143,20 @@ func (plan *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 	return merged, true
 }
 
-// makeMergeable returns a term with the elements of t, in which the labels in rows can be merged into one dimension,
-// and the labels in cols into another dimension. It returns t itself if the strides of t permit both merges, otherwise
-// a copy. Each label of t is in batch, rows or cols.
-func (plan *einsumPlan) makeMergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
-	_, okRows := plan.mergedStride(&t, rows)
-	_, okCols := plan.mergedStride(&t, cols)
-	if okRows && okCols {
-		return t
+// makeMergeable returns a term with the same elements, in which the labels in rows can be merged into one dimension,
+// and the labels in cols into another dimension. It returns the term itself if its strides permit both merges,
+// otherwise a copy. Each label of the term is in batch, rows or cols.
+func (plan *einsumPlan) makeMergeable(term einsumTerm, batch, rows, cols []int) einsumTerm {
+	_, rowsMerge := plan.mergedStride(&term, rows)
+	_, colsMerge := plan.mergedStride(&term, cols)
+	if rowsMerge && colsMerge {
+		return term
 	}
 	out := plan.newTerm(slices.Concat(batch, rows, cols))
-	src := t.buffer
+	src := term.buffer
 	src.Meta = tensor.Meta{DType: plan.dtype, Shape: out.buffer.Meta.Shape, Strides: make([]int, len(out.labels))}
-	for i, l := range out.labels {
-		src.Meta.Strides[i] = t.stride(l)
+	for i, label := range out.labels {
+		src.Meta.Strides[i] = term.stride(label)
 	}
 	plan.copy(out.buffer, src)
 	return out
@@ -167,22 +167,22 @@ func (plan *einsumPlan) makeMergeable(t einsumTerm, batch, rows, cols []int) ein
 func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (einsumTerm, error) {
 	var batch, rows, cols, summed []int
 	order := slices.Clone(plan.einsum.out)
-	for _, l := range slices.Concat(a.labels, b.labels) {
-		if !slices.Contains(order, l) {
-			order = append(order, l)
+	for _, label := range slices.Concat(a.labels, b.labels) {
+		if !slices.Contains(order, label) {
+			order = append(order, label)
 		}
 	}
-	for _, l := range order {
-		inA, inB := slices.Contains(a.labels, l), slices.Contains(b.labels, l)
-		switch isKept := slices.Contains(kept, l); {
-		case isKept && inA && inB:
-			batch = append(batch, l)
-		case isKept && inA:
-			rows = append(rows, l)
-		case isKept && inB:
-			cols = append(cols, l)
-		case inA || inB:
-			summed = append(summed, l)
+	for _, label := range order {
+		isInA, isInB := slices.Contains(a.labels, label), slices.Contains(b.labels, label)
+		switch isKept := slices.Contains(kept, label); {
+		case isKept && isInA && isInB:
+			batch = append(batch, label)
+		case isKept && isInA:
+			rows = append(rows, label)
+		case isKept && isInB:
+			cols = append(cols, label)
+		case isInA || isInB:
+			summed = append(summed, label)
 		}
 	}
 	a = plan.makeMergeable(a, batch, rows, summed)
@@ -194,9 +194,9 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (eins
 	if isLast && len(result.labels) == len(plan.einsum.out) {
 		out := plan.call.Out[0]
 		direct := einsumTerm{labels: plan.einsum.out, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
-		_, okRows := plan.mergedStride(&direct, rows)
-		_, okCols := plan.mergedStride(&direct, cols)
-		if okRows && okCols {
+		_, rowsMerge := plan.mergedStride(&direct, rows)
+		_, colsMerge := plan.mergedStride(&direct, cols)
+		if rowsMerge && colsMerge {
 			plan.kernel.Scratch = scratchBefore
 			result = direct
 		}
@@ -210,10 +210,10 @@ func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, summed []
 	product := &contraction{batch: plan.einsum.shape(batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),
 		m: tensor.Numel(plan.einsum.shape(rows)), n: tensor.Numel(plan.einsum.shape(cols)),
 		k: tensor.Numel(plan.einsum.shape(summed))}
-	for _, l := range batch {
-		product.a.batch = append(product.a.batch, a.stride(l))
-		product.b.batch = append(product.b.batch, b.stride(l))
-		product.c.batch = append(product.c.batch, out.stride(l))
+	for _, label := range batch {
+		product.a.batch = append(product.a.batch, a.stride(label))
+		product.b.batch = append(product.b.batch, b.stride(label))
+		product.c.batch = append(product.c.batch, out.stride(label))
 	}
 	product.a.row, _ = plan.mergedStride(a, rows)
 	product.a.col, _ = plan.mergedStride(a, summed)
@@ -227,8 +227,8 @@ func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, summed []
 	} else if product.m == 1 {
 		product.c.row = 1
 	}
-	arg := func(t *einsumTerm) graph.Arg {
-		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.buffer.Meta}}
+	arg := func(term *einsumTerm) graph.Arg {
+		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: term.buffer.Meta}}
 	}
 	kernel, err := product.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{out.buffer.Meta}})
 	if err != nil {
@@ -243,6 +243,6 @@ func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, summed []
 }
 
 // meta returns the dtype, shape and strides of a term of the equation.
-func (t *einsumTerm) meta(einsum *einsum, dtype tensor.DType) tensor.Meta {
-	return tensor.Meta{DType: dtype, Shape: einsum.shape(t.labels), Strides: t.strides}
+func (term *einsumTerm) meta(einsum *einsum, dtype tensor.DType) tensor.Meta {
+	return tensor.Meta{DType: dtype, Shape: einsum.shape(term.labels), Strides: term.strides}
 }

@@ -63,39 +63,39 @@ type nllLoss struct {
 func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 	readAttrs func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
 	lossOf := func(c *graph.Call) (*nllLoss, error) {
-		l := &nllLoss{isCrossEntropy: isCrossEntropy}
-		l.reduction, l.ignoreIndex, l.smoothing = readAttrs(c)
-		if !(l.smoothing > 0) { // PyTorch ignores negative numbers and NaN
-			l.smoothing = 0
+		loss := &nllLoss{isCrossEntropy: isCrossEntropy}
+		loss.reduction, loss.ignoreIndex, loss.smoothing = readAttrs(c)
+		if !(loss.smoothing > 0) { // PyTorch ignores negative numbers and NaN
+			loss.smoothing = 0
 		}
-		l.hasProbabilities = isCrossEntropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
-		return l, l.check(c)
+		loss.hasProbabilities = isCrossEntropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
+		return loss, loss.check(c)
 	}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
 			Params: []graph.Param{kit.Self, {Name: "target", IndexBound: classesOfSelf}, kit.OptWeight},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
-				l, err := lossOf(call)
+				loss, err := lossOf(call)
 				if err != nil {
 					return nil, err
 				}
-				d, err := l.dtype(call)
-				if err != nil || l.reduction != reductionNone {
-					return call.NewResult(tensor.NewType(d)), err
+				dtype, err := loss.dtype(call)
+				if err != nil || loss.reduction != reductionNone {
+					return call.NewResult(tensor.NewType(dtype)), err
 				}
-				return call.NewResult(tensor.NewType(d, targetSizes(call.Type(0))...)), nil
+				return call.NewResult(tensor.NewType(dtype, targetSizes(call.Type(0))...)), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				l, err := lossOf(c)
+				loss, err := lossOf(c)
 				if err != nil {
 					return nil, err
 				}
-				d, err := l.dtype(c)
+				dtype, err := loss.dtype(c)
 				if err != nil {
 					return nil, err
 				}
-				return l.ref(d, in)
+				return loss.ref(dtype, in)
 			},
 			Examples: []graph.Example{
 				{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int64, 2), kit.F32(3)}},
@@ -106,14 +106,14 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 		Facts: graph.Facts{FixedLayoutReason: "losses are written in row-major order while they are summed"},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				l, err := lossOf(c)
+				loss, err := lossOf(c)
 				if err != nil {
 					return nil, err
 				}
 				if c.Out[0].DType.OpMath() == tensor.Float32 {
-					return compileNllLoss[float32](c, l)
+					return compileNllLoss[float32](c, loss)
 				}
-				return compileNllLoss[float64](c, l)
+				return compileNllLoss[float64](c, loss)
 			},
 		},
 	})
@@ -204,10 +204,10 @@ func checkTargets(self, target tensor.Type) error {
 // lossData has the operands of the loop over targets. Targets are class probabilities or classes.
 type lossData[T float32 | float64] struct {
 	*nllLoss
-	elements     []T     // self or, for cross_entropy_loss, its log-softmax
-	probs        []T     // targets as class probabilities; else nil
-	classWeights []T     // nil without weights
-	target       []int64 // targets as classes; else nil
+	elements      []T     // self or, for cross_entropy_loss, its log-softmax
+	probabilities []T     // targets as class probabilities; else nil
+	classWeights  []T     // nil without weights
+	target        []int64 // targets as classes; else nil
 }
 
 // lossAt returns the loss of target i and its weight in a mean.
@@ -240,49 +240,49 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 // classes of a target. The probabilities are 0 if targets are classes. base is the index of the first class's element.
 func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 	sum := 0.0
-	for k := range l.classes {
+	for class := range l.classes {
 		factor := sharePerClass
-		if l.probs != nil {
-			factor = T(l.probs[base+k*l.targetsPerSample]*share) + sharePerClass
+		if l.probabilities != nil {
+			factor = T(l.probabilities[base+class*l.targetsPerSample]*share) + sharePerClass
 		}
 		if l.classWeights != nil {
-			factor *= l.classWeights[k]
+			factor *= l.classWeights[class]
 		}
-		sum += float64(l.elements[base+k*l.targetsPerSample] * factor)
+		sum += float64(l.elements[base+class*l.targetsPerSample] * factor)
 	}
 	return T(sum)
 }
 
 // compileNllLoss returns the kernel for a computation in T. A second phase computes the mean or sum of the losses.
 func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.Kernel, error) {
-	dtype, n := tensor.DTypeOf[T](), spec.samples*spec.targetsPerSample
+	dtype, targets := tensor.DTypeOf[T](), spec.samples*spec.targetsPerSample
 	builder := copies.NewKernelBuilder(c)
-	ins := append(builder.Operands(dtype), kit.Buffer{}) // ins[2] is empty if there is no weight
-	elements := ins[0]
+	operands := append(builder.Operands(dtype), kit.Buffer{}) // operands[2] is empty if there is no weight
+	elements := operands[0]
 	if spec.isCrossEntropy && elements.Meta.Numel() > 0 {
-		elements = builder.NewScratch(dtype, ins[0].Meta.Shape...)
-		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, ins[0])
+		elements = builder.NewScratch(dtype, operands[0].Meta.Shape...)
+		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, operands[0])
 	}
-	chunks := kit.DivUp(n, machine.FunctionGrain)
+	chunks := kit.DivUp(targets, machine.FunctionGrain)
 	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2)
 	// mem.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
-	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, ins[1], ins[2]},
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, operands[1], operands[2]},
 		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
-			data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[2], n*spec.classes),
+			data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[2], targets*spec.classes),
 				classWeights: kit.ElementsOf[T](mem.Ptrs[4], spec.classes)}
 			if spec.hasProbabilities {
-				data.probs = kit.ElementsOf[T](mem.Ptrs[3], n*spec.classes)
+				data.probabilities = kit.ElementsOf[T](mem.Ptrs[3], targets*spec.classes)
 			} else {
-				data.target = kit.ElementsOf[int64](mem.Ptrs[3], n)
+				data.target = kit.ElementsOf[int64](mem.Ptrs[3], targets)
 			}
 			loss, weightSum := 0.0, 0.0
-			for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
+			for i := chunk * machine.FunctionGrain; i < min(targets, (chunk+1)*machine.FunctionGrain); i++ {
 				targetLoss, weight, err := data.lossAt(i)
 				if err != nil {
 					return err
 				}
 				if spec.reduction == reductionNone {
-					kit.ElementsOf[T](mem.Ptrs[0], n)[i] = targetLoss
+					kit.ElementsOf[T](mem.Ptrs[0], targets)[i] = targetLoss
 				}
 				loss, weightSum = loss+float64(targetLoss), weightSum+float64(weight)
 			}
@@ -290,15 +290,15 @@ func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.K
 			return nil
 		}})
 	if spec.reduction != reductionNone {
-		phase := graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		phase := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 			loss, weightSum := 0.0, 0.0
-			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
-				loss, weightSum = loss+s[0], weightSum+s[1]
+			for _, chunkSums := range kit.ElementsOf[[2]float64](mem.Ptrs[1], chunks) {
+				loss, weightSum = loss+chunkSums[0], weightSum+chunkSums[1]
 			}
 			if spec.reduction == reductionMean {
 				loss /= weightSum
 			}
-			*(*T)(m.Ptrs[0]) = T(loss)
+			*(*T)(mem.Ptrs[0]) = T(loss)
 			return nil
 		}}
 		builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums}, phase)
@@ -366,16 +366,16 @@ func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []in
 		if classWeights != nil {
 			classWeight = classWeights.At(class).Float()
 		}
-		prob := 0.0
+		probability := 0.0
 		if l.hasProbabilities {
-			prob = target.At(coords...).Float()
+			probability = target.At(coords...).Float()
 		} else if class == targetClass {
-			prob, meanWeight = 1, classWeight
+			probability, meanWeight = 1, classWeight
 		}
-		prob = float64(prob*(1-l.smoothing)) + l.smoothing/float64(l.classes)
+		probability = float64(probability*(1-l.smoothing)) + l.smoothing/float64(l.classes)
 		// If targets are classes, classes of probability 0 are skipped: 0 times an infinite element is NaN.
-		if l.hasProbabilities || prob != 0 {
-			loss -= float64(input.At(coords...).Float() * prob * classWeight)
+		if l.hasProbabilities || probability != 0 {
+			loss -= float64(input.At(coords...).Float() * probability * classWeight)
 		}
 	}
 	return loss, meanWeight

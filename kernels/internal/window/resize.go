@@ -38,11 +38,11 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 			return c.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			r, err := newResize(c)
+			resample, err := newResize(c)
 			if err != nil {
 				return nil, err
 			}
-			return []*tensor.Tensor{r.reference(in[0])}, nil
+			return []*tensor.Tensor{resample.reference(in[0])}, nil
 		},
 		Examples: []graph.Example{
 			{In: []tensor.Meta{kit.F32(1, 2, 4, 4)}, Attrs: graph.Attrs{"scales": []float64{1, 1, 0.6, 2}, "mode": "cubic",
@@ -68,11 +68,11 @@ func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, o
 		return nil, nil, nil, out, err
 	}
 	shape := slices.Clone(input.Shape)
-	for i, d := range axes {
-		if kit.SizeIs(input.Shape[d], 0) && kit.SizeAtLeast(sizes[i], 1) {
-			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", d)
+	for i, dim := range axes {
+		if kit.SizeIs(input.Shape[dim], 0) && kit.SizeAtLeast(sizes[i], 1) {
+			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", dim)
 		}
-		shape[d] = sizes[i]
+		shape[dim] = sizes[i]
 	}
 	out, err = kit.FreshType(input.DType, shape)
 	return axes, sizes, scales, out, err
@@ -109,19 +109,19 @@ func newResize(c *graph.Call) (*resampling, error) {
 func resizeAxes(attrs *resizeAttrs, rank int) ([]int, error) {
 	var axes []int
 	if attrs.Axes == nil {
-		for d := range rank {
-			axes = append(axes, d)
+		for dim := range rank {
+			axes = append(axes, dim)
 		}
 	}
-	for _, d := range attrs.Axes {
-		d, err := tensor.WrapDim(d, rank)
+	for _, given := range attrs.Axes {
+		dim, err := tensor.WrapDim(given, rank)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(axes, d) {
-			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
+		if slices.Contains(axes, dim) {
+			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", dim)
 		}
-		axes = append(axes, d)
+		axes = append(axes, dim)
 	}
 	if (attrs.Sizes != nil) == (attrs.Scales != nil) {
 		return nil, errors.New("resize: Must specify exactly one of sizes and scales")
@@ -150,7 +150,7 @@ func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, sc
 	}
 	for i, dim := range axes {
 		scale := attrs.Scales[i]
-		if n, known := shape[dim].Known(); !(scale > 0) || known && float64(n)*scale > tensor.MaxBytes {
+		if size, known := shape[dim].Known(); !(scale > 0) || known && float64(size)*scale > tensor.MaxBytes {
 			return nil, nil, fmt.Errorf("resize: scale %v is out of range", scale)
 		}
 		sizes = append(sizes, ScaledSize(shape[dim], scale))
@@ -165,17 +165,17 @@ const aspectLimit = 1 << 30
 // compared as fractions, because sizes may be symbols. The returned scales are valid for known sizes only.
 func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	best := 0 // index in axes of the smallest or largest factor
-	for i, d := range axes {
-		size, in := attrs.Sizes[i], shape[d]
+	for i, dim := range axes {
+		size, inSize := attrs.Sizes[i], shape[dim]
 		switch {
 		case !kit.SizeAtLeast(size, 1) || kit.SizeAtLeast(size, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
-		case kit.SizeIs(in, 0):
-			return nil, nil, fmt.Errorf("resize: dimension %d has no elements", d)
-		case kit.SizeAtLeast(in, aspectLimit):
-			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", d)
+		case kit.SizeIs(inSize, 0):
+			return nil, nil, fmt.Errorf("resize: dimension %d has no elements", dim)
+		case kit.SizeAtLeast(inSize, aspectLimit):
+			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", dim)
 		}
-		factor, bestFactor := size.Mul(shape[axes[best]]), attrs.Sizes[best].Mul(in) // over a common denominator
+		factor, bestFactor := size.Mul(shape[axes[best]]), attrs.Sizes[best].Mul(inSize) // over a common denominator
 		if attrs.KeepAspect == "not_smaller" {
 			factor, bestFactor = bestFactor, factor
 		}
@@ -183,13 +183,13 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 			best = i
 		}
 	}
-	size, in := attrs.Sizes[best], shape[axes[best]]
-	factor := float64(kit.KnownSize(size)) / float64(kit.KnownSize(in))
-	for i, d := range axes {
+	size, inSize := attrs.Sizes[best], shape[axes[best]]
+	factor := float64(kit.KnownSize(size)) / float64(kit.KnownSize(inSize))
+	for i, dim := range axes {
 		rounded := size
-		if i != best { // size*shape[d]/in, rounded half up
+		if i != best { // size*shape[dim]/inSize, rounded half up
 			two := sym.Of(2)
-			rounded = size.Mul(shape[d]).Mul(two).Add(in).Div(in.Mul(two))
+			rounded = size.Mul(shape[dim]).Mul(two).Add(inSize).Div(inSize.Mul(two))
 		}
 		sizes, scales = append(sizes, rounded), append(scales, factor)
 	}
@@ -267,26 +267,26 @@ func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 	base := math.Ceil(position) - 1
 	first, weights := axis.weights(position - base)
 	firstElement := int(max(min(base, float64(axis.in)+4), -4)) + first // bounds make the conversion to int valid
-	isInside := func(k int) bool { return firstElement+k >= 0 && firstElement+k < axis.in }
+	isInside := func(tap int) bool { return firstElement+tap >= 0 && firstElement+tap < axis.in }
 	sum := 1.0
 	if axis.attrs.ExcludeOutside {
 		sum = 0
-		for k, w := range weights {
-			if isInside(k) {
-				sum += w
+		for tap, weight := range weights {
+			if isInside(tap) {
+				sum += weight
 			}
 		}
 	}
-	for k, w := range weights {
-		if isInside(k) || !axis.attrs.ExcludeOutside {
-			add(min(max(firstElement+k, 0), axis.in-1), w/sum)
+	for tap, weight := range weights {
+		if isInside(tap) || !axis.attrs.ExcludeOutside {
+			add(min(max(firstElement+tap, 0), axis.in-1), weight/sum)
 		}
 	}
 }
 
 // weights returns the weights of consecutive elements around the position base+t, where base is the index of an element
 // and t is in (0, 1]. The first weight is that of element base+first.
-func (axis *resizeAxis) weights(t float64) (first int, w []float64) {
+func (axis *resizeAxis) weights(t float64) (first int, weights []float64) {
 	switch axis.attrs.Mode {
 	case "nearest":
 		return 0, nearestWeights(axis.attrs.NearestMode, t)
@@ -319,12 +319,12 @@ func (axis *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64)
 	first := axis.firstStretchedTap(radius)
 	weights := make([]float64, axis.stretchedTaps(radius))
 	sum := 0.0
-	for k := range weights {
-		weights[k] = kernel((float64(first+k) - t) * scale)
-		sum += weights[k]
+	for tap := range weights {
+		weights[tap] = kernel((float64(first+tap) - t) * scale)
+		sum += weights[tap]
 	}
-	for k := range weights {
-		weights[k] /= sum
+	for tap := range weights {
+		weights[tap] /= sum
 	}
 	return first, weights
 }
@@ -360,9 +360,9 @@ func resizeLoops(call *graph.Call) []graph.Parallel {
 			dims = append(dims, axis)
 		}
 	}
-	for d, scale := range attrs.Scales {
+	for dim, scale := range attrs.Scales {
 		if attrs.Axes == nil && scale != 1 {
-			dims = append(dims, d)
+			dims = append(dims, dim)
 		}
 	}
 	return kit.LoopsExceptDims(dims...)(call)

@@ -32,21 +32,22 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 			"[K,C,`pooled_height`,`pooled_width`].",
 		Params: []graph.Param{kit.Input, {Name: "rois"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			attrs, t, r := kit.Attrs[roiAlignAttrs](call), call.Type(0), call.Type(1)
+			attrs, inputType, roisType := kit.Attrs[roiAlignAttrs](call), call.Type(0), call.Type(1)
 			switch {
-			case t.Rank() != 4 || r.Rank() != 2 || !kit.SizeIs(r.Shape[1], 5):
+			case inputType.Rank() != 4 || roisType.Rank() != 2 || !kit.SizeIs(roisType.Shape[1], 5):
 				return nil, errors.New("rois must have shape as Tensor[K, 5]")
-			case t.DType != r.DType:
+			case inputType.DType != roisType.DType:
 				return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
-			case !t.DType.IsFloat():
-				return nil, kit.NotImplementedBy("ROIAlign_forward", t.DType)
+			case !inputType.DType.IsFloat():
+				return nil, kit.NotImplementedBy("ROIAlign_forward", inputType.DType)
 			case !kit.SizeAtLeast(attrs.PooledHeight, 1) || !kit.SizeAtLeast(attrs.PooledWidth, 1):
 				return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
 			case attrs.SamplingRatio > maxRoiSamples:
 				return nil, fmt.Errorf("roi_align: sampling_ratio must be at most %d, but got %d", maxRoiSamples,
 					attrs.SamplingRatio)
 			}
-			out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], attrs.PooledHeight, attrs.PooledWidth})
+			out, err := kit.FreshType(inputType.DType, []sym.Int{roisType.Shape[0], inputType.Shape[1], attrs.PooledHeight,
+				attrs.PooledWidth})
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -56,8 +57,8 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 			var imageErr error
 			kit.EachIndex(out.Shape, func(index []int) {
 				var roi [5]float64
-				for k := range roi {
-					roi[k] = rois.At(index[0], k).Float()
+				for i := range roi {
+					roi[i] = rois.At(index[0], i).Float()
 				}
 				if err := checkRoiImage(roi[0], input.Shape[0]); err != nil {
 					imageErr = err
@@ -77,10 +78,10 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 
-// checkRoiImage returns an error if index, which a roi gives for its image, is not in a batch of n images.
-func checkRoiImage(index float64, n int) error {
-	if !(index >= 0 && index < float64(n)) {
-		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", index, n)
+// checkRoiImage returns an error if index, which a roi gives for its image, is not in the batch of images.
+func checkRoiImage(index float64, images int) error {
+	if !(index >= 0 && index < float64(images)) {
+		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", index, images)
 	}
 	return nil
 }
@@ -89,9 +90,9 @@ func checkRoiImage(index float64, n int) error {
 // of samples depends on data.
 const maxRoiSamples = 4096
 
-// bin returns the result of the bin at (binRow, binCol) of a roi, from a plane of h by w pixels: one channel of an
-// image. roi is a row of the operand rois. The function pixel returns a pixel of the plane. mem may be nil.
-func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, w int,
+// bin returns the result of the bin at (binRow, binCol) of a roi, from a plane of height by width pixels: one channel
+// of an image. roi is a row of the operand rois. The function pixel returns a pixel of the plane. mem may be nil.
+func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, height, width int,
 	pixel func(row, col int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
@@ -103,7 +104,7 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 		roiWidth, roiHeight = max(roiWidth, 1), max(roiHeight, 1)
 	}
 	binHeight, binWidth := roiHeight/float64(kit.KnownSize(a.PooledHeight)), roiWidth/float64(kit.KnownSize(a.PooledWidth))
-	samples := func(binSize float64) int { // the number of samples along a dimension
+	samplesOf := func(binSize float64) int { // the number of samples along a dimension
 		if a.SamplingRatio > 0 {
 			return a.SamplingRatio
 		}
@@ -112,18 +113,19 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 		}
 		return int(min(math.Ceil(binSize), maxRoiSamples))
 	}
-	rowSamples, colSamples := samples(binHeight), samples(binWidth)
+	rowSamples, colSamples := samplesOf(binHeight), samplesOf(binWidth)
 	sum, maximum := 0.0, math.Inf(-1)
 	for i := range rowSamples {
 		y := y0 + float64(float64(binRow)*binHeight) + (float64(i)+0.5)*binHeight/float64(rowSamples)
-		if !(y >= -1 && y <= float64(h)) && colSamples > 0 { // all samples of the row are outside the plane, and thus 0
+		// If all samples of the row are outside the plane, they are 0.
+		if !(y >= -1 && y <= float64(height)) && colSamples > 0 {
 			maximum = max(maximum, 0)
 			continue
 		}
 		for j := range colSamples {
 			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
 			mem.CheckContextAfter(roiSampleMoves)
-			value, maxPixel := bilinearAt(y, x, h, w, pixel)
+			value, maxPixel := bilinearAt(y, x, height, width, pixel)
 			sum, maximum = sum+value, max(maximum, maxPixel)
 		}
 	}
@@ -136,20 +138,20 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 	return sum / float64(max(1, rowSamples*colSamples))
 }
 
-// bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
-// interpolated value. maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
-func bilinearAt(y, x float64, h, w int, pixel func(row, col int) float64) (sum, maximum float64) {
-	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
+// bilinearAt samples a plane of height by width pixels at (y, x). Samples more than a pixel outside the plane are 0.
+// sum is the interpolated value. maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
+func bilinearAt(y, x float64, height, width int, pixel func(row, col int) float64) (sum, maximum float64) {
+	if height == 0 || width == 0 || !(y >= -1 && y <= float64(height) && x >= -1 && x <= float64(width)) {
 		return 0, 0
 	}
 	y, x = max(y, 0), max(x, 0)
 	y0, x0 := int(y), int(x)
 	y1, x1 := y0+1, x0+1
-	if y0 >= h-1 {
-		y0, y1, y = h-1, h-1, float64(h-1)
+	if y0 >= height-1 {
+		y0, y1, y = height-1, height-1, float64(height-1)
 	}
-	if x0 >= w-1 {
-		x0, x1, x = w-1, w-1, float64(w-1)
+	if x0 >= width-1 {
+		x0, x1, x = width-1, width-1, float64(width-1)
 	}
 	fractionY, fractionX := y-float64(y0), x-float64(x0)
 	topLeft := float64((1 - fractionY) * (1 - fractionX) * pixel(y0, x0))
@@ -213,9 +215,9 @@ func (a *roiAlignAttrs) typicalSamples(input, out tensor.Meta) int {
 	if a.SamplingRatio > 0 {
 		return a.SamplingRatio * a.SamplingRatio
 	}
-	n := 1
-	for d := 2; d < 4; d++ {
-		n *= min(kit.DivUp(input.Shape[d], 2*out.Shape[d]), maxRoiSamples)
+	samples := 1
+	for dim := 2; dim < 4; dim++ {
+		samples *= min(kit.DivUp(input.Shape[dim], 2*out.Shape[dim]), maxRoiSamples)
 	}
-	return max(1, n)
+	return max(1, samples)
 }

@@ -16,15 +16,15 @@ func ScaledSize(n sym.Int, f float64) sym.Int {
 		return sym.Of(scaledNumber(n.Hint(), f))
 	}
 	if p, q, ok := ratio(f); ok {
-		lo, hi := agreeingSizes(n.Hint(), p, q, f)
-		within := sym.BoolOf(true)
-		if lo > 0 {
-			within = n.Ge(sym.Of(lo))
+		least, greatest := agreeingSizes(n.Hint(), p, q, f)
+		isWithin := sym.BoolOf(true)
+		if least > 0 {
+			isWithin = n.Ge(sym.Of(least))
 		}
-		if hi < tensor.MaxBytes { // greater sizes cannot occur
-			within = within.And(n.Le(sym.Of(hi)))
+		if greatest < tensor.MaxBytes { // greater sizes cannot occur
+			isWithin = isWithin.And(n.Le(sym.Of(greatest)))
 		}
-		if within.Holds() {
+		if isWithin.Holds() {
 			return n.Mul(sym.Of(p)).Div(sym.Of(q))
 		}
 	}
@@ -64,33 +64,33 @@ func ratio(f float64) (p, q int, ok bool) {
 	}
 }
 
-// agreeingSizes returns a range lo to hi of sizes around n in which two formulas agree: for each size s in the range,
-// s*p/q and the float64 product s*f have the same integer part. If they differ for n itself, the range does not
-// contain n. f is p/q rounded to float64.
+// agreeingSizes returns a range, least to greatest, of sizes around n in which two formulas agree: for each size s in
+// the range, s*p/q and the float64 product s*f have the same integer part. If they differ for n itself, the range does
+// not contain n. f is p/q rounded to float64.
 //
 // The relative difference of s*f and s*p/q is less than 2/2^53. The absolute difference is therefore less than 1/q for
 // sizes less than 2^52/p. Hence the integer parts differ only if two conditions hold. First, s*p/q is an integer, so s
 // is a multiple of q. Second, s*f is less than this integer. This needs f < (p/q)*(1 - 1/2^54): with a smaller
 // difference, s*f rounds to the integer.
-func agreeingSizes(n, p, q int, f float64) (lo, hi int) {
-	hi = int(min(1<<52/int64(p), math.MaxInt))
+func agreeingSizes(n, p, q int, f float64) (least, greatest int) {
+	greatest = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))
 	shortfall := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(f))
 	if shortfall.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1<<54))) <= 0 {
-		return 0, hi
+		return 0, greatest
 	}
 	const limit = 1 << 12 // multiples of q to test on each side
 	for multiple, i := n/q*q, 0; multiple > 0; multiple, i = multiple-q, i+1 {
 		if scaledNumber(multiple, f) != multiple/q*p || i == limit {
-			lo = multiple + 1
+			least = multiple + 1
 			break
 		}
 	}
-	for multiple, i := (n/q+1)*q, 0; multiple <= hi; multiple, i = multiple+q, i+1 {
+	for multiple, i := (n/q+1)*q, 0; multiple <= greatest; multiple, i = multiple+q, i+1 {
 		if scaledNumber(multiple, f) != multiple/q*p || i == limit {
-			hi = multiple - 1
+			greatest = multiple - 1
 			break
 		}
 	}
-	return lo, hi
+	return least, greatest
 }

@@ -45,10 +45,10 @@ var (
 // cubic.
 func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
-		t := c.Type(0)
-		size, factors, err := kit.Attrs[upsampleAttrs](c).sizes(t.Shape, spatial)
+		inputType := c.Type(0)
+		size, factors, err := kit.Attrs[upsampleAttrs](c).sizes(inputType.Shape, spatial)
 		if err == nil {
-			err = checkUpsample(name, t, size, mode == "nearest" || mode == "exact")
+			err = checkUpsample(name, inputType, size, mode == "nearest" || mode == "exact")
 		}
 		return size, factors, err
 	}
@@ -57,12 +57,13 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		attrs, m := kit.Attrs[upsampleAttrs](c), c.Meta(0)
-		r := &resampling{taps: make([]*axisTaps, spatial+2)}
-		for i, n := range kit.KnownSizes(size) {
-			r.taps[2+i] = upsampleTaps(mode, m.DType, m.Shape[2+i], n, factors[i], attrs.AlignCorners)
+		attrs, inputMeta := kit.Attrs[upsampleAttrs](c), c.Meta(0)
+		resample := &resampling{taps: make([]*axisTaps, spatial+2)}
+		for i, outSize := range kit.KnownSizes(size) {
+			resample.taps[2+i] = upsampleTaps(mode, inputMeta.DType, inputMeta.Shape[2+i], outSize, factors[i],
+				attrs.AlignCorners)
 		}
-		return r, nil
+		return resample, nil
 	}
 	layoutDoc := " The result has the memory format that the strides of `input` suggest."
 	isRowMajor := spatial == 1 || mode == "cubic"
@@ -76,23 +77,23 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + layoutDoc, Params: []graph.Param{kit.Input},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
-				t, format := call.Type(0), tensor.Contiguous
+				inputType, format := call.Type(0), tensor.Contiguous
 				size, _, err := sizes(call)
 				if err != nil {
 					return nil, err
 				}
 				if !isRowMajor {
-					format = t.SuggestMemoryFormat(false)
+					format = inputType.SuggestMemoryFormat(false)
 				}
-				out, err := kit.FreshTypeInFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), format)
+				out, err := kit.FreshTypeInFormat(inputType.DType, kit.ReplaceSizes(inputType.Shape, 2, size...), format)
 				return call.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				r, err := describe(c)
+				resample, err := describe(c)
 				if err != nil {
 					return nil, err
 				}
-				return []*tensor.Tensor{r.reference(in[0])}, nil
+				return []*tensor.Tensor{resample.reference(in[0])}, nil
 			},
 			Examples: kit.OneExample(kit.F32(exampleShapes[spatial]...),
 				graph.Attrs{"output_size": exampleSizes[spatial]}),
@@ -108,14 +109,14 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	if len(shape) != spatial+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatial+2, len(shape))
 	}
-	given := []*float64{a.ScalesD, a.ScalesH, a.ScalesW}[3-spatial:]
+	givenFactors := []*float64{a.ScalesD, a.ScalesH, a.ScalesW}[3-spatial:]
 	if spatial == 1 && a.Scales != nil {
-		given = []*float64{a.Scales}
+		givenFactors = []*float64{a.Scales}
 	}
 	factors := make([]float64, spatial)
-	for i, f := range given {
-		if f != nil {
-			factors[i] = *f
+	for i, factor := range givenFactors {
+		if factor != nil {
+			factors[i] = *factor
 		}
 	}
 	if (a.OutputSize != nil) == (a.ScaleFactors != nil) {
@@ -130,20 +131,20 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	if len(a.ScaleFactors) != spatial {
 		return nil, nil, fmt.Errorf("Expected scale_factors of length %d, but got %d", spatial, len(a.ScaleFactors))
 	}
-	size := make([]sym.Int, spatial)
-	for i, f := range a.ScaleFactors {
-		size[i] = ScaledSize(shape[2+i], f)
+	sizes := make([]sym.Int, spatial)
+	for i, factor := range a.ScaleFactors {
+		sizes[i] = ScaledSize(shape[2+i], factor)
 	}
-	return size, a.ScaleFactors, nil
+	return sizes, a.ScaleFactors, nil
 }
 
 // checkUpsample makes PyTorch's checks. copiesElements is set if each result is a copy of one element. An op with this
 // property also supports uint8.
-func checkUpsample(name string, self tensor.Type, size []sym.Int, copiesElements bool) error {
-	for i, n := range size {
-		if !kit.SizeAtLeast(n, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
+func checkUpsample(name string, self tensor.Type, sizes []sym.Int, copiesElements bool) error {
+	for i, size := range sizes {
+		if !kit.SizeAtLeast(size, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
-				tensor.Sizes(self.Shape[2:]), tensor.Sizes(size))
+				tensor.Sizes(self.Shape[2:]), tensor.Sizes(sizes))
 		}
 	}
 	if kit.SizeIs(self.Shape[1], 0) {
@@ -153,60 +154,61 @@ func checkUpsample(name string, self tensor.Type, size []sym.Int, copiesElements
 	if !self.DType.IsFloat() && !(copiesElements && self.DType == tensor.Uint8) {
 		return kit.NotImplementedBy(name, self.DType)
 	}
-	_, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, 2, size...))
+	_, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, 2, sizes...))
 	return err
 }
 
-// upsampleTaps returns the taps of a dimension: for each index of the result, elements with weights. in and out are the
-// sizes of operand and result. A factor of 0 stands for out/in. The arithmetic follows aten's UpSample.h: each
-// operation is rounded to float32, or to float64 for float64 images.
-func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, alignCorners bool) *axisTaps {
-	round := func(x float64) float64 { return float64(float32(x)) } // to the dtype of the arithmetic
+// upsampleTaps returns the taps of a dimension: for each index of the result, elements with weights. inSize and outSize
+// are the sizes of operand and result. A factor of 0 stands for outSize/inSize. The arithmetic follows aten's
+// UpSample.h: each operation is rounded to float32, or to float64 for float64 images.
+func upsampleTaps(mode string, dtype tensor.DType, inSize, outSize int, factor float64, alignCorners bool) *axisTaps {
+	round := func(position float64) float64 { return float64(float32(position)) } // to the dtype of the arithmetic
 	if dtype == tensor.Float64 {
-		round = func(x float64) float64 { return x }
+		round = func(position float64) float64 { return position }
 	}
 	if mode == "nearest" {
-		sourceOf := nearestIndex(dtype, in, out, factor)
+		sourceOf := nearestIndex(dtype, inSize, outSize, factor)
 		eachTap := func(i int, add func(int, float64)) { add(sourceOf(i), 1) }
-		return &axisTaps{out: out, maxTaps: 1, isNearest: true, eachTap: eachTap}
+		return &axisTaps{out: outSize, maxTaps: 1, isNearest: true, eachTap: eachTap}
 	}
-	scale := round(float64(in) / float64(out)) // distance in the operand between neighbouring results
+	scale := round(float64(inSize) / float64(outSize)) // distance in the operand between neighbouring results
 	if factor > 0 {
 		scale = round(1 / factor)
 	}
 	if alignCorners {
 		scale = 0
-		if out > 1 {
-			scale = round(float64(in-1) / float64(out-1))
+		if outSize > 1 {
+			scale = round(float64(inSize-1) / float64(outSize-1))
 		}
 	}
 	maxTaps := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
-	return &axisTaps{out: out, maxTaps: maxTaps, isNearest: mode == "exact", eachTap: func(i int, add func(int, float64)) {
-		if mode == "linear" && in == out { // PyTorch ignores the factor
-			add(i, 1)
-			return
-		}
-		if mode == "exact" {
-			add(clampIndex(math.Floor(round(round(float64(i)+0.5)*scale)), in), 1)
-			return
-		}
-		x := round(float64(i) * scale)
-		if !alignCorners {
-			x = round(round(round(float64(i)+0.5)*scale) - 0.5)
-		}
-		if mode == "linear" {
-			x = max(x, 0)
-			source := clampIndex(x, in)
-			weight := min(max(round(x-float64(source)), 0), 1)
-			add(source, 1-weight)
-			add(min(source+1, in-1), weight)
-			return
-		}
-		floor := math.Floor(x)
-		// All taps of a position more than 4 elements outside the image are at the edge, so clamping it changes nothing.
-		base := clampIndex(floor+4, in+8) - 4
-		for k, w := range cubicWeights(x-floor, torchCubicCoefficient) {
-			add(min(max(base-1+k, 0), in-1), w)
-		}
-	}}
+	return &axisTaps{out: outSize, maxTaps: maxTaps, isNearest: mode == "exact",
+		eachTap: func(i int, add func(int, float64)) {
+			if mode == "linear" && inSize == outSize { // PyTorch ignores the factor
+				add(i, 1)
+				return
+			}
+			if mode == "exact" {
+				add(clampIndex(math.Floor(round(round(float64(i)+0.5)*scale)), inSize), 1)
+				return
+			}
+			position := round(float64(i) * scale)
+			if !alignCorners {
+				position = round(round(round(float64(i)+0.5)*scale) - 0.5)
+			}
+			if mode == "linear" {
+				position = max(position, 0)
+				source := clampIndex(position, inSize)
+				weight := min(max(round(position-float64(source)), 0), 1)
+				add(source, 1-weight)
+				add(min(source+1, inSize-1), weight)
+				return
+			}
+			floor := math.Floor(position)
+			// All taps of a position more than 4 elements outside the image are at the edge, so clamping it changes nothing.
+			base := clampIndex(floor+4, inSize+8) - 4
+			for tap, weight := range cubicWeights(position-floor, torchCubicCoefficient) {
+				add(min(max(base-1+tap, 0), inSize-1), weight)
+			}
+		}}
 }
