@@ -56,10 +56,10 @@ var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, 
 func Parse(text string, params ...string) (f *Formula, err error) {
 	p := &parser{text: text, pos: 1, defined: map[string]bool{}}
 	defer func() {
-		if e, ok := recover().(*Error); ok {
-			f, err = nil, e
-		} else if r := recover(); r != nil {
-			panic(r)
+		if parseError, ok := recover().(*Error); ok {
+			f, err = nil, parseError
+		} else if recovered := recover(); recovered != nil {
+			panic(recovered)
 		}
 	}()
 	if len(text) > maxText {
@@ -87,17 +87,17 @@ func Parse(text string, params ...string) (f *Formula, err error) {
 var keywords = map[string]bool{"and": true, "or": true, "not": true, "True": true, "False": true, "if": true,
 	"else": true, "lambda": true, "is": true, "in": true, "for": true}
 
-func isName(s string) bool {
-	for k := range len(s) {
-		if !isLetter(s[k]) && (k == 0 || !isDigit(s[k])) {
+func isName(text string) bool {
+	for i := range len(text) {
+		if !isLetter(text[i]) && (i == 0 || !isDigit(text[i])) {
 			return false
 		}
 	}
-	return s != ""
+	return text != ""
 }
 
-func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
-func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
+func isLetter(char byte) bool { return char == '_' || 'a' <= char|0x20 && char|0x20 <= 'z' }
+func isDigit(char byte) bool  { return '0' <= char && char <= '9' }
 
 // parser is a recursive-descent parser with one token of lookahead.
 type parser struct {
@@ -140,37 +140,37 @@ func (p *parser) next() {
 		p.tok, p.kind = "", endToken
 		return
 	}
-	n := 0
+	length := 0
 	switch {
 	case isDigit(rest[0]) || rest[0] == '.' && len(rest) > 1 && isDigit(rest[1]):
-		n, p.kind = numberLen(rest), numberToken
+		length, p.kind = numberLen(rest), numberToken
 	case isLetter(rest[0]):
-		for n < len(rest) && (isLetter(rest[n]) || isDigit(rest[n])) {
-			n++
+		for length < len(rest) && (isLetter(rest[length]) || isDigit(rest[length])) {
+			length++
 		}
 		p.kind = nameToken
 	default:
-		k := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
-		if k < 0 {
-			r, _ := utf8.DecodeRuneInString(rest)
-			p.fail(p.pos, "there is no operator %q", r)
+		operatorIndex := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
+		if operatorIndex < 0 {
+			char, _ := utf8.DecodeRuneInString(rest)
+			p.fail(p.pos, "there is no operator %q", char)
 		}
-		n, p.kind = len(operators[k]), opToken
+		length, p.kind = len(operators[operatorIndex]), opToken
 	}
-	p.tok = rest[:n]
-	p.end += n
+	p.tok = rest[:length]
+	p.end += length
 }
 
 // numberLen returns the number of leading characters that look like a number, valid or not. An error message quotes
 // them.
-func numberLen(s string) int {
-	n := 0
-	hex := len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'
-	for n < len(s) && (isLetter(s[n]) || isDigit(s[n]) || s[n] == '.' ||
-		(s[n] == '+' || s[n] == '-') && !hex && s[n-1]|0x20 == 'e') {
-		n++
+func numberLen(text string) int {
+	length := 0
+	isHex := len(text) > 1 && text[0] == '0' && text[1]|0x20 == 'x'
+	for length < len(text) && (isLetter(text[length]) || isDigit(text[length]) || text[length] == '.' ||
+		(text[length] == '+' || text[length] == '-') && !isHex && text[length-1]|0x20 == 'e') {
+		length++
 	}
-	return n
+	return length
 }
 
 // accept reads the operator op if it is the current token.
@@ -203,8 +203,8 @@ func (p *parser) node(n node) *node {
 	if p.nodes++; p.nodes > maxNodes {
 		p.fail(n.pos, "the formula has more than %d operators and operands", maxNodes)
 	}
-	for _, a := range n.args {
-		n.height = max(n.height, a.height+1)
+	for _, arg := range n.args {
+		n.height = max(n.height, arg.height+1)
 	}
 	if n.height > maxHeight {
 		p.fail(n.pos, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxHeight)
@@ -214,30 +214,30 @@ func (p *parser) node(n node) *node {
 
 // formula parses definitions and results.
 func (p *parser) formula() *Formula {
-	f := &Formula{}
+	formula := &Formula{}
 	for {
 		pos := p.pos
 		if p.kind == endToken {
 			p.fail(pos, "an expression is missing: the text ends")
 		}
-		if p.kind == opToken && p.tok == "(" && p.tuple(f) {
+		if p.kind == opToken && p.tok == "(" && p.tuple(formula) {
 			break
 		}
-		v := p.expr(0)
+		value := p.expr(0)
 		if p.accept("=") {
-			if v.kind != nameNode {
+			if value.kind != nameNode {
 				p.fail(pos, "the left side of = must be a name")
 			}
-			p.define(f, v)
+			p.define(formula, value)
 			continue
 		}
-		f.results = []*node{v}
+		formula.results = []*node{value}
 		break
 	}
 	if p.kind != endToken {
 		p.fail(p.pos, "an operator is missing before %q", p.tok)
 	}
-	return f
+	return formula
 }
 
 // define parses the value of a name and adds the definition to f.
@@ -245,28 +245,28 @@ func (p *parser) define(f *Formula, name *node) {
 	if p.defined[name.text] || constants[name.text].IsSet() {
 		p.fail(name.pos, "%s is defined already", name.text)
 	}
-	for _, l := range f.lets {
-		if usesName(l.value, name.text) {
+	for _, definition := range f.lets {
+		if usesName(definition.value, name.text) {
 			p.fail(name.pos, "%s is used before it is defined", name.text)
 		}
 	}
-	v := p.expr(0)
-	if usesName(v, name.text) {
+	value := p.expr(0)
+	if usesName(value, name.text) {
 		p.fail(name.pos, "%s is defined by itself", name.text)
 	}
 	p.defined[name.text] = true
-	f.lets = append(f.lets, let{name.text, v, name.pos})
+	f.lets = append(f.lets, let{name.text, value, name.pos})
 	p.expect(";", "after the value of "+name.text)
 }
 
 func usesName(n *node, name string) bool {
 	return n.kind == nameNode && n.text == name ||
-		slices.ContainsFunc(n.args, func(a *node) bool { return usesName(a, name) })
+		slices.ContainsFunc(n.args, func(arg *node) bool { return usesName(arg, name) })
 }
 
 // tuple parses several results in parentheses. If it finds no comma, it moves the parser back to the opening
 // parenthesis and returns false.
-func (p *parser) tuple(f *Formula) bool {
+func (p *parser) tuple(formula *Formula) bool {
 	start := *p
 	p.next()
 	first := p.expr(0)
@@ -274,12 +274,12 @@ func (p *parser) tuple(f *Formula) bool {
 		*p = start
 		return false
 	}
-	f.results, f.isTuple = []*node{first}, true
+	formula.results, formula.isTuple = []*node{first}, true
 	for p.accept(",") {
 		if p.kind == opToken && p.tok == ")" {
 			break
 		}
-		f.results = append(f.results, p.expr(0))
+		formula.results = append(formula.results, p.expr(0))
 	}
 	p.expect(")", "after the results")
 	return true
@@ -292,19 +292,19 @@ func (p *parser) expr(level int) *node {
 	}
 	defer func() { p.depth-- }()
 	left := p.unary()
-	for compared := false; ; {
+	for hasComparison := false; ; {
 		precedence, ok := levels[p.tok]
 		if !ok || p.kind == endToken || precedence < level {
 			return left
 		}
 		op, pos := p.tok, p.pos
 		if precedence == compareLevel {
-			if compared {
+			if hasComparison {
 				p.fail(pos, "comparisons do not chain; write a < b and b < c")
 			}
-			compared = true
+			hasComparison = true
 		} else if precedence < compareLevel {
-			compared = false
+			hasComparison = false
 		}
 		p.next()
 		left = p.node(node{kind: binaryNode, text: op, args: []*node{left, p.expr(precedence + 1)}, pos: pos})
@@ -353,9 +353,9 @@ func (p *parser) primary() *node {
 		}
 		return p.node(node{kind: nameNode, text: tok, pos: pos})
 	case p.accept("("):
-		n := p.expr(0)
+		inner := p.expr(0)
 		p.expect(")", "for the ( of "+positionText(lineAndColumn(p.text, pos)))
-		return n
+		return inner
 	}
 	p.fail(pos, "an operand is missing%s", p.currentToken())
 	return nil
@@ -386,21 +386,21 @@ func (p *parser) number(tok string, pos int) tensor.Scalar {
 
 // call parses the operands of a function.
 func (p *parser) call(name string, pos int) *node {
-	n := node{kind: callNode, text: name, pos: pos}
+	call := node{kind: callNode, text: name, pos: pos}
 	minOperands, maxOperands, ok := arity(name)
 	if !ok {
 		p.fail(pos, "unknown function %q%s", name, suggest.DidYouMean(suggest.Nearest(name, functionNames())))
 	}
 	for !p.accept(")") {
-		if len(n.args) > 0 {
+		if len(call.args) > 0 {
 			p.expect(",", "or ) after an operand of "+name)
 		}
-		n.args = append(n.args, p.expr(0))
+		call.args = append(call.args, p.expr(0))
 	}
-	if k := len(n.args); k < minOperands || k > maxOperands {
-		p.fail(pos, "%s takes %s, not %d", name, operandCount(minOperands, maxOperands), k)
+	if operands := len(call.args); operands < minOperands || operands > maxOperands {
+		p.fail(pos, "%s takes %s, not %d", name, operandCount(minOperands, maxOperands), operands)
 	}
-	return p.node(n)
+	return p.node(call)
 }
 
 func operandCount(minCount, maxCount int) string {

@@ -26,34 +26,34 @@ func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 // smallAngle is angle for numbers below 2^25.
 func (e *expander) smallAngle(a expr.Value) (q, r, low expr.Value) {
 	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
-	n := e.sub(q, e.roundingNumber())
-	first := e.fma(n, e.constant(-elementary.PiOver2[0]), a)
-	second := e.mul(n, e.constant(-elementary.PiOver2[1]))
-	rest := e.fma(n, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second))
+	turns := e.sub(q, e.roundingNumber())
+	first := e.fma(turns, e.constant(-elementary.PiOver2[0]), a)
+	second := e.mul(turns, e.constant(-elementary.PiOver2[1]))
+	rest := e.fma(turns, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second))
 	r, low = e.twoSum(first, second)
-	return q, r, e.add(low, e.fma(n, e.constant(-elementary.PiOver2[2]), rest))
+	return q, r, e.add(low, e.fma(turns, e.constant(-elementary.PiOver2[2]), rest))
 }
 
 // twoSum returns the exact sum hi + lo of two numbers. Unlike fastTwoSum, it does not require |a| >= |b| (Knuth's
 // TwoSum).
 func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
-	v := e.sub(hi, a)
-	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
+	bPart := e.sub(hi, a)
+	return hi, e.add(e.sub(a, e.sub(hi, bPart)), e.sub(b, bPart))
 }
 
 // largeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k) mod 4
 // (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute error
 // stays below 2^-120 even if the remainder is near 0.
 func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
-	m := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
+	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
-	hi0 := e.mul(m, parts[0])
-	lo0 := e.productError(m, parts[0], hi0)
-	hi1 := e.mul(m, parts[1])
-	lo1 := e.productError(m, parts[1], hi1)
-	hi2 := e.mul(m, parts[2])
-	lo2 := e.fma(m, parts[3], e.productError(m, parts[2], hi2))
+	hi0 := e.mul(mantissa, parts[0])
+	lo0 := e.productError(mantissa, parts[0], hi0)
+	hi1 := e.mul(mantissa, parts[1])
+	lo1 := e.productError(mantissa, parts[1], hi1)
+	hi2 := e.mul(mantissa, parts[2])
+	lo2 := e.fma(mantissa, parts[3], e.productError(mantissa, parts[2], hi2))
 	rint := func(x expr.Value) expr.Value { return e.Emit(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
 	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
@@ -78,44 +78,44 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
-	for k, w := range elementary.TwoOverPi {
-		word[k] = e.mask(w)
+	for i, tableWord := range elementary.TwoOverPi {
+		word[i] = e.mask(tableWord)
 	}
 	for step := 16; step > 0; step /= 2 {
 		bit := uint64(step) << 6
 		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.mask(bit)), e.mask(bit))
-		for k := 0; k < step+3 && k+step < len(word); k++ {
-			word[k] = e.choose(isSet, word[k+step], word[k])
+		for i := 0; i < step+3 && i+step < len(word); i++ {
+			word[i] = e.choose(isSet, word[i+step], word[i])
 		}
 	}
 	shift := e.Emit(expr.And, bitOffset, e.mask(63))
 	reverseShift := e.Emit(expr.Xor, shift, e.mask(63))
-	var w [3]expr.Value // 192 bits from bit bitOffset on
-	for k := range w {
-		w[k] = e.Emit(expr.Or, e.Emit(expr.Shl, word[k], shift),
-			e.Emit(expr.Shr, e.Emit(expr.Shr, word[k+1], e.mask(1)), reverseShift))
+	var window [3]expr.Value // 192 bits from bit bitOffset on
+	for i := range window {
+		window[i] = e.Emit(expr.Or, e.Emit(expr.Shl, word[i], shift),
+			e.Emit(expr.Shr, e.Emit(expr.Shr, word[i+1], e.mask(1)), reverseShift))
 	}
-	left := func(v expr.Value, n uint64) expr.Value { return e.Emit(expr.Shl, v, e.mask(n)) }
-	right := func(v expr.Value, n uint64) expr.Value { return e.Emit(expr.Shr, v, e.mask(n)) }
-	// fraction returns v * unit * 2^-52 for an integer v below 2^52. unit is a power of 2.
-	fraction := func(v expr.Value, unit float64) expr.Value {
-		return e.sub(e.float(e.Emit(expr.Or, v, e.bitsOf(unit))), e.constant(unit))
+	left := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.mask(count)) }
+	right := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.mask(count)) }
+	// fraction returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2.
+	fraction := func(bits expr.Value, unit float64) expr.Value {
+		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}
 	return [4]expr.Value{
-		fraction(right(w[0], 12), 4),
-		fraction(e.Emit(expr.Or, right(left(w[0], 52), 12), right(w[1], 24)), 0x1p-50),
-		fraction(e.Emit(expr.Or, right(left(w[1], 40), 12), right(w[2], 36)), 0x1p-102),
-		fraction(right(left(w[2], 28), 12), 0x1p-154),
+		fraction(right(window[0], 12), 4),
+		fraction(e.Emit(expr.Or, right(left(window[0], 52), 12), right(window[1], 24)), 0x1p-50),
+		fraction(e.Emit(expr.Or, right(left(window[1], 40), 12), right(window[2], 36)), 0x1p-102),
+		fraction(right(left(window[2], 28), 12), 0x1p-154),
 	}
 }
 
 // sinCosOf returns the sine and the cosine of r + low.
 func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.constant(1)
-	w := e.fma(z, e.constant(-0.5), one)
-	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, w)))
+	oneMinusHalf := e.fma(z, e.constant(-0.5), one)
+	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, oneMinusHalf)))
 	roundingError := e.fma(e.Emit(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
 	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), roundingError)
-	cos = e.add(w, e.add(e.fma(z, e.constant(-0.5), e.sub(one, w)), tail))
+	cos = e.add(oneMinusHalf, e.add(e.fma(z, e.constant(-0.5), e.sub(one, oneMinusHalf)), tail))
 	return sin, cos
 }

@@ -34,8 +34,8 @@ var erfPower = elementary.Poly{
 // erf is 1 - exp(-g), where g is a polynomial of |x|. The difference is computed like expm1, which is accurate for
 // small x. Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
-	a := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
-	g := e.fma(a, e.constant(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
+	magnitude := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
+	g := e.fma(magnitude, e.constant(1.1283791670955126), e.mul(e.eval(erfPoly, magnitude), magnitude))
 	n, s := e.nearest(g, -math.Log2E, 0)
 	hi, lo := e.ln2()
 	r := e.fma(n, e.constant(hi), g)
@@ -79,16 +79,16 @@ func erfPlusOne(code *expr.Code) []bool {
 	}
 	for v, inst := range code.Insts {
 		marked[v] = inst.Op == expr.Erf && inst.DType == tensor.Float32
-		for k, u := range inst.Operands() {
-			if marked[u] && !(inst.Op == expr.Add && isOne([2]expr.Value{inst.B, inst.A}[k])) {
-				marked[u] = false
+		for operandIndex, operand := range inst.Operands() {
+			if marked[operand] && !(inst.Op == expr.Add && isOne([2]expr.Value{inst.B, inst.A}[operandIndex])) {
+				marked[operand] = false
 			}
 		}
 	}
-	for _, o := range code.Out {
-		marked[o.Re] = false
-		if o.Im != expr.None {
-			marked[o.Im] = false
+	for _, output := range code.Out {
+		marked[output.Re] = false
+		if output.Im != expr.None {
+			marked[output.Im] = false
 		}
 	}
 	return marked

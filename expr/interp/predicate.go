@@ -48,12 +48,12 @@ func predicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []
 	for v := range finder.branchOf {
 		finder.branchOf[v] = -1
 	}
-	for _, o := range code.Out {
-		finder.markNeeded(o.Re, 0)
-		finder.markNeeded(o.Im, 0)
+	for _, output := range code.Out {
+		finder.markNeeded(output.Re, 0)
+		finder.markNeeded(output.Im, 0)
 	}
-	for _, f := range folds {
-		finder.markNeeded(f.Value, 0)
+	for _, fold := range folds {
+		finder.markNeeded(fold.Value, 0)
 	}
 	for v := len(code.Insts) - 1; v >= 0; v-- {
 		finder.markOperands(expr.Value(v))
@@ -61,20 +61,20 @@ func predicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []
 	return finder.order()
 }
 
-// markNeeded records that a value is needed in branch b, and moves the value to the innermost common parent of all its
+// markNeeded records that a value is needed in a branch, and moves the value to the innermost common parent of all its
 // branches.
-func (finder *branchFinder) markNeeded(v expr.Value, b int) {
+func (finder *branchFinder) markNeeded(v expr.Value, neededIn int) {
 	if v == expr.None {
 		return
 	}
-	for a := finder.branchOf[v]; a >= 0 && a != b; {
-		if finder.branches[a].depth >= finder.branches[b].depth {
-			a = finder.branches[a].parent
+	for common := finder.branchOf[v]; common >= 0 && common != neededIn; {
+		if finder.branches[common].depth >= finder.branches[neededIn].depth {
+			common = finder.branches[common].parent
 		} else {
-			b = finder.branches[b].parent
+			neededIn = finder.branches[neededIn].parent
 		}
 	}
-	finder.branchOf[v] = b
+	finder.branchOf[v] = neededIn
 }
 
 // markOperands records where the operands of a value are needed. Constants and loads belong to branch 0.
@@ -86,25 +86,26 @@ func (finder *branchFinder) markOperands(v expr.Value) {
 	case inst.Op == expr.Const || inst.Op == expr.Load:
 		finder.branchOf[v] = 0
 	}
-	b := finder.branchOf[v]
-	finder.branches[b].work += workOfOp(inst.Op)
+	parent := finder.branchOf[v]
+	finder.branches[parent].work += workOfOp(inst.Op)
 	if inst.Op != expr.Select || inst.A == inst.B || inst.A == inst.C || inst.B == inst.C {
-		for _, u := range inst.Operands() {
-			finder.markNeeded(u, b)
+		for _, operand := range inst.Operands() {
+			finder.markNeeded(operand, parent)
 		}
 		return
 	}
 	// A selection with three different operands: each side is a branch.
-	finder.markNeeded(inst.A, b)
-	shared := finder.sharesBranches(v)
-	for k, u := range []expr.Value{inst.B, inst.C} {
-		if shared {
-			finder.sides[v][k] = finder.sides[v+1][k]
+	finder.markNeeded(inst.A, parent)
+	isShared := finder.sharesBranches(v)
+	for side, operand := range []expr.Value{inst.B, inst.C} {
+		if isShared {
+			finder.sides[v][side] = finder.sides[v+1][side]
 		} else {
-			finder.sides[v][k] = len(finder.branches)
-			finder.branches = append(finder.branches, branch{parent: b, depth: finder.branches[b].depth + 1, maskBit: k == 0})
+			finder.sides[v][side] = len(finder.branches)
+			finder.branches = append(finder.branches, branch{parent: parent, depth: finder.branches[parent].depth + 1,
+				maskBit: side == 0})
 		}
-		finder.markNeeded(u, finder.sides[v][k])
+		finder.markNeeded(operand, finder.sides[v][side])
 	}
 }
 
@@ -119,13 +120,13 @@ func (finder *branchFinder) sharesBranches(v expr.Value) bool {
 }
 
 // workOfOp returns the cost of an operation in additions.
-func workOfOp(o expr.Op) int {
+func workOfOp(op expr.Op) int {
 	switch {
-	case o == expr.Const || o == expr.Load:
+	case op == expr.Const || op == expr.Load:
 		return 0
-	case o == expr.Div || o == expr.Sqrt:
+	case op == expr.Div || op == expr.Sqrt:
 		return 2
-	case o.Primitive():
+	case op.Primitive():
 		return 1
 	}
 	return 10
@@ -137,20 +138,20 @@ func workOfOp(o expr.Op) int {
 func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange) {
 	// rangeBranch[b] is the branch b if it has enough work, otherwise the innermost enclosing branch that has.
 	rangeBranch := make([]int, len(finder.branches))
-	for k := len(finder.branches) - 1; k > 0; k-- {
-		finder.branches[finder.branches[k].parent].work += finder.branches[k].work
+	for branchIndex := len(finder.branches) - 1; branchIndex > 0; branchIndex-- {
+		finder.branches[finder.branches[branchIndex].parent].work += finder.branches[branchIndex].work
 	}
-	for k := 1; k < len(finder.branches); k++ {
-		if rangeBranch[k] = k; finder.branches[k].work < minRangeWork {
-			rangeBranch[k] = rangeBranch[finder.branches[k].parent]
+	for branchIndex := 1; branchIndex < len(finder.branches); branchIndex++ {
+		if rangeBranch[branchIndex] = branchIndex; finder.branches[branchIndex].work < minRangeWork {
+			rangeBranch[branchIndex] = rangeBranch[finder.branches[branchIndex].parent]
 		}
 	}
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, listsLeaves := range []bool{true, false} { // whether this pass lists constants and loads
-		for v, b := range finder.branchOf {
-			if b >= 0 && (finder.code.Insts[v].Op.ArgCount() == 0) == listsLeaves {
-				b = rangeBranch[b]
-				finder.branches[b].values = append(finder.branches[b].values, expr.Value(v))
+		for v, branchIndex := range finder.branchOf {
+			if branchIndex >= 0 && (finder.code.Insts[v].Op.ArgCount() == 0) == listsLeaves {
+				branchIndex = rangeBranch[branchIndex]
+				finder.branches[branchIndex].values = append(finder.branches[branchIndex].values, expr.Value(v))
 			}
 		}
 	}
@@ -160,23 +161,23 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 		newValue[v] = expr.None
 	}
 	var ranges []predicatedRange
-	var emit func(b int) // appends the instructions of branch b to code
+	var emit func(branchIndex int) // appends the instructions of a branch to code
 	emit = func(b int) {
 		for _, v := range finder.branches[b].values {
 			inst := finder.code.Insts[v]
-			for _, k := range finder.sides[v] {
-				if k > 0 && rangeBranch[k] == k && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
-					n := len(ranges)
+			for _, side := range finder.sides[v] {
+				if side > 0 && rangeBranch[side] == side && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
+					rangeIndex := len(ranges)
 					ranges = append(ranges, predicatedRange{first: expr.Value(len(code.Insts)), mask: newValue[inst.A],
-						maskBit: finder.branches[k].maskBit})
-					emit(k)
-					ranges[n].end = expr.Value(len(code.Insts))
+						maskBit: finder.branches[side].maskBit})
+					emit(side)
+					ranges[rangeIndex].end = expr.Value(len(code.Insts))
 				}
 			}
 			if inst.Op != expr.Load {
-				for _, u := range []*expr.Value{&inst.A, &inst.B, &inst.C} {
-					if *u != expr.None {
-						*u = newValue[*u]
+				for _, operand := range []*expr.Value{&inst.A, &inst.B, &inst.C} {
+					if *operand != expr.None {
+						*operand = newValue[*operand]
 					}
 				}
 			}
@@ -185,11 +186,11 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 		}
 	}
 	emit(0)
-	for _, o := range finder.code.Out {
-		if o.Re = newValue[o.Re]; o.Im != expr.None {
-			o.Im = newValue[o.Im]
+	for _, output := range finder.code.Out {
+		if output.Re = newValue[output.Re]; output.Im != expr.None {
+			output.Im = newValue[output.Im]
 		}
-		code.Out = append(code.Out, o)
+		code.Out = append(code.Out, output)
 	}
 	return code, newValue, ranges
 }
@@ -205,21 +206,21 @@ func (prep *preparer) openPredicates(v expr.Value) {
 
 // closePredicates closes the predicated ranges that end with instruction v.
 func (prep *preparer) closePredicates(v expr.Value) {
-	for n := len(prep.openRanges) - 1; n >= 0 && prep.openRanges[n].instructions.end == v+1; n-- {
-		test := prep.openRanges[n].step
+	for i := len(prep.openRanges) - 1; i >= 0 && prep.openRanges[i].instructions.end == v+1; i-- {
+		test := prep.openRanges[i].step
 		prep.body[test].skipCount = len(prep.body) - test - 1
-		prep.openRanges = prep.openRanges[:n]
+		prep.openRanges = prep.openRanges[:i]
 	}
 }
 
 // noElementEquals reports whether no element of a mask equals bit.
-func noElementEquals(mask operand, n int, bit bool) bool {
+func noElementEquals(mask operand, count int, bit bool) bool {
 	if mask.stride == 0 {
-		n = 1
+		count = 1
 	}
-	elements := unsafe.Slice((*uint8)(unsafe.Add(mask.ptr, mask.offset)), n)
+	elements := unsafe.Slice((*uint8)(unsafe.Add(mask.ptr, mask.offset)), count)
 	if bit {
-		return bytes.Equal(elements, falseMask[:n])
+		return bytes.Equal(elements, falseMask[:count])
 	}
 	return bytes.IndexByte(elements, 0) < 0
 }

@@ -29,15 +29,15 @@ func erfMinusX(x float64) float64 {
 }
 
 func erf(x float64) float64 {
-	switch a := math.Abs(x); {
-	case a <= 0.5:
+	switch magnitude := math.Abs(x); {
+	case magnitude <= 0.5:
 		return x + erfMinusX(x)
 	case x != x:
 		return x
-	case a > 6:
+	case magnitude > 6:
 		return math.Copysign(1, x)
 	default:
-		return math.Copysign(1-erfc(a), x)
+		return math.Copysign(1-erfc(magnitude), x)
 	}
 }
 
@@ -78,11 +78,12 @@ func erfcTail(a float64) float64 {
 	part := math.FMA(s, even, odd)
 	v := math.FMA(s, part, c[0])
 	low = math.FMA(low, v, p*math.FMA(s, part, c[0]-v))
-	d := 1 + 2*a
-	h := p * v
-	q := h / d
-	lost := low + math.FMA(p, v, -h) + math.FMA(-q, d, h) - float64(q*(1-(d-float64(2*a))))
-	return (q + lost/d) * powerOf2(k>>1) * powerOf2(k-k>>1)
+	divisor := 1 + 2*a
+	numerator := p * v
+	quotient := numerator / divisor
+	quotientError := low + math.FMA(p, v, -numerator) + math.FMA(-quotient, divisor, numerator) -
+		float64(quotient*(1-(divisor-float64(2*a))))
+	return (quotient + quotientError/divisor) * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 
 // rational is a rational function. The constant coefficients come first.
@@ -108,27 +109,29 @@ var (
 
 // at returns the value of the function at t.
 func (function *rational) at(t float64) float64 {
-	a, b, z := &function.numerator, &function.denominator, t*t
+	numCoef, denCoef, z := &function.numerator, &function.denominator, t*t
 	w := z * z
-	numerator := (a[4] + float64(t*a[5])) + float64(z*(a[6]+float64(t*a[7])))
-	numerator = ((a[0] + float64(t*a[1])) + float64(z*(a[2]+float64(t*a[3])))) + float64(w*numerator)
-	denominator := (b[4] + float64(t*b[5])) + float64(z*(b[6]+float64(t*b[7])))
-	denominator = ((b[0] + float64(t*b[1])) + float64(z*(b[2]+float64(t*b[3])))) + float64(w*denominator)
+	numerator := (numCoef[4] + float64(t*numCoef[5])) + float64(z*(numCoef[6]+float64(t*numCoef[7])))
+	numerator = ((numCoef[0] + float64(t*numCoef[1])) + float64(z*(numCoef[2]+float64(t*numCoef[3])))) +
+		float64(w*numerator)
+	denominator := (denCoef[4] + float64(t*denCoef[5])) + float64(z*(denCoef[6]+float64(t*denCoef[7])))
+	denominator = ((denCoef[0] + float64(t*denCoef[1])) + float64(z*(denCoef[2]+float64(t*denCoef[3])))) +
+		float64(w*denominator)
 	return numerator / denominator
 }
 
 // Erfinv returns the inverse of the error function.
 func Erfinv(x float64) float64 {
-	a := math.Abs(x)
+	magnitude := math.Abs(x)
 	switch {
-	case a == 1:
+	case magnitude == 1:
 		return math.Copysign(math.Inf(1), x)
-	case !(a < 1):
+	case !(magnitude < 1):
 		return math.NaN()
-	case a <= 0.75:
+	case magnitude <= 0.75:
 		return x * inverseMiddle.at(0.5625-float64(x*x))
 	}
-	s := math.Sqrt(-Log(1 - a))
+	s := math.Sqrt(-Log(1 - magnitude))
 	if s < 2.75 {
 		return math.Copysign(inverseNear.at(s-1.175), x)
 	}

@@ -49,8 +49,9 @@ var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: Ra
 func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	elem := kit.ElemOf(dst.DType, src.DType)
 	axes := make([]strided.Axis, 0, 8)
-	for d, n := range dst.Shape {
-		axes = append(axes, strided.Axis{N: n, Dst: dst.Strides[d] * elem.DstSize, Src: src.Strides[d] * elem.SrcSize})
+	for dim, size := range dst.Shape {
+		axes = append(axes, strided.Axis{N: size, Dst: dst.Strides[dim] * elem.DstSize,
+			Src: src.Strides[dim] * elem.SrcSize})
 	}
 	elements := float64(dst.Numel())
 	if elements == 0 {
@@ -78,16 +79,16 @@ func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	}
 }
 
-// addTransposeCost adds the cost of transposing n elements in tiles.
-func addTransposeCost(w *graph.Work, t strided.Transposition, n float64) {
-	w.AddUnits(RateTile, float64(t.Tiles))
-	switch t.Method {
+// addTransposeCost adds the cost of transposing elements in tiles.
+func addTransposeCost(work *graph.Work, transposition strided.Transposition, elements float64) {
+	work.AddUnits(RateTile, float64(transposition.Tiles))
+	switch transposition.Method {
 	case strided.Interleaved:
-		w.AddUnits(RateNarrow, n)
+		work.AddUnits(RateNarrow, elements)
 	case strided.Elementwise:
-		w.AddUnits(RateSingle, n)
-		if t.LineRewrites > 0 {
-			w.AddUnits(RatePiece, float64(t.LineRewrites))
+		work.AddUnits(RateSingle, elements)
+		if transposition.LineRewrites > 0 {
+			work.AddUnits(RatePiece, float64(transposition.LineRewrites))
 		}
 	}
 }
@@ -98,21 +99,21 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			w, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
-			AddCopyCost(&w, out.WithDType(c.Meta(0).DType), out)
-			return w
+			work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
+			AddCopyCost(&work, out.WithDType(c.Meta(0).DType), out)
+			return work
 		},
-		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+		Read: func(c *graph.Call, walk graph.Walk, i int, operandMeta tensor.Meta) (work graph.Work, ok bool) {
 			if i > 0 {
-				return w, true
+				return work, true
 			}
 			// The cost that the function Work has counted, assuming that the operand has the layout of the result, is
 			// subtracted.
 			var counted graph.Work
 			out := walk.ResultLayout(0, c.Out[0])
-			AddCopyCost(&counted, out.WithDType(m.DType), out)
-			addRowMajorCopyCost(&w, m, out)
-			return w.Minus(counted), true
+			AddCopyCost(&counted, out.WithDType(operandMeta.DType), out)
+			addRowMajorCopyCost(&work, operandMeta, out)
+			return work.Minus(counted), true
 		}}
 }
 
@@ -120,17 +121,17 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
 // addRowMajorCopyCost adds the cost of the copies of [RowMajorKernel]. The shapes of src and dst may differ.
-func addRowMajorCopyCost(w *graph.Work, src, dst tensor.Meta) {
+func addRowMajorCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	if view, err := src.View(dst.Shape); err == nil {
-		AddCopyCost(w, view, dst)
+		AddCopyCost(work, view, dst)
 		return
 	}
 	if view, err := dst.View(src.Shape); err == nil {
-		AddCopyCost(w, src, view)
+		AddCopyCost(work, src, view)
 		return
 	}
-	AddCopyCost(w, src, tensor.New(src.DType, src.Shape...))
-	AddCopyCost(w, tensor.New(src.DType, dst.Shape...), dst)
+	AddCopyCost(work, src, tensor.New(src.DType, src.Shape...))
+	AddCopyCost(work, tensor.New(src.DType, dst.Shape...), dst)
 }
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. An operand
@@ -140,46 +141,47 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 	forms func(c *graph.Call) ([]graph.Form, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
-		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },
-		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-			if m.Numel() > 0 && !c.IsInPlace(i) {
-				w.StartedSteps = 1 / float64(len(c.In)) // all operands together cost one step
-				AddCopyCost(&w, m, resultPart(m, walk.ResultLayout(0, c.Out[0])))
+		Work: func(*graph.Call, graph.Walk) (work graph.Work) { return work },
+		Read: func(c *graph.Call, walk graph.Walk, i int, operandMeta tensor.Meta) (work graph.Work, ok bool) {
+			if operandMeta.Numel() > 0 && !c.IsInPlace(i) {
+				work.StartedSteps = 1 / float64(len(c.In)) // all operands together cost one step
+				AddCopyCost(&work, operandMeta, resultPart(operandMeta, walk.ResultLayout(0, c.Out[0])))
 			}
-			return w, true
+			return work, true
 		}}
 }
 
-// resultPart returns the part of the result that holds the operand m. The part has the shape of m and the strides of
-// the result. If the ranks differ, because the op views m in a higher rank, the part is taken to have the layout of m.
-func resultPart(m, result tensor.Meta) tensor.Meta {
-	if m.Rank() != result.Rank() {
-		return m.WithDType(result.DType)
+// resultPart returns the part of the result that holds the operand. The part has the shape of the operand and the
+// strides of the result. The ranks differ if the op views the operand in a higher rank. The part is then taken to have
+// the layout of the operand.
+func resultPart(operand, result tensor.Meta) tensor.Meta {
+	if operand.Rank() != result.Rank() {
+		return operand.WithDType(result.DType)
 	}
-	return tensor.Meta{DType: result.DType, Shape: m.Shape, Strides: result.Strides}
+	return tensor.Meta{DType: result.DType, Shape: operand.Shape, Strides: result.Strides}
 }
 
-// inResultOrder returns the dense meta with the shape of m whose dimensions have the same order in memory as those of
-// the result. If the result is not dense or has another rank, the returned meta is row-major.
-func inResultOrder(m, result tensor.Meta) tensor.Meta {
-	if o, dense := tensor.OrderOf(result); dense && m.Rank() == result.Rank() {
-		return m.WithStrides(o.Strides(m.Shape))
+// inResultOrder returns the dense meta with the shape of a meta and with the dimensions in the order in memory of the
+// result. If the result is not dense or has another rank, the returned meta is row-major.
+func inResultOrder(meta, result tensor.Meta) tensor.Meta {
+	if order, isDense := tensor.OrderOf(result); isDense && meta.Rank() == result.Rank() {
+		return meta.WithStrides(order.Strides(meta.Shape))
 	}
-	return tensor.New(m.DType, m.Shape...)
+	return tensor.New(meta.DType, meta.Shape...)
 }
 
 // BorderImpl returns the implementation of an op that surrounds its operand by a border. before returns, for each
 // dimension, the width of the border before the operand.
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
-	// innerPart returns the part of the result that holds the operand m. Negative widths cut elements off; its sizes are
+	// innerPart returns the part of the result that holds the operand. Negative widths cut elements off; its sizes are
 	// then at most those of the result.
-	innerPart := func(m, result tensor.Meta) tensor.Meta {
-		m = m.WithStrides(slices.Clone(result.Strides))
-		m.Shape = slices.Clone(m.Shape)
-		for d := range m.Shape {
-			m.Shape[d] = min(m.Shape[d], result.Shape[d])
+	innerPart := func(operand, result tensor.Meta) tensor.Meta {
+		operand = operand.WithStrides(slices.Clone(result.Strides))
+		operand.Shape = slices.Clone(operand.Shape)
+		for dim := range operand.Shape {
+			operand.Shape[dim] = min(operand.Shape[dim], result.Shape[dim])
 		}
-		return m
+		return operand
 	}
 	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
@@ -189,48 +191,48 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			AddCopyCost(&work, inResultOrder(inner, result), inner)
 			remaining := result // the result without the slabs of the border that are already counted
 			remaining.Shape = slices.Clone(result.Shape)
-			for d, width := range before(c) {
-				width = min(max(width, 0), remaining.Shape[d])
-				after := max(0, remaining.Shape[d]-width-inner.Shape[d])
-				for _, n := range [...]int{width, after} {
+			for dim, width := range before(c) {
+				width = min(max(width, 0), remaining.Shape[dim])
+				after := max(0, remaining.Shape[dim]-width-inner.Shape[dim])
+				for _, slabWidth := range [...]int{width, after} {
 					slab := remaining
 					slab.Shape = slices.Clone(remaining.Shape)
-					slab.Shape[d] = n
+					slab.Shape[dim] = slabWidth
 					addFillCost(&work, slab)
 				}
-				remaining.Shape[d] -= width + after
+				remaining.Shape[dim] -= width + after
 			}
 			return work
 		},
-		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
+		Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 			// The cost that the function Work has counted, assuming that the operand is dense in the order of the result,
 			// is subtracted.
 			var counted graph.Work
 			result := walk.ResultLayout(0, c.Out[0])
-			inner := innerPart(m, result)
+			inner := innerPart(operand, result)
 			AddCopyCost(&counted, inResultOrder(inner, result), inner)
-			source := m
+			source := operand
 			source.Shape = inner.Shape
-			AddCopyCost(&w, source, inner)
-			return w.Minus(counted), true
+			AddCopyCost(&work, source, inner)
+			return work.Minus(counted), true
 		}}
 }
 
 // addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which
 // are runs of contiguous elements.
-func addFillCost(work *graph.Work, m tensor.Meta) {
-	n, run := m.Numel(), 1 // run is the number of contiguous elements
-	if n == 0 {
+func addFillCost(work *graph.Work, meta tensor.Meta) {
+	elements, runLength := meta.Numel(), 1 // runLength is the number of contiguous elements
+	if elements == 0 {
 		return
 	}
 	// A dimension whose stride is the length of the run extends it; then all dimensions are tried again.
-	for d := 0; d < m.Rank(); {
-		if m.Shape[d] > 1 && m.Strides[d] == run {
-			run, d = run*m.Shape[d], 0
+	for dim := 0; dim < meta.Rank(); {
+		if meta.Shape[dim] > 1 && meta.Strides[dim] == runLength {
+			runLength, dim = runLength*meta.Shape[dim], 0
 			continue
 		}
-		d++
+		dim++
 	}
-	work.Bytes[graph.Copied] += float64(n * m.DType.Size())
-	work.AddUnits(RateRow, float64(n/run))
+	work.Bytes[graph.Copied] += float64(elements * meta.DType.Size())
+	work.AddUnits(RateRow, float64(elements/runLength))
 }

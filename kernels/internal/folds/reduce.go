@@ -47,32 +47,32 @@ func Define(attrs *graph.Schema, op graph.Op, spec func(c *graph.Call) (Spec, er
 	op.Params = []graph.Param{kit.Self}
 	op.WritesAnyDenseLayout = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		s, err := spec(c)
+		reduction, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.infer(c), nil
+		return reduction.infer(c), nil
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		s, err := spec(c)
+		reduction, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.Compile(c)
+		return reduction.Compile(c)
 	}
 	op.Rows = func(c *graph.Call) (*graph.Rows, error) {
-		s, err := spec(c)
+		reduction, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.rows(c)
+		return reduction.rows(c)
 	}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		s, err := spec(c)
+		reduction, err := spec(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.Reference(in[0]), nil
+		return reduction.Reference(in[0]), nil
 	}
 	return kit.DefineWith(attrs, op)
 }
@@ -82,20 +82,21 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(c.Out[0].Shape) == 0 {
 		return &graph.Kernel{}, nil
 	}
-	if k, err := s.compileRows(c); k != nil || err != nil {
-		return k, err
+	if kernel, err := s.compileRows(c); kernel != nil || err != nil {
+		return kernel, err
 	}
 	reducer, err := newReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Computation().Fold())
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: reducer.Scratch(), WorkerScratch: reducer.WorkerScratch()}
+	kernel := &graph.Kernel{Scratch: reducer.Scratch(), WorkerScratch: reducer.WorkerScratch()}
 	for phase := range reducer.Phases() {
-		k.Phases = append(k.Phases, graph.Phase{Chunks: reducer.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
-			return reducer.Run(phase, chunk, m.Ptrs, m.Scratch, m.WorkerScratch)
-		}})
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: reducer.Chunks(phase),
+			Run: func(mem *graph.Mem, chunk int) error {
+				return reducer.Run(phase, chunk, mem.Ptrs, mem.Scratch, mem.WorkerScratch)
+			}})
 	}
-	return k, nil
+	return kernel, nil
 }
 
 // compileRows returns the kernel of the expression over rows. It returns nil if Fold must be used: if there is no
@@ -114,19 +115,19 @@ func (s *Spec) compileRows(call *graph.Call) (*graph.Kernel, error) {
 	return fusion.CompileRows(rows, call)
 }
 
-// newReducer prepares the reduction of an operand with meta m into outs by the fold f. Elements are first converted to
+// newReducer prepares the reduction of an operand into the results by a fold. Elements are first converted to
 // dtype cast.
-func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
-	f *iter.Fold) (*iter.Reducer, error) {
-	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
-	for _, o := range outs {
-		c = c.Output(rule.OperandOfMeta(rule.ReduceOutput(o, mask, keepdim)))
+func newReducer(operand tensor.Meta, mask []bool, results []tensor.Meta, keepdim bool, cast tensor.DType,
+	fold *iter.Fold) (*iter.Reducer, error) {
+	config := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
+	for _, result := range results {
+		config = config.Output(rule.OperandOfMeta(rule.ReduceOutput(result, mask, keepdim)))
 	}
-	it, err := iter.Build(c.Input(rule.OperandOfMeta(m)))
+	iterator, err := iter.Build(config.Input(rule.OperandOfMeta(operand)))
 	if err != nil {
 		return nil, err
 	}
-	return it.Reducer(f)
+	return iterator.Reducer(fold)
 }
 
 // MaskOfDim returns [rule.ReduceMask] for an op with one optional dimension. If dim is nil, all dimensions are reduced.
@@ -139,24 +140,24 @@ func MaskOfDim(dim *int, rank int) ([]bool, error) {
 
 // Count returns the number of elements of a row.
 func Count(shape []int, mask []bool) int {
-	n := 1
-	for d, s := range shape {
-		if mask[d] {
-			n *= s
+	count := 1
+	for dim, size := range shape {
+		if mask[dim] {
+			count *= size
 		}
 	}
-	return n
+	return count
 }
 
 // SymbolicCount is [Count] for sizes that may be symbolic.
 func SymbolicCount(shape []sym.Int, mask []bool) sym.Int {
-	n := sym.Of(1)
-	for d, s := range shape {
-		if mask[d] {
-			n = n.Mul(s)
+	count := sym.Of(1)
+	for dim, size := range shape {
+		if mask[dim] {
+			count = count.Mul(size)
 		}
 	}
-	return n
+	return count
 }
 
 // infer returns the types of the results, which are row-major for any layout of the operand.
@@ -168,8 +169,8 @@ func (s *Spec) infer(call *graph.Call) []graph.Result {
 	}
 	var onStack [2]tensor.Type // avoids an allocation
 	types := onStack[:0]
-	for _, d := range s.Outs {
-		types = append(types, out.WithDType(d))
+	for _, dtype := range s.Outs {
+		types = append(types, out.WithDType(dtype))
 	}
 	return call.NewResults(types...)
 }
@@ -179,34 +180,34 @@ func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
 	if self.Numel() > 0 { // the sizes of an empty tensor may be too large for the wider dtype
 		self = self.CopyTo(tensor.New(s.Cast, self.Shape...))
 	}
-	outs := make([]*tensor.Tensor, len(s.Outs))
+	results := make([]*tensor.Tensor, len(s.Outs))
 	shape := rule.ReduceShape(self.Shape, s.Mask, true)
-	for i, d := range s.Outs {
-		outs[i] = tensor.Zeros(d, shape...)
+	for i, dtype := range s.Outs {
+		results[i] = tensor.Zeros(dtype, shape...)
 	}
 	rowShape := make([]int, len(shape))
-	for d := range rowShape {
-		rowShape[d] = 1
-		if s.Mask[d] {
-			rowShape[d] = self.Shape[d]
+	for dim := range rowShape {
+		rowShape[dim] = 1
+		if s.Mask[dim] {
+			rowShape[dim] = self.Shape[dim]
 		}
 	}
-	element, ref := make([]int, len(shape)), s.Computation().Ref
-	x := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), self.Numel()))
+	element, rowReference := make([]int, len(shape)), s.Computation().Ref
+	row := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), self.Numel()))
 	kit.EachIndex(shape, func(index []int) {
-		x = x[:0]
+		row = row[:0]
 		kit.EachIndex(rowShape, func(rowIndex []int) {
-			for d := range element { // one of the two terms is 0
-				element[d] = index[d] + rowIndex[d]
+			for dim := range element { // one of the two terms is 0
+				element[dim] = index[dim] + rowIndex[dim]
 			}
-			x = append(x, self.At(element...))
+			row = append(row, self.At(element...))
 		})
-		for i, y := range ref(x) {
-			outs[i].Set(y, index...)
+		for i, result := range rowReference(row) {
+			results[i].Set(result, index...)
 		}
 	})
-	for i, o := range outs {
-		outs[i] = tensor.Must(o.View(tensor.New(o.DType, rule.ReduceShape(self.Shape, s.Mask, s.Keepdim)...)))
+	for i, result := range results {
+		results[i] = tensor.Must(result.View(tensor.New(result.DType, rule.ReduceShape(self.Shape, s.Mask, s.Keepdim)...)))
 	}
-	return outs
+	return results
 }

@@ -64,10 +64,10 @@ func checkGatherShapes(self, index tensor.Type, dim int) error {
 	if max(1, self.Rank()) != max(1, index.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
 	}
-	for d, n := range index.Shape {
-		if d != dim && n.Gt(kit.SizeAtDim(self, d)).Holds() {
+	for other, size := range index.Shape {
+		if other != dim && size.Gt(kit.SizeAtDim(self, other)).Holds() {
 			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from "+
-				"dimension %d", d, tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), dim)
+				"dimension %d", other, tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), dim)
 		}
 	}
 	return nil
@@ -100,20 +100,20 @@ func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(self.DType, index.Shape...)
 	var firstErr error
 	kit.EachIndex(index.Shape, func(coords []int) {
-		i, err := refIndex(index, sizeAt(self.Meta, dim), dim, coords...)
+		position, err := refIndex(index, sizeAt(self.Meta, dim), dim, coords...)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
 		}
-		src := slices.Clone(coords)
+		sourceIndex := slices.Clone(coords)
 		if self.Rank() == 0 {
-			src = nil
-		} else if len(src) == 0 {
-			src = []int{i}
+			sourceIndex = nil
+		} else if len(sourceIndex) == 0 {
+			sourceIndex = []int{position}
 		} else {
-			src[dim] = i
+			sourceIndex[dim] = position
 		}
-		out.Set(self.At(src...), coords...)
+		out.Set(self.At(sourceIndex...), coords...)
 	})
 	return []*tensor.Tensor{out}, firstErr
 }
@@ -130,21 +130,21 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			"other dimensions. If `dim` is not given, self and `indices` are flattened.",
 		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfSelf}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, index, _, err := takeAlong(c)
+			selfType, index, _, err := takeAlong(c)
 			if err != nil {
 				return nil, err
 			}
-			return c.NewResult(index.RowMajor().WithDType(t.DType)), nil
+			return c.NewResult(index.RowMajor().WithDType(selfType.DType)), nil
 		},
 		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			self, index, dim, err := takeAlong(call)
 			if err != nil {
 				return nil, err
 			}
-			m, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
-			source, err := in[0].View(m)
+			selfMeta, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
+			source, err := in[0].View(selfMeta)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
-				source, err = kit.ReshapeRowMajor(context.Background(), in[0], m.Numel())
+				source, err = kit.ReshapeRowMajor(context.Background(), in[0], selfMeta.Numel())
 			}
 			if err != nil {
 				return nil, err
@@ -168,11 +168,11 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			m, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
+			selfMeta, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
 				return takeKernel(call, indexMeta), nil
 			}
-			return gatherKernel(call, m, indexMeta, dim), nil
+			return gatherKernel(call, selfMeta, indexMeta, dim), nil
 		},
 	},
 })
@@ -233,12 +233,12 @@ var Take = kit.Define[kit.EmptyAttrs](graph.Op{
 				return nil, err
 			}
 			kit.EachIndex(out.Shape, func(coords []int) {
-				i, indexErr := refIndex(in[1], flat.Shape[0], 0, coords...)
+				position, indexErr := refIndex(in[1], flat.Shape[0], 0, coords...)
 				if indexErr != nil {
 					err = cmp.Or(err, indexErr)
 					return
 				}
-				out.Set(flat.At(i), coords...)
+				out.Set(flat.At(position), coords...)
 			})
 			return []*tensor.Tensor{out}, err
 		},
@@ -254,16 +254,16 @@ var Take = kit.Define[kit.EmptyAttrs](graph.Op{
 // the indices in the shape of the result. If operand 1 has another layout than index, the walk has the shape of operand
 // 1, and the result is viewed in this shape.
 func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
-	m, out := c.Meta(0), c.Out[0]
+	selfMeta, out := c.Meta(0), c.Out[0]
 	if operand := c.Meta(1); index.Numel() == operand.Numel() && !index.SameLayout(operand) {
 		if view, err := out.View(operand.Shape); err == nil {
 			index, out = operand, view
 		}
 	}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
-		{kit.PtrBuffer(1, m), make([]int, out.Rank())}, operandAt(2, index)},
-		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(),
-			flatLayout: &m}}}
+		{kit.PtrBuffer(1, selfMeta), make([]int, out.Rank())}, operandAt(2, index)},
+		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
+			step: selfMeta.DType.Size(), flatLayout: &selfMeta}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 

@@ -73,26 +73,26 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 
 // reference computes the Ref of the op: it counts one n-gram after another.
 func (t *tfidf) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
-	last := self.Rank() - 1
-	n, rows := self.Shape[last], tensor.Numel(self.Shape[:last])
-	out := tensor.Zeros(tensor.Float32, append(slices.Clone(self.Shape[:last]), t.size)...)
+	lastDim := self.Rank() - 1
+	length, rows := self.Shape[lastDim], tensor.Numel(self.Shape[:lastDim])
+	out := tensor.Zeros(tensor.Float32, append(slices.Clone(self.Shape[:lastDim]), t.size)...)
 	elements, err := tensor.ToSlice[int64](self.CopyTo(tensor.New(tensor.Int64, self.Shape...)))
 	if err != nil {
 		return nil, err
 	}
 	for row := range rows {
-		y := make([]float32, t.size)
+		counts := make([]float32, t.size)
 		for i := range t.grams {
 			gram, count := &t.grams[i], 0
-			for distance := 1; distance <= t.maxDistance(gram, n); distance++ {
-				count += gram.count(nil, elements[row*n:(row+1)*n], distance)
+			for distance := 1; distance <= t.maxDistance(gram, length); distance++ {
+				count += gram.count(nil, elements[row*length:(row+1)*length], distance)
 			}
 			if t.includes(gram) {
-				t.writeCount(gram, count, &y[gram.position])
+				t.writeCount(gram, count, &counts[gram.position])
 			}
 		}
-		for i, v := range y {
-			out.SetFlat(row*t.size+i, tensor.FloatScalar(float64(v)))
+		for i, value := range counts {
+			out.SetFlat(row*t.size+i, tensor.FloatScalar(float64(value)))
 		}
 	}
 	return []*tensor.Tensor{out}, nil
@@ -119,26 +119,27 @@ const maxTfidfPosition = 1 << 24
 func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 	vectorizer := &tfidf{attrs: attrs}
 	for i, begin := range attrs.NgramCounts {
-		n, end := i+1, len(attrs.Pool) // the n-grams of length n are in Pool[begin:end]
+		gramLength, end := i+1, len(attrs.Pool) // the n-grams of this length are in Pool[begin:end]
 		if i+1 < len(attrs.NgramCounts) {
 			end = attrs.NgramCounts[i+1]
 		}
-		if begin < 0 || end < begin || end > len(attrs.Pool) || (end-begin)%n != 0 {
+		if begin < 0 || end < begin || end > len(attrs.Pool) || (end-begin)%gramLength != 0 {
 			return nil, errors.New("tfidf_vectorizer: ngram_counts do not divide the pool into n-grams")
 		}
-		for ; begin < end; begin += n {
+		for ; begin < end; begin += gramLength {
 			gram := tfidfGram{weight: 1}
-			for _, v := range attrs.Pool[begin : begin+n] {
-				gram.ids = append(gram.ids, int64(v))
+			for _, id := range attrs.Pool[begin : begin+gramLength] {
+				gram.ids = append(gram.ids, int64(id))
 			}
-			k := len(vectorizer.grams)
-			if k >= len(attrs.NgramIndexes) || attrs.NgramIndexes[k] < 0 || attrs.NgramIndexes[k] > maxTfidfPosition ||
-				attrs.Weights != nil && k >= len(attrs.Weights) {
+			gramIndex := len(vectorizer.grams)
+			if gramIndex >= len(attrs.NgramIndexes) || attrs.NgramIndexes[gramIndex] < 0 ||
+				attrs.NgramIndexes[gramIndex] > maxTfidfPosition ||
+				attrs.Weights != nil && gramIndex >= len(attrs.Weights) {
 				return nil, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
 			}
-			gram.position = attrs.NgramIndexes[k]
+			gram.position = attrs.NgramIndexes[gramIndex]
 			if attrs.Weights != nil {
-				gram.weight = float32(attrs.Weights[k])
+				gram.weight = float32(attrs.Weights[gramIndex])
 			}
 			vectorizer.size = max(vectorizer.size, gram.position+1)
 			vectorizer.grams = append(vectorizer.grams, gram)
@@ -147,35 +148,35 @@ func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 	return vectorizer, nil
 }
 
-// includes reports whether the attributes request n-grams of g's length.
-func (t *tfidf) includes(g *tfidfGram) bool {
-	return len(g.ids) >= t.attrs.MinGramLength && len(g.ids) <= t.attrs.MaxGramLength
+// includes reports whether the attributes request n-grams of the length of the given one.
+func (t *tfidf) includes(gram *tfidfGram) bool {
+	return len(gram.ids) >= t.attrs.MinGramLength && len(gram.ids) <= t.attrs.MaxGramLength
 }
 
-// maxDistance returns the greatest distance between neighbouring elements of an occurrence of g, in rows of n elements.
-// Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
-func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
+// maxDistance returns the greatest distance between neighbouring elements of an occurrence, in rows of the given
+// length. Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
+func (t *tfidf) maxDistance(gram *tfidfGram, length int) int {
 	maxSkip := t.attrs.MaxSkipCount
 	switch {
-	case !t.includes(g) || maxSkip < 0:
+	case !t.includes(gram) || maxSkip < 0:
 		return 0
-	case len(g.ids) == 1:
+	case len(gram.ids) == 1:
 		return 1
 	}
 	// An occurrence of k elements spans (k-1)*distance+1 elements of the row.
-	greatest := max(0, n-1) / (len(g.ids) - 1)
+	greatest := max(0, length-1) / (len(gram.ids) - 1)
 	return min(greatest-1, maxSkip) + 1 // maxSkip+1 could overflow
 }
 
-// count returns the number of occurrences of the n-gram in row x. `distance` is the distance between neighbouring
+// count returns the number of occurrences of the n-gram in a row. `distance` is the distance between neighbouring
 // elements of an occurrence. It counts the comparisons in mem, which then regularly checks whether the run is canceled.
 // mem may be nil.
-func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
+func (g *tfidfGram) count(mem *graph.Mem, row []int64, distance int) int {
 	count := 0
-	for first := 0; first+(len(g.ids)-1)*distance < len(x); first++ {
+	for first := 0; first+(len(g.ids)-1)*distance < len(row); first++ {
 		isOccurrence := true
 		for k, id := range g.ids {
-			isOccurrence = isOccurrence && x[first+k*distance] == id
+			isOccurrence = isOccurrence && row[first+k*distance] == id
 		}
 		if isOccurrence {
 			count++
@@ -185,16 +186,16 @@ func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
 	return count
 }
 
-// writeCount writes the result for an n-gram that occurs count times to y. If count is 0, it writes only in mode TF.
-func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
+// writeCount writes the result for an n-gram that occurs count times. If count is 0, it writes only in mode TF.
+func (t *tfidf) writeCount(gram *tfidfGram, count int, result *float32) {
 	switch {
 	case t.attrs.Mode == "TF":
-		*y = float32(count)
+		*result = float32(count)
 	case count == 0:
 	case t.attrs.Mode == "IDF":
-		*y = g.weight
+		*result = gram.weight
 	default:
-		*y = float32(count) * g.weight
+		*result = float32(count) * gram.weight
 	}
 }
 
@@ -207,13 +208,13 @@ const tfidfGrain = 1 << 20
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.ToRowMajor(builder.Operand(0), tensor.Int64)}
-	m := c.Meta(0)
-	n := m.Shape[m.Rank()-1]
+	selfMeta := c.Meta(0)
+	length := selfMeta.Shape[selfMeta.Rank()-1]
 	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
-	distancesPerUnit := max(1, tfidfGrain/max(1, n)) // number of distances in a unit
-	units := []int{0}                                // units[i] is the number of units of the n-grams before i
+	distancesPerUnit := max(1, tfidfGrain/max(1, length)) // number of distances in a unit
+	units := []int{0}                                     // units[i] is the number of units of the n-grams before i
 	for i := range t.grams {
-		units = append(units, units[i]+kit.DivUp(t.maxDistance(&t.grams[i], n), distancesPerUnit))
+		units = append(units, units[i]+kit.DivUp(t.maxDistance(&t.grams[i], length), distancesPerUnit))
 	}
 	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
 	clearCounts := copies.ChunkedPhase(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
@@ -221,33 +222,33 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		return nil
 	})
 	unitsPerRow := units[grams]
-	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(mem *graph.Mem, begin,
-		end int) error {
-		for unit := begin; unit < end; unit++ {
-			row, unitInRow := unit/unitsPerRow, unit%unitsPerRow
-			// The unit belongs to the n-gram i with units[i] <= unitInRow < units[i+1].
-			next, _ := slices.BinarySearch(units, unitInRow+1)
-			i := next - 1
-			gram := &t.grams[i]
-			elements := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*n)), n)
-			firstDistance := (unitInRow-units[i])*distancesPerUnit + 1
-			lastDistance := min(firstDistance+distancesPerUnit-1, t.maxDistance(gram, n))
-			found := 0
-			for distance := firstDistance; distance <= lastDistance; distance++ {
-				found += gram.count(mem, elements, distance)
+	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(length, math.MaxInt32)*distancesPerUnit,
+		func(mem *graph.Mem, begin, end int) error {
+			for unit := begin; unit < end; unit++ {
+				row, unitInRow := unit/unitsPerRow, unit%unitsPerRow
+				// The unit belongs to the n-gram i with units[i] <= unitInRow < units[i+1].
+				next, _ := slices.BinarySearch(units, unitInRow+1)
+				i := next - 1
+				gram := &t.grams[i]
+				elements := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*length)), length)
+				firstDistance := (unitInRow-units[i])*distancesPerUnit + 1
+				lastDistance := min(firstDistance+distancesPerUnit-1, t.maxDistance(gram, length))
+				found := 0
+				for distance := firstDistance; distance <= lastDistance; distance++ {
+					found += gram.count(mem, elements, distance)
+				}
+				atomic.AddInt64(&counts(mem)[row*grams+i], int64(found))
 			}
-			atomic.AddInt64(&counts(mem)[row*grams+i], int64(found))
-		}
-		return nil
-	})
+			return nil
+		})
 	writeResults := copies.ChunkedPhase(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
 		for row := begin; row < end; row++ {
-			y := unsafe.Slice((*float32)(kit.AddressOf[float32](m.Ptrs[0], row*t.size)), t.size)
-			kit.ForEachBlock(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
+			resultRow := unsafe.Slice((*float32)(kit.AddressOf[float32](m.Ptrs[0], row*t.size)), t.size)
+			kit.ForEachBlock(m.Context, len(resultRow), func(begin, end int) { clear(resultRow[begin:end]) })
 			for i := range t.grams {
 				m.CheckContextAfter(1)
 				if gram := &t.grams[i]; t.includes(gram) {
-					t.writeCount(gram, int(counts(m)[row*grams+i]), &y[gram.position])
+					t.writeCount(gram, int(counts(m)[row*grams+i]), &resultRow[gram.position])
 				}
 			}
 		}

@@ -16,15 +16,15 @@ func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Ten
 	if err != nil {
 		t.Fatal(err)
 	}
-	var outs []*tensor.Tensor
-	for _, m := range call.Out {
-		outs = append(outs, tensor.Empty(m))
+	var outputs []*tensor.Tensor
+	for _, meta := range call.Out {
+		outputs = append(outputs, tensor.Empty(meta))
 	}
-	m := MemOf(kernel, call, in, outs)
+	mem := MemOf(kernel, call, in, outputs)
 	return testing.AllocsPerRun(20, func() {
-		for _, ph := range kernel.Phases {
-			for i := range ph.Chunks {
-				if err := ph.Run(m, i); err != nil {
+		for _, phase := range kernel.Phases {
+			for chunk := range phase.Chunks {
+				if err := phase.Run(mem, chunk); err != nil {
 					t.Error(err)
 				}
 			}
@@ -34,33 +34,33 @@ func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Ten
 
 // NewCall returns a call of the named op with the operands in (nil for an absent one), whose results are inferred.
 // constants has the indices of the operands that are constants of the graph.
-func NewCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
+func NewCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
-	attrs, err := op.Schema.Decode(a, nil)
+	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
 		return op, nil, err
 	}
-	call := &graph.Call{Attrs: attrs}
-	for i, t := range in {
-		if t == nil {
+	call := &graph.Call{Attrs: decoded}
+	for i, operand := range in {
+		if operand == nil {
 			call.In = append(call.In, graph.Arg{})
 			continue
 		}
-		v := &graph.Value{Meta: t.Meta}
+		value := &graph.Value{Meta: operand.Meta}
 		if slices.Contains(constants, i) {
-			v.Const = t
+			value.Const = operand
 		}
-		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: value})
 	}
 	_, err = Infer(op, call)
 	return op, call, err
 }
 
 // RunInFilledMemory runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending
-// order, or in descending order if backward is set. An op with Decompose is run part by part instead, without fill and
-// backward.
-func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor,
-	error) {
+// order, or in descending order if isReversed is set. An op with Decompose is run part by part instead, without fill
+// and isReversed.
+func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill byte,
+	isReversed bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(call.Attrs), in)
 	}
@@ -68,27 +68,27 @@ func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill
 	if err != nil {
 		return nil, err
 	}
-	var outs []*tensor.Tensor
-	for _, m := range call.Out {
-		outs = append(outs, tensor.Empty(m))
+	var outputs []*tensor.Tensor
+	for _, meta := range call.Out {
+		outputs = append(outputs, tensor.Empty(meta))
 	}
-	mem := MemOf(kernel, call, in, outs)
-	for _, b := range [][]byte{mem.Scratch, mem.WorkerScratch} {
-		for i := range b {
-			b[i] = fill
+	mem := MemOf(kernel, call, in, outputs)
+	for _, region := range [][]byte{mem.Scratch, mem.WorkerScratch} {
+		for i := range region {
+			region[i] = fill
 		}
 	}
-	for _, ph := range kernel.Phases {
-		for i := range ph.Chunks {
-			if backward {
-				i = ph.Chunks - 1 - i
+	for _, phase := range kernel.Phases {
+		for chunk := range phase.Chunks {
+			if isReversed {
+				chunk = phase.Chunks - 1 - chunk
 			}
-			if err := ph.Run(mem, i); err != nil {
-				return outs, err
+			if err := phase.Run(mem, chunk); err != nil {
+				return outputs, err
 			}
 		}
 	}
-	return outs, nil
+	return outputs, nil
 }
 
 // CheckKernel compares the results of a call's kernel with the reference. It also checks that neither the order of

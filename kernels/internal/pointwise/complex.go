@@ -37,9 +37,9 @@ var (
 			if !c.Type(0).DType.IsComplex() {
 				return nil, errors.New("imag is not implemented for tensors with non-complex dtypes.")
 			}
-			t := realPart(c.Type(0))
-			t.Offset = t.Offset.Add(sym.Of(1))
-			return c.AliasResult(t, 0), nil
+			partType := realPart(c.Type(0))
+			partType.Offset = partType.Offset.Add(sym.Of(1))
+			return c.AliasResult(partType, 0), nil
 		},
 		Ref: partRef(func(z complex128) float64 {
 			return imag(z)
@@ -48,14 +48,17 @@ var (
 	}})
 )
 
-// partRef returns the reference of real or imag. f returns the real or the imaginary part of a complex number.
-func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// partRef returns the reference of real or imag. part returns the real or the imaginary part of a complex number.
+func partRef(part func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if !in[0].DType.IsComplex() {
 			return in[:1], nil
 		}
 		out := tensor.Zeros(in[0].DType.ToReal(), in[0].Shape...)
-		kit.EachIndex(in[0].Shape, func(i []int) { out.Set(tensor.FloatScalar(f(in[0].At(i...).Complex())), i...) })
+		kit.EachIndex(in[0].Shape, func(index []int) {
+			out.Set(tensor.FloatScalar(part(in[0].At(index...).Complex())),
+				index...)
+		})
 		return []*tensor.Tensor{out}, nil
 	}
 }
@@ -74,8 +77,8 @@ var ConjPhysical = kit.Define[kit.EmptyAttrs](graph.Op{
 			return conjugation.Infer(c)
 		},
 		Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
-			kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-				if d.IsComplex() {
+			kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+				if dtype.IsComplex() {
 					return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
 				}
 				return x[0]
@@ -103,8 +106,8 @@ var Angle = kit.Define[kit.EmptyAttrs](graph.Op{
 			// PyTorch resizes a new tensor for the real result, so the result is row-major.
 			return kit.InferWithLayout(&angleLoop, rowMajorLayout)(c)
 		},
-		Ref: kit.PointwiseRef(&angleLoop, kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			if d.IsComplex() {
+		Ref: kit.PointwiseRef(&angleLoop, kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			if dtype.IsComplex() {
 				return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
 			}
 			return tensor.FloatScalar(realAngle(x[0].Float()))
@@ -115,11 +118,11 @@ var Angle = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 var angleLoop = graph.Pointwise{
-	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-		if d := c.Type(0).DType; d.IsComplex() {
-			return unaryWithResult(d.ToReal())(c, outs)
+	Config: func(c *graph.Call, outputs []rule.Operand) (rule.Config, error) {
+		if dtype := c.Type(0).DType; dtype.IsComplex() {
+			return unaryWithResult(dtype.ToReal())(c, outputs)
 		}
-		return unaryFloat(c, outs)
+		return unaryFloat(c, outputs)
 	},
 	Body: bodyByDType("angle", bodiesWithResult(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }

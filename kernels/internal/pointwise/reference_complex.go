@@ -24,14 +24,14 @@ func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(half(z))) + 2*
 
 // rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
 func rootOf(z complex128) complex128 {
-	w := cmplx.Sqrt(z)
-	return complex(real(w), math.Copysign(imag(w), imag(z)))
+	root := cmplx.Sqrt(z)
+	return complex(real(root), math.Copysign(imag(root), imag(z)))
 }
 
 // applyRotated returns f(i*z)/i.
 func applyRotated(f func(complex128) complex128, z complex128) complex128 {
-	w := f(complex(-imag(z), real(z)))
-	return complex(imag(w), -real(w))
+	rotated := f(complex(-imag(z), real(z)))
+	return complex(imag(rotated), -real(rotated))
 }
 
 // complexSinh and complexCosh need the product exp(a)*s/2, where a is the magnitude of the real part and s is a sine or
@@ -79,8 +79,8 @@ func complexTan(z complex128) complex128 {
 	sin, cos := math.Sincos(real(z))
 	// With z = a + i*b, tan(z) = (sin(a)*cos(a) + i*sinh(b)*cosh(b)) / (cos(a)^2 + sinh(b)^2).
 	if math.Abs(b) < 100 { // twice the real part may overflow
-		d := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
-		return complex(sin*cos/d, math.Sinh(b)*math.Cosh(b)/d)
+		divisor := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
+		return complex(sin*cos/divisor, math.Sinh(b)*math.Cosh(b)/divisor)
 	}
 	// For large |b|, the divisor is about exp(2*|b|)/4.
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
@@ -148,19 +148,19 @@ func complexAtanh(z complex128) complex128 {
 	case !hasFiniteParts(z):
 		return cmplx.Atanh(z)
 	case math.Signbit(a):
-		w := complexAtanh(complex(-a, -b))
-		return complex(-real(w), -imag(w))
+		negated := complexAtanh(complex(-a, -b))
+		return complex(-real(negated), -imag(negated))
 	case squareOverflows(z):
-		h := cmplx.Abs(half(z))
-		return complex(a/4/h/h, math.Copysign(math.Pi/2, b))
+		halfMagnitude := cmplx.Abs(half(z))
+		return complex(a/4/halfMagnitude/halfMagnitude, math.Copysign(math.Pi/2, b))
 	case a == 1 && b == 0:
 		return complex(math.Inf(1), b)
 	case a == 1 && math.Abs(b) < 1e-150:
 		return complex((math.Ln2-logWithSubnormals(math.Abs(b)))/2, math.Copysign(math.Pi/4, b))
 	}
 	// log1p(4*a / ((1-a)^2 + b^2))/4 + i*atan2(2*b, (1-a)*(1+a) - b^2)/2
-	re := math.Log1p(4*a/(float64((1-a)*(1-a))+float64(b*b))) / 4
-	return complex(re, angle64(2*b, float64((1-a)*(1+a))-float64(b*b))/2)
+	realPart := math.Log1p(4*a/(float64((1-a)*(1-a))+float64(b*b))) / 4
+	return complex(realPart, angle64(2*b, float64((1-a)*(1+a))-float64(b*b))/2)
 }
 
 func complexAtan(z complex128) complex128 {

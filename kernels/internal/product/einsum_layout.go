@@ -50,9 +50,9 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 		dim++
 	}
 	shape, strides := make([]sym.Int, len(dims)), make([]sym.Int, len(dims))
-	for i, d := range dims {
-		if shape[i], strides[i] = sym.Of(1), sym.Of(1); d >= 0 {
-			shape[i], strides[i] = term.Shape[d], term.Strides[d]
+	for i, dim := range dims {
+		if shape[i], strides[i] = sym.Of(1), sym.Of(1); dim >= 0 {
+			shape[i], strides[i] = term.Shape[dim], term.Strides[dim]
 		}
 	}
 	return tensor.Type{DType: term.DType, Shape: shape, Strides: strides, Offset: term.Offset}, nil
@@ -63,8 +63,8 @@ func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error
 	resultRank, rank := len(types.equation.out), len(types.counts)
 	product := terms[0]
 	var err error
-	for _, t := range terms[1:] {
-		if product, err = types.multiplyPair(product, t); err != nil {
+	for _, term := range terms[1:] {
+		if product, err = types.multiplyPair(product, term); err != nil {
 			return product, err
 		}
 	}
@@ -86,17 +86,17 @@ func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	sum := onStack[:0]   // dimensions that the product sums
 	var sumA, sumB []int // dimensions over which a or b is summed before the product
-	for d := len(types.equation.out); d < len(types.counts); d++ {
-		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
+	for dim := len(types.equation.out); dim < len(types.counts); dim++ {
+		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()
 		switch {
-		case inA && inB:
-			if types.counts[d]--; types.counts[d] == 1 {
-				sum, types.counts[d] = append(sum, d), 0
+		case isInA && isInB:
+			if types.counts[dim]--; types.counts[dim] == 1 {
+				sum, types.counts[dim] = append(sum, dim), 0
 			}
-		case types.counts[d] == 1 && inA:
-			sumA, types.counts[d] = append(sumA, d), 0
-		case types.counts[d] == 1 && inB:
-			sumB, types.counts[d] = append(sumB, d), 0
+		case types.counts[dim] == 1 && isInA:
+			sumA, types.counts[dim] = append(sumA, dim), 0
+		case types.counts[dim] == 1 && isInB:
+			sumB, types.counts[dim] = append(sumB, dim), 0
 		}
 	}
 	var err error
@@ -133,48 +133,48 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	}
 	var onStack [4][8]int
 	both, left, right, order := onStack[0][:0], onStack[1][:0], onStack[2][:0], onStack[3][:0]
-	for d := range a.Shape {
-		inA, inB := a.Shape[d].Gt(sym.Of(1)).Holds(), b.Shape[d].Gt(sym.Of(1)).Holds()
+	for dim := range a.Shape {
+		isInA, isInB := a.Shape[dim].Gt(sym.Of(1)).Holds(), b.Shape[dim].Gt(sym.Of(1)).Holds()
 		switch {
-		case slices.Contains(sum, d):
-		case inA && inB:
-			both = append(both, d)
-		case inA:
-			left = append(left, d)
+		case slices.Contains(sum, dim):
+		case isInA && isInB:
+			both = append(both, dim)
+		case isInA:
+			left = append(left, dim)
 		default:
-			right = append(right, d)
+			right = append(right, dim)
 		}
 	}
 	order = append(append(append(append(order, both...), left...), sum...), right...)
 	sizes := make([]sym.Int, len(order)) // in memory order
-	for i, d := range order {
+	for i, dim := range order {
 		switch {
 		case i < len(both)+len(left):
-			sizes[i] = a.Shape[d]
+			sizes[i] = a.Shape[dim]
 		case i < len(both)+len(left)+len(sum):
 			sizes[i] = sym.Of(1)
 		default:
-			sizes[i] = b.Shape[d]
+			sizes[i] = b.Shape[dim]
 		}
 	}
-	m, err := kit.FreshType(a.DType, sizes)
+	permuted, err := kit.FreshType(a.DType, sizes)
 	if err != nil {
-		return m, err
+		return permuted, err
 	}
 	shape, strides := make([]sym.Int, len(order)), make([]sym.Int, len(order))
-	for i, d := range order {
-		shape[d], strides[d] = m.Shape[i], m.Strides[i]
+	for i, dim := range order {
+		shape[dim], strides[dim] = permuted.Shape[i], permuted.Strides[i]
 	}
-	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides}, nil
+	return tensor.Type{DType: permuted.DType, Shape: shape, Strides: strides}, nil
 }
 
 // summedType returns the type of a sum over dims. Sums of integers are int64.
-func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
+func summedType(term tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 	attrs, err := reduce.Sum.Schema.Decode(graph.Attrs{"dim": dims, "keepdim": keepdim}, nil)
 	if err != nil {
-		return m, err
+		return term, err
 	}
-	return kit.InferredType(reduce.Sum, attrs, m)
+	return kit.InferredType(reduce.Sum, attrs, term)
 }
 
 // layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
@@ -184,10 +184,10 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	for range einsum.order {
 		einsum.counts = append(einsum.counts, 0)
 	}
-	for i, m := range types {
+	for i, operand := range types {
 		var err error
-		if types[i], err = einsum.align(m, e.operandLabels[i]); err != nil {
-			return m, false, err
+		if types[i], err = einsum.align(operand, e.operandLabels[i]); err != nil {
+			return operand, false, err
 		}
 	}
 	out, err := einsum.multiplyTerms(types)
@@ -203,8 +203,8 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	switch {
 	case !hasSizes: // possible only if there are no elements
 		shape := make([]sym.Int, len(e.out))
-		for i, l := range e.out {
-			shape[i] = e.size(l)
+		for i, label := range e.out {
+			shape[i] = e.size(label)
 		}
 		out, err = kit.FreshType(out.DType, shape)
 	case !isView:
@@ -217,9 +217,9 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 // a summed ellipsis, capital letters, small letters.
 func (e *equation) order(list []int) []int {
 	list = append(list, e.out...)
-	for _, l := range e.labels {
-		if !slices.Contains(e.out, l) {
-			list = append(list, l)
+	for _, label := range e.labels {
+		if !slices.Contains(e.out, label) {
+			list = append(list, label)
 		}
 	}
 	sorted.Ints(list[len(e.out):])

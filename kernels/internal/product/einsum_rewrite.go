@@ -38,11 +38,11 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, call)
-	last := len(labels.rows) - 1
+	lastRow := len(labels.rows) - 1
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
 	// b broadcasts over all labels in rows except the last. If there are no batch labels, matmul adds these dimensions.
-	addedDims := last
+	addedDims := lastRow
 	if len(labels.batch) == 0 {
 		addedDims = 0
 	}
@@ -62,8 +62,8 @@ func addPermute(builder *compose.Builder, x graph.Arg, labels, order []int) grap
 		return x
 	}
 	dims := make([]int, len(order))
-	for i, l := range order {
-		dims[i] = slices.Index(labels, l)
+	for i, label := range order {
+		dims[i] = slices.Index(labels, label)
 	}
 	return builder.Add(view.Permute, graph.Attrs{"dims": dims}, x)
 }
@@ -71,43 +71,44 @@ func addPermute(builder *compose.Builder, x graph.Arg, labels, order []int) grap
 // matrices classifies the labels of an equation. It returns false if the equation is not a batch of matrix products. A
 // label must not occur twice in an operand. A label that occurs in a single operand must occur in the result. Sizes
 // must not broadcast.
-func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
+func (e *equation) matrices(in []graph.Arg) (classes einsumMatrices, ok bool) {
 	a, b := e.operandLabels[0], e.operandLabels[1]
 	var sums, cols []int
-	for _, l := range e.labels {
-		i, j := slices.Index(a, l), slices.Index(b, l)
-		switch inResult := slices.Contains(e.out, l); {
-		case i >= 0 && slices.Contains(a[i+1:], l), j >= 0 && slices.Contains(b[j+1:], l):
-			return m, false
-		case i >= 0 && j >= 0 && !in[0].Type().Shape[i].Same(in[1].Type().Shape[j]):
-			return m, false
-		case i >= 0 && j >= 0 && !inResult:
-			sums = append(sums, l)
-		case i >= 0 && j >= 0: // a batch label
-		case !inResult:
-			return m, false
-		case j >= 0:
-			cols = append(cols, l)
+	for _, label := range e.labels {
+		dimA, dimB := slices.Index(a, label), slices.Index(b, label)
+		switch isInResult := slices.Contains(e.out, label); {
+		case dimA >= 0 && slices.Contains(a[dimA+1:], label), dimB >= 0 && slices.Contains(b[dimB+1:], label):
+			return classes, false
+		case dimA >= 0 && dimB >= 0 && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]):
+			return classes, false
+		case dimA >= 0 && dimB >= 0 && !isInResult:
+			sums = append(sums, label)
+		case dimA >= 0 && dimB >= 0: // a batch label
+		case !isInResult:
+			return classes, false
+		case dimB >= 0:
+			cols = append(cols, label)
 		}
 	}
-	for _, l := range e.out {
+	for _, label := range e.out {
 		switch {
-		case !slices.Contains(a, l): // in cols
-		case slices.Contains(b, l):
-			m.batch = append(m.batch, l)
+		case !slices.Contains(a, label): // in cols
+		case slices.Contains(b, label):
+			classes.batch = append(classes.batch, label)
 		default:
-			m.rows = append(m.rows, l)
+			classes.rows = append(classes.rows, label)
 		}
 	}
-	if len(sums) != 1 || len(cols) != 1 || len(m.rows) == 0 {
-		return m, false
+	if len(sums) != 1 || len(cols) != 1 || len(classes.rows) == 0 {
+		return classes, false
 	}
-	m.sum, m.col = sums[0], cols[0]
-	if a[len(a)-1] == m.sum && !endsWith(e.out, slices.Concat(m.rows, []int{m.col})) {
+	classes.sum, classes.col = sums[0], cols[0]
+	if a[len(a)-1] == classes.sum && !endsWith(e.out, slices.Concat(classes.rows, []int{classes.col})) {
 		// The rows have the order of the first operand, so that it needs no copy. The result is permuted anyway.
-		m.rows = slices.DeleteFunc(slices.Clone(a), func(l int) bool { return l == m.sum || slices.Contains(m.batch, l) })
+		classes.rows = slices.DeleteFunc(slices.Clone(a),
+			func(label int) bool { return label == classes.sum || slices.Contains(classes.batch, label) })
 	}
-	return m, true
+	return classes, true
 }
 
 // endsWith reports whether labels ends with the list last.

@@ -39,11 +39,11 @@ var (
 )
 
 // quantMatmulOp defines an op that multiplies quantized matrices.
-func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
+func quantMatmulOp(name, doc string, matmul quantMatmul, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
 	examples := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3),
 		tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
-	if q.aScale > 0 {
+	if matmul.aScale > 0 {
 		examples = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
 			f32, u8(), tensor.New(tensor.Int32, 5)}}}
 	}
@@ -51,13 +51,13 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t, err := q.result(c)
-				return c.NewResult(t), err
+				resultType, err := matmul.result(c)
+				return c.NewResult(resultType), err
 			},
-			Ref:      q.ref,
+			Ref:      matmul.ref,
 			Examples: examples,
 		},
-		Lowerings: graph.Lowerings{Decompose: q.decompose},
+		Lowerings: graph.Lowerings{Decompose: matmul.decompose},
 	})
 }
 
@@ -127,23 +127,23 @@ func (q *quantMatmul) check(call *graph.Call) error {
 func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
 	builder := quantBuilder{compose.NewBuilder(parts, call)}
 	a, b := call.Meta(q.a), call.Meta(q.b)
-	k := a.Shape[a.Rank()-1]
-	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&
+	depth := a.Shape[a.Rank()-1]
+	usesBytes := product.MultipliesBytes() && (q.aScale < 0 || depth <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&
 		sameZeroDType(call, q.b, q.bZero)
-	smallBias := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
-	if inBytes && (q.aScale < 0 || call.Meta(q.aScale).Numel() == 1 && smallBias) {
+	isBiasSmall := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
+	if usesBytes && (q.aScale < 0 || call.Meta(q.aScale).Numel() == 1 && isBiasSmall) {
 		return builder.Result(builder.bytesProduct(q, q.aScale >= 0))
 	}
 	var sums graph.Arg
-	if inBytes {
+	if usesBytes {
 		sums = builder.bytesProduct(q, false)
 	} else {
-		dtype := exactDType(k, a.DType, b.DType)
+		dtype := exactDType(depth, a.DType, b.DType)
 		sums = builder.Add(product.Matmul, nil, builder.minusZeroPoint(q.a, q.aZero, a.Rank()-2, dtype),
 			builder.minusZeroPoint(q.b, q.bZero, b.Rank()-1, dtype))
 	}
 	if q.aScale < 0 {
-		return builder.Result(builder.toInt32(sums, k))
+		return builder.Result(builder.toInt32(sums, depth))
 	}
 	rank := len(call.Out[0].Shape)
 	if call.HasOperand(biasOperand) {
@@ -155,9 +155,9 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 		builder.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
-// bytesProduct adds a node that multiplies bytes, and returns its result: int32 sums or, if scaled is set, the sums
+// bytesProduct adds a node that multiplies bytes, and returns its result: int32 sums or, if isScaled is set, the sums
 // plus the bias, scaled and quantized to a byte dtype.
-func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
+func (builder quantBuilder) bytesProduct(q *quantMatmul, isScaled bool) graph.Arg {
 	const f32 = tensor.Float32
 	flat := func(i int) graph.Arg { // operand i as a vector or a single element
 		if builder.Call.Meta(i).Rank() > 1 {
@@ -172,7 +172,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg 
 		return flat(i)
 	}
 	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], zeroPoint(q.aZero), zeroPoint(q.bZero)}
-	if scaled {
+	if isScaled {
 		scale := builder.Add(pointwise.Mul, nil, builder.Convert(f32, flat(q.aScale)),
 			builder.Convert(f32, flat(q.bScale)))
 		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(f32, flat(resultScaleOperand)))
@@ -187,11 +187,11 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg 
 
 // ref computes the result of the op by its definition. It multiplies the operands minus their zero points in float64.
 func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := q.result(call)
+	resultType, err := q.result(call)
 	if err != nil {
 		return nil, err
 	}
-	result, _ := t.Meta()
+	result, _ := resultType.Meta()
 	// differences returns an operand minus its zero points: one zero point, or one for each index along dim.
 	differences := func(operand, zeroPoint, dim int) *tensor.Tensor {
 		var zero *tensor.Tensor
@@ -208,19 +208,19 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	}
 	out := tensor.Zeros(result.DType, result.Shape...)
 	kit.EachIndex(result.Shape, func(index []int) {
-		v := sums[0].At(index...).Float()
+		sum := sums[0].At(index...).Float()
 		if q.aScale >= 0 {
 			if len(in) > biasOperand && in[biasOperand] != nil {
-				v += kit.ElementAlong(in[biasOperand], index, len(index)-1)
+				sum += kit.ElementAlong(in[biasOperand], index, len(index)-1)
 			}
 			row, column := len(index)-2, len(index)-1
 			aScale := float32(kit.ElementAlong(in[q.aScale], index, row))
 			bScale := float32(kit.ElementAlong(in[q.bScale], index, column))
 			scale := aScale * bScale / float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
 			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
-			v = float64(saturate(result.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
+			sum = float64(saturate(result.DType, math.RoundToEven(float64(float32(sum)*scale))+zero))
 		}
-		out.Set(tensor.IntScalar(int64(v)), index...)
+		out.Set(tensor.IntScalar(int64(sum)), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -30,27 +30,27 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			"`axis`, or one for each block along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, m := kit.Attrs[quantizeAttrs](call), call.Type(0)
+			a, inputType := kit.Attrs[quantizeAttrs](call), call.Type(0)
 			if err := checkScales(call, a.Axis, a.BlockSize); err != nil {
 				return nil, fmt.Errorf("quantize_linear: %w", err)
 			}
-			if !isQuantizableFloat(m.DType) && m.DType != tensor.Int32 {
-				return nil, kit.NotImplemented("quantize_linear", m.DType)
+			if !isQuantizableFloat(inputType.DType) && inputType.DType != tensor.Int32 {
+				return nil, kit.NotImplemented("quantize_linear", inputType.DType)
 			}
 			if !isQuantizableFloat(call.Type(1).DType) {
 				return nil, kit.NotImplemented("quantize_linear", call.Type(1).DType)
 			}
-			d := quantDType(call, a.DType)
-			if !isQuantizedDType(d) {
-				return nil, kit.NotImplemented("quantize_linear", d)
+			dtype := quantDType(call, a.DType)
+			if !isQuantizedDType(dtype) {
+				return nil, kit.NotImplemented("quantize_linear", dtype)
 			}
-			return call.NewResult(m.RowMajor().WithDType(d)), nil
+			return call.NewResult(inputType.RowMajor().WithDType(dtype)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[quantizeAttrs](c)
-			d := quantDType(c, a.DType)
-			return quantReference(c, in, a.Axis, a.BlockSize, d, func(x, scale, zero float64) tensor.Scalar {
-				return tensor.IntScalar(saturate(d, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
+			dtype := quantDType(c, a.DType)
+			return quantReference(c, in, a.Axis, a.BlockSize, dtype, func(x, scale, zero float64) tensor.Scalar {
+				return tensor.IntScalar(saturate(dtype, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
 			})
 		},
 		Examples: []graph.Example{
@@ -85,17 +85,17 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			"along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, m := kit.Attrs[dequantizeAttrs](call), call.Type(0)
+			a, inputType := kit.Attrs[dequantizeAttrs](call), call.Type(0)
 			if err := checkScales(call, a.Axis, a.BlockSize); err != nil {
 				return nil, fmt.Errorf("dequantize_linear: %w", err)
 			}
-			if !isQuantizedDType(m.DType) {
-				return nil, kit.NotImplemented("dequantize_linear", m.DType)
+			if !isQuantizedDType(inputType.DType) {
+				return nil, kit.NotImplemented("dequantize_linear", inputType.DType)
 			}
 			if !isQuantizableFloat(call.Type(1).DType) {
 				return nil, kit.NotImplemented("dequantize_linear", call.Type(1).DType)
 			}
-			return call.NewResult(m.RowMajor().WithDType(call.Type(1).DType)), nil
+			return call.NewResult(inputType.RowMajor().WithDType(call.Type(1).DType)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[dequantizeAttrs](c)
@@ -147,10 +147,10 @@ func isQuantizedDType(dtype tensor.DType) bool {
 	return false
 }
 
-// checkScales checks the shapes of the scale and the zero point. block is the attribute block_size.
-func checkScales(c *graph.Call, axis, block int) error {
+// checkScales checks the shapes of the scale and the zero point. blockSize is the attribute block_size.
+func checkScales(c *graph.Call, axis, blockSize int) error {
 	input, scale, zero := c.Type(0), c.Type(1), c.Type(2)
-	hasOneScale := block == 0 && kit.HaveOneElement(c, 1)
+	hasOneScale := blockSize == 0 && kit.HaveOneElement(c, 1)
 	if c.HasOperand(2) && !tensor.SameSizes(zero.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
 		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zero.Shape), tensor.Sizes(scale.Shape))
 	}
@@ -164,27 +164,27 @@ func checkScales(c *graph.Call, axis, block int) error {
 	if input.Rank() == 0 {
 		return errors.New("a 0-dim input has one scale")
 	}
-	want := []sym.Int{input.Shape[dim]}
-	if block > 0 {
-		want = slices.Clone(input.Shape)
-		want[dim] = input.Shape[dim].Add(sym.Of(block - 1)).Div(sym.Of(block))
+	wantShape := []sym.Int{input.Shape[dim]}
+	if blockSize > 0 {
+		wantShape = slices.Clone(input.Shape)
+		wantShape[dim] = input.Shape[dim].Add(sym.Of(blockSize - 1)).Div(sym.Of(blockSize))
 	}
-	if block < 0 || !tensor.SameSizes(scale.Shape, want) {
-		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(want), tensor.Sizes(scale.Shape))
+	if blockSize < 0 || !tensor.SameSizes(scale.Shape, wantShape) {
+		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(wantShape), tensor.Sizes(scale.Shape))
 	}
 	return nil
 }
 
 // broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
-// zero points differ along axis. If block is not 0, each scale and each zero point applies to `block` adjacent elements
-// along axis.
-func (builder quantBuilder) broadcastParam(i, axis, block int) graph.Arg {
+// zero points differ along axis. If blockSize is not 0, each scale and each zero point applies to blockSize adjacent
+// elements along axis.
+func (builder quantBuilder) broadcastParam(i, axis, blockSize int) graph.Arg {
 	param, input := builder.Call.In[i], builder.Call.Meta(0)
-	if input.Rank() == 0 || block == 0 {
+	if input.Rank() == 0 || blockSize == 0 {
 		return builder.BroadcastAlong(param, (axis+input.Rank())%max(input.Rank(), 1), input.Rank())
 	}
 	axis = (axis + input.Rank()) % input.Rank()
-	repeatedShape := slices.Insert(slices.Clone(param.Meta().Shape), axis+1, min(block, max(input.Shape[axis], 1)))
+	repeatedShape := slices.Insert(slices.Clone(param.Meta().Shape), axis+1, min(blockSize, max(input.Shape[axis], 1)))
 	param = builder.Add(view.Expand, graph.Attrs{"size": repeatedShape},
 		builder.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, param))
 	param = builder.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, param)
@@ -193,32 +193,32 @@ func (builder quantBuilder) broadcastParam(i, axis, block int) graph.Arg {
 
 // quantReference computes the results of quantize_linear and dequantize_linear by their definition. compute returns an
 // element of the result for an element of the input, its scale and its zero point. dtype is the dtype of the result.
-func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, dtype tensor.DType,
+func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dtype tensor.DType,
 	compute func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
-	if err := checkScales(c, axis, block); err != nil {
+	if err := checkScales(c, axis, blockSize); err != nil {
 		return nil, err
 	}
 	input := in[0]
 	out := tensor.Zeros(dtype, input.Shape...)
-	hasOneScale := in[1].Numel() == 1 && block == 0
+	hasOneScale := in[1].Numel() == 1 && blockSize == 0
 	kit.EachIndex(input.Shape, func(index []int) {
 		var scaleCoords []int
 		switch {
 		case hasOneScale:
 			scaleCoords = make([]int, in[1].Rank())
-		case block > 0:
+		case blockSize > 0:
 			scaleCoords = append(scaleCoords, index...)
-			scaleCoords[(axis+len(scaleCoords))%len(scaleCoords)] /= block
+			scaleCoords[(axis+len(scaleCoords))%len(scaleCoords)] /= blockSize
 		default:
 			scaleCoords = []int{index[(axis+input.Rank())%input.Rank()]}
 		}
 		zero := 0.0
 		if len(in) > 2 && in[2] != nil {
-			zeroAt := scaleCoords
+			zeroCoords := scaleCoords
 			if hasOneScale { // the rank of the zero point may differ from that of the scale
-				zeroAt = make([]int, in[2].Rank())
+				zeroCoords = make([]int, in[2].Rank())
 			}
-			zero = in[2].At(zeroAt...).Float()
+			zero = in[2].At(zeroCoords...).Float()
 		}
 		out.Set(compute(input.At(index...).Float(), in[1].At(scaleCoords...).Float(), zero), index...)
 	})
@@ -234,31 +234,31 @@ var DynamicQuantizeLinear = kit.Define[kit.EmptyAttrs](graph.Op{
 		Params:  []graph.Param{kit.Input},
 		Outputs: []string{"y", "y_scale", "y_zero_point"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Type(0)
-			if m.DType != tensor.Float32 {
-				return nil, kit.NotImplemented("dynamic_quantize_linear", m.DType)
+			inputType := c.Type(0)
+			if inputType.DType != tensor.Float32 {
+				return nil, kit.NotImplemented("dynamic_quantize_linear", inputType.DType)
 			}
-			fresh := func(d tensor.DType, shape ...sym.Int) graph.Result {
-				return graph.Result{Type: tensor.NewType(d, shape...), Alias: graph.NoAlias}
+			fresh := func(dtype tensor.DType, shape ...sym.Int) graph.Result {
+				return graph.Result{Type: tensor.NewType(dtype, shape...), Alias: graph.NoAlias}
 			}
-			return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
+			return []graph.Result{fresh(tensor.Uint8, inputType.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			lower, upper := 0.0, 0.0
 			kit.EachIndex(in[0].Shape, func(index []int) {
-				v := in[0].At(index...).Float()
-				lower, upper = min(lower, v), max(upper, v)
+				element := in[0].At(index...).Float()
+				lower, upper = min(lower, element), max(upper, element)
 			})
-			y := tensor.Zeros(tensor.Uint8, in[0].Shape...)
+			quantized := tensor.Zeros(tensor.Uint8, in[0].Shape...)
 			scaleResult, zeroResult := tensor.Zeros(tensor.Float32), tensor.Zeros(tensor.Uint8)
 			scale, zero := rangeScale(float32(lower), float32(upper))
 			scaleResult.Set(tensor.FloatScalar(float64(scale)))
 			zeroResult.Set(tensor.IntScalar(int64(zero)))
 			kit.EachIndex(in[0].Shape, func(index []int) {
-				q := math.RoundToEven(float64(float32(in[0].At(index...).Float()) / scale))
-				y.Set(tensor.IntScalar(saturate(tensor.Uint8, q+float64(zero))), index...)
+				quotient := math.RoundToEven(float64(float32(in[0].At(index...).Float()) / scale))
+				quantized.Set(tensor.IntScalar(saturate(tensor.Uint8, quotient+float64(zero))), index...)
 			})
-			return []*tensor.Tensor{y, scaleResult, zeroResult}, nil
+			return []*tensor.Tensor{quantized, scaleResult, zeroResult}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}}},
 	},
@@ -287,6 +287,6 @@ func dynamicQuantizeParts(parts *graph.Parts, call *graph.Call) ([]*graph.Value,
 		compose.Number(1), scale)
 	zeroPoint := builder.quantize(builder.Add(pointwise.Div, nil, builder.Add(pointwise.Neg, nil, lower), scale),
 		graph.Arg{}, tensor.Uint8)
-	y := builder.quantize(builder.Add(pointwise.Div, nil, call.In[0], scale), zeroPoint, tensor.Uint8)
-	return builder.Result(y, scale, zeroPoint)
+	quantized := builder.quantize(builder.Add(pointwise.Div, nil, call.In[0], scale), zeroPoint, tensor.Uint8)
+	return builder.Result(quantized, scale, zeroPoint)
 }

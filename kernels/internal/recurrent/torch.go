@@ -88,11 +88,11 @@ func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
 			Parallel:          cell.loops,
 			FixedLayoutReason: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
-				x, n := c.Meta(0), 0
+				inputMeta, parameters := c.Meta(0), 0
 				for i := cell.firstWeight(); i < len(c.In); i++ {
-					n += c.Meta(i).Numel()
+					parameters += c.Meta(i).Numel()
 				}
-				return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(n)
+				return 2 * float64(inputMeta.Shape[0]*inputMeta.Shape[1]) * float64(parameters)
 			},
 		},
 		Lowerings: graph.Lowerings{Impls: recurrentImpls(cell.compile, cell.pack)},
@@ -138,12 +138,12 @@ func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 			layer.steps*width
 	}
 	layer.stateDirStride, layer.stateBatchStride = layer.batch*layer.hidden, layer.hidden
-	for dir := range layer.dirs {
+	for direction := range layer.dirs {
 		for i, name := range cells[cell.kind].activations {
-			layer.activations[dir][i] = activation{name: name}
+			layer.activations[direction][i] = activation{name: name}
 		}
 		if cell.kind == cellRNN {
-			layer.activations[dir][0].name = cell.activation
+			layer.activations[direction][0].name = cell.activation
 		}
 	}
 	return layer
@@ -168,14 +168,15 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 	}
 	state := []sym.Int{sym.Of(attrs.NumLayers * attrs.dirs()), batch, hidden}
 	for i := range call.In[1:] {
-		if t := call.Type(i + 1); t.DType != input.DType {
-			return nil, fmt.Errorf("expected scalar type %s but found %s", input.DType.TorchName(), t.DType.TorchName())
+		if operandType := call.Type(i + 1); operandType.DType != input.DType {
+			return nil, fmt.Errorf("expected scalar type %s but found %s", input.DType.TorchName(),
+				operandType.DType.TorchName())
 		}
 	}
 	for i := 1; i < cell.firstWeight(); i++ {
-		if t := call.Type(i); !tensor.SameSizes(t.Shape, state) {
+		if stateType := call.Type(i); !tensor.SameSizes(stateType.Shape, state) {
 			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2],
-				tensor.Sizes(t.Shape))
+				tensor.Sizes(stateType.Shape))
 		}
 	}
 	if kit.SizeIs(steps, 0) {
@@ -230,8 +231,8 @@ func cellDType(dtype tensor.DType) tensor.DType {
 	return kit.LoopDType(dtype)
 }
 
-// checkWeights checks the shapes of the parameters. items is the number of vectors in the input: steps times batch.
-func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, items sym.Int) error {
+// checkWeights checks the shapes of the parameters. vectors is the number of vectors in the input: steps times batch.
+func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vectors sym.Int) error {
 	hidden := call.Type(1).Shape[2]
 	rows, operandIndex := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
 	for i := range attrs.NumLayers * attrs.dirs() {
@@ -239,16 +240,17 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, item
 		if i >= attrs.dirs() {
 			inputs = hidden.Mul(sym.Of(attrs.dirs()))
 		}
-		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:attrs.paramsPerLayer()] {
-			t := call.Type(operandIndex)
+		for parameter, wantShape := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows},
+			{rows}}[:attrs.paramsPerLayer()] {
+			weightType := call.Type(operandIndex)
 			switch {
-			case tensor.SameSizes(t.Shape, want):
-			case t.Rank() == 2 && k == 0 && t.Shape[1].Ne(inputs).Holds():
-				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1],
-					t.Shape[0])
+			case tensor.SameSizes(weightType.Shape, wantShape):
+			case weightType.Rank() == 2 && parameter == 0 && weightType.Shape[1].Ne(inputs).Holds():
+				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", vectors, inputs,
+					weightType.Shape[1], weightType.Shape[0])
 			default:
 				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, operandIndex-cell.firstWeight(),
-					tensor.Sizes(want), tensor.Sizes(t.Shape))
+					tensor.Sizes(wantShape), tensor.Sizes(weightType.Shape))
 			}
 			operandIndex++
 		}
@@ -270,9 +272,9 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		operands = append(operands, builder.ToRowMajor(builder.Operand(i), dtype))
 	}
 	resultIsTanh := cell.activation == "Tanh" && dtype == tensor.Int64 // sums are integers; tanh is applied at the end
-	for i, m := range call.Out {
+	for i, resultMeta := range call.Out {
 		if resultIsTanh {
-			results = append(results, builder.NewScratch(dtype, m.Shape...))
+			results = append(results, builder.NewScratch(dtype, resultMeta.Shape...))
 		} else {
 			results = append(results, builder.Result(i, dtype))
 		}
@@ -281,9 +283,9 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	for i := range attrs.NumLayers {
 		layer := cell.layer(call, i)
 		ofLayer := func(states kit.Buffer) kit.Buffer { // the part of initial or last states
-			m := tensor.New(dtype, layer.dirs, layer.batch, layer.hidden)
-			m.Offset = i * m.Numel()
-			return states.View(m)
+			stateMeta := tensor.New(dtype, layer.dirs, layer.batch, layer.hidden)
+			stateMeta.Offset = i * stateMeta.Numel()
+			return states.View(stateMeta)
 		}
 		layer.x, layer.y = x, y
 		if i+1 < attrs.NumLayers {
@@ -294,10 +296,10 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		if cell.kind == cellLSTM {
 			layer.c0, layer.cn = ofLayer(operands[2]), ofLayer(lastStates[1])
 		}
-		for dir := range layer.dirs {
-			params := operands[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
-			if layer.w[dir], layer.r[dir] = params[0], params[1]; attrs.HasBiases {
-				layer.inBias[dir], layer.stateBias[dir] = params[2], params[3]
+		for direction := range layer.dirs {
+			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
+			if layer.w[direction], layer.r[direction] = params[0], params[1]; attrs.HasBiases {
+				layer.inBias[direction], layer.stateBias[direction] = params[2], params[3]
 			}
 		}
 		if err := layer.addPhases(builder, dtype); err != nil {
@@ -344,31 +346,31 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 	}
 	attrs := kit.Attrs[recurrentAttrs](call)
 	operands, results := make([][]T, len(in)), make([][]T, len(inferred))
-	for i, t := range in {
-		operands[i] = widestElements[T](t)
+	for i, operand := range in {
+		operands[i] = widestElements[T](operand)
 	}
 	for i, result := range inferred {
 		results[i] = make([]T, tensor.Numel(result.Meta().Shape))
 	}
-	x := operands[0]
+	input := operands[0]
 	for i := range attrs.NumLayers {
 		layer := cell.layer(call, i)
 		ofLayer := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
-		ref := &cellReference[T]{recurrentLayer: layer, x: x, y: make([]T, len(results[0])), h0: ofLayer(operands[1]),
-			hn: ofLayer(results[1])}
+		reference := &cellReference[T]{recurrentLayer: layer, x: input, y: make([]T, len(results[0])),
+			h0: ofLayer(operands[1]), hn: ofLayer(results[1])}
 		if cell.kind == cellLSTM {
-			ref.c0, ref.cn = ofLayer(operands[2]), ofLayer(results[2])
+			reference.c0, reference.cn = ofLayer(operands[2]), ofLayer(results[2])
 		}
-		for dir := range layer.dirs {
-			params := operands[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
-			if ref.w[dir], ref.r[dir] = params[0], params[1]; attrs.HasBiases {
-				ref.inBias[dir], ref.stateBias[dir] = params[2], params[3]
+		for direction := range layer.dirs {
+			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
+			if reference.w[direction], reference.r[direction] = params[0], params[1]; attrs.HasBiases {
+				reference.inBias[direction], reference.stateBias[direction] = params[2], params[3]
 			}
 		}
-		ref.run()
-		x = ref.y
+		reference.run()
+		input = reference.y
 	}
-	results[0] = x
+	results[0] = input
 	out := make([]*tensor.Tensor, len(inferred))
 	for i, result := range inferred {
 		if sums, ok := any(results[i]).([]int64); ok && result.Meta().DType == tensor.Float32 { // a tanh of integers
@@ -383,8 +385,8 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 // tanhs returns the hyperbolic tangents of integers.
 func tanhs(list []int64) []float64 {
 	out := make([]float64, len(list))
-	for i, v := range list {
-		out[i] = math.Tanh(float64(v))
+	for i, number := range list {
+		out[i] = math.Tanh(float64(number))
 	}
 	return out
 }

@@ -44,12 +44,12 @@ func (v variance) fold() *iter.Fold {
 // row returns the computation as an expression over a row. The variance of complex numbers is the sum of the variances
 // of their real and imaginary parts.
 func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
-	n := float64(kit.KnownSize(v.n))
-	result, realMean := varRow(builder, x.Re, n, v.divisor())
+	count := float64(kit.KnownSize(v.n))
+	result, realMean := varRow(builder, x.Re, count, v.divisor())
 	mean := folds.Real(realMean)
 	if x.Im != expr.None {
 		var imagVariance expr.Value
-		imagVariance, mean.Im = varRow(builder, x.Im, n, v.divisor())
+		imagVariance, mean.Im = varRow(builder, x.Im, count, v.divisor())
 		result = builder.Emit(expr.Add, result, imagVariance)
 	}
 	if v.returnsStd {
@@ -64,16 +64,16 @@ func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
 // ref computes the results of one row for the reference.
 func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
 	var sum complex128
-	for _, e := range x {
-		sum += e.Complex()
+	for _, element := range x {
+		sum += element.Complex()
 	}
-	n := float64(len(x))
-	mean := complex(real(sum)/n, imag(sum)/n)
+	count := float64(len(x))
+	mean := complex(real(sum)/count, imag(sum)/count)
 	realSquares, imagSquares := 0.0, 0.0
-	for _, e := range x {
-		d := e.Complex() - mean
-		realSquares += float64(real(d) * real(d))
-		imagSquares += float64(imag(d) * imag(d))
+	for _, element := range x {
+		deviation := element.Complex() - mean
+		realSquares += float64(real(deviation) * real(deviation))
+		imagSquares += float64(imag(deviation) * imag(deviation))
 	}
 	result := realSquares / v.divisor()
 	if v.dtype.IsComplex() {
@@ -95,21 +95,21 @@ type moments struct{ n, mean, m2 float64 }
 // momentsFold returns the fold that computes the variance or, if returnsStd is set, the standard deviation. If
 // returnsMean is set, the mean is the second result.
 func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean bool) *iter.Fold {
-	f := iter.NewFold(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
-	f = iter.WithResult(f, func(dst []float64, a []moments) {
-		for i := range a {
-			dst[i] = a[i].m2 / divisor
+	fold := iter.NewFold(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
+	fold = iter.WithResult(fold, func(dst []float64, accumulators []moments) {
+		for i := range accumulators {
+			dst[i] = accumulators[i].m2 / divisor
 			if returnsStd {
 				dst[i] = math.Sqrt(dst[i])
 			}
 		}
 	})
 	if !returnsMean {
-		return f
+		return fold
 	}
-	return iter.WithResult(f, func(dst []float64, a []moments) {
-		for i := range a {
-			if dst[i] = a[i].mean; a[i].n == 0 { // the mean of no elements
+	return iter.WithResult(fold, func(dst []float64, accumulators []moments) {
+		for i := range accumulators {
+			if dst[i] = accumulators[i].mean; accumulators[i].n == 0 { // the mean of no elements
 				dst[i] = math.NaN()
 			}
 		}
@@ -118,12 +118,12 @@ func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean b
 
 // momentsRow folds the elements x, a block of a row. It passes over the block twice while the block is in the cache:
 // first for the mean, then for the deviations.
-func momentsRow[T float32 | float64](a *moments, x []T, _ int) {
+func momentsRow[T float32 | float64](accumulator *moments, x []T, _ int) {
 	var sum float64
 	folds.SumRow(&sum, x, 0)
 	block := moments{n: float64(len(x)), mean: sum / float64(len(x))}
 	block.m2 = sumOfSquares(x, block.mean)
-	a.merge(&block)
+	accumulator.merge(&block)
 }
 
 // merge adds the elements of b to a by Chan's formula. With n = a.n + b.n and d = b.mean - a.mean:
@@ -147,23 +147,23 @@ func (a *moments) merge(b *moments) {
 
 // momentsColumns adds one element x to each accumulator by Welford's formula. With d = x - mean, it adds d/n to the
 // mean and d*(x - new mean) to m2. All accumulators have the same number of elements; n is this number with x.
-func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
-	x = x[:len(a)]
-	n := a[0].n + 1
+func momentsColumns[T float32 | float64](accumulators []moments, x []T, _ int) {
+	x = x[:len(accumulators)]
+	n := accumulators[0].n + 1
 	reciprocal := 1 / n
-	for i := range a {
-		v, acc := float64(x[i]), &a[i]
-		d := v - acc.mean
-		acc.mean += float64(d * reciprocal)
-		acc.m2 += float64(d * (v - acc.mean))
-		acc.n = n
+	for i := range accumulators {
+		element, accumulator := float64(x[i]), &accumulators[i]
+		d := element - accumulator.mean
+		accumulator.mean += float64(d * reciprocal)
+		accumulator.m2 += float64(d * (element - accumulator.mean))
+		accumulator.n = n
 	}
 }
 
 // mergeMoments adds the elements of each accumulator in src to the accumulator at the same index in a.
-func mergeMoments(a, src []moments) {
-	for i := range a {
-		a[i].merge(&src[i])
+func mergeMoments(dst, src []moments) {
+	for i := range dst {
+		dst[i].merge(&src[i])
 	}
 }
 
@@ -179,9 +179,9 @@ func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
 		q3 += float64(d3 * d3)
 		x = x[4:]
 	}
-	for _, v := range x {
-		d := float64(v) - mean
-		q0 += float64(d * d)
+	for _, element := range x {
+		deviation := float64(element) - mean
+		q0 += float64(deviation * deviation)
 	}
 	return (q0 + q1) + (q2 + q3)
 }

@@ -35,47 +35,48 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			"The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			shape, m := kit.Attrs[rmsNormAttrs](call).NormalizedShape, call.Type(0)
+			shape, inputType := kit.Attrs[rmsNormAttrs](call).NormalizedShape, call.Type(0)
 			if len(shape) == 0 {
 				return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
 					"element, but got normalized_shape = []")
 			}
-			if first := m.Rank() - len(shape); first < 0 || !tensor.SameSizes(m.Shape[first:], shape) {
+			if firstDim := inputType.Rank() - len(shape); firstDim < 0 ||
+				!tensor.SameSizes(inputType.Shape[firstDim:], shape) {
 				sizes := tensor.Sizes(shape) // with brackets
 				return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s",
-					sizes, sizes[1:len(sizes)-1], tensor.Sizes(m.Shape))
+					sizes, sizes[1:len(sizes)-1], tensor.Sizes(inputType.Shape))
 			}
-			if w := call.Type(1); call.HasOperand(1) && !tensor.SameSizes(w.Shape, shape) {
+			if weightType := call.Type(1); call.HasOperand(1) && !tensor.SameSizes(weightType.Shape, shape) {
 				return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and "+
-					"normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
+					"normalized_shape = %s", tensor.Sizes(weightType.Shape), tensor.Sizes(shape))
 			}
-			if !m.DType.IsFloat() {
-				return nil, kit.NotImplemented("rms_norm", m.DType)
+			if !inputType.DType.IsFloat() {
+				return nil, kit.NotImplemented("rms_norm", inputType.DType)
 			}
 			if err := checkNormDTypes(call, 1); err != nil {
 				return nil, err
 			}
-			return call.NewResult(m.RowMajor()), nil
+			return call.NewResult(inputType.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, input := kit.Attrs[rmsNormAttrs](c), in[0]
 			out := tensor.Zeros(input.DType, input.Shape...)
-			first := input.Rank() - len(a.NormalizedShape) // the first normalized dimension
-			rowShape := input.Shape[first:]
-			kit.EachIndex(input.Shape[:first], func(row []int) {
+			firstDim := input.Rank() - len(a.NormalizedShape) // the first normalized dimension
+			rowShape := input.Shape[firstDim:]
+			kit.EachIndex(input.Shape[:firstDim], func(row []int) {
 				sum := 0.0
 				kit.EachIndex(rowShape, func(indexInRow []int) {
-					v := input.At(append(slices.Clone(row), indexInRow...)...).Float()
-					sum += float64(v * v)
+					element := input.At(append(slices.Clone(row), indexInRow...)...).Float()
+					sum += float64(element * element)
 				})
 				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(rowShape))+a.eps(input.DType))
 				kit.EachIndex(rowShape, func(indexInRow []int) {
 					coords := append(slices.Clone(row), indexInRow...)
-					v := input.At(coords...).Float() * scale
+					element := input.At(coords...).Float() * scale
 					if len(in) > 1 && in[1] != nil {
-						v *= in[1].At(indexInRow...).Float()
+						element *= in[1].At(indexInRow...).Float()
 					}
-					out.Set(tensor.FloatScalar(v), coords...)
+					out.Set(tensor.FloatScalar(element), coords...)
 				})
 			})
 			return []*tensor.Tensor{out}, nil
@@ -89,8 +90,8 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		Rows: rmsNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[rmsNormAttrs](c)
-			if k, err := compileRows(c, rmsNormRows); k != nil || err != nil {
-				return k, err
+			if kernel, err := compileRows(c, rmsNormRows); kernel != nil || err != nil {
+				return kernel, err
 			}
 			return compileRowNorm(c, rmsNorm, len(a.NormalizedShape), a.eps(c.Meta(0).DType))
 		},
@@ -98,13 +99,13 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 })
 
 // eps returns the number that is added to the mean of squares for an input of dtype d.
-func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
+func (a *rmsNormAttrs) eps(dtype tensor.DType) float64 {
 	if a.Eps != nil {
 		return *a.Eps
 	}
 	// The next greater number than 1 is 1 + 2^-mantissaBits.
 	mantissaBits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
-	return math.Ldexp(1, -mantissaBits[d])
+	return math.Ldexp(1, -mantissaBits[dtype])
 }
 
 // LocalResponseNorm divides each element by a power of the mean square of its neighbours along the channels.
@@ -116,30 +117,31 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			"(size-1)/2 channels come before it, which differs for even sizes. The result is row-major.",
 		Params: []graph.Param{kit.Input},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			m := call.Type(0)
-			if m.Rank() < 3 { // the blanks are PyTorch's
+			inputType := call.Type(0)
+			if inputType.Rank() < 3 { // the blanks are PyTorch's
 				return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)",
-					m.Rank())
+					inputType.Rank())
 			}
-			if n := kit.Attrs[localResponseAttrs](call).Size; n < 1 {
-				return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
+			if size := kit.Attrs[localResponseAttrs](call).Size; size < 1 {
+				return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", size)
 			}
-			if !m.DType.IsFloat() {
-				return nil, kit.NotImplementedBy("avg_pool2d", m.DType)
+			if !inputType.DType.IsFloat() {
+				return nil, kit.NotImplementedBy("avg_pool2d", inputType.DType)
 			}
-			return call.NewResult(m.RowMajor()), nil
+			return call.NewResult(inputType.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a, x := kit.Attrs[localResponseAttrs](c), in[0]
-			out := tensor.Zeros(x.DType, x.Shape...)
-			kit.EachIndex(x.Shape, func(index []int) {
+			a, input := kit.Attrs[localResponseAttrs](c), in[0]
+			out := tensor.Zeros(input.DType, input.Shape...)
+			kit.EachIndex(input.Shape, func(index []int) {
 				coords, sum := slices.Clone(index), 0.0
 				first := index[1] - a.Size/2
-				for coords[1] = max(first, 0); coords[1] < min(first+a.Size, x.Shape[1]); coords[1]++ {
-					v := x.At(coords...).Float()
-					sum += float64(v * v)
+				for coords[1] = max(first, 0); coords[1] < min(first+a.Size, input.Shape[1]); coords[1]++ {
+					element := input.At(coords...).Float()
+					sum += float64(element * element)
 				}
-				out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
+				out.Set(tensor.FloatScalar(input.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)),
+					index...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
@@ -170,32 +172,32 @@ const localBlock = 256
 // compileLocalResponse returns the kernel for a computation in T. A unit of work is a block of positions of one channel
 // of one sample.
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
-	a, d, m := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
-	channels, positions, total := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
+	a, dtype, inputMeta := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
+	channels, positions, total := inputMeta.Shape[1], tensor.Numel(inputMeta.Shape[2:]), inputMeta.Numel()
 	blocks := kit.DivUp(positions, localBlock)
 	power := localPower(a.Beta)
 	builder := copies.NewKernelBuilder(c)
-	buffers := []kit.Buffer{builder.Result(0, d), builder.ToRowMajor(builder.Operand(0), d)}
+	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(0), dtype)}
 	// The power and the division take about as long as copying 8 elements.
-	units, unitCost := m.Shape[0]*blocks*channels, min(positions, localBlock)*(min(a.Size, channels)+8)
+	units, unitCost := inputMeta.Shape[0]*blocks*channels, min(positions, localBlock)*(min(a.Size, channels)+8)
 	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
 		y, x := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
 		for unit := begin; unit < end; unit++ {
 			// unit = (sample*blocks + block)*channels + channel
 			channel, first := unit%channels, unit/channels%blocks*localBlock
 			firstPlane := unit / channels / blocks * channels // of the sample; a plane is a channel of a sample
-			n := min(localBlock, positions-first)
-			sums := kit.SliceOf[float64](mem.WorkerScratch, 0, n)
+			count := min(localBlock, positions-first)
+			sums := kit.SliceOf[float64](mem.WorkerScratch, 0, count)
 			clear(sums)
 			firstNeighbour := channel - a.Size/2
-			for k := max(0, firstNeighbour); k < min(channels, firstNeighbour+a.Size); k++ {
-				for i, e := range x[(firstPlane+k)*positions+first:][:n] {
-					sums[i] += float64(float64(e) * float64(e))
+			for neighbour := max(0, firstNeighbour); neighbour < min(channels, firstNeighbour+a.Size); neighbour++ {
+				for i, element := range x[(firstPlane+neighbour)*positions+first:][:count] {
+					sums[i] += float64(float64(element) * float64(element))
 				}
 			}
 			offset := (firstPlane+channel)*positions + first
-			for i, s := range sums {
-				y[offset+i] = T(float64(x[offset+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
+			for i, sum := range sums {
+				y[offset+i] = T(float64(x[offset+i]) / power(a.K+a.Alpha*sum/float64(a.Size)))
 			}
 		}
 		return nil
@@ -210,8 +212,8 @@ func localPower(beta float64) func(float64) float64 {
 	switch beta {
 	case 0.75: // sqrt(x) * sqrt(sqrt(x))
 		return func(x float64) float64 {
-			r := math.Sqrt(x)
-			return r * math.Sqrt(r)
+			root := math.Sqrt(x)
+			return root * math.Sqrt(root)
 		}
 	case 0.5:
 		return math.Sqrt
@@ -222,14 +224,14 @@ func localPower(beta float64) func(float64) float64 {
 // rmsNormRows returns the expression over rows. The mean of squares is computed in float64.
 func rmsNormRows(call *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[rmsNormAttrs](call)
-	b, v, in, mask := normOperands(call, len(a.NormalizedShape), 1)
-	x, weight := v[0], v[1]
-	x64 := folds.InFloat64(b, x)
-	n := b.Const(tensor.Float64, float64(folds.Count(call.Meta(0).Shape, mask)))
-	meanSquare := b.Emit(expr.Div, folds.Total(b, b.Emit(expr.Mul, x64, x64)), n)
-	y := b.Emit(expr.Mul, x, inverseRoot(b, meanSquare, a.eps(call.Meta(0).DType), b.DType(x)))
+	builder, values, in, mask := normOperands(call, len(a.NormalizedShape), 1)
+	x, weight := values[0], values[1]
+	x64 := folds.InFloat64(builder, x)
+	count := builder.Const(tensor.Float64, float64(folds.Count(call.Meta(0).Shape, mask)))
+	meanSquare := builder.Emit(expr.Div, folds.Total(builder, builder.Emit(expr.Mul, x64, x64)), count)
+	result := builder.Emit(expr.Mul, x, inverseRoot(builder, meanSquare, a.eps(call.Meta(0).DType), builder.DType(x)))
 	if weight != expr.None {
-		y = b.Emit(expr.Mul, y, weight)
+		result = builder.Emit(expr.Mul, result, weight)
 	}
-	return singleResultRows(b, mask, in, y, call.Meta(0).DType)
+	return singleResultRows(builder, mask, in, result, call.Meta(0).DType)
 }

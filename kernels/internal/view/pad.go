@@ -82,8 +82,8 @@ func inferPad(call *graph.Call) ([]graph.Result, error) {
 	case attrs.value().Complex() != 0:
 		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", attrs.Mode)
 	}
-	padded := len(attrs.Pad) / 2
-	if others := self.Rank() - padded; padded < 1 || padded > 3 || others < 1 || others > 2 {
+	paddedDims := len(attrs.Pad) / 2
+	if otherDims := self.Rank() - paddedDims; paddedDims < 1 || paddedDims > 3 || otherDims < 1 || otherDims > 2 {
 		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
 	}
 	shape, err := borderShape(attrs, self)
@@ -114,14 +114,14 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 		return call.NewResult(out), err
 	}
 	shape := slices.Clone(self.Shape)
-	for d := rank - len(pad)/2; d < rank; d++ {
-		before, after := padCounts(pad, rank, d)
+	for dim := rank - len(pad)/2; dim < rank; dim++ {
+		before, after := padCounts(pad, rank, dim)
 		if exceedsSizes(before) || exceedsSizes(after) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		if shape[d] = shape[d].Add(before.Add(after)); !kit.SizeAtLeast(shape[d], 1) {
+		if shape[dim] = shape[dim].Add(before.Add(after)); !kit.SizeAtLeast(shape[dim], 1) {
 			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
-				"which is invalid. Check dimension %d of your input.", self.Shape[d], before, after, d)
+				"which is invalid. Check dimension %d of your input.", self.Shape[dim], before, after, dim)
 		}
 	}
 	out, err := kit.FreshTypeInFormat(self.DType, shape, suggestedFormat(self))
@@ -134,32 +134,32 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 // padsBefore returns, for each dimension, the number of elements that are added before the operand's first element.
 func padsBefore(pad []sym.Int, rank int) []int {
 	counts, numbers := make([]int, rank), kit.KnownSizes(pad)
-	for d := range counts {
-		counts[d], _ = padCounts(numbers, rank, d)
+	for dim := range counts {
+		counts[dim], _ = padCounts(numbers, rank, dim)
 	}
 	return counts
 }
 
 // exceedsSizes reports whether a number is known and exceeds every possible size of a dimension.
-func exceedsSizes(s sym.Int) bool {
-	n, known := s.Known()
-	return known && n > tensor.MaxBytes
+func exceedsSizes(size sym.Int) bool {
+	knownSize, isKnown := size.Known()
+	return isKnown && knownSize > tensor.MaxBytes
 }
 
-// croppedPart returns the part of t that remains after negative padding, and whether any padding is positive.
-func croppedPart(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
-	rank := t.Rank()
-	inner = t
-	for d := rank - len(pad)/2; d < rank; d++ {
-		before, after := padCounts(pad, rank, d)
+// croppedPart returns the part of self that remains after negative padding, and whether any padding is positive.
+func croppedPart(self tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
+	rank := self.Rank()
+	inner = self
+	for dim := rank - len(pad)/2; dim < rank; dim++ {
+		before, after := padCounts(pad, rank, dim)
 		grows = grows || kit.SizeAtLeast(before, 1) || kit.SizeAtLeast(after, 1)
 		if kit.IsNegative(before) {
-			if inner, err = inner.Narrow(d, before.Neg(), inner.Shape[d].Add(before)); err != nil {
+			if inner, err = inner.Narrow(dim, before.Neg(), inner.Shape[dim].Add(before)); err != nil {
 				return inner, false, err
 			}
 		}
 		if kit.IsNegative(after) {
-			if inner, err = inner.Narrow(d, sym.Int{}, inner.Shape[d].Add(after)); err != nil {
+			if inner, err = inner.Narrow(dim, sym.Int{}, inner.Shape[dim].Add(after)); err != nil {
 				return inner, false, err
 			}
 		}
@@ -177,9 +177,9 @@ func compilePad(call *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	spans, pad, inShape := copies.IdentitySpans(call.Out[0].Shape), kit.KnownSizes(a.Pad), call.Meta(0).Shape
-	for d := len(inShape) - len(pad)/2; d < len(inShape); d++ {
-		before, after := padCounts(pad, len(inShape), d)
-		spans[d] = BorderSpans(a.Mode, inShape[d], before, after)
+	for dim := len(inShape) - len(pad)/2; dim < len(inShape); dim++ {
+		before, after := padCounts(pad, len(inShape), dim)
+		spans[dim] = BorderSpans(a.Mode, inShape[dim], before, after)
 	}
 	return copies.SpanKernel(kit.OutBuffer(call, 0), kit.InBuffer(call, 0), spans)
 }
@@ -192,26 +192,26 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 		return &graph.Kernel{}, nil
 	}
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-	part, _, err := croppedPart(src.Meta.Type(), sym.Ints(pad...))
+	innerType, _, err := croppedPart(src.Meta.Type(), sym.Ints(pad...))
 	if err != nil {
 		return nil, err
 	}
-	inner := kit.KnownMeta(part)
+	inner := kit.KnownMeta(innerType)
 	var jobs []copies.Job
 	number := value.Tensor(dst.Meta.DType)
 	remaining := dst.Meta // the output without the slabs of the previous dimensions
-	for d := range remaining.Shape {
-		before, _ := padCounts(pad, remaining.Rank(), d)
-		before = min(max(before, 0), remaining.Shape[d])
-		end := min(before+inner.Shape[d], remaining.Shape[d])
-		for _, slab := range [2]struct{ start, length int }{{0, before}, {end, remaining.Shape[d] - end}} {
-			m, err := remaining.Narrow(d, slab.start, slab.length)
+	for dim := range remaining.Shape {
+		before, _ := padCounts(pad, remaining.Rank(), dim)
+		before = min(max(before, 0), remaining.Shape[dim])
+		end := min(before+inner.Shape[dim], remaining.Shape[dim])
+		for _, slab := range [2]struct{ start, length int }{{0, before}, {end, remaining.Shape[dim] - end}} {
+			slabMeta, err := remaining.Narrow(dim, slab.start, slab.length)
 			if err != nil {
 				return nil, err
 			}
-			jobs = append(jobs, copies.Job{Dst: dst.View(m), Fill: number})
+			jobs = append(jobs, copies.Job{Dst: dst.View(slabMeta), Fill: number})
 		}
-		if remaining, err = remaining.Narrow(d, before, end-before); err != nil {
+		if remaining, err = remaining.Narrow(dim, before, end-before); err != nil {
 			return nil, err
 		}
 	}
@@ -236,20 +236,20 @@ func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.Tensor {
 	rank := in.Rank()
 	shape := slices.Clone(in.Shape)
-	for d := range shape {
-		before, after := padCounts(pad, rank, d)
-		shape[d] += before + after
+	for dim := range shape {
+		before, after := padCounts(pad, rank, dim)
+		shape[dim] += before + after
 	}
 	out := tensor.Zeros(in.DType, shape...)
 	inIndex := make([]int, rank)
 	kit.EachIndex(shape, func(index []int) {
-		inside := true
-		for d := range inIndex {
-			before, _ := padCounts(pad, rank, d)
-			inIndex[d] = index[d] - before
-			inside = inside && inIndex[d] >= 0 && inIndex[d] < in.Shape[d]
+		isInside := true
+		for dim := range inIndex {
+			before, _ := padCounts(pad, rank, dim)
+			inIndex[dim] = index[dim] - before
+			isInside = isInside && inIndex[dim] >= 0 && inIndex[dim] < in.Shape[dim]
 		}
-		if inside {
+		if isInside {
 			out.Set(in.At(inIndex...), index...)
 		} else {
 			out.Set(value, index...)
@@ -268,8 +268,8 @@ func constantPadLoops(c *graph.Call) []graph.Parallel {
 // unpaddedLoops returns the loops over the dimensions with padding 0 at both ends.
 func unpaddedLoops(c *graph.Call, pad []sym.Int) []graph.Parallel {
 	var dims []int
-	for i, n := range kit.KnownSizes(pad) {
-		if n != 0 {
+	for i, count := range kit.KnownSizes(pad) {
+		if count != 0 {
 			dims = append(dims, -1-i/2) // pad lists the last dimension first
 		}
 	}
