@@ -38,35 +38,35 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 	s.Reject(in[1].Kind != graph.Null && (len(a.Spacing) != 1 || a.Spacing[0].Complex() != 1),
 		"gradient: spacing and coordinates exclude each other")
 	if dims == nil {
-		for d := range rank {
-			dims = append(dims, d)
+		for unsetDim := range rank {
+			dims = append(dims, unsetDim)
 		}
 	}
 	s.Reject(len(dims) > rank || rank == 0, "gradient: expected at most one result for each of %d dimensions", rank)
 	count := len(in) - 1
-	along := func(i, d int) graph.Arg { return s.gradientOfCoordinates(x, d, in[i+1], a.EdgeOrder) }
+	gradientAlong := func(i, d int) graph.Arg { return s.gradientOfCoordinates(x, d, in[i+1], a.EdgeOrder) }
 	if in[1].Kind == graph.Null {
 		spacing := a.Spacing
 		if len(spacing) == 1 {
 			spacing = slices.Repeat(spacing, len(dims))
 		}
 		count = len(spacing)
-		along = func(i, d int) graph.Arg { return s.gradientOfSteps(x, d, number(spacing[i]), a.EdgeOrder) }
+		gradientAlong = func(i, d int) graph.Arg { return s.gradientOfSteps(x, d, number(spacing[i]), a.EdgeOrder) }
 	}
 	s.Reject(count != len(dims) && a.Dim == nil, "torch.gradient expected spacing to be unspecified, a scalar or a list "+
 		"of length %d but got a list of length %d", rank, count)
 	s.Reject(count != len(dims), "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "+
 		"arguments to have the same length, but got a spacing argument of length %d and a dim argument of length %d.",
 		count, len(dims))
-	seen := make([]bool, rank)
+	isSeen := make([]bool, rank)
 	var out []graph.Arg
 	for i, dim := range dims {
-		d := s.wrapDim(x, dim)
-		s.Reject(seen[d], "dim %d appears multiple times in the list of dims", d)
-		seen[d] = true
-		s.Reject(!kit.SizeAtLeast(s.shape(x)[d], a.EdgeOrder+1), "torch.gradient expected each dimension size to be at "+
-			"least edge_order+1")
-		out = append(out, along(i, d))
+		wrappedDim := s.wrapDim(x, dim)
+		s.Reject(isSeen[wrappedDim], "dim %d appears multiple times in the list of dims", wrappedDim)
+		isSeen[wrappedDim] = true
+		s.Reject(!kit.SizeAtLeast(s.shape(x)[wrappedDim], a.EdgeOrder+1),
+			"torch.gradient expected each dimension size to be at least edge_order+1")
+		out = append(out, gradientAlong(i, wrappedDim))
 	}
 	return out
 }
@@ -75,7 +75,7 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 // edgeOrder: for 1, the result is the difference of two samples divided by step, and for 2, the derivative of the
 // parabola through three samples.
 func (s steps) gradientOfSteps(x graph.Arg, dim int, step graph.Arg, edgeOrder int) graph.Arg {
-	samples := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
+	samples := func(begin, end any) graph.Arg { return s.slice(x, dim, begin, end) }
 	scale := func(x graph.Arg, factor float64) graph.Arg { return s.mul(x, compose.Number(factor)) }
 	center := s.div(s.div(s.sub(samples(2, nil), samples(0, -2)), step), compose.Number(2))
 	var first, last graph.Arg
@@ -98,17 +98,18 @@ func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
 	shape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)
 	shape[dim] = sym.Of(-1)
-	samples := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
+	samples := func(begin, end any) graph.Arg { return s.slice(x, dim, begin, end) }
 	gaps := s.Apply(Diff, nil, coordinates)
 	left, right := s.slice(gaps, 0, 0, -1), s.slice(gaps, 0, 1, nil)
 	sum := s.add(left, right)
 	weights := []graph.Arg{s.div(s.neg(right), s.mul(left, sum)), s.div(s.sub(right, left), s.mul(left, right)),
 		s.div(left, s.mul(right, sum))}
-	for i, w := range weights {
-		weights[i] = s.reshape(w, shape...)
+	for i, weight := range weights {
+		weights[i] = s.reshape(weight, shape...)
 	}
-	weighted := func(weights []graph.Arg, y ...graph.Arg) graph.Arg {
-		return s.add(s.add(s.mul(weights[0], y[0]), s.mul(weights[1], y[1])), s.mul(weights[2], y[2]))
+	weighted := func(weights []graph.Arg, neighbours ...graph.Arg) graph.Arg {
+		return s.add(s.add(s.mul(weights[0], neighbours[0]), s.mul(weights[1], neighbours[1])),
+			s.mul(weights[2], neighbours[2]))
 	}
 	center := weighted(weights, samples(0, -2), samples(1, -1), samples(2, nil))
 	var first, last graph.Arg

@@ -110,15 +110,15 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	_, conv.outStride = spatial(call.Out[0], op.dims)
 	// The weight of a transposed convolution is [input channel, output channel, taps].
 	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
-	// setAxis sets an axis of the phase. It multiplies the strides of weight and result by the distances of the phase's
-	// taps and results.
-	setAxis := func(to, from *geometry.Axis, remainder int, weightStride, outStride *int) {
-		axis, first, step := phaseAxis(from, remainder)
-		*to = axis
+	// setAxis sets an axis of the phase, the result, from an axis of the whole convolution. It multiplies the strides of
+	// weight and result by the distances of the phase's taps and results.
+	setAxis := func(result, whole *geometry.Axis, remainder int, weightStride, outStride *int) {
+		axis, first, step := phaseAxis(whole, remainder)
+		*result = axis
 		conv.phase.firstTap += first * *weightStride
 		conv.phase.outStart += remainder * *outStride
 		*weightStride *= step
-		*outStride *= from.Stride
+		*outStride *= whole.Stride
 	}
 	setAxis(&conv.w, &windows.w, phase%windows.w.Stride, &conv.weightStride.w, &conv.outStride.w)
 	phase /= windows.w.Stride
@@ -144,8 +144,8 @@ func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, dtype ten
 		return all
 	})
 	panels.Depth = conv.phase.panelTerms
-	for g := range panels.Starts {
-		panels.Starts[g] = g * conv.inPerGroup * conv.weightStride.c
+	for group := range panels.Starts {
+		panels.Starts[group] = group * conv.inPerGroup * conv.weightStride.c
 	}
 	return panels
 }
@@ -171,20 +171,20 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 			return []graph.Walk{walk}
 		},
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, byPlanes) },
-		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (work graph.Work, ok bool) {
+		Read: func(c *graph.Call, _ graph.Walk, i int, operandMeta tensor.Meta) (work graph.Work, ok bool) {
 			if i > 0 {
 				return work, true
 			}
 			if byPlanes {
-				return work, m.IsContiguous()
+				return work, operandMeta.IsContiguous()
 			}
-			return work, convolution{dims: op.dims}.isChannelsLast(m)
+			return work, convolution{dims: op.dims}.isChannelsLast(operandMeta)
 		},
-		Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
-			_, stride := spatial(m, op.dims)
-			h := op.windows(c).h
-			return multiply.ComputationDType(c) == m.DType && stride.c == 1 &&
-				kit.BoundedProduct(tileRowsBound, h.Stride, max(stride.h, stride.w), m.DType.Size()) < maxReach
+		Writes: func(c *graph.Call, _ graph.Walk, _ int, operandMeta tensor.Meta) bool {
+			_, stride := spatial(operandMeta, op.dims)
+			vertical := op.windows(c).h
+			return multiply.ComputationDType(c) == operandMeta.DType && stride.c == 1 &&
+				kit.BoundedProduct(tileRowsBound, vertical.Stride, max(stride.h, stride.w), operandMeta.DType.Size()) < maxReach
 		},
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 			list, ok := op.phaseShapes(c, c.Out[0].DType, byPlanes)
@@ -240,9 +240,9 @@ func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kerne
 		if err != nil {
 			return nil, err
 		}
-		codes, parts = append(codes, direct), append(parts, direct.phase(func(args *jit.Args, m *graph.Mem) {
-			args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m)
-			args.Ptr[tile.Bias] = phase.denseBias(m, dtype.Size())
+		codes, parts = append(codes, direct), append(parts, direct.phase(func(args *jit.Args, mem *graph.Mem) {
+			args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1], weight.address(mem)
+			args.Ptr[tile.Bias] = phase.denseBias(mem, dtype.Size())
 		}))
 	}
 	compute := joinChunks(parts)
@@ -266,11 +266,11 @@ func joinChunks(list []graph.Phase) graph.Phase {
 		total += phase.Chunks
 		ends[i] = total
 	}
-	return graph.Phase{Chunks: total, Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: total, Run: func(mem *graph.Mem, chunk int) error {
 		i, isEnd := slices.BinarySearch(ends, chunk) // ends are exclusive
 		if isEnd {
 			i++
 		}
-		return list[i].Run(m, chunk-ends[i]+list[i].Chunks)
+		return list[i].Run(mem, chunk-ends[i]+list[i].Chunks)
 	}}
 }

@@ -38,15 +38,15 @@ var (
 				"which has size 2, or size 1 for a real operand.",
 			Params: []graph.Param{kit.Input},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				_, t, err := newDft(c)
-				return c.NewResult(t), err
+				_, resultType, err := newDft(c)
+				return c.NewResult(resultType), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				s, t, err := newDft(c)
+				spec, resultType, err := newDft(c)
 				if err != nil {
 					return nil, err
 				}
-				return s.reference(in[0], kit.KnownMeta(t)), nil
+				return spec.reference(in[0], kit.KnownMeta(resultType)), nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
 				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
@@ -55,11 +55,11 @@ var (
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[dftAttrs](c).Dim, -1} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				s, _, err := newDft(c)
+				spec, _, err := newDft(c)
 				if err != nil {
 					return nil, err
 				}
-				return s.kernel(c), nil
+				return spec.kernel(c), nil
 			},
 		},
 	})
@@ -69,23 +69,23 @@ var (
 // that are the same for all calls.
 func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 	specOf := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
-		s := spec
-		t, err := s.fromAten(name, kit.Attrs[fftAttrs](c), c.Type(0))
-		return &s, t, err
+		callSpec := spec
+		resultType, err := callSpec.fromAten(name, kit.Attrs[fftAttrs](c), c.Type(0))
+		return &callSpec, resultType, err
 	}
 	return kit.Define[fftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				_, t, err := specOf(c)
-				return c.NewResult(t), err
+				_, resultType, err := specOf(c)
+				return c.NewResult(resultType), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				s, t, err := specOf(c)
+				callSpec, resultType, err := specOf(c)
 				if err != nil {
 					return nil, err
 				}
-				return s.reference(in[0], kit.KnownMeta(t)), nil
+				return callSpec.reference(in[0], kit.KnownMeta(resultType)), nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(dtype, 3, 5)}},
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
@@ -94,11 +94,11 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 			WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				s, _, err := specOf(c)
+				callSpec, _, err := specOf(c)
 				if err != nil {
 					return nil, err
 				}
-				return s.kernel(c), nil
+				return callSpec.kernel(c), nil
 			},
 		},
 	})
@@ -110,19 +110,19 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if !input.DType.IsFloat() {
 		return nil, input, kit.NotImplementedBy("dft", input.DType)
 	}
-	last := input.Rank() - 1
-	if last < 1 || !kit.SizeIs(input.Shape[last], 1) && !kit.SizeIs(input.Shape[last], 2) {
+	pairDim := input.Rank() - 1
+	if pairDim < 1 || !kit.SizeIs(input.Shape[pairDim], 1) && !kit.SizeIs(input.Shape[pairDim], 2) {
 		return nil, input, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s",
 			tensor.Sizes(input.Shape))
 	}
 	spec := &fourierSpec{isInverse: attrs.Inverse, isOnesided: attrs.Onesided && !attrs.Inverse, hasComplexPairs: true,
-		isFromReal: kit.SizeIs(input.Shape[last], 1), scale: 1}
+		isFromReal: kit.SizeIs(input.Shape[pairDim], 1), scale: 1}
 	spec.isToReal = attrs.Onesided && attrs.Inverse
 	var err error
 	if spec.dim, err = tensor.WrapDim(attrs.Dim, input.Rank()); err != nil {
 		return nil, input, err
 	}
-	if spec.dim == last {
+	if spec.dim == pairDim {
 		return nil, input, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
 	}
 	shape, err := spec.lengths(input, attrs.N)
@@ -132,10 +132,10 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if spec.isInverse {
 		spec.scale = 1 / float64(spec.points)
 	}
-	shape[last] = sym.Of(2)
+	shape[pairDim] = sym.Of(2)
 	if spec.isToReal {
-		shape[last] = sym.Of(1)
+		shape[pairDim] = sym.Of(1)
 	}
-	t, err := kit.FreshType(input.DType, shape)
-	return spec, t, err
+	resultType, err := kit.FreshType(input.DType, shape)
+	return spec, resultType, err
 }

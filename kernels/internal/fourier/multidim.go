@@ -84,8 +84,8 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 					Attrs: graph.Attrs{"dim": []int{0, 1}, "s": []int{5, 4}, "norm": "ortho"}}},
 		},
 	}, func(s *compose.Steps) []graph.Arg {
-		a, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
-		dims, lengths, err := a.dimsOf(s.Call.Type(0).Rank())
+		callAttrs, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
+		dims, lengths, err := callAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
 			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops halve or mirror the last dimension.
@@ -95,7 +95,7 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 		s.Reject(lastFirst && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
 			last.Name[len("fft_"):], x.Type().DType.TorchName())
 		transform := func(i int) { // transforms x along dims[i]
-			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": a.Norm}
+			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": callAttrs.Norm}
 			if i == final {
 				op = last
 			}
@@ -148,13 +148,13 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 		if a.S != nil {
 			first = rank - len(a.S)
 		}
-		for d := first; d < rank; d++ {
-			dims = append(dims, d)
+		for dim := first; dim < rank; dim++ {
+			dims = append(dims, dim)
 		}
 	}
 	seen := map[int]bool{}
-	for i, d := range dims {
-		if dims[i], err = tensor.WrapDim(d, rank); err != nil {
+	for i, dim := range dims {
+		if dims[i], err = tensor.WrapDim(dim, rank); err != nil {
 			return nil, nil, err
 		}
 		if seen[dims[i]] {
@@ -186,25 +186,25 @@ func fftShiftOp(name, doc string, extra int) *graph.Op {
 		self := s.Call.Type(0)
 		dims, shifts := slices.Clone(kit.Attrs[fftShiftAttrs](s.Call).Dim), []int{}
 		if dims == nil {
-			for d := range self.Rank() {
-				dims = append(dims, d)
+			for dim := range self.Rank() {
+				dims = append(dims, dim)
 			}
 		}
-		_, known := self.Meta()
+		_, isKnown := self.Meta()
 		for i := range dims {
-			d, err := tensor.WrapDim(dims[i], self.Rank())
-			if s.Check(err); known {
-				shifts = append(shifts, (kit.KnownSize(self.Shape[d])+extra)/2)
+			dim, err := tensor.WrapDim(dims[i], self.Rank())
+			if s.Check(err); isKnown {
+				shifts = append(shifts, (kit.KnownSize(self.Shape[dim])+extra)/2)
 			} else if !kit.IsEmpty(self) {
 				start := sym.Int{} // index in the operand of the first element of the result
-				if !kit.SizeIs(self.Shape[d], 1) {
-					start = self.Shape[d].Add(sym.Of(1 - extra)).Div(sym.Of(2))
+				if !kit.SizeIs(self.Shape[dim], 1) {
+					start = self.Shape[dim].Add(sym.Of(1 - extra)).Div(sym.Of(2))
 				}
-				self, err = view.RolledType(self, d, start)
+				self, err = view.RolledType(self, dim, start)
 				s.Check(err)
 			}
 		}
-		if !known && len(dims) > 0 { // sizes are unknown only in inference
+		if !isKnown && len(dims) > 0 { // sizes are unknown only in inference
 			return []graph.Arg{graph.ArgOf(&graph.Value{Name: name, Type: rule.PreserveType(self)})}
 		}
 		return []graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Call.In[0])}

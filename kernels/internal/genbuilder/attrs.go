@@ -19,13 +19,13 @@ import (
 var operandConstraints = []string{"Operand", "Optional", "Int", "Ints", "IntOrInts"}
 
 // operandType returns the Go type or the constraint of an operand.
-func operandType(p graph.Param) string {
+func operandType(operand graph.Param) string {
 	switch {
-	case p.Variadic:
+	case operand.Variadic:
 		return "[]*graph.Value"
-	case p.AcceptsNumber && p.Optional:
+	case operand.AcceptsNumber && operand.Optional:
 		return "Optional"
-	case p.AcceptsNumber:
+	case operand.AcceptsNumber:
 		return "Operand"
 	}
 	return "*graph.Value"
@@ -33,8 +33,8 @@ func operandType(p graph.Param) string {
 
 // requiredType returns the Go type or the constraint of a required attribute. A parameter with a constraint also
 // accepts values of the graph.
-func requiredType(op *graph.Op, a graph.Field) string {
-	switch a.Type {
+func requiredType(op *graph.Op, attribute graph.Field) string {
+	switch attribute.Type {
 	case "int":
 		return "Int"
 	case "int[]":
@@ -44,30 +44,31 @@ func requiredType(op *graph.Op, a graph.Field) string {
 	case "number":
 		return "Operand"
 	}
-	typ, _ := fieldType(op, a)
+	typ, _ := fieldType(op, attribute)
 	return typ
 }
 
 // fieldType returns the Go type of an optional attribute as a field of the Attrs struct. The zero value of the field
-// stands for the attribute's default. documented reports whether the documentation must state the default, because the
-// default differs from Go's zero value.
-func fieldType(op *graph.Op, a graph.Field) (typ string, documented bool) {
-	name, optional := strings.CutSuffix(a.Type, "?")
+// stands for the attribute's default. needsDefault reports whether the documentation must state the default, because
+// the default differs from Go's zero value.
+func fieldType(op *graph.Op, attribute graph.Field) (typ string, needsDefault bool) {
+	name, isOptional := strings.CutSuffix(attribute.Type, "?")
 	name, _, _ = strings.Cut(name, "|")
-	if item, list := strings.CutSuffix(name, "[]"); list {
-		return "[]" + goTypes[item], a.Default != "none"
+	if item, isList := strings.CutSuffix(name, "[]"); isList {
+		return "[]" + goTypes[item], attribute.Default != "none"
 	}
 	switch {
 	case name == "graph":
 		return "*graph.Graph", false
-	case name == "string" && a.OneOf != nil:
-		return camel(op.Name) + camel(a.Name) + "Word", true
+	case name == "string" && attribute.OneOf != nil:
+		return camel(op.Name) + camel(attribute.Name) + "Word", true
 	case name == "string", name == "dtype", name == "memory_format", name == "number":
-		return goTypes[name], a.Default != "none"
-	case optional:
+		return goTypes[name], attribute.Default != "none"
+	case isOptional:
 		return "*" + goTypes[name], false
 	}
-	zeroDefault := a.Default == "0" || a.Default == "false" || a.Default == "none" || a.Required
+	zeroDefault := attribute.Default == "0" || attribute.Default == "false" || attribute.Default == "none" ||
+		attribute.Required
 	if !zeroDefault {
 		return "*" + goTypes[name], true
 	}
@@ -87,37 +88,38 @@ type stringType struct {
 // stringTypes returns the string types of the attributes that accept only certain words.
 func (f *function) stringTypes() []stringType {
 	var list []stringType
-	for _, a := range f.op.Schema.Fields {
-		prefix := camel(f.op.Name) + camel(a.Name)
-		w := stringType{name: prefix + "Word", doc: fmt.Sprintf("is the attribute %s of [%s]", a.Name, f.name)}
-		values := a.OneOf
-		if a.Words != nil {
-			w.doc = fmt.Sprintf("is a word in place of the attribute %s of [%s]", a.Name, f.name)
-			values = a.Words
+	for _, attribute := range f.op.Schema.Fields {
+		prefix := camel(f.op.Name) + camel(attribute.Name)
+		words := stringType{name: prefix + "Word", doc: fmt.Sprintf("is the attribute %s of [%s]", attribute.Name, f.name)}
+		values := attribute.OneOf
+		if attribute.Words != nil {
+			words.doc = fmt.Sprintf("is a word in place of the attribute %s of [%s]", attribute.Name, f.name)
+			values = attribute.Words
 		}
 		if values == nil {
 			continue
 		}
-		for _, v := range values {
-			constant := strings.ToLower(v)
-			if rest, negative := strings.CutPrefix(constant, "-"); negative {
+		for _, word := range values {
+			constant := strings.ToLower(word)
+			if rest, isNegative := strings.CutPrefix(constant, "-"); isNegative {
 				constant = "minus_" + rest
 			}
-			w.constants = append(w.constants, [2]string{prefix + camel(constant), v})
+			words.constants = append(words.constants, [2]string{prefix + camel(constant), word})
 		}
-		list = append(list, w)
+		list = append(list, words)
 	}
 	return list
 }
 
 // writeStringTypes writes the string types and their constants.
-func (f *function) writeStringTypes(b *bytes.Buffer) {
-	for _, w := range f.stringTypes() {
-		fmt.Fprintf(b, "\n// %s %s.\ntype %s string\n\n// The words that %s takes.\nconst (\n", w.name, w.doc, w.name, w.name)
-		for _, c := range w.constants {
-			fmt.Fprintf(b, "\t%s %s = %q\n", c[0], w.name, c[1])
+func (f *function) writeStringTypes(out *bytes.Buffer) {
+	for _, words := range f.stringTypes() {
+		fmt.Fprintf(out, "\n// %s %s.\ntype %s string\n\n// The words that %s takes.\nconst (\n", words.name, words.doc,
+			words.name, words.name)
+		for _, constant := range words.constants {
+			fmt.Fprintf(out, "\t%s %s = %q\n", constant[0], words.name, constant[1])
 		}
-		b.WriteString(")\n")
+		out.WriteString(")\n")
 	}
 }
 
@@ -128,24 +130,25 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 	}
 	name := f.structName()
 	fmt.Fprintf(out, "\n// %s are the optional attributes of [%s].\ntype %s struct {\n", name, f.name, name)
-	for _, a := range f.optional {
-		typ, documented := fieldType(f.op, a)
-		text := strings.Join(strings.Fields(a.Doc), " ")
-		if documented && a.Default != "" {
-			text += fmt.Sprintf(" (default %s)", a.Default)
+	for _, attribute := range f.optional {
+		typ, needsDefault := fieldType(f.op, attribute)
+		text := strings.Join(strings.Fields(attribute.Doc), " ")
+		if needsDefault && attribute.Default != "" {
+			text += fmt.Sprintf(" (default %s)", attribute.Default)
 		}
 		if text = strings.TrimSpace(text); text != "" {
 			writeWrapped(out, "\t", "", text)
 		}
-		fmt.Fprintf(out, "\t%s %s `attr:%q`\n", camel(a.Name), typ, a.Name)
-		if a.Words != nil {
-			name := camel(a.Name) + "Word"
+		fmt.Fprintf(out, "\t%s %s `attr:%q`\n", camel(attribute.Name), typ, attribute.Name)
+		if attribute.Words != nil {
+			name := camel(attribute.Name) + "Word"
 			typ := camel(f.op.Name) + name
-			fmt.Fprintf(out, "\t// %s takes the place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
+			fmt.Fprintf(out, "\t// %s takes the place of %s.\n\t%s %s `attr:%q`\n", name, camel(attribute.Name), name, typ,
+				attribute.Name)
 		}
 	}
-	if o := f.op.Schema.Additional; o != nil {
-		writeWrapped(out, "\t", "", "Numbers are attributes of any name: "+o.Doc+".")
+	if additional := f.op.Schema.Additional; additional != nil {
+		writeWrapped(out, "\t", "", "Numbers are attributes of any name: "+additional.Doc+".")
 		out.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}
 	if slices.ContainsFunc(f.optional, computable) {
@@ -157,8 +160,9 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 }
 
 // computable reports whether a graph may compute an attribute: a number or a list of numbers.
-func computable(a graph.Field) bool {
-	return strings.HasPrefix(a.Type, "int") || strings.HasPrefix(a.Type, "float") || strings.HasPrefix(a.Type, "number")
+func computable(attribute graph.Field) bool {
+	return strings.HasPrefix(attribute.Type, "int") || strings.HasPrefix(attribute.Type, "float") ||
+		strings.HasPrefix(attribute.Type, "number")
 }
 
 // writeDoc writes the documentation of the op, its required attributes and its optional operands.
@@ -173,9 +177,9 @@ func (f *function) writeDoc(out *bytes.Buffer) {
 		writeWrapped(out, "", "", strings.TrimSpace(line))
 	}
 	var optional []string
-	for _, p := range f.params {
-		if p.nilable {
-			optional = append(optional, p.name)
+	for _, parameter := range f.params {
+		if parameter.nilable {
+			optional = append(optional, parameter.name)
 		}
 	}
 	if optional != nil {
@@ -183,17 +187,17 @@ func (f *function) writeDoc(out *bytes.Buffer) {
 		writeWrapped(out, "", "", "May be nil: "+strings.Join(optional, ", ")+".")
 	}
 	var lines []string
-	for _, p := range f.params {
-		i := slices.IndexFunc(f.op.Schema.Fields, func(a graph.Field) bool { return a.Name == p.attr })
-		if p.attr == "" || f.op.Schema.Fields[i].Doc == "" {
+	for _, parameter := range f.params {
+		i := slices.IndexFunc(f.op.Schema.Fields, func(a graph.Field) bool { return a.Name == parameter.attr })
+		if parameter.attr == "" || f.op.Schema.Fields[i].Doc == "" {
 			continue
 		}
-		lines = append(lines, p.name+": "+strings.Join(strings.Fields(f.op.Schema.Fields[i].Doc), " "))
+		lines = append(lines, parameter.name+": "+strings.Join(strings.Fields(f.op.Schema.Fields[i].Doc), " "))
 	}
 	if lines != nil {
 		out.WriteString("//\n// Attributes:\n//\n")
-		for _, l := range lines {
-			writeWrapped(out, "", "  - ", l)
+		for _, line := range lines {
+			writeWrapped(out, "", "  - ", line)
 		}
 	}
 }
@@ -230,13 +234,13 @@ var reserved = []string{"any", "made", "nil", "given", "with", "node", "nodeIn",
 
 // parameterName converts the name of an operand to the name of a Go parameter: running_mean to runningMean.
 func parameterName(name string) string {
-	s := camel(name)
-	if s = string(unicode.ToLower(rune(s[0]))) + s[1:]; s == "dType" {
-		s = "dtype"
+	parameter := camel(name)
+	if parameter = string(unicode.ToLower(rune(parameter[0]))) + parameter[1:]; parameter == "dType" {
+		parameter = "dtype"
 	}
 	switch {
-	case token.IsKeyword(s), slices.Contains(reserved, s):
-		s += "_"
+	case token.IsKeyword(parameter), slices.Contains(reserved, parameter):
+		parameter += "_"
 	}
-	return s
+	return parameter
 }

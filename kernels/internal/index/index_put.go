@@ -143,11 +143,11 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{operandAt(2, kit.KnownMeta(values)),
 		{kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
 	const firstIndexPtr = 3 // Mem.Ptrs has the result, self, values and then an index operand for each dimension
-	for k, index := range parsed.indices {
-		d := parsed.indexedDims[k]
-		walk.operands = append(walk.operands, operandAt(firstIndexPtr+d, kit.KnownMeta(index)))
-		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
-			size: out.Shape[d], step: kit.ByteStride(out, d)})
+	for i, index := range parsed.indices {
+		dim := parsed.indexedDims[i]
+		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
+		walk.lookups = append(walk.lookups, lookup{operand: 2 + i, isInt64: index.DType == tensor.Int64, dim: dim,
+			size: out.Shape[dim], step: kit.ByteStride(out, dim)})
 	}
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, putMode(c), putAlpha)))
 	return kernel, nil
@@ -172,10 +172,10 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	positions := tensor.Zeros(tensor.Int64, in[0].Shape...)
-	n := int64(0)
+	position := int64(0)
 	kit.EachIndex(in[0].Shape, func(coords []int) {
-		positions.Set(tensor.IntScalar(n), coords...)
-		n++
+		positions.Set(tensor.IntScalar(position), coords...)
+		position++
 	})
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
 	selected, err := indexRef(selectingCall(c, self), append([]*tensor.Tensor{positions}, in[2:]...))
@@ -192,8 +192,8 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	kit.EachIndex(selected[0].Shape, func(coords []int) {
-		k := int(selected[0].At(coords...).Int())
-		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(k), values.At(coords...)), k)
+		target := int(selected[0].At(coords...).Int())
+		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(target), values.At(coords...)), target)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -42,17 +42,17 @@ type storageScatterAttrs struct {
 var (
 	SelectScatter = viewScatterOp("select_scatter", "one index of a dimension", graph.Attrs{"dim": 1, "index": -1},
 		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)},
-		func(t tensor.Type, a *selectScatterAttrs) (tensor.Type, error) { return t.Select(a.Dim, a.Index) })
+		func(self tensor.Type, a *selectScatterAttrs) (tensor.Type, error) { return self.Select(a.Dim, a.Index) })
 	SliceScatter = viewScatterOp("slice_scatter", "every `step`-th index of a dimension, from `start` to `end`, "+
 		"exclusive,",
 		graph.Attrs{"dim": 1, "start": 1, "end": 4, "step": 2}, []tensor.Meta{kit.F32(3, 4), kit.F32(3, 2)},
-		func(t tensor.Type, a *sliceScatterAttrs) (tensor.Type, error) {
-			return t.Slice(a.Dim, a.Start, a.End, a.Step)
+		func(self tensor.Type, a *sliceScatterAttrs) (tensor.Type, error) {
+			return self.Slice(a.Dim, a.Start, a.End, a.Step)
 		})
 	DiagonalScatter = viewScatterOp("diagonal_scatter", "a diagonal of two dimensions", graph.Attrs{"offset": 1},
 		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)},
-		func(t tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
-			return t.Diagonal(a.Offset, a.Dim1, a.Dim2)
+		func(self tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
+			return self.Diagonal(a.Offset, a.Dim1, a.Dim2)
 		})
 )
 
@@ -67,26 +67,26 @@ var StorageScatter = sync.OnceValue(func() *graph.Op {
 })
 
 // storageView returns the type of the view that storage_scatter replaces.
-func storageView(t tensor.Type, a *storageScatterAttrs) (tensor.Type, error) {
+func storageView(storage tensor.Type, a *storageScatterAttrs) (tensor.Type, error) {
 	offset := sym.Int{}
 	if a.Offset != nil {
 		offset = *a.Offset
 	}
-	view, err := t.AsStrided(a.Size, a.Stride, offset, t.Numel())
+	view, err := storage.AsStrided(a.Size, a.Stride, offset, storage.Numel())
 	if err != nil {
 		return view, err
 	}
-	for d := range view.Shape {
-		view.Strides[d] = view.Strides[d].Mul(t.Strides[0])
+	for dim := range view.Shape {
+		view.Strides[dim] = view.Strides[dim].Mul(storage.Strides[0])
 	}
-	view.Offset = t.Offset.Add(offset.Mul(t.Strides[0]))
+	view.Offset = storage.Offset.Add(offset.Mul(storage.Strides[0]))
 	return view, nil
 }
 
 // checkDistinct returns PyTorch's error for a written view with a dimension of stride 0 and more than one index.
 func checkDistinct(view tensor.Type) error {
-	for d, n := range view.Shape {
-		if kit.SizeIs(view.Strides[d], 0) && kit.SizeAtLeast(n, 2) && !kit.IsEmpty(view) {
+	for dim, size := range view.Shape {
+		if kit.SizeIs(view.Strides[dim], 0) && kit.SizeAtLeast(size, 2) && !kit.IsEmpty(view) {
 			return errors.New("unsupported operation: more than one element of the written-to tensor refers to a single " +
 				"memory location. Please clone() the tensor before performing the operation.")
 		}
@@ -137,12 +137,12 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 			}
 			kernel, out := copySelf(c), kit.OutBuffer(c, 0)
 			out.Meta.Offset = 0
-			m := kit.KnownMeta(view)
-			if m.OverlapsItself() {
-				kernel.Phases = append(kernel.Phases, writeInOrder(out.View(m), kit.InBuffer(c, 1)))
+			viewMeta := kit.KnownMeta(view)
+			if viewMeta.OverlapsItself() {
+				kernel.Phases = append(kernel.Phases, writeInOrder(out.View(viewMeta), kit.InBuffer(c, 1)))
 				return kernel, nil
 			}
-			write := copies.Kernel(copies.Job{Dst: out.View(m), Src: kit.InBuffer(c, 1)})
+			write := copies.Kernel(copies.Job{Dst: out.View(viewMeta), Src: kit.InBuffer(c, 1)})
 			kernel.Phases = append(kernel.Phases, write.Phases...)
 			kernel.WorkerScratch = max(kernel.WorkerScratch, write.WorkerScratch)
 			kernel.Scratch = max(kernel.Scratch, write.Scratch)
@@ -153,17 +153,18 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 
 // writeInOrder returns a phase that copies src to dst in row-major order. Several elements of dst may share an address.
 func writeInOrder(dst, src kit.Buffer) graph.Phase {
-	last := dst.Meta.Rank() - 1
-	lines := kit.NewLineSet(dst.Meta.Shape, last, dst.Meta, src.Meta)
+	lastDim := dst.Meta.Rank() - 1
+	lines := kit.NewLineSet(dst.Meta.Shape, lastDim, dst.Meta, src.Meta)
 	move := kit.RowConverter(dst.Meta.DType, src.Meta.DType)
-	n, dstStep, srcStep := dst.Meta.Shape[last], kit.ByteStride(dst.Meta, last), kit.ByteStride(src.Meta, last)
-	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+	length, dstStep, srcStep := dst.Meta.Shape[lastDim], kit.ByteStride(dst.Meta, lastDim),
+		kit.ByteStride(src.Meta, lastDim)
+	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		for i := range lines.Count {
-			m.CheckContext()
+			mem.CheckContext()
 			offsets := lines.Offsets(i)
-			to, from := unsafe.Add(dst.Address(m), offsets[0]), unsafe.Add(src.Address(m), offsets[1])
-			kit.ForEachBlock(m.Context, n, func(begin, end int) {
-				move(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
+			dstLine, srcLine := unsafe.Add(dst.Address(mem), offsets[0]), unsafe.Add(src.Address(mem), offsets[1])
+			kit.ForEachBlock(mem.Context, length, func(begin, end int) {
+				move(unsafe.Add(dstLine, begin*dstStep), unsafe.Add(srcLine, begin*srcStep), dstStep, srcStep, end-begin)
 			})
 		}
 		return nil

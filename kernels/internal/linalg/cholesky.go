@@ -32,11 +32,12 @@ var (
 	CholeskyInverse = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
 		Doc: "Returns the inverses of the positive definite matrices with the Cholesky factors self.", Params: selfOnly,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := (matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"}).check(t, true); err != nil {
+			selfType := c.Type(0)
+			check := matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"}
+			if err := check.check(selfType, true); err != nil {
 				return nil, err
 			}
-			out, err := columnMajor(t.DType, t.Shape...)
+			out, err := columnMajor(selfType.DType, selfType.Shape...)
 			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
@@ -63,26 +64,26 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 	attrsOf func(*graph.Call) choleskyExAttrs) *graph.Op {
 	doc := "Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` " +
 		"is set. Only the triangle of A where the result is not 0 is read."
-	withInfo := outputs != nil
+	hasInfo := outputs != nil
 	// Random matrices are not positive definite, hence the example without info has no elements.
 	ranks, operands := allMatrices(1), []tensor.Meta{kit.F32(2, 0, 0)}
-	if withInfo {
+	if hasInfo {
 		doc += " `info` is 0, or the order of the first leading minor that is not positive; the columns of L from this " +
 			"order on are then not computed."
 		ranks, operands = fixedRanks([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if name == "cholesky" && kit.IsEmpty(t) { // PyTorch does not check an empty operand
-				return c.NewResult(t.RowMajor()), nil
+			aType := c.Type(0)
+			if name == "cholesky" && kit.IsEmpty(aType) { // PyTorch does not check an empty operand
+				return c.NewResult(aType.RowMajor()), nil
 			}
-			if err := check.check(t, true); err != nil {
+			if err := check.check(aType, true); err != nil {
 				return nil, err
 			}
-			out, err := columnMajor(t.DType, t.Shape...)
-			if withInfo {
-				return c.NewResults(out, infoType(batchSizes(t))), err
+			out, err := columnMajor(aType.DType, aType.Shape...)
+			if hasInfo {
+				return c.NewResults(out, infoType(batchSizes(aType))), err
 			}
 			return c.NewResult(out), err
 		},
@@ -124,50 +125,50 @@ func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 	return factor
 }
 
-// solveFactored overwrites b with the solution x of l l^H x = b. l is a lower triangle.
-func (s *solver[T]) solveFactored(l, b matrix[T]) {
-	s.solveTriangular(l, triangle{}, b)
-	s.solveTriangular(s.adjointOf(l), triangle{isUpper: true}, b)
+// solveFactored overwrites b with the solution x of L L^H x = b, for the lower triangle L.
+func (s *solver[T]) solveFactored(lower, b matrix[T]) {
+	s.solveTriangular(lower, triangle{}, b)
+	s.solveTriangular(s.adjointOf(lower), triangle{isUpper: true}, b)
 }
 
 // invertByCholesky computes the result of cholesky_inverse: the solution X of L L^H X = I.
 func invertByCholesky[T number](t *task[T]) error {
-	l, x := lowerFactor(t, t.in[0]), t.out[0]
-	for i := range l.cols {
-		if l.at(i, i) == 0 {
+	lower, x := lowerFactor(t, t.in[0]), t.out[0]
+	for i := range lower.cols {
+		if lower.at(i, i) == 0 {
 			return fmt.Errorf("cholesky_inverse: %sThe diagonal element %d is zero, the inversion could not be completed "+
 				"because the input matrix is singular.", t.errorPrefix(), i+1)
 		}
 		x.set(i, i, t.fromParts(1, 0))
 	}
-	t.solveFactored(l, x)
+	t.solveFactored(lower, x)
 	return nil
 }
 
 func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
-	b, a := c.Type(0), c.Type(1)
-	for i, t := range []tensor.Type{b, a} {
-		if t.Rank() < 2 {
+	bType, aType := c.Type(0), c.Type(1)
+	for i, operandType := range []tensor.Type{bType, aType} {
+		if operandType.Rank() < 2 {
 			return nil, fmt.Errorf("%s should have at least 2 dimensions, but has %d dimensions instead",
-				[]string{"b", "u"}[i], t.Rank()) // PyTorch's names of self and input2
+				[]string{"b", "u"}[i], operandType.Rank()) // PyTorch's names of self and input2
 		}
 	}
-	if err := (matrixCheck{kernel: "cholesky_solve"}).check(a, true); err != nil {
+	if err := (matrixCheck{kernel: "cholesky_solve"}).check(aType, true); err != nil {
 		return nil, err
 	}
-	if a.DType != b.DType {
+	if aType.DType != bType.DType {
 		return nil, errors.New("cholesky_solve: Expected b and A to have the same dtype")
 	}
-	aRank, bRank := a.Rank(), b.Rank()
-	if a.Shape[aRank-1].Ne(b.Shape[bRank-2]).Holds() {
+	aRank, bRank := aType.Rank(), bType.Rank()
+	if aType.Shape[aRank-1].Ne(bType.Shape[bRank-2]).Holds() {
 		return nil, fmt.Errorf("Incompatible matrix sizes for cholesky_solve: each A matrix is %v by %v but each b matrix "+
-			"is %v by %v", a.Shape[aRank-1], a.Shape[aRank-1], b.Shape[bRank-2], b.Shape[bRank-1])
+			"is %v by %v", aType.Shape[aRank-1], aType.Shape[aRank-1], bType.Shape[bRank-2], bType.Shape[bRank-1])
 	}
-	batch, err := tensor.BroadcastSizes(batchSizes(b), batchSizes(a))
+	batch, err := tensor.BroadcastSizes(batchSizes(bType), batchSizes(aType))
 	if err != nil {
 		return nil, err
 	}
-	out, err := columnMajor(a.DType, withBatch(batch, b.Shape[bRank-2:]...)...)
+	out, err := columnMajor(aType.DType, withBatch(batch, bType.Shape[bRank-2:]...)...)
 	return c.NewResult(out), err
 }
 

@@ -26,20 +26,20 @@ var (
 func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
 	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
 	ranks := allMatrices(1)
-	withInfo := attrs != kit.NoAttrs
-	if withInfo {
+	hasInfo := attrs != kit.NoAttrs
+	if hasInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."
 		outputs, ranks = []string{"inverse", "info"}, fixedRanks([]int{2}, []int{2, 0})
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operand}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := (matrixCheck{name: "linalg.inv"}).check(t, true); err != nil {
+			aType := c.Type(0)
+			if err := (matrixCheck{name: "linalg.inv"}).check(aType, true); err != nil {
 				return nil, err
 			}
-			out, err := columnMajor(t.DType, t.Shape...)
-			if withInfo {
-				return c.NewResults(out, infoType(batchSizes(t))), err
+			out, err := columnMajor(aType.DType, aType.Shape...)
+			if hasInfo {
+				return c.NewResults(out, infoType(batchSizes(aType))), err
 			}
 			return c.NewResult(out), err
 		},
@@ -52,8 +52,8 @@ func invert[T number](t *task[T]) error {
 	a, x := t.in[0], t.out[0]
 	pivots := make([]int, a.rows)
 	info := t.lu(a, pivots)
-	withInfo := len(t.out) > 1
-	if info > 0 && (!withInfo || kit.Attrs[checkErrorsAttrs](t.call).CheckErrors) {
+	hasInfo := len(t.out) > 1
+	if info > 0 && (!hasInfo || kit.Attrs[checkErrorsAttrs](t.call).CheckErrors) {
 		return fmt.Errorf("linalg.inv: %sThe diagonal element %d is zero, the inversion could not be completed because the "+
 			"input matrix is singular.", t.errorPrefix(), info)
 	}
@@ -61,7 +61,7 @@ func invert[T number](t *task[T]) error {
 		x.set(i, i, t.fromParts(1, 0))
 	}
 	t.solveLU(a, pivots, x, useMatrix)
-	if withInfo {
+	if hasInfo {
 		t.setInfo(1, info)
 	}
 	return nil
@@ -88,10 +88,10 @@ var (
 // solveOp defines linalg_solve or linalg_solve_ex. If outputs is not nil, the op also returns info. attrsOf returns the
 // attributes of a call.
 func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*graph.Call) solveExAttrs) *graph.Op {
-	withInfo := outputs != nil
+	hasInfo := outputs != nil
 	doc := "Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if " +
 		"it has one dimension or the sizes of `A` without the last."
-	if withInfo {
+	if hasInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA, {Name: "B"}},
@@ -101,7 +101,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 			if err != nil {
 				return nil, err
 			}
-			if withInfo {
+			if hasInfo {
 				return c.NewResults(out, infoType(batchSizes(c.Type(0)))), nil
 			}
 			return c.NewResult(out), nil
@@ -113,47 +113,48 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 		complex: func(t *task[complex128]) error { return solve(t, attrsOf(t.call)) },
 		memory:  memoryOfCopies(2),
 		ranks: func(c *graph.Call) (in, out []int) {
-			rankOfB := 2
+			bRank := 2
 			if hasVector(c) {
-				rankOfB = 1
+				bRank = 1
 			}
-			out = []int{rankOfB}
-			if withInfo {
+			out = []int{bRank}
+			if hasInfo {
 				out = append(out, 0)
 			}
-			return []int{2, rankOfB}, out
+			return []int{2, bRank}, out
 		}})
 }
 
-// solutionType returns the type of the solution X of A X = B or, if left is not set, of X A = B. It returns PyTorch's
+// solutionType returns the type of the solution X of A X = B or, if isLeft is not set, of X A = B. It returns PyTorch's
 // error if the operands do not match.
-func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
-	a, b := c.Type(0), c.Type(1)
-	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", rejectsIntegers: true}).check(a, true); err != nil {
-		return a, err
+func solutionType(c *graph.Call, isLeft bool) (tensor.Type, error) {
+	aType, bType := c.Type(0), c.Type(1)
+	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", rejectsIntegers: true}).check(aType, true); err != nil {
+		return aType, err
 	}
-	if a.DType != b.DType {
-		return a, fmt.Errorf("linalg.solve: Expected A and B to have the same dtype, but found A of type %s and B of type "+
-			"%s instead", a.DType.TorchName(), b.DType.TorchName())
+	if aType.DType != bType.DType {
+		return aType, fmt.Errorf("linalg.solve: Expected A and B to have the same dtype, but found A of type %s and B of "+
+			"type %s instead", aType.DType.TorchName(), bType.DType.TorchName())
 	}
 	isVector := hasVector(c)
-	matrixShape := slices.Clone(b.Shape) // of B as a matrix with one column, if B is a vector
+	matrixShape := slices.Clone(bType.Shape) // of B as a matrix with one column, if B is a vector
 	if isVector {
 		matrixShape = append(matrixShape, sym.Of(1))
 	}
-	shape, err := equationShape("linalg.solve", a.Shape, matrixShape, left)
+	shape, err := equationShape("linalg.solve", aType.Shape, matrixShape, isLeft)
 	switch {
 	case err != nil:
-		return a, err
-	case isVector && !left:
-		return a, errors.New("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In " +
+		return aType, err
+	case isVector && !isLeft:
+		return aType, errors.New("linalg.solve: Vector broadcasting of the left hand side is not supported for " +
+			"left=False. In " +
 			"this case linalg.solve is equivalent to B / A.squeeze(-1)")
 	case isVector:
-		return columnMajor(a.DType, shape[:len(shape)-1]...)
-	case !left:
-		return kit.FreshType(a.DType, shape)
+		return columnMajor(aType.DType, shape[:len(shape)-1]...)
+	case !isLeft:
+		return kit.FreshType(aType.DType, shape)
 	}
-	return columnMajor(a.DType, shape...)
+	return columnMajor(aType.DType, shape...)
 }
 
 // solve computes the solution of a task, and info if it is a result. X A = B is solved as A^T X^T = B^T.

@@ -31,8 +31,7 @@ var (
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", machine.FunctionGrain,
 		func(x float64) float64 { return x * math.Tanh(kit.Softplus(x, 1, 20)) })
 	Softplus = attrCurve("softplus", "softplus_cpu", "Returns log(1 + exp(beta * x)) / beta of each element, or the "+
-		"element "+
-		"itself if beta * x is above threshold. Supports floats only.",
+		"element itself if beta * x is above threshold. Supports floats only.",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", machine.FunctionGrain,
 		func(a *softplusAttrs) numbers {
 			return numbers{"beta": tensor.FloatScalar(a.Beta), "threshold": tensor.FloatScalar(a.Threshold)}
@@ -42,9 +41,9 @@ var (
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTransposed))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
 		unaryParams, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
-		kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			v := x[0].Float()
-			return tensor.FloatScalar(roundTo(d)(v*min(max(v+3, 0), 6)) / 6) // the product may overflow d
+		kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			element := x[0].Float()
+			return tensor.FloatScalar(roundTo(dtype)(element*min(max(element+3, 0), 6)) / 6) // the product may overflow
 		}), kit.ExUnary)
 	Hardsigmoid = curve("hardsigmoid", "hardsigmoid_cpu", "Returns x / 6 + 1/2 of each element, clamped to [0, 1]. "+
 		"Supports floats only.", "minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,
@@ -87,6 +86,6 @@ var (
 func gelu(x float64) float64 { return 0.5 * x * (1 + math.Erf(x*math.Sqrt2/2)) }
 
 func geluTanh(x float64) float64 {
-	const k = math.Sqrt2 * math.SqrtPi / math.Pi // sqrt(2/pi)
-	return 0.5 * x * (1 + math.Tanh(k*(x+float64(0.044715*x*x*x))))
+	const sqrtTwoOverPi = math.Sqrt2 * math.SqrtPi / math.Pi // sqrt(2/pi)
+	return 0.5 * x * (1 + math.Tanh(sqrtTwoOverPi*(x+float64(0.044715*x*x*x))))
 }

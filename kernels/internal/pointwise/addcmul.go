@@ -23,17 +23,17 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
-		v := kit.Attrs[valueAttrs](c).Value
+		value := kit.Attrs[valueAttrs](c).Value
 		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			round := roundTo(kit.LoopDType(dtype)) // a product may overflow the dtype
 			return kit.ByDTypeKind(
-				func(x []int64) int64 { return x[0] + v.Int()*x[1]*x[2] },
+				func(x []int64) int64 { return x[0] + value.Int()*x[1]*x[2] },
 				func(x []float64) float64 {
-					return x[0] + round(float64(round(round(v.Float())*x[1])*x[2]))
+					return x[0] + round(float64(round(round(value.Float())*x[1])*x[2]))
 				},
 				func(x []complex128) complex128 {
 					round := roundComplexTo(dtype)
-					return x[0] + round(kit.MulComplex(round(kit.MulComplex(round(v.Complex()), x[1])), x[2]))
+					return x[0] + round(kit.MulComplex(round(kit.MulComplex(round(value.Complex()), x[1])), x[2]))
 				})(dtype, x)
 		}
 	},
@@ -46,12 +46,12 @@ var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
 	&graph.Pointwise{Config: withCheck(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
-		v := kit.Attrs[valueAttrs](c).Value
-		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			round := roundTo(d) // a product may underflow before a division by 0
+		value := kit.Attrs[valueAttrs](c).Value
+		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			round := roundTo(dtype) // a product may underflow before a division by 0
 			return kit.ByDTypeKind(nil,
-				func(x []float64) float64 { return x[0] + round(round(round(v.Float())*x[1])/x[2]) },
-				func(x []complex128) complex128 { return x[0] + kit.MulComplex(v.Complex(), x[1])/x[2] })(d, x)
+				func(x []float64) float64 { return x[0] + round(round(round(value.Float())*x[1])/x[2]) },
+				func(x []complex128) complex128 { return x[0] + kit.MulComplex(value.Complex(), x[1])/x[2] })(dtype, x)
 		}
 	},
 	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix))
@@ -73,15 +73,15 @@ func addcdivCheck(c *graph.Call) error {
 // PyTorch's portable loops. PyTorch's AVX2 loops instead fuse the last product of addcmul with the sum.
 func scaledTernary(torchKernel, text string, dtypes ...[]tensor.DType) func(*graph.Call,
 	*rule.Rule) (rule.Kernel, error) {
-	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
+	scaledFormula, supported := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-		v := kit.Attrs[valueAttrs](c).Value
-		if err := kit.CheckNumberFits(v, it.CommonDType()); err != nil {
+		value := kit.Attrs[valueAttrs](c).Value
+		if err := kit.CheckNumberFits(value, it.CommonDType()); err != nil {
 			return rule.Kernel{}, err
 		}
-		if !slices.Contains(all, it.DType(1)) {
+		if !slices.Contains(supported, it.DType(1)) {
 			return rule.Kernel{}, kit.NotImplementedBy(torchKernel, it.CommonDType())
 		}
-		return kernelWith(f, it, numbers{"value": v}), nil
+		return kernelWith(scaledFormula, it, numbers{"value": value}), nil
 	}
 }

@@ -56,8 +56,7 @@ func partRef(part func(complex128) float64) func(*graph.Call, []*tensor.Tensor) 
 		}
 		out := tensor.Zeros(in[0].DType.ToReal(), in[0].Shape...)
 		kit.EachIndex(in[0].Shape, func(index []int) {
-			out.Set(tensor.FloatScalar(part(in[0].At(index...).Complex())),
-				index...)
+			out.Set(tensor.FloatScalar(part(in[0].At(index...).Complex())), index...)
 		})
 		return []*tensor.Tensor{out}, nil
 	}

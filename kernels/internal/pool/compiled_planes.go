@@ -35,26 +35,27 @@ type compiledPlanes struct {
 // compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if the call is not supported: maxima with
 // indices, operands or results that are not row-major, windows that newColumns or newRowLoops rejects, too many
 // divisors, or no machine code.
-func compilePlanes(p *sizedPooling) (*graph.Kernel, error) {
-	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
+func compilePlanes(pooling *sizedPooling) (*graph.Kernel, error) {
+	if pooling.indices || !pooling.meta.IsContiguous() || !pooling.results[0].IsContiguous() {
 		return nil, nil
 	}
-	dtype, windowRows := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
-	planes := &compiledPlanes{planes: p.batch * p.channels, width: p.axes[2].Size, elemBytes: dtype.Size()}
-	cols, ok := newColumns(&p.axes[2])
+	dtype, windowRows := pooling.meta.DType, kit.BoundedProduct(pooling.maxTaps[0], pooling.maxTaps[1])
+	planes := &compiledPlanes{planes: pooling.batch * pooling.channels, width: pooling.axes[2].Size,
+		elemBytes: dtype.Size()}
+	cols, ok := newColumns(&pooling.axes[2])
 	if !ok || windowRows == 0 || windowRows > maxLoopTaps {
 		return nil, nil
 	}
 	sumDType := dtype.OpMath()
-	if p.kind == reduceAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
+	if pooling.kind == reduceAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
 		sumDType = tensor.Float64
 	}
-	if !planes.setDivisors(p, sumDType) {
+	if !planes.setDivisors(pooling, sumDType) {
 		return nil, nil
 	}
 	var err error
-	if planes.rowLoops, err = newRowLoops(p, sumDType, windowRows, cols, planes.hasOneDivisor); planes.rowLoops == nil ||
-		err != nil {
+	planes.rowLoops, err = newRowLoops(pooling, sumDType, windowRows, cols, planes.hasOneDivisor)
+	if planes.rowLoops == nil || err != nil {
 		return nil, err
 	}
 	planes.chooseRowCount()
@@ -82,9 +83,9 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 		c.first, c.taps, c.step, c.dilation = -axis.Before, axis.Taps, axis.Stride, axis.Dilation
 	}
 	// Folded rows with their padding must not be much longer than the rows of operand and results.
-	tooLong := c.taps > 2*maxLoopTaps ||
+	isTooLong := c.taps > 2*maxLoopTaps ||
 		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
-	return c, c.taps > 0 && !tooLong && (c.step == 1 || c.step == 2)
+	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2)
 }
 
 // chooseRowCount chooses blockRows and batchPlanes. They depend on sizes only, and do not affect the bits of results.
@@ -111,8 +112,8 @@ func (p *compiledPlanes) setDivisors(pooled *sizedPooling, sumDType tensor.DType
 		return true
 	}
 	depths, heights, widths := pooled.axes[0].Results, pooled.axes[1].Results, pooled.axes[2].Results
-	p.hasOneDivisor = pooled.divisor != 0 || !slices.ContainsFunc(pooled.axes[:], func(a geometry.Axis) bool {
-		return !a.Uniform(pooled.countPadding)
+	p.hasOneDivisor = pooled.divisor != 0 || !slices.ContainsFunc(pooled.axes[:], func(axis geometry.Axis) bool {
+		return !axis.Uniform(pooled.countPadding)
 	})
 	if p.hasOneDivisor {
 		depths, heights, widths = 1, 1, 1
@@ -121,11 +122,11 @@ func (p *compiledPlanes) setDivisors(pooled *sizedPooling, sumDType tensor.DType
 	if count > maxDivisors {
 		return false
 	}
-	size := sumDType.Size()
-	p.divisors = make([]byte, count*size)
+	divisorBytes := sumDType.Size()
+	p.divisors = make([]byte, count*divisorBytes)
 	for i := range count {
 		area := pooled.area(pooled.windows(i/widths/heights, i/widths%heights, i%widths))
-		pooled.putDivisor(p.divisors[i*size:], pooled.meta.DType, sumDType, area)
+		pooled.putDivisor(p.divisors[i*divisorBytes:], pooled.meta.DType, sumDType, area)
 	}
 	return true
 }
@@ -138,15 +139,15 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	work := p.batchPlanes * p.blockRows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
 	division := machine.DivideUnits(units, work, machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.width * p.elemBytes)
-	return &graph.Kernel{WorkerScratch: neutralBytes + p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size(),
-		Code: p.listings,
-		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-			worker := p.state.Get(m)
-			worker.begin(m)
-			p.fillNeutral(p.dtype, m.WorkerScratch[:p.width*p.elemBytes])
-			p.fillNeutral(p.sumDType, m.WorkerScratch[neutralBytes:][:p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size()])
+	foldedRowBytes := p.batchPlanes * p.blockRows * p.rowStride * p.sumDType.Size()
+	return &graph.Kernel{WorkerScratch: neutralBytes + foldedRowBytes, Code: p.listings,
+		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+			worker := p.state.Get(mem)
+			worker.begin(mem)
+			p.fillNeutral(p.dtype, mem.WorkerScratch[:p.width*p.elemBytes])
+			p.fillNeutral(p.sumDType, mem.WorkerScratch[neutralBytes:][:foldedRowBytes])
 			for unit, end := division.ChunkRange(chunk); unit < end; unit++ {
-				p.computeBlock(m, worker, unit/blocks/depths, unit/blocks%depths, unit%blocks*p.blockRows)
+				p.computeBlock(mem, worker, unit/blocks/depths, unit/blocks%depths, unit%blocks*p.blockRows)
 			}
 			clear(worker.taps[:cap(worker.taps)])
 			clear(worker.ptrs[:])
@@ -157,32 +158,32 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 
 // computeBlock computes a unit of work: the rows of results from firstRow on, in each plane of a batch of planes.
 func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, depth, firstRow int) {
-	first := batch * p.batchPlanes
-	planes, rows := min(p.batchPlanes, p.planes-first), min(p.blockRows, p.axes[1].Results-firstRow)
-	in := unsafe.Add(mem.Ptrs[1], first*p.planeElements*p.elemBytes)
+	firstPlane := batch * p.batchPlanes
+	planes, rows := min(p.batchPlanes, p.planes-firstPlane), min(p.blockRows, p.axes[1].Results-firstRow)
+	in := unsafe.Add(mem.Ptrs[1], firstPlane*p.planeElements*p.elemBytes)
 	folded := unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.width*p.elemBytes)])
-	foldedRow := func(plane, h int) unsafe.Pointer { // address of the folded row of result row h
-		return unsafe.Add(folded, ((plane*rows+h-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
+	foldedRow := func(plane, resultRow int) unsafe.Pointer { // address of the folded row of a result row
+		return unsafe.Add(folded, ((plane*rows+resultRow-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
 	}
 	rowBytes := p.rowStride * p.sumDType.Size()
-	for from := firstRow; from < firstRow+rows; { // a run of result rows with the same number of rows per window
-		run := p.axes[1].RunAt(from, firstRow+rows-from, false)
-		end := from + run.Results
-		if planes > end-from { // a call of the loop folds one row in all planes
-			for h := from; h < end; h++ {
-				p.foldRows(mem, worker, in, depth, h, rowStream{foldedRow(0, h), rows * rowBytes},
+	for runStart := firstRow; runStart < firstRow+rows; { // a run of result rows with the same number of rows per window
+		run := p.axes[1].RunAt(runStart, firstRow+rows-runStart, false)
+		end := runStart + run.Results
+		if planes > end-runStart { // a call of the loop folds one row in all planes
+			for resultRow := runStart; resultRow < end; resultRow++ {
+				p.foldRows(mem, worker, in, depth, resultRow, rowStream{foldedRow(0, resultRow), rows * rowBytes},
 					p.planeElements*p.elemBytes, planes)
 			}
 		} else { // a call folds all rows in one plane
 			for i := range planes {
-				p.foldRows(mem, worker, unsafe.Add(in, i*p.planeElements*p.elemBytes), depth, from,
-					rowStream{foldedRow(i, from), rowBytes}, run.Step*p.width*p.elemBytes, end-from)
+				p.foldRows(mem, worker, unsafe.Add(in, i*p.planeElements*p.elemBytes), depth, runStart,
+					rowStream{foldedRow(i, runStart), rowBytes}, run.Step*p.width*p.elemBytes, end-runStart)
 			}
 		}
-		from = end
+		runStart = end
 	}
 	results := p.axes[1].Results * p.columns.results
-	out := unsafe.Add(mem.Ptrs[0], ((first*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
+	out := unsafe.Add(mem.Ptrs[0], ((firstPlane*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
 	firstWindow := unsafe.Add(foldedRow(0, firstRow), p.columns.first*p.sumDType.Size())
 	if p.hasOneDivisor && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
 		p.foldColumns(worker, out, firstWindow, 0, depth, planes*rows)
@@ -200,44 +201,46 @@ type rowStream struct {
 	rowStride int            // distance between the addresses of rows, in bytes
 }
 
-// foldRows computes n folded rows by one call of rowsLoop: it folds the rows of the windows of the result at (depth,
-// row), and of n-1 more results whose windows are step bytes apart in the operand. in is the address of the plane.
-func (p *compiledPlanes) foldRows(m *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, to rowStream,
-	step, n int) {
+// foldRows computes count folded rows by one call of rowsLoop. It folds the rows of the windows of the result at
+// (depth, row), and of count-1 more results. Their windows are stepBytes apart in the operand. in is the address of the
+// plane.
+func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, dst rowStream,
+	stepBytes, count int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
-	neutral := unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
-	m.CheckContextAfter(loopCallCost + p.width*n)
-	worker.add(to.ptr, to.rowStride)
-	for d := range p.maxTaps[0] {
-		for k := range p.maxTaps[1] {
-			if d < depthRange.Count() && k < rowRange.Count() {
-				first := p.planeIndex(depthRange.Start+d*depthRange.Step, rowRange.Start+k*rowRange.Step, 0)
-				worker.add(unsafe.Add(in, first*p.elemBytes), step)
+	neutral := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+	mem.CheckContextAfter(loopCallCost + p.width*count)
+	worker.add(dst.ptr, dst.rowStride)
+	for tapDepth := range p.maxTaps[0] {
+		for tapRow := range p.maxTaps[1] {
+			if tapDepth < depthRange.Count() && tapRow < rowRange.Count() {
+				first := p.planeIndex(depthRange.Start+tapDepth*depthRange.Step, rowRange.Start+tapRow*rowRange.Step, 0)
+				worker.add(unsafe.Add(in, first*p.elemBytes), stepBytes)
 			} else {
 				worker.add(neutral, 0)
 			}
 		}
 	}
-	worker.run(p.rowsLoop, p.width, n)
+	worker.run(p.rowsLoop, p.width, count)
 }
 
-// foldColumns folds the windows of n folded rows into n rows of results at address to. from is the address of the first
-// window in the first folded row. depth and row are the indices of the first row of results, which select divisors.
-func (p *compiledPlanes) foldColumns(worker *loopState, to, from unsafe.Pointer, row, depth, n int) {
-	size := p.sumDType.Size()
-	worker.add(to, p.columns.results*p.elemBytes)
+// foldColumns folds the windows of some folded rows into as many rows of results at address dst. src is the address of
+// the first window in the first folded row. depth and row are the indices of the first row of results, which select
+// divisors.
+func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer, row, depth, rows int) {
+	sumBytes := p.sumDType.Size()
+	worker.add(dst, p.columns.results*p.elemBytes)
 	for _, offset := range p.columns.operands() {
-		worker.add(unsafe.Add(from, offset*size), p.rowStride*size)
+		worker.add(unsafe.Add(src, offset*sumBytes), p.rowStride*sumBytes)
 	}
 	switch {
 	case p.kind != reduceAvg:
 	case p.hasOneDivisor:
 		worker.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
-		step := p.columns.results * size
+		step := p.columns.results * sumBytes
 		worker.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
 	}
-	worker.run(p.columnsLoop, p.columns.results, n)
+	worker.run(p.columnsLoop, p.columns.results, rows)
 }
 
 // rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into a folded row, and columnsLoop
@@ -250,10 +253,10 @@ type rowLoops struct {
 }
 
 // operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
-// is 1, operand k has tap k of each window. If step is 2, an operand has pairs, and two taps may share a pair.
+// is 1, operand i has tap i of each window. If step is 2, an operand has pairs, and two taps may share a pair.
 func (c *columns) operands() (list []int) {
-	for k := range c.taps {
-		offset := k * c.dilation / c.step * c.step
+	for tap := range c.taps {
+		offset := tap * c.dilation / c.step * c.step
 		if len(list) == 0 || list[len(list)-1] != offset {
 			list = append(list, offset)
 		}
@@ -264,10 +267,10 @@ func (c *columns) operands() (list []int) {
 // newRowLoops compiles the loops of a pooling by planes. It returns nil for norms, for windows with too many taps, for
 // integers with a step of 2, and where there is no machine code. hasOneDivisor is set if all averages have the same
 // divisor.
-func newRowLoops(p *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
+func newRowLoops(pooling *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
 	hasOneDivisor bool) (*rowLoops, error) {
-	compiled := &rowLoops{sizedPooling: p, dtype: p.meta.DType, sumDType: sumDType, columns: cols}
-	if !loops.CodeAvailable() || p.kind == reduceNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
+	compiled := &rowLoops{sizedPooling: pooling, dtype: pooling.meta.DType, sumDType: sumDType, columns: cols}
+	if !loops.CodeAvailable() || pooling.kind == reduceNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sumDType.IsFloat() {
 		return nil, nil
 	}
@@ -304,15 +307,15 @@ func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
 	if t.kind == reduceAvg {
 		folded = builder.Emit(expr.Add, builder.Const(t.sumDType, 0), folded) // -0 becomes 0, as in a sum that starts at 0
 	}
-	for k := 1; k < windowRows; k++ {
-		folded = t.combine(builder, folded, builder.Convert(t.sumDType, builder.Load(k)))
+	for row := 1; row < windowRows; row++ {
+		folded = t.combine(builder, folded, builder.Convert(t.sumDType, builder.Load(row)))
 	}
 	code, err := builder.Build(builder.Real(folded))
 	return &expr.Loop{Code: code, Uniform: make([]bool, windowRows)}, err
 }
 
 // newColumnsLoop returns a loop that folds the columns of windows in folded rows. For averages, the last operand is the
-// divisor or its inverse (see multipliesByInverse). It is a scalar if hasOneDivisor is set.
+// divisor or its inverse (see multipliesByInverse). It is uniform, a scalar, if hasOneDivisor is set.
 func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	offsets := t.columns.operands()
 	operandDType := t.sumDType
@@ -320,22 +323,22 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 		operandDType = t.sumDType.ToComplex() // a pair
 	}
 	in := slices.Repeat([]tensor.DType{operandDType}, len(offsets))
-	scalar := make([]bool, len(offsets))
+	isUniform := make([]bool, len(offsets))
 	if t.kind == reduceAvg {
-		in, scalar = append(in, t.sumDType), append(scalar, hasOneDivisor)
+		in, isUniform = append(in, t.sumDType), append(isUniform, hasOneDivisor)
 	}
 	builder := expr.NewBuilder(in...)
-	tap := func(k int) expr.Value {
-		column := k * t.columns.dilation
-		i, _ := slices.BinarySearch(offsets, column/t.columns.step*t.columns.step)
+	tap := func(tapIndex int) expr.Value {
+		column := tapIndex * t.columns.dilation
+		operand, _ := slices.BinarySearch(offsets, column/t.columns.step*t.columns.step)
 		if t.columns.step == 2 && column%2 == 1 {
-			return builder.LoadImag(i)
+			return builder.LoadImag(operand)
 		}
-		return builder.Load(i)
+		return builder.Load(operand)
 	}
 	folded := tap(0)
-	for k := 1; k < t.columns.taps; k++ {
-		folded = t.combine(builder, folded, tap(k))
+	for tapIndex := 1; tapIndex < t.columns.taps; tapIndex++ {
+		folded = t.combine(builder, folded, tap(tapIndex))
 	}
 	if t.kind == reduceAvg {
 		divide := expr.Div
@@ -345,7 +348,7 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 		folded = builder.Emit(divide, folded, builder.Load(len(offsets)))
 	}
 	code, err := builder.Build(builder.Real(builder.Convert(t.dtype, folded)))
-	return &expr.Loop{Code: code, Uniform: scalar}, err
+	return &expr.Loop{Code: code, Uniform: isUniform}, err
 }
 
 // listings returns the machine code of the loops.

@@ -33,11 +33,11 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 			"that a query sees. The result of a query that sees no key is 0.",
 		Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, err := attentionType(c)
+			resultType, err := attentionType(c)
 			if err != nil {
 				return nil, err
 			}
-			return c.NewResult(t), nil
+			return c.NewResult(resultType), nil
 		},
 		Ref: attentionReference,
 		Examples: []graph.Example{
@@ -52,9 +52,10 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 		Parallel:             attentionLoops,
 		WritesAnyDenseLayout: true,
 		Flops: func(c *graph.Call) float64 {
-			q, v := c.Meta(0), c.Meta(2)
-			lead := tensor.Numel(c.Out[0].Shape[:c.Out[0].Rank()-1])
-			return 2 * float64(lead) * float64(v.Shape[v.Rank()-2]) * float64(q.Shape[q.Rank()-1]+v.Shape[v.Rank()-1])
+			query, value := c.Meta(0), c.Meta(2)
+			queries := tensor.Numel(c.Out[0].Shape[:c.Out[0].Rank()-1])
+			features := query.Shape[query.Rank()-1] + value.Shape[value.Rank()-1]
+			return 2 * float64(queries) * float64(value.Shape[value.Rank()-2]) * float64(features)
 		},
 	},
 	Lowerings: graph.Lowerings{
@@ -71,7 +72,7 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	attrs, query, key, value := kit.Attrs[attentionAttrs](call), call.Type(0), call.Type(1), call.Type(2)
 	for i := 1; i < 3; i++ {
-		if m := call.Type(i); m.DType != query.DType {
+		if operandType := call.Type(i); operandType.DType != query.DType {
 			return result, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s "+
 				"key.dtype: %s and value.dtype: %s instead.", kit.CppName(query.DType), kit.CppName(key.DType),
 				kit.CppName(value.DType))
@@ -88,14 +89,14 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	case attrs.IsCausal && call.HasOperand(attentionMask):
 		return result, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 	}
-	rows := func(t tensor.Type) sym.Int { return t.Shape[t.Rank()-2] }
-	columns := func(t tensor.Type) sym.Int { return t.Shape[t.Rank()-1] }
+	rows := func(operand tensor.Type) sym.Int { return operand.Shape[operand.Rank()-2] }
+	columns := func(operand tensor.Type) sym.Int { return operand.Shape[operand.Rank()-1] }
 	queries, keys := rows(query), rows(key)
 	if columns(key).Ne(columns(query)).Or(rows(value).Ne(keys)).Holds() {
 		return result, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", queries, columns(query),
 			columns(key), keys)
 	}
-	batchOf := func(t tensor.Type) []sym.Int { return slices.Clone(t.Shape[:t.Rank()-2]) }
+	batchOf := func(operand tensor.Type) []sym.Int { return slices.Clone(operand.Shape[:operand.Rank()-2]) }
 	keyBatch, valueBatch := batchOf(key), batchOf(value)
 	if attrs.EnableGQA {
 		heads := query.Rank() - 3 // the dimension of the heads
@@ -194,20 +195,20 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 
 // attentionReference computes the weights and the result of each query in float64.
 func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := attentionType(call)
+	resultType, err := attentionType(call)
 	if err != nil {
 		return nil, err
 	}
-	result, _ := t.Meta()
+	result, _ := resultType.Meta()
 	attrs, query, key, out := kit.Attrs[attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
-	// element returns element (i, j) of a matrix. If group > 1, t has one head for each group of query heads.
-	element := func(t *tensor.Tensor, batch []int, i, j, group int) float64 {
+	// element returns element (i, j) of a matrix. If group > 1, it has one head for each group of query heads.
+	element := func(matrix *tensor.Tensor, batch []int, i, j, group int) float64 {
 		index := append(slices.Clone(batch), i, j)
 		if group > 1 {
 			index[len(batch)-1] /= group
 		}
-		return broadcastAt(t, index).Float()
+		return broadcastAt(matrix, index).Float()
 	}
 	var mask *tensor.Tensor
 	if len(in) > attentionMask {
@@ -217,8 +218,8 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		batch, row := index[:len(index)-1], index[len(index)-1]
 		weights, maxScore := make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
 		for i := range weights {
-			for e := range query.Shape[query.Rank()-1] {
-				weights[i] += float64(element(query, batch, row, e, 1) * element(key, batch, i, e, group))
+			for feature := range query.Shape[query.Rank()-1] {
+				weights[i] += float64(element(query, batch, row, feature, 1) * element(key, batch, i, feature, group))
 			}
 			weights[i] *= scale
 			switch {
@@ -234,17 +235,17 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 			maxScore = max(maxScore, weights[i])
 		}
 		sum := 0.0
-		for i, w := range weights {
-			if weights[i] = math.Exp(w - maxScore); math.IsInf(maxScore, -1) {
+		for i, weight := range weights {
+			if weights[i] = math.Exp(weight - maxScore); math.IsInf(maxScore, -1) {
 				weights[i] = 0 // the query sees no key
 			}
 			sum += weights[i]
 		}
 		for column := range result.Shape[result.Rank()-1] {
 			mean := 0.0
-			for i, w := range weights {
-				if w != 0 {
-					mean += float64(w / sum * element(in[2], batch, i, column, group))
+			for i, weight := range weights {
+				if weight != 0 {
+					mean += float64(weight / sum * element(in[2], batch, i, column, group))
 				}
 			}
 			out.Set(tensor.FloatScalar(mean), append(slices.Clone(index), column)...)
@@ -262,14 +263,14 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 		batch--
 	}
 	var loops []graph.Parallel
-	for d := range batch {
+	for batchDim := range batch {
 		loop := kit.WholeLoop(call)
 		// the mask may be broadcast
-		loop.ResultDims[0], loop.MayBroadcast = d, []bool{false, false, false, true}[:len(call.In)]
+		loop.ResultDims[0], loop.MayBroadcast = batchDim, []bool{false, false, false, true}[:len(call.In)]
 		for i := range call.In {
-			m := call.Meta(i)
-			dim := d - (out.Rank() - m.Rank())
-			if dim >= 0 && dim < m.Rank()-2 && m.Shape[dim] == out.Shape[d] {
+			operand := call.Meta(i)
+			dim := batchDim - (out.Rank() - operand.Rank())
+			if dim >= 0 && dim < operand.Rank()-2 && operand.Shape[dim] == out.Shape[batchDim] {
 				loop.OperandDims[i] = dim
 			}
 		}

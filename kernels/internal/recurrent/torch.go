@@ -240,8 +240,8 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 		if i >= attrs.dirs() {
 			inputs = hidden.Mul(sym.Of(attrs.dirs()))
 		}
-		for parameter, wantShape := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows},
-			{rows}}[:attrs.paramsPerLayer()] {
+		shapes := [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}
+		for parameter, wantShape := range shapes[:attrs.paramsPerLayer()] {
 			weightType := call.Type(operandIndex)
 			switch {
 			case tensor.SameSizes(weightType.Shape, wantShape):

@@ -25,29 +25,31 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 			"Pairwise Coupling, 2004. It iterates until errors are below 0.005/k, at most 100 times.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			x := c.Type(0)
-			if x.DType != tensor.Float32 && x.DType != tensor.Float64 {
-				return nil, kit.NotImplemented("pairwise_probabilities", x.DType)
+			selfType := c.Type(0)
+			if selfType.DType != tensor.Float32 && selfType.DType != tensor.Float64 {
+				return nil, kit.NotImplemented("pairwise_probabilities", selfType.DType)
 			}
-			if x.Rank() != 2 {
-				return nil, fmt.Errorf("pairwise_probabilities: self must have 2 dimensions, got %s", tensor.Sizes(x.Shape))
+			if selfType.Rank() != 2 {
+				return nil, fmt.Errorf("pairwise_probabilities: self must have 2 dimensions, got %s",
+					tensor.Sizes(selfType.Shape))
 			}
-			k := kit.Attrs[pairwiseAttrs](c).Classes
-			if k < 2 || k > maxPairwiseClasses || !kit.SizeIs(x.Shape[1], k*(k-1)/2) {
-				return nil, fmt.Errorf("pairwise_probabilities: %v is not the number of pairs of %d classes", x.Shape[1], k)
+			classes := kit.Attrs[pairwiseAttrs](c).Classes
+			if classes < 2 || classes > maxPairwiseClasses || !kit.SizeIs(selfType.Shape[1], classes*(classes-1)/2) {
+				return nil, fmt.Errorf("pairwise_probabilities: %v is not the number of pairs of %d classes", selfType.Shape[1],
+					classes)
 			}
-			out, err := kit.FreshType(x.DType, []sym.Int{x.Shape[0], sym.Of(k)})
+			out, err := kit.FreshType(selfType.DType, []sym.Int{selfType.Shape[0], sym.Of(classes)})
 			return c.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			k := kit.Attrs[pairwiseAttrs](c).Classes
-			out, state := tensor.Zeros(in[0].DType, in[0].Shape[0], k), newCoupling(k)
+			classes := kit.Attrs[pairwiseAttrs](c).Classes
+			out, state := tensor.Zeros(in[0].DType, in[0].Shape[0], classes), newCoupling(classes)
 			for row := range in[0].Shape[0] {
 				for i := range in[0].Shape[1] {
 					state.pairs[i] = in[0].At(row, i).Float()
 				}
-				for class, p := range state.solve() {
-					out.Set(tensor.FloatScalar(p), row, class)
+				for class, probability := range state.solve() {
+					out.Set(tensor.FloatScalar(probability), row, class)
 				}
 			}
 			return []*tensor.Tensor{out}, nil
@@ -61,8 +63,8 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 		UnfusableReason:      "iterates over a whole row, in its own kernel",
 		Flops: func(c *graph.Call) float64 {
 			const flopsPerPair = 10 // an estimate: the number of iterations depends on the probabilities
-			k := c.Out[0].Shape[1]
-			return float64(c.Out[0].Numel()) * float64(k) * flopsPerPair
+			classes := c.Out[0].Shape[1]
+			return float64(c.Out[0].Numel()) * float64(classes) * flopsPerPair
 		},
 	},
 	Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -70,17 +72,17 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 			return &graph.Kernel{}, nil
 		}
 		builder := copies.NewKernelBuilder(c)
-		rows, pairs, k := c.Out[0].Shape[0], c.Meta(0).Shape[1], c.Out[0].Shape[1]
+		rows, pairs, classes := c.Out[0].Shape[0], c.Meta(0).Shape[1], c.Out[0].Shape[1]
 		var states graph.PerWorker[coupling]
-		states.Make = func() *coupling { return newCoupling(k) }
+		states.Make = func() *coupling { return newCoupling(classes) }
 		buffers := []kit.Buffer{builder.Result(0, tensor.Float64), builder.ToRowMajor(builder.Operand(0), tensor.Float64)}
-		rowCost := 20 * k * k // an estimate: the number of iterations depends on the probabilities
-		phase := copies.ChunkedPhase(rows, rowCost, func(m *graph.Mem, begin, end int) error {
-			state := states.Get(m)
+		rowCost := 20 * classes * classes // an estimate: the number of iterations depends on the probabilities
+		phase := copies.ChunkedPhase(rows, rowCost, func(mem *graph.Mem, begin, end int) error {
+			state := states.Get(mem)
 			for row := begin; row < end; row++ {
-				copy(state.pairs, kit.PlaneOf[float64](m.Ptrs[1], row, pairs))
-				state.mem = m
-				copy(kit.PlaneOf[float64](m.Ptrs[0], row, k), state.solve())
+				copy(state.pairs, kit.PlaneOf[float64](mem.Ptrs[1], row, pairs))
+				state.mem = mem
+				copy(kit.PlaneOf[float64](mem.Ptrs[0], row, classes), state.solve())
 				state.mem = nil // a state outlives the run
 			}
 			return nil
@@ -139,8 +141,8 @@ func (s *coupling) solve() []float64 {
 			pqp += float64(s.p[i] * s.qp[i])
 			s.mem.CheckContextAfter(classes)
 		}
-		for _, v := range s.qp {
-			greatestError = max(greatestError, math.Abs(v-pqp))
+		for _, element := range s.qp {
+			greatestError = max(greatestError, math.Abs(element-pqp))
 		}
 		if greatestError < 0.005/float64(classes) {
 			break

@@ -21,19 +21,19 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	a, t := kit.Attrs[prodAttrs](c), c.Type(0)
-	mask, err := folds.MaskOfDim(a.Dim, t.Rank())
-	dtype := folds.SumDType(t.DType, a.DType)
+	a, selfType := kit.Attrs[prodAttrs](c), c.Type(0)
+	mask, err := folds.MaskOfDim(a.Dim, selfType.Rank())
+	dtype := folds.SumDType(selfType.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
 			return folds.Computation{Fold: func() *iter.Fold { return prodFold(dtype) },
-				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return prodExpression(b, dtype, x) },
+				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return prodExpression(builder, dtype, x) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					intProduct, floatProduct, complexProduct := int64(1), 1.0, complex128(1)
-					for _, v := range x {
-						intProduct *= v.Int()
-						floatProduct *= v.Float()
-						complexProduct = kit.MulComplex(complexProduct, v.Complex())
+					for _, element := range x {
+						intProduct *= element.Int()
+						floatProduct *= element.Float()
+						complexProduct = kit.MulComplex(complexProduct, element.Complex())
 					}
 					switch {
 					case dtype.IsIntegral(true):
@@ -46,26 +46,26 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 		}}, err
 })
 
-// prodExpression returns the product of a row as an expression, or nil for complex numbers. d is the dtype of the
-// result.
-func prodExpression(b *expr.Builder, d tensor.DType, x folds.Number) []folds.Number {
+// prodExpression returns the product of a row as an expression, or nil for complex numbers. dtype is that of
+// the result.
+func prodExpression(builder *expr.Builder, dtype tensor.DType, x folds.Number) []folds.Number {
 	switch {
-	case d.IsComplex():
+	case dtype.IsComplex():
 		return nil
-	case d == tensor.Bool:
-		return []folds.Number{folds.Real(b.Reduce(expr.And, x.Re))}
-	case d.IsIntegral(true):
-		return []folds.Number{folds.Real(b.Reduce(expr.Mul, b.Convert(tensor.Int64, x.Re)))}
+	case dtype == tensor.Bool:
+		return []folds.Number{folds.Real(builder.Reduce(expr.And, x.Re))}
+	case dtype.IsIntegral(true):
+		return []folds.Number{folds.Real(builder.Reduce(expr.Mul, builder.Convert(tensor.Int64, x.Re)))}
 	}
-	return []folds.Number{folds.Real(b.Reduce(expr.Mul, folds.InFloat64(b, x.Re)))}
+	return []folds.Number{folds.Real(builder.Reduce(expr.Mul, folds.InFloat64(builder, x.Re)))}
 }
 
-// prodFold returns the fold of the product of elements of dtype d, in Go.
-func prodFold(d tensor.DType) *iter.Fold {
-	if d == tensor.Bool { // the product is true if all elements are
+// prodFold returns the fold of the product of elements of a dtype, in Go.
+func prodFold(dtype tensor.DType) *iter.Fold {
+	if dtype == tensor.Bool { // the product is true if all elements are
 		return folds.AnyOrAll(false)
 	}
-	switch kit.LoopDType(d) {
+	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
 		return kit.Accumulators[int64](iter.NewFold(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
 	case tensor.Float32:
@@ -82,9 +82,9 @@ func prodFold(d tensor.DType) *iter.Fold {
 		mulToComplex))
 }
 
-// prodRow multiplies the accumulator a by the elements x, in four partial products, so that a multiplication does not
+// prodRow multiplies the accumulator by the elements x, in four partial products, so that a multiplication does not
 // wait for the previous one.
-func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
+func prodRow[T, A int64 | float32 | float64](accumulator *A, x []T, _ int) {
 	var p0, p1, p2, p3 A = 1, 1, 1, 1
 	for len(x) >= 4 {
 		p0 *= A(x[0])
@@ -93,48 +93,48 @@ func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 		p3 *= A(x[3])
 		x = x[4:]
 	}
-	for _, v := range x {
-		p0 *= A(v)
+	for _, element := range x {
+		p0 *= A(element)
 	}
-	*a *= (p0 * p1) * (p2 * p3)
+	*accumulator *= (p0 * p1) * (p2 * p3)
 }
 
-// foldProdComplexRow multiplies the accumulator a by the elements x one after another.
-func foldProdComplexRow[T complex64 | complex128](a *complex128, x []T, _ int) {
-	p := *a
-	for _, v := range x {
-		p = kit.MulComplex(p, complex128(v))
+// foldProdComplexRow multiplies the accumulator by the elements x one after another.
+func foldProdComplexRow[T complex64 | complex128](accumulator *complex128, x []T, _ int) {
+	product := *accumulator
+	for _, element := range x {
+		product = kit.MulComplex(product, complex128(element))
 	}
-	*a = p
+	*accumulator = product
 }
 
-// prodColumns multiplies each accumulator a[i] by the element x[i].
-func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] *= A(x[i])
-	}
-}
-
-// mulTo and mulToComplex multiply each accumulator a[i] by the accumulator src[i].
-func mulTo[A int64 | float64](a, src []A) {
-	src = src[:len(a)]
-	for i := range a {
-		a[i] *= src[i]
+// prodColumns multiplies each accumulator by the element of x with the same index.
+func prodColumns[T, A int64 | float32 | float64](accumulators []A, x []T, _ int) {
+	x = x[:len(accumulators)]
+	for i := range accumulators {
+		accumulators[i] *= A(x[i])
 	}
 }
 
-func mulToComplex(a, src []complex128) {
-	src = src[:len(a)]
-	for i := range a {
-		a[i] = kit.MulComplex(a[i], src[i])
+// mulTo and mulToComplex multiply each accumulator dst[i] by the accumulator src[i].
+func mulTo[A int64 | float64](dst, src []A) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] *= src[i]
+	}
+}
+
+func mulToComplex(dst, src []complex128) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] = kit.MulComplex(dst[i], src[i])
 	}
 }
 
 // foldProdComplexColumns is [prodColumns] for complex numbers.
-func foldProdComplexColumns[T complex64 | complex128](a []complex128, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] = kit.MulComplex(a[i], complex128(x[i]))
+func foldProdComplexColumns[T complex64 | complex128](accumulators []complex128, x []T, _ int) {
+	x = x[:len(accumulators)]
+	for i := range accumulators {
+		accumulators[i] = kit.MulComplex(accumulators[i], complex128(x[i]))
 	}
 }
