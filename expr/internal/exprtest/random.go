@@ -165,7 +165,7 @@ func SameBits(dtype tensor.DType, aBits, bBits uint64) bool {
 	return false
 }
 
-// Defined reports whether an operation with operands and a result of dtype d is valid.
+// Defined reports whether an operation with operands and a result of the given dtype is valid.
 func Defined(op expr.Op, dtype tensor.DType) bool {
 	load := expr.Inst{Op: expr.Load, DType: dtype, A: 0, B: expr.None, C: expr.None}
 	code := expr.Code{In: []tensor.DType{dtype}, Insts: []expr.Inst{load, {Op: op, DType: dtype}},

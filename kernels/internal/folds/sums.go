@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SumDType returns the dtype of a sum of elements of dtype d: requested if it is valid, else int64 for bools and
-// integers, and d for other dtypes.
+// SumDType returns the dtype of a sum of elements of a dtype: requested if it is valid, else int64 for bools and
+// integers, and the given dtype for others.
 func SumDType(dtype, requested tensor.DType) tensor.DType {
 	switch {
 	case requested != tensor.Invalid:
@@ -37,14 +37,14 @@ func refSum(dtype tensor.DType, divisor float64) func(x []tensor.Scalar) []tenso
 	}
 }
 
-// Summing returns the computation that sums elements of dtype d. Sums of floats and complex numbers are divided by
+// Summing returns the computation that sums elements of a dtype. Sums of floats and complex numbers are divided by
 // divisor.
 func Summing(dtype tensor.DType, divisor float64) Computation {
 	return Computation{Fold: func() *iter.Fold { return sumFold(dtype, divisor) }, Row: sumExpression(dtype, divisor),
 		Ref: refSum(dtype, divisor)}
 }
 
-// sumFold returns a fold that sums elements of dtype d and divides sums of floats and complex numbers by divisor.
+// sumFold returns a fold that sums elements of a dtype and divides sums of floats and complex numbers by divisor.
 // Floats are summed in float64, and integers in int64, where sums wrap.
 func sumFold(dtype tensor.DType, divisor float64) *iter.Fold {
 	if dtype == tensor.Bool { // PyTorch computes torch.any if the result is a bool

@@ -98,7 +98,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	},
 })
 
-// eps returns the number that is added to the mean of squares for an input of dtype d.
+// eps returns the number that is added to the mean of squares for an input of the given dtype.
 func (a *rmsNormAttrs) eps(dtype tensor.DType) float64 {
 	if a.Eps != nil {
 		return *a.Eps
