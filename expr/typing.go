@@ -358,7 +358,7 @@ func (t *typer) floatConst(dtype tensor.DType, number tensor.Scalar) Value {
 	return t.b.Const(dtype, number.Float())
 }
 
-// narrow rounds v to a 16-bit float. If v was widened from a 16-bit float of dtype d, narrow returns that float
+// narrow rounds v to a 16-bit float. If v was widened from a 16-bit float of this dtype, narrow returns that float
 // instead.
 func (t *typer) narrow(v Value, dtype tensor.DType) Value {
 	if original := t.unwidened(v, dtype); original != None {
@@ -367,7 +367,7 @@ func (t *typer) narrow(v Value, dtype tensor.DType) Value {
 	return t.b.Convert(dtype, v)
 }
 
-// unwidened returns the 16-bit float of dtype d from which a value was widened, or None.
+// unwidened returns the 16-bit float of the given dtype from which a value was widened, or None.
 func (t *typer) unwidened(v Value, dtype tensor.DType) Value {
 	if v != None && dtype.IsReducedFloat() {
 		if inst := t.b.Inst(v); inst.Op == Convert && t.b.DType(inst.A) == dtype {

@@ -212,10 +212,10 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 				f.writeFrequencies(resultLine(mem, line), f.transformRow(f.matrix(mem, line), scratch, row), row)
 			})}
 	}
-	// The inverse transform of v is conj(forward(conj(v))) * scale.
+	// The inverse transform of x is conj(forward(conj(x))) * scale.
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
-		// Transforms the rows, multiplies the transform v by the filter, and computes the inner conj.
+		// Transforms the rows, multiplies the transform by the filter, and computes the inner conj.
 		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			product, filter := f.matrix(mem, maxLines+line), f.matrix(mem, 2*maxLines)
 			for column, frequencyValue := range f.transformRow(f.matrix(mem, line), scratch, row) {

@@ -50,7 +50,7 @@ func handDeclared(dir string) (map[string]bool, error) {
 	return declared, nil
 }
 
-// addDeclared adds the names that d declares at package level.
+// addDeclared adds the names of a declaration at package level.
 func addDeclared(declaration ast.Decl, declared map[string]bool) {
 	switch declaration := declaration.(type) {
 	case *ast.FuncDecl:

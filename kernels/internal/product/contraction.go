@@ -143,7 +143,7 @@ func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bo
 	return gemm.NoBias, 0, false
 }
 
-// spec describes the product of one entry, with matrices of dtype d, for gemm.
+// spec describes the product of one entry, with matrices of the given dtype, for gemm.
 func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
 	return gemm.Spec{DType: dtype, M: product.m, N: product.n, K: product.k,
 		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},

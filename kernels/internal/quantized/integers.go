@@ -69,7 +69,7 @@ func operand(c *graph.Call, i int) graph.Arg {
 	return graph.Arg{}
 }
 
-// isByte reports whether d is a dtype of bytes.
+// isByte reports whether a dtype is a dtype of bytes.
 func isByte(dtype tensor.DType) bool { return dtype == tensor.Uint8 || dtype == tensor.Int8 }
 
 // normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. With such scales, computations

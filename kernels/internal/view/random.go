@@ -118,7 +118,7 @@ func randLikeOp(name, doc string, draw func(words [4]uint32, resultDType tensor.
 		})
 }
 
-// randType returns the row-major type of new random floats, or PyTorch's error if d is not a float dtype.
+// randType returns the row-major type of new random floats, or PyTorch's error if the dtype is no float dtype.
 func randType(dtype tensor.DType, size []sym.Int) (tensor.Type, error) {
 	if !dtype.IsFloat() {
 		return tensor.Type{}, kit.NotImplementedBy("check_uniform_bounds", dtype)
