@@ -137,7 +137,7 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 	return kit.WithIndices(call, tensor.NewType(selfType.DType, shape...)), nil
 }
 
-// checkDType returns PyTorch's error if the op does not support dtype d.
+// checkDType returns PyTorch's error if the op does not support the dtype.
 func (s statistic) checkDType(name string, dtype tensor.DType) error {
 	switch {
 	case !dtype.IsComplex() && dtype != tensor.Bool && !(s.kind == modeOf && dtype.IsBareUnsigned()):

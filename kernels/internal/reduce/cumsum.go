@@ -60,7 +60,7 @@ func newComplexScan[T tensor.Element](initial complex128, row func(running *comp
 	}}
 }
 
-// scanLoopsOf returns the loops of a scan by op in dtype d. complexLoops has the loops for complex64 and complex128.
+// scanLoopsOf returns the loops of a scan by op in a dtype. complexLoops has the loops for complex64 and complex128.
 func scanLoopsOf(op expr.Op, dtype tensor.DType, complexLoops [2]scanLoops) scanLoops {
 	if scanner := expr.Scanning(op, kit.LoopDType(dtype)); scanner != nil {
 		return scanLoops{kit.LoopDType(dtype), *scanner}

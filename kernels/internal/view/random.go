@@ -80,7 +80,7 @@ var (
 )
 
 // randOp defines an op that creates random floats. draw converts the random words of an element ([philox]) to its value
-// in dtype d.
+// in the given dtype.
 func randOp(name, doc string, draw func(words [4]uint32, dtype tensor.DType) float64) *graph.Op {
 	return kit.ElementOp[randAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
