@@ -14,9 +14,9 @@ import (
 )
 
 // This file runs steps on a device. The kernel of such a step has one chunk, which adds a launch to the queue of the
-// session and returns before the device has executed the launch. The queue keeps the order of the launches, so that a
-// step on the device runs after the earlier steps on the device. A download waits until the device has run all
-// earlier steps.
+// session. It returns before the device has executed the launch. The queue keeps the order of the launches, so that a
+// step on the device runs after the earlier steps on the device. A download waits until the device has run all earlier
+// steps.
 
 // usesDevice reports whether a node of a graph runs on a device.
 func usesDevice(g *graph.Graph) bool {
@@ -24,11 +24,11 @@ func usesDevice(g *graph.Graph) bool {
 }
 
 // setDevice sets the device of a program that has nodes on a device.
-func (p *Program) setDevice(d graph.Device) error {
+func (p *Program) setDevice(device graph.Device) error {
 	if !usesDevice(p.graph) {
 		return nil
 	}
-	if p.device = d; d == nil {
+	if p.device = device; device == nil {
 		return errors.New("a node is planned for a device, but Options.Device is nil")
 	}
 	return nil
@@ -41,12 +41,12 @@ func (p *Program) checkDevice(limit int) error {
 		return nil
 	}
 	need, seen := Need{Arena: p.deviceArena}, map[constantData]bool{}
-	for _, k := range p.uploaded.storages {
-		s := &p.storages[k]
-		if key := s.constantData(); !seen[key] {
+	for _, storageIndex := range p.uploaded.storages {
+		constant := &p.storages[storageIndex]
+		if key := constant.constantData(); !seen[key] {
 			seen[key] = true
-			need.Constants = sum(need.Constants, s.bytes)
-			need.add("constant", s.root, s.bytes)
+			need.Constants = sum(need.Constants, constant.bytes)
+			need.add("constant", constant.root, constant.bytes)
 		}
 	}
 	if memory := p.device.Memory(); need.Total() > memory {
@@ -99,10 +99,10 @@ type deviceConstants struct {
 
 // addUploaded makes the result of node n, which uploads a constant to the device, a constant of the program.
 func (p *Program) addUploaded(n *graph.Node) {
-	k := p.storageOf(n.Out[0])
-	s, from := &p.storages[k], n.In[0].Value
-	s.kind, s.data = inConst, tensor.Must(from.Root().Const.View(from.Meta))
-	p.uploaded.storages = append(p.uploaded.storages, k)
+	storageIndex := p.storageOf(n.Out[0])
+	uploaded, source := &p.storages[storageIndex], n.In[0].Value
+	uploaded.kind, uploaded.data = inConst, tensor.Must(source.Root().Const.View(source.Meta))
+	p.uploaded.storages = append(p.uploaded.storages, storageIndex)
 }
 
 // upload returns the address on the device of each constant, by index of the constant's storage. The first call
@@ -120,30 +120,31 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	maps.DeleteFunc(known, func(_ constantData, position uploadedPosition) bool { return position.block.Value() == nil })
 	addresses, added := map[int]graph.DeviceAddress{}, map[constantData]uploadedPosition{}
 	block, blocks, size := &uploadedBlock{}, []*uploadedBlock(nil), 0
-	for _, k := range constants.storages {
-		s := &p.storages[k]
+	for _, storageIndex := range constants.storages {
+		constant := &p.storages[storageIndex]
 		// A constant is in a block of an earlier program, or is added to the new block, whose memory is allocated below.
-		key := s.constantData()
+		key := constant.constantData()
 		position, found := known[key]
-		if b := position.block.Value(); found && b != nil {
-			addresses[k], blocks = graph.DeviceAddress{Memory: b.memory, Offset: position.offset}, append(blocks, b)
+		if existing := position.block.Value(); found && existing != nil {
+			addresses[storageIndex] = graph.DeviceAddress{Memory: existing.memory, Offset: position.offset}
+			blocks = append(blocks, existing)
 			continue
 		}
-		if _, found := added[key]; !found && s.bytes > 0 {
+		if _, found := added[key]; !found && constant.bytes > 0 {
 			added[key] = uploadedPosition{weak.Make(block), size}
-			block.data = append(block.data, s.data)
-			size += (s.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+			block.data = append(block.data, constant.data)
+			size += (constant.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
 		}
-		addresses[k] = graph.DeviceAddress{Offset: added[key].offset}
+		addresses[storageIndex] = graph.DeviceAddress{Offset: added[key].offset}
 	}
 	if size > 0 {
 		if err := p.uploadBlock(block, size); err != nil {
 			return nil, err
 		}
 		blocks = append(blocks, block)
-		for k, a := range addresses {
-			if a.Memory == nil { // in the new block
-				addresses[k] = graph.DeviceAddress{Memory: block.memory, Offset: a.Offset}
+		for storageIndex, address := range addresses {
+			if address.Memory == nil { // in the new block
+				addresses[storageIndex] = graph.DeviceAddress{Memory: block.memory, Offset: address.Offset}
 			}
 		}
 		if p.uploads.positions == nil {
@@ -157,20 +158,20 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 
 // uploadBlock allocates a block of size bytes and copies its constants. Each constant starts at the next multiple of
 // tensor.Align, which gives the offsets that upload has recorded.
-func (p *Program) uploadBlock(b *uploadedBlock, size int) (err error) {
-	if b.memory, err = p.device.Alloc(size); err != nil {
+func (p *Program) uploadBlock(block *uploadedBlock, size int) (err error) {
+	if block.memory, err = p.device.Alloc(size); err != nil {
 		return err
 	}
-	runtime.AddCleanup(b, graph.DeviceMemory.Free, b.memory)
-	q, offset := p.device.NewQueue(), 0
-	for _, t := range b.data {
-		from := unsafe.Slice((*byte)(t.Pointer()), t.Extent()*t.DType.Size())
-		if err := q.Upload(graph.DeviceAddress{Memory: b.memory, Offset: offset}, from); err != nil {
+	runtime.AddCleanup(block, graph.DeviceMemory.Free, block.memory)
+	queue, offset := p.device.NewQueue(), 0
+	for _, constant := range block.data {
+		source := unsafe.Slice((*byte)(constant.Pointer()), constant.Extent()*constant.DType.Size())
+		if err := queue.Upload(graph.DeviceAddress{Memory: block.memory, Offset: offset}, source); err != nil {
 			return err
 		}
-		offset += (len(from) + tensor.Align - 1) &^ (tensor.Align - 1)
+		offset += (len(source) + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
-	return q.Wait()
+	return queue.Wait()
 }
 
 // deviceSession is the memory of a session on the device.
@@ -182,40 +183,41 @@ type deviceSession struct {
 
 // openDevice allocates the memory of a session on the device. The memory is freed when the session is garbage.
 func (s *Session) openDevice() error {
-	p := s.program
-	constants, err := p.upload()
+	program := s.program
+	constants, err := program.upload()
 	if err != nil {
 		return err
 	}
-	d := &deviceSession{queue: p.device.NewQueue(), addresses: make([]graph.DeviceAddress, p.pointerCount)}
-	if p.deviceArena > 0 {
-		if d.arena, err = p.device.Alloc(p.deviceArena); err != nil {
+	opened := &deviceSession{queue: program.device.NewQueue(),
+		addresses: make([]graph.DeviceAddress, program.pointerCount)}
+	if program.deviceArena > 0 {
+		if opened.arena, err = program.device.Alloc(program.deviceArena); err != nil {
 			return err
 		}
-		runtime.AddCleanup(d, graph.DeviceMemory.Free, d.arena)
+		runtime.AddCleanup(opened, graph.DeviceMemory.Free, opened.arena)
 	}
-	for i := range p.steps {
-		st := &p.steps[i]
-		for k, r := range st.addresses {
-			if r.storage < 0 || p.storages[r.storage].place == tensor.Host {
+	for i := range program.steps {
+		step := &program.steps[i]
+		for k, reference := range step.addresses {
+			if reference.storage < 0 || program.storages[reference.storage].place == tensor.Host {
 				continue
 			}
-			storage := &p.storages[r.storage]
-			a := graph.DeviceAddress{Memory: d.arena, Offset: storage.arenaOffset}
+			storage := &program.storages[reference.storage]
+			address := graph.DeviceAddress{Memory: opened.arena, Offset: storage.arenaOffset}
 			if storage.kind == inConst {
-				a = constants[r.storage]
+				address = constants[reference.storage]
 			}
-			a.Offset += r.offset
-			d.addresses[st.firstPtr+k] = a
+			address.Offset += reference.offset
+			opened.addresses[step.firstPtr+k] = address
 		}
-		if st.hasDeviceScratch() {
-			d.addresses[st.firstPtr+len(st.addresses)] = graph.DeviceAddress{Memory: d.arena, Offset: st.scratch}
+		if step.hasDeviceScratch() {
+			opened.addresses[step.firstPtr+len(step.addresses)] = graph.DeviceAddress{Memory: opened.arena, Offset: step.scratch}
 		}
 	}
 	for i := range s.workers {
-		s.workers[i].mem.Queue = d.queue
+		s.workers[i].mem.Queue = opened.queue
 	}
-	s.device = d
+	s.device = opened
 	return nil
 }
 
@@ -229,15 +231,15 @@ func (s *Session) freeDevice() {
 
 // hasDeviceScratch reports whether the kernel of a step has scratch memory on the device, whose address follows those
 // of the operands.
-func (st *step) hasDeviceScratch() bool {
-	return st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host
+func (step *step) hasDeviceScratch() bool {
+	return step.kernel.Scratch > 0 && step.kernel.Place != tensor.Host
 }
 
 // addressesOf returns the addresses on the device of a step's outputs, operands and scratch memory, in this order.
-func (d *deviceSession) addressesOf(st *step) []graph.DeviceAddress {
-	n := len(st.addresses)
-	if st.hasDeviceScratch() {
-		n++
+func (d *deviceSession) addressesOf(step *step) []graph.DeviceAddress {
+	count := len(step.addresses)
+	if step.hasDeviceScratch() {
+		count++
 	}
-	return d.addresses[st.firstPtr : st.firstPtr+n]
+	return d.addresses[step.firstPtr : step.firstPtr+count]
 }

@@ -40,8 +40,8 @@ func (o MissingOutput) String() string {
 // Error lists the failures and the missing outputs, one per line.
 func (e *Incomplete) Error() string {
 	var lines []string
-	for _, f := range e.Failed {
-		lines = append(lines, f.Error())
+	for _, failure := range e.Failed {
+		lines = append(lines, failure.Error())
 	}
 	for _, missing := range e.MissingOutputs {
 		lines = append(lines, missing.String())
@@ -55,16 +55,16 @@ func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 // IncompleteError returns the error of a run that omitted the failed nodes: an [*Incomplete], or nil if no node failed.
 // isComputed reports whether an output was computed. If isComputed is nil, no output was computed.
 func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output string) bool) error {
-	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
+	failed = slices.DeleteFunc(slices.Clone(failed), func(failure *graph.Error) bool { return failure == nil })
 	if len(failed) == 0 || g == nil {
 		return nil
 	}
-	sorted.Func(failed, func(a, b *graph.Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	sorted.Func(failed, func(first, second *graph.Error) int {
+		return cmp.Or(cmp.Compare(first.Line, second.Line), cmp.Compare(first.Col, second.Col))
 	})
 	hasError := map[string]bool{}
-	for _, f := range failed {
-		hasError[f.Node] = true
+	for _, failure := range failed {
+		hasError[failure.Node] = true
 	}
 	cause := map[*graph.Value]string{} // for each missing value, the failed node that it depends on
 	for _, n := range g.Nodes {
@@ -72,8 +72,8 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 		if hasError[n.Name] {
 			source = n.Name
 		}
-		for _, a := range n.In {
-			source = cmp.Or(source, cause[a.Value])
+		for _, arg := range n.In {
+			source = cmp.Or(source, cause[arg.Value])
 		}
 		for _, v := range n.AttrRefs() {
 			source = cmp.Or(source, cause[v])
@@ -84,50 +84,52 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 			}
 		}
 	}
-	e := &Incomplete{Failed: failed}
+	incomplete := &Incomplete{Failed: failed}
 	isOutput := map[string]bool{}
-	for _, o := range g.Outputs {
-		isOutput[o.Name] = true
-		if isComputed == nil || !isComputed(o.Name) {
-			e.MissingOutputs = append(e.MissingOutputs, MissingOutput{o.Name, cause[o.Value]})
+	for _, graphOutput := range g.Outputs {
+		isOutput[graphOutput.Name] = true
+		if isComputed == nil || !isComputed(graphOutput.Name) {
+			missing := MissingOutput{graphOutput.Name, cause[graphOutput.Value]}
+			incomplete.MissingOutputs = append(incomplete.MissingOutputs, missing)
 		}
 	}
-	for _, f := range failed {
-		if f.Output != "" && !isOutput[f.Output] {
-			e.MissingOutputs = append(e.MissingOutputs, MissingOutput{Output: f.Output})
+	for _, failure := range failed {
+		if failure.Output != "" && !isOutput[failure.Output] {
+			incomplete.MissingOutputs = append(incomplete.MissingOutputs, MissingOutput{Output: failure.Output})
 		}
 	}
-	return e
+	return incomplete
 }
 
 // compileWithOmissions compiles as much of the graph as fits into memory. It omits the nodes with the largest results
 // first. Omitting a single node may not shrink the arena, because other values use the same memory. The number of
 // omitted nodes is therefore doubled until the graph fits. Binary search then finds the smallest sufficient number.
-func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
+func compileWithOmissions(g *graph.Graph, options Options) (*Program, error) {
 	remaining, omissions := g, graph.Errors{}
 	for maxOmissions := 1; ; maxOmissions *= 2 {
-		p, err := compile(remaining, o)
+		program, err := compile(remaining, options)
 		if err == nil {
-			p.addMissingOutputs(g, omissions)
-			return p, nil
+			program.addMissingOutputs(g, omissions)
+			return program, nil
 		}
 		var memoryErr *MemoryError
 		if !errors.As(err, &memoryErr) {
 			return nil, err
 		}
-		s := describeShortage(remaining, memoryErr)
-		if s.minOmissions == 0 { // no node has results whose omission would help
+		shortage := describeShortage(remaining, memoryErr)
+		if shortage.minOmissions == 0 { // no node has results whose omission would help
 			return nil, err
 		}
-		// n is the smallest number in [minOmissions, maxOmissions] of omissions with which the graph compiles. If none
-		// suffices, n is maxOmissions, and the next iteration omits more.
-		n := s.minOmissions + sort.Search(max(min(maxOmissions, len(s.order))-s.minOmissions, 0), func(more int) bool {
-			smaller, _ := s.dropLargest(s.minOmissions + more)
-			_, err := compile(smaller, o)
+		// omissionCount is the smallest number of omissions with which the graph compiles, from minOmissions to
+		// maxOmissions. If none suffices, it is maxOmissions, and the next iteration omits more.
+		searched := max(min(maxOmissions, len(shortage.order))-shortage.minOmissions, 0)
+		omissionCount := shortage.minOmissions + sort.Search(searched, func(additional int) bool {
+			smaller, _ := shortage.dropLargest(shortage.minOmissions + additional)
+			_, err := compile(smaller, options)
 			return err == nil
 		})
 		var reasons graph.Errors
-		remaining, reasons = s.dropLargest(n)
+		remaining, reasons = shortage.dropLargest(omissionCount)
 		omissions = append(omissions, reasons...)
 	}
 }
@@ -144,25 +146,28 @@ type shortage struct {
 }
 
 // describeShortage describes why a graph does not fit into memory.
-func describeShortage(g *graph.Graph, e *MemoryError) *shortage {
-	s := &shortage{graph: g, err: e, bytes: map[*graph.Node]int{}}
+func describeShortage(g *graph.Graph, memoryErr *MemoryError) *shortage {
+	described := &shortage{graph: g, err: memoryErr, bytes: map[*graph.Node]int{}}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
-			if b := storageBytes(v); v.Alias == nil && b > 0 {
-				s.bytes[n] = sum(s.bytes[n], b)
+			if resultBytes := storageBytes(v); v.Alias == nil && resultBytes > 0 {
+				described.bytes[n] = sum(described.bytes[n], resultBytes)
 			}
 		}
 	}
-	s.order = slices.Collect(maps.Keys(s.bytes))
-	sorted.Func(s.order, func(a, b *graph.Node) int {
-		return cmp.Or(cmp.Compare(s.bytes[b], s.bytes[a]), strings.Compare(a.Name, b.Name))
+	described.order = slices.Collect(maps.Keys(described.bytes))
+	sorted.Func(described.order, func(first, second *graph.Node) int {
+		return cmp.Or(cmp.Compare(described.bytes[second], described.bytes[first]), strings.Compare(first.Name, second.Name))
 	})
-	excess := e.Need.Total() - e.Held - e.Left // bytes by which the need exceeds the limit
-	for s.minOmissions < len(s.order) && (excess > 0 || s.bytes[s.order[s.minOmissions]] > e.Left) {
-		excess -= s.bytes[s.order[s.minOmissions]]
-		s.minOmissions++
+	excess := memoryErr.Need.Total() - memoryErr.Held - memoryErr.Left // bytes by which the need exceeds the limit
+	for _, n := range described.order {
+		if excess <= 0 && described.bytes[n] <= memoryErr.Left {
+			break
+		}
+		excess -= described.bytes[n]
+		described.minOmissions++
 	}
-	return s
+	return described
 }
 
 // dropLargest returns the graph without the count nodes that have the largest results, and the reason for each omitted
@@ -175,7 +180,7 @@ func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 	}
 	missing := map[*graph.Value]bool{}
 	for _, n := range s.graph.Nodes {
-		readsMissing := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return missing[a.Value] })
+		readsMissing := slices.ContainsFunc(n.In, func(arg graph.Arg) bool { return missing[arg.Value] })
 		if readsMissing {
 			delete(omitted, n)
 		}
@@ -196,12 +201,12 @@ func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 
 // memoryErrorFor returns the reason why a node with results of the given size is omitted. If the results alone would
 // fit into memory, the error also states the total need of the run.
-func memoryErrorFor(bytes int, e *MemoryError) error {
-	alone := &tensor.MemoryError{Bytes: bytes, Left: e.Left, Limit: e.Limit, From: e.From}
-	if bytes > e.Left {
+func memoryErrorFor(bytes int, memoryErr *MemoryError) error {
+	alone := &tensor.MemoryError{Bytes: bytes, Left: memoryErr.Left, Limit: memoryErr.Limit, From: memoryErr.From}
+	if bytes > memoryErr.Left {
 		return alone
 	}
-	return &jointMemoryError{alone, e.Need.Total()}
+	return &jointMemoryError{alone, memoryErr.Need.Total()}
 }
 
 // jointMemoryError is the error of a value that fits into memory alone, but not together with the other values of the
@@ -248,8 +253,8 @@ func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
 
 // propagateMissing reports whether a node reads a missing value. If so, it marks the node's results as missing.
 func (p *Program) propagateMissing(n *graph.Node) bool {
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && p.omittedValues[a.Value] {
+	for _, arg := range n.In {
+		if arg.Kind == graph.TensorArg && p.omittedValues[arg.Value] {
 			p.markMissing(n)
 			return true
 		}
@@ -262,9 +267,9 @@ func (p *Program) markMissing(n *graph.Node) {
 	for _, v := range n.Out {
 		p.omittedValues[v] = true
 		if p.storageIndex.At(v) > 0 {
-			s := p.storageOf(v)          // v's own storage: with KeepGoing, no value is placed inside another
-			p.storages[s].kind = inArena // so that runs do not allocate the storage as an output
-			p.storages[s].bytes = 0
+			storage := p.storageOf(v)          // v's own storage: with KeepGoing, no value is placed inside another
+			p.storages[storage].kind = inArena // so that runs do not allocate the storage as an output
+			p.storages[storage].bytes = 0
 		}
 	}
 }
@@ -273,16 +278,16 @@ func (p *Program) markMissing(n *graph.Node) {
 func (p *Program) findSources() {
 	stepOfNode := map[*graph.Node]int32{}
 	p.sources = make([][]int32, len(p.steps))
-	for i, s := range p.steps {
-		for _, a := range s.node.In {
-			if a.Kind != graph.TensorArg {
+	for i, step := range p.steps {
+		for _, arg := range step.node.In {
+			if arg.Kind != graph.TensorArg {
 				continue
 			}
-			if k, ok := stepOfNode[a.Value.Root().Node]; ok && a.Value.Root().Node != nil {
-				p.sources[i] = append(p.sources[i], k)
+			if source, ok := stepOfNode[arg.Value.Root().Node]; ok && arg.Value.Root().Node != nil {
+				p.sources[i] = append(p.sources[i], source)
 			}
 		}
-		stepOfNode[s.node] = int32(i)
+		stepOfNode[step.node] = int32(i)
 	}
 }
 
@@ -325,8 +330,8 @@ func (failures *stepFailures) propagate(step int) bool {
 	if !failures.anyFailed.Load() {
 		return false
 	}
-	for _, s := range failures.program.sources[step] {
-		if failures.lostSteps[s].Load() {
+	for _, source := range failures.program.sources[step] {
+		if failures.lostSteps[source].Load() {
 			failures.lostSteps[step].Store(true)
 			return true
 		}

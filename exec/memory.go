@@ -18,13 +18,13 @@ import (
 // memory block that a run allocates. Because steps run concurrently, a step that writes to reused bytes waits for all
 // steps that used these bytes before.
 //
-// With several workers, memory is assigned so that a worker finds the data that it wrote in its cache, if this makes
-// the arena only a little larger: see affinity.
+// With several workers, memory is assigned so that a worker finds the data that it wrote in its cache. This affinity is
+// given up where it would make the arena much larger: see affinity.
 func (p *Program) plan(ctx context.Context) {
 	for i := range p.steps {
-		for _, r := range p.steps[i].addresses {
-			if r.storage >= 0 {
-				p.storages[r.storage].lastStep = i
+		for _, address := range p.steps[i].addresses {
+			if address.storage >= 0 {
+				p.storages[address.storage].lastStep = i
 			}
 		}
 	}
@@ -37,31 +37,32 @@ func (p *Program) plan(ctx context.Context) {
 		}
 		return p.planFor(ctx, ignoresAffinity, maxBytes, extendsLast)
 	}
-	m := plan(nil, 0, false)
+	planner := plan(nil, 0, false)
 	extendsLast := false
-	if m.couldExtend { // neither way to grow the arena is always better
+	if planner.couldExtend { // neither way to grow the arena is always better
 		plannedSteps, plannedStorages := p.steps, p.storages
-		if other := plan(nil, 0, true); other.arenaSize < m.arenaSize {
-			m, extendsLast = other, true
+		if other := plan(nil, 0, true); other.arenaSize < planner.arenaSize {
+			planner, extendsLast = other, true
 		} else {
 			p.steps, p.storages = plannedSteps, plannedStorages
 		}
 	}
 	if p.threads > 1 {
-		// m is the plan without affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
-		ignoresAffinity, maxBytes := make([]bool, len(storages)+len(steps)), m.arenaSize+m.arenaSize/arenaGrowthDivisor
+		// planner is the plan without affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
+		ignoresAffinity := make([]bool, len(storages)+len(steps))
+		maxBytes := planner.arenaSize + planner.arenaSize/arenaGrowthDivisor
 		for range maxPlans {
-			if m = plan(ignoresAffinity, maxBytes, extendsLast); m.arenaSize <= maxBytes {
+			if planner = plan(ignoresAffinity, maxBytes, extendsLast); planner.arenaSize <= maxBytes {
 				break
 			}
 		}
-		if m.arenaSize > maxBytes {
-			m = plan(nil, 0, extendsLast)
+		if planner.arenaSize > maxBytes {
+			planner = plan(nil, 0, extendsLast)
 		}
 	}
-	p.arena, p.deviceArena, p.overwrites = m.arenaSize, m.device.size, m.overwrites
-	for s := range p.storages {
-		p.storageIndex.Set(p.storages[s].root, int32(m.mergedRoot(s)+1))
+	p.arena, p.deviceArena, p.overwrites = planner.arenaSize, planner.device.size, planner.overwrites
+	for storage := range p.storages {
+		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1))
 	}
 }
 
@@ -70,29 +71,29 @@ func (p *Program) plan(ctx context.Context) {
 // If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops. extendsLast is a field
 // of [memoryPlanner].
 func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
-	m := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
+	planner := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		previousUsers: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
 		overwrites: make([]int, len(p.storages)), ignoresAffinity: ignoresAffinity, maxBytes: maxBytes,
 		extendsLast: extendsLast,
 		affinity:    affinity{workers: min(p.threads, maxParts)}}
-	for i := range m.merged {
-		m.merged[i] = i
+	for i := range planner.merged {
+		planner.merged[i] = i
 	}
-	for i := range m.waits {
-		m.waits[i] = -1
+	for i := range planner.waits {
+		planner.waits[i] = -1
 	}
 	for i, end := 0, 0; i < len(p.steps); i++ {
 		if i >= end {
-			m.groupStart, end = i, p.steps[i].pipelineEnd
+			planner.groupStart, end = i, p.steps[i].pipelineEnd
 		}
 		interrupt.Check(ctx)
-		m.planStep(i)
-		if ignoresAffinity != nil && m.arenaSize > maxBytes {
+		planner.planStep(i)
+		if ignoresAffinity != nil && planner.arenaSize > maxBytes {
 			break
 		}
 	}
-	return m
+	return planner
 }
 
 // memoryPlanner assigns memory to the steps in order.
@@ -131,43 +132,44 @@ type block struct {
 }
 
 // mergedRoot returns the storage whose memory a storage uses.
-func (m *memoryPlanner) mergedRoot(s int) int {
-	for m.merged[s] != s {
-		s = m.merged[s]
+func (m *memoryPlanner) mergedRoot(storage int) int {
+	for m.merged[storage] != storage {
+		storage = m.merged[storage]
 	}
-	return s
+	return storage
 }
 
 // planStep assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
 func (m *memoryPlanner) planStep(i int) {
-	p := m.program
-	st := &p.steps[i]
-	outCount := len(st.node.Out)
-	for k := range st.addresses {
-		if r := &st.addresses[k]; r.storage >= 0 {
-			r.storage = m.mergedRoot(r.storage)
+	program := m.program
+	step := &program.steps[i]
+	outCount := len(step.node.Out)
+	for k := range step.addresses {
+		if address := &step.addresses[k]; address.storage >= 0 {
+			address.storage = m.mergedRoot(address.storage)
 			// addresses[k] is operand k-outCount; it must be written before step i reads it.
-			if k >= outCount && m.isWrittenByStep(r.storage) && st.node.In[k-outCount].Kind == graph.TensorArg {
-				m.addWait(i, m.writer.At(st.node.In[k-outCount].Value.Root()))
+			if k >= outCount && m.isWrittenByStep(address.storage) && step.node.In[k-outCount].Kind == graph.TensorArg {
+				m.addWait(i, m.writer.At(step.node.In[k-outCount].Value.Root()))
 			}
 		}
 	}
 	m.reuseInPlace(i)
 	m.overwriteInputs(i)
 	for k := range outCount {
-		r := st.addresses[k]
-		if r.storage < 0 {
+		address := step.addresses[k]
+		if address.storage < 0 {
 			continue
 		}
-		m.writer.Set(st.node.Out[k], int32(i))
-		m.placeStorage(i, r.storage, st.node.Out[k])
+		m.writer.Set(step.node.Out[k], int32(i))
+		m.placeStorage(i, address.storage, step.node.Out[k])
 	}
-	if st.kernel.Scratch > 0 {
-		st.scratch, _ = m.alloc(i, st.kernel.Scratch, len(p.storages)+i, st.kernel.Place)
+	if step.kernel.Scratch > 0 {
+		step.scratch, _ = m.alloc(i, step.kernel.Scratch, len(program.storages)+i, step.kernel.Place)
 	}
-	for _, r := range st.addresses {
-		if r.storage >= 0 && m.isWrittenByStep(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
-			m.users[r.storage] = append(m.users[r.storage], int32(i))
+	for _, address := range step.addresses {
+		if address.storage >= 0 && m.isWrittenByStep(address.storage) &&
+			!slices.Contains(m.lastUsers(address.storage), int32(i)) {
+			m.users[address.storage] = append(m.users[address.storage], int32(i))
 		}
 	}
 	m.freeAfter(i)
@@ -177,29 +179,29 @@ func (m *memoryPlanner) planStep(i int) {
 // operand. If v is stored within another value, an earlier step may have placed the storage already. Step i then waits
 // for the previous users of the memory, but not for the step that placed it.
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
-	s := &m.program.storages[storage]
+	placed := &m.program.storages[storage]
 	switch {
-	case s.kind != inArena:
+	case placed.kind != inArena:
 	case !m.isPlaced[storage] && storage == m.program.storageOf(v):
-		s.arenaOffset, m.previousUsers[storage] = m.alloc(i, s.bytes, storage, s.place)
+		placed.arenaOffset, m.previousUsers[storage] = m.alloc(i, placed.bytes, storage, placed.place)
 		m.isPlaced[storage] = true
 	case v.ContainedIn != nil:
-		for _, u := range m.previousUsers[storage] {
-			m.addWait(i, u)
+		for _, user := range m.previousUsers[storage] {
+			m.addWait(i, user)
 		}
 	}
 }
 
 // isWrittenByStep reports whether a step of the program writes storage s.
 func (m *memoryPlanner) isWrittenByStep(s int) bool {
-	k := m.program.storages[s].kind
-	return k == inArena || k == inNewMemory
+	kind := m.program.storages[s].kind
+	return kind == inArena || kind == inNewMemory
 }
 
 // lastUsers returns a list with the last step that uses a storage. The list is empty if no step uses the storage.
 func (m *memoryPlanner) lastUsers(storage int) []int32 {
-	u := m.users[storage]
-	return u[max(0, len(u)-1):]
+	users := m.users[storage]
+	return users[max(0, len(users)-1):]
 }
 
 // addWait makes step i wait for an earlier step, unless it already does.
@@ -214,47 +216,50 @@ func (m *memoryPlanner) addWait(i int, earlier int32) {
 // reuseInPlace lets the results of step i reuse the memory of operands that no later step uses, if the kernel permits
 // it.
 func (m *memoryPlanner) reuseInPlace(i int) {
-	p := m.program
-	st := &p.steps[i]
-	outCount := len(st.node.Out)
+	program := m.program
+	step := &program.steps[i]
+	outCount := len(step.node.Out)
 	reused := map[int]bool{}
-	for _, pair := range st.kernel.InPlace {
-		out, in := &st.addresses[pair.Out], st.addresses[outCount+pair.In]
-		if out.storage < 0 || in.storage < 0 || reused[in.storage] || m.merged[out.storage] != out.storage ||
-			out.storage != p.storageOf(st.node.Out[pair.Out]) || m.isPlaced[out.storage] ||
-			st.node.Out[pair.Out].ContainedIn != nil {
+	for _, pair := range step.kernel.InPlace {
+		result, operand := &step.addresses[pair.Out], step.addresses[outCount+pair.In]
+		if result.storage < 0 || operand.storage < 0 || reused[operand.storage] ||
+			m.merged[result.storage] != result.storage ||
+			result.storage != program.storageOf(step.node.Out[pair.Out]) || m.isPlaced[result.storage] ||
+			step.node.Out[pair.Out].ContainedIn != nil {
 			continue
 		}
-		from, to := &p.storages[in.storage], &p.storages[out.storage]
-		if from.kind != inArena || to.kind != inArena || from.place != to.place || from.lastStep != i ||
-			in.offset != 0 || from.bytes < to.bytes ||
+		operandStorage, resultStorage := &program.storages[operand.storage], &program.storages[result.storage]
+		if operandStorage.kind != inArena || resultStorage.kind != inArena ||
+			operandStorage.place != resultStorage.place || operandStorage.lastStep != i ||
+			operand.offset != 0 || operandStorage.bytes < resultStorage.bytes ||
 			!m.readsSameElements(i, pair.In) {
 			continue
 		}
-		reused[in.storage] = true
+		reused[operand.storage] = true
 		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result's users
 		// are the users of the memory.
-		for _, u := range m.users[in.storage] {
-			m.addWait(i, u)
+		for _, user := range m.users[operand.storage] {
+			m.addWait(i, user)
 		}
-		m.users[in.storage] = nil
-		from.lastStep = to.lastStep
-		m.merged[out.storage] = in.storage
-		out.storage = in.storage
+		m.users[operand.storage] = nil
+		operandStorage.lastStep = resultStorage.lastStep
+		m.merged[result.storage] = operand.storage
+		result.storage = operand.storage
 	}
 }
 
 // readsSameElements reports whether every operand of step i that shares the storage of operand `in` has each element
 // at the same address as operand `in`. The step may then overwrite the elements in order.
 func (m *memoryPlanner) readsSameElements(i, in int) bool {
-	st := &m.program.steps[i]
-	outCount := len(st.node.Out)
-	meta := st.node.In[in].Meta()
-	for k, a := range st.node.In {
-		if k == in || st.addresses[outCount+k].storage != st.addresses[outCount+in].storage || a.Kind != graph.TensorArg {
+	step := &m.program.steps[i]
+	outCount := len(step.node.Out)
+	meta := step.node.In[in].Meta()
+	for k, arg := range step.node.In {
+		if k == in || step.addresses[outCount+k].storage != step.addresses[outCount+in].storage ||
+			arg.Kind != graph.TensorArg {
 			continue
 		}
-		if other := a.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() ||
+		if other := arg.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() ||
 			!other.SameAddresses(meta) {
 			return false
 		}
@@ -279,10 +284,11 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	best, offset := m.pickBlock(size, memoryIndex)
 	if best < 0 {
 		offset = m.arenaSize
-		if last := len(m.blocks) - 1; last >= 0 && m.blocks[last].offset+m.blocks[last].size == m.arenaSize {
+		lastIndex := len(m.blocks) - 1
+		if lastIndex >= 0 && m.blocks[lastIndex].offset+m.blocks[lastIndex].size == m.arenaSize {
 			m.couldExtend = true
-			if b := m.blocks[last]; m.extendsLast {
-				offset, before = b.offset, m.take(&m.blocks, last, b.offset, b.size, i)
+			if lastBlock := m.blocks[lastIndex]; m.extendsLast {
+				offset, before = lastBlock.offset, m.take(&m.blocks, lastIndex, lastBlock.offset, lastBlock.size, i)
 			}
 		}
 		m.arenaSize = min(offset+size, maxArenaBytes)
@@ -298,31 +304,31 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 
 // allocOnDevice is [memoryPlanner.alloc] for the arena of the device.
 func (m *memoryPlanner) allocOnDevice(i, size int) (offset int, before []int32) {
-	a := &m.device
-	best := smallestBlock(a.blocks, size)
+	arena := &m.device
+	best := smallestBlock(arena.blocks, size)
 	if best < 0 {
-		offset, a.size = a.size, min(a.size+size, maxArenaBytes)
+		offset, arena.size = arena.size, min(arena.size+size, maxArenaBytes)
 		return offset, nil
 	}
-	offset = a.blocks[best].offset
-	return offset, m.take(&a.blocks, best, offset, size, i)
+	offset = arena.blocks[best].offset
+	return offset, m.take(&arena.blocks, best, offset, size, i)
 }
 
-// take takes memory at an offset out of free block k for step i, and returns the steps that used the block.
-func (m *memoryPlanner) take(blocks *[]block, k, offset, size, i int) (before []int32) {
-	b := (*blocks)[k]
-	for _, u := range b.users {
-		m.addWait(i, u)
+// take takes memory at an offset out of a free block for step i, and returns the steps that used the block.
+func (m *memoryPlanner) take(blocks *[]block, blockIndex, offset, size, i int) (before []int32) {
+	taken := (*blocks)[blockIndex]
+	for _, user := range taken.users {
+		m.addWait(i, user)
 	}
 	var unusedParts []block // the parts of the block before and after [offset, offset+size)
-	if offset > b.offset {
-		unusedParts = append(unusedParts, block{b.offset, offset - b.offset, b.users})
+	if offset > taken.offset {
+		unusedParts = append(unusedParts, block{taken.offset, offset - taken.offset, taken.users})
 	}
-	if end := b.offset + b.size; offset+size < end {
-		unusedParts = append(unusedParts, block{offset + size, end - offset - size, b.users})
+	if end := taken.offset + taken.size; offset+size < end {
+		unusedParts = append(unusedParts, block{offset + size, end - offset - size, taken.users})
 	}
-	*blocks = slices.Replace(*blocks, k, k+1, unusedParts...)
-	return b.users
+	*blocks = slices.Replace(*blocks, blockIndex, blockIndex+1, unusedParts...)
+	return taken.users
 }
 
 // dropAffinity removes the affinity of all memory that is live now, because the arena exceeds its limit.
@@ -333,8 +339,8 @@ func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 	}
 }
 
-// pickBlock returns the index of a free block of at least size bytes, or -1 if no block is large enough, and an
-// offset in the arena. Without affinity, it chooses the smallest such block.
+// pickBlock returns the index of a free block of at least size bytes, and an offset in the arena. The index is -1 if no
+// block is large enough. Without affinity, it chooses the smallest such block.
 func (m *memoryPlanner) pickBlock(size, memoryIndex int) (best, offset int) {
 	if m.ignoresAffinity != nil && !m.ignoresAffinity[memoryIndex] {
 		return m.affinity.chooseAddress(m.blocks, size)
@@ -349,8 +355,8 @@ func (m *memoryPlanner) pickBlock(size, memoryIndex int) (best, offset int) {
 func smallestBlock(blocks []block, size int) (best int) {
 	best = -1
 	for k := range blocks {
-		if b := &blocks[k]; b.size >= size && (best < 0 || b.size < blocks[best].size) {
-			if best = k; b.size == size {
+		if candidate := &blocks[k]; candidate.size >= size && (best < 0 || candidate.size < blocks[best].size) {
+			if best = k; candidate.size == size {
 				break
 			}
 		}
@@ -361,20 +367,20 @@ func smallestBlock(blocks []block, size int) (best int) {
 // freeAfter frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
 // any step of the group.
 func (m *memoryPlanner) freeAfter(i int) {
-	p := m.program
-	st := &p.steps[i]
-	if st.kernel.Scratch > 0 {
-		m.freeBlock(st.kernel.Place, st.scratch, st.kernel.Scratch, []int32{int32(i)})
+	program := m.program
+	step := &program.steps[i]
+	if step.kernel.Scratch > 0 {
+		m.freeBlock(step.kernel.Place, step.scratch, step.kernel.Scratch, []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
-		for _, r := range p.steps[k].addresses {
-			if r.storage < 0 {
+		for _, address := range program.steps[k].addresses {
+			if address.storage < 0 {
 				continue
 			}
-			storage := &p.storages[r.storage]
-			if storage.kind == inArena && storage.lastStep == i && m.users[r.storage] != nil {
-				m.freeBlock(storage.place, storage.arenaOffset, storage.bytes, m.users[r.storage])
-				m.users[r.storage] = nil
+			storage := &program.storages[address.storage]
+			if storage.kind == inArena && storage.lastStep == i && m.users[address.storage] != nil {
+				m.freeBlock(storage.place, storage.arenaOffset, storage.bytes, m.users[address.storage])
+				m.users[address.storage] = nil
 			}
 		}
 	}
@@ -401,13 +407,13 @@ func (m *memoryPlanner) joinWithNext(blocks *[]block, k int) {
 	if k < 0 || k+1 >= len(*blocks) {
 		return
 	}
-	a, b := (*blocks)[k], (*blocks)[k+1]
-	if a.offset+a.size != b.offset {
+	current, next := (*blocks)[k], (*blocks)[k+1]
+	if current.offset+current.size != next.offset {
 		return
 	}
-	users := slices.Concat(a.users, b.users)
+	users := slices.Concat(current.users, next.users)
 	slices.Sort(users)
-	(*blocks)[k] = block{a.offset, a.size + b.size, m.truncateUsers(slices.Compact(users))}
+	(*blocks)[k] = block{current.offset, current.size + next.size, m.truncateUsers(slices.Compact(users))}
 	*blocks = slices.Delete(*blocks, k+1, k+2)
 }
 
@@ -421,8 +427,8 @@ func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 		return users
 	}
 	latest := users[len(users)-1]
-	for _, u := range users[:len(users)-1] {
-		m.addWait(int(latest), u)
+	for _, user := range users[:len(users)-1] {
+		m.addWait(int(latest), user)
 	}
 	return []int32{latest}
 }

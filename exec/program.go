@@ -146,61 +146,83 @@ type call struct {
 
 // Compile compiles a graph whose layouts are chosen (passes.Run). If a node has no kernel, Compile fails with an error
 // that names the node. If memory is insufficient, it fails with a [*MemoryError].
-func Compile(g *graph.Graph, o Options) (*Program, error) {
+func Compile(g *graph.Graph, options Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("the graph to compile is nil")
 	}
-	if o.Threads <= 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
+	if options.Threads <= 0 {
+		options.Threads = runtime.GOMAXPROCS(0)
 	}
-	o.Threads = min(o.Threads, maxThreads)
+	options.Threads = min(options.Threads, maxThreads)
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	if o.KeepGoing {
-		return compileWithOmissions(g, o)
+	if options.KeepGoing {
+		return compileWithOmissions(g, options)
 	}
-	return compile(g, o)
+	return compile(g, options)
 }
 
 // compile makes a step of each node that is not a view, in order. It uses pipelined groups if the memory suffices:
 // groups keep more values live at the same time.
-func compile(g *graph.Graph, o Options) (*Program, error) {
-	pipelined := o.Threads == 1 && !o.KeepGoing
-	p, err := compileWith(g, o, pipelined)
+func compile(g *graph.Graph, options Options) (*Program, error) {
+	pipelined := options.Threads == 1 && !options.KeepGoing
+	program, err := compileWith(g, options, pipelined)
 	if pipelined && errors.As(err, new(*MemoryError)) {
-		return compileWith(g, o, false)
+		return compileWith(g, options, false)
 	}
-	return p, err
+	return program, err
 }
 
 // compileWith is compile with pipelined groups if pipelined is true, otherwise without groups.
-func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error) {
+func compileWith(g *graph.Graph, options Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
-	if err := o.check(minNeed(g)); err != nil {
+	if err := options.check(minNeed(g)); err != nil {
 		return nil, err
 	}
-	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: newSafeTracer(o.Tracer), graph: g,
-		storageIndex: graph.NewByValue[int32](g), pool: o.Pool, uploads: o.Uploads}
-	if p.pool == nil {
-		p.pool = new(tensor.Pool)
+	program := &Program{inputs: g.Inputs, outputs: g.Outputs, graph: g,
+		threads: options.Threads, tracer: newSafeTracer(options.Tracer),
+		storageIndex: graph.NewByValue[int32](g), pool: options.Pool, uploads: options.Uploads}
+	if program.pool == nil {
+		program.pool = new(tensor.Pool)
 	}
-	if p.uploads == nil {
-		p.uploads = new(Uploads)
+	if program.uploads == nil {
+		program.uploads = new(Uploads)
 	}
-	if err := p.setDevice(o.Device); err != nil {
+	if err := program.setDevice(options.Device); err != nil {
 		return nil, err
 	}
-	p.readsStorage = readsStorage(g)
-	p.addStorages(g)
-	p.steps, p.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
-	if o.KeepGoing {
-		p.omittedValues = map[*graph.Value]bool{}
+	program.readsStorage = readsStorage(g)
+	program.addStorages(g)
+	program.steps, program.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
+	if options.KeepGoing {
+		program.omittedValues = map[*graph.Value]bool{}
 	}
-	kernels := lowerAll(g, o)
+	if err := program.addSteps(g, options); err != nil {
+		return nil, err
+	}
+	if pipelined {
+		program.findPipelines()
+	}
+	program.plan(options.Context)
+	program.cutSections(options.Costs)
+	program.findConstants()
+	program.findDirectOutputs()
+	program.computeNeed()
+	interrupt.Check(options.Context)
+	if err := cmp.Or(options.check(program.need), program.checkDevice(options.MemoryLimit)); err != nil {
+		return nil, err
+	}
+	return program, nil
+}
+
+// addSteps adds a step for each node that is not a view. With KeepGoing, a node that fails is recorded and marked as
+// missing.
+func (p *Program) addSteps(g *graph.Graph, options Options) error {
+	kernels := lowerAll(g, options)
 	for i, n := range g.Nodes {
-		interrupt.Check(o.Context)
+		interrupt.Check(options.Context)
 		if p.omittedValues != nil && p.propagateMissing(n) || n.IsView() {
 			continue
 		}
@@ -210,7 +232,7 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 		}
 		if err != nil {
 			if p.omittedValues == nil {
-				return nil, g.NodeError(n, err)
+				return g.NodeError(n, err)
 			}
 			p.failed = append(p.failed, g.NodeError(n, err))
 			p.markMissing(n)
@@ -219,28 +241,16 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 	if p.omittedValues != nil {
 		p.findSources()
 	}
-	if pipelined {
-		p.findPipelines()
-	}
-	p.plan(o.Context)
-	p.cutSections(o.Costs)
-	p.findConstants()
-	p.findDirectOutputs()
-	p.computeNeed()
-	interrupt.Check(o.Context)
-	if err := cmp.Or(o.check(p.need), p.checkDevice(o.MemoryLimit)); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return nil
 }
 
 // check compares a need with the limit.
-func (o Options) check(n Need) error {
-	held := n.Held()
+func (o Options) check(need Need) error {
+	held := need.Held()
 	if o.InputsInMemory {
-		held += n.Inputs
+		held += need.Inputs
 	}
-	return n.Check(o.MemoryLimit, held)
+	return need.Check(o.MemoryLimit, held)
 }
 
 // recoverPanic is deferred and converts a panic in an op to an error: see panicError.
@@ -265,10 +275,10 @@ func panicError(panicked any) error {
 // addStorages creates the storages of all root values.
 func (p *Program) addStorages(g *graph.Graph) {
 	p.storages = make([]storage, 0, len(g.Inputs)+len(g.Constants)+len(g.Nodes))
-	add := func(v *graph.Value, s storage) {
-		s.root, s.lastStep = v, -1
-		s.bytes = v.Meta.Extent() * v.Meta.DType.Size()
-		p.storages = append(p.storages, s)
+	add := func(v *graph.Value, added storage) {
+		added.root, added.lastStep = v, -1
+		added.bytes = v.Meta.Extent() * v.Meta.DType.Size()
+		p.storages = append(p.storages, added)
 		p.storageIndex.Set(v, int32(len(p.storages)))
 	}
 	for i, v := range g.Inputs {
@@ -285,8 +295,8 @@ func (p *Program) addStorages(g *graph.Graph) {
 		}
 	}
 	for _, output := range g.Outputs {
-		if s := &p.storages[p.storageOf(output.Value)]; s.kind == inArena {
-			s.kind = inNewMemory
+		if outputStorage := &p.storages[p.storageOf(output.Value)]; outputStorage.kind == inArena {
+			outputStorage.kind = inNewMemory
 		}
 	}
 }
@@ -303,43 +313,43 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 		p.addUploaded(n)
 		return nil
 	}
-	s := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phases,
+	newStep := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phases,
 		addresses: make([]storageAddress, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
-		s.addresses = append(s.addresses, p.refOf(v))
+		newStep.addresses = append(newStep.addresses, p.refOf(v))
 	}
-	for i, a := range n.In {
-		r := storageAddress{storage: -1}
+	for i, arg := range n.In {
+		address := storageAddress{storage: -1}
 		switch {
 		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
-			r = p.addConstant(kernel.EmbeddedOperands[i])
-		case a.Kind == graph.TensorArg:
-			r = p.refOf(a.Value)
+			address = p.addConstant(kernel.EmbeddedOperands[i])
+		case arg.Kind == graph.TensorArg:
+			address = p.refOf(arg.Value)
 		}
-		s.addresses = append(s.addresses, r)
+		newStep.addresses = append(newStep.addresses, address)
 	}
-	c := call{firstPtr: int32(s.firstPtr), ptrCount: int32(len(s.addresses))}
+	newCall := call{firstPtr: int32(newStep.firstPtr), ptrCount: int32(len(newStep.addresses))}
 	if len(kernel.Phases) == 1 && kernel.Phases[0].Chunks == 1 && kernel.Scratch == 0 {
-		c.run = kernel.Phases[0].Run
+		newCall.run = kernel.Phases[0].Run
 	}
-	p.calls = append(p.calls, c)
+	p.calls = append(p.calls, newCall)
 	p.phases += len(kernel.Phases)
-	p.pointerCount += len(s.addresses)
-	if s.hasDeviceScratch() {
+	p.pointerCount += len(newStep.addresses)
+	if newStep.hasDeviceScratch() {
 		p.pointerCount++ // the address of the scratch memory follows those of the operands
 	}
 	p.workerBytes = max(p.workerBytes, kernel.WorkerScratch)
-	p.steps = append(p.steps, s)
+	p.steps = append(p.steps, newStep)
 	return nil
 }
 
 // addConstant adds a storage for a constant that a kernel provides, and returns the address of the constant.
-func (p *Program) addConstant(t *tensor.Tensor) storageAddress {
-	if t.Numel() == 0 {
+func (p *Program) addConstant(constant *tensor.Tensor) storageAddress {
+	if constant.Numel() == 0 {
 		return storageAddress{storage: -1}
 	}
-	p.storages = append(p.storages, storage{kind: inConst, data: t, bytes: t.Bytes(), lastStep: -1})
-	return storageAddress{storage: len(p.storages) - 1, offset: t.Offset * t.DType.Size()}
+	p.storages = append(p.storages, storage{kind: inConst, data: constant, bytes: constant.Bytes(), lastStep: -1})
+	return storageAddress{storage: len(p.storages) - 1, offset: constant.Offset * constant.DType.Size()}
 }
 
 // refOf returns the address of a value.
@@ -365,22 +375,22 @@ type Step struct {
 
 // Steps returns the steps in a valid order.
 func (p *Program) Steps() []Step {
-	out, names := make([]Step, len(p.steps)), make([]string, len(p.steps))
-	for i, s := range p.steps {
-		n := s.node
+	list, names := make([]Step, len(p.steps)), make([]string, len(p.steps))
+	for i, step := range p.steps {
+		n := step.node
 		names[i] = n.Name
 		bytes := 0
 		for _, v := range n.Out {
 			bytes += v.Meta.Bytes()
 		}
 		ops := names[i : i+1 : i+1]
-		if f, fused := n.Attrs.(*fusion.Fusion); fused {
-			ops = f.Names()
+		if fused, isFused := n.Attrs.(*fusion.Fusion); isFused {
+			ops = fused.Names()
 		}
-		out[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: s.kernel.Loop, Code: s.kernel.Code,
+		list[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: step.kernel.Loop, Code: step.kernel.Code,
 			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
 	}
-	return out
+	return list
 }
 
 // ArenaBytes returns the size of the arena that intermediate values of a run share.

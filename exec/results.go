@@ -26,33 +26,33 @@ func (p *Program) findDirectOutputs() {
 
 // allocate sets the memory of the outputs: the caller's tensor if it has the layout of the output, otherwise memory
 // from the pool. Memory with gaps between elements is cleared, so that a result never contains bytes of another run.
-func (s *Session) allocate(in, out []*tensor.Tensor) error {
-	p := s.program
-	for i, t := range out {
-		output := p.outputs[i]
-		if t == nil || p.omittedValues[output.Value] {
+func (s *Session) allocate(inputs, outputs []*tensor.Tensor) error {
+	program := s.program
+	for i, given := range outputs {
+		output := program.outputs[i]
+		if given == nil || program.omittedValues[output.Value] {
 			continue
 		}
 		meta := output.Value.Meta
-		if err := checkOutputTensor(output.Name, meta.DType, meta.Shape, t); err != nil {
+		if err := checkOutputTensor(output.Name, meta.DType, meta.Shape, given); err != nil {
 			return err
 		}
-		direct, err := p.checkWritable(i, in, out)
+		direct, err := program.checkWritable(i, inputs, outputs)
 		if err != nil {
 			return err
 		}
-		memory := &s.outputMemories[p.storageOf(output.Value)]
+		memory := &s.outputMemories[program.storageOf(output.Value)]
 		// The tensor may begin later in its storage than the output in the program's storage, but not earlier: shift is the
 		// difference in bytes.
-		if direct && p.directOutputs[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset &&
-			isAligned(t) {
-			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - meta.Offset) * meta.DType.Size(),
+		if direct && program.directOutputs[i] && memory.storage == nil && given.SameAddresses(meta) &&
+			given.Offset >= meta.Offset && isAligned(given) {
+			*memory = outputMemory{storage: given.Storage(), shift: (given.Offset - meta.Offset) * meta.DType.Size(),
 				directOutput: i + 1}
 		}
 	}
-	for k := range p.storages {
-		if storage := &p.storages[k]; storage.kind == inNewMemory && s.outputMemories[k].storage == nil {
-			s.outputMemories[k].storage = p.pool.Take(storage.bytes, !coversStorage(storage.root.Meta))
+	for k := range program.storages {
+		if storage := &program.storages[k]; storage.kind == inNewMemory && s.outputMemories[k].storage == nil {
+			s.outputMemories[k].storage = program.pool.Take(storage.bytes, !coversStorage(storage.root.Meta))
 		}
 	}
 	return nil
@@ -68,59 +68,59 @@ func isAligned(t *tensor.Tensor) bool {
 }
 
 // checkOutputTensor returns an error for a tensor that cannot receive an output.
-func checkOutputTensor(name string, dtype tensor.DType, shape []int, t *tensor.Tensor) error {
-	switch err := t.Check(); {
+func checkOutputTensor(name string, dtype tensor.DType, shape []int, given *tensor.Tensor) error {
+	switch err := given.Check(); {
 	case err != nil:
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
-	case t.Storage().Place() != tensor.Host:
+	case given.Storage().Place() != tensor.Host:
 		return fmt.Errorf("the tensor given for output %q is in the memory of %v, but the program runs on the %v",
-			name, t.Storage().Place(), tensor.Host)
-	case t.DType != dtype:
-		return fmt.Errorf("output %q is %v, but the tensor given for it is %v", name, dtype, t.DType)
-	case !slices.Equal(t.Shape, shape):
+			name, given.Storage().Place(), tensor.Host)
+	case given.DType != dtype:
+		return fmt.Errorf("output %q is %v, but the tensor given for it is %v", name, dtype, given.DType)
+	case !slices.Equal(given.Shape, shape):
 		return fmt.Errorf("output %q has shape %s, but the tensor given for it has shape %s", name, tensor.ListString(shape),
-			tensor.ListString(t.Shape))
-	case t.OverlapsItself():
+			tensor.ListString(given.Shape))
+	case given.OverlapsItself():
 		return fmt.Errorf("the tensor given for output %q: more than one element of the written-to tensor refers to a "+
-			"single memory location (strides %s)", name, tensor.ListString(t.Strides))
+			"single memory location (strides %s)", name, tensor.ListString(given.Strides))
 	}
 	return nil
 }
 
 // inputsInLayout returns the inputs in the layouts for which the program was compiled. An input in another layout is
 // copied.
-func (s *Session) inputsInLayout(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (s *Session) inputsInLayout(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	copied := false
 	for i, v := range s.program.inputs {
-		if t := in[i]; t.SameAddresses(v.Meta) && t.Offset >= v.Meta.Offset {
+		if input := inputs[i]; input.SameAddresses(v.Meta) && input.Offset >= v.Meta.Offset {
 			continue
 		}
 		if !copied {
-			in, copied = slices.Clone(in), true
+			inputs, copied = slices.Clone(inputs), true
 		}
 		var err error
-		if in[i], err = s.copyOf(ctx, in[i], v.Meta); err != nil {
+		if inputs[i], err = s.copyOf(ctx, inputs[i], v.Meta); err != nil {
 			return nil, err
 		}
 	}
-	return in, nil
+	return inputs, nil
 }
 
-// copyOf returns a copy of t with the layout meta, offset included. Its memory is released at the end of the run unless
-// [Session.passToCaller] keeps it.
-func (s *Session) copyOf(ctx context.Context, t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
-	c, err := pooledCopy(ctx, s.program.pool, t, meta, s.program.threads)
+// copyOf returns a copy of the source with the layout meta, offset included. Its memory is released at the end of the
+// run unless [Session.passToCaller] keeps it.
+func (s *Session) copyOf(ctx context.Context, source *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
+	copied, err := pooledCopy(ctx, s.program.pool, source, meta, s.program.threads)
 	if err == nil {
-		s.copies = append(s.copies, c.Storage())
+		s.copies = append(s.copies, copied.Storage())
 	}
-	return c, err
+	return copied, err
 }
 
-// pooledCopy returns a copy of t with the layout meta, offset included.
-func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, meta tensor.Meta,
+// pooledCopy returns a copy of the source with the layout meta, offset included. Its memory is from the pool.
+func pooledCopy(ctx context.Context, pool *tensor.Pool, source *tensor.Tensor, meta tensor.Meta,
 	workers int) (*tensor.Tensor, error) {
-	out := tensor.Must(tensor.FromStorage(meta, pool.Take(meta.Extent()*meta.DType.Size(), !coversStorage(meta))))
-	return out, iter.CopyElements(ctx, out, t, workers)
+	copied := tensor.Must(tensor.FromStorage(meta, pool.Take(meta.Extent()*meta.DType.Size(), !coversStorage(meta))))
+	return copied, iter.CopyElements(ctx, copied, source, workers)
 }
 
 // passToCaller passes the memory of t to the caller, so that the session does not release the memory.
@@ -132,52 +132,52 @@ func (s *Session) passToCaller(t *tensor.Tensor) {
 
 // deliver sets output i to a tensor over the storage that the run wrote, a view of an input, or a copy of a constant.
 // With onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
-func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) error {
+func (s *Session) deliver(ctx context.Context, i int, inputs, outputs []*tensor.Tensor) error {
 	output := s.program.outputs[i]
 	root := output.Value.Root()
-	k := s.program.storageOf(root)
-	storage, meta := &s.program.storages[k], output.Value.Meta
-	if out[i] == nil && s.onlyGivenOutputs || s.outputMemories[k].directOutput == i+1 {
+	storageIndex := s.program.storageOf(root)
+	storage, meta := &s.program.storages[storageIndex], output.Value.Meta
+	if outputs[i] == nil && s.onlyGivenOutputs || s.outputMemories[storageIndex].directOutput == i+1 {
 		return nil // not requested, or a step has written the caller's tensor directly
 	}
-	var t *tensor.Tensor
+	var result *tensor.Tensor
 	var err error
 	switch storage.kind {
 	case inNewMemory:
-		memory := &s.outputMemories[k]
+		memory := &s.outputMemories[storageIndex]
 		if from := memory.storage; memory.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
-			t, err = tensor.FromStorage(meta, tensor.StorageOf(from.Bytes()[memory.shift:]))
-		} else if t, err = tensor.FromStorage(meta, from); err == nil && out[i] == nil {
+			result, err = tensor.FromStorage(meta, tensor.StorageOf(from.Bytes()[memory.shift:]))
+		} else if result, err = tensor.FromStorage(meta, from); err == nil && outputs[i] == nil {
 			memory.ownedByCaller = true
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
-		x := in[storage.input]
-		shift := (x.Offset - root.Meta.Offset) * x.DType.Size() // in bytes; the view may have another element size
+		input := inputs[storage.input]
+		shift := (input.Offset - root.Meta.Offset) * input.DType.Size() // in bytes; the view may have another element size
 		if shift%meta.DType.Size() != 0 {
 			// The first byte of the view is not at a multiple of its element size, so the output is a copy.
-			if x, err = s.copyOf(ctx, x, root.Meta); err != nil {
+			if input, err = s.copyOf(ctx, input, root.Meta); err != nil {
 				return err
 			}
 			shift = 0
 		}
 		view := meta
 		view.Offset += shift / meta.DType.Size()
-		if t, err = x.View(view); err == nil && output.OwnStorage && out[i] == nil {
-			t, err = s.copyOf(ctx, t, meta)
+		if result, err = input.View(view); err == nil && output.OwnStorage && outputs[i] == nil {
+			result, err = s.copyOf(ctx, result, meta)
 		}
 	default: // inConst
-		if t, err = storage.data.View(meta); err == nil && out[i] == nil {
-			t, err = s.copyOf(ctx, t, meta)
+		if result, err = storage.data.View(meta); err == nil && outputs[i] == nil {
+			result, err = s.copyOf(ctx, result, meta)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if out[i] != nil {
-		return iter.CopyElements(ctx, out[i], t, s.program.threads)
+	if outputs[i] != nil {
+		return iter.CopyElements(ctx, outputs[i], result, s.program.threads)
 	}
-	s.passToCaller(t)
-	out[i] = t
+	s.passToCaller(result)
+	outputs[i] = result
 	return nil
 }

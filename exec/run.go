@@ -27,13 +27,13 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 
 // run is [Program.Run] as a part of the run parent. parent is nil for a run that a caller started: see [Run.Parent].
 func (p *Program) run(ctx context.Context, parent *Run,
-	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	s, err := p.acquireSession()
+	inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	session, err := p.acquireSession()
 	if err != nil {
 		return nil, err
 	}
-	defer p.releaseSession(s)
-	return s.runNamed(ctx, parent, in)
+	defer p.releaseSession(session)
+	return session.runNamed(ctx, parent, inputs)
 }
 
 // Run is [Program.Run] in this session's memory.
@@ -43,62 +43,62 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 
 // runNamed runs the program with inputs and outputs by name.
 func (s *Session) runNamed(ctx context.Context, parent *Run,
-	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	list, out := s.in, s.out
-	defer func() { clear(list); clear(out) }()
-	if err := listInputs(s.program.inputs, in, list); err != nil {
+	inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	orderedInputs, outputs := s.in, s.out
+	defer func() { clear(orderedInputs); clear(outputs) }()
+	if err := listInputs(s.program.inputs, inputs, orderedInputs); err != nil {
 		return nil, err
 	}
-	err := s.runInto(ctx, parent, list, out)
+	err := s.runInto(ctx, parent, orderedInputs, outputs)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
-	res := make(map[string]*tensor.Tensor, len(out))
+	byName := make(map[string]*tensor.Tensor, len(outputs))
 	for i, output := range s.program.outputs {
-		if out[i] != nil {
-			res[output.Name] = out[i]
+		if outputs[i] != nil {
+			byName[output.Name] = outputs[i]
 		}
 	}
-	return res, err
+	return byName, err
 }
 
 // runNamedInto is [Runner.RunInto] for a static graph.
-func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
-	s, err := p.acquireSession()
+func (p *Program) runNamedInto(ctx context.Context, inputs, outputs map[string]*tensor.Tensor) error {
+	session, err := p.acquireSession()
 	if err != nil {
 		return err
 	}
-	defer p.releaseSession(s)
-	s.onlyGivenOutputs = true
-	defer func() { clear(s.in); clear(s.out); s.onlyGivenOutputs = false }()
-	if err := listInputs(p.inputs, in, s.in); err != nil {
+	defer p.releaseSession(session)
+	session.onlyGivenOutputs = true
+	defer func() { clear(session.in); clear(session.out); session.onlyGivenOutputs = false }()
+	if err := listInputs(p.inputs, inputs, session.in); err != nil {
 		return err
 	}
 	for i, output := range p.outputs {
-		s.out[i] = out[output.Name]
+		session.out[i] = outputs[output.Name]
 	}
-	return s.runInto(ctx, nil, s.in, s.out)
+	return session.runInto(ctx, nil, session.in, session.out)
 }
 
-// listInputs sets list to the named inputs in the order of the graph. The entry of a missing input is nil. An unknown
-// name is an error.
-func listInputs(inputs []*graph.Value, in map[string]*tensor.Tensor, list []*tensor.Tensor) error {
+// listInputs stores the given inputs in `ordered`, in the order of the graph. The entry of a missing input is nil. An
+// unknown name is an error.
+func listInputs(inputs []*graph.Value, given map[string]*tensor.Tensor, ordered []*tensor.Tensor) error {
 	found := 0
 	for i, v := range inputs {
-		t, ok := in[v.Name]
-		if ok {
+		input, isGiven := given[v.Name]
+		if isGiven {
 			found++
 		}
-		list[i] = t
+		ordered[i] = input
 	}
-	if found == len(in) {
+	if found == len(given) {
 		return nil
 	}
 	names := make([]string, len(inputs))
 	for i, v := range inputs {
 		names[i] = v.Name
 	}
-	return unknownName("input", names, in)
+	return unknownName("input", names, given)
 }
 
 // maxListed is the maximum number of names that a message lists. If there are more, the message lists none.
@@ -123,11 +123,11 @@ func unknownName(kind string, names []string, tensors map[string]*tensor.Tensor)
 func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	known := 0
 	for _, output := range outputs {
-		t, isGiven := out[output.Name]
+		given, isGiven := out[output.Name]
 		if !isGiven {
 			continue
 		}
-		if known++; t == nil {
+		if known++; given == nil {
 			return fmt.Errorf("the tensor given for output %q is nil", output.Name)
 		}
 	}
@@ -151,13 +151,13 @@ func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 }
 
 // runInto is [Program.RunInto] as a part of the run parent, which may be nil.
-func (p *Program) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
-	s, err := p.acquireSession()
+func (p *Program) runInto(ctx context.Context, parent *Run, inputs, outputs []*tensor.Tensor) error {
+	session, err := p.acquireSession()
 	if err != nil {
 		return err
 	}
-	defer p.releaseSession(s)
-	return s.runInto(ctx, parent, in, out)
+	defer p.releaseSession(session)
+	return session.runInto(ctx, parent, inputs, outputs)
 }
 
 // RunInto is [Program.RunInto] in this session's memory. It does not allocate if the program has one thread, all
@@ -166,23 +166,23 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return s.runInto(ctx, nil, in, out)
 }
 
-// runUntraced executes a run with the inputs of list in, and sets the outputs in list out.
-func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (err error) {
+// runUntraced executes a run with the inputs and outputs in the order of the graph. It sets missing outputs.
+func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
-	p := s.program
+	program := s.program
 	if ctx == nil {
 		return errNoContext
 	}
-	if len(in) != len(p.inputs) || len(out) != len(p.outputs) {
-		return fmt.Errorf("the graph has %d inputs and %d outputs, but %d and %d tensors were given", len(p.inputs),
-			len(p.outputs), len(in), len(out))
+	if len(inputs) != len(program.inputs) || len(outputs) != len(program.outputs) {
+		return fmt.Errorf("the graph has %d inputs and %d outputs, but %d and %d tensors were given", len(program.inputs),
+			len(program.outputs), len(inputs), len(outputs))
 	}
-	for i, v := range p.inputs {
-		if err := checkInput(v, in[i]); err != nil {
+	for i, v := range program.inputs {
+		if err := checkInput(v, inputs[i]); err != nil {
 			return err
 		}
 	}
-	if p.device != nil && s.device == nil {
+	if program.device != nil && s.device == nil {
 		if err := s.openDevice(); err != nil {
 			return err
 		}
@@ -192,13 +192,13 @@ func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (er
 	if s.stepFailures != nil {
 		s.stepFailures.reset()
 	}
-	if err := s.allocate(in, out); err != nil {
+	if err := s.allocate(inputs, outputs); err != nil {
 		return err
 	}
-	if in, err = s.inputsInLayout(ctx, in); err != nil {
+	if inputs, err = s.inputsInLayout(ctx, inputs); err != nil {
 		return err
 	}
-	s.bind(in)
+	s.bind(inputs)
 	if err := s.execute(ctx); err != nil {
 		return err
 	}
@@ -206,11 +206,11 @@ func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (er
 	if s.stepFailures != nil {
 		computed = s.stepFailures.computedOutputs()
 	}
-	for i, output := range p.outputs {
+	for i, output := range program.outputs {
 		if computed != nil && !computed[i] {
 			continue
 		}
-		if err := s.deliver(ctx, i, in, out); err != nil {
+		if err := s.deliver(ctx, i, inputs, outputs); err != nil {
 			return fmt.Errorf("output %q: %w", output.Name, err)
 		}
 	}
@@ -221,19 +221,19 @@ func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (er
 }
 
 // checkInput returns an error if a tensor cannot be input v.
-func checkInput(v *graph.Value, t *tensor.Tensor) error {
+func checkInput(v *graph.Value, given *tensor.Tensor) error {
 	switch {
-	case t == nil:
+	case given == nil:
 		return fmt.Errorf("input %q is missing", v.Name)
-	case t.Check() != nil:
-		return fmt.Errorf("input %q: %w", v.Name, t.Check())
-	case t.Storage().Place() != tensor.Host:
+	case given.Check() != nil:
+		return fmt.Errorf("input %q: %w", v.Name, given.Check())
+	case given.Storage().Place() != tensor.Host:
 		return fmt.Errorf("input %q is in the memory of %v, but the program runs on the %v", v.Name,
-			t.Storage().Place(), tensor.Host)
-	case t.DType != v.Meta.DType:
-		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, t.DType, v.Meta.DType)
-	case !slices.Equal(t.Shape, v.Meta.Shape):
-		return fmt.Errorf("input %q has shape %s, the graph wants %s", v.Name, tensor.ListString(t.Shape),
+			given.Storage().Place(), tensor.Host)
+	case given.DType != v.Meta.DType:
+		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, given.DType, v.Meta.DType)
+	case !slices.Equal(given.Shape, v.Meta.Shape):
+		return fmt.Errorf("input %q has shape %s, the graph wants %s", v.Name, tensor.ListString(given.Shape),
 			tensor.ListString(v.Meta.Shape))
 	}
 	return nil

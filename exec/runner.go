@@ -38,7 +38,7 @@ type Runner struct {
 }
 
 // NewRunner prepares a graph, which must be sorted and inferred.
-func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
+func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 	if g == nil || plan == nil {
 		return nil, errors.New("the graph or the planner is nil")
 	}
@@ -49,21 +49,21 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Pool == nil {
-		o.Pool = new(tensor.Pool)
+	if options.Pool == nil {
+		options.Pool = new(tensor.Pool)
 	}
-	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*segmentedGraph{}}
-	r.options.Context, r.options.Tracer = nil, newSafeTracer(o.Tracer)
-	r.segmentCache.entries = lru.New[classKey, *cacheEntry](maxEntries, max(o.MemoryLimit, 0))
+	runner := &Runner{graph: g, plan: plan, options: options, bodies: map[*graph.Graph]*segmentedGraph{}}
+	runner.options.Context, runner.options.Tracer = nil, newSafeTracer(options.Tracer)
+	runner.segmentCache.entries = lru.New[classKey, *cacheEntry](maxEntries, max(options.MemoryLimit, 0))
 	if g.Dynamic() {
-		r.segmented = newSegmentedGraph(g)
-		return r, nil
+		runner.segmented = newSegmentedGraph(g)
+		return runner, nil
 	}
-	p, failed, err := r.compile(g, o)
-	if r.static, r.failed = p, failed; len(failed) == 0 {
-		r.graph = nil // otherwise the Runner would keep the original data of packed constants alive
+	program, failed, err := runner.compile(g, options)
+	if runner.static, runner.failed = program, failed; len(failed) == 0 {
+		runner.graph = nil // otherwise the Runner would keep the original data of packed constants alive
 	}
-	return r, err
+	return runner, err
 }
 
 // Program returns the compiled program, or nil for a graph that runs in segments.
@@ -72,24 +72,24 @@ func (r *Runner) Program() *Program { return r.static }
 // PrepareBeforeRun prepares the first segment whose shapes are known before a run ([graph.Segment.GraphBeforeRun]), for
 // inputs in the declared layouts. It returns the index of the segment and its program. If the graph has no segments, or
 // none with known shapes, it returns -1 and nil. It stops when ctx ends.
-func (r *Runner) PrepareBeforeRun(ctx context.Context) (segment int, p *Program, err error) {
+func (r *Runner) PrepareBeforeRun(ctx context.Context) (index int, program *Program, err error) {
 	if r.segmented == nil {
 		return -1, nil, nil
 	}
 	for i := range r.segmented.segments {
-		s := &r.segmented.segments[i]
+		segment := &r.segmented.segments[i]
 		if err := interrupt.Err(ctx); err != nil {
 			return -1, nil, err
 		}
-		if g, err := s.GraphBeforeRun(ctx); err != nil || g == nil || g.Dynamic() {
+		if segmentGraph, err := segment.GraphBeforeRun(ctx); err != nil || segmentGraph == nil || segmentGraph.Dynamic() {
 			continue // the segment depends on data, or runs report the error
 		}
-		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(s.In))
-		for _, v := range slices.Concat(r.graph.Inputs, s.In) {
+		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(segment.In))
+		for _, v := range slices.Concat(r.graph.Inputs, segment.In) {
 			known[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
 		}
-		ready, err := r.segmentCache.get(ctx, classKey{s, s.Class(known)}, func() (*preparedSegment, error) {
-			return r.prepare(ctx, s, known, r.options.KeepGoing)
+		ready, err := r.segmentCache.get(ctx, classKey{segment, segment.Class(known)}, func() (*preparedSegment, error) {
+			return r.prepare(ctx, segment, known, r.options.KeepGoing)
 		})
 		if err != nil {
 			return -1, nil, err
@@ -100,80 +100,80 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (segment int, p *Program,
 }
 
 // compile plans and compiles a graph. With KeepGoing, failed has the errors of the nodes that planning rejected.
-func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Errors, err error) {
+func (r *Runner) compile(g *graph.Graph, options Options) (_ *Program, failed graph.Errors, err error) {
 	planned, err := r.plan(g)
-	if err != nil && !(o.KeepGoing && planned != nil && errors.As(err, &failed)) {
+	if err != nil && !(options.KeepGoing && planned != nil && errors.As(err, &failed)) {
 		return nil, nil, err
 	}
-	p, err := Compile(planned, o)
-	if ended := interrupt.Err(o.Context); ended != nil && err != nil {
+	program, err := Compile(planned, options)
+	if ended := interrupt.Err(options.Context); ended != nil && err != nil {
 		return nil, nil, ended
 	}
-	return p, failed, err
+	return program, failed, err
 }
 
 // prepare prepares a segment for known values. The result is a program, the call of the segment's dynamic node, or, if
 // shapes inside the segment are still unknown, its inner segments. With keepGoing, the nodes that inference or planning
 // rejects are omitted. prepare stops when ctx ends.
-func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph.Value]*tensor.Tensor,
+func (r *Runner) prepare(ctx context.Context, segment *graph.Segment, known map[*graph.Value]*tensor.Tensor,
 	keepGoing bool) (_ *preparedSegment, err error) {
 	defer recoverPanic(&err)
-	g, err := s.At(ctx, known)
+	segmentGraph, err := segment.At(ctx, known)
 	defer func() {
-		if g != nil { // the graph is cached
-			g.SetContext(context.Background())
+		if segmentGraph != nil { // the graph is cached
+			segmentGraph.SetContext(context.Background())
 		}
 	}()
-	p := &preparedSegment{}
+	prepared := &preparedSegment{}
 	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, ended
 	}
 	if err != nil {
-		if !keepGoing || g == nil || s.Dynamic {
+		if !keepGoing || segmentGraph == nil || segment.Dynamic {
 			return nil, err
 		}
-		g, p.failed = inferWithOmissions(g)
+		segmentGraph, prepared.failed = inferWithOmissions(segmentGraph)
 	}
 	switch {
-	case s.Dynamic:
-		p.call = g.Nodes[0].Call()
-		return p, nil
-	case g.Dynamic():
-		p.innerSegments = newSegmentedGraph(g)
-		return p, nil
+	case segment.Dynamic:
+		prepared.call = segmentGraph.Nodes[0].Call()
+		return prepared, nil
+	case segmentGraph.Dynamic():
+		prepared.innerSegments = newSegmentedGraph(segmentGraph)
+		return prepared, nil
 	}
-	o := r.options
-	o.Context, o.InputsInMemory, o.KeepGoing = ctx, true, keepGoing
-	program, rejected, err := r.compile(g, o)
-	p.program, p.failed = program, append(p.failed, rejected...)
-	return p, err
+	options := r.options
+	options.Context, options.InputsInMemory, options.KeepGoing = ctx, true, keepGoing
+	program, rejected, err := r.compile(segmentGraph, options)
+	prepared.program, prepared.failed = program, append(prepared.failed, rejected...)
+	return prepared, err
 }
 
 // inferWithOmissions returns a segment without the nodes that inference rejects, and the errors of these nodes. A node
 // that is removed only because it depends on a rejected node has no error.
-func inferWithOmissions(s *graph.Graph) (*graph.Graph, graph.Errors) {
-	rejected := s.InferAll()
-	return s.WithoutRejected(rejected), s.RootErrors(rejected)
+func inferWithOmissions(segmentGraph *graph.Graph) (*graph.Graph, graph.Errors) {
+	rejected := segmentGraph.InferAll()
+	return segmentGraph.WithoutRejected(rejected), segmentGraph.RootErrors(rejected)
 }
 
 // Run runs the graph on inputs by name, like [Program.Run].
-func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+func (r *Runner) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if r.static != nil {
-		out, err := r.static.Run(ctx, in)
-		return out, r.addRejectedNodes(err)
+		outputsByName, err := r.static.Run(ctx, inputs)
+		return outputsByName, r.addRejectedNodes(err)
 	}
-	list := make([]*tensor.Tensor, len(r.graph.Outputs))
-	err := r.runInSegments(ctx, in, list, nil)
+	outputs := make([]*tensor.Tensor, len(r.graph.Outputs))
+	err := r.runInSegments(ctx, inputs, outputs, nil)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
-	res := map[string]*tensor.Tensor{}
+	byName := map[string]*tensor.Tensor{}
 	for i, output := range r.graph.Outputs {
-		if list[i] != nil {
-			res[output.Name] = list[i]
+		if outputs[i] != nil {
+			byName[output.Name] = outputs[i]
 		}
 	}
-	return res, err
+	return byName, err
 }
 
 // RunInto runs the graph like [Runner.Run], and writes each output into the tensor that out holds under its name.
@@ -183,10 +183,10 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 // tensor in out is not returned.
 //
 // A tensor may be the tensor of an input, unless the graph runs in segments or an output is a view of the input: the
-// run overwrites the input. If a tensor shares memory with an input in any other way, with a constant or with another
-// tensor, RunInto writes nothing and returns an error that names the tensor. After other errors the contents of the
-// tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete] lists are
-// arbitrary, and unknown names in out are ignored, because the graph may be a part of a larger graph.
+// run overwrites the input. A tensor may not share memory with an input in any other way, with a constant or with
+// another tensor. RunInto then writes nothing and returns an error that names the tensor. After other errors the
+// contents of the tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete]
+// lists are arbitrary. Unknown names in out are then ignored, because the graph may be a part of a larger graph.
 func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	outputs := r.outputs()
 	if !r.options.KeepGoing {
@@ -197,11 +197,11 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 	if r.static != nil {
 		return r.addRejectedNodes(r.static.runNamedInto(ctx, in, out))
 	}
-	list := make([]*tensor.Tensor, len(outputs))
+	given := make([]*tensor.Tensor, len(outputs))
 	for i, output := range outputs {
-		list[i] = out[output.Name]
+		given[i] = out[output.Name]
 	}
-	return r.runInSegments(ctx, in, list, newCallerOutputs(outputs, list))
+	return r.runInSegments(ctx, in, given, newCallerOutputs(outputs, given))
 }
 
 // outputs returns the outputs of the graph that planning did not remove.
@@ -213,40 +213,40 @@ func (r *Runner) outputs() []graph.Output {
 }
 
 // runInSegments runs a graph in segments. It sets the entries of out, or writes the tensors that the caller gave.
-func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor, out []*tensor.Tensor,
+func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Tensor, out []*tensor.Tensor,
 	caller *callerOutputs) (err error) {
 	defer tensor.CatchMemory(&err)
 	if ctx == nil {
 		return errNoContext
 	}
-	list := make([]*tensor.Tensor, len(r.graph.Inputs))
-	if err := listInputs(r.graph.Inputs, in, list); err != nil {
+	orderedInputs := make([]*tensor.Tensor, len(r.graph.Inputs))
+	if err := listInputs(r.graph.Inputs, inputs, orderedInputs); err != nil {
 		return err
 	}
 	for i, v := range r.graph.Inputs {
-		if err := checkInput(v, list[i]); err != nil {
+		if err := checkInput(v, orderedInputs[i]); err != nil {
 			return err
 		}
 	}
-	if err := caller.check(r.graph, list); err != nil {
+	if err := caller.check(r.graph, orderedInputs); err != nil {
 		return err
 	}
 	for i, v := range r.graph.Inputs {
-		t := list[i]
-		if !t.SameAddresses(v.Meta) || t.Offset != v.Meta.Offset {
-			if t, err = pooledCopy(ctx, r.options.Pool, t, v.Meta, r.options.Threads); err != nil {
+		input := orderedInputs[i]
+		if !input.SameAddresses(v.Meta) || input.Offset != v.Meta.Offset {
+			if input, err = pooledCopy(ctx, r.options.Pool, input, v.Meta, r.options.Threads); err != nil {
 				return err
 			}
 		}
-		list[i] = tensor.Must(t.View(v.Meta))
+		orderedInputs[i] = tensor.Must(input.View(v.Meta))
 	}
-	results, err := r.runSegments(ctx, nil, r.segmented, list, r.options.KeepGoing, caller)
+	results, err := r.runSegments(ctx, nil, r.segmented, orderedInputs, r.options.KeepGoing, caller)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return err
 	}
 	if caller == nil {
 		copy(out, results)
-		r.makeReleasable(out, in)
+		r.makeReleasable(out, inputs)
 	} else if copyErr := caller.copyRemaining(ctx, results, r.options.Threads); copyErr != nil {
 		return copyErr
 	}
@@ -257,19 +257,19 @@ func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor
 // memory of an input. Without this call, memory that RunDynamic of an op allocated could not be released.
 func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{} // the pool's storage for each storage; inputs keep their own
-	for _, t := range in {
-		adopted[t.Storage()] = t.Storage()
+	for _, input := range in {
+		adopted[input.Storage()] = input.Storage()
 	}
-	for i, t := range out {
-		if t == nil || t.Storage().Releasable() {
+	for i, output := range out {
+		if output == nil || output.Storage().Releasable() {
 			continue
 		}
-		s := adopted[t.Storage()]
-		if s == nil {
-			s = r.options.Pool.Adopt(t.Storage())
-			adopted[t.Storage()] = s
+		pooled := adopted[output.Storage()]
+		if pooled == nil {
+			pooled = r.options.Pool.Adopt(output.Storage())
+			adopted[output.Storage()] = pooled
 		}
-		out[i] = tensor.Must(tensor.FromStorage(t.Meta, s))
+		out[i] = tensor.Must(tensor.FromStorage(output.Meta, pooled))
 	}
 }
 
@@ -314,45 +314,45 @@ type nodeRuntime struct {
 func (rt nodeRuntime) Context() context.Context { return rt.ctx }
 
 // Run runs a subgraph. The inputs are in the order of the subgraph. Run fails if any node of the subgraph fails.
-func (rt nodeRuntime) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (rt nodeRuntime) Run(subgraph *graph.Graph, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rt.ctx.Err() != nil {
 		return nil, context.Cause(rt.ctx)
 	}
-	segmented, err := rt.runner.body(g)
+	segmented, err := rt.runner.body(subgraph)
 	if err != nil {
 		return nil, err
 	}
-	if len(in) != len(g.Inputs) {
-		return nil, fmt.Errorf("the graph has %d inputs, but %d tensors were given", len(g.Inputs), len(in))
+	if len(inputs) != len(subgraph.Inputs) {
+		return nil, fmt.Errorf("the graph has %d inputs, but %d tensors were given", len(subgraph.Inputs), len(inputs))
 	}
-	for i, t := range in {
-		if err := t.Check(); err != nil {
-			return nil, fmt.Errorf("input %q: %w", g.Inputs[i].Name, err)
+	for i, input := range inputs {
+		if err := input.Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", subgraph.Inputs[i].Name, err)
 		}
 	}
-	return rt.runner.runSegments(rt.ctx, rt.run, segmented, in, false, nil)
+	return rt.runner.runSegments(rt.ctx, rt.run, segmented, inputs, false, nil)
 }
 
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.
 const maxBodies = 1024
 
 // body returns the segments of a subgraph.
-func (r *Runner) body(g *graph.Graph) (*segmentedGraph, error) {
-	if g == nil {
+func (r *Runner) body(subgraph *graph.Graph) (*segmentedGraph, error) {
+	if subgraph == nil {
 		return nil, errors.New("the graph to run is nil")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if segmented := r.bodies[g]; segmented != nil {
+	if segmented := r.bodies[subgraph]; segmented != nil {
 		return segmented, nil
 	}
-	if err := g.Err(); err != nil {
+	if err := subgraph.Err(); err != nil {
 		return nil, err
 	}
 	if len(r.bodies) >= maxBodies {
 		clear(r.bodies)
 	}
-	segmented := newSegmentedGraph(g)
-	r.bodies[g] = segmented
+	segmented := newSegmentedGraph(subgraph)
+	r.bodies[subgraph] = segmented
 	return segmented, nil
 }

@@ -28,9 +28,9 @@ type segmentedGraph struct {
 func newSegmentedGraph(g *graph.Graph) *segmentedGraph {
 	segmented := &segmentedGraph{graph: g, segments: g.Segments()}
 	segmented.dynamicIndex = make([]int, len(segmented.segments))
-	for i, s := range segmented.segments {
+	for i, segment := range segmented.segments {
 		segmented.dynamicIndex[i] = segmented.dynamicCount
-		if s.Dynamic {
+		if segment.Dynamic {
 			segmented.dynamicCount++
 		}
 	}
@@ -52,12 +52,12 @@ func (segmented *segmentedGraph) findLastReads() {
 	for _, output := range segmented.graph.Outputs {
 		seen.Set(output.Value, true)
 	}
-	for i, s := range slices.Backward(segmented.segments) {
-		results := s.Out
-		if s.Dynamic {
-			results = s.Nodes[0].Out // all outputs of a dynamic node are stored
+	for i, segment := range slices.Backward(segmented.segments) {
+		results := segment.Out
+		if segment.Dynamic {
+			results = segment.Nodes[0].Out // all outputs of a dynamic node are stored
 		}
-		for _, list := range [][]*graph.Value{s.In, s.AttrInputs, results} {
+		for _, list := range [][]*graph.Value{segment.In, segment.AttrInputs, results} {
 			for _, v := range list {
 				if !seen.At(v) {
 					seen.Set(v, true)
@@ -93,13 +93,13 @@ type segmentRun struct {
 
 // runSegments runs a graph in segments and returns its outputs in order. With keepGoing, the error may be an
 // [*Incomplete]. Outputs that were not computed are then nil.
-func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmentedGraph, in []*tensor.Tensor,
+func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmentedGraph, inputs []*tensor.Tensor,
 	keepGoing bool, caller *callerOutputs) (_ []*tensor.Tensor, err error) {
 	run := &segmentRun{nodeRuntime: nodeRuntime{runner: r, ctx: ctx, run: parent}, segmentedGraph: segmented,
 		keepGoing: keepGoing, callerOutputs: caller,
-		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), missingValues: map[*graph.Value]bool{}}
+		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(inputs)), missingValues: map[*graph.Value]bool{}}
 	for i, v := range segmented.graph.Inputs {
-		run.knownValues[v] = in[i]
+		run.knownValues[v] = inputs[i]
 	}
 	if r.options.Tracer != nil && !segmented.isSingleSegment() {
 		run.beginRun(parent)
@@ -112,7 +112,7 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmen
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		s := &segmented.segments[i]
+		segment := &segmented.segments[i]
 		switch err := run.segment(i); {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -120,7 +120,7 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmen
 		case !keepGoing:
 			return nil, err
 		default:
-			run.fail(s, err)
+			run.fail(segment, err)
 		}
 		for _, v := range segmented.lastReads[i] {
 			run.dropValue(v)
@@ -131,69 +131,69 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmen
 
 // dropValue removes a value that has no further reader. The memory returns to the pool unless another value shares it.
 func (run *segmentRun) dropValue(v *graph.Value) {
-	t := run.knownValues[v]
+	dropped := run.knownValues[v]
 	delete(run.knownValues, v)
-	if t == nil || !t.Storage().Releasable() || run.sharedConstants[t.Storage()] {
+	if dropped == nil || !dropped.Storage().Releasable() || run.sharedConstants[dropped.Storage()] {
 		return
 	}
 	for _, other := range run.knownValues {
-		if other != nil && other.Storage() == t.Storage() {
+		if other != nil && other.Storage() == dropped.Storage() {
 			return
 		}
 	}
-	_ = t.Release()
+	_ = dropped.Release()
 }
 
 // segment runs segment i. If some operands of its nodes are missing, it runs only the nodes whose operands exist.
 func (run *segmentRun) segment(i int) error {
-	s, cached := &run.segments[i], true
+	segment, isCacheable := &run.segments[i], true
 	if len(run.missingValues) > 0 {
-		remaining := s.Without(run.missingValues)
+		remaining := segment.Without(run.missingValues)
 		if len(remaining.Nodes) == 0 {
 			return nil
 		}
-		if len(remaining.Nodes) < len(s.Nodes) {
-			s, cached = &remaining, false
+		if len(remaining.Nodes) < len(segment.Nodes) {
+			segment, isCacheable = &remaining, false
 		}
 	}
-	if s.Dynamic {
-		return run.dynamicNode(s, run.dynamicIndex[i], cached)
+	if segment.Dynamic {
+		return run.dynamicNode(segment, run.dynamicIndex[i], isCacheable)
 	}
-	return run.runCompiled(s, cached)
+	return run.runCompiled(segment, isCacheable)
 }
 
-// prepareSegment returns a prepared segment. If cached is true, prepareSegment uses the cache. Otherwise it prepares
-// s only for this run, for example because s is only a part of a segment.
-func (run *segmentRun) prepareSegment(s *graph.Segment, cached bool) (*preparedSegment, error) {
+// prepareSegment returns a prepared segment. If isCacheable is true, prepareSegment uses the cache. Otherwise it
+// prepares the segment for this run alone, because it lacks some nodes of the graph's segment.
+func (run *segmentRun) prepareSegment(segment *graph.Segment, isCacheable bool) (*preparedSegment, error) {
 	prepare := func() (*preparedSegment, error) {
-		return run.runner.prepare(run.ctx, s, run.knownValues, run.keepGoing)
+		return run.runner.prepare(run.ctx, segment, run.knownValues, run.keepGoing)
 	}
-	if !cached {
+	if !isCacheable {
 		return prepare()
 	}
-	return run.runner.segmentCache.get(run.ctx, classKey{s, s.Class(run.knownValues)}, prepare)
+	return run.runner.segmentCache.get(run.ctx, classKey{segment, segment.Class(run.knownValues)}, prepare)
 }
 
 // runCompiled runs a compiled segment and stores its results.
-func (run *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
-	segment, err := run.prepareSegment(s, cached)
+func (run *segmentRun) runCompiled(segment *graph.Segment, isCacheable bool) error {
+	prepared, err := run.prepareSegment(segment, isCacheable)
 	if err != nil {
 		return err
 	}
-	failed := slices.Clone(segment.failed)
-	in := make([]*tensor.Tensor, len(s.In))
-	for i, v := range s.In {
-		in[i] = run.knownValues[v]
+	failed := slices.Clone(prepared.failed)
+	inputs := make([]*tensor.Tensor, len(segment.In))
+	for i, v := range segment.In {
+		inputs[i] = run.knownValues[v]
 	}
 	var out []*tensor.Tensor
 	var outputs []graph.Output
-	if segment.innerSegments != nil {
-		outputs = segment.innerSegments.graph.Outputs
-		out, err = run.runner.runSegments(run.ctx, run.run, segment.innerSegments, in, run.keepGoing, nil)
+	if prepared.innerSegments != nil {
+		outputs = prepared.innerSegments.graph.Outputs
+		out, err = run.runner.runSegments(run.ctx, run.run, prepared.innerSegments, inputs, run.keepGoing, nil)
 	} else {
-		outputs = segment.program.outputs
-		out = run.callerOutputs.writableTensors(run.segmentedGraph, s, segment.program)
-		err = segment.program.runInto(run.ctx, run.run, in, out)
+		outputs = prepared.program.outputs
+		out = run.callerOutputs.writableTensors(run.segmentedGraph, segment, prepared.program)
+		err = prepared.program.runInto(run.ctx, run.run, inputs, out)
 	}
 	var incomplete *Incomplete
 	if errors.As(err, &incomplete) {
@@ -205,9 +205,9 @@ func (run *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
 	for i, output := range outputs {
 		byName[output.Name] = out[i]
 	}
-	for _, v := range s.Out {
-		if t := byName[v.Name]; t != nil {
-			run.knownValues[v] = t
+	for _, v := range segment.Out {
+		if result := byName[v.Name]; result != nil {
+			run.knownValues[v] = result
 		}
 	}
 	if len(failed) > 0 {
@@ -217,7 +217,7 @@ func (run *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
 }
 
 // fail records the error of a segment and marks the results that the segment did not compute as missing.
-func (run *segmentRun) fail(s *graph.Segment, err error) {
+func (run *segmentRun) fail(segment *graph.Segment, err error) {
 	var incomplete *Incomplete
 	if errors.As(err, &incomplete) {
 		run.failed = append(run.failed, incomplete.Failed...)
@@ -227,7 +227,7 @@ func (run *segmentRun) fail(s *graph.Segment, err error) {
 		// The error concerns the whole segment, not a single node, so all its results are lost.
 		run.failed = append(run.failed, &graph.Error{Err: err})
 	}
-	for _, v := range s.Out {
+	for _, v := range segment.Out {
 		if run.knownValues[v] == nil {
 			run.missingValues[v] = true
 		}
@@ -240,19 +240,19 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 	isComputed := map[string]bool{}
 	out := make([]*tensor.Tensor, len(run.graph.Outputs))
 	for i, output := range run.graph.Outputs {
-		t := run.knownValues[output.Value]
+		result := run.knownValues[output.Value]
 		if output.Value.Const != nil {
-			t = output.Value.Const
+			result = output.Value.Const
 		}
-		if t == nil {
+		if result == nil {
 			continue // the value was not computed
 		}
 		if run.callerOutputs != nil {
-			out[i], isComputed[output.Name] = t, true // copyRemaining copies it to the caller's tensor
+			out[i], isComputed[output.Name] = result, true // copyRemaining copies it to the caller's tensor
 			continue
 		}
-		if !output.Pin.Matches(t.Meta) {
-			meta, err := output.Pin.Apply(t.Meta)
+		if !output.Pin.Matches(result.Meta) {
+			meta, err := output.Pin.Apply(result.Meta)
 			if err != nil && run.keepGoing {
 				run.failed = append(run.failed, run.graph.OutputError(output, err))
 				continue
@@ -261,50 +261,50 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 				return nil, fmt.Errorf("output %q: %w", output.Name, err)
 			}
 			meta.Offset = 0
-			if t, err = pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads); err != nil {
+			if result, err = pooledCopy(run.ctx, run.runner.options.Pool, result, meta, run.runner.options.Threads); err != nil {
 				return nil, err
 			}
-		} else if output.Value.Const != nil || run.sharedConstants[t.Storage()] {
-			meta := t.Meta
+		} else if output.Value.Const != nil || run.sharedConstants[result.Storage()] {
+			meta := result.Meta
 			meta.Offset = 0
 			// The caller must not get the graph's own data.
-			if t, err = pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads); err != nil {
+			if result, err = pooledCopy(run.ctx, run.runner.options.Pool, result, meta, run.runner.options.Threads); err != nil {
 				return nil, err
 			}
 		}
-		out[i], isComputed[output.Name] = t, true
+		out[i], isComputed[output.Name] = result, true
 	}
 	return out, IncompleteError(run.graph, run.failed, func(name string) bool { return isComputed[name] })
 }
 
 // runDynamic runs a dynamic node.
-func (run *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
+func (run *segmentRun) runDynamic(segment *graph.Segment, isCacheable bool) (err error) {
 	defer recoverPanic(&err)
-	n := s.Nodes[0]
-	segment, err := run.prepareSegment(s, cached)
+	n := segment.Nodes[0]
+	prepared, err := run.prepareSegment(segment, isCacheable)
 	if err != nil {
 		return err
 	}
-	in := make([]*tensor.Tensor, len(n.In))
-	for i, a := range n.In {
-		switch a.Kind {
+	operands := make([]*tensor.Tensor, len(n.In))
+	for i, arg := range n.In {
+		switch arg.Kind {
 		case graph.TensorArg:
-			if in[i] = a.Value.Const; in[i] == nil {
-				in[i] = run.knownValues[a.Value]
+			if operands[i] = arg.Value.Const; operands[i] == nil {
+				operands[i] = run.knownValues[arg.Value]
 			}
 		case graph.NumberArg:
-			in[i] = a.Number.Tensor(a.Number.DType())
+			operands[i] = arg.Number.Tensor(arg.Number.DType())
 		}
 	}
-	out, err := n.Op.RunDynamic(run.nodeRuntime, segment.call, in)
+	results, err := n.Op.RunDynamic(run.nodeRuntime, prepared.call, operands)
 	if err != nil {
 		return err
 	}
-	if len(out) != len(n.Out) {
-		return fmt.Errorf("the op returned %d values, but \"outputs\" names %d", len(out), len(n.Out))
+	if len(results) != len(n.Out) {
+		return fmt.Errorf("the op returned %d values, but \"outputs\" names %d", len(results), len(n.Out))
 	}
 	for i, v := range n.Out {
-		if run.knownValues[v], err = run.inPinnedLayout(out[i], n.Pin); err != nil {
+		if run.knownValues[v], err = run.inPinnedLayout(results[i], n.Pin); err != nil {
 			return err
 		}
 		run.recordSharedConstant(n, run.knownValues[v])
@@ -328,8 +328,9 @@ func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.
 // recordSharedConstant records a result that shares memory with a constant operand. An example is the result of a
 // branch that returns its input.
 func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor) {
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {
+	for _, arg := range n.In {
+		if arg.Kind == graph.TensorArg && arg.Value.Const != nil && result != nil &&
+			arg.Value.Const.Storage() == result.Storage() {
 			if run.sharedConstants == nil {
 				run.sharedConstants = map[*tensor.Storage]bool{}
 			}
@@ -340,8 +341,8 @@ func (run *segmentRun) recordSharedConstant(n *graph.Node, result *tensor.Tensor
 
 // withoutNode removes the node from an error that will be wrapped with the same node.
 func withoutNode(n *graph.Node, err error) error {
-	if e, ok := err.(*graph.Error); ok && e.Node == n.Name {
-		return e.Err
+	if nodeErr, ok := err.(*graph.Error); ok && nodeErr.Node == n.Name {
+		return nodeErr.Err
 	}
 	return err
 }

@@ -16,31 +16,31 @@ const maxChunks = math.MaxInt32
 
 // limitChunks returns a kernel with at most maxChunks chunks per phase. It joins chunks if necessary.
 func limitChunks(kernel *graph.Kernel) *graph.Kernel {
-	if !slices.ContainsFunc(kernel.Phases, func(ph graph.Phase) bool { return ph.Chunks > maxChunks }) {
+	if !slices.ContainsFunc(kernel.Phases, func(phase graph.Phase) bool { return phase.Chunks > maxChunks }) {
 		return kernel
 	}
 	joined := *kernel
 	joined.Phases = slices.Clone(kernel.Phases)
-	for i, ph := range kernel.Phases {
-		if ph.Chunks <= maxChunks {
+	for i, phase := range kernel.Phases {
+		if phase.Chunks <= maxChunks {
 			continue
 		}
 		// A chunk of the joined phase is a group of consecutive chunks: ceil(Chunks / maxChunks) of them.
-		chunksPerGroup := (ph.Chunks-1)/maxChunks + 1
-		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, ph.Chunks) - 1 }
+		chunksPerGroup := (phase.Chunks-1)/maxChunks + 1
+		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, phase.Chunks) - 1 }
 		joinedPhase := &joined.Phases[i]
-		joinedPhase.Chunks = (ph.Chunks-1)/chunksPerGroup + 1
-		joinedPhase.Run = func(m *graph.Mem, chunk int) error {
-			for c := chunk * chunksPerGroup; c <= last(chunk); c++ {
-				if err := ph.Run(m, c); err != nil {
+		joinedPhase.Chunks = (phase.Chunks-1)/chunksPerGroup + 1
+		joinedPhase.Run = func(mem *graph.Mem, chunk int) error {
+			for member := chunk * chunksPerGroup; member <= last(chunk); member++ {
+				if err := phase.Run(mem, member); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
-		if f := ph.Flow; f != nil {
-			joinedPhase.Flow = &graph.Flow{FinalElements: func(chunk int) int { return f.FinalElements(last(chunk)) },
-				NeededElements: func(chunk int) int { return f.NeededElements(last(chunk)) }}
+		if flow := phase.Flow; flow != nil {
+			joinedPhase.Flow = &graph.Flow{FinalElements: func(chunk int) int { return flow.FinalElements(last(chunk)) },
+				NeededElements: func(chunk int) int { return flow.NeededElements(last(chunk)) }}
 		}
 	}
 	return &joined
@@ -80,48 +80,48 @@ type sectionRun struct {
 }
 
 // prepare allocates the counters for the sections of a program.
-func (r *sectionRun) prepare(p *Program) {
+func (r *sectionRun) prepare(program *Program) {
 	longest := 0
-	for _, sec := range p.sections {
-		if sec.shared != nil {
-			longest = max(longest, sec.end-sec.first)
+	for _, section := range program.sections {
+		if section.shared != nil {
+			longest = max(longest, section.end-section.first)
 		}
 	}
 	if longest > 0 {
-		r.waitCounts, r.finishedChunks = make([]int32, longest), make([]int32, p.phases)
-		r.parts = make(workerpool.Parts, p.partOffsets[p.phases])
+		r.waitCounts, r.finishedChunks = make([]int32, longest), make([]int32, program.phases)
+		r.parts = make(workerpool.Parts, program.partOffsets[program.phases])
 	}
 }
 
 // runShared runs a section with all workers that are available.
-func (s *Session) runShared(ctx context.Context, sec *section) error {
-	s.reset(ctx, sec)
+func (s *Session) runShared(ctx context.Context, section *section) error {
+	s.reset(ctx, section)
 	s.runLeader()
 	return s.sectionRun.err
 }
 
 // runLeader is the loop of the worker that runs the program. This worker starts first and leaves last.
 func (s *Session) runLeader() {
-	r := &s.sectionRun
-	r.job.Begin()
-	defer r.job.End() // also if a kernel calls runtime.Goexit
+	run := &s.sectionRun
+	run.job.Begin()
+	defer run.job.End() // also if a kernel calls runtime.Goexit
 	shareable := 0
-	for _, step := range r.readySteps {
-		if r.isWorthSharing(int(step)) {
+	for _, step := range run.readySteps {
+		if run.isWorthSharing(int(step)) {
 			shareable++
 		}
 	}
 	if shareable > 1 {
-		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakePolicy(r.section.first))
+		run.requestHelpers(min(shareable, len(s.workers))-1, run.wakePolicy(run.section.first))
 	}
 	for {
-		eventsSeen := r.job.EventCount()
+		eventsSeen := run.job.EventCount()
 		s.runWorker(&s.workers[0])
-		if r.isOver() {
+		if run.isOver() {
 			return
 		}
 		// No helper is left and nothing can be taken, but steps are unfinished: the goroutine that ran them has ended.
-		if !r.job.Wait(eventsSeen) && r.isIdle() {
+		if !run.job.Wait(eventsSeen) && run.isIdle() {
 			s.fail(-1, errEnded)
 		}
 	}
@@ -130,24 +130,24 @@ func (s *Session) runLeader() {
 var errEnded = errors.New("a kernel called runtime.Goexit")
 
 // reset initializes the counters.
-func (s *Session) reset(ctx context.Context, sec *section) {
-	r, p := &s.sectionRun, s.program
-	r.ctx, r.section, r.err, r.failedStep = ctx, sec, nil, -1
-	r.readySteps, r.openPhases, r.idleStates = r.readySteps[:0], r.openPhases[:0], r.idleStates[:0]
+func (s *Session) reset(ctx context.Context, section *section) {
+	run, program := &s.sectionRun, s.program
+	run.ctx, run.section, run.err, run.failedStep = ctx, section, nil, -1
+	run.readySteps, run.openPhases, run.idleStates = run.readySteps[:0], run.openPhases[:0], run.idleStates[:0]
 	// Lists are in reverse order, because workers take the last element. Worker 0 is the leader.
 	for i := len(s.workers) - 1; i > 0; i-- {
-		r.idleStates = append(r.idleStates, &s.workers[i])
+		run.idleStates = append(run.idleStates, &s.workers[i])
 	}
-	r.stop.Store(false)
-	r.unfinishedSteps.Store(int32(sec.end - sec.first))
-	copy(r.waitCounts, sec.shared.waitCounts)
-	for i := sec.end - 1; i >= sec.first; i-- {
-		if r.waitCounts[i-sec.first] == 0 {
-			r.readySteps = append(r.readySteps, int32(i))
+	run.stop.Store(false)
+	run.unfinishedSteps.Store(int32(section.end - section.first))
+	copy(run.waitCounts, section.shared.waitCounts)
+	for i := section.end - 1; i >= section.first; i-- {
+		if run.waitCounts[i-section.first] == 0 {
+			run.readySteps = append(run.readySteps, int32(i))
 		}
 	}
-	last := &p.steps[sec.end-1]
-	clear(r.finishedChunks[p.steps[sec.first].firstPhase : last.firstPhase+len(last.kernel.Phases)])
+	last := &program.steps[section.end-1]
+	clear(run.finishedChunks[program.steps[section.first].firstPhase : last.firstPhase+len(last.kernel.Phases)])
 }
 
 // isOver reports whether the section is finished or has failed.
@@ -164,41 +164,41 @@ func (r *sectionRun) isIdle() bool {
 // the order of the program. Step -1 means that the context has ended, or that a kernel has ended its goroutine. Such an
 // error neither replaces an earlier error nor is replaced.
 func (s *Session) fail(step int, err error) {
-	r := &s.sectionRun
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil || step < r.failedStep && step >= 0 {
-		r.err, r.failedStep = err, step
+	run := &s.sectionRun
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.err == nil || step < run.failedStep && step >= 0 {
+		run.err, run.failedStep = err, step
 	}
-	r.stop.Store(true)
+	run.stop.Store(true)
 }
 
 // runHelper is the loop of a helper from the worker pool.
 func (s *Session) runHelper() {
-	r := &s.sectionRun
-	r.mu.Lock()
-	n := len(r.idleStates) - 1
-	if n < 0 {
-		r.mu.Unlock()
+	run := &s.sectionRun
+	run.mu.Lock()
+	last := len(run.idleStates) - 1
+	if last < 0 {
+		run.mu.Unlock()
 		return
 	}
-	w := r.idleStates[n]
-	r.idleStates = r.idleStates[:n]
-	r.mu.Unlock()
+	worker := run.idleStates[last]
+	run.idleStates = run.idleStates[:last]
+	run.mu.Unlock()
 	defer func() {
-		r.mu.Lock()
-		r.idleStates = append(r.idleStates, w)
-		r.mu.Unlock()
+		run.mu.Lock()
+		run.idleStates = append(run.idleStates, worker)
+		run.mu.Unlock()
 	}()
 	for {
-		eventsSeen := r.job.EventCount()
-		s.runWorker(w)
-		if r.isOver() {
+		eventsSeen := run.job.EventCount()
+		s.runWorker(worker)
+		if run.isOver() {
 			return
 		}
-		r.waitingHelpers.Add(1)
-		hasWork := r.job.Linger(eventsSeen)
-		r.waitingHelpers.Add(-1)
+		run.waitingHelpers.Add(1)
+		hasWork := run.job.Linger(eventsSeen)
+		run.waitingHelpers.Add(-1)
 		if !hasWork {
 			return
 		}
@@ -211,7 +211,7 @@ func (r *sectionRun) requestHelpers(count int, policy workerpool.StartPolicy) {
 }
 
 // runWorker works until there is nothing to take.
-func (s *Session) runWorker(w *workerState) {
+func (s *Session) runWorker(worker *workerState) {
 	for {
 		step, phase, join := s.sectionRun.takePhase()
 		if step < 0 {
@@ -219,14 +219,14 @@ func (s *Session) runWorker(w *workerState) {
 		}
 		for step >= 0 {
 			if join {
-				s.prepare(w, &s.program.steps[step])
-				step, phase = s.runChunks(w, openPhase{step, phase})
+				s.prepare(worker, &s.program.steps[step])
+				step, phase = s.runChunks(worker, openPhase{step, phase})
 			} else {
-				step, phase = s.runPhase(w, step, phase)
+				step, phase = s.runPhase(worker, step, phase)
 			}
 			join = false
-			if w.tracedStep != step+1 { // the worker goes to another step: this step is finished, or others finish it
-				s.endStep(w, false)
+			if worker.tracedStep != step+1 { // the worker goes to another step: this step is finished, or others finish it
+				s.endStep(worker, false)
 			}
 		}
 	}
@@ -239,15 +239,15 @@ func (s *Session) runWorker(w *workerState) {
 func (r *sectionRun) takePhase() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch n := len(r.readySteps) - 1; {
+	switch last := len(r.readySteps) - 1; {
 	case r.isOver():
 		return -1, 0, false
 	case len(r.openPhases) > 0:
 		open := r.openPhases[len(r.openPhases)-1]
 		return open.step, open.phase, true
-	case n >= 0:
-		step = int(r.readySteps[n])
-		r.readySteps = r.readySteps[:n]
+	case last >= 0:
+		step = int(r.readySteps[last])
+		r.readySteps = r.readySteps[:last]
 		return step, 0, false
 	}
 	return -1, 0, false
@@ -265,31 +265,31 @@ func (r *sectionRun) wakePolicy(step int) workerpool.StartPolicy {
 
 // runPhase starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase
 // to continue with, or a negative step.
-func (s *Session) runPhase(w *workerState, step, phase int) (int, int) {
-	st := &s.program.steps[step]
-	phases := st.kernel.Phases
+func (s *Session) runPhase(worker *workerState, step, phase int) (int, int) {
+	compiled := &s.program.steps[step]
+	phases := compiled.kernel.Phases
 	// With KeepGoing, a step that reads from a failed step is not run, but counts as finished.
 	isLost := phase == 0 && s.stepFailures != nil && s.stepFailures.propagate(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
-	s.prepare(w, st)
+	s.prepare(worker, compiled)
 	if phase >= len(phases) || isLost {
-		s.beginStep(w, step)
-		return s.finishStep(w, step), 0
+		s.beginStep(worker, step)
+		return s.finishStep(worker, step), 0
 	}
 	open, chunks := openPhase{step, phase}, phases[phase].Chunks
 	if parts := s.phaseParts(open); len(parts) > 0 {
 		parts.Distribute(chunks)
 		s.publishPhase(open, chunks)
-		return s.runChunks(w, open)
+		return s.runChunks(worker, open)
 	}
-	for c := range chunks {
-		if !s.tryChunk(w, open, c) {
+	for chunk := range chunks {
+		if !s.tryChunk(worker, open, chunk) {
 			return -1, 0
 		}
 	}
-	return s.continueAfter(w, open)
+	return s.continueAfter(worker, open)
 }
 
 // phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
@@ -300,59 +300,60 @@ func (s *Session) phaseParts(open openPhase) workerpool.Parts {
 
 // runChunks works on a shared phase until all chunks are taken. It returns the step and phase to continue with, or a
 // negative step.
-func (s *Session) runChunks(w *workerState, open openPhase) (int, int) {
-	r, st, parts := &s.sectionRun, &s.program.steps[open.step], s.phaseParts(open)
-	finishedTotal, chunkCount := &r.finishedChunks[st.firstPhase+open.phase], int32(st.kernel.Phases[open.phase].Chunks)
-	ownPart := w.index % len(parts)
+func (s *Session) runChunks(worker *workerState, open openPhase) (int, int) {
+	run, compiled, parts := &s.sectionRun, &s.program.steps[open.step], s.phaseParts(open)
+	finishedTotal := &run.finishedChunks[compiled.firstPhase+open.phase]
+	chunkCount := int32(compiled.kernel.Phases[open.phase].Chunks)
+	ownPart := worker.index % len(parts)
 	// finished counts the chunks that this worker has run since it last added to finishedTotal. It adds them only when
 	// its own part is empty, because the counter is shared by all workers.
 	for finished := int32(0); ; finished++ {
-		c := parts.Next(ownPart)
-		if c < 0 && finished > 0 {
+		chunk := parts.Next(ownPart)
+		if chunk < 0 && finished > 0 {
 			if atomic.AddInt32(finishedTotal, finished) == chunkCount {
-				r.withdrawPhase(open)
-				return s.continueAfter(w, open)
+				run.withdrawPhase(open)
+				return s.continueAfter(worker, open)
 			}
 			finished = 0
 		}
-		if c < 0 {
-			if c = r.stealChunk(open, parts, ownPart); c < 0 {
+		if chunk < 0 {
+			if chunk = run.stealChunk(open, parts, ownPart); chunk < 0 {
 				return -1, 0
 			}
 		}
-		if !s.tryChunk(w, open, c) {
+		if !s.tryChunk(worker, open, chunk) {
 			return -1, 0
 		}
 	}
 }
 
 // continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
-func (s *Session) continueAfter(w *workerState, open openPhase) (int, int) {
+func (s *Session) continueAfter(worker *workerState, open openPhase) (int, int) {
 	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
-		return s.finishStep(w, open.step), 0
+		return s.finishStep(worker, open.step), 0
 	}
 	return open.step, open.phase + 1
 }
 
 // tryChunk runs a chunk unless the section has ended, and reports whether the section continues. With KeepGoing, a
 // failure of the chunk is recorded, and the rest of the step is skipped.
-func (s *Session) tryChunk(w *workerState, open openPhase, c int) bool {
-	r := &s.sectionRun
-	if r.ctx.Err() != nil {
-		s.fail(-1, context.Cause(r.ctx))
+func (s *Session) tryChunk(worker *workerState, open openPhase, chunk int) bool {
+	run := &s.sectionRun
+	if run.ctx.Err() != nil {
+		s.fail(-1, context.Cause(run.ctx))
 	}
-	if r.stop.Load() {
+	if run.stop.Load() {
 		return false
 	}
-	s.beginStep(w, open.step)
+	s.beginStep(worker, open.step)
 	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
 		return true
 	}
-	err := s.chunk(w, open.step, open.phase, c)
+	err := s.chunk(worker, open.step, open.phase, chunk)
 	switch {
 	case err == nil:
-	case r.ctx.Err() != nil:
-		s.fail(-1, context.Cause(r.ctx))
+	case run.ctx.Err() != nil:
+		s.fail(-1, context.Cause(run.ctx))
 		return false
 	case s.stepFailures != nil:
 		s.stepFailures.add(open.step, err)
@@ -365,12 +366,12 @@ func (s *Session) tryChunk(w *workerState, open openPhase, c int) bool {
 
 // publishPhase lets other workers join a phase.
 func (s *Session) publishPhase(open openPhase, chunks int) {
-	r := &s.sectionRun
-	r.mu.Lock()
-	r.openPhases = append(r.openPhases, open)
-	r.mu.Unlock()
+	run := &s.sectionRun
+	run.mu.Lock()
+	run.openPhases = append(run.openPhases, open)
+	run.mu.Unlock()
 	// Workers that are about to leave also receive the request.
-	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakePolicy(open.step))
+	run.requestHelpers(min(chunks, len(s.workers))-1, run.wakePolicy(open.step))
 }
 
 // stealChunk takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own
@@ -378,11 +379,11 @@ func (s *Session) publishPhase(open openPhase, chunks int) {
 func (r *sectionRun) stealChunk(open openPhase, parts workerpool.Parts, ownPart int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := parts.Steal(ownPart)
-	if c < 0 {
+	chunk := parts.Steal(ownPart)
+	if chunk < 0 {
 		r.removePhase(open)
 	}
-	return c
+	return chunk
 }
 
 // withdrawPhase closes a phase to other workers.
@@ -402,33 +403,34 @@ func (r *sectionRun) removePhase(open openPhase) {
 // finishStep marks a step as finished. Steps of the section that waited only for this step become ready.
 // finishStep returns the first of them, which the worker runs next, and adds the others to readySteps. It returns -1 if
 // there is none, or if the section is over.
-func (s *Session) finishStep(w *workerState, step int) int {
-	r, sec := &s.sectionRun, s.sectionRun.section
-	s.endStep(w, true)
+func (s *Session) finishStep(worker *workerState, step int) int {
+	run, section := &s.sectionRun, s.sectionRun.section
+	s.endStep(worker, true)
 	next, newShareable, policy := -1, 0, workerpool.StartNone
 	for _, waitingStep := range s.program.steps[step].waitingSteps {
-		index := int(waitingStep) - sec.first
+		index := int(waitingStep) - section.first
 		// waitCounts of the section has the initial count. A step that waits for one step only is ready now, without an
 		// atomic operation.
-		if int(waitingStep) >= sec.end || sec.shared.waitCounts[index] > 1 && atomic.AddInt32(&r.waitCounts[index], -1) != 0 {
+		if int(waitingStep) >= section.end ||
+			section.shared.waitCounts[index] > 1 && atomic.AddInt32(&run.waitCounts[index], -1) != 0 {
 			continue
 		}
 		if next < 0 {
 			next = int(waitingStep)
 			continue
 		}
-		r.mu.Lock()
-		r.readySteps = append(r.readySteps, waitingStep)
-		r.mu.Unlock()
-		if r.isWorthSharing(int(waitingStep)) {
-			newShareable, policy = newShareable+1, max(policy, r.wakePolicy(int(waitingStep)))
+		run.mu.Lock()
+		run.readySteps = append(run.readySteps, waitingStep)
+		run.mu.Unlock()
+		if run.isWorthSharing(int(waitingStep)) {
+			newShareable, policy = newShareable+1, max(policy, run.wakePolicy(int(waitingStep)))
 		}
 	}
-	if r.unfinishedSteps.Add(-1) == 0 || r.stop.Load() {
+	if run.unfinishedSteps.Add(-1) == 0 || run.stop.Load() {
 		return -1
 	}
 	if newShareable > 0 {
-		r.requestHelpers(newShareable, policy)
+		run.requestHelpers(newShareable, policy)
 	}
 	return next
 }

@@ -17,13 +17,13 @@ import (
 // the epilogue. The memory of one of its results, the host (see hostResult), holds the anchor's result until the
 // epilogue overwrites it.
 
-// withEpilogue returns the op of fused nodes whose anchor is a node of op o: see [Fusion.Anchor]. The returned op has
-// all implementations of o, under the same names. An implementation without Epilogues applies the expression in a
-// second pass over the finished result. The op is in no catalogue. withEpilogue returns nil if no implementation of o
-// has Epilogues.
-func withEpilogue(o *graph.Op) *graph.Op {
-	op, _ := o.Derived(epilogueKey{}, func() any { return makeWithEpilogue(o) }).(*graph.Op)
-	return op
+// withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.Anchor]. The returned
+// op has all implementations of the anchor's op, under the same names. An implementation without Epilogues applies the
+// expression in a second pass over the finished result. The op is in no catalogue. withEpilogue returns nil if no
+// implementation of the anchor's op has Epilogues.
+func withEpilogue(anchor *graph.Op) *graph.Op {
+	derived, _ := anchor.Derived(epilogueKey{}, func() any { return makeWithEpilogue(anchor) }).(*graph.Op)
+	return derived
 }
 
 // epilogueKey is the key of the derived op: see [graph.Op.Derived].
@@ -34,34 +34,34 @@ type epilogueKey struct{}
 func TakesEpilogue(op *graph.Op) bool { return withEpilogue(op) != nil }
 
 // makeWithEpilogue is [withEpilogue] without the cache.
-func makeWithEpilogue(o *graph.Op) *graph.Op {
-	if !slices.ContainsFunc(o.Impls, func(impl graph.Impl) bool { return impl.Epilogues }) {
+func makeWithEpilogue(anchor *graph.Op) *graph.Op {
+	if !slices.ContainsFunc(anchor.Impls, func(impl graph.Impl) bool { return impl.Epilogues }) {
 		return nil
 	}
 	definition := graph.Op{
 		Semantics: graph.Semantics{
-			Name: "fused_" + o.Name, Kind: o.Kind, VariadicResults: true,
-			Doc:    fmt.Sprintf("Computes %s, and pointwise ops on its result. %s", o.Name, o.Doc),
+			Name: "fused_" + anchor.Name, Kind: anchor.Kind, VariadicResults: true,
+			Doc:    fmt.Sprintf("Computes %s, and pointwise ops on its result. %s", anchor.Name, anchor.Doc),
 			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, AcceptsNumber: true}},
-			Infer:  inferFused, NoRef: o.NoRef,
+			Infer:  inferFused, NoRef: anchor.NoRef,
 		},
-		Facts: graph.Facts{WritesAnyDenseLayout: o.WritesAnyDenseLayout, FixedLayoutReason: o.FixedLayoutReason,
-			ImageRole: o.ImageRole},
+		Facts: graph.Facts{WritesAnyDenseLayout: anchor.WritesAnyDenseLayout, FixedLayoutReason: anchor.FixedLayoutReason,
+			ImageRole: anchor.ImageRole},
 	}
-	if o.Ref != nil {
+	if anchor.Ref != nil {
 		definition.Ref = fusedRef
 	}
-	if o.Flops != nil {
+	if anchor.Flops != nil {
 		definition.Flops = anchorFlops
 	}
-	for i := range o.Impls {
-		definition.Impls = append(definition.Impls, anchorImpl{&o.Impls[i]}.impl())
+	for i := range anchor.Impls {
+		definition.Impls = append(definition.Impls, anchorImpl{&anchor.Impls[i]}.impl())
 	}
-	op, err := graph.Define(definition)
+	derived, err := graph.Define(definition)
 	if err != nil {
 		panic("graph: " + err.Error())
 	}
-	return op
+	return derived
 }
 
 // anchorImpl is an implementation of the anchor. Its methods implement the whole.
@@ -76,7 +76,7 @@ func (a anchorImpl) impl() graph.Impl {
 
 // forms returns the contraction of the anchor, which writes the host, and the expression of the epilogue.
 func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
-	f, anchor, err := anchorOf(call)
+	fused, anchor, err := anchorOf(call)
 	if err != nil || a.Forms == nil {
 		return nil, err
 	}
@@ -89,19 +89,19 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 		return nil, nil
 	}
 	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
-	product, host := *anchorForm, f.hostResult()
-	for _, o := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
-		o.Index += len(call.Out) - 1
+	product, host := *anchorForm, fused.hostResult()
+	for _, operand := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
+		operand.Index += len(call.Out) - 1
 	}
 	product.Out.Index = host
-	epilogue := &graph.Elements{Code: f.code}
-	for i, m := range call.Out {
-		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: m})
+	epilogue := &graph.Elements{Code: fused.code}
+	for i, meta := range call.Out {
+		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: meta})
 	}
 	epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: host, Meta: anchor.Out[0]})
-	for i := f.Anchor; i < len(call.In); i++ {
-		o := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
-		epilogue.Operands = append(epilogue.Operands, o)
+	for i := fused.Anchor; i < len(call.In); i++ {
+		formOperand := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
+		epilogue.Operands = append(epilogue.Operands, formOperand)
 	}
 	return []graph.Form{&product, epilogue}, nil
 }
@@ -109,26 +109,27 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 // anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the shape and the layout
 // of the host.
 func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
-	f, ok := call.Attrs.(*Fusion)
-	if !ok || f.Anchor == 0 || f.Anchor > len(call.In) || len(call.Out) == 0 {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.Anchor == 0 || fused.Anchor > len(call.In) || len(call.Out) == 0 {
 		return nil, nil, errors.New("the attributes of the fused node are invalid: only passes can make fused nodes")
 	}
-	host := f.hostResult()
+	host := fused.hostResult()
 	if host < 0 || host >= len(call.Out) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[host]
-	anchorResult.DType = f.code.In[0] // this dtype has the size of the host's dtype: see HasRoom
-	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: call.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{anchorResult}}, nil
+	anchorResult.DType = fused.code.In[0] // this dtype has the size of the host's dtype: see HasRoom
+	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.Anchor:fused.Anchor],
+		Out: []tensor.Meta{anchorResult}}, nil
 }
 
 // anchorFlops returns the number of operations of the anchor.
 func anchorFlops(call *graph.Call) float64 {
-	f, anchor, err := anchorOf(call)
+	fused, anchor, err := anchorOf(call)
 	if err != nil {
 		return 0
 	}
-	return f.Parts[0].Op.Flops(anchor)
+	return fused.Parts[0].Op.Flops(anchor)
 }
 
 // anchorWalk returns the walk (loop order and result layout) of the anchor in a given walk of the whole.
@@ -144,12 +145,12 @@ func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 // A walk of the anchor that sets no layout stands for the inferred layout, or for row-major if the anchor cannot write
 // the inferred layout.
 func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-	f, anchor, err := anchorOf(call)
+	fused, anchor, err := anchorOf(call)
 	if err != nil {
 		return nil
 	}
 	// the anchor writes the inferred layout
-	writesInferred := f.Parts[0].Op.WritesAnyDenseLayout || isStandard(anchor.Out[0])
+	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(anchor.Out[0])
 	if meta := anchor.Out[0]; !writesInferred {
 		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
 	}
@@ -178,17 +179,17 @@ func isStandard(meta tensor.Meta) bool { return meta.IsContiguous() || meta.IsCh
 
 // work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading
 // and writing the anchor's result a second time.
-func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
-	f, anchor, err := anchorOf(call)
-	if err != nil || f.effort == nil {
-		return w
+func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
+	fused, anchor, err := anchorOf(call)
+	if err != nil || fused.effort == nil {
+		return total
 	}
-	w = a.Work(anchor, f.anchorWalk(walk))
-	host := f.hostResult()
-	epilogue := graph.Call{In: call.In[f.Anchor:], Out: slices.Delete(slices.Clone(call.Out), host, host+1)}
+	total = a.Work(anchor, fused.anchorWalk(walk))
+	host := fused.hostResult()
+	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), host, host+1)}
 	var epilogueWork graph.Work
 	epilogue.AddStreamed(&epilogueWork)
-	f.effort().AddTo(&epilogueWork, float64(call.Out[host].Numel()), 0)
+	fused.effort().AddTo(&epilogueWork, float64(call.Out[host].Numel()), 0)
 	if !a.Epilogues {
 		// The second pass reads and writes the anchor's result again. All its accesses have the speed of a copy, because it
 		// both reads and writes long sequential runs.
@@ -196,26 +197,26 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
 		epilogueWork.Bytes[graph.Dense] = 0
 		epilogue.AddRunStartWork(&epilogueWork, walk.ResultLayout(host, call.Out[host]))
 	}
-	w = w.Plus(epilogueWork)
-	w.Footprint = call.Footprint()
-	return w
+	total = total.Plus(epilogueWork)
+	total.Footprint = call.Footprint()
+	return total
 }
 
 // read implements [graph.Impl.Read]. The anchor's implementation decides for the operands of the anchor. The epilogue
 // reads its operands in any layout.
 func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
-	if f, isFusion := call.Attrs.(*Fusion); isFusion && i >= f.Anchor {
-		host := f.hostResult()
+	if fused, isFusion := call.Attrs.(*Fusion); isFusion && i >= fused.Anchor {
+		host := fused.hostResult()
 		if host < 0 || host >= len(call.Out) {
 			return work, true
 		}
 		work, ok = graph.ReadWork(meta, walk.ResultLayout(host, call.Out[host])), true
 	} else {
-		f, anchor, err := anchorOf(call)
+		fused, anchor, err := anchorOf(call)
 		if err != nil {
 			return work, true
 		}
-		work, ok = a.Read(anchor, f.anchorWalk(walk), i, meta)
+		work, ok = a.Read(anchor, fused.anchorWalk(walk), i, meta)
 	}
 	if work != (graph.Work{}) {
 		work.Footprint = call.Footprint()
@@ -223,37 +224,37 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 	return work, ok
 }
 
-// writes reports whether result i can have layout meta. The epilogue can write a result other than the host
-// with any strides, but this method accepts only layouts with contiguous runs, because layouts without them
-// are slow. For the host, the anchor's implementation must also support the layout.
+// writes reports whether result i can have layout meta. The epilogue can write a result other than the host with any
+// strides. This method accepts only layouts with contiguous runs, because layouts without them are slow. For the host,
+// the anchor's implementation must also support the layout.
 func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
-	f, anchor, err := anchorOf(call)
+	fused, anchor, err := anchorOf(call)
 	if err != nil || longestRun(meta) < 2 {
 		return false
 	}
-	if i != f.hostResult() {
+	if i != fused.hostResult() {
 		return true
 	}
-	return a.Writes != nil && a.Writes(anchor, f.anchorWalk(walk), 0, meta)
+	return a.Writes != nil && a.Writes(anchor, fused.anchorWalk(walk), 0, meta)
 }
 
 // longestRun returns the largest number of elements that are contiguous along one dimension.
-func longestRun(meta tensor.Meta) (n int) {
-	for d, stride := range meta.Strides {
+func longestRun(meta tensor.Meta) (longest int) {
+	for dim, stride := range meta.Strides {
 		if stride == 1 {
-			n = max(n, meta.Shape[d])
+			longest = max(longest, meta.Shape[dim])
 		}
 	}
-	return n
+	return longest
 }
 
 // packAnchorOperand implements [graph.Impl.Pack]: only operands of the anchor are packed.
 func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, bool) {
-	f, anchor, err := anchorOf(call)
-	if err != nil || i >= f.Anchor || a.Pack == nil {
+	fused, anchor, err := anchorOf(call)
+	if err != nil || i >= fused.Anchor || a.Pack == nil {
 		return graph.Packing{}, false
 	}
-	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(call.Walk)
+	anchor.Impl, anchor.Walk = a.Impl, fused.anchorWalk(call.Walk)
 	return a.Pack(anchor, i)
 }
 
@@ -263,15 +264,15 @@ func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, b
 //   - The implementation has no Epilogues, or its kernel defers the epilogue. An additional last phase then applies the
 //     loop to the complete result.
 func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
-	f, anchor, err := anchorOf(call)
+	fused, anchor, err := anchorOf(call)
 	if err != nil {
 		return nil, err
 	}
-	epilogue, err := newEpilogue(f, call)
+	epilogue, err := newEpilogue(fused, call)
 	if err != nil {
 		return nil, err
 	}
-	anchor.Impl, anchor.Walk = a.Impl, f.anchorWalk(call.Walk)
+	anchor.Impl, anchor.Walk = a.Impl, fused.anchorWalk(call.Walk)
 	if a.Epilogues {
 		anchor.Epilogue = epilogue
 	}
@@ -290,7 +291,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		whole.Phases = append(slices.Clone(kernel.Phases), epilogue.phase())
 		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel))
 	}
-	if host := f.hostResult(); len(call.Out) > 1 {
+	if host := fused.hostResult(); len(call.Out) > 1 {
 		whole.Phases = withReorderedAddresses(whole.Phases, host, len(call.Out))
 	}
 	whole.Code = func() (list []expr.Listing) {
@@ -314,19 +315,19 @@ func (e *Epilogue) phase() graph.Phase {
 		grain = grainOf(e.code)
 	}
 	runs := new(graph.PerWorker[EpilogueRun])
-	return graph.Phase{Chunks: (e.numel + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
-		r := runs.Get(m)
-		e.Bind(r, m)
+	return graph.Phase{Chunks: (e.numel + grain - 1) / grain, Run: func(mem *graph.Mem, chunk int) error {
+		run := runs.Get(mem)
+		e.Bind(run, mem)
 		for i, end := chunk*grain, min((chunk+1)*grain, e.numel); i < end; {
-			n := end - i
+			length := end - i
 			if !e.dense { // up to the end of the fastest dimension
-				n = min(n, e.sizes[0]-i%e.sizes[0])
+				length = min(length, e.sizes[0]-i%e.sizes[0])
 			}
 			rows, rowStride, colStride := 1, 0, 1
-			e.Apply(r, e.offset(i), rows, rowStride, n, colStride)
-			i += n
+			e.Apply(run, e.offset(i), rows, rowStride, length, colStride)
+			i += length
 		}
-		r.Release()
+		run.Release()
 		return nil
 	}}
 }
@@ -337,13 +338,13 @@ func (e *Epilogue) phase() graph.Phase {
 func withReorderedAddresses(phases []graph.Phase, host, resultCount int) []graph.Phase {
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	for i, phase := range phases {
-		reordered[i] = graph.Phase{Chunks: phase.Chunks, Run: func(m *graph.Mem, chunk int) error {
-			anchorMem := mems.Get(m)
-			m.Within(anchorMem, 0)
-			anchorMem.Ptrs = append(append(anchorMem.Ptrs, m.Ptrs[host]), m.Ptrs[resultCount:]...)
-			for o, p := range m.Ptrs[:resultCount] {
-				if o != host {
-					anchorMem.Ptrs = append(anchorMem.Ptrs, p)
+		reordered[i] = graph.Phase{Chunks: phase.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+			anchorMem := mems.Get(mem)
+			mem.Within(anchorMem, 0)
+			anchorMem.Ptrs = append(append(anchorMem.Ptrs, mem.Ptrs[host]), mem.Ptrs[resultCount:]...)
+			for result, address := range mem.Ptrs[:resultCount] {
+				if result != host {
+					anchorMem.Ptrs = append(anchorMem.Ptrs, address)
 				}
 			}
 			err := phase.Run(anchorMem, chunk)

@@ -13,8 +13,9 @@ import (
 )
 
 // This file derives, from the op of a matrix product, the op of a fused attention. An attention computes scores = query
-// * key, then weights from the scores by a row program (an expression that reduces rows), and result = weights * value.
-// Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row program.
+// * key. A row program, an expression that reduces rows, computes weights from the scores. The result is weights *
+// value. Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row
+// program.
 
 // productOperands is the number of operands of the two products: query, key and value. The operands of the row program
 // follow.
@@ -23,33 +24,33 @@ const productOperands = 3
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
 func transposed(meta tensor.Meta) tensor.Meta {
 	rank := meta.Rank()
-	t := tensor.New(meta.DType, meta.Shape...)
-	t.Strides[rank-2], t.Strides[rank-1] = 1, meta.Shape[rank-2]
-	return t
+	exchanged := tensor.New(meta.DType, meta.Shape...)
+	exchanged.Strides[rank-2], exchanged.Strides[rank-1] = 1, meta.Shape[rank-2]
+	return exchanged
 }
 
 // pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies only to
 // constants that vary along rows and along columns.
-func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, ok bool) {
+func (attention attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
 	if i < productOperands || !call.IsConstant(i) || len(call.Out) != 1 {
-		return p, false
+		return packing, false
 	}
 	dense := denseCall(call)
-	a, err := attention.attentionOf(dense)
-	if err != nil || !a.ByColumns() || !variesInBothDimensions(a.Others[i-productOperands]) {
-		return p, false
+	viewed, err := attention.attentionOf(dense)
+	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperands]) {
+		return packing, false
 	}
 	viewShape := call.Attrs.(*Fusion).ViewShapes[i]
 	if _, err = call.Meta(i).View(viewShape); err != nil {
-		return p, false
+		return packing, false
 	}
 	meta := transposed(tensor.New(call.Meta(i).DType, viewShape...))
-	viewOf := func(t *tensor.Tensor) *tensor.Tensor {
-		v, err := t.Meta.View(viewShape)
+	viewOf := func(data *tensor.Tensor) *tensor.Tensor {
+		viewMeta, err := data.Meta.View(viewShape)
 		if err != nil {
 			panic("fusion: " + err.Error()) // the view succeeded above
 		}
-		return tensor.Must(t.View(v))
+		return tensor.Must(data.View(viewMeta))
 	}
 	byColumns := func(packed *tensor.Tensor) *tensor.Tensor {
 		return tensor.Must(tensor.FromStorage(meta, packed.Storage()))
@@ -72,11 +73,11 @@ func variesInBothDimensions(meta tensor.Meta) bool {
 	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
 }
 
-// attentionOp returns the op of fused attentions whose two products are calls of o: see [graph.Attend]. The returned op
-// is in no catalogue. attentionOp returns nil for an op without Attend.
-func attentionOp(o *graph.Op) *graph.Op {
-	op, _ := o.Derived(attentionKey{}, func() any { return makeAttentionOp(o) }).(*graph.Op)
-	return op
+// attentionOp returns the op of fused attentions whose two products are calls of one op: see [graph.Attend]. The
+// returned op is in no catalogue. attentionOp returns nil for an op without Attend.
+func attentionOp(product *graph.Op) *graph.Op {
+	derived, _ := product.Derived(attentionKey{}, func() any { return makeAttentionOp(product) }).(*graph.Op)
+	return derived
 }
 
 // attentionKey is the key of the derived op: see [graph.Op.Derived].
@@ -91,8 +92,8 @@ func Attends(op *graph.Op) bool { return attentionOp(op) != nil }
 const minExponent = -60
 
 // makeAttentionOp makes the op of [attentionOp].
-func makeAttentionOp(o *graph.Op) *graph.Op {
-	if o.Attend == nil {
+func makeAttentionOp(product *graph.Op) *graph.Op {
+	if product.Attend == nil {
 		return nil
 	}
 	definition := graph.Op{
@@ -103,21 +104,21 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 			Infer:  inferFused, Ref: fusedRef,
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: func(call *graph.Call) float64 {
-			return attentionImpl{Attend: o.Attend}.work(call, graph.Walk{}).Flops
+			return attentionImpl{Attend: product.Attend}.work(call, graph.Walk{}).Flops
 		}},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
-				attentionImpl{Attend: o.Attend, flushesWeights: true}.impl("flushed", o.Attend.Doc+
+				attentionImpl{Attend: product.Attend, flushesWeights: true}.impl("flushed", product.Attend.Doc+
 					" Weights below e^-60 of the largest are 0."),
-				attentionImpl{Attend: o.Attend}.impl("blocks", o.Attend.Doc),
+				attentionImpl{Attend: product.Attend}.impl("blocks", product.Attend.Doc),
 			},
 		},
 	}
-	op, err := graph.Define(definition)
+	derived, err := graph.Define(definition)
 	if err != nil {
 		panic("graph: " + err.Error())
 	}
-	return op
+	return derived
 }
 
 // attentionImpl is an implementation of fused attentions. If flushesWeights is set, it replaces small exponentials by
@@ -135,13 +136,14 @@ func (attention attentionImpl) impl(name, doc string) graph.Impl {
 }
 
 // attentionOf returns a call as a [graph.Attention], with the layouts of the call.
-func (attention attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, error) {
-	f, ok := call.Attrs.(*Fusion)
-	if !ok || f.ViewShapes == nil || len(f.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 || f.code == nil {
+func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, error) {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.ViewShapes == nil || len(fused.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 ||
+		fused.code == nil {
 		return nil, errors.New("only passes can make fused nodes")
 	}
 	metas := make([]tensor.Meta, 0, len(call.In)+1)
-	for i, viewShape := range f.ViewShapes {
+	for i, viewShape := range fused.ViewShapes {
 		meta := call.Out[0]
 		if i < len(call.In) {
 			meta = call.Meta(i)
@@ -156,30 +158,30 @@ func (attention attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, 
 		metas = append(metas, meta)
 	}
 	last := len(metas) - 1
-	a := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
-		Others: metas[productOperands:last], Code: f.code}
-	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
-	queries, keys, _, _ := a.Sizes()
-	for i, meta := range a.Others {
+	attention := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
+		Others: metas[productOperands:last], Code: fused.code}
+	attention.Batch = attention.Out.Shape[:attention.Out.Rank()-2]
+	queries, keys, _, _ := attention.Sizes()
+	for i, meta := range attention.Others {
 		var err error
-		if a.Others[i], err = meta.Expand(append(slices.Clone(a.Batch), queries, keys)); err != nil {
+		if attention.Others[i], err = meta.Expand(append(slices.Clone(attention.Batch), queries, keys)); err != nil {
 			return nil, err
 		}
 	}
-	if attention.flushesWeights {
-		if a.Code, ok = f.code.FlushExp(minExponent); !ok {
+	if implementation.flushesWeights {
+		if attention.Code, ok = fused.code.FlushExp(minExponent); !ok {
 			return nil, errors.New("the row program has no exponential to flush")
 		}
 	}
-	return a, nil
+	return attention, nil
 }
 
 // denseCall returns the call with row-major operands.
 func denseCall(call *graph.Call) *graph.Call {
 	dense := *call
 	dense.In = slices.Clone(call.In)
-	for i, a := range call.In {
-		meta := a.Meta()
+	for i, arg := range call.In {
+		meta := arg.Meta()
 		meta = tensor.New(meta.DType, meta.Shape...)
 		dense.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
@@ -206,33 +208,33 @@ func (attention attentionImpl) walks(call *graph.Call, candidates []tensor.Order
 }
 
 // work returns the work of the products and of the row program, and of one access to each byte of operands and results.
-func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
+func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 	dense := denseCall(call)
 	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
-	f, ok := call.Attrs.(*Fusion)
-	a, err := attention.attentionOf(dense)
+	fused, ok := call.Attrs.(*Fusion)
+	attention, err := implementation.attentionOf(dense)
 	if err != nil || !ok {
-		return w
+		return total
 	}
-	w = attention.Work(a)
-	w.StartedSteps = 1
+	total = implementation.Work(attention)
+	total.StartedSteps = 1
 	var streamed graph.Work
 	call.AddStreamed(&streamed)
-	queries, keys, _, _ := a.Sizes()
-	rows := float64(tensor.Numel(a.Batch) * queries)
+	queries, keys, _, _ := attention.Sizes()
+	rows := float64(tensor.Numel(attention.Batch) * queries)
 	scores := rows * float64(keys)
-	if a.ByColumns() { // the cost of starting a row does not arise in loops along columns
+	if attention.ByColumns() { // the cost of starting a row does not arise in loops along columns
 		rows = 0
 	}
-	f.effort().AddTo(&streamed, scores, rows)
-	w = w.Plus(streamed)
-	w.Footprint = call.Footprint()
-	return w
+	fused.effort().AddTo(&streamed, scores, rows)
+	total = total.Plus(streamed)
+	total.Footprint = call.Footprint()
+	return total
 }
 
 // read implements [graph.Impl.Read]. The layouts of query, key and value are priced by the implementation of the
 // products. An operand of the row program is read in the order of the scores.
-func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
+func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
 	ok bool) {
 	if i < productOperands && meta.IsContiguous() {
 		return work, true
@@ -240,21 +242,21 @@ func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, me
 	dense := denseCall(call)
 	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
 	dense.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
-	a, err := attention.attentionOf(dense)
+	attention, err := implementation.attentionOf(dense)
 	switch {
 	case err != nil: // the operand has no view with its shape in ViewShapes
 		return work, false
 	case i < productOperands:
-		work = attention.Read(a, i)
-	case call.IsConstant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-productOperands]):
+		work = implementation.Read(attention, i)
+	case call.IsConstant(i) && attention.ByColumns() && variesInBothDimensions(attention.Others[i-productOperands]):
 		// The constant is packed in the order of the scores.
 	default:
-		queries, keys, _, _ := a.Sizes()
-		scores := tensor.New(meta.DType, append(slices.Clone(a.Batch), queries, keys)...)
-		if a.ByColumns() {
+		queries, keys, _, _ := attention.Sizes()
+		scores := tensor.New(meta.DType, append(slices.Clone(attention.Batch), queries, keys)...)
+		if attention.ByColumns() {
 			scores = transposed(scores)
 		}
-		work = graph.ReadWork(a.Others[i-productOperands], scores)
+		work = graph.ReadWork(attention.Others[i-productOperands], scores)
 	}
 	if work != (graph.Work{}) {
 		work.Footprint = call.Footprint()
@@ -263,12 +265,12 @@ func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, me
 }
 
 // lower makes the kernel.
-func (attention attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
-	a, err := attention.attentionOf(call)
+func (implementation attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
+	attention, err := implementation.attentionOf(call)
 	if err != nil {
 		return nil, err
 	}
-	return attention.Lower(a)
+	return implementation.Lower(attention)
 }
 
 // CheckAttention returns nil if nodes can be fused to one attention, otherwise an error with the reason. The nodes must

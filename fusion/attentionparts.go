@@ -17,7 +17,7 @@ import (
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. The batch may have different shapes in
 // different parts, such as [b*h] and [b, h]. The attention uses one shape from which the shape in each part results by
 // merging dimensions (see finestBatch).
-func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
+func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := checkProducts(parts); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep fun
 	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
 	for i, part := range parts {
 		broadcastTo := part.Out[0].Meta.Shape
-		switch foldsRows, err := f.checkBetween(part, scores); {
+		switch foldsRows, err := fuser.checkBetween(part, scores); {
 		case i == 0 || i == len(parts)-1:
 			builder.addProduct(i, part, keep)
 			continue
@@ -57,12 +57,12 @@ func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep fun
 		if reshapesBatch(part) && builder.fusion.Parts[i].In[0].Part < 0 {
 			return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
 		}
-		for _, a := range builder.fusion.Parts[i].In {
-			if a.Part >= 0 || a.Number.IsSet() {
+		for _, arg := range builder.fusion.Parts[i].In {
+			if arg.Part >= 0 || arg.Number.IsSet() {
 				continue
 			}
-			viewShape, ok := rowView(builder.node.In[a.Index].Meta().Shape, broadcastTo, batchAndRows)
-			if err := builder.recordView(a.Index, viewShape, ok); err != nil {
+			viewShape, ok := rowView(builder.node.In[arg.Index].Meta().Shape, broadcastTo, batchAndRows)
+			if err := builder.recordView(arg.Index, viewShape, ok); err != nil {
 				return err
 			}
 		}
@@ -95,36 +95,36 @@ func checkProducts(parts []*graph.Node) error {
 // attention.
 func checkProductOperands(values []graph.Arg) error {
 	dtype := values[0].Meta().DType
-	for i, a := range values {
-		meta := a.Meta()
+	for i, arg := range values {
+		meta := arg.Meta()
 		switch {
-		case a.Kind != graph.TensorArg || meta.Rank() < 2:
+		case arg.Kind != graph.TensorArg || meta.Rank() < 2:
 			return errors.New("an operand of a product is not a matrix")
 		case meta.Numel() == 0:
 			return errors.New("a matrix in it has no elements")
 		case meta.DType != dtype || dtype != tensor.Float32 && dtype != tensor.Float64:
 			return fmt.Errorf("operands of its products have dtype %v: want float32 or float64, the same for all",
 				meta.DType)
-		case i < productOperands && a.Value.Const != nil:
-			return fmt.Errorf("%q is a constant, which another implementation packs once", a.Value.Name)
+		case i < productOperands && arg.Value.Const != nil:
+			return fmt.Errorf("%q is a constant, which another implementation packs once", arg.Value.Name)
 		}
 	}
 	return nil
 }
 
 // addProduct adds the first or the last part.
-func (builder *nodeBuilder) addProduct(i int, m *graph.Node, keep func(*graph.Value) bool) {
-	in := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}} // query and key
+func (builder *nodeBuilder) addProduct(i int, part *graph.Node, keep func(*graph.Value) bool) {
+	operands := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}} // query and key
 	if i > 0 {
-		in[0] = FusedArg{Part: -1, Index: -1} // absent, unless a part computes the weights
-		if producer, isInner := builder.producers[m.In[0].Value]; isInner {
-			in[0] = FusedArg{Part: producer[0], Index: producer[1]}
+		operands[0] = FusedArg{Part: -1, Index: -1} // absent, unless a part computes the weights
+		if producer, isInner := builder.producers[part.In[0].Value]; isInner {
+			operands[0] = FusedArg{Part: producer[0], Index: producer[1]}
 		}
-		in[1].Index = 2 // value
+		operands[1].Index = 2 // value
 	}
-	builder.recordOutputs(i, m, keep)
-	builder.fusion.Parts = append(builder.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in,
-		ResultCount: 1})
+	builder.recordOutputs(i, part, keep)
+	builder.fusion.Parts = append(builder.fusion.Parts,
+		FusedPart{Name: part.Name, Op: part.Op, Attrs: part.Attrs, In: operands, ResultCount: 1})
 }
 
 // recordView records `viewShape`, the shape in which the attention reads operand k. It returns an error if ok is false,
@@ -141,28 +141,28 @@ func (builder *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
 
 // checkBetween returns an error if a node cannot be between the products of an attention. scores is the shape of the
 // first product's result. foldsRows is true if the node folds rows.
-func (f *Fuser) checkBetween(m *graph.Node, scores []int) (foldsRows bool, err error) {
-	if len(m.Out) != 1 || !fitsScores(m.Out[0].Meta.Shape, scores) {
+func (f *Fuser) checkBetween(node *graph.Node, scores []int) (foldsRows bool, err error) {
+	if len(node.Out) != 1 || !fitsScores(node.Out[0].Meta.Shape, scores) {
 		return false, errors.New("has a result that is not rows of scores")
 	}
-	if reshapesBatch(m) {
+	if reshapesBatch(node) {
 		return false, nil
 	}
-	if r := f.Rows(m); r != nil && r.Code.Compilable() {
-		shape := m.In[0].Meta().Shape
+	if rows := f.Rows(node); rows != nil && rows.Code.Compilable() {
+		shape := node.In[0].Meta().Shape
 		rank := len(shape)
-		ok := r.ChannelGroups == 0 && len(r.Mask) == rank && r.Mask[rank-1] && !slices.Contains(r.Mask[:rank-1], true) &&
-			r.Fits(shape) && !slices.Contains(r.Channels, true)
-		if !ok || len(m.Out[0].Meta.Shape) != rank {
+		ok := rows.ChannelGroups == 0 && len(rows.Mask) == rank && rows.Mask[rank-1] &&
+			!slices.Contains(rows.Mask[:rank-1], true) && rows.Fits(shape) && !slices.Contains(rows.Channels, true)
+		if !ok || len(node.Out[0].Meta.Shape) != rank {
 			return false, errors.New("folds other dimensions than rows of scores")
 		}
 		return true, nil
 	}
-	c, err := f.Expression(m)
+	code, err := f.Expression(node)
 	switch {
 	case err != nil:
 		return false, err
-	case !c.Compilable():
+	case !code.Compilable():
 		return false, errors.New("calls functions without machine code")
 	}
 	return false, nil
@@ -180,11 +180,11 @@ func fitsScores(shape, scores []int) bool {
 
 // reshapesBatch reports whether a node is a view that changes only the shape of the batch. The rows of its result are
 // the rows of its operand, in the same order.
-func reshapesBatch(m *graph.Node) bool {
-	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != graph.TensorArg {
+func reshapesBatch(node *graph.Node) bool {
+	if len(node.Out) != 1 || node.Out[0].Alias == nil || len(node.In) == 0 || node.In[0].Kind != graph.TensorArg {
 		return false
 	}
-	operand, result := m.In[0].Meta(), m.Out[0].Meta
+	operand, result := node.In[0].Meta(), node.Out[0].Meta
 	operandRank, resultRank := operand.Rank(), result.Rank()
 	return operand.IsContiguous() && result.IsContiguous() && operand.Numel() == result.Numel() &&
 		operand.Offset == result.Offset && operandRank >= 2 && resultRank >= 2 &&
@@ -207,22 +207,22 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 	// trailingProducts are the products of the last sizes of a batch and of the rows, for all parts. The quotients of
 	// consecutive products are the sizes of the result.
 	trailingProducts := []int{rows}
-	for i, m := range parts {
-		if len(m.Out) != 1 {
-			return nil, fmt.Errorf("%q has several results", m.Name)
+	for i, part := range parts {
+		if len(part.Out) != 1 {
+			return nil, fmt.Errorf("%q has several results", part.Name)
 		}
-		shape := m.Out[0].Meta.Shape
+		shape := part.Out[0].Meta.Shape
 		leading := shape[:max(0, len(shape)-1)]
 		if tensor.Numel(leading) != numRows {
-			return nil, fmt.Errorf("%q has another number of rows than the scores", m.Name)
+			return nil, fmt.Errorf("%q has another number of rows than the scores", part.Name)
 		}
 		if i == len(parts)-1 && (len(leading) == 0 || leading[len(leading)-1] != rows) {
-			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", m.Name)
+			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", part.Name)
 		}
-		n := 1
+		product := 1
 		for _, size := range slices.Backward(leading) {
-			if n *= size; n > rows {
-				trailingProducts = append(trailingProducts, n)
+			if product *= size; product > rows {
+				trailingProducts = append(trailingProducts, product)
 			}
 		}
 	}
@@ -256,13 +256,13 @@ func rowView(shape, broadcastTo, leading []int) ([]int, bool) {
 	return append(leadingDims, sizeIn(shape, broadcastTo, rank)), ok
 }
 
-// sizeIn returns the size of a value in dimension d of broadcastTo. The value has the given shape and is broadcast to
+// sizeIn returns the size of a value in dimension dim of broadcastTo. The value has the given shape and is broadcast to
 // broadcastTo.
-func sizeIn(shape, broadcastTo []int, d int) int {
-	if d -= len(broadcastTo) - len(shape); d < 0 {
+func sizeIn(shape, broadcastTo []int, dim int) int {
+	if dim -= len(broadcastTo) - len(shape); dim < 0 {
 		return 1
 	}
-	return shape[d]
+	return shape[dim]
 }
 
 // leadingView returns the shape of a view of a value that is broadcast to broadcastTo. The view has the dimensions
@@ -273,29 +273,30 @@ func leadingView(shape, broadcastTo []int, rank int, leading []int) ([]int, bool
 	if len(shape) > len(broadcastTo) {
 		return nil, false
 	}
-	k, unmatched := len(leading), 1 // unmatched is the factor of leading[k] that is not matched yet
+	leadingDim, unmatched := len(leading), 1 // unmatched: factor of leading[leadingDim] not yet matched
 	matched := slices.Repeat([]bool{false}, len(leading))
 	viewShape := slices.Repeat([]int{1}, len(leading))
-	for d := rank - 1; d >= 0; d-- {
-		size := sizeIn(shape, broadcastTo, d)
-		if size != 1 && size != broadcastTo[d] {
+	for dim := rank - 1; dim >= 0; dim-- {
+		size := sizeIn(shape, broadcastTo, dim)
+		if size != 1 && size != broadcastTo[dim] {
 			return nil, false
 		}
-		for n := broadcastTo[d]; n > 1; {
+		for remaining := broadcastTo[dim]; remaining > 1; {
 			if unmatched == 1 {
-				if k--; k < 0 {
+				if leadingDim--; leadingDim < 0 {
 					return nil, false
 				}
-				unmatched = leading[k]
+				unmatched = leading[leadingDim]
 			}
-			factor := min(n, unmatched)
-			if n%factor != 0 || unmatched%factor != 0 || matched[k] && (size != 1) != (viewShape[k] != 1) {
+			factor := min(remaining, unmatched)
+			mixesBroadcast := matched[leadingDim] && (size != 1) != (viewShape[leadingDim] != 1)
+			if remaining%factor != 0 || unmatched%factor != 0 || mixesBroadcast {
 				return nil, false
 			}
-			if matched[k] = true; size != 1 {
-				viewShape[k] = leading[k]
+			if matched[leadingDim] = true; size != 1 {
+				viewShape[leadingDim] = leading[leadingDim]
 			}
-			n, unmatched = n/factor, unmatched/factor
+			remaining, unmatched = remaining/factor, unmatched/factor
 		}
 	}
 	return viewShape, true

@@ -43,8 +43,8 @@ func EpilogueOf(call *graph.Call) *Epilogue {
 	if call == nil {
 		return nil
 	}
-	e, _ := call.Epilogue.(*Epilogue)
-	return e
+	epilogue, _ := call.Epilogue.(*Epilogue)
+	return epilogue
 }
 
 // Code returns the expression of the epilogue. Operand 0 is the anchor's result.
@@ -72,39 +72,40 @@ func (e *Epilogue) Defer() {
 }
 
 // newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node.
-func newEpilogue(f *Fusion, call *graph.Call) (*Epilogue, error) {
-	e := &Epilogue{code: f.code}
-	host, nextAddress := f.hostResult(), 1+len(call.In)
-	if host < 0 || len(call.Out) != len(f.code.Out) || len(f.code.In) != 1+len(call.In)-f.Anchor {
+func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
+	epilogue := &Epilogue{code: fused.code}
+	host, nextAddress := fused.hostResult(), 1+len(call.In)
+	if host < 0 || len(call.Out) != len(fused.code.Out) || len(fused.code.In) != 1+len(call.In)-fused.Anchor {
 		return nil, errors.New("only passes can make epilogues")
 	}
 	result := call.Out[host]
-	metas := make([]tensor.Meta, 0, len(call.Out)+len(f.code.In))
-	for o, meta := range call.Out {
-		s := stream{size: meta.DType.Size()}
-		if o != host {
-			s.addressIndex, nextAddress = nextAddress, nextAddress+1
+	metas := make([]tensor.Meta, 0, len(call.Out)+len(fused.code.In))
+	for resultIndex, meta := range call.Out {
+		resultStream := stream{size: meta.DType.Size()}
+		if resultIndex != host {
+			resultStream.addressIndex, nextAddress = nextAddress, nextAddress+1
 		}
-		e.streams, metas = append(e.streams, s), append(metas, meta)
+		epilogue.streams, metas = append(epilogue.streams, resultStream), append(metas, meta)
 	}
-	e.streams, metas = append(e.streams, stream{size: result.DType.Size()}), append(metas, result)
-	for i := f.Anchor; i < len(call.In); i++ {
+	epilogue.streams, metas = append(epilogue.streams, stream{size: result.DType.Size()}), append(metas, result)
+	for i := fused.Anchor; i < len(call.In); i++ {
 		meta := call.Meta(i)
-		e.streams, metas = append(e.streams, stream{addressIndex: 1 + i, size: meta.DType.Size()}), append(metas, meta)
+		operandStream := stream{addressIndex: 1 + i, size: meta.DType.Size()}
+		epilogue.streams, metas = append(epilogue.streams, operandStream), append(metas, meta)
 	}
-	if err := e.setDimensions(result, metas); err != nil {
+	if err := epilogue.setDimensions(result, metas); err != nil {
 		return nil, err
 	}
-	return e, nil
+	return epilogue, nil
 }
 
 // compile compiles the loop of an epilogue that no kernel applies in registers.
 func (e *Epilogue) compile() (err error) {
 	resultCount := len(e.code.Out)
 	loop := &expr.Loop{Code: e.code, Uniform: make([]bool, len(e.code.In))}
-	for i, s := range e.streams {
-		switch stride := s.strides[0]; {
-		case stride == s.size: // contiguous
+	for i, operandOrResult := range e.streams {
+		switch stride := operandOrResult.strides[0]; {
+		case stride == operandOrResult.size: // contiguous
 		case stride == 0 && i >= resultCount: // an operand with one element along the loop
 			loop.Uniform[i-resultCount] = true
 		default:
@@ -120,44 +121,44 @@ func (e *Epilogue) compile() (err error) {
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.dense = result.Numel(), result.IsNonOverlappingAndDense()
 	var dims []int
-	for d, n := range result.Shape {
-		if n > 1 {
-			dims = append(dims, d)
+	for dim, size := range result.Shape {
+		if size > 1 {
+			dims = append(dims, dim)
 		}
 	}
-	sorted.Func(dims, func(a, b int) int { return result.Strides[a] - result.Strides[b] })
+	sorted.Func(dims, func(first, second int) int { return result.Strides[first] - result.Strides[second] })
 	e.sizes, e.strides = []int{1}, []int{1}
 	for i := range e.streams {
 		e.streams[i].strides = []int{e.streams[i].size}
 	}
 	extent := 1
-	for _, d := range dims {
-		if result.Strides[d] < extent {
+	for _, dim := range dims {
+		if result.Strides[dim] < extent {
 			return errors.New("elements of the anchor's result overlap in memory")
 		}
-		extent = result.Strides[d] * result.Shape[d]
+		extent = result.Strides[dim] * result.Shape[dim]
 		last := len(e.sizes) - 1
-		joins := true
-		streamStrides := make([]int, len(metas)) // in bytes, along dimension d; 0 where a stream is broadcast
+		canJoin := true
+		streamStrides := make([]int, len(metas)) // in bytes, along dim; 0 where a stream is broadcast
 		for i, meta := range metas {
 			// Operands of lower rank lack the first dimensions of the result.
-			if k := d - (result.Rank() - meta.Rank()); k >= 0 && meta.Shape[k] > 1 {
-				streamStrides[i] = meta.Strides[k] * e.streams[i].size
+			if streamDim := dim - (result.Rank() - meta.Rank()); streamDim >= 0 && meta.Shape[streamDim] > 1 {
+				streamStrides[i] = meta.Strides[streamDim] * e.streams[i].size
 			}
-			joins = joins && streamStrides[i] == e.streams[i].strides[last]*e.sizes[last]
+			canJoin = canJoin && streamStrides[i] == e.streams[i].strides[last]*e.sizes[last]
 		}
 		switch {
 		case e.sizes[last] == 1: // the first dimension
-			e.sizes[last] = result.Shape[d]
-		case joins:
-			e.sizes[last] *= result.Shape[d]
+			e.sizes[last] = result.Shape[dim]
+		case canJoin:
+			e.sizes[last] *= result.Shape[dim]
 			continue
 		default:
-			e.sizes, e.strides = append(e.sizes, result.Shape[d]), append(e.strides, result.Strides[d])
+			e.sizes, e.strides = append(e.sizes, result.Shape[dim]), append(e.strides, result.Strides[dim])
 		}
 		for i := range e.streams {
-			s := &e.streams[i]
-			s.strides = append(s.strides[:len(e.sizes)-1], streamStrides[i])
+			stream := &e.streams[i]
+			stream.strides = append(stream.strides[:len(e.sizes)-1], streamStrides[i])
 		}
 	}
 	return nil
@@ -177,20 +178,20 @@ type EpilogueRun struct {
 // stageElems is the number of elements of each staged stream (see Epilogue.staged) in the buffer.
 const stageElems = 2048
 
-// Bind sets the addresses of a chunk. m has the addresses of the anchor's kernel, then the addresses of the epilogue.
-func (e *Epilogue) Bind(r *EpilogueRun, m *graph.Mem) {
-	if r.base == nil {
-		n := len(e.streams)
-		r.base, r.ptrs, r.rowStrides = make([]unsafe.Pointer, n), make([]unsafe.Pointer, n), make([]int, n)
-		r.coords = make([]int, len(e.sizes))
+// Bind sets the addresses of a chunk. mem has the addresses of the anchor's kernel, then the addresses of the epilogue.
+func (e *Epilogue) Bind(run *EpilogueRun, mem *graph.Mem) {
+	if run.base == nil {
+		count := len(e.streams)
+		run.base, run.ptrs, run.rowStrides = make([]unsafe.Pointer, count), make([]unsafe.Pointer, count), make([]int, count)
+		run.coords = make([]int, len(e.sizes))
 		bytes := 0
 		for _, i := range e.staged {
 			bytes += stageElems * e.streams[i].size
 		}
-		r.stage = tensor.NewStorage(bytes).Bytes()
+		run.stage = tensor.NewStorage(bytes).Bytes()
 	}
-	for i, s := range e.streams {
-		r.base[i] = m.Ptrs[s.addressIndex]
+	for i, stream := range e.streams {
+		run.base[i] = mem.Ptrs[stream.addressIndex]
 	}
 }
 
@@ -207,7 +208,7 @@ func (r *EpilogueRun) Release() {
 // Apply applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows`
 // rows of `cols` elements. `offset` is the offset of its first element in memory, `rowStride` is the stride between
 // rows, and `colStride` is the stride between columns. The offset and the strides are in elements.
-func (e *Epilogue) Apply(r *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
+func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
 	if cols == 1 || colStride != 1 && rowStride == 1 { // contiguous elements become rows
 		rows, rowStride, cols, colStride = cols, colStride, rows, rowStride
 	}
@@ -215,60 +216,60 @@ func (e *Epilogue) Apply(r *EpilogueRun, offset, rows, rowStride, cols, colStrid
 	case rows <= 0 || cols <= 0:
 		return
 	case colStride != 1 && cols > 1: // neither rows nor columns are contiguous
-		for c := range cols {
-			e.applyRows(r, offset+c*colStride, rows, rowStride, 1)
+		for column := range cols {
+			e.applyRows(run, offset+column*colStride, rows, rowStride, 1)
 		}
 		return
 	case rows > 1 && rowStride == cols && cols < e.sizes[0]: // adjacent rows within the fastest dimension
 		rows, cols = 1, rows*cols
 	}
-	e.applyRows(r, offset, rows, rowStride, cols)
+	e.applyRows(run, offset, rows, rowStride, cols)
 }
 
 // applyRows applies the epilogue to rows of contiguous elements. It groups rows that one call of applyBlock can
 // process: rows at a constant stride along one dimension.
-func (e *Epilogue) applyRows(r *EpilogueRun, offset, rows, rowStride, cols int) {
+func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int) {
 	dim := 0 // the dimension along which consecutive rows differ: the slowest whose stride divides rowStride
-	for d := range e.sizes {
-		if rowStride%e.strides[d] == 0 {
-			dim = d
+	for candidate := range e.sizes {
+		if rowStride%e.strides[candidate] == 0 {
+			dim = candidate
 		}
 	}
 	indexStep := rowStride / e.strides[dim]
 	for rows > 0 {
-		e.locate(r, offset)
+		e.locate(run, offset)
 		rowCount := 1
-		if cols <= e.sizes[0]-r.coords[0] {
-			rowCount = e.blockRows(r, rows, dim, indexStep, cols)
-			e.applyBlock(r, rowCount, dim, indexStep, cols)
+		if cols <= e.sizes[0]-run.coords[0] {
+			rowCount = e.blockRows(run, rows, dim, indexStep, cols)
+			e.applyBlock(run, rowCount, dim, indexStep, cols)
 		} else {
-			e.applyWrappedRow(r, offset, cols)
+			e.applyWrappedRow(run, offset, cols)
 		}
 		offset, rows = offset+rowCount*rowStride, rows-rowCount
 	}
 }
 
-// blockRows returns the number of rows, at most `rows`, that end before the end of dimension dim. r.coords has the
+// blockRows returns the number of rows, at most `rows`, that end before the end of dimension dim. run.coords has the
 // coordinates of the first row. Consecutive rows are indexStep indices apart along dimension dim.
-func (e *Epilogue) blockRows(r *EpilogueRun, rows, dim, indexStep, cols int) int {
+func (e *Epilogue) blockRows(run *EpilogueRun, rows, dim, indexStep, cols int) int {
 	switch {
 	case rows == 1:
 		return 1
 	case dim == 0:
-		return min(rows, (e.sizes[0]-r.coords[0]-cols)/indexStep+1)
+		return min(rows, (e.sizes[0]-run.coords[0]-cols)/indexStep+1)
 	case dim < len(e.sizes)-1:
-		return min(rows, (e.sizes[dim]-1-r.coords[dim])/indexStep+1)
+		return min(rows, (e.sizes[dim]-1-run.coords[dim])/indexStep+1)
 	}
 	return rows
 }
 
 // applyWrappedRow applies the epilogue to a row that continues beyond the end of the fastest dimension.
-func (e *Epilogue) applyWrappedRow(r *EpilogueRun, offset, cols int) {
+func (e *Epilogue) applyWrappedRow(run *EpilogueRun, offset, cols int) {
 	for cols > 0 {
-		e.locate(r, offset)
-		n := min(cols, e.sizes[0]-r.coords[0])
-		e.applyBlock(r, 1, 0, 0, n)
-		offset, cols = offset+n, cols-n
+		e.locate(run, offset)
+		length := min(cols, e.sizes[0]-run.coords[0])
+		e.applyBlock(run, 1, 0, 0, length)
+		offset, cols = offset+length, cols-length
 	}
 }
 
@@ -278,44 +279,44 @@ func (e *Epilogue) offset(index int) (memoryOffset int) {
 	if e.dense {
 		return index
 	}
-	for d, n := range e.sizes {
-		memoryOffset += index % n * e.strides[d]
-		index /= n
+	for dim, size := range e.sizes {
+		memoryOffset += index % size * e.strides[dim]
+		index /= size
 	}
 	return memoryOffset
 }
 
-// locate sets r.coords to the coordinates of the element at an offset.
-func (e *Epilogue) locate(r *EpilogueRun, offset int) {
-	for d := len(e.sizes) - 1; d >= 0; d-- {
-		r.coords[d], offset = offset/e.strides[d], offset%e.strides[d]
+// locate sets run.coords to the coordinates of the element at an offset.
+func (e *Epilogue) locate(run *EpilogueRun, offset int) {
+	for dim := len(e.sizes) - 1; dim >= 0; dim-- {
+		run.coords[dim], offset = offset/e.strides[dim], offset%e.strides[dim]
 	}
 }
 
-// applyBlock applies the epilogue to rows of cols elements. r.coords has the coordinates of the first element.
+// applyBlock applies the epilogue to rows of cols elements. run.coords has the coordinates of the first element.
 // Consecutive rows are indexStep indices apart along dimension dim.
-func (e *Epilogue) applyBlock(r *EpilogueRun, rows, dim, indexStep, cols int) {
+func (e *Epilogue) applyBlock(run *EpilogueRun, rows, dim, indexStep, cols int) {
 	if len(e.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
-		e.applyParts(r, rows, dim, indexStep, cols)
+		e.applyParts(run, rows, dim, indexStep, cols)
 		return
 	}
-	e.setStreamAddresses(r, dim, indexStep)
-	e.stageRows(r, rows, cols, beforeLoop)
-	e.loop.Run(&r.state, r.ptrs, r.rowStrides, cols, rows)
+	e.setStreamAddresses(run, dim, indexStep)
+	e.stageRows(run, rows, cols, beforeLoop)
+	e.loop.Run(&run.state, run.ptrs, run.rowStrides, cols, rows)
 	if resultCount := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < resultCount {
-		e.setStreamAddresses(r, dim, indexStep)
-		e.stageRows(r, rows, cols, afterLoop)
+		e.setStreamAddresses(run, dim, indexStep)
+		e.stageRows(run, rows, cols, afterLoop)
 	}
 }
 
-// setStreamAddresses sets the addresses of all streams at r.coords, and their strides between rows.
-func (e *Epilogue) setStreamAddresses(r *EpilogueRun, dim, indexStep int) {
-	for i, s := range e.streams {
+// setStreamAddresses sets the addresses of all streams at run.coords, and their strides between rows.
+func (e *Epilogue) setStreamAddresses(run *EpilogueRun, dim, indexStep int) {
+	for i, stream := range e.streams {
 		byteOffset := 0
-		for d, coord := range r.coords {
-			byteOffset += coord * s.strides[d]
+		for coordDim, coord := range run.coords {
+			byteOffset += coord * stream.strides[coordDim]
 		}
-		r.ptrs[i], r.rowStrides[i] = unsafe.Add(r.base[i], byteOffset), indexStep*s.strides[dim]
+		run.ptrs[i], run.rowStrides[i] = unsafe.Add(run.base[i], byteOffset), indexStep*stream.strides[dim]
 	}
 }
 
@@ -329,38 +330,38 @@ const (
 
 // stageRows copies the staged streams. Before the loop it copies operands to the buffer and points all staged streams
 // to it. After the loop it copies results from the buffer.
-func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, time staging) {
-	next := unsafe.Pointer(unsafe.SliceData(r.stage))
+func (e *Epilogue) stageRows(run *EpilogueRun, rows, cols int, time staging) {
+	next := unsafe.Pointer(unsafe.SliceData(run.stage))
 	for _, i := range e.staged {
-		s, buffer := e.streams[i], next
-		next = unsafe.Add(next, stageElems*s.size)
-		mover := strided.MoverOf(s.size)
-		along := strided.Axis{N: cols, Dst: s.size, Src: s.strides[0]}
-		across := strided.Axis{N: rows, Dst: cols * s.size, Src: r.rowStrides[i]}
+		stream, buffer := e.streams[i], next
+		next = unsafe.Add(next, stageElems*stream.size)
+		mover := strided.MoverOf(stream.size)
+		along := strided.Axis{N: cols, Dst: stream.size, Src: stream.strides[0]}
+		across := strided.Axis{N: rows, Dst: cols * stream.size, Src: run.rowStrides[i]}
 		switch isResult := i < len(e.code.Out); {
 		case isResult && time == afterLoop:
-			mover.CopyBlock(r.ptrs[i], buffer, along.Swapped(), across.Swapped())
+			mover.CopyBlock(run.ptrs[i], buffer, along.Swapped(), across.Swapped())
 			continue
 		case !isResult && time == beforeLoop:
-			mover.CopyBlock(buffer, r.ptrs[i], along, across)
+			mover.CopyBlock(buffer, run.ptrs[i], along, across)
 		}
-		r.ptrs[i], r.rowStrides[i] = buffer, cols*s.size
+		run.ptrs[i], run.rowStrides[i] = buffer, cols*stream.size
 	}
 }
 
 // applyParts calls applyBlock for parts of a rectangle that fit in the buffer.
-func (e *Epilogue) applyParts(r *EpilogueRun, rows, dim, indexStep, cols int) {
-	firstCoord, firstColumn := r.coords[dim], r.coords[0]
+func (e *Epilogue) applyParts(run *EpilogueRun, rows, dim, indexStep, cols int) {
+	firstCoord, firstColumn := run.coords[dim], run.coords[0]
 	for row := 0; row < rows; {
 		rowCount := max(1, min(rows-row, stageElems/cols)) // 1 if a row exceeds the buffer
-		for c := 0; c < cols; c += stageElems {
-			r.coords[0] = firstColumn + c
-			r.coords[dim] += row * indexStep // dim may be 0
-			e.applyBlock(r, rowCount, dim, indexStep, min(stageElems, cols-c))
-			r.coords[dim] = firstCoord
+		for column := 0; column < cols; column += stageElems {
+			run.coords[0] = firstColumn + column
+			run.coords[dim] += row * indexStep // dim may be 0
+			e.applyBlock(run, rowCount, dim, indexStep, min(stageElems, cols-column))
+			run.coords[dim] = firstCoord
 		}
-		r.coords[0] = firstColumn
-		r.coords[dim] = firstCoord
+		run.coords[0] = firstColumn
+		run.coords[dim] = firstCoord
 		row += rowCount
 	}
 }

@@ -31,9 +31,9 @@ type Fusion struct {
 	// of the anchor's result. The operands of the anchor are the first operands of the fused node, in the same order.
 	// Anchor is their number: 0 if there is no anchor, and 3 in an attention.
 	Anchor int
-	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply
-	// matrices, all other parts are a row program, and operands 0 to 2 are query, key and value. ViewShapes has, for
-	// each operand and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
+	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices,
+	// and all other parts are a row program. Operands 0 to 2 are query, key and value. ViewShapes has, for each operand
+	// and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
 	ViewShapes [][]int
 
 	code   *expr.Code      // expression of all parts, or of the parts after the anchor
@@ -86,36 +86,36 @@ var Fused = func() *graph.Op {
 // errNoFusion is the error for a node with the op of fused nodes that a pass did not make.
 var errNoFusion = errors.New("only passes can make fused nodes")
 
-// visitParts calls visit for each part, with a call of the part. in has the operands of the fused node. visit returns
+// visitParts calls visit for each part, with a call of the part. operands are those of the fused node. visit returns
 // the types of the part's results, which are operand types of later parts. visitParts returns the types of the results
 // of all parts.
-func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, call *graph.Call) ([]tensor.Type,
+func (f *Fusion) visitParts(operands []graph.Arg, visit func(part *FusedPart, call *graph.Call) ([]tensor.Type,
 	error)) ([][]tensor.Type, error) {
 	types := make([][]tensor.Type, len(f.Parts))
 	for i := range f.Parts {
-		p := &f.Parts[i]
-		call := &graph.Call{Attrs: p.Attrs, In: make([]graph.Arg, len(p.In))}
-		for k, a := range p.In {
+		part := &f.Parts[i]
+		call := &graph.Call{Attrs: part.Attrs, In: make([]graph.Arg, len(part.In))}
+		for k, arg := range part.In {
 			switch {
-			case a.Number.IsSet():
-				call.In[k] = graph.Arg{Kind: graph.NumberArg, Number: a.Number}
-			case a.Part < 0 && a.Index < 0: // absent
-			case a.Part < 0 && a.Index < len(in):
-				call.In[k] = in[a.Index]
-			case a.Part >= 0 && a.Part < i && a.Index < len(types[a.Part]):
-				t := types[a.Part][a.Index]
-				v := &graph.Value{Type: t}
-				v.Meta, _ = t.Meta()
-				call.In[k] = graph.ArgOf(v)
+			case arg.Number.IsSet():
+				call.In[k] = graph.Arg{Kind: graph.NumberArg, Number: arg.Number}
+			case arg.Part < 0 && arg.Index < 0: // absent
+			case arg.Part < 0 && arg.Index < len(operands):
+				call.In[k] = operands[arg.Index]
+			case arg.Part >= 0 && arg.Part < i && arg.Index < len(types[arg.Part]):
+				resultType := types[arg.Part][arg.Index]
+				operand := &graph.Value{Type: resultType}
+				operand.Meta, _ = resultType.Meta()
+				call.In[k] = graph.ArgOf(operand)
 			default:
-				return nil, fmt.Errorf("operand %d of %q does not exist", k, p.Name)
+				return nil, fmt.Errorf("operand %d of %q does not exist", k, part.Name)
 			}
 		}
-		t, err := visit(p, call)
+		resultTypes, err := visit(part, call)
 		if err != nil {
 			return nil, err
 		}
-		types[i] = t
+		types[i] = resultTypes
 	}
 	return types, nil
 }
@@ -135,16 +135,16 @@ func inferredTypes(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
 
 // inferFused infers the parts one after the other.
 func inferFused(call *graph.Call) ([]graph.Result, error) {
-	f, ok := call.Attrs.(*Fusion)
+	fused, ok := call.Attrs.(*Fusion)
 	if !ok {
 		return nil, errNoFusion
 	}
-	types, err := f.visitParts(call.In, inferredTypes)
+	types, err := fused.visitParts(call.In, inferredTypes)
 	if err != nil {
 		return nil, err
 	}
-	results := make([]graph.Result, len(f.Results))
-	for i, result := range f.Results {
+	results := make([]graph.Result, len(fused.Results))
+	for i, result := range fused.Results {
 		part, output := result[0], result[1]
 		if part >= len(types) || output >= len(types[part]) {
 			return nil, fmt.Errorf("no part computes result %d", i)
@@ -166,60 +166,60 @@ func (f *Fusion) Code() *expr.Code {
 // lowerFused compiles one loop. As for outputs that PyTorch's caller gives, the layouts of the outputs determine the
 // order of the loop's dimensions; the layouts of the operands order dimensions that the outputs leave open.
 func lowerFused(call *graph.Call) (*graph.Kernel, error) {
-	f, ok := call.Attrs.(*Fusion)
-	if !ok || f.code == nil {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.code == nil {
 		return nil, errNoFusion
 	}
-	code := f.code
-	if f.Mask != nil {
-		return f.lowerRows(call)
+	code := fused.code
+	if fused.Mask != nil {
+		return fused.lowerRows(call)
 	}
-	p := graph.Pointwise{Outputs: len(call.Out),
-		Config: func(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
-			cfg := rule.New().CheckAllSameDType(false)
-			for _, o := range outs {
-				cfg = cfg.Output(o)
+	pointwise := graph.Pointwise{Outputs: len(call.Out),
+		Config: func(call *graph.Call, outputs []rule.Operand) (rule.Config, error) {
+			config := rule.New().CheckAllSameDType(false)
+			for _, output := range outputs {
+				config = config.Output(output)
 			}
-			for _, a := range call.In {
-				cfg = cfg.Input(a.Operand())
+			for _, arg := range call.In {
+				config = config.Input(arg.Operand())
 			}
-			return cfg, nil
+			return config, nil
 		},
 		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Expr(code), nil },
 	}
-	outs := make([]rule.Operand, len(call.Out))
+	outputs := make([]rule.Operand, len(call.Out))
 	for i, meta := range call.Out {
-		outs[i] = rule.OperandOfMeta(meta)
+		outputs[i] = rule.OperandOfMeta(meta)
 	}
-	it, body, err := buildIteration(&p, call, outs)
+	iteration, body, err := buildIteration(&pointwise, call, outputs)
 	if err != nil {
 		return nil, err
 	}
-	return loopKernel(call, it, body, 0)
+	return loopKernel(call, iteration, body, 0)
 }
 
 // rowsOf returns the row program of a call.
 func (f *Fusion) rowsOf(call *graph.Call) (*graph.Rows, error) {
-	r := &graph.Rows{Mask: f.Mask, ChannelGroups: f.Split, Channels: f.Channels, Code: f.code}
+	rows := &graph.Rows{Mask: f.Mask, ChannelGroups: f.Split, Channels: f.Channels, Code: f.code}
 	for i := range call.In {
-		r.In = append(r.In, i)
+		rows.In = append(rows.In, i)
 	}
 	var err error
-	r.Shape, err = f.broadcastShape(call)
-	return r, err
+	rows.Shape, err = f.broadcastShape(call)
+	return rows, err
 }
 
 // fusedForms implements [graph.Impl.Forms].
 func fusedForms(call *graph.Call) ([]graph.Form, error) {
-	f, ok := call.Attrs.(*Fusion)
+	fused, ok := call.Attrs.(*Fusion)
 	switch {
-	case !ok || f.code == nil:
+	case !ok || fused.code == nil:
 		return nil, errNoFusion
-	case f.Mask != nil:
-		r, err := f.rowsOf(call)
-		return []graph.Form{r}, err
+	case fused.Mask != nil:
+		rows, err := fused.rowsOf(call)
+		return []graph.Form{rows}, err
 	}
-	elements := &graph.Elements{Code: f.code}
+	elements := &graph.Elements{Code: fused.code}
 	for i, meta := range call.Out {
 		elements.Operands = append(elements.Operands, graph.FormOperand{Index: i, Meta: meta})
 	}
@@ -231,44 +231,44 @@ func fusedForms(call *graph.Call) ([]graph.Form, error) {
 
 // lowerRows compiles a row program.
 func (f *Fusion) lowerRows(call *graph.Call) (*graph.Kernel, error) {
-	r, err := f.rowsOf(call)
+	rows, err := f.rowsOf(call)
 	if err != nil {
 		return nil, err
 	}
-	p, err := planRows(r, call)
+	plan, err := planRows(rows, call)
 	if err != nil {
 		return nil, err
 	}
-	return rowKernel(r, call, p), nil
+	return rowKernel(rows, call, plan), nil
 }
 
 // broadcastShape returns the shape to which all operands are broadcast.
 func (f *Fusion) broadcastShape(call *graph.Call) ([]int, error) {
-	var full []int
+	var shape []int
 	for i := range call.In {
 		if i < len(f.Channels) && f.Channels[i] {
 			continue
 		}
 		var err error
-		if full, err = tensor.Broadcast(full, call.Meta(i).Shape); err != nil {
+		if shape, err = tensor.Broadcast(shape, call.Meta(i).Shape); err != nil {
 			return nil, err
 		}
 	}
-	return full, nil
+	return shape, nil
 }
 
 // grainOf returns the number of elements per chunk of an interpreted loop. Chunks are smaller for loops with elementary
-// functions, and larger for copies of small elements. c is nil for a loop in Go.
-func grainOf(c *expr.Code) int {
-	if c == nil {
+// functions, and larger for copies of small elements. code is nil for a loop in Go.
+func grainOf(code *expr.Code) int {
+	if code == nil {
 		return iter.GrainSize
 	}
-	for _, inst := range c.Insts {
-		if inst.Op == expr.Mod || !inst.Op.Primitive() {
+	for _, instruction := range code.Insts {
+		if instruction.Op == expr.Mod || !instruction.Op.Primitive() {
 			return machine.FunctionGrain
 		}
 	}
-	if simple, err := c.Simplify(); err == nil && len(simple.Insts) == 1 && len(simple.Out) == 1 {
+	if simple, err := code.Simplify(); err == nil && len(simple.Insts) == 1 && len(simple.Out) == 1 {
 		return max(iter.GrainSize, copiedBytes/simple.Out[0].DType.Size()) // a copy
 	}
 	return iter.GrainSize
@@ -280,18 +280,18 @@ const copiedBytes = 4 * iter.GrainSize
 // fusedWork returns the work of the expression, plus one access to every byte of operands and results.
 func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 	work.StartedSteps = 1
-	f, ok := call.Attrs.(*Fusion)
-	if !ok || f.effort == nil || len(call.Out) == 0 {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.effort == nil || len(call.Out) == 0 {
 		return work
 	}
 	call.AddStreamed(&work)
-	if f.Mask == nil {
-		f.effort().AddTo(&work, float64(call.Out[0].Numel()), 0)
+	if fused.Mask == nil {
+		fused.effort().AddTo(&work, float64(call.Out[0].Numel()), 0)
 		call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 		return work
 	}
-	if fold, ok := f.foldingOf(call); ok {
-		fold.work(&work, f.effort(), call, walk)
+	if fold, ok := fused.foldingOf(call); ok {
+		fold.work(&work, fused.effort(), call, walk)
 	}
 	return work
 }
@@ -304,66 +304,66 @@ func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { r
 
 // Read implements [graph.Pricing].
 func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
-	f, ok := call.Attrs.(*Fusion)
-	if !ok || f.Mask == nil || f.effort == nil {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.Mask == nil || fused.effort == nil {
 		return work, false
 	}
-	fold, ok := f.foldingOf(call)
+	fold, ok := fused.foldingOf(call)
 	if !ok {
 		return work, false
 	}
-	return fold.read(f.effort(), call, walk, i, meta), true
+	return fold.read(fused.effort(), call, walk, i, meta), true
 }
 
 // foldingOf returns the dimensions that the parts fold.
 func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
-	full, err := f.broadcastShape(call)
-	return folding{operandShape: full, mask: f.Mask, split: f.Split}, err == nil
+	shape, err := f.broadcastShape(call)
+	return folding{operandShape: shape, mask: f.Mask, split: f.Split}, err == nil
 }
 
 // fusedRef evaluates the references of the parts one after the other.
-func fusedRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	f, ok := call.Attrs.(*Fusion)
+func fusedRef(call *graph.Call, operands []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	fused, ok := call.Attrs.(*Fusion)
 	if !ok {
 		return nil, errNoFusion
 	}
-	results := make([][]*tensor.Tensor, 0, len(f.Parts)) // by part and output
-	_, err := f.visitParts(call.In, func(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
-		types, err := inferredTypes(p, call)
+	results := make([][]*tensor.Tensor, 0, len(fused.Parts)) // by part and output
+	_, err := fused.visitParts(call.In, func(part *FusedPart, call *graph.Call) ([]tensor.Type, error) {
+		types, err := inferredTypes(part, call)
 		if err != nil {
 			return nil, err
 		}
-		operands := make([]*tensor.Tensor, len(p.In))
-		for k, a := range p.In {
+		partOperands := make([]*tensor.Tensor, len(part.In))
+		for k, arg := range part.In {
 			switch {
-			case a.Number.IsSet():
-				operands[k] = a.Number.Tensor(a.Number.DType())
-			case a.Part < 0 && a.Index < 0: // absent
-			case a.Part < 0:
-				operands[k] = in[a.Index]
+			case arg.Number.IsSet():
+				partOperands[k] = arg.Number.Tensor(arg.Number.DType())
+			case arg.Part < 0 && arg.Index < 0: // absent
+			case arg.Part < 0:
+				partOperands[k] = operands[arg.Index]
 			default:
-				operands[k] = results[a.Part][a.Index]
+				partOperands[k] = results[arg.Part][arg.Index]
 			}
 		}
-		for _, t := range types {
-			meta, _ := t.Meta()
+		for _, resultType := range types {
+			meta, _ := resultType.Meta()
 			call.Out = append(call.Out, meta)
 		}
-		out, err := p.Op.Ref(call, operands)
-		if err == nil && len(out) != len(types) {
-			err = fmt.Errorf("the reference of %q returns %d values, not %d", p.Name, len(out), len(types))
+		partResults, err := part.Op.Ref(call, partOperands)
+		if err == nil && len(partResults) != len(types) {
+			err = fmt.Errorf("the reference of %q returns %d values, not %d", part.Name, len(partResults), len(types))
 		}
-		results = append(results, out)
+		results = append(results, partResults)
 		return types, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*tensor.Tensor, len(f.Results))
-	for i, result := range f.Results {
-		out[i] = results[result[0]][result[1]]
+	fusedResults := make([]*tensor.Tensor, len(fused.Results))
+	for i, result := range fused.Results {
+		fusedResults[i] = results[result[0]][result[1]]
 	}
-	return out, nil
+	return fusedResults, nil
 }
 
 // hostResult returns the index of the host: the result whose memory contains the anchor's result until the epilogue
@@ -374,10 +374,10 @@ func (f *Fusion) hostResult() int {
 		return -1
 	}
 	dtype := f.code.In[0]
-	if o := slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return o.DType == dtype }); o >= 0 {
-		return o
+	if k := slices.IndexFunc(f.code.Out, func(output expr.Output) bool { return output.DType == dtype }); k >= 0 {
+		return k
 	}
-	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return HasRoom(o.DType, dtype) })
+	return slices.IndexFunc(f.code.Out, func(output expr.Output) bool { return HasRoom(output.DType, dtype) })
 }
 
 // HasRoom reports whether the memory of a result can contain the anchor's result, given the dtypes of both.

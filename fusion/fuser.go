@@ -70,8 +70,8 @@ func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 
 // expressionOf is [Fuser.Expression] without the cache.
 func expressionOf(n *graph.Node) (*expr.Code, error) {
-	for _, a := range n.In {
-		if a.Kind == graph.Null {
+	for _, arg := range n.In {
+		if arg.Kind == graph.Null {
 			return nil, errors.New("lacks an optional operand")
 		}
 	}
@@ -110,8 +110,8 @@ func rowsOf(n *graph.Node) *graph.Rows {
 	if err != nil || rows == nil || len(rows.Mask) != rows.Rank(call.Meta(0).Rank()) {
 		return nil
 	}
-	for i, a := range call.In {
-		if a.Kind == graph.TensorArg && !slices.Contains(rows.In, i) {
+	for i, arg := range call.In {
+		if arg.Kind == graph.TensorArg && !slices.Contains(rows.In, i) {
 			return nil // the call has an operand that the expression does not read
 		}
 	}
@@ -132,14 +132,14 @@ func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Nod
 		if err := g.ContextErr(); err != nil {
 			return nil, err
 		}
-		n, err := f.fusedNode(group, keep)
+		node, err := f.fusedNode(group, keep)
 		if err != nil {
 			if last := len(group.Nodes) - 1; last >= 0 && group.Nodes[last] != nil {
 				err = g.NodeError(group.Nodes[last], err)
 			}
 			return nil, err
 		}
-		fused[i], nodes[i] = n, group.Nodes
+		fused[i], nodes[i] = node, group.Nodes
 	}
 	if len(groups) == 0 {
 		return nil, nil
@@ -167,26 +167,26 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	if err := builder.addParts(f, group, keep); err != nil {
 		return nil, err
 	}
-	n, last := builder.node, parts[len(parts)-1]
+	fused, last := builder.node, parts[len(parts)-1]
 	// The loop reads all operands that are not the anchor's and, if there is an anchor, the anchor's result.
-	streams := len(n.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(n.Out)
+	streams := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
 	switch {
-	case len(n.Out) == 0:
+	case len(fused.Out) == 0:
 		return nil, errors.New("no result of the parts is needed")
-	case len(n.In) == 0 || streams > expr.MaxOperands:
-		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(n.In), len(n.Out))
+	case len(fused.In) == 0 || streams > expr.MaxOperands:
+		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(fused.In), len(fused.Out))
 	}
-	n.Attrs, n.Name, n.PartOf = builder.fusion, last.Name, last.PartOf
-	return n, builder.inline(f, parts)
+	fused.Attrs, fused.Name, fused.PartOf = builder.fusion, last.Name, last.PartOf
+	return fused, builder.inline(f, parts)
 }
 
 // addParts adds all nodes of a group as parts.
-func (builder *nodeBuilder) addParts(f *Fuser, group Group, keep func(*graph.Value) bool) error {
+func (builder *nodeBuilder) addParts(fuser *Fuser, group Group, keep func(*graph.Value) bool) error {
 	if group.Attention {
-		return builder.addAttention(f, group.Nodes, keep)
+		return builder.addAttention(fuser, group.Nodes, keep)
 	}
 	for i, member := range group.Nodes {
-		add := func() error { return builder.addPart(i, member, f.channelVectorTest(member, group), keep) }
+		add := func() error { return builder.addPart(i, member, fuser.channelVectorTest(member, group), keep) }
 		if i == 0 && group.Anchor {
 			add = func() error { return builder.addAnchor(member, keep) }
 		}
@@ -229,17 +229,17 @@ func (builder *nodeBuilder) addAnchor(member *graph.Node, keep func(*graph.Value
 	if op == nil {
 		return fmt.Errorf("%q %w", member.Name, errNoEpilogue)
 	}
-	p := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, len(member.In)),
+	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, len(member.In)),
 		ResultCount: len(member.Out)}
-	for k, a := range member.In {
-		if p.In[k] = (FusedArg{Part: -1, Index: k}); a.Kind == graph.Null {
-			p.In[k].Index = -1
+	for k, arg := range member.In {
+		if part.In[k] = (FusedArg{Part: -1, Index: k}); arg.Kind == graph.Null {
+			part.In[k].Index = -1
 		}
 	}
 	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(member.In), member.Pin
 	builder.fusion.Anchor, builder.fusion.Channels = len(member.In), make([]bool, len(member.In))
 	builder.recordOutputs(0, member, keep)
-	builder.fusion.Parts = append(builder.fusion.Parts, p)
+	builder.fusion.Parts = append(builder.fusion.Parts, part)
 	return nil
 }
 
@@ -258,82 +258,82 @@ func (builder *nodeBuilder) recordOutputs(i int, member *graph.Node, keep func(*
 // addPart adds member as part i. isChannelVector reports whether operand k of member is a vector along dimension 1.
 func (builder *nodeBuilder) addPart(i int, member *graph.Node, isChannelVector func(k int) bool,
 	keep func(*graph.Value) bool) error {
-	p := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, 0, len(member.In)),
+	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, 0, len(member.In)),
 		ResultCount: len(member.Out)}
-	for k, a := range member.In {
-		switch producer, isInner := builder.producers[a.Value]; {
-		case a.Kind == graph.NumberArg:
-			p.In = append(p.In, FusedArg{Number: a.Number})
-		case a.Kind == graph.Null:
+	for k, arg := range member.In {
+		switch producer, isInner := builder.producers[arg.Value]; {
+		case arg.Kind == graph.NumberArg:
+			part.In = append(part.In, FusedArg{Number: arg.Number})
+		case arg.Kind == graph.Null:
 			return fmt.Errorf("operand %d of %q is absent", k, member.Name)
 		case isInner && isChannelVector(k):
 			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, member.Name)
 		case isInner:
-			p.In = append(p.In, FusedArg{Part: producer[0], Index: producer[1]})
+			part.In = append(part.In, FusedArg{Part: producer[0], Index: producer[1]})
 		default:
-			key := operandKey{a.Value, isChannelVector(k)}
+			key := operandKey{arg.Value, isChannelVector(k)}
 			index, known := builder.operandIndex[key]
 			if !known {
 				index = len(builder.node.In)
 				builder.operandIndex[key] = index
-				builder.node.In = append(builder.node.In, a)
+				builder.node.In = append(builder.node.In, arg)
 				builder.fusion.Channels = append(builder.fusion.Channels, key.isChannelVector)
 			}
-			p.In = append(p.In, FusedArg{Part: -1, Index: index})
+			part.In = append(part.In, FusedArg{Part: -1, Index: index})
 		}
 	}
 	builder.recordOutputs(i, member, keep)
-	builder.fusion.Parts = append(builder.fusion.Parts, p)
+	builder.fusion.Parts = append(builder.fusion.Parts, part)
 	return nil
 }
 
 // inline inlines the expressions of the parts into one. A complex value has two components: 0 is real, 1 imaginary.
-func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
+func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
 	anchor, shift := builder.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
 	if anchor > 0 {
 		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchor
 	}
-	for _, a := range builder.node.In[anchor:] {
-		dtypes = append(dtypes, a.Type().DType)
+	for _, arg := range builder.node.In[anchor:] {
+		dtypes = append(dtypes, arg.Type().DType)
 	}
-	b := expr.NewBuilder(dtypes...)
+	exprBuilder := expr.NewBuilder(dtypes...)
 	outputs := make([][]expr.Output, len(parts))
 	for i, member := range parts {
 		switch isAttention := builder.fusion.ViewShapes != nil; {
 		case i == 0 && anchor > 0:
-			outputs[i] = []expr.Output{b.Real(b.Load(0))}
+			outputs[i] = []expr.Output{exprBuilder.Real(exprBuilder.Load(0))}
 			continue
 		// Views and the second product are not part of the expression: each stands for the value of its first operand.
 		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
 			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
 			continue
 		}
-		code, operandOf, err := f.partExpression(member, builder.fusion.Mask != nil)
+		code, operandOf, err := fuser.partExpression(member, builder.fusion.Mask != nil)
 		if err != nil {
 			return fmt.Errorf("%q: %w", member.Name, err)
 		}
-		in := builder.fusion.Parts[i].In
-		outputs[i] = b.Inline(code, func(operand, component int) expr.Value {
-			a := in[operandOf(operand)]
+		partOperands := builder.fusion.Parts[i].In
+		outputs[i] = exprBuilder.Inline(code, func(operand, component int) expr.Value {
+			arg := partOperands[operandOf(operand)]
 			switch {
-			case a.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
-				return b.Number(code.In[operand], a.Number, component)
-			case a.Part >= 0 && component == 0:
-				return outputs[a.Part][a.Index].Re
-			case a.Part >= 0:
-				return outputs[a.Part][a.Index].Im
+			case arg.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
+				return exprBuilder.Number(code.In[operand], arg.Number, component)
+			case arg.Part >= 0 && component == 0:
+				return outputs[arg.Part][arg.Index].Re
+			case arg.Part >= 0:
+				return outputs[arg.Part][arg.Index].Im
 			case component == 0:
-				return b.Load(a.Index + shift)
+				return exprBuilder.Load(arg.Index + shift)
 			}
-			return b.LoadImag(a.Index + shift)
+			return exprBuilder.LoadImag(arg.Index + shift)
 		})
 	}
-	out := make([]expr.Output, len(builder.fusion.Results))
+	results := make([]expr.Output, len(builder.fusion.Results))
 	for i, result := range builder.fusion.Results {
-		out[i] = outputs[result[0]][result[1]]
+		results[i] = outputs[result[0]][result[1]]
 	}
-	code, err := b.Build(out...)
+	code, err := exprBuilder.Build(results...)
 	builder.fusion.code = code
 	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 {
 		err = errNoRoom

@@ -32,21 +32,21 @@ func attributesOf(given Attrs) *attributes {
 	if len(given) == 0 {
 		return nil
 	}
-	a := &attributes{given: given}
+	created := &attributes{given: given}
 	for name, v := range given {
-		if r, ok := v.(ValueRef); ok {
-			a.refs = append(a.refs, attrRef{name, r.Value})
+		if ref, ok := v.(ValueRef); ok {
+			created.refs = append(created.refs, attrRef{name, ref.Value})
 		}
 	}
-	if len(a.refs) > 1 {
-		sorted.Func(a.refs, func(x, y attrRef) int {
-			if x.attr < y.attr {
+	if len(created.refs) > 1 {
+		sorted.Func(created.refs, func(first, second attrRef) int {
+			if first.attr < second.attr {
 				return -1
 			}
 			return 1
 		})
 	}
-	return a
+	return created
 }
 
 // clone returns the attributes for a copy of the graph. copyOf maps the values of the graph to their copies.
@@ -55,8 +55,8 @@ func (a *attributes) clone(copyOf func(*Value) *Value) *attributes {
 		return a
 	}
 	given := maps.Clone(a.given)
-	for _, r := range a.refs {
-		given[r.attr] = ValueRef{copyOf(r.value)}
+	for _, ref := range a.refs {
+		given[ref.attr] = ValueRef{copyOf(ref.value)}
 	}
 	return attributesOf(given)
 }
@@ -80,8 +80,8 @@ func (n *Node) refs() []attrRef {
 // AttrRefs returns the values of the graph that are attributes of the node.
 func (n *Node) AttrRefs() []*Value {
 	var values []*Value
-	for _, r := range n.refs() {
-		values = append(values, r.value)
+	for _, ref := range n.refs() {
+		values = append(values, ref.value)
 	}
 	return values
 }
@@ -98,9 +98,9 @@ func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 		if len(n.Out) > 0 && n.Out[0].graph != nil {
 			symbols = n.Out[0].graph.sizes
 		}
-		for _, f := range n.Op.Schema.Fields {
-			v, ok := n.attrs.given[f.Name]
-			if ok && !n.Op.Schema.isDefault(f, v, symbols) && !yield(f.Name, v) {
+		for _, field := range n.Op.Schema.Fields {
+			given, ok := n.attrs.given[field.Name]
+			if ok && !n.Op.Schema.isDefault(field, given, symbols) && !yield(field.Name, given) {
 				return
 			}
 		}
@@ -117,16 +117,17 @@ func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 
 // isDefault reports whether a given attribute decodes to the default of its field. It returns false for an
 // attribute that names a symbol, because the symbol may be bound to another size later.
-func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
-	if _, ok := v.(ValueRef); ok || f.Required || attrDependsOnAny(v, symbols) {
+func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) bool {
+	if _, ok := given.(ValueRef); ok || field.Required || attrDependsOnAny(given, symbols) {
 		return false
 	}
 	// Both the given and the default value are decoded into a field of the attribute struct; "none" leaves it zero.
-	got, byDefault := reflect.New(attrsType(s)).Elem().Field(f.index), reflect.New(attrsType(s)).Elem().Field(f.index)
-	if setField(f, got, v, symbols) != nil {
+	got := reflect.New(attrsType(s)).Elem().Field(field.index)
+	byDefault := reflect.New(attrsType(s)).Elem().Field(field.index)
+	if setField(field, got, given, symbols) != nil {
 		return false
 	}
-	if f.Default != "none" && setField(f, byDefault, f.defaultValue(), nil) != nil {
+	if field.Default != "none" && setField(field, byDefault, field.defaultValue(), nil) != nil {
 		return false
 	}
 	return identical(got, byDefault)
@@ -148,7 +149,7 @@ func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
 
 // withData returns the attributes with every ValueRef replaced by the elements of its value. ok is false if the data of
 // a referenced value are not known.
-func (a *attributes) withData(data func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
+func (a *attributes) withData(dataOf func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
 	if a == nil {
 		return nil, true, nil
 	}
@@ -156,13 +157,13 @@ func (a *attributes) withData(data func(*Value) *tensor.Tensor) (given Attrs, ok
 		return a.given, true, nil
 	}
 	given = maps.Clone(a.given)
-	for _, r := range a.refs {
-		t := data(r.value)
-		if t == nil {
+	for _, ref := range a.refs {
+		data := dataOf(ref.value)
+		if data == nil {
 			return nil, false, nil
 		}
-		if given[r.attr], err = attrFromTensor(t); err != nil {
-			return nil, false, fmt.Errorf("attribute %q: %w", r.attr, err)
+		if given[ref.attr], err = attrFromTensor(data); err != nil {
+			return nil, false, fmt.Errorf("attribute %q: %w", ref.attr, err)
 		}
 	}
 	return given, true, nil
@@ -275,38 +276,38 @@ func (n *Node) addNumbers(numbers []any) error {
 	// If the inputs include a null for the number, the number replaces it. Otherwise the inputs are only the tensors,
 	// in order, and the number is inserted between them.
 	isComplete := len(n.In) == len(n.Op.Params)
-	in := slices.Clone(n.In)
-	for i, v := range numbers {
-		if v == nil {
+	operands := slices.Clone(n.In)
+	for i, number := range numbers {
+		if number == nil {
 			continue
 		}
-		operand, err := numberArg(v)
+		operand, err := numberArg(number)
 		if err != nil {
 			return fmt.Errorf("attribute %q: %w", n.Op.Params[i].attrName(), err)
 		}
 		switch {
-		case isComplete && in[i].Kind == Null:
-			in[i] = operand
+		case isComplete && operands[i].Kind == Null:
+			operands[i] = operand
 		case isComplete:
 			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
 				n.Op.Params[i].attrName())
 		default: // absent operands fill the positions up to i
-			in = append(in, make([]Arg, max(0, i-len(in)))...)
-			in = slices.Insert(in, i, operand)
+			operands = append(operands, make([]Arg, max(0, i-len(operands)))...)
+			operands = slices.Insert(operands, i, operand)
 		}
 	}
-	n.In = in
+	n.In = operands
 	return nil
 }
 
 // numberArg converts an attribute to an operand.
-func numberArg(v any) (Arg, error) {
-	if r, ok := v.(ValueRef); ok && r.Value != nil {
-		return Arg{Kind: TensorArg, Value: r.Value}, nil
+func numberArg(given any) (Arg, error) {
+	if ref, ok := given.(ValueRef); ok && ref.Value != nil {
+		return Arg{Kind: TensorArg, Value: ref.Value}, nil
 	}
-	number, ok := numerals.Scalar(v)
+	number, ok := numerals.Scalar(given)
 	if !ok {
-		return Arg{}, fmt.Errorf("want a number, got %v", v)
+		return Arg{}, fmt.Errorf("want a number, got %v", given)
 	}
 	return Arg{Kind: NumberArg, Number: number}, nil
 }
@@ -335,57 +336,57 @@ func (n *Node) SetAttr(name string, value any) {
 // identical compares two values as [reflect.DeepEqual] does, with three exceptions. Floating-point numbers are compared
 // by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses. Values of sym.Int
 // are compared by Same.
-func identical(a, b reflect.Value) bool {
-	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
-		return !a.IsValid() && !b.IsValid()
+func identical(first, second reflect.Value) bool {
+	if !first.IsValid() || !second.IsValid() || first.Type() != second.Type() {
+		return !first.IsValid() && !second.IsValid()
 	}
-	if a.Type() == reflect.TypeFor[sym.Int]() && a.CanInterface() && b.CanInterface() {
-		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // DeepEqual would compare the whole Env
+	if first.Type() == reflect.TypeFor[sym.Int]() && first.CanInterface() && second.CanInterface() {
+		return first.Interface().(sym.Int).Same(second.Interface().(sym.Int)) // DeepEqual would compare the whole Env
 	}
-	switch a.Kind() {
+	switch first.Kind() {
 	case reflect.Float32, reflect.Float64:
-		return sameBits(a.Float(), b.Float())
+		return sameBits(first.Float(), second.Float())
 	case reflect.Complex64, reflect.Complex128:
-		aNumber, bNumber := a.Complex(), b.Complex()
-		return sameBits(real(aNumber), real(bNumber)) && sameBits(imag(aNumber), imag(bNumber))
+		firstNumber, secondNumber := first.Complex(), second.Complex()
+		return sameBits(real(firstNumber), real(secondNumber)) && sameBits(imag(firstNumber), imag(secondNumber))
 	case reflect.Struct:
-		for i := range a.NumField() {
-			if !identical(a.Field(i), b.Field(i)) {
+		for i := range first.NumField() {
+			if !identical(first.Field(i), second.Field(i)) {
 				return false
 			}
 		}
 		return true
 	case reflect.Slice, reflect.Array:
-		if a.Len() != b.Len() || a.Kind() == reflect.Slice && a.IsNil() != b.IsNil() {
+		if first.Len() != second.Len() || first.Kind() == reflect.Slice && first.IsNil() != second.IsNil() {
 			return false
 		}
-		for i := range a.Len() {
-			if !identical(a.Index(i), b.Index(i)) {
+		for i := range first.Len() {
+			if !identical(first.Index(i), second.Index(i)) {
 				return false
 			}
 		}
 		return true
 	case reflect.Interface:
-		return identical(a.Elem(), b.Elem())
+		return identical(first.Elem(), second.Elem())
 	case reflect.Pointer:
-		if a.Pointer() == b.Pointer() || a.Type() == reflect.TypeFor[*Graph]() {
-			return a.Pointer() == b.Pointer()
+		if first.Pointer() == second.Pointer() || first.Type() == reflect.TypeFor[*Graph]() {
+			return first.Pointer() == second.Pointer()
 		}
-		return identical(a.Elem(), b.Elem())
+		return identical(first.Elem(), second.Elem())
 	case reflect.Map:
-		if a.Len() != b.Len() || a.IsNil() != b.IsNil() {
+		if first.Len() != second.Len() || first.IsNil() != second.IsNil() {
 			return false
 		}
-		for k, v := range a.Seq2() {
-			if !identical(v, b.MapIndex(k)) {
+		for k, v := range first.Seq2() {
+			if !identical(v, second.MapIndex(k)) {
 				return false
 			}
 		}
 		return true
 	case reflect.Func, reflect.Chan:
-		return a.IsNil() && b.IsNil()
+		return first.IsNil() && second.IsNil()
 	}
-	return a.Equal(b)
+	return first.Equal(second)
 }
 
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

@@ -74,12 +74,12 @@ func (g *Graph) Constant(name string, t *tensor.Tensor) *Value {
 func (g *Graph) Output(name string, v *Value) *Graph { return g.OutputFormat(name, v, tensor.NoFormat) }
 
 // OutputFormat names a value as a result that must have a memory format.
-func (g *Graph) OutputFormat(name string, v *Value, f tensor.MemoryFormat) *Graph {
-	return g.OutputPinned(name, v, Pin{Format: f})
+func (g *Graph) OutputFormat(name string, v *Value, format tensor.MemoryFormat) *Graph {
+	return g.OutputPinned(name, v, Pin{Format: format})
 }
 
 // OutputPinned names a value as a result that must have the layout of a pin.
-func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
+func (g *Graph) OutputPinned(name string, v *Value, pin Pin) *Graph {
 	switch {
 	case v == nil:
 		g.recordError(fmt.Errorf("output %q has no value", name))
@@ -89,13 +89,13 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	case v.graph != g:
 		g.recordError(fmt.Errorf("output %q: value %q belongs to another graph", name, v.Name))
 		return g
-	case p.check() != nil:
-		g.recordError(fmt.Errorf("output %q: %w", name, p.check()))
+	case pin.check() != nil:
+		g.recordError(fmt.Errorf("output %q: %w", name, pin.check()))
 		return g
-	case p.Impl != "":
+	case pin.Impl != "":
 		g.recordError(fmt.Errorf("output %q: the pin names an implementation, but only nodes have implementations", name))
 		return g
-	case p.Device != "":
+	case pin.Device != "":
 		g.recordError(fmt.Errorf("output %q: the pin names a device, but outputs are always on the host", name))
 		return g
 	case name == "":
@@ -108,7 +108,7 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 			return g
 		}
 	}
-	g.Outputs = append(g.Outputs, Output{Name: name, Value: v, Pin: p})
+	g.Outputs = append(g.Outputs, Output{Name: name, Value: v, Pin: pin})
 	return g
 }
 
@@ -171,22 +171,22 @@ func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, oper
 		return n.Out
 	}
 	if err != errRejected {
-		e := &Error{Node: n.Name, Op: op, Err: err}
-		e.File, e.Line = callSite()
-		g.recordError(e)
+		nodeErr := &Error{Node: n.Name, Op: op, Err: err}
+		nodeErr.File, nodeErr.Line = callSite()
+		g.recordError(nodeErr)
 	}
 	// The number of placeholders is the number of results that the caller expects.
 	count = min(max(count, 1), maxOutputs)
 	if n.Op != nil && !isExact {
 		count = max(len(n.Op.Outputs), count)
 	}
-	out := make([]*Value, count)
-	for i := range out {
+	placeholders := make([]*Value, count)
+	for i := range placeholders {
 		v := g.placeholder(n.Name)
 		v.Node, v.Index = n, i
-		out[i] = &v
+		placeholders[i] = &v
 	}
-	return out
+	return placeholders
 }
 
 // maxOutputs is the maximum of the parameter count of [Graph.ApplyN].
@@ -196,8 +196,8 @@ const maxOutputs = 1 << 20
 func (a Attrs) clone() Attrs {
 	copied := maps.Clone(a)
 	for name, v := range copied {
-		if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && !s.IsNil() {
-			copied[name] = reflect.AppendSlice(reflect.MakeSlice(s.Type(), 0, s.Len()), s).Interface()
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && !list.IsNil() {
+			copied[name] = reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, list.Len()), list).Interface()
 		}
 	}
 	return copied
@@ -255,23 +255,23 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 // setInputs sets the operands and attributes of a node of g.
 func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	for i, given := range operands {
-		a, err := argOf(given)
+		arg, err := argOf(given)
 		if err != nil {
 			return fmt.Errorf("operand %d: %w", i, err)
 		}
-		n.In = append(n.In, a)
+		n.In = append(n.In, arg)
 	}
 	rest, numbers := n.Op.splitNumbers(attrs)
 	n.attrs = attributesOf(rest)
 	if err := n.addNumbers(numbers); err != nil {
 		return err
 	}
-	for i, a := range n.In {
+	for i, arg := range n.In {
 		switch {
-		case a.Kind == TensorArg && a.Value.rejected():
+		case arg.Kind == TensorArg && arg.Value.rejected():
 			return errRejected
-		case a.Kind == TensorArg && a.Value.graph != g:
-			return fmt.Errorf("operand %d: value %q belongs to another graph", i, a.Value.Name)
+		case arg.Kind == TensorArg && arg.Value.graph != g:
+			return fmt.Errorf("operand %d: value %q belongs to another graph", i, arg.Value.Name)
 		}
 	}
 	n.trimAbsent()
@@ -282,14 +282,14 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 // returns count outputs without types.
 func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	defer n.recoverPanic(&err)
-	for _, r := range n.refs() {
+	for _, ref := range n.refs() {
 		switch {
-		case r.value == nil:
-			return nil, fmt.Errorf("attribute %q has no value", r.attr)
-		case r.value.rejected():
+		case ref.value == nil:
+			return nil, fmt.Errorf("attribute %q has no value", ref.attr)
+		case ref.value.rejected():
 			return nil, errRejected
-		case r.value.graph != g:
-			return nil, fmt.Errorf("attribute %q: value %q belongs to another graph", r.attr, r.value.Name)
+		case ref.value.graph != g:
+			return nil, fmt.Errorf("attribute %q: value %q belongs to another graph", ref.attr, ref.value.Name)
 		}
 	}
 	if err := n.checkBodies(g); err != nil {
@@ -333,7 +333,7 @@ func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
 	seen[g] = true
 	for _, n := range g.Nodes {
 		for _, v := range n.givenAttrs() {
-			if b, ok := v.(*Graph); ok && b != nil && !seen[b] && b.containsGraph(other, seen) {
+			if inner, ok := v.(*Graph); ok && inner != nil && !seen[inner] && inner.containsGraph(other, seen) {
 				return true
 			}
 		}
@@ -381,33 +381,33 @@ func (n *Node) checkArity() error {
 		}
 		return fmt.Errorf("takes at most %d %s, got %d", len(params), noun, len(n.In))
 	}
-	for i, p := range params[:singleCount] {
+	for i, param := range params[:singleCount] {
 		switch {
 		case i >= len(n.In) || n.In[i].Kind == Null:
-			if !p.Optional {
-				return fmt.Errorf("operand %q is missing", p.Name)
+			if !param.Optional {
+				return fmt.Errorf("operand %q is missing", param.Name)
 			}
-		case n.In[i].Kind == NumberArg && !p.AcceptsNumber:
+		case n.In[i].Kind == NumberArg && !param.AcceptsNumber:
 			hint := ""
-			if s := n.Op.Schema; s != nil && s.has(p.attrName()) {
-				hint = fmt.Sprintf(": a number is the attribute %q", p.attrName())
+			if schema := n.Op.Schema; schema != nil && schema.has(param.attrName()) {
+				hint = fmt.Sprintf(": a number is the attribute %q", param.attrName())
 			}
-			return fmt.Errorf("operand %q must be a tensor, not a number%s", p.Name, hint)
+			return fmt.Errorf("operand %q must be a tensor, not a number%s", param.Name, hint)
 		}
 	}
 	return nil
 }
 
-// checkList checks the operands of the variadic parameter p, which begin at n.In[first].
-func (n *Node) checkList(p Param, first int) error {
+// checkList checks the operands of a variadic parameter, which begin at n.In[first].
+func (n *Node) checkList(param Param, first int) error {
 	if len(n.In) <= first {
-		if p.Optional {
+		if param.Optional {
 			return nil
 		}
 		return errors.New("expected a non-empty list of tensors")
 	}
-	for i, a := range n.In[first:] {
-		if a.Kind == NumberArg && !p.AcceptsNumber || a.Kind == Null && !p.Optional {
+	for i, arg := range n.In[first:] {
+		if arg.Kind == NumberArg && !param.AcceptsNumber || arg.Kind == Null && !param.Optional {
 			return fmt.Errorf("operand %d of the list must be a tensor", i)
 		}
 	}

@@ -38,23 +38,23 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 			return nil, &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
 		}
 	}
-	for _, f := range s.Fields {
-		v, ok := given[f.Name]
+	for _, field := range s.Fields {
+		value, ok := given[field.Name]
 		if !ok {
-			if f.Required {
-				return nil, fmt.Errorf("attribute %q (%s) is missing", f.Name, f.Type)
+			if field.Required {
+				return nil, fmt.Errorf("attribute %q (%s) is missing", field.Name, field.Type)
 			}
-			if f.Default == "none" {
+			if field.Default == "none" {
 				continue
 			}
-			v = f.defaultValue()
+			value = field.defaultValue()
 		}
-		if err := setField(f, out.Elem().Field(f.index), v, symbols); err != nil {
-			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.withExpectedType(err))}
+		if err := setField(field, out.Elem().Field(field.index), value, symbols); err != nil {
+			return nil, &AttrError{field.Name, fmt.Errorf("attribute %q: %w", field.Name, field.withExpectedType(err))}
 		}
 	}
-	if c, ok := out.Interface().(interface{ Check() error }); ok {
-		if err := c.Check(); err != nil {
+	if checker, ok := out.Interface().(interface{ Check() error }); ok {
+		if err := checker.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -62,13 +62,13 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 }
 
 // setOther stores an attribute without a field of its own.
-func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
+func setOther(schema *Schema, attrs reflect.Value, name string, given any, symbols map[string]sym.Int) error {
 	var number tensor.Scalar
-	if err := setField(*s.Additional, reflect.ValueOf(&number).Elem(), v, symbols); err != nil {
-		return s.Additional.withExpectedType(err)
+	if err := setField(*schema.Additional, reflect.ValueOf(&number).Elem(), given, symbols); err != nil {
+		return schema.Additional.withExpectedType(err)
 	}
 	// Schema.Additional describes the field of the attribute struct that has all other attributes.
-	others := attrs.Field(s.Additional.index).Addr().Interface().(*map[string]tensor.Scalar)
+	others := attrs.Field(schema.Additional.index).Addr().Interface().(*map[string]tensor.Scalar)
 	if *others == nil {
 		*others = map[string]tensor.Scalar{}
 	}
@@ -76,54 +76,55 @@ func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[st
 	return nil
 }
 
-// setField checks attribute f and stores it in dst, its field of the struct.
-func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) error {
+// setField checks the value given for an attribute and stores it in dst, the field of the attribute struct.
+func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	if dst.Type() == reflect.TypeFor[*Graph]() {
-		g, ok := v.(*Graph)
-		if !ok || g == nil {
-			return &mismatchError{got: v}
+		subgraph, ok := given.(*Graph)
+		if !ok || subgraph == nil {
+			return &mismatchError{got: given}
 		}
-		dst.Set(reflect.ValueOf(g))
+		dst.Set(reflect.ValueOf(subgraph))
 		return nil
 	}
-	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
-		// v may be a pointer: a decomposition passes an optional attribute from another op's struct.
-		v = nil
-		if !p.IsNil() {
-			v = p.Elem().Interface()
+	if pointer := reflect.ValueOf(given); pointer.Kind() == reflect.Pointer {
+		// A decomposition may pass a pointer, an optional attribute from another op's struct.
+		given = nil
+		if !pointer.IsNil() {
+			given = pointer.Elem().Interface()
 		}
 	}
-	if v == nil {
-		if f.Default == "none" || dst.Kind() == reflect.Pointer {
+	if given == nil {
+		if field.Default == "none" || dst.Kind() == reflect.Pointer {
 			return nil
 		}
 		return fmt.Errorf("the value must not be null")
 	}
-	if p, ok := dst.Addr().Interface().(*IntsOrWord); ok && p.setWord(v, f.Words) {
+	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok && target.setWord(given, field.Words) {
 		return nil
 	}
-	if err := setValue(dst, v, symbols); err != nil {
+	if err := setValue(dst, given, symbols); err != nil {
 		return err
 	}
-	if n, found := findTooLarge(dst); found && !f.AnyInt {
-		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", n)
+	if tooLarge, found := findTooLarge(dst); found && !field.AnyInt {
+		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", tooLarge)
 	}
-	if w, ok := dst.Addr().Interface().(*IntsOrWord); ok && w.Word != "" && !slices.Contains(f.Words, w.Word) {
-		return f.unknownWord(w.Word, symbols)
+	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok && target.Word != "" &&
+		!slices.Contains(field.Words, target.Word) {
+		return field.unknownWord(target.Word, symbols)
 	}
-	if f.Len > 0 {
+	if field.Len > 0 {
 		if dst.Len() == 1 { // a single number stands for Len equal numbers
-			for dst.Len() < f.Len {
+			for dst.Len() < field.Len {
 				dst.Set(reflect.Append(dst, dst.Index(0)))
 			}
 		}
-		if dst.Len() != f.Len && !(dst.Len() == 0 && f.Default == "none") {
-			return fmt.Errorf("want %d numbers, got %d", f.Len, dst.Len())
+		if dst.Len() != field.Len && !(dst.Len() == 0 && field.Default == "none") {
+			return fmt.Errorf("want %d numbers, got %d", field.Len, dst.Len())
 		}
 	}
-	if f.OneOf != nil && !slices.Contains(f.OneOf, dst.String()) {
-		similar := suggest.Nearest(dst.String(), slices.Values(f.OneOf))
-		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(f.OneOf, ", "), suggest.DidYouMean(similar))
+	if field.OneOf != nil && !slices.Contains(field.OneOf, dst.String()) {
+		similar := suggest.Nearest(dst.String(), slices.Values(field.OneOf))
+		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(field.OneOf, ", "), suggest.DidYouMean(similar))
 	}
 	return nil
 }
@@ -137,62 +138,62 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 }
 
 // setValue stores a JSON or Go value in a field of a matching type.
-func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
-	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
+func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
+	if list, ok := given.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
-		v = list[0]
+		given = list[0]
 	}
-	switch p := dst.Addr().Interface().(type) {
+	switch target := dst.Addr().Interface().(type) {
 	case *bool:
-		b, ok := v.(bool)
+		flag, ok := given.(bool)
 		if !ok {
-			return &mismatchError{got: v}
+			return &mismatchError{got: given}
 		}
-		*p = b
+		*target = flag
 	case *int:
-		i, err := toInt(v, symbols)
-		*p = i
+		number, err := toInt(given, symbols)
+		*target = number
 		return err
 	case *sym.Int:
-		i, err := toSize(v, symbols)
-		*p = i
+		number, err := toSize(given, symbols)
+		*target = number
 		return err
 	case *sym.Bool:
-		c, err := toCondition(v, symbols)
-		*p = c
+		condition, err := toCondition(given, symbols)
+		*target = condition
 		return err
 	case *float64:
-		x, ok := numerals.Float(v)
+		number, ok := numerals.Float(given)
 		if !ok {
-			return notANumber(v)
+			return notANumber(given)
 		}
-		*p = x
+		*target = number
 	case *string:
-		s, ok := v.(string)
+		text, ok := given.(string)
 		if !ok {
-			return &mismatchError{got: v}
+			return &mismatchError{got: given}
 		}
-		*p = s
+		*target = text
 	case *tensor.Scalar:
-		n, err := toNumber(v, symbols)
-		if *p = n.Number; err == nil && n.Number.DType() == tensor.Invalid {
-			*p = tensor.IntScalar(int64(n.Size.Specialize()))
+		number, err := toNumber(given, symbols)
+		if *target = number.Number; err == nil && number.Number.DType() == tensor.Invalid {
+			*target = tensor.IntScalar(int64(number.Size.Specialize()))
 		}
 		return err
 	case *NumberOrSize:
-		n, err := toNumber(v, symbols)
-		*p = n
+		number, err := toNumber(given, symbols)
+		*target = number
 		return err
 	case *tensor.DType:
-		return setNamed(p, v, tensor.ParseDType)
+		return setNamed(target, given, tensor.ParseDType)
 	case *tensor.MemoryFormat:
-		return setNamed(p, v, tensor.ParseMemoryFormat)
+		return setNamed(target, given, tensor.ParseMemoryFormat)
 	case *IntsOrWord:
-		return p.set(v, symbols)
+		return target.set(given, symbols)
 	case *IntOrInts:
-		return p.set(v, symbols)
+		return target.set(given, symbols)
 	default:
-		return setCompound(dst, v, symbols)
+		return setCompound(dst, given, symbols)
 	}
 	return nil
 }
@@ -208,35 +209,35 @@ func (p *IntsOrWord) setWord(v any, words []string) bool {
 }
 
 // set sets p to a word, or to integers. Every text that is not an expression becomes the word; setField then checks it.
-func (p *IntsOrWord) set(v any, symbols map[string]sym.Int) error {
-	if s, ok := v.(string); ok {
+func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
+	if s, ok := given.(string); ok {
 		if _, err := expressionIn(s, symbols); err != nil && !isExpression(s) {
 			p.Word = s
 			return nil
 		}
 	}
-	return setValue(reflect.ValueOf(&p.Ints).Elem(), v, symbols)
+	return setValue(reflect.ValueOf(&p.Ints).Elem(), given, symbols)
 }
 
 // set sets p.List to a list, or p.One to a single integer.
-func (p *IntOrInts) set(v any, symbols map[string]sym.Int) error {
-	switch v.(type) {
+func (p *IntOrInts) set(given any, symbols map[string]sym.Int) error {
+	switch given.(type) {
 	case []int, []any, elements:
 		p.List = []sym.Int{}
-		return setValue(reflect.ValueOf(&p.List).Elem(), v, symbols)
+		return setValue(reflect.ValueOf(&p.List).Elem(), given, symbols)
 	}
-	return setValue(reflect.ValueOf(&p.One).Elem(), v, symbols)
+	return setValue(reflect.ValueOf(&p.One).Elem(), given, symbols)
 }
 
-// setNamed sets dst to v, which is a T or the name of a T.
-func setNamed[T any](dst *T, v any, parse func(string) (T, error)) error {
-	if value, ok := v.(T); ok {
+// setNamed sets dst to the given value, which is a T or the name of a T.
+func setNamed[T any](dst *T, given any, parse func(string) (T, error)) error {
+	if value, ok := given.(T); ok {
 		*dst = value
 		return nil
 	}
-	name, ok := v.(string)
+	name, ok := given.(string)
 	if !ok {
-		return &mismatchError{got: v}
+		return &mismatchError{got: given}
 	}
 	value, err := parse(name)
 	*dst = value
@@ -244,19 +245,19 @@ func setNamed[T any](dst *T, v any, parse func(string) (T, error)) error {
 }
 
 // setCompound is setValue for a field that is a pointer or a list.
-func setCompound(dst reflect.Value, v any, symbols map[string]sym.Int) error {
+func setCompound(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	if dst.Kind() == reflect.Pointer {
 		pointer := reflect.New(dst.Type().Elem())
-		if err := setValue(pointer.Elem(), v, symbols); err != nil {
+		if err := setValue(pointer.Elem(), given, symbols); err != nil {
 			return err
 		}
 		dst.Set(pointer)
 		return nil
 	}
-	src := reflect.ValueOf(v)
+	src := reflect.ValueOf(given)
 	if src.Kind() != reflect.Slice {
 		// A single number is a list of length 1.
-		src = reflect.ValueOf([]any{v})
+		src = reflect.ValueOf([]any{given})
 	}
 	list := reflect.MakeSlice(dst.Type(), src.Len(), src.Len())
 	for i := range src.Len() {

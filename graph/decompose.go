@@ -16,17 +16,17 @@ type Parts struct {
 
 // Add adds a part and returns its results. The op must be made by [Define]. Operands are operands of the whole, or
 // results of other parts.
-func (p *Parts) Add(op *Op, attrs Attrs, in ...Arg) ([]*Value, error) {
+func (p *Parts) Add(op *Op, attrs Attrs, operands ...Arg) ([]*Value, error) {
 	if p == nil || p.graph == nil {
 		return nil, errors.New("parts can only be added in a Decompose or Rewrite function")
 	}
-	n, err := p.graph.insert(p.whole.Name+"."+nameOf(op), op, slices.Clone(in), attrs)
+	part, err := p.graph.insert(p.whole.Name+"."+nameOf(op), op, slices.Clone(operands), attrs)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", nameOf(op), err)
 	}
-	n.Why, n.PartOf = p.whole.Why, p.whole
-	p.nodes = append(p.nodes, n)
-	return n.Out, nil
+	part.Why, part.PartOf = p.whole.Why, p.whole
+	p.nodes = append(p.nodes, part)
+	return part.Out, nil
 }
 
 func nameOf(op *Op) string {
@@ -47,9 +47,9 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
 	}
-	p := &Parts{graph: g, whole: n}
-	results, err := n.Op.Decompose(p, n.Call())
-	return p.substitute(results, err)
+	parts := &Parts{graph: g, whole: n}
+	results, err := n.Op.Decompose(parts, n.Call())
+	return parts.substitute(results, err)
 }
 
 // substitute replaces the whole by the parts: result i of the whole takes the place of results[i], which a part
@@ -82,8 +82,8 @@ func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 
 // drop removes the parts from the graph.
 func (p *Parts) drop() {
-	for _, m := range p.nodes {
-		p.graph.nameIndex().dropNode(m)
+	for _, part := range p.nodes {
+		p.graph.nameIndex().dropNode(part)
 	}
 }
 
@@ -118,15 +118,15 @@ func (p *Parts) substituteResult(i int, v *Value) error {
 	result, producer := p.whole.Out[i], v.Node
 	p.graph.nameIndex().dropValue(v)
 	producer.Out[v.Index] = result
-	for _, m := range p.nodes {
-		for k := range m.In {
-			if m.In[k].Value == v {
-				m.In[k].Value = result
+	for _, part := range p.nodes {
+		for k := range part.In {
+			if part.In[k].Value == v {
+				part.In[k].Value = result
 			}
 		}
-		for _, o := range m.Out {
-			if o.Alias == v {
-				o.Alias = result
+		for _, partResult := range part.Out {
+			if partResult.Alias == v {
+				partResult.Alias = result
 			}
 		}
 	}
@@ -171,23 +171,23 @@ func (g *Graph) Rewrite(n *Node, context RewriteContext) (Rewrite, []*Node, erro
 	if n == nil || n.Op == nil || n.Op.Rewrite == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return Rewrite{}, nil, errors.New("the node is not in the graph, or its op has no Rewrite")
 	}
-	p := &Parts{graph: g, whole: n}
-	r, err := n.Op.Rewrite(p, n.Call(), context)
-	if err == nil && r.Results == nil {
-		if len(p.nodes) > 0 {
+	parts := &Parts{graph: g, whole: n}
+	rewrite, err := n.Op.Rewrite(parts, n.Call(), context)
+	if err == nil && rewrite.Results == nil {
+		if len(parts.nodes) > 0 {
 			err = errors.New("the Rewrite function adds parts but returns no results")
 		} else {
-			return r, nil, nil
+			return rewrite, nil, nil
 		}
 	}
 	if err == nil && context.Pinned {
-		if m := p.bypassedPin(); m != nil {
-			p.drop()
-			return Rewrite{Replaced: m, Why: "would not keep the pin of " + m.Name}, nil, nil
+		if bypassed := parts.bypassedPin(); bypassed != nil {
+			parts.drop()
+			return Rewrite{Replaced: bypassed, Why: "would not keep the pin of " + bypassed.Name}, nil, nil
 		}
 	}
-	nodes, err := p.substitute(r.Results, err)
-	return r, nodes, err
+	nodes, err := parts.substitute(rewrite.Results, err)
+	return rewrite, nodes, err
 }
 
 // bypassedPin returns a pinned node on which the whole depends but the parts do not; nil if there is no
@@ -197,9 +197,9 @@ func (p *Parts) bypassedPin() *Node {
 	// read a result of an earlier rewrite, such as a conversion (RewriteContext.ComputedFrom). The search then also stops
 	// at the operand of that conversion, because the whole reads the operand itself.
 	seen := map[*Value]bool{}
-	for _, m := range p.nodes {
-		for _, a := range m.In {
-			for v := a.Value; v != nil && !seen[v]; {
+	for _, part := range p.nodes {
+		for _, arg := range part.In {
+			for v := arg.Value; v != nil && !seen[v]; {
 				seen[v] = true
 				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 {
 					v = n.In[0].Value
@@ -213,8 +213,8 @@ func (p *Parts) bypassedPin() *Node {
 		if n != p.whole && n.Pin != (Pin{}) {
 			return n
 		}
-		for _, a := range n.In {
-			if v := a.Value; a.Kind == TensorArg && v.Node != nil && !seen[v] {
+		for _, arg := range n.In {
+			if v := arg.Value; arg.Kind == TensorArg && v.Node != nil && !seen[v] {
 				seen[v] = true
 				stack = append(stack, v.Node)
 			}
@@ -236,11 +236,11 @@ func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
 	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("only a node of the graph can be copied as a part")
 	}
-	m := &Node{Name: p.graph.UniqueName(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in), Attrs: n.Attrs,
-		Why: p.whole.Why, PartOf: p.whole, attrs: n.attrs}
-	if err := p.graph.insertNode(m); err != nil {
+	repeated := &Node{Name: p.graph.UniqueName(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in),
+		Attrs: n.Attrs, Why: p.whole.Why, PartOf: p.whole, attrs: n.attrs}
+	if err := p.graph.insertNode(repeated); err != nil {
 		return nil, fmt.Errorf("%s: %w", n.Op.Name, err)
 	}
-	p.nodes = append(p.nodes, m)
-	return m.Out, nil
+	p.nodes = append(p.nodes, repeated)
+	return repeated.Out, nil
 }

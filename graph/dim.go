@@ -27,8 +27,8 @@ type Dim struct {
 // Numbers returns numbers as Dims.
 func Numbers(list ...int) []Dim {
 	dims := make([]Dim, len(list))
-	for i, n := range list {
-		dims[i].Size = n
+	for i, number := range list {
+		dims[i].Size = number
 	}
 	return dims
 }
@@ -97,25 +97,25 @@ func textDependsOn(text, symbol string) bool {
 func dummySymbols() func(name string) sym.Int {
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
-		if s, ok := known[name]; ok {
-			return s
+		if symbol, ok := known[name]; ok {
+			return symbol
 		}
 		hint := 1 << 20 // after the loop: a hash of the name, from 2^20 to 2^20 + 2^24 - 1
-		for _, c := range name {
-			hint = (hint*31 + int(c)) % (1 << 24)
+		for _, char := range name {
+			hint = (hint*31 + int(char)) % (1 << 24)
 		}
 		hint += 1 << 20
-		s, err := env.Symbol(name, 0, math.MaxInt, hint)
+		symbol, err := env.Symbol(name, 0, math.MaxInt, hint)
 		if err != nil { // name is not an identifier
-			s, _ = env.Symbol(fmt.Sprintf("_%d", len(known)), 0, math.MaxInt, hint)
+			symbol, _ = env.Symbol(fmt.Sprintf("_%d", len(known)), 0, math.MaxInt, hint)
 		}
-		known[name] = s
-		return s
+		known[name] = symbol
+		return symbol
 	}
 }
 
-// Check returns an error of the Dim's expression that does not depend on the values of the symbols, such as
-// a syntax error or an unknown symbol.
+// Check returns an error of the Dim's expression that occurs for all values of the symbols, such as a syntax error or
+// an unknown symbol.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
@@ -126,20 +126,20 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 }
 
 // attrDependsOn reports whether an attribute, before decoding, depends on the symbol.
-func attrDependsOn(attr any, symbol string) bool {
-	return containsText(attr, func(text string) bool { return textDependsOn(text, symbol) })
+func attrDependsOn(given any, symbol string) bool {
+	return containsText(given, func(text string) bool { return textDependsOn(text, symbol) })
 }
 
 // containsText reports whether match returns true for a string in the attribute before decoding. The attribute is a
 // string or a list.
 func containsText(attr any, match func(text string) bool) bool {
-	switch x := attr.(type) {
+	switch content := attr.(type) {
 	case string:
-		return match(x)
+		return match(content)
 	case []any:
-		return slices.ContainsFunc(x, func(e any) bool { return containsText(e, match) })
+		return slices.ContainsFunc(content, func(element any) bool { return containsText(element, match) })
 	case []string:
-		return slices.ContainsFunc(x, match)
+		return slices.ContainsFunc(content, match)
 	}
 	return false
 }
@@ -160,94 +160,94 @@ func attrDependsOnAny(attr any, symbols map[string]sym.Int) bool {
 }
 
 // toSize reads an integer, or an expression over symbols.
-func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
-	switch x := v.(type) {
+func toSize(given any, symbols map[string]sym.Int) (sym.Int, error) {
+	switch number := given.(type) {
 	case sym.Int: // from the decomposition of a composite op
-		return x, nil
+		return number, nil
 	case int:
-		return sym.Of(x), nil
+		return sym.Of(number), nil
 	case int64:
-		return sym.Of(int(x)), nil
+		return sym.Of(int(number)), nil
 	case float64:
-		if x == float64(int(x)) {
-			return sym.Of(int(x)), nil
+		if number == float64(int(number)) {
+			return sym.Of(int(number)), nil
 		}
 	case string:
-		if _, err := strconv.ParseInt(x, 10, 64); err == nil { // a quoted number is not an expression
-			return sym.Int{}, notAnInteger(x, symbols)
+		if _, err := strconv.ParseInt(number, 10, 64); err == nil { // a quoted number is not an expression
+			return sym.Int{}, notAnInteger(number, symbols)
 		}
-		s, err := expressionIn(x, symbols)
-		if err != nil && !isExpression(x) {
-			err = notAnInteger(x, symbols)
+		size, err := expressionIn(number, symbols)
+		if err != nil && !isExpression(number) {
+			err = notAnInteger(number, symbols)
 		}
-		return s, err
+		return size, err
 	}
-	return sym.Int{}, &mismatchError{got: v}
+	return sym.Int{}, &mismatchError{got: given}
 }
 
 // toNumber reads a number, a size, or an integer expression over symbols.
-func toNumber(v any, symbols map[string]sym.Int) (NumberOrSize, error) {
-	if s, ok := numerals.Scalar(v); ok {
-		return NumberOrSize{Number: s}, nil
+func toNumber(given any, symbols map[string]sym.Int) (NumberOrSize, error) {
+	if number, ok := numerals.Scalar(given); ok {
+		return NumberOrSize{Number: number}, nil
 	}
-	s, isSize := v.(sym.Int)
+	size, isSize := given.(sym.Int)
 	if !isSize {
-		text, ok := v.(string)
+		text, ok := given.(string)
 		if !ok {
-			return NumberOrSize{}, notANumber(v)
+			return NumberOrSize{}, notANumber(given)
 		}
 		var err error
-		if s, err = expressionIn(text, symbols); err != nil {
+		if size, err = expressionIn(text, symbols); err != nil {
 			if !isExpression(text) {
-				err = notANumber(v)
+				err = notANumber(given)
 			}
 			return NumberOrSize{}, err
 		}
 	}
-	if n, known := s.Known(); known {
-		return NumberOrSize{Number: tensor.IntScalar(int64(n))}, nil
+	if known, isKnown := size.Known(); isKnown {
+		return NumberOrSize{Number: tensor.IntScalar(int64(known))}, nil
 	}
-	return NumberOrSize{Size: s}, nil
+	return NumberOrSize{Size: size}, nil
 }
 
 // toInt is toSize for an attribute that must be a number. If the size is unknown, toInt returns the hint of
 // the size, and adds a guard that the size equals the hint.
-func toInt(v any, symbols map[string]sym.Int) (int, error) {
-	if n, ok := v.(int); ok {
-		return n, nil
+func toInt(given any, symbols map[string]sym.Int) (int, error) {
+	if number, ok := given.(int); ok {
+		return number, nil
 	}
-	s, err := toSize(v, symbols)
+	size, err := toSize(given, symbols)
 	if err != nil {
 		return 0, err
 	}
-	return s.Specialize(), nil
+	return size.Specialize(), nil
 }
 
-// findTooLarge finds an integer in an attribute that exceeds [tensor.MaxBytes] in absolute value. v is an addressable
-// field of the attribute struct.
-func findTooLarge(v reflect.Value) (n int, found bool) {
-	switch p := v.Addr().Interface().(type) {
+// findTooLarge finds an integer in an attribute that exceeds [tensor.MaxBytes] in absolute value. field must be
+// addressable, as a field of the attribute struct is.
+func findTooLarge(field reflect.Value) (n int, found bool) {
+	switch target := field.Addr().Interface().(type) {
 	case *int:
-		return *p, *p > tensor.MaxBytes || *p < -tensor.MaxBytes
+		return *target, *target > tensor.MaxBytes || *target < -tensor.MaxBytes
 	case *sym.Int:
-		n, _ := p.Known()
+		n, _ := target.Known()
 		return n, n > tensor.MaxBytes || n < -tensor.MaxBytes
 	case *IntsOrWord:
-		return findTooLarge(reflect.ValueOf(&p.Ints).Elem())
+		return findTooLarge(reflect.ValueOf(&target.Ints).Elem())
 	case *IntOrInts:
-		if n, found := findTooLarge(reflect.ValueOf(&p.One).Elem()); found {
+		if n, found := findTooLarge(reflect.ValueOf(&target.One).Elem()); found {
 			return n, found
 		}
-		return findTooLarge(reflect.ValueOf(&p.List).Elem())
+		return findTooLarge(reflect.ValueOf(&target.List).Elem())
 	}
-	switch v.Kind() {
+	switch field.Kind() {
 	case reflect.Pointer:
-		if !v.IsNil() {
-			return findTooLarge(v.Elem())
+		if !field.IsNil() {
+			return findTooLarge(field.Elem())
 		}
 	case reflect.Slice:
-		for i := range v.Len() {
-			if n, found := findTooLarge(v.Index(i)); found {
+		for i := range field.Len() {
+			if n, found := findTooLarge(field.Index(i)); found {
 				return n, found
 			}
 		}
@@ -318,28 +318,31 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	meta, _ := declared.Meta()
-	v := &Value{Name: name, Type: declared, Meta: meta, decl: &decl, graph: g}
+	input := &Value{Name: name, Type: declared, Meta: meta, decl: &decl, graph: g}
 	if decl.symbolic() {
-		v.Dims = decl.Dims
+		input.Dims = decl.Dims
 	}
-	g.Inputs = append(g.Inputs, v)
-	g.addValue(v)
-	return v
+	g.Inputs = append(g.Inputs, input)
+	g.addValue(input)
+	return input
 }
 
 // toCondition reads a bool, or a condition on symbols.
-func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
-	switch x := v.(type) {
+func toCondition(given any, symbols map[string]sym.Int) (sym.Bool, error) {
+	switch content := given.(type) {
 	case bool:
-		return sym.BoolOf(x), nil
+		return sym.BoolOf(content), nil
 	case string:
-		c, err := sym.ParseBool(x, func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok })
+		condition, err := sym.ParseBool(content, func(name string) (sym.Int, bool) {
+			size, ok := symbols[name]
+			return size, ok
+		})
 		if err != nil {
 			return sym.Bool{}, fmt.Errorf("%w: want a condition such as Lt(100, N)", err)
 		}
-		return c, nil
+		return condition, nil
 	}
-	return sym.Bool{}, &mismatchError{got: v}
+	return sym.Bool{}, &mismatchError{got: given}
 }
 
 // ResizeInput changes a size of an input whose sizes are numbers. The input must be dense; it keeps the order of its

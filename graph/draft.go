@@ -29,15 +29,15 @@ type slab struct {
 // slabSize is the number of elements of a block.
 const slabSize = 256
 
-// takeFrom removes the first n elements from the block and returns them. If the block has fewer elements, takeFrom
+// takeFrom removes the first count elements from the block and returns them. If the block has fewer elements, takeFrom
 // first replaces it by a new block.
-func takeFrom[T any](block *[]T, n int) []T {
-	if len(*block) < n {
-		*block = make([]T, max(n, slabSize))
+func takeFrom[T any](block *[]T, count int) []T {
+	if len(*block) < count {
+		*block = make([]T, max(count, slabSize))
 	}
-	out := (*block)[:n:n]
-	*block = (*block)[n:]
-	return out
+	taken := (*block)[:count:count]
+	*block = (*block)[count:]
+	return taken
 }
 
 // NewDraft returns an empty draft with memory for the given number of nodes. places may be nil.
@@ -78,18 +78,18 @@ func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Value{Name: name, graph: g}
+	input := &Value{Name: name, graph: g}
 	if decl.symbolic() {
-		v.Dims = decl.Dims
+		input.Dims = decl.Dims
 	}
 	if decl.symbolic() || decl.Layout.SetsLayout() {
-		v.decl = &decl
+		input.decl = &decl
 	}
-	if err := d.declare(v, meta); err != nil {
+	if err := d.declare(input, meta); err != nil {
 		return nil, err
 	}
-	g.Inputs = append(g.Inputs, v)
-	return v, nil
+	g.Inputs = append(g.Inputs, input)
+	return input, nil
 }
 
 // Constant declares a constant. The graph keeps t, which must have the given layout.
@@ -98,15 +98,15 @@ func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, err
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	v := &Value{Name: name, Const: t, graph: g}
+	constant := &Value{Name: name, Const: t, graph: g}
 	if layout.SetsLayout() {
-		v.decl = &Decl{DType: t.DType, Layout: layout}
+		constant.decl = &Decl{DType: t.DType, Layout: layout}
 	}
-	if err := d.declare(v, t.Meta); err != nil {
+	if err := d.declare(constant, t.Meta); err != nil {
 		return nil, err
 	}
-	g.Constants = append(g.Constants, v)
-	return v, nil
+	g.Constants = append(g.Constants, constant)
+	return constant, nil
 }
 
 func (d *Draft) declare(v *Value, meta tensor.Meta) error {
@@ -204,7 +204,7 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 // Complete sets the op, operands and attributes of a node; attrs may be nil. If an operand or attribute is
 // invalid, inference will reject the node, and [Draft.Refused] returns the reason. The node keeps the operand
 // slice, so the caller must not reuse it.
-func (d *Draft) Complete(n *Node, op *Op, in []Arg, attrs *NodeAttrs) {
+func (d *Draft) Complete(n *Node, op *Op, operands []Arg, attrs *NodeAttrs) {
 	if n == nil || op == nil {
 		return
 	}
@@ -212,7 +212,7 @@ func (d *Draft) Complete(n *Node, op *Op, in []Arg, attrs *NodeAttrs) {
 		attrs = d.Attributes(op, nil)
 	}
 	d.graph()
-	n.Op, n.In, n.attrs, n.Attrs = op, in, attrs.attrs, attrs.decoded
+	n.Op, n.In, n.attrs, n.Attrs = op, operands, attrs.attrs, attrs.decoded
 	err := n.addNumbers(attrs.numbers)
 	n.trimAbsent()
 	if err == nil {
@@ -268,9 +268,9 @@ func (d *Draft) Sort(breakCycles bool) error {
 		if !ok || !breakCycles {
 			break
 		}
-		for _, e := range cycles {
-			n := g.nameIndex().node(e.Node)
-			d.Reject(n, e.Err)
+		for _, cycleErr := range cycles {
+			n := g.nameIndex().node(cycleErr.Node)
+			d.Reject(n, cycleErr.Err)
 			n.In, n.attrs = nil, nil
 		}
 		err = g.Sort()
@@ -356,11 +356,11 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 // offsets that depend on symbols are 0.
 func (d Decl) unbound() (tensor.Meta, error) {
 	if !d.symbolic() {
-		t, err := d.Type(nil)
+		declared, err := d.Type(nil)
 		if err != nil {
 			return tensor.Meta{}, err
 		}
-		meta, _ := t.Meta()
+		meta, _ := declared.Meta()
 		return meta, nil
 	}
 	withoutSymbols := func(list []Dim) []Dim {
@@ -375,11 +375,11 @@ func (d Decl) unbound() (tensor.Meta, error) {
 }
 
 // symbolic reports whether the declaration depends on symbols.
-func (d *Decl) symbolic() bool { return d.anyDim(func(x Dim) bool { return !x.IsNumber() }) }
+func (d *Decl) symbolic() bool { return d.anyDim(func(dim Dim) bool { return !dim.IsNumber() }) }
 
 // dependsOn reports whether the declaration depends on a symbol.
 func (d *Decl) dependsOn(symbol string) bool {
-	return d.anyDim(func(x Dim) bool { return x.dependsOn(symbol) })
+	return d.anyDim(func(dim Dim) bool { return dim.dependsOn(symbol) })
 }
 
 func (d *Decl) anyDim(match func(Dim) bool) bool {

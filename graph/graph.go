@@ -190,8 +190,8 @@ func (v *Value) StorageLen() sym.Int {
 	if root.Const != nil {
 		return sym.Of(root.Const.Storage().Len() / v.Meta.DType.Size())
 	}
-	t := Arg{Kind: TensorArg, Value: root}.Type() // for packed data, the type of the unpacked value
-	return t.Extent().Mul(sym.Of(t.DType.Size())).Div(sym.Of(v.Meta.DType.Size()))
+	rootType := Arg{Kind: TensorArg, Value: root}.Type() // for packed data, the type of the unpacked value
+	return rootType.Extent().Mul(sym.Of(rootType.DType.Size())).Div(sym.Of(v.Meta.DType.Size()))
 }
 
 // Kind returns "input", "constant", or the name of the op that computes the value.
@@ -307,12 +307,12 @@ func (g *Graph) Clone() *Graph {
 		copied.Nodes[i] = copiedNode
 	}
 	for _, n := range copied.Nodes {
-		in := takeFrom(&freeArgs, len(n.In))
-		for k, a := range n.In {
-			in[k] = a
-			in[k].Value = copies.At(a.Value)
+		copiedArgs := takeFrom(&freeArgs, len(n.In))
+		for k, arg := range n.In {
+			copiedArgs[k] = arg
+			copiedArgs[k].Value = copies.At(arg.Value)
 		}
-		n.In = in
+		n.In = copiedArgs
 		n.attrs = n.attrs.clone(copies.At)
 		for _, v := range n.Out {
 			v.Alias, v.ContainedIn = copies.At(v.Alias), copies.At(v.ContainedIn)
@@ -329,8 +329,8 @@ func (g *Graph) Clone() *Graph {
 // BoundSizes returns the size of each symbol. For an unknown size ([Graph.Symbolic]), the result has the hint.
 func (g *Graph) BoundSizes() map[string]int {
 	bound := make(map[string]int, len(g.sizes))
-	for name, s := range g.sizes {
-		bound[name] = s.Hint()
+	for name, size := range g.sizes {
+		bound[name] = size.Hint()
 	}
 	return bound
 }
@@ -370,9 +370,9 @@ func NewByValue[T any](g *Graph) ByValue[T] {
 }
 
 // At returns the element that was set for a value, or the zero T if none was set.
-func (b *ByValue[T]) At(v *Value) (x T) {
+func (b *ByValue[T]) At(v *Value) (element T) {
 	if v == nil || uint(v.number) >= uint(len(b.elements)) {
-		return x
+		return element
 	}
 	return b.elements[v.number]
 }
@@ -382,7 +382,7 @@ func (b *ByValue[T]) At(v *Value) (x T) {
 // Not inlined: it has many callers that run rarely.
 //
 //go:noinline
-func (b *ByValue[T]) Set(v *Value, x T) {
+func (b *ByValue[T]) Set(v *Value, element T) {
 	if v == nil || v.number < 0 {
 		return
 	}
@@ -390,7 +390,7 @@ func (b *ByValue[T]) Set(v *Value, x T) {
 		var zero T
 		b.elements = append(b.elements, zero)
 	}
-	b.elements[v.number] = x
+	b.elements[v.number] = element
 }
 
 // assignNumber assigns the next free number to a value of the graph.

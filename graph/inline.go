@@ -109,27 +109,27 @@ func (inlining *inlining) inlineNode(n *Node) error {
 	if n.Op.TakenBranch == nil {
 		return inlining.unroll(n)
 	}
-	body, in := n.Op.TakenBranch(n.Call())
+	body, args := n.Op.TakenBranch(n.Call())
 	if g.symbolicState != nil {
 		g.symbolicState.record(Guard{Node: n})
 	}
 	switch {
 	case body == nil:
 		return fmt.Errorf("the graph that the node runs is not known before the run")
-	case len(in) != len(body.Inputs) || len(n.Out) != len(body.Outputs):
+	case len(args) != len(body.Inputs) || len(n.Out) != len(body.Outputs):
 		return fmt.Errorf("a graph of %d inputs and %d outputs cannot replace a node of %d inputs and %d outputs",
-			len(body.Inputs), len(body.Outputs), len(in), len(n.Out))
+			len(body.Inputs), len(body.Outputs), len(args), len(n.Out))
 	}
 	g.nameIndex().dropNode(n)
-	values := make([]*Value, len(in))
-	for i, a := range in {
-		if values[i] = a.Value; a.Kind != TensorArg {
+	values := make([]*Value, len(args))
+	for i, arg := range args {
+		if values[i] = arg.Value; arg.Kind != TensorArg {
 			return fmt.Errorf("operand %q of the graph that the node runs is not a value", body.Inputs[i].Name)
 		}
 	}
-	out, err := inlining.inlineGraph(n, body, values)
-	for i := range out {
-		inlining.setReplacement(n.Out[i], out[i], n)
+	results, err := inlining.inlineGraph(n, body, values)
+	for i := range results {
+		inlining.setReplacement(n.Out[i], results[i], n)
 	}
 	return err
 }
@@ -168,11 +168,11 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 			copies[v] = inlining.replacementOf(copies[v])
 		}
 	}
-	out := make([]*Value, len(body.Outputs))
+	outputs := make([]*Value, len(body.Outputs))
 	for i, output := range body.Outputs {
-		out[i] = copyOf(output.Value)
+		outputs[i] = copyOf(output.Value)
 	}
-	return out, nil
+	return outputs, nil
 }
 
 // addResult adds result i, with a fresh name, to node n.
@@ -196,28 +196,28 @@ func (inlining *inlining) copyOf(n *Node, v *Value, copies map[*Value]*Value) *V
 	if v == nil || copies[v] != nil || v.Const == nil {
 		return copies[v]
 	}
-	w := *v
-	w.Name, w.graph = inlining.graph.UniqueName(n.Name+"."+v.Name), inlining.graph
-	inlining.graph.assignNumber(&w)
-	inlining.graph.nameIndex().values[w.Name] = &w
-	inlining.graph.Constants = append(inlining.graph.Constants, &w)
-	copies[v] = &w
-	return &w
+	copied := *v
+	copied.Name, copied.graph = inlining.graph.UniqueName(n.Name+"."+v.Name), inlining.graph
+	inlining.graph.assignNumber(&copied)
+	inlining.graph.nameIndex().values[copied.Name] = &copied
+	inlining.graph.Constants = append(inlining.graph.Constants, &copied)
+	copies[v] = &copied
+	return &copied
 }
 
-// setReplacement makes v the replacement of old, a result of the replaced node n. If a node that was added for n
-// computes v, then v and that node get the names of old and n.
-func (inlining *inlining) setReplacement(old, v *Value, n *Node) {
-	inlining.replacements[old] = v
-	if v.Node == nil || v.Node.PartOf != n || inlining.graph.nameIndex().isTaken(old.Name) {
+// setReplacement records the replacement of old, a result of the replaced node n. If a node that was added for n
+// computes the replacement, then the replacement and that node get the names of old and n.
+func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
+	inlining.replacements[old] = replacement
+	if replacement.Node == nil || replacement.Node.PartOf != n || inlining.graph.nameIndex().isTaken(old.Name) {
 		return
 	}
 	names := inlining.graph.nameIndex()
-	names.dropValue(v)
-	v.Name = old.Name
-	names.values[v.Name] = v
-	if len(v.Node.Out) == 1 && !names.isTaken(n.Name) {
-		names.renameNode(v.Node, n.Name)
+	names.dropValue(replacement)
+	replacement.Name = old.Name
+	names.values[replacement.Name] = replacement
+	if len(replacement.Node.Out) == 1 && !names.isTaken(n.Name) {
+		names.renameNode(replacement.Node, n.Name)
 	}
 }
 
@@ -227,8 +227,8 @@ func (a *attributes) withReplacements(replacement func(*Value) *Value) *attribut
 		return a
 	}
 	given := a.given.clone()
-	for _, r := range a.refs {
-		given[r.attr] = ValueRef{replacement(r.value)}
+	for _, ref := range a.refs {
+		given[ref.attr] = ValueRef{replacement(ref.value)}
 	}
 	return attributesOf(given)
 }
@@ -281,8 +281,8 @@ func (inlining *inlining) unroll(n *Node) error {
 			"results", repetition.Carried, len(repetition.Values), len(n.Out))
 	}
 	values := make([]*Value, len(repetition.Values))
-	for i, a := range repetition.Values {
-		if values[i] = a.Value; a.Kind != TensorArg {
+	for i, arg := range repetition.Values {
+		if values[i] = arg.Value; arg.Kind != TensorArg {
 			return fmt.Errorf("operand %q of the graph that the node runs is not a value", repetition.Body.Inputs[2+i].Name)
 		}
 	}
@@ -291,44 +291,45 @@ func (inlining *inlining) unroll(n *Node) error {
 	collected := make([][]Arg, collectedCount)
 	for i := range repetition.Times {
 		iteration := inlining.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
-		out, err := inlining.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
+		outputs, err := inlining.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
 		// The outputs of Body are the condition, the carried values and the collected values. Invariant values stay.
-		copy(values, out[1:1+repetition.Carried])
-		for k, v := range out[1+repetition.Carried:] {
-			collected[k] = append(collected[k], ArgOf(v))
+		copy(values, outputs[1:1+repetition.Carried])
+		for k, value := range outputs[1+repetition.Carried:] {
+			collected[k] = append(collected[k], ArgOf(value))
 		}
 	}
 	for i := range repetition.Carried {
 		inlining.setReplacement(n.Out[i], values[i], n)
 	}
-	for k, list := range collected {
-		v, err := inlining.stack(n, list)
+	for k, iterationValues := range collected {
+		stacked, err := inlining.stack(n, iterationValues)
 		if err != nil {
 			return err
 		}
-		inlining.setReplacement(n.Out[repetition.Carried+k], v, n)
+		inlining.setReplacement(n.Out[repetition.Carried+k], stacked, n)
 	}
 	return nil
 }
 
 // addConstant adds a constant for the nodes that replace n.
-func (inlining *inlining) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
-	return inlining.copyOf(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
+func (inlining *inlining) addConstant(n *Node, name string, data *tensor.Tensor) *Value {
+	constant := &Value{Name: name, Type: data.Meta.Type(), Meta: data.Meta, Const: data}
+	return inlining.copyOf(n, constant, map[*Value]*Value{})
 }
 
 // stack adds a node that stacks values along a new first dimension.
-func (inlining *inlining) stack(n *Node, list []Arg) (*Value, error) {
+func (inlining *inlining) stack(n *Node, values []Arg) (*Value, error) {
 	op := inlining.graph.lookup("stack")
 	if op == nil {
 		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
 	}
-	stack := &Node{Name: inlining.graph.UniqueName(n.Name + ".stack"), Op: op, In: list, PartOf: n,
+	stack := &Node{Name: inlining.graph.UniqueName(n.Name + ".stack"), Op: op, In: values, PartOf: n,
 		attrs: attributesOf(Attrs{"dim": 0})}
-	v := inlining.addResult(stack, 0, stack.Name)
+	result := inlining.addResult(stack, 0, stack.Name)
 	inlining.addNode(stack)
 	inlining.graph.Nodes = append(inlining.graph.Nodes, stack)
-	return v, nil
+	return result, nil
 }

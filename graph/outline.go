@@ -26,19 +26,19 @@ func (o PartialType) Result() Result {
 	return Result{Type: tensor.Type{DType: o.DType}, Alias: NoAlias, Dynamic: true, Sizes: o.Sizes, TypeFor: o.TypeFor}
 }
 
-// Join returns the outline of a value that has either outline o or outline p: the dtype and the sizes that are the same
-// in both. The layout becomes unknown.
-func (o PartialType) Join(p PartialType) PartialType {
-	if o.DType != p.DType {
+// Join returns the outline of a value that has either outline: the dtype and the sizes that are the same in both. The
+// layout becomes unknown.
+func (o PartialType) Join(other PartialType) PartialType {
+	if o.DType != other.DType {
 		o.DType = tensor.Invalid
 	}
-	if o.Sizes == nil || p.Sizes == nil || len(o.Sizes) != len(p.Sizes) {
+	if o.Sizes == nil || other.Sizes == nil || len(o.Sizes) != len(other.Sizes) {
 		return PartialType{DType: o.DType}
 	}
 	sizes := make([]int, len(o.Sizes))
 	for i := range sizes {
 		sizes[i] = o.Sizes[i]
-		if p.Sizes[i] != sizes[i] {
+		if other.Sizes[i] != sizes[i] {
 			sizes[i] = -1
 		}
 	}
@@ -87,19 +87,19 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 
 // joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
 // returns nil if there are no alternatives, or if their lengths differ.
-func joinOutlines(all [][]PartialType) (out []PartialType) {
+func joinOutlines(all [][]PartialType) (joined []PartialType) {
 	for k, outlines := range all {
 		switch {
 		case k == 0:
-			out = slices.Clone(outlines)
-		case len(outlines) != len(out):
+			joined = slices.Clone(outlines)
+		case len(outlines) != len(joined):
 			return nil
 		}
-		for i := range out {
-			out[i] = out[i].Join(outlines[i])
+		for i := range joined {
+			joined[i] = joined[i].Join(outlines[i])
 		}
 	}
-	return out
+	return joined
 }
 
 // outlineInference infers the outlines of the results of one op. It infers the op for combinations of guesses, and
@@ -121,22 +121,22 @@ type outlineInference struct {
 // value is unknown.
 func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
 	fills := []any{nil}
-	for _, a := range attrs {
-		if _, ok := a.(ValueRef); ok {
+	for _, attr := range attrs {
+		if _, ok := attr.(ValueRef); ok {
 			fills = []any{1, 3, 0, 2, -1, 1.5} // common sizes, axes and scales
 		}
 	}
 	for _, fill := range fills {
 		given := maps.Clone(attrs)
-		for name, a := range attrs {
-			r, ok := a.(ValueRef)
+		for name, attr := range attrs {
+			ref, ok := attr.(ValueRef)
 			if !ok {
 				continue
 			}
 			if refs == nil {
 				return false
 			}
-			shape, list, ok := refs(r.Value)
+			shape, list, ok := refs(ref.Value)
 			if !ok || len(list) > maxAttrElements || len(list) != tensor.Numel(shape) {
 				return false
 			}
@@ -150,8 +150,8 @@ func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int
 // filledAttr makes an attribute of the elements of a value. fill replaces unknown elements.
 func filledAttr(shape []int, list []any, fill any) any {
 	list = slices.Clone(list)
-	for i, x := range list {
-		if x == nil {
+	for i, element := range list {
+		if element == nil {
 			list[i] = fill
 		}
 	}
@@ -205,20 +205,20 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 		// partial means that inference was tried for a few of the possible sizes or attributes, so that only the ranks of
 		// the results are certain.
 		partial := err != nil || len(inference.attrs) > 1
-		for _, c := range cases {
-			partial = partial || errors.Is(c.Err, sym.ErrNumber)
-			if c.Value != nil {
-				all = append(all, c.Value)
+		for _, forkCase := range cases {
+			partial = partial || errors.Is(forkCase.Err, sym.ErrNumber)
+			if forkCase.Value != nil {
+				all = append(all, forkCase.Value)
 			}
 		}
-		out := joinOutlines(all)
-		for i := range out {
-			if partial && out[i].Sizes != nil { // other numbers may give other sizes
-				out[i].Sizes = slices.Repeat([]int{-1}, len(out[i].Sizes))
+		joined := joinOutlines(all)
+		for i := range joined {
+			if partial && joined[i].Sizes != nil { // other numbers may give other sizes
+				joined[i].Sizes = slices.Repeat([]int{-1}, len(joined[i].Sizes))
 			}
 		}
-		if out != nil || !partial {
-			return out
+		if joined != nil || !partial {
+			return joined
 		}
 		// The op rejected all sizes with this hint; it may accept the next hint.
 	}
@@ -228,12 +228,12 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 // call returns a call whose operands have symbols for their unknown sizes. It returns nil if an operand is missing or
 // too large.
 func (inference *outlineInference) call(env *sym.Env, dtype tensor.DType, rank, hint int) *Call {
-	c := &Call{In: make([]Arg, len(inference.in)), fixesSizesToHints: true}
-	for i, x := range inference.in {
-		if c.In[i] = x.Arg; !x.isUnknown() {
+	built := &Call{In: make([]Arg, len(inference.in)), fixesSizesToHints: true}
+	for i, operand := range inference.in {
+		if built.In[i] = operand.Arg; !operand.isUnknown() {
 			continue
 		}
-		sizes := x.Outline.Sizes
+		sizes := operand.Outline.Sizes
 		if sizes == nil {
 			sizes = slices.Repeat([]int{-1}, rank)
 		}
@@ -243,28 +243,28 @@ func (inference *outlineInference) call(env *sym.Env, dtype tensor.DType, rank, 
 				shape[k] = unknownSize(env, fmt.Sprintf("u%d_%d", i, k), hint)
 			}
 		}
-		t := tensor.NewType(cmp.Or(x.Outline.DType, dtype), shape...)
-		if t.Check() != nil {
+		operandType := tensor.NewType(cmp.Or(operand.Outline.DType, dtype), shape...)
+		if operandType.Check() != nil {
 			return nil
 		}
-		c.In[i] = Arg{Kind: TensorArg, Value: &Value{Name: "operand", Type: t, Meta: t.AtHints()}}
+		built.In[i] = Arg{Kind: TensorArg, Value: &Value{Name: "operand", Type: operandType, Meta: operandType.AtHints()}}
 	}
-	for len(c.In) > 0 && c.In[len(c.In)-1].Kind == Null {
-		c.In = c.In[:len(c.In)-1]
+	for len(built.In) > 0 && built.In[len(built.In)-1].Kind == Null {
+		built.In = built.In[:len(built.In)-1]
 	}
-	if (&Node{Op: inference.op, In: c.In}).checkArity() != nil {
+	if (&Node{Op: inference.op, In: built.In}).checkArity() != nil {
 		return nil
 	}
-	return c
+	return built
 }
 
 // unknownSize returns a new symbol for a size.
 func unknownSize(env *sym.Env, name string, hint int) sym.Int {
-	s, err := env.Symbol(name, 0, math.MaxInt, hint)
+	size, err := env.Symbol(name, 0, math.MaxInt, hint)
 	if err != nil {
 		panic(err) // the name is new and legal
 	}
-	return s
+	return size
 }
 
 // inferEachAttrs infers the call with each element of inference.attrs, and joins the outlines. It returns nil if the op
@@ -283,12 +283,12 @@ func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[st
 			continue
 		}
 		outlines := make([]PartialType, len(results))
-		for i, r := range results {
-			outlines[i] = PartialType{DType: r.Type.DType, Sizes: slices.Clone(r.Sizes)}
-			if r.Dynamic {
+		for i, result := range results {
+			outlines[i] = PartialType{DType: result.Type.DType, Sizes: slices.Clone(result.Sizes)}
+			if result.Dynamic {
 				continue
 			}
-			shape := slices.Clone(r.Type.Shape)
+			shape := slices.Clone(result.Type.Shape)
 			for k := range shape {
 				shape[k] = shape[k].Simplify()
 			}
@@ -314,20 +314,20 @@ func (o PartialType) Stacked(axis int) PartialType {
 
 // outline returns the outline of the value.
 func (v *Value) outline() PartialType {
-	o := PartialType{DType: v.Type.DType}
+	outline := PartialType{DType: v.Type.DType}
 	if v.Type.Shape != nil || !v.Dynamic {
-		o.Sizes = knownSizes(v.Type.Shape)
+		outline.Sizes = knownSizes(v.Type.Shape)
 	}
-	return o
+	return outline
 }
 
 // knownSizes returns the sizes as numbers, with -1 for each size that is not a number.
 func knownSizes(shape []sym.Int) []int {
 	sizes := make([]int, len(shape))
-	for d, s := range shape {
-		n, known := s.Known()
-		if sizes[d] = n; !known {
-			sizes[d] = -1
+	for dim, size := range shape {
+		number, known := size.Known()
+		if sizes[dim] = number; !known {
+			sizes[dim] = -1
 		}
 	}
 	return sizes
@@ -335,27 +335,27 @@ func knownSizes(shape []sym.Int) []int {
 
 // resultOutlines returns the outlines of a node's results.
 func (n *Node) resultOutlines() []PartialType {
-	in := make([]OutlinedArg, len(n.In))
-	for i, a := range n.In {
-		if in[i].Arg = a; a.Value == nil {
+	operands := make([]OutlinedArg, len(n.In))
+	for i, arg := range n.In {
+		if operands[i].Arg = arg; arg.Value == nil {
 			continue
 		}
-		if o := a.Value.outline(); a.Value.Dynamic || slices.Contains(o.Sizes, -1) {
-			in[i] = OutlinedArg{Arg: Arg{Kind: TensorArg}, Outline: o}
+		if outline := arg.Value.outline(); arg.Value.Dynamic || slices.Contains(outline.Sizes, -1) {
+			operands[i] = OutlinedArg{Arg: Arg{Kind: TensorArg}, Outline: outline}
 		}
 	}
 	refs := func(v *Value) (shape []int, list []any, ok bool) {
 		if v.Const != nil {
-			a, err := attrFromTensor(v.Const)
-			if list, isList := a.(elements); isList {
-				return v.Const.Shape, list, err == nil
+			attr, err := attrFromTensor(v.Const)
+			if elementList, isList := attr.(elements); isList {
+				return v.Const.Shape, elementList, err == nil
 			}
-			return v.Const.Shape, []any{a}, err == nil
+			return v.Const.Shape, []any{attr}, err == nil
 		}
 		shape = v.outline().Sizes
 		size := 1
-		for _, s := range shape {
-			size = min(size*max(s, 0), maxAttrElements+1)
+		for _, dimSize := range shape {
+			size = min(size*max(dimSize, 0), maxAttrElements+1)
 		}
 		return shape, make([]any, size), shape != nil && size <= maxAttrElements && !slices.Contains(shape, -1)
 	}
@@ -363,5 +363,5 @@ func (n *Node) resultOutlines() []PartialType {
 	if len(n.Out) > 0 && n.Out[0].graph != nil {
 		symbols = n.Out[0].graph.sizes
 	}
-	return n.Op.Outline(in, n.givenAttrs(), refs, symbols)
+	return n.Op.Outline(operands, n.givenAttrs(), refs, symbols)
 }

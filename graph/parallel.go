@@ -22,10 +22,10 @@ type Parallel struct {
 const Whole = -1
 
 // ParallelLoops returns loops with independent iterations. The call must have inferred results and known sizes.
-// [Facts.Parallel] lists the loops. If it is nil, they are derived: from the iteration of a pointwise op, from the
-// dimensions that [Lowerings.Rows] does not reduce, from the dimensions that a concatenation does not join, or from the
-// strides of a view. An empty list means that no independent loop is known, not that there is none. The list is empty
-// if the op panics.
+// [Facts.Parallel] lists the loops. If it is nil, they are derived from the iteration of a pointwise op or from the
+// strides of a view. Other sources are the dimensions that [Lowerings.Rows] does not reduce and the dimensions that a
+// concatenation does not join. An empty list means that no independent loop is known, not that there is none. The list
+// is empty if the op panics.
 func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, and the call may belong to another op
@@ -71,23 +71,23 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 	}
 	shape := call.Out[0].Shape
 	var loops []Parallel
-	for d, size := range shape {
-		if slices.Contains(dims, d) {
+	for dim, size := range shape {
+		if slices.Contains(dims, dim) {
 			continue
 		}
-		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out))}
-		fits := true // whether d has the same size in all results and in all operands of their rank
-		for i, a := range call.In {
-			meta := a.Meta()
-			if p.OperandDims[i] = Whole; a.Kind == TensorArg && meta.Rank() == len(shape) {
-				p.OperandDims[i], fits = d, fits && meta.Shape[d] == size
+		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out))}
+		fits := true // whether dim has the same size in all results and in all operands of their rank
+		for i, arg := range call.In {
+			meta := arg.Meta()
+			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && meta.Rank() == len(shape) {
+				loop.OperandDims[i], fits = dim, fits && meta.Shape[dim] == size
 			}
 		}
 		for i, meta := range call.Out {
-			p.ResultDims[i], fits = d, fits && meta.Rank() == len(shape) && meta.Shape[d] == size
+			loop.ResultDims[i], fits = dim, fits && meta.Rank() == len(shape) && meta.Shape[dim] == size
 		}
 		if fits {
-			loops = append(loops, p)
+			loops = append(loops, loop)
 		}
 	}
 	return loops
@@ -110,13 +110,13 @@ func BroadcastLoops(call *Call) []Parallel {
 	for i := range largest {
 		largest[i] = 1
 	}
-	for _, a := range call.In {
-		meta := a.Meta()
+	for _, arg := range call.In {
+		meta := arg.Meta()
 		if meta.Rank() > len(shape) {
 			return nil
 		}
-		for d, size := range meta.Shape {
-			if dim := d + len(shape) - meta.Rank(); size != 1 {
+		for operandDim, size := range meta.Shape {
+			if dim := operandDim + len(shape) - meta.Rank(); size != 1 {
 				largest[dim] = size
 			}
 		}
@@ -124,22 +124,22 @@ func BroadcastLoops(call *Call) []Parallel {
 	if !slices.Equal(largest, shape) {
 		return nil
 	}
-	// An operand is divided by the loop over dimension d unless it is broadcast along d.
+	// An operand is divided by the loop over dim unless it is broadcast along dim.
 	loops := make([]Parallel, len(shape))
-	for d, size := range shape {
-		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
+	for dim, size := range shape {
+		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
 			MayBroadcast: everyOperand(call)}
-		for i, a := range call.In {
-			meta := a.Meta()
-			dim := d - (len(shape) - meta.Rank())
-			if p.OperandDims[i] = Whole; a.Kind == TensorArg && dim >= 0 && meta.Shape[dim] == size {
-				p.OperandDims[i] = dim
+		for i, arg := range call.In {
+			meta := arg.Meta()
+			operandDim := dim - (len(shape) - meta.Rank())
+			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && operandDim >= 0 && meta.Shape[operandDim] == size {
+				loop.OperandDims[i] = operandDim
 			}
 		}
-		for i := range p.ResultDims {
-			p.ResultDims[i] = d
+		for i := range loop.ResultDims {
+			loop.ResultDims[i] = dim
 		}
-		loops[d] = p
+		loops[dim] = loop
 	}
 	return loops
 }
@@ -151,90 +151,90 @@ func (r *Rows) loops(call *Call) []Parallel {
 		return nil
 	}
 	var loops []Parallel
-	reduced := 0 // number of reduced dimensions before d
-	for d, size := range call.Meta(0).Shape {
+	reduced := 0 // number of reduced dimensions before dim
+	for dim, size := range call.Meta(0).Shape {
 		// With ChannelGroups, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is
 		// then no loop, and later dimensions are one further in Mask.
-		maskDim := d
-		if r.ChannelGroups != 0 && d > 0 {
-			maskDim = d + 1
+		maskDim := dim
+		if r.ChannelGroups != 0 && dim > 0 {
+			maskDim = dim + 1
 		}
 		switch {
-		case r.ChannelGroups != 0 && d == 1:
+		case r.ChannelGroups != 0 && dim == 1:
 			continue
 		case r.Mask[maskDim]:
 			reduced++
 			continue
 		}
-		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
+		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
 			MayBroadcast: everyOperand(call)}
-		fits := true // whether each result has dimension d
+		fits := true // whether each result has this dimension
 		for i := range call.In {
-			p.OperandDims[i] = Whole
+			loop.OperandDims[i] = Whole
 		}
-		p.OperandDims[0] = d
+		loop.OperandDims[0] = dim
 		for k, i := range r.In { // operand k of the program is operand i of the call
 			meta := call.Meta(i)
-			dim := d - (rank - meta.Rank()) // operands are broadcast from the last dimension
-			if r.IsAlongChannels(k) {       // a vector along dimension 1
-				dim = d - 1
+			operandDim := dim - (rank - meta.Rank()) // operands are broadcast from the last dimension
+			if r.IsAlongChannels(k) {                // a vector along dimension 1
+				operandDim = dim - 1
 			}
-			if i > 0 && dim >= 0 && dim < meta.Rank() && meta.Shape[dim] == size {
-				p.OperandDims[i] = dim
+			if i > 0 && operandDim >= 0 && operandDim < meta.Rank() && meta.Shape[operandDim] == size {
+				loop.OperandDims[i] = operandDim
 			}
 		}
 		for i, meta := range call.Out {
-			if p.ResultDims[i] = d; meta.Rank() < rank {
-				p.ResultDims[i] = d - reduced
+			if loop.ResultDims[i] = dim; meta.Rank() < rank {
+				loop.ResultDims[i] = dim - reduced
 			}
-			fits = fits && p.ResultDims[i] < meta.Rank() && meta.Shape[p.ResultDims[i]] == size
+			fits = fits && loop.ResultDims[i] < meta.Rank() && meta.Shape[loop.ResultDims[i]] == size
 		}
 		if fits {
-			loops = append(loops, p)
+			loops = append(loops, loop)
 		}
 	}
 	return loops
 }
 
-// viewLoops derives the loops of a view from its strides. It infers the view of a probe operand with very large
+// viewLoops derives the loops of a view from its strides. It infers the view of a probe, an operand with very large
 // strides. An offset into the probe is a number in a mixed radix: digit d is the index in dimension d of the operand.
 // Dimension k of the view is a loop over dimension d of the operand under two conditions. The stride of k is the
 // probe's stride of d. Digit d is 0 in the offset of the view and in the strides of its other dimensions.
 func (op *Op) viewLoops(call *Call) []Parallel {
-	in := call.Meta(0)
-	if call.In[0].Kind != TensorArg || slices.Contains(in.Shape, 0) {
+	operand := call.Meta(0)
+	if call.In[0].Kind != TensorArg || slices.Contains(operand.Shape, 0) {
 		return nil
 	}
 	var loops []Parallel
-	for d, size := range in.Shape {
-		out := op.dimsAlong(call, in.Shape, d)
-		if out == nil {
+	for dim, size := range operand.Shape {
+		viewDims := op.dimsAlong(call, operand.Shape, dim)
+		if viewDims == nil {
 			continue
 		}
 		// The view must not depend on the size, unless an attribute has the sizes of the result.
 		for _, otherSize := range []int{1, size + 1} {
-			shape := slices.Clone(in.Shape)
-			if shape[d] = otherSize; op.SizesAttr == "" && !slices.Equal(op.dimsAlong(call, shape, d), out) {
-				out = nil
+			shape := slices.Clone(operand.Shape)
+			if shape[dim] = otherSize; op.SizesAttr == "" && !slices.Equal(op.dimsAlong(call, shape, dim), viewDims) {
+				viewDims = nil
 				break
 			}
 		}
-		if out == nil {
+		if viewDims == nil {
 			continue
 		}
-		p := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: out}
-		for i := range p.OperandDims {
-			p.OperandDims[i] = Whole
+		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: viewDims}
+		for i := range loop.OperandDims {
+			loop.OperandDims[i] = Whole
 		}
-		p.OperandDims[0] = d
-		loops = append(loops, p)
+		loop.OperandDims[0] = dim
+		loops = append(loops, loop)
 	}
 	return loops
 }
 
 // dimsAlong infers the view of a probe operand of the given shape. It returns, for each result, the dimension that is a
-// loop over dimension d of the operand: see viewLoops. It returns nil if a result has no such dimension.
-func (op *Op) dimsAlong(call *Call, shape []int, d int) []int {
+// loop over dimension dim of the operand: see viewLoops. It returns nil if a result has no such dimension.
+func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
 	strides, radix, stride := make([]int, len(shape)), make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
 		strides[i], radix[i] = stride, 2*shape[i]+1 // larger than the size, so that digits of a view rarely carry
@@ -243,51 +243,51 @@ func (op *Op) dimsAlong(call *Call, shape []int, d int) []int {
 		}
 		stride *= radix[i]
 	}
-	t := tensor.Type{DType: call.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
+	probeType := tensor.Type{DType: call.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
 	probe := &Call{In: slices.Clone(call.In), Attrs: call.Attrs}
-	meta, ok := t.Meta()
+	meta, ok := probeType.Meta()
 	if !ok {
 		return nil
 	}
-	probe.In[0].Value = &Value{Name: "probe", Type: t, Meta: meta}
+	probe.In[0].Value = &Value{Name: "probe", Type: probeType, Meta: meta}
 	results, err := op.Infer(probe)
 	if err != nil || len(results) != len(call.Out) {
 		return nil
 	}
 	dims := make([]int, len(results))
-	for i, r := range results {
-		meta, known := r.Type.Meta()
-		if !known || r.Alias != 0 || r.Dynamic || meta.DType.Size() != t.DType.Size() {
+	for i, result := range results {
+		meta, known := result.Type.Meta()
+		if !known || result.Alias != 0 || result.Dynamic || meta.DType.Size() != probeType.DType.Size() {
 			return nil
 		}
-		if dims[i] = dimAlong(meta, strides, radix, shape[d], d); dims[i] < 0 {
+		if dims[i] = dimAlong(meta, strides, radix, shape[dim], dim); dims[i] < 0 {
 			return nil
 		}
 	}
 	return dims
 }
 
-// dimAlong returns the dimension of a view with the given meta that is a loop over dimension d of the probe (see
-// viewLoops). It returns -1 if there is none. size is the size of dimension d, strides are the strides of the probe,
-// and radix[i] is the radix of digit i.
-func dimAlong(meta tensor.Meta, strides, radix []int, size, d int) int {
+// dimAlong returns the dimension of a view with the given meta that is a loop over dimension probeDim of the
+// probe (see viewLoops). It returns -1 if there is none. size is the size of probeDim, strides are the strides of the
+// probe, and radix[i] is the radix of digit i.
+func dimAlong(meta tensor.Meta, strides, radix []int, size, probeDim int) int {
 	digit := func(offset, i int) int { return offset / strides[i] % radix[i] }
 	greatest := make([]int, len(strides)) // greatest[i] is the greatest digit i of all offsets in the view
 	for i := range strides {
 		greatest[i] = digit(meta.Offset, i)
 	}
 	found := -1
-	for e, stride := range meta.Strides {
+	for viewDim, stride := range meta.Strides {
 		if stride < 0 {
 			return -1
 		}
-		for i := range strides { // the last index in dimension e of the view adds (Shape[e]-1)*stride
-			greatest[i] += max(meta.Shape[e]-1, 0) * digit(stride, i)
+		for i := range strides { // the last index in viewDim adds (size-1)*stride to the offset
+			greatest[i] += max(meta.Shape[viewDim]-1, 0) * digit(stride, i)
 		}
 		switch {
-		case stride == strides[d] && meta.Shape[e] == size && found < 0:
-			found = e
-		case digit(stride, d) != 0:
+		case stride == strides[probeDim] && meta.Shape[viewDim] == size && found < 0:
+			found = viewDim
+		case digit(stride, probeDim) != 0:
 			return -1
 		}
 	}
@@ -296,7 +296,7 @@ func dimAlong(meta tensor.Meta, strides, radix []int, size, d int) int {
 			return -1
 		}
 	}
-	if digit(meta.Offset, d) != 0 {
+	if digit(meta.Offset, probeDim) != 0 {
 		return -1
 	}
 	return found
@@ -304,8 +304,8 @@ func dimAlong(meta tensor.Meta, strides, radix []int, size, d int) int {
 
 func sizesOf(list []int) []sym.Int {
 	sizes := make([]sym.Int, len(list))
-	for i, n := range list {
-		sizes[i] = sym.Of(n)
+	for i, size := range list {
+		sizes[i] = sym.Of(size)
 	}
 	return sizes
 }

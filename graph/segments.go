@@ -19,8 +19,8 @@ import (
 // each round the dynamic nodes of the round run, one after another. Other nodes that depend on their results are in the
 // next round. Each dynamic node of a round is a segment of its own. All other nodes of a round form one segment.
 
-// Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is either a single dynamic node,
-// or a set of nodes that are planned and run together as soon as the values that they read are known. A Segment does
+// Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is a single dynamic node, or a set
+// of nodes that are planned and run together. They run as soon as the values that they read are known. A Segment does
 // not depend on the data; [Segment.At] makes its graph for given values.
 type Segment struct {
 	Nodes []*Node // in the order of the graph
@@ -91,7 +91,8 @@ func (segmenter *segmenter) setStage(n *Node) {
 		operandStage := segmenter.stages.At(v)
 		stage.constant = stage.constant && operandStage.constant && i < len(n.In) // i >= len(n.In): an attribute
 		// A dynamic node runs at the end of its round, after the other nodes. Another node is planned at the start of its
-		// round, so that results of dynamic nodes, and all values of attributes, must be from an earlier round.
+		// round. The results of dynamic nodes that it reads, and all values of its attributes, must therefore be from an
+		// earlier round.
 		if v.Node != nil && !stage.dynamic && (operandStage.dynamic || i >= len(n.In)) {
 			operandStage.round++
 		}
@@ -186,26 +187,26 @@ func connect(g *Graph, all []Segment) {
 		}
 		return from
 	}
-	lastReader := make([]int, len(all)) // lastReader[s] is 1 + the last segment whose After contains segment s
+	lastReader := make([]int, len(all)) // lastReader[k] is 1 + the last segment whose After contains k
 	for i := range all {
-		s := &all[i]
-		s.readsOffsets = s.Dynamic // a RunDynamic function may depend on offsets
+		segment := &all[i]
+		segment.readsOffsets = segment.Dynamic // a RunDynamic function may depend on offsets
 		computed, listed := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
-		for _, n := range s.Nodes {
-			s.readsOffsets = s.readsOffsets || n.Op.ReadsStorage
+		for _, n := range segment.Nodes {
+			segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
 			for k := range n.dependencyCount() {
-				v, list, listIndex := n.dependency(k), &s.In, 0
+				v, target, listIndex := n.dependency(k), &segment.In, 0
 				if k >= len(n.In) {
-					list, listIndex = &s.AttrInputs, 1
+					target, listIndex = &segment.AttrInputs, 1
 				}
 				if v == nil || v.Const != nil || computed[v] || listed[listIndex][v] {
 					continue
 				}
 				listed[listIndex][v] = true
-				*list = append(*list, v)
+				*target = append(*target, v)
 				if from := export(v); from >= 0 && lastReader[from] != i+1 {
 					lastReader[from] = i + 1
-					s.After = append(s.After, from)
+					segment.After = append(segment.After, from)
 				}
 			}
 			for _, v := range n.Out {
@@ -215,7 +216,7 @@ func connect(g *Graph, all []Segment) {
 		for v := range computed {
 			segmentOf.Set(v, i+1)
 		}
-		sorted.Ints(s.After)
+		sorted.Ints(segment.After)
 	}
 	for _, output := range g.Outputs {
 		export(output.Value)
@@ -254,11 +255,11 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 		if n == nil {
 			continue
 		}
-		isLost := false
+		dependsOnUnavailable := false
 		for i := range n.dependencyCount() {
-			isLost = isLost || unavailable[n.dependency(i)]
+			dependsOnUnavailable = dependsOnUnavailable || unavailable[n.dependency(i)]
 		}
-		if !isLost {
+		if !dependsOnUnavailable {
 			remaining.Nodes = append(remaining.Nodes, n)
 			continue
 		}
@@ -316,8 +317,8 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 }
 
 // Class returns a key for the known values. If two lists of known values have the same key, [Segment.At] returns equal
-// graphs for them. The key contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the
-// elements of AttrInputs, and the sizes of symbols.
+// graphs for them. The key contains the dtypes, shapes and strides of In, the elements of AttrInputs, and the sizes of
+// symbols. It contains the offsets of In if an op depends on them.
 func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	var key []byte
 	for _, v := range s.In {
@@ -327,8 +328,8 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 			continue
 		}
 		key = appendShape(key, t)
-		for _, n := range t.Strides {
-			key = binary.AppendVarint(key, int64(n))
+		for _, stride := range t.Strides {
+			key = binary.AppendVarint(key, int64(stride))
 		}
 		if s.readsOffsets {
 			key = binary.AppendVarint(key, int64(t.Offset))
@@ -357,8 +358,8 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 // appendShape appends the dtype and the shape of a tensor to a key.
 func appendShape(key []byte, t *tensor.Tensor) []byte {
 	key = append(key, byte(t.DType), byte(len(t.Shape)))
-	for _, n := range t.Shape {
-		key = binary.AppendVarint(key, int64(n))
+	for _, size := range t.Shape {
+		key = binary.AppendVarint(key, int64(size))
 	}
 	return key
 }
@@ -377,7 +378,7 @@ func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int
 
 // segmentGraph makes the graph of a segment. meta returns the meta of an input of the segment. known has the tensors of
 // the values that are attributes.
-func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
+func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	built := New(g.Name, g.lookup)
 	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = bound, g.assumed, g.warnings, g.folded, ctx
@@ -408,7 +409,7 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 		return imported, nil
 	}
 	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
-	for _, n := range seg.Nodes {
+	for _, n := range segment.Nodes {
 		copied, err := built.copyOf(n, data, importValue)
 		if err != nil {
 			return nil, g.NodeError(n, err)
@@ -422,7 +423,7 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 		built.nameIndex().addNode(copied)
 		built.Nodes = append(built.Nodes, copied)
 	}
-	for _, v := range seg.Out {
+	for _, v := range segment.Out {
 		output, err := importValue(v)
 		if err != nil {
 			return nil, err

@@ -38,17 +38,17 @@ func (p Props) Each() []Props {
 
 // String lists the properties.
 func (p Props) String() string {
-	s := ""
+	text := ""
 	for i, name := range []string{"sorted", "typed", "laid out"} {
 		if p&(1<<i) == 0 {
 			continue
 		}
-		if s != "" {
-			s += ", "
+		if text != "" {
+			text += ", "
 		}
-		s += name
+		text += name
 	}
-	return s
+	return text
 }
 
 // Verify returns an [Errors] if the graph's structure is broken, or if a property of props does not hold. A graph that
@@ -57,24 +57,24 @@ func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
 	}
-	v := &verifier{graph: g, visibleValues: make(map[*Value]bool, g.valueCount), valueNames: map[string]bool{},
+	state := &verifier{graph: g, visibleValues: make(map[*Value]bool, g.valueCount), valueNames: map[string]bool{},
 		nodeNames: map[string]bool{}}
-	v.checkInputs()
+	state.checkInputs()
 	if props&Sorted == 0 { // nodes may use outputs of later nodes
 		for _, n := range g.Nodes {
-			v.markComputed(n)
+			state.markComputed(n)
 		}
 	}
 	for _, n := range g.Nodes {
-		v.checkNode(n, props)
-		v.markComputed(n)
+		state.checkNode(n, props)
+		state.markComputed(n)
 	}
-	v.checkOutputs(props)
-	if len(v.errs) == 0 {
-		v.checkConcatMemory()
+	state.checkOutputs(props)
+	if len(state.errs) == 0 {
+		state.checkConcatMemory()
 	}
-	if len(v.errs) > 0 {
-		return v.errs
+	if len(state.errs) > 0 {
+		return state.errs
 	}
 	return nil
 }
@@ -193,13 +193,13 @@ func (v *verifier) checkNode(n *Node, props Props) {
 }
 
 func (v *verifier) checkOperands(n *Node) {
-	for i, a := range n.In {
+	for i, arg := range n.In {
 		switch {
-		case a.Kind != TensorArg:
-		case a.Value == nil:
+		case arg.Kind != TensorArg:
+		case arg.Value == nil:
 			v.fail(n, "operand %d is a tensor, but its value is nil", i)
-		case !v.visibleValues[a.Value]:
-			v.fail(n, "operand %d, %q, is not an input, a constant, or an output of an earlier node", i, a.Value.Name)
+		case !v.visibleValues[arg.Value]:
+			v.fail(n, "operand %d, %q, is not an input, a constant, or an output of an earlier node", i, arg.Value.Name)
 		}
 	}
 	if err := n.checkArity(); err != nil {
@@ -212,7 +212,7 @@ func (v *Value) checkAlias() error {
 	if v.Alias == nil {
 		return nil
 	}
-	if !slices.ContainsFunc(v.Node.In, func(a Arg) bool { return a.Value == v.Alias }) {
+	if !slices.ContainsFunc(v.Node.In, func(arg Arg) bool { return arg.Value == v.Alias }) {
 		return fmt.Errorf("value %q shares storage with %q, which is not an operand", v.Name, v.Alias.Name)
 	}
 	root, length := v.Root(), 0
@@ -284,11 +284,11 @@ func (n *Node) LayoutIsFree(walk Walk) bool {
 	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !walk.HasInferredLayouts()
 }
 
-func aliasText(x *Value) string {
-	if x == nil {
+func aliasText(alias *Value) string {
+	if alias == nil {
 		return ""
 	}
-	return fmt.Sprintf(" of %q", x.Name)
+	return fmt.Sprintf(" of %q", alias.Name)
 }
 
 // CheckProps returns an error if the node violates [Typed] or [LaidOut]: see [Verify].
@@ -336,18 +336,18 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	if read == nil {
 		read = n.Impl.Read
 	}
-	for i, a := range n.In {
-		if a.Kind != TensorArg || moved != nil && !moved(a.Value) {
+	for i, arg := range n.In {
+		if arg.Kind != TensorArg || moved != nil && !moved(arg.Value) {
 			continue
 		}
 		if err := n.checkPacked(call, i); err != nil {
 			fail("%v", err)
 		}
-		if a.Meta().Numel() == 0 { // an operand without elements is not read
+		if arg.Meta().Numel() == 0 { // an operand without elements is not read
 			continue
 		}
-		if _, ok := read(call, n.Walk, i, a.Meta()); !ok {
-			fail("implementation %s cannot read the layout of operand %d: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
+		if _, ok := read(call, n.Walk, i, arg.Meta()); !ok {
+			fail("implementation %s cannot read the layout of operand %d: %q is %v", n.Impl.Name, i, arg.Value.Name, arg.Meta())
 		}
 	}
 	for i, value := range n.Out {

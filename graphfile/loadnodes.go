@@ -69,8 +69,8 @@ func (l *loader) readNode(offset int) error {
 	raw.node, raw.duplicate = l.declare(&declared, offset, firstErr)
 	raw.reported = len(l.errs) > firstErr
 	l.rawNodes = append(l.rawNodes, raw)
-	for _, e := range l.errs[firstErr:] {
-		e.Node, e.Op = declared.name, declared.op
+	for _, mistake := range l.errs[firstErr:] {
+		mistake.Node, mistake.Op = declared.name, declared.op
 	}
 	l.skipNode(&raw, firstErr, err != nil)
 	return err
@@ -95,7 +95,7 @@ func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // nodeKey reads the value of a key of a node.
-func (l *loader) nodeKey(r *rawNode, declared *declaredNode, key string, offset int) error {
+func (l *loader) nodeKey(node *rawNode, declared *declaredNode, key string, offset int) error {
 	switch key {
 	case "name":
 		return l.scan.stringTo(&declared.name)
@@ -104,21 +104,21 @@ func (l *loader) nodeKey(r *rawNode, declared *declaredNode, key string, offset 
 		declared.op = op
 		return err
 	case "inputs":
-		return l.readOperands(r)
+		return l.readOperands(node)
 	case "attrs":
 		if ok, err := l.nextIsObject(); !ok {
 			return err
 		}
-		r.attrsOffset = l.scan.offset()
+		node.attrsOffset = l.scan.offset()
 		raw, err := l.scan.raw()
-		r.attrs = raw
+		node.attrs = raw
 		return err
 	case "outputs":
 		declared.hasOutputs = true
 		return l.scan.array(func(int) error {
-			var s string
-			err := l.scan.stringTo(&s)
-			declared.outputs = append(declared.outputs, s)
+			var output string
+			err := l.scan.stringTo(&output)
+			declared.outputs = append(declared.outputs, output)
 			return err
 		})
 	case "memory_format":
@@ -153,15 +153,15 @@ func (l *loader) nextIsObject() (bool, error) {
 func (l *loader) readOperands(raw *rawNode) error {
 	l.operandBuffer = l.operandBuffer[:0]
 	err := l.scan.array(func(offset int) error {
-		a, err := l.readOperand(offset)
-		l.operandBuffer = append(l.operandBuffer, a)
+		arg, err := l.readOperand(offset)
+		l.operandBuffer = append(l.operandBuffer, arg)
 		return err
 	})
-	n := len(l.operandBuffer)
-	if len(l.unusedArgs) < n {
-		l.unusedArgs = make([]graph.Arg, max(n, argBlock))
+	count := len(l.operandBuffer)
+	if len(l.unusedArgs) < count {
+		l.unusedArgs = make([]graph.Arg, max(count, argBlock))
 	}
-	raw.operands, l.unusedArgs = l.unusedArgs[:n:n], l.unusedArgs[n:]
+	raw.operands, l.unusedArgs = l.unusedArgs[:count:count], l.unusedArgs[count:]
 	copy(raw.operands, l.operandBuffer)
 	return err
 }
@@ -174,34 +174,34 @@ const argBlock = 512
 func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	if l.scan.nextIsString() {
 		raw, err := l.scan.quoted()
-		if v := l.graph.Value(string(raw)); v != nil {
-			return graph.Arg{Kind: graph.TensorArg, Value: v}, err
+		if named := l.graph.Value(string(raw)); named != nil {
+			return graph.Arg{Kind: graph.TensorArg, Value: named}, err
 		}
 		l.pending = append(l.pending, pendingArg{string(raw), len(l.operandBuffer), offset})
 		return graph.Arg{Kind: graph.TensorArg}, err
 	}
 	switch l.scan.dec.PeekKind() {
 	case '[', '{':
-		v, err := l.scan.value()
-		if s, ok := numberObject(v); ok {
-			return graph.Arg{Kind: graph.NumberArg, Number: s}, err
+		content, err := l.scan.value()
+		if number, ok := numberObject(content); ok {
+			return graph.Arg{Kind: graph.NumberArg, Number: number}, err
 		}
 		if err == nil {
 			l.failAt(offset, "an input must be a value's name, a number or null")
 		}
 		return graph.Arg{}, err
 	}
-	v, err := l.scan.value()
-	if s, ok := tensor.ScalarOf(v); ok {
-		return graph.Arg{Kind: graph.NumberArg, Number: s}, err
+	content, err := l.scan.value()
+	if number, ok := tensor.ScalarOf(content); ok {
+		return graph.Arg{Kind: graph.NumberArg, Number: number}, err
 	}
 	return graph.Arg{}, err
 }
 
 // numberObject reads an operand of the form {"number": ...}. This form is for numbers without a literal in JSON: "NaN",
 // "Infinity", "-Infinity", or a complex number as a pair.
-func numberObject(v any) (tensor.Scalar, bool) {
-	object, ok := v.(map[string]any)
+func numberObject(content any) (tensor.Scalar, bool) {
+	object, ok := content.(map[string]any)
 	if !ok || len(object) != 1 {
 		return tensor.Scalar{}, false
 	}
@@ -242,18 +242,18 @@ func (l *loader) resolve() {
 		}
 	}
 	for _, raw := range l.outputs {
-		v := l.graph.Value(raw.value)
+		value := l.graph.Value(raw.value)
 		_, isDuplicate := l.places.outputs[raw.out.Name]
 		if !isDuplicate {
 			l.places.outputs[raw.out.Name] = raw.offset
 		}
 		switch {
-		case v == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
+		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
 			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValue(raw.value)))
 			continue
 		case raw.value == "":
 			l.failAt(raw.offset, "\"value\" is missing")
-		case v == nil:
+		case value == nil:
 			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValue(raw.value))
 		case isDuplicate && l.skipsMistakes():
 			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
@@ -262,7 +262,7 @@ func (l *loader) resolve() {
 		case isDuplicate:
 			l.failAt(raw.offset, "two outputs are named %q", raw.out.Name)
 		}
-		raw.out.Value = v
+		raw.out.Value = value
 		l.graph.Outputs = append(l.graph.Outputs, raw.out)
 	}
 }
@@ -271,18 +271,18 @@ func (l *loader) resolve() {
 func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 	op, err := l.draft.Op(raw.opName)
 	l.draft.Reject(raw.node, err)
-	for _, p := range pending {
-		v := l.graph.Value(p.name)
-		if x, ok := numerals.Special(p.name); v == nil && ok {
-			raw.operands[p.index] = graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
+	for _, operand := range pending {
+		value := l.graph.Value(operand.name)
+		if number, ok := numerals.Special(operand.name); value == nil && ok {
+			raw.operands[operand.index] = graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(number)}
 			continue
 		}
-		if v == nil {
-			l.reject(raw, p.offset, l.noOperand(p.name))
+		if value == nil {
+			l.reject(raw, operand.offset, l.noOperand(operand.name))
 			l.draft.Complete(raw.node, op, raw.operands, nil)
 			return
 		}
-		raw.operands[p.index].Value = v
+		raw.operands[operand.index].Value = value
 	}
 	if err != nil || len(raw.attrs) == 0 {
 		l.draft.Complete(raw.node, op, raw.operands, nil)
@@ -303,8 +303,9 @@ func (l *loader) reject(raw *rawNode, offset int, err error) {
 		l.draft.Reject(raw.node, err)
 		return
 	}
-	p := l.source.position(offset)
-	l.addError(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: raw.node.Name, Op: raw.opName, Err: err})
+	position := l.source.position(offset)
+	l.addError(&graph.Error{File: position.File, Line: position.Line, Col: position.Col, Node: raw.node.Name,
+		Op: raw.opName, Err: err})
 	raw.reported = true
 }
 
@@ -351,14 +352,14 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 	}
 	decoded := &decodedAttrs{places: map[string]int{}}
 	l.attrsCache[attrsKey{op, string(raw)}] = decoded
-	s := newScanner(raw, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
-	s.base = offset
+	scanner := newScanner(raw, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
+	scanner.base = offset
 	attrs := graph.Attrs{}
-	if err := l.readAttrs(op.Schema, s, attrs, decoded.places); err != nil {
-		decoded.err, decoded.errOffset = err, s.offset()-offset
+	if err := l.readAttrs(op.Schema, scanner, attrs, decoded.places); err != nil {
+		decoded.err, decoded.errOffset = err, scanner.offset()-offset
 	}
-	for attr, v := range attrs {
-		name, ok := nameInRef(v)
+	for attr, given := range attrs {
+		name, ok := nameInRef(given)
 		if !ok {
 			continue
 		}
@@ -375,17 +376,17 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 	return decoded
 }
 
-// readAttrs reads the attributes of an object into given, and their offsets relative to s.base into places.
-func (l *loader) readAttrs(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
-	return s.object(func(key string, offset int) error {
-		places[key] = offset - s.base
+// readAttrs reads the attributes of an object into given, and their offsets relative to scanner.base into places.
+func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.Attrs, places map[string]int) error {
+	return scanner.object(func(key string, offset int) error {
+		places[key] = offset - scanner.base
 		if !isGraph(schema, key) {
-			v, err := s.value()
-			given[key] = v
+			value, err := scanner.value()
+			given[key] = value
 			return err
 		}
-		offset = s.offset()
-		raw, err := s.raw()
+		offset = scanner.offset()
+		raw, err := scanner.raw()
 		if err == nil {
 			given[key] = l.subgraph(raw, offset)
 		}

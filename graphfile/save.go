@@ -22,9 +22,9 @@ type SaveOption func(*saver)
 
 // SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. selects
 // returns true for these constants. write gets the path of the side file, and the tensors with their keys. The key of a
-// constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the node
-// and of the attribute precede the constant's name. The extension of name determines the format (.npz, .safetensors),
-// as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
+// constant is its name. A subgraph is a graph that is an attribute of a node. In the key of its constant, the names of
+// the node and of the attribute precede the constant's name. The extension of name determines the format (.npz,
+// .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
 func SideFile(name string, selects func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
@@ -39,52 +39,52 @@ func SideFile(name string, selects func(*graph.Value) bool,
 // implementations that passes choose. A graph that was rewritten by passes is written with its present nodes, and
 // reading the file infers the types of its values again.
 func Save(w io.Writer, g *graph.Graph) error {
-	s := &saver{graph: g}
-	return s.save(w)
+	saving := &saver{graph: g}
+	return saving.save(w)
 }
 
 // SaveFile is [Save] to a file on disk. It replaces the file by renaming, so a failure leaves the old file unchanged. A
 // constant that was read from a file is written as a reference if its path, relative to the new folder, refers to the
 // same file. Otherwise SaveFile writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
-	s := &saver{graph: g, dir: filepath.Dir(path), dirDiffers: true}
+	saving := &saver{graph: g, dir: filepath.Dir(path), dirDiffers: true}
 	for _, option := range opts {
 		if option != nil {
-			option(s)
+			option(saving)
 		}
 	}
-	if s.sideFile != "" && (s.inSideFile == nil || s.write == nil) {
-		return fmt.Errorf("file %q: SideFile needs the functions selects and write", s.sideFile)
+	if saving.sideFile != "" && (saving.inSideFile == nil || saving.write == nil) {
+		return fmt.Errorf("file %q: SideFile needs the functions selects and write", saving.sideFile)
 	}
-	if s.sideFile != "" && !filepath.IsLocal(filepath.FromSlash(s.sideFile)) {
-		return fmt.Errorf("file %q is outside the folder of the graph file", s.sideFile)
+	if saving.sideFile != "" && !filepath.IsLocal(filepath.FromSlash(saving.sideFile)) {
+		return fmt.Errorf("file %q is outside the folder of the graph file", saving.sideFile)
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder", path) // checked before the side file is replaced
 	}
-	f, err := os.CreateTemp(s.dir, filepath.Base(path)+".*")
+	file, err := os.CreateTemp(saving.dir, filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // does nothing after the rename
-	err = s.save(f)
+	defer os.Remove(file.Name()) // does nothing after the rename
+	err = saving.save(file)
 	if err == nil {
-		err = f.Chmod(0o644)
+		err = file.Chmod(0o644)
 	}
-	if closeErr := f.Close(); err == nil {
+	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
 	switch {
-	case err != nil || s.data == nil:
-	case s.wouldOverwrite:
-		err = fmt.Errorf("cannot write the side file %q: constants of this graph were read from it", s.sideFile)
+	case err != nil || saving.data == nil:
+	case saving.wouldOverwrite:
+		err = fmt.Errorf("cannot write the side file %q: constants of this graph were read from it", saving.sideFile)
 	default:
-		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.sideFile)), s.names, s.data)
+		err = saving.write(filepath.Join(saving.dir, filepath.FromSlash(saving.sideFile)), saving.names, saving.data)
 	}
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return os.Rename(file.Name(), path)
 }
 
 // saver writes one graph. buf holds the current line.
@@ -155,40 +155,40 @@ func (s *saver) save(w io.Writer) error {
 }
 
 // section writes a list, one member per line.
-func section[T any](s *saver, out *bufio.Writer, key string, list []T, writeMember func(T) error) error {
-	fmt.Fprintf(out, ",\n%s  %q: [", s.indent, key)
-	for i, x := range list {
+func section[T any](saving *saver, out *bufio.Writer, key string, list []T, writeMember func(T) error) error {
+	fmt.Fprintf(out, ",\n%s  %q: [", saving.indent, key)
+	for i, member := range list {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.WriteString("\n" + s.indent + "    ")
-		s.buf.Reset()
-		if err := writeMember(x); err != nil {
+		out.WriteString("\n" + saving.indent + "    ")
+		saving.buf.Reset()
+		if err := writeMember(member); err != nil {
 			return err
 		}
-		if _, err := out.Write(s.buf.Bytes()); err != nil {
+		if _, err := out.Write(saving.buf.Bytes()); err != nil {
 			return err
 		}
 	}
 	if len(list) > 0 {
-		out.WriteString("\n" + s.indent + "  ")
+		out.WriteString("\n" + saving.indent + "  ")
 	}
 	return out.WriteByte(']')
 }
 
 // boundsText returns the JSON of a symbol's bounds and hint.
-func boundsText(b graph.Bounds) string {
+func boundsText(bounds graph.Bounds) string {
 	var list []string
 	for _, bound := range []struct {
 		key  string
 		size int
-	}{{"min", b.Min}, {"max", b.Max}} {
+	}{{"min", bounds.Min}, {"max", bounds.Max}} {
 		if bound.size > 0 { // 0 is the default of both
 			list = append(list, fmt.Sprintf("%q: %d", bound.key, bound.size))
 		}
 	}
-	if b.Hint != nil {
-		list = append(list, fmt.Sprintf("%q: %d", "hint", *b.Hint))
+	if bounds.Hint != nil {
+		list = append(list, fmt.Sprintf("%q: %d", "hint", *bounds.Hint))
 	}
 	return "{" + strings.Join(list, ", ") + "}"
 }
@@ -237,11 +237,11 @@ func (s *saver) layout(v *graph.Value) {
 // dims writes sizes or strides, which may be symbols and expressions.
 func (s *saver) dims(list []graph.Dim) {
 	s.buf.WriteByte('[')
-	for i, d := range list {
+	for i, dim := range list {
 		if i > 0 {
 			s.buf.WriteString(", ")
 		}
-		s.dim(d)
+		s.dim(dim)
 	}
 	s.buf.WriteByte(']')
 }
@@ -254,29 +254,29 @@ func (s *saver) dim(d graph.Dim) {
 	}
 }
 
-func (s *saver) pin(p graph.Pin) {
-	if p.Format != tensor.NoFormat {
-		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", p.Format)
+func (s *saver) pin(pin graph.Pin) {
+	if pin.Format != tensor.NoFormat {
+		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", pin.Format)
 	}
-	if p.Order != "" {
+	if pin.Order != "" {
 		s.buf.WriteString(", \"order\": ")
-		s.ints(p.Order.Dims())
+		s.ints(pin.Order.Dims())
 	}
-	if p.Impl != "" {
-		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(p.Impl))
+	if pin.Impl != "" {
+		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(pin.Impl))
 	}
-	if p.Device != "" {
-		fmt.Fprintf(&s.buf, ", \"device\": %s", quote(p.Device))
+	if pin.Device != "" {
+		fmt.Fprintf(&s.buf, ", \"device\": %s", quote(pin.Device))
 	}
 }
 
 func (s *saver) ints(list []int) {
 	s.buf.WriteByte('[')
-	for i, x := range list {
+	for i, number := range list {
 		if i > 0 {
 			s.buf.WriteString(", ")
 		}
-		fmt.Fprint(&s.buf, x)
+		fmt.Fprint(&s.buf, number)
 	}
 	s.buf.WriteByte(']')
 }
@@ -358,15 +358,15 @@ func (s *saver) node(n *graph.Node) error {
 		return fmt.Errorf("node %q packs a constant for an implementation, which files cannot hold: fold it first", n.Name)
 	}
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"op\": %s, \"inputs\": [", quote(n.Name), quote(n.Op.Name))
-	for i, a := range n.In {
+	for i, arg := range n.In {
 		if i > 0 {
 			s.buf.WriteString(", ")
 		}
-		switch a.Kind {
+		switch arg.Kind {
 		case graph.TensorArg:
-			s.buf.WriteString(quote(a.Value.Name))
+			s.buf.WriteString(quote(arg.Value.Name))
 		case graph.NumberArg:
-			s.operandNumber(a.Number)
+			s.operandNumber(arg.Number)
 		default:
 			s.buf.WriteString("null")
 		}
@@ -390,16 +390,16 @@ func (s *saver) node(n *graph.Node) error {
 	return nil
 }
 
-func (s *saver) output(o graph.Output) error {
-	if o.Name == o.Value.Name && o.Pin == (graph.Pin{}) {
-		s.buf.WriteString(quote(o.Name))
+func (s *saver) output(output graph.Output) error {
+	if output.Name == output.Value.Name && output.Pin == (graph.Pin{}) {
+		s.buf.WriteString(quote(output.Name))
 		return nil
 	}
-	fmt.Fprintf(&s.buf, "{\"value\": %s", quote(o.Value.Name))
-	if o.Name != o.Value.Name {
-		fmt.Fprintf(&s.buf, ", \"name\": %s", quote(o.Name))
+	fmt.Fprintf(&s.buf, "{\"value\": %s", quote(output.Value.Name))
+	if output.Name != output.Value.Name {
+		fmt.Fprintf(&s.buf, ", \"name\": %s", quote(output.Name))
 	}
-	s.pin(o.Pin)
+	s.pin(output.Pin)
 	s.buf.WriteByte('}')
 	return nil
 }

@@ -183,8 +183,8 @@ func nodeSchema(ops []*graph.Op) object {
 	return schema
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
@@ -192,19 +192,19 @@ func firstLine(s string) string {
 func opSchema(op *graph.Op) object {
 	attrs := object{}
 	var required []string
-	for _, f := range op.Schema.Fields {
-		attrs[f.Name] = attrSchema(f)
-		if f.Required {
-			required = append(required, f.Name)
+	for _, field := range op.Schema.Fields {
+		attrs[field.Name] = attrSchema(field)
+		if field.Required {
+			required = append(required, field.Name)
 		}
 	}
 	attrsMember := closedObject(attrs, required...)
 	if op.Schema.Additional != nil {
 		attrsMember["additionalProperties"] = attrSchema(*op.Schema.Additional)
 	}
-	for _, p := range op.Params {
-		if name := op.NumberAttr(p); name != "" {
-			attrs[name] = withDoc(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", given as a number")
+	for _, param := range op.Params {
+		if name := op.NumberAttr(param); name != "" {
+			attrs[name] = withDoc(anyOf(ref("scalar"), ref("value")), "operand "+param.Name+", given as a number")
 		}
 	}
 	inputs, minInputs := inputsSchema(op)
@@ -244,13 +244,13 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 		attrs     []string
 	}
 	combinations := []combination{{minInputs: minInputs}}
-	for _, p := range op.Params {
-		name := op.NumberAttr(p)
-		if p.Optional || name == "" {
+	for _, param := range op.Params {
+		name := op.NumberAttr(param)
+		if param.Optional || name == "" {
 			continue
 		}
-		for i, c := range combinations { // one more combination has the attribute, and combination i has the input
-			combinations = append(combinations, combination{c.minInputs, append(slices.Clone(c.attrs), name)})
+		for i, combined := range combinations { // one more combination has the attribute, and combination i has the input
+			combinations = append(combinations, combination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
 			combinations[i].minInputs++
 		}
 	}
@@ -258,14 +258,14 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 		return nil
 	}
 	var alternatives []object
-	for _, c := range combinations {
+	for _, choice := range combinations {
 		members, required := object{}, []string{}
-		if c.minInputs > 0 {
-			members["inputs"] = object{"minItems": c.minInputs}
+		if choice.minInputs > 0 {
+			members["inputs"] = object{"minItems": choice.minInputs}
 			required = append(required, "inputs")
 		}
-		if len(c.attrs) > 0 {
-			members["attrs"] = object{"type": "object", "required": c.attrs}
+		if len(choice.attrs) > 0 {
+			members["attrs"] = object{"type": "object", "required": choice.attrs}
 			required = append(required, "attrs")
 		}
 		alternative := object{"properties": members}
@@ -284,13 +284,13 @@ func inputsSchema(op *graph.Op) (object, int) {
 	minInputs := 0
 	var positions []object
 	var restSchema any = object{"type": "null"}
-	for _, p := range op.Params {
-		if p.Variadic {
-			restSchema = operandSchema(p)
+	for _, param := range op.Params {
+		if param.Variadic {
+			restSchema = operandSchema(param)
 		} else {
-			positions = append(positions, operandSchema(p))
+			positions = append(positions, operandSchema(param))
 		}
-		if !p.Optional && op.NumberAttr(p) == "" {
+		if !param.Optional && op.NumberAttr(param) == "" {
 			minInputs++
 		}
 	}
@@ -305,51 +305,51 @@ func inputsSchema(op *graph.Op) (object, int) {
 }
 
 // operandSchema describes one operand: the name of a value or, where permitted, null or a number.
-func operandSchema(p graph.Param) object {
+func operandSchema(param graph.Param) object {
 	types := []string{"string"}
-	if p.Optional {
+	if param.Optional {
 		types = append(types, "null")
 	}
-	if !p.AcceptsNumber {
-		return object{"type": types, "description": p.Name}
+	if !param.AcceptsNumber {
+		return object{"type": types, "description": param.Name}
 	}
 	types = append(types, "number", "boolean")
 	numberForm := closedObject(object{"number": ref("scalar")}, "number")
 	return withDoc(anyOf(object{"type": types}, numberForm),
-		p.Name+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value has that "+
-			"name")
+		param.Name+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value has "+
+			"that name")
 }
 
 // attrSchema describes an attribute.
-func attrSchema(f graph.Field) object {
-	if f.Type == "graph" {
-		return object{"$ref": "#", "description": f.Doc}
+func attrSchema(field graph.Field) object {
+	if field.Type == "graph" {
+		return object{"$ref": "#", "description": field.Doc}
 	}
-	typeNames := strings.Split(strings.TrimSuffix(f.Type, "?"), "|")
-	if f.Words != nil {
+	typeNames := strings.Split(strings.TrimSuffix(field.Type, "?"), "|")
+	if field.Words != nil {
 		typeNames = typeNames[:1] // the rest are the words, which are added below
 	}
 	var alternatives []object
 	for _, name := range typeNames {
-		s := typeSchema(f, name)
-		if all, ok := s["anyOf"].([]object); ok {
+		alternative := typeSchema(field, name)
+		if all, ok := alternative["anyOf"].([]object); ok {
 			alternatives = append(alternatives, all...)
 		} else {
-			alternatives = append(alternatives, s)
+			alternatives = append(alternatives, alternative)
 		}
 	}
 	alternatives = append(alternatives, ref("value"))
-	if f.Words != nil {
-		alternatives = append(alternatives, object{"enum": f.Words})
+	if field.Words != nil {
+		alternatives = append(alternatives, object{"enum": field.Words})
 	}
-	if strings.HasSuffix(f.Type, "?") || f.Default == "none" {
+	if strings.HasSuffix(field.Type, "?") || field.Default == "none" {
 		alternatives = append(alternatives, object{"type": "null"})
 	}
-	s := withDoc(anyOf(alternatives...), f.Doc)
-	if v, ok := f.DefaultValue(); ok {
-		s["default"] = v
+	schema := withDoc(anyOf(alternatives...), field.Doc)
+	if defaultValue, ok := field.DefaultValue(); ok {
+		schema["default"] = defaultValue
 	}
-	return s
+	return schema
 }
 
 // symbolText is a symbol, or an expression over symbols, in place of a number.
@@ -359,14 +359,14 @@ var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an 
 var sizeSchema = anyOf(object{"type": "integer"}, symbolText)
 
 // typeSchema describes the values of a type by its name in [graph.Field.Type].
-func typeSchema(f graph.Field, name string) object {
+func typeSchema(field graph.Field, name string) object {
 	if item, isList := strings.CutSuffix(name, "[]"); isList {
-		single := typeSchema(f, item)
+		single := typeSchema(field, item)
 		list := arrayOf(single)
-		if f.Len > 0 {
+		if field.Len > 0 {
 			// As in PyTorch, a list of one number stands for f.Len equal numbers.
-			lengths := []object{{"minItems": f.Len, "maxItems": f.Len}, {"minItems": 1, "maxItems": 1}}
-			if f.Default == "none" {
+			lengths := []object{{"minItems": field.Len, "maxItems": field.Len}, {"minItems": 1, "maxItems": 1}}
+			if field.Default == "none" {
 				lengths = append(lengths, object{"maxItems": 0})
 			}
 			list["anyOf"] = lengths
@@ -375,7 +375,7 @@ func typeSchema(f graph.Field, name string) object {
 	}
 	switch name {
 	case "int":
-		if f.AnyInt {
+		if field.AnyInt {
 			return sizeSchema
 		}
 		return anyOf(object{"type": "integer", "minimum": -tensor.MaxBytes, "maximum": tensor.MaxBytes}, symbolText)
@@ -390,8 +390,8 @@ func typeSchema(f graph.Field, name string) object {
 	case "memory_format":
 		return object{"enum": []string{"contiguous", "channels_last", "channels_last_3d", "preserve"}}
 	}
-	if f.OneOf != nil {
-		return object{"enum": f.OneOf}
+	if field.OneOf != nil {
+		return object{"enum": field.OneOf}
 	}
 	return object{"type": "string"} // a string or a condition
 }

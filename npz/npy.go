@@ -38,16 +38,16 @@ func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, NPYMet
 // openNPY calls read with a file and its size. The errors name the file.
 func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, error) {
 	var zero T
-	f, info, err := files.OpenRegular(path)
+	file, info, err := files.OpenRegular(path)
 	if err != nil {
 		return zero, err
 	}
-	defer f.Close()
-	t, err := read(f, info.Size())
+	defer file.Close()
+	result, err := read(file, info.Size())
 	if err != nil {
 		return zero, fmt.Errorf("%s: %w", path, err)
 	}
-	return t, nil
+	return result, nil
 }
 
 // NPYMeta returns dtype, shape and strides of the array in r. size is the size of the file in bytes, as for [ReadNPY].
@@ -57,28 +57,28 @@ func NPYMeta(r io.Reader, size int64) (tensor.Meta, error) {
 }
 
 // readMeta reads the header. If size is not negative, header and array must have exactly size bytes.
-func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
-	if r == nil {
+func readMeta(reader io.Reader, size int64) (tensor.Meta, header, error) {
+	if reader == nil {
 		return tensor.Meta{}, header{}, errors.New("the reader is nil")
 	}
-	h, start, err := readHeader(r, size)
+	head, start, err := readHeader(reader, size)
 	if err != nil {
-		return tensor.Meta{}, h, err
+		return tensor.Meta{}, head, err
 	}
-	meta, err := h.meta()
+	meta, err := head.meta()
 	if dataBytes := int64(meta.Bytes()); err == nil && size >= 0 && dataBytes != size-start {
 		err = fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(meta.Shape), meta.DType,
 			dataBytes, size-start)
 	}
-	return meta, h, err
+	return meta, head, err
 }
 
-// readNPY reads one array. size is the number of bytes in r that the file declares; it is not trusted. known is the
-// number of bytes that certainly exist; memory beyond this number is allocated as data arrive. If want is not nil, the
-// array must have the dtype and shape of want, and all memory is allocated first.
-func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
+// readNPY reads one array. size is the number of bytes in the reader that the file declares; it is not trusted. known
+// is the number of bytes that certainly exist; memory beyond this number is allocated as data arrive. If want is not
+// nil, the array must have the dtype and shape of want, and all memory is allocated first.
+func readNPY(reader io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	meta, h, err := readMeta(r, size)
+	meta, head, err := readMeta(reader, size)
 	if err != nil {
 		return nil, err
 	}
@@ -89,32 +89,32 @@ func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tenso
 		}
 		known = int64(meta.Bytes())
 	}
-	s, err := readStorage(r, meta.Bytes(), known)
+	storage, err := readStorage(reader, meta.Bytes(), known)
 	if err != nil {
 		return nil, err
 	}
 	// One more read detects data after the array. At the end of a zip entry, it also verifies the checksum.
 	var extra [1]byte
-	if n, err := io.ReadFull(r, extra[:]); n > 0 {
+	if extraBytes, err := io.ReadFull(reader, extra[:]); extraBytes > 0 {
 		return nil, errors.New("there are data after the array")
 	} else if err != io.EOF {
 		return nil, err
 	}
-	toNative(s.Bytes(), h)
-	return tensor.FromStorage(meta, s)
+	toNative(storage.Bytes(), head)
+	return tensor.FromStorage(meta, storage)
 }
 
 // readHeader reads and parses all bytes before the data. start is the number of these bytes.
-func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
+func readHeader(reader io.Reader, size int64) (head header, start int64, err error) {
 	var fixed [12]byte // magic (6 bytes), version (2 bytes), length of the text (2 or 4 bytes)
-	if err := readAll(r, fixed[:8]); err != nil {
-		return h, 0, err
+	if err := readAll(reader, fixed[:8]); err != nil {
+		return head, 0, err
 	}
 	if string(fixed[:6]) != magic {
 		if string(fixed[:4]) == "PK\x03\x04" {
-			return h, 0, errors.New("this is an archive, probably an .npz file, not a single .npy array")
+			return head, 0, errors.New("this is an archive, probably an .npz file, not a single .npy array")
 		}
-		return h, 0, errors.New("not an .npy array: wrong magic")
+		return head, 0, errors.New("not an .npy array: wrong magic")
 	}
 	lengthBytes := 4
 	switch fixed[6] {
@@ -122,31 +122,31 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 		lengthBytes = 2
 	case 2, 3:
 	default:
-		return h, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
+		return head, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
 	}
 	if fixed[7] != 0 {
-		return h, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
+		return head, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
 	}
-	if err := readAll(r, fixed[8:8+lengthBytes]); err != nil {
-		return h, 0, err
+	if err := readAll(reader, fixed[8:8+lengthBytes]); err != nil {
+		return head, 0, err
 	}
 	// In version 1 the length has two bytes, and the other two are 0.
 	textBytes := int64(binary.LittleEndian.Uint32(fixed[8:]))
 	start = 8 + int64(lengthBytes) + textBytes
 	if textBytes > maxHeader || size >= 0 && start > size {
-		return h, 0, fmt.Errorf("header claims %d bytes", textBytes)
+		return head, 0, fmt.Errorf("header claims %d bytes", textBytes)
 	}
 	text := make([]byte, textBytes)
-	if err := readAll(r, text); err != nil {
-		return h, 0, err
+	if err := readAll(reader, text); err != nil {
+		return head, 0, err
 	}
-	h, err = parseHeader(string(text))
-	return h, start, err
+	head, err = parseHeader(string(text))
+	return head, start, err
 }
 
-// readAll fills b. If r ends before b is full, it returns the error "truncated header".
-func readAll(r io.Reader, b []byte) error {
-	_, err := io.ReadFull(r, b)
+// readAll fills the buffer. If the reader ends before the buffer is full, it returns the error "truncated header".
+func readAll(reader io.Reader, buffer []byte) error {
+	_, err := io.ReadFull(reader, buffer)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return errors.New("truncated header")
 	}
@@ -158,49 +158,49 @@ const initialAlloc = 1 << 20
 
 // readStorage reads `need` bytes into storage. The size of the storage never exceeds the greatest of three numbers:
 // known, initialAlloc, and twice the number of bytes that have arrived.
-func readStorage(r io.Reader, need int, known int64) (*tensor.Storage, error) {
+func readStorage(reader io.Reader, need int, known int64) (*tensor.Storage, error) {
 	initialBytes := max(initialAlloc, min(known, math.MaxInt))
-	s := tensor.NewStorage(int(min(int64(need), initialBytes)))
+	storage := tensor.NewStorage(int(min(int64(need), initialBytes)))
 	arrived := 0
 	for {
-		n, err := io.ReadFull(r, s.Bytes()[arrived:])
-		arrived += n
+		count, err := io.ReadFull(reader, storage.Bytes()[arrived:])
+		arrived += count
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
 			return nil, fmt.Errorf("truncated: %d of %d bytes of data", arrived, need)
 		case err != nil:
 			return nil, err
 		case arrived == need:
-			return s, nil
+			return storage, nil
 		}
 		larger := tensor.NewStorage(min(need, 2*arrived))
-		copy(larger.Bytes(), s.Bytes())
-		s = larger
+		copy(larger.Bytes(), storage.Bytes())
+		storage = larger
 	}
 }
 
 // toNative converts elements to the machine's byte order, and normalizes bools to 0 or 1, as kernels require.
-func toNative(b []byte, h header) {
-	if h.dtype == tensor.Bool {
-		for i, v := range b {
-			if v > 1 {
-				b[i] = 1
+func toNative(data []byte, head header) {
+	if head.dtype == tensor.Bool {
+		for i, element := range data {
+			if element > 1 {
+				data[i] = 1
 			}
 		}
 		return
 	}
-	if h.byteOrder != '<' && h.byteOrder != '>' || (h.byteOrder == '>') == bigEndian {
+	if head.byteOrder != '<' && head.byteOrder != '>' || (head.byteOrder == '>') == bigEndian {
 		return
 	}
-	unit := h.dtype.Size()
-	if h.dtype.IsComplex() {
+	unit := head.dtype.Size()
+	if head.dtype.IsComplex() {
 		unit /= 2
 	}
 	if unit == 1 {
 		return
 	}
-	for i := 0; i < len(b); i += unit {
-		slices.Reverse(b[i : i+unit])
+	for i := 0; i < len(data); i += unit {
+		slices.Reverse(data[i : i+unit])
 	}
 }
 
@@ -232,17 +232,17 @@ func writeData(w io.Writer, t *tensor.Tensor) error {
 	}
 	if t.IsContiguous() || t.Bytes() <= writeBlock {
 		contiguous := t.Contiguous()
-		start := contiguous.Offset * contiguous.DType.Size()
-		_, err := w.Write(contiguous.Storage().Bytes()[start : start+contiguous.Bytes()])
+		offset := contiguous.Offset * contiguous.DType.Size()
+		_, err := w.Write(contiguous.Storage().Bytes()[offset : offset+contiguous.Bytes()])
 		return err
 	}
 	size := t.Shape[0]
 	blockSize := max(1, writeBlock/(t.Bytes()/size)) // of a block along dimension 0
-	for i := 0; i < size; i += blockSize {
+	for start := 0; start < size; start += blockSize {
 		meta := t.Meta
 		meta.Shape = slices.Clone(t.Shape)
-		meta.Shape[0] = min(blockSize, size-i)
-		meta.Offset += i * t.Strides[0]
+		meta.Shape[0] = min(blockSize, size-start)
+		meta.Offset += start * t.Strides[0]
 		if blockSize == 1 { // the block may still be large: divide it along the next dimension
 			meta.Shape, meta.Strides = meta.Shape[1:], meta.Strides[1:]
 		}

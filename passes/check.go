@@ -53,36 +53,36 @@ type checker struct {
 // newChecker evaluates g by reference on generated inputs. It records the parts that cannot be evaluated: a graph that
 // is too large, ops without a reference and their dependents, and ops whose reference rejects the generated data.
 func newChecker(g *graph.Graph) *checker {
-	c := &checker{}
+	created := &checker{}
 	if len(g.Outputs) == 0 {
-		c.noteUnchecked(nil, "the graph has no outputs", nil)
-		return c
+		created.noteUnchecked(nil, "the graph has no outputs", nil)
+		return created
 	}
-	if n := elementCount(g); n > checkLimit {
-		c.noteUnchecked(nil, fmt.Sprintf("the graph is too large, with more than %d elements in all values together",
+	if count := elementCount(g); count > checkLimit {
+		created.noteUnchecked(nil, fmt.Sprintf("the graph is too large, with more than %d elements in all values together",
 			checkLimit), outputNames(g))
-		return c
+		return created
 	}
-	c.makeInputs(g)
+	created.makeInputs(g)
 	omitted := withoutReference(g)
 	for _, n := range g.Nodes {
 		if n.Op.Ref != nil {
 			continue
 		}
-		if outs := outputsOf(g, map[*graph.Node]*graph.Error{n: omitted[n]}); len(outs) > 0 {
-			c.noteUnchecked(n, graph.NoReference{Why: n.Op.NoRef}.Error(), outs)
+		if dependentOutputs := outputsOf(g, map[*graph.Node]*graph.Error{n: omitted[n]}); len(dependentOutputs) > 0 {
+			created.noteUnchecked(n, graph.NoReference{Why: n.Op.NoRef}.Error(), dependentOutputs)
 		}
 	}
-	want, err := evaluate(g, omitted, c.inputs)
+	expected, err := evaluate(g, omitted, created.inputs)
 	if err != nil {
 		located := &graph.Error{Err: err} // unless err has a location
 		errors.As(err, &located)
-		c.unchecked = append(c.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
+		created.unchecked = append(created.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
 			Why: fmt.Sprintf("the reference of its op rejects the generated data: %v", located.Err)})
-		return c
+		return created
 	}
-	c.expectedOutputs, c.evaluated = want, snapshotOf(g)
-	return c
+	created.expectedOutputs, created.evaluated = expected, snapshotOf(g)
+	return created
 }
 
 // noteUnchecked records a part that cannot be evaluated.
@@ -141,9 +141,9 @@ func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Nod
 		return set
 	}
 	for _, n := range g.Nodes {
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg && a.Value.Node != nil && set[a.Value.Node] != nil && set[n] == nil {
-				set[n] = set[a.Value.Node]
+		for _, arg := range n.In {
+			if arg.Kind == graph.TensorArg && arg.Value.Node != nil && set[arg.Value.Node] != nil && set[n] == nil {
+				set[n] = set[arg.Value.Node]
 			}
 		}
 	}
@@ -172,19 +172,19 @@ func outputNames(g *graph.Graph) []string {
 
 // evaluate calls graph.Evaluate on the graph without the omitted nodes.
 func evaluate(g *graph.Graph, omitted map[*graph.Node]*graph.Error,
-	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if len(omitted) > 0 {
 		g = g.WithoutRejected(omitted)
 	}
-	return graph.Evaluate(g, in)
+	return graph.Evaluate(g, inputs)
 }
 
 // checkAfter verifies structure, properties, copies and values of the graph after a pass.
-func (c *checker) checkAfter(g *graph.Graph, props graph.Props, pass Pass) error {
-	if err := graph.Verify(g, props); err != nil {
+func (c *checker) checkAfter(g *graph.Graph, properties graph.Props, pass Pass) error {
+	if err := graph.Verify(g, properties); err != nil {
 		return err
 	}
-	if err := c.checkCopies(g, props, pass); err != nil {
+	if err := c.checkCopies(g, properties, pass); err != nil {
 		return err
 	}
 	if len(c.expectedOutputs) == 0 {
@@ -219,25 +219,25 @@ func (c *checker) checkAfter(g *graph.Graph, props graph.Props, pass Pass) error
 
 // checkCopies verifies that no pass adds or removes live copies of non-constant values after layouts are chosen. A node
 // is live if an output depends on it.
-func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) error {
-	if props&graph.LaidOut == 0 {
+func (c *checker) checkCopies(g *graph.Graph, properties graph.Props, pass Pass) error {
+	if properties&graph.LaidOut == 0 {
 		c.copies = nil
 		return nil
 	}
-	now := liveVaryingCopies(g)
-	if c.copies != nil && pass.Makes&graph.LaidOut == 0 && !maps.Equal(now, c.copies) {
-		for _, name := range sorted.Keys(now) {
+	current := liveVaryingCopies(g)
+	if c.copies != nil && pass.Makes&graph.LaidOut == 0 && !maps.Equal(current, c.copies) {
+		for _, name := range sorted.Keys(current) {
 			if !c.copies[name] {
 				return fmt.Errorf("copy %q was added after layouts were chosen", name)
 			}
 		}
 		for _, name := range sorted.Keys(c.copies) {
-			if !now[name] {
+			if !current[name] {
 				return fmt.Errorf("copy %q was dropped after layouts were chosen", name)
 			}
 		}
 	}
-	c.copies = now
+	c.copies = current
 	return nil
 }
 
@@ -252,8 +252,8 @@ func liveVaryingCopies(g *graph.Graph) map[string]bool {
 		live[output.Value] = true
 	}
 	for _, n := range g.Nodes {
-		dependsOnInputs := slices.ContainsFunc(n.In, func(a graph.Arg) bool {
-			return a.Kind == graph.TensorArg && varies[a.Value]
+		dependsOnInputs := slices.ContainsFunc(n.In, func(arg graph.Arg) bool {
+			return arg.Kind == graph.TensorArg && varies[arg.Value]
 		})
 		for _, v := range n.Out {
 			varies[v] = dependsOnInputs
@@ -264,8 +264,8 @@ func liveVaryingCopies(g *graph.Graph) map[string]bool {
 		if !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return live[v] }) {
 			continue
 		}
-		for _, a := range n.In {
-			live[a.Value] = true
+		for _, arg := range n.In {
+			live[arg.Value] = true
 		}
 		if n.Op.Identity && varies[n.Out[0]] && n.Out[0].Alias == nil && n.In[0].Meta().DType == n.Out[0].Meta.DType {
 			copies[n.Name] = true
@@ -299,15 +299,15 @@ var tolerance = map[tensor.DType]float64{
 
 // compareResults returns an error if two results differ by more than the pass permits. A pass with Rounds permits
 // differences within the tolerance; any other pass permits no difference. If the pass also has ChangesQuantized, the
-// permitted difference is at least a twentieth of the largest wanted value (of those up to the largest float32), and at
-// least 1 for dtypes of one byte.
+// permitted difference is at least a twentieth of the largest wanted value. Values above the largest float32 do not
+// count. For dtypes of one byte, the permitted difference is at least 1.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("the result is %v, want %v", got.Meta, want.Meta)
 	}
-	complexLayout := tensor.New(tensor.Complex128, want.Shape...)
-	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(complexLayout))
-	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(complexLayout))
+	asComplex := tensor.New(tensor.Complex128, want.Shape...)
+	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(asComplex))
+	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(asComplex))
 	relative, absolute := tolerance[got.DType], 0.0
 	for i := range wantElements {
 		if pass.ChangesQuantized && cmplx.Abs(wantElements[i]) <= math.MaxFloat32 {
@@ -328,7 +328,7 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	return nil
 }
 
-// bits returns the bits of the two parts of c. The result is the same for every NaN.
+// bits returns the bits of the two parts of a complex number. The result is the same for every NaN.
 func bits(c complex128) [2]uint64 {
 	if cmplx.IsNaN(c) {
 		return [2]uint64{1, 1}
@@ -343,25 +343,25 @@ func writeGraph(w io.Writer, g *graph.Graph) {
 	}
 	for _, v := range g.Constants {
 		fmt.Fprintf(w, "  %s: %v = constant", v.Name, v.Meta)
-		if p := v.Packed; p != nil {
-			fmt.Fprintf(w, ": %v in the form %q", p.Meta, p.Format)
+		if packed := v.Packed; packed != nil {
+			fmt.Fprintf(w, ": %v in the form %q", packed.Meta, packed.Format)
 		}
 		fmt.Fprintln(w)
 	}
 	for _, n := range g.Nodes {
-		var in []string
-		for _, a := range n.In {
-			switch a.Kind {
+		var operands []string
+		for _, arg := range n.In {
+			switch arg.Kind {
 			case graph.TensorArg:
-				in = append(in, a.Value.Name)
+				operands = append(operands, arg.Value.Name)
 			case graph.NumberArg:
-				in = append(in, a.Number.String())
+				operands = append(operands, arg.Number.String())
 			default:
-				in = append(in, "null")
+				operands = append(operands, "null")
 			}
 		}
 		for _, v := range n.Out {
-			fmt.Fprintf(w, "  %s: %v = %s(%s)", v.Name, v.Meta, n.Op.Name, strings.Join(in, ", "))
+			fmt.Fprintf(w, "  %s: %v = %s(%s)", v.Name, v.Meta, n.Op.Name, strings.Join(operands, ", "))
 			if v.Alias != nil {
 				fmt.Fprintf(w, " view of %s", v.Alias.Name)
 			}

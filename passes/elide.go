@@ -20,18 +20,18 @@ type uses struct {
 func usesOf(g *graph.Graph) *uses {
 	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
 	count, total := graph.NewByValue[int](g), 0
-	for a := range tensorArgs(g) {
-		count.Set(a.Value, count.At(a.Value)+1)
+	for arg := range tensorArgs(g) {
+		count.Set(arg.Value, count.At(arg.Value)+1)
 		total++
 	}
 	unused := make([]*graph.Node, total) // one allocation for all lists of readers
-	for a, n := range tensorArgs(g) {
-		if readers := count.At(a.Value); readers > 0 { // the first operand with this value: reserve its list
-			count.Set(a.Value, 0)
-			result.readers.Set(a.Value, unused[:0:readers])
+	for arg, n := range tensorArgs(g) {
+		if readers := count.At(arg.Value); readers > 0 { // the first operand with this value: reserve its list
+			count.Set(arg.Value, 0)
+			result.readers.Set(arg.Value, unused[:0:readers])
 			unused = unused[readers:]
 		}
-		result.add(a.Value, n)
+		result.add(arg.Value, n)
 	}
 	for _, output := range g.Outputs {
 		result.isOutput[output.Value] = true
@@ -44,7 +44,7 @@ func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
 	return func(yield func(*graph.Arg, *graph.Node) bool) {
 		for _, n := range g.Nodes {
 			for i := range n.In {
-				if a := &n.In[i]; a.Kind == graph.TensorArg && !yield(a, n) {
+				if arg := &n.In[i]; arg.Kind == graph.TensorArg && !yield(arg, n) {
 					return
 				}
 			}
@@ -90,24 +90,24 @@ type elider struct {
 
 // elideCopies removes the copies that are not needed. If the strategy has not decided about the copies of the graph, it
 // also makes the reader of a copy of a copy read the original.
-func elideCopies(p *Plan) error {
-	e := &elider{plan: p, removed: map[*graph.Node]bool{}}
-	for _, n := range p.Graph.Nodes {
-		interrupt.Check(p.ctx)
+func elideCopies(plan *Plan) error {
+	state := &elider{plan: plan, removed: map[*graph.Node]bool{}}
+	for _, n := range plan.Graph.Nodes {
+		interrupt.Check(plan.ctx)
 		if n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType {
-			if e.uses == nil {
-				e.uses = usesOf(p.Graph)
+			if state.uses == nil {
+				state.uses = usesOf(plan.Graph)
 			}
-			if !p.strategyChoseCopies {
-				e.shorten(n)
+			if !plan.strategyChoseCopies {
+				state.shorten(n)
 			}
-			if why := e.redundancyReason(n); why != "" {
-				e.uses.redirect(p.Graph, n.Out[0], n.In[0].Value)
-				e.drop(n, why)
+			if why := state.redundancyReason(n); why != "" {
+				state.uses.redirect(plan.Graph, n.Out[0], n.In[0].Value)
+				state.drop(n, why)
 			}
 		}
 	}
-	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return e.removed[n] })
+	plan.Graph.Nodes = slices.DeleteFunc(plan.Graph.Nodes, func(n *graph.Node) bool { return state.removed[n] })
 	return nil
 }
 
@@ -144,27 +144,28 @@ func (e *elider) shorten(n *graph.Node) {
 
 // redundancyReason returns why a copy can be removed, or "".
 func (e *elider) redundancyReason(n *graph.Node) string {
-	v, src := n.Out[0], n.In[0].Value
+	v, source := n.Out[0], n.In[0].Value
 	switch {
 	case n.Pin.SetsLayout():
 		return ""
-	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
-		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
+	case v.Alias != nil && v.Meta.SameLayout(source.Meta):
+		return fmt.Sprintf("%q already has the layout asked for, strides %v", source.Name,
+			tensor.ListString(source.Meta.Strides))
 	case e.plan.strategyChoseCopies: // the strategy has already decided which of the other copies are removed
 		return ""
 	case e.uses.isOutput[v]:
 		return ""
 	case len(e.uses.readers.At(v)) == 0:
 		return ""
-	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.hasView(v)):
-		return fmt.Sprintf("%q has the same elements in the same layout", src.Name)
+	case v.Meta.SameLayout(source.Meta) && (v.Meta.Offset == source.Meta.Offset || !e.hasView(v)):
+		return fmt.Sprintf("%q has the same elements in the same layout", source.Name)
 	}
 	for _, reader := range e.uses.readers.At(v) {
-		if !e.canRead(reader, v, src) {
+		if !e.canRead(reader, v, source) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("all its readers can read %q in its present layout", src.Name)
+	return fmt.Sprintf("all its readers can read %q in its present layout", source.Name)
 }
 
 // hasView reports whether a view of v exists. The offset of such a view counts from the start of v's storage, so v
@@ -175,11 +176,11 @@ func (e *elider) hasView(v *graph.Value) bool {
 	})
 }
 
-// canRead reports whether a reader of `from` can read `to` instead, while its results keep their layouts. A view, an op
-// that reads the bytes between elements, and an implementation that rejects the layout of `to` cannot. Pointwise nodes,
-// copies, and nodes whose results have a chosen layout keep the layouts of their results. For any other node, inference
-// must give the same results with `to` as with `from`.
-func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
+// canRead reports whether a reader of `from` can read the replacement instead, while its results keep their layouts. A
+// view, an op that reads the bytes between elements, and an implementation that rejects the layout of the replacement
+// cannot. Pointwise nodes, copies, and nodes whose results have a chosen layout keep the layouts of their results. For
+// any other node, inference must give the same results with the replacement as with `from`.
+func (e *elider) canRead(reader *graph.Node, from, replacement *graph.Value) bool {
 	if reader.Op.ReadsStorage || reader.Op.Kind == graph.View && !reader.Op.Identity {
 		return false
 	}
@@ -192,7 +193,7 @@ func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 	call.In = slices.Clone(reader.In)
 	for i := range call.In {
 		if call.In[i].Value == from {
-			call.In[i].Value = to
+			call.In[i].Value = replacement
 		}
 	}
 	if reader.Impl != nil && !reader.Impl.Reads(call, reader.Walk) {
@@ -215,8 +216,8 @@ func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 
 // cancelPermutes removes the second of two consecutive permutations that are inverses, unless one of them or the
 // operand of the first is pinned to a layout. The readers of the second permutation then read the operand of the first.
-func cancelPermutes(p *Plan) error {
-	g := p.Graph
+func cancelPermutes(plan *Plan) error {
+	g := plan.Graph
 	var readers *uses // created at the first pair
 	removed := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
@@ -227,20 +228,21 @@ func cancelPermutes(p *Plan) error {
 		if first == nil || first.Op.Permutes == nil || first.Pin.SetsLayout() {
 			continue
 		}
-		src := first.In[0].Value
-		// A reader of src must read the pinned layout of src, but a reader of n need not.
-		if src.EffectivePin().SetsLayout() {
+		source := first.In[0].Value
+		// A reader of the source must read its pinned layout, but a reader of n need not.
+		if source.EffectivePin().SetsLayout() {
 			continue
 		}
-		if !areInverse(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
+		if !areInverse(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(source.Meta) {
 			continue
 		}
 		if readers == nil {
 			readers = usesOf(g)
 		}
-		readers.redirect(g, n.Out[0], src)
+		readers.redirect(g, n.Out[0], source)
 		removed[n] = true
-		p.Elided = append(p.Elided, Elision{n.Name, fmt.Sprintf("undoes %q: its readers read %q", first.Name, src.Name)})
+		plan.Elided = append(plan.Elided, Elision{n.Name,
+			fmt.Sprintf("undoes %q: its readers read %q", first.Name, source.Name)})
 	}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return removed[n] })
 	return nil
@@ -257,10 +259,10 @@ func areInverse(first, second []int) bool {
 }
 
 // dropDead removes nodes and constants that no output depends on.
-func dropDead(p *Plan) error {
-	p.dropNodes()
-	if n := p.dropConstants(); n > 0 {
-		p.Note("%s", countText(n, "constant dropped", "constants dropped"))
+func dropDead(plan *Plan) error {
+	plan.dropNodes()
+	if droppedCount := plan.dropConstants(); droppedCount > 0 {
+		plan.Note("%s", countText(droppedCount, "constant dropped", "constants dropped"))
 	}
 	return nil
 }
@@ -292,9 +294,9 @@ func liveValues(g *graph.Graph) graph.ByValue[bool] {
 		if !slices.ContainsFunc(n.Out, live.At) {
 			continue
 		}
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg {
-				live.Set(a.Value, true)
+		for _, arg := range n.In {
+			if arg.Kind == graph.TensorArg {
+				live.Set(arg.Value, true)
 			}
 		}
 	}

@@ -34,49 +34,49 @@ const expandedLimit = 1 << 22
 // foldConstants computes nodes whose operands are all constants, such as the conversion of a weight to another layout
 // or dtype. A node is instead computed in each run in three cases: its results exceed the memory budget; it fails,
 // and keepGoing is set; it has no kernel for its current layouts, which later passes may change.
-func foldConstants(p *Plan) error {
-	p.nodesToFold = p.decidedFolds()
-	first := slices.IndexFunc(p.Graph.Nodes, p.shouldFold)
+func foldConstants(plan *Plan) error {
+	plan.nodesToFold = plan.decidedFolds()
+	first := slices.IndexFunc(plan.Graph.Nodes, plan.shouldFold)
 	if first < 0 {
 		return nil
 	}
-	before, bytes := len(p.Folded), 0
-	p.packInParallel(p.Graph.Nodes[first:])
-	computedInRuns := p.Graph.Nodes[:first:first]
-	for _, n := range p.Graph.Nodes[first:] {
-		interrupt.Check(p.ctx)
-		data, err := p.resultsIfFolded(n)
+	before, bytes := len(plan.Folded), 0
+	plan.packInParallel(plan.Graph.Nodes[first:])
+	computedInRuns := plan.Graph.Nodes[:first:first]
+	for _, n := range plan.Graph.Nodes[first:] {
+		interrupt.Check(plan.ctx)
+		data, err := plan.resultsIfFolded(n)
 		switch {
 		case err != nil:
-			return p.Graph.NodeError(n, err)
+			return plan.Graph.NodeError(n, err)
 		case data == nil && n.Packing() != nil: // kernels pack the constant in each run
-			unpack(n, p.Graph.Nodes)
+			unpack(n, plan.Graph.Nodes)
 			continue
 		case data == nil:
 			computedInRuns = append(computedInRuns, n)
 			continue
 		}
-		p.noteFolded(n)
+		plan.noteFolded(n)
 		folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
 		if !n.IsView() {
 			folding.Bytes = resultBytes(n)
 		}
 		bytes = saturatedSum(bytes, folding.Bytes)
-		p.foldBudget.usedBytes = saturatedSum(p.foldBudget.usedBytes, folding.Bytes)
-		p.Folded = append(p.Folded, folding)
+		plan.foldBudget.usedBytes = saturatedSum(plan.foldBudget.usedBytes, folding.Bytes)
+		plan.Folded = append(plan.Folded, folding)
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
 			typ := v.Type
-			p.Graph.MakeConstant(v, data[i])
+			plan.Graph.MakeConstant(v, data[i])
 			if !typ.IsMeta(v.Meta) { // keep the type with unknown sizes
 				v.Type = typ
 			}
 		}
 	}
-	p.Graph.Nodes = computedInRuns
-	p.dropConstants()
-	if n := len(p.Folded) - before; n > 0 {
-		p.Note("%s into %s of constants", countText(n, "node folded", "nodes folded"), machine.Bytes(bytes))
+	plan.Graph.Nodes = computedInRuns
+	plan.dropConstants()
+	if foldedCount := len(plan.Folded) - before; foldedCount > 0 {
+		plan.Note("%s into %s of constants", countText(foldedCount, "node folded", "nodes folded"), machine.Bytes(bytes))
 	}
 	return nil
 }
@@ -156,12 +156,12 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 
 // shouldFold reports whether a node is to be computed during planning.
 func (p *Plan) shouldFold(n *graph.Node) bool {
-	for _, a := range n.In {
-		if a.Kind != graph.TensorArg {
+	for _, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
 		// A pinned constant stays a constant of the program, for all its readers.
-		if a.Value.Const == nil || a.Value.Pin.SetsLayout() && a.Value.Pin != n.Pin {
+		if arg.Value.Const == nil || arg.Value.Pin.SetsLayout() && arg.Value.Pin != n.Pin {
 			return false
 		}
 	}
@@ -181,9 +181,9 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 // most the larger of this limit and expandedLimit.
 func isSmallEnough(n *graph.Node) bool {
 	stored, read := 0, 0
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg {
-			stored, read = saturatedSum(stored, a.Value.Const.Storage().Len()), saturatedSum(read, a.Value.Meta.Bytes())
+	for _, arg := range n.In {
+		if arg.Kind == graph.TensorArg {
+			stored, read = saturatedSum(stored, arg.Value.Const.Storage().Len()), saturatedSum(read, arg.Value.Meta.Bytes())
 		}
 	}
 	limit := max(foldLimit, 8*stored) // factor 8: int8 weights may become float64 weights, for exact products
@@ -246,21 +246,21 @@ func (p *Plan) dropConstants() int {
 	if len(g.Constants) == 0 {
 		return 0
 	}
-	read := graph.NewByValue[bool](g)
+	isRead := graph.NewByValue[bool](g)
 	for _, n := range g.Nodes {
-		for _, a := range n.In {
-			read.Set(a.Value, true)
+		for _, arg := range n.In {
+			isRead.Set(arg.Value, true)
 		}
 		for _, v := range n.AttrRefs() {
-			read.Set(v, true)
+			isRead.Set(v, true)
 		}
 	}
 	for _, output := range g.Outputs {
-		read.Set(output.Value, true)
+		isRead.Set(output.Value, true)
 	}
 	before := len(g.Constants)
 	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool {
-		if read.At(v) {
+		if isRead.At(v) {
 			return false
 		}
 		// Plans that follow this plan reuse the results computed from the constant.
@@ -283,13 +283,13 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	defer recoverPanic(&err)
 	interrupt.Check(p.ctx)
 	if n.IsView() {
-		out := make([]*tensor.Tensor, len(n.Out))
+		results := make([]*tensor.Tensor, len(n.Out))
 		for i, v := range n.Out {
-			if out[i], err = v.Alias.Const.View(v.Meta); err != nil {
+			if results[i], err = v.Alias.Const.View(v.Meta); err != nil {
 				return nil, err
 			}
 		}
-		return out, nil
+		return results, nil
 	}
 	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, &noKernelError{errors.New("the op has no kernel for this node")}
@@ -306,20 +306,20 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 
 // runKernel runs a node's kernel on its constant operands.
 func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
-	out := make([]*tensor.Tensor, len(n.Out))
+	results := make([]*tensor.Tensor, len(n.Out))
 	memory := kernel.NewMem()
 	memory.Context = p.ctx
 	for i, v := range n.Out {
-		out[i] = tensor.Empty(v.Meta)
-		memory.Ptrs = append(memory.Ptrs, out[i].Pointer())
+		results[i] = tensor.Empty(v.Meta)
+		memory.Ptrs = append(memory.Ptrs, results[i].Pointer())
 	}
-	for i, a := range n.In {
+	for i, arg := range n.In {
 		var pointer unsafe.Pointer
 		switch {
 		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
 			pointer = kernel.EmbeddedOperands[i].Pointer()
-		case a.Kind == graph.TensorArg:
-			pointer = a.Value.Const.Pointer()
+		case arg.Kind == graph.TensorArg:
+			pointer = arg.Value.Const.Pointer()
 		}
 		memory.Ptrs = append(memory.Ptrs, pointer)
 	}
@@ -331,23 +331,23 @@ func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor,
 			}
 		}
 	}
-	return out, nil
+	return results, nil
 }
 
 // recoverPanic converts a panic of an op to an error: see panicError. It must be deferred.
 func recoverPanic(err *error) {
-	if x := recover(); x != nil {
-		*err = panicError(x)
+	if panicked := recover(); panicked != nil {
+		*err = panicError(panicked)
 	}
 }
 
 // panicError returns the error for a recovered panic: a failed allocation, a cancelled context, or an internal error.
-func panicError(x any) error {
-	switch x := x.(type) {
+func panicError(panicked any) error {
+	switch panicked := panicked.(type) {
 	case *tensor.MemoryError:
-		return x
+		return panicked
 	case *interrupt.Ended:
-		return x
+		return panicked
 	}
-	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+	return fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
 }

@@ -30,26 +30,26 @@ type Decisions struct {
 // layouts, implementations and copies. In dimension orders, Equal ignores dimensions of size 1 in one of the plans,
 // because their position has no effect in this plan. If the decisions are equal, both plans compute the same bits for
 // each row of a batch.
-func (d *Decisions) Equal(e *Decisions) bool {
-	if d == nil || e == nil || d.layout == nil || e.layout == nil {
-		return d == e
+func (d *Decisions) Equal(other *Decisions) bool {
+	if d == nil || other == nil || d.layout == nil || other.layout == nil {
+		return d == other
 	}
-	if len(d.layout.Nodes) != len(d.nodes) || len(e.layout.Nodes) != len(e.nodes) {
+	if len(d.layout.Nodes) != len(d.nodes) || len(other.layout.Nodes) != len(other.nodes) {
 		return false
 	}
-	return slices.EqualFunc(d.foldedNodes, e.foldedNodes, maps.Equal) &&
-		slices.EqualFunc(d.groups, e.groups, func(a, b groupDecision) bool {
+	return slices.EqualFunc(d.foldedNodes, other.foldedNodes, maps.Equal) &&
+		slices.EqualFunc(d.groups, other.groups, func(a, b groupDecision) bool {
 			return slices.Equal(a.nodes, b.nodes) && a.anchor == b.anchor && a.isAttention == b.isAttention &&
 				slices.Equal(a.mask, b.mask) && a.split == b.split
 		}) &&
-		slices.Equal(d.nodes, e.nodes) &&
-		maps.Equal(d.placedValues, e.placedValues) && d.equalLayouts(e)
+		slices.Equal(d.nodes, other.nodes) &&
+		maps.Equal(d.placedValues, other.placedValues) && d.equalLayouts(other)
 }
 
 // equalLayouts compares the assignments of two lists of decisions with the same nodes. Assignments with failed nodes
 // are never equal.
-func (d *Decisions) equalLayouts(e *Decisions) bool {
-	a, b := d.layout, e.layout
+func (d *Decisions) equalLayouts(other *Decisions) bool {
+	a, b := d.layout, other.layout
 	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
 		return false
 	}
@@ -65,7 +65,7 @@ func (d *Decisions) equalLayouts(e *Decisions) bool {
 			return false
 		}
 		for k, resultA := range d.results[i] {
-			resultB := e.results[i][k]
+			resultB := other.results[i][k]
 			if k == 0 && !equalOrders(walkA.LoopOrder, walkB.LoopOrder, resultA, resultB) ||
 				k < len(walkA.ResultOrders) && !equalOrders(walkA.ResultOrders[k], walkB.ResultOrders[k], resultA, resultB) {
 				return false
@@ -75,28 +75,28 @@ func (d *Decisions) equalLayouts(e *Decisions) bool {
 	return true
 }
 
-// equalOrders compares order a of resultA with order b of resultB, without the dimensions that have size 1 in one of
+// equalOrders compares orderA of resultA with orderB of resultB, without the dimensions that have size 1 in one of
 // the results. An empty order equals only itself.
-func equalOrders(a, b tensor.Order, resultA, resultB tensor.Meta) bool {
-	if a == b {
+func equalOrders(orderA, orderB tensor.Order, resultA, resultB tensor.Meta) bool {
+	if orderA == orderB {
 		return true
 	}
-	if len(resultA.Shape) != len(resultB.Shape) || len(a) != len(resultA.Shape) || len(b) != len(resultA.Shape) {
+	if len(resultA.Shape) != len(resultB.Shape) || len(orderA) != len(resultA.Shape) || len(orderB) != len(resultA.Shape) {
 		return false
 	}
 	isUnit := func(dim int) bool { return resultA.Shape[dim] == 1 || resultB.Shape[dim] == 1 }
-	return slices.Equal(slices.DeleteFunc(a.Dims(), isUnit), slices.DeleteFunc(b.Dims(), isUnit))
+	return slices.Equal(slices.DeleteFunc(orderA.Dims(), isUnit), slices.DeleteFunc(orderB.Dims(), isUnit))
 }
 
 // equalCopies reports whether two lists of copies are equal except for sizes. A missing entry of a list is nil.
-func equalCopies(a, b []*layout.Copy) bool {
-	for i := range max(len(a), len(b)) {
+func equalCopies(listA, listB []*layout.Copy) bool {
+	for i := range max(len(listA), len(listB)) {
 		var copyA, copyB *layout.Copy
-		if i < len(a) {
-			copyA = a[i]
+		if i < len(listA) {
+			copyA = listA[i]
 		}
-		if i < len(b) {
-			copyB = b[i]
+		if i < len(listB) {
+			copyB = listB[i]
 		}
 		if !equalCopy(copyA, copyB) {
 			return false
@@ -106,13 +106,13 @@ func equalCopies(a, b []*layout.Copy) bool {
 }
 
 // equalCopy reports whether two copies, of graphs with the same nodes, are equal except for sizes.
-func equalCopy(a, b *layout.Copy) bool {
-	if a == nil || b == nil {
-		return a == b
+func equalCopy(copyA, copyB *layout.Copy) bool {
+	if copyA == nil || copyB == nil {
+		return copyA == copyB
 	}
-	return a.Value.Number() == b.Value.Number() && a.Order == b.Order && a.Place == b.Place &&
-		(a.Strides == nil) == (b.Strides == nil) && a.Pinned == b.Pinned && a.View == b.View &&
-		a.Original == b.Original && equalCopy(a.From, b.From)
+	return copyA.Value.Number() == copyB.Value.Number() && copyA.Order == copyB.Order && copyA.Place == copyB.Place &&
+		(copyA.Strides == nil) == (copyB.Strides == nil) && copyA.Pinned == copyB.Pinned && copyA.View == copyB.View &&
+		copyA.Original == copyB.Original && equalCopy(copyA.From, copyB.From)
 }
 
 // groupDecision is a group, by node numbers in a valid order.
@@ -124,9 +124,9 @@ type groupDecision struct {
 	split       int    // see space.split
 }
 
-// signature identifies a node independently of sizes: the op, the number of the node, the number of its results, and
-// the numbers of its operands (-1 for an operand that is not a tensor). If the signatures of all nodes are equal, the
-// decisions were made for the same graph.
+// signature identifies a node independently of sizes. It has the op, the number of the node, the number of its results,
+// and the numbers of its operands. The number of an operand that is not a tensor is -1. If the signatures of all nodes
+// are equal, the decisions were made for the same graph.
 type signature string
 
 // Misfit is the error for decisions that do not apply to a graph at its sizes: other nodes would run, or values would
@@ -148,10 +148,10 @@ func signatureOf(n *graph.Node) signature {
 	for _, number := range []int{n.Number(), len(n.Out)} {
 		text = strconv.AppendInt(append(text, ' '), int64(number), 10)
 	}
-	for _, a := range n.In {
+	for _, arg := range n.In {
 		number := -1
-		if a.Kind == graph.TensorArg {
-			number = a.Value.Number()
+		if arg.Kind == graph.TensorArg {
+			number = arg.Value.Number()
 		}
 		text = strconv.AppendInt(append(text, ' '), int64(number), 10)
 	}
@@ -188,12 +188,12 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 		return
 	}
 	for _, group := range groups {
-		d := groupDecision{nodes: make([]int, len(group.Nodes)), anchor: group.Anchor, isAttention: group.Attention,
+		decision := groupDecision{nodes: make([]int, len(group.Nodes)), anchor: group.Anchor, isAttention: group.Attention,
 			mask: group.Mask, split: group.Split}
 		for i, n := range group.Nodes {
-			d.nodes[i] = n.Number()
+			decision.nodes[i] = n.Number()
 		}
-		p.Decisions.groups = append(p.Decisions.groups, d)
+		p.Decisions.groups = append(p.Decisions.groups, decision)
 	}
 }
 
@@ -243,21 +243,21 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 		fused = fused[:len(fused)-1]
 	}
 	for _, n := range fused {
-		s, why := g.expressionSpace(n)
+		nodeSpace, why := g.expressionSpace(n)
 		if why != "" {
 			return misfitError("%s %s", n.Name, why)
 		}
-		spaces = append(spaces, s)
-		if s.mask != nil || group.space.shape == nil {
-			group.space.shape = s.shape
+		spaces = append(spaces, nodeSpace)
+		if nodeSpace.mask != nil || group.space.shape == nil {
+			group.space.shape = nodeSpace.shape
 		}
-		group.space.inPieces = group.space.inPieces || s.inPieces
-		if s.mask != nil && !g.fuser.Rows(n).Fits(s.shape) {
+		group.space.inPieces = group.space.inPieces || nodeSpace.inPieces
+		if nodeSpace.mask != nil && !g.fuser.Rows(n).Fits(nodeSpace.shape) {
 			return misfitError("the rows of %s do not suit the fused loops", n.Name)
 		}
 	}
-	for i, s := range spaces {
-		if commonSpace(s, group.space).shape == nil && !group.iteratesOverReduced(s, group.nodes[i]) {
+	for i, nodeSpace := range spaces {
+		if commonSpace(nodeSpace, group.space).shape == nil && !group.iteratesOverReduced(nodeSpace, group.nodes[i]) {
 			return misfitError("%s and its group do not iterate over the same elements", group.nodes[i].Name)
 		}
 	}
@@ -273,24 +273,25 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 	return nil
 }
 
-// iteratesOverReduced reports whether a node with space s iterates over the shape of the group's reduced results
-// without the reduced dimensions. All its operands from outside of the group must have one element: see [mergedSpace].
-func (group *nodeGroup) iteratesOverReduced(s space, n *graph.Node) bool {
-	if group.space.mask == nil || group.space.split != 0 || s.mask != nil || !slices.Equal(s.shape,
+// iteratesOverReduced reports whether a node with the given space iterates over the shape of the group's reduced
+// results, without the reduced dimensions. All its operands from outside of the group must have one element: see
+// [mergedSpace].
+func (group *nodeGroup) iteratesOverReduced(nodeSpace space, n *graph.Node) bool {
+	if group.space.mask == nil || group.space.split != 0 || nodeSpace.mask != nil || !slices.Equal(nodeSpace.shape,
 		group.space.withoutReduced()) {
 		return false
 	}
-	return !slices.ContainsFunc(n.In, func(a graph.Arg) bool {
-		return a.Kind == graph.TensorArg && !slices.Contains(group.nodes, a.Value.Node) && a.Value.Meta.Numel() != 1
+	return !slices.ContainsFunc(n.In, func(arg graph.Arg) bool {
+		return arg.Kind == graph.TensorArg && !slices.Contains(group.nodes, arg.Value.Node) && arg.Value.Meta.Numel() != 1
 	})
 }
 
 // noteLayouts records an assignment before it is applied.
-func (p *Plan) noteLayouts(a *layout.Assignment) {
+func (p *Plan) noteLayouts(assignment *layout.Assignment) {
 	if p.Decisions == nil {
 		return
 	}
-	p.Decisions.layout = a
+	p.Decisions.layout = assignment
 	for _, n := range p.Graph.Nodes {
 		results := make([]tensor.Meta, len(n.Out))
 		for i, v := range n.Out {
@@ -304,32 +305,33 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 // followLayouts applies the recorded assignment. Outputs must have the layouts of the graph as written, and
 // implementations must support the layouts assigned to them.
 func (p *Plan) followLayouts() error {
-	d := p.decisionsToFollow
-	if d.layout == nil && d.stored == nil || len(d.nodes) != len(p.Graph.Nodes) {
-		return misfitError("the graph has %d nodes, but the decisions are for %d nodes", len(p.Graph.Nodes), len(d.nodes))
+	decisions := p.decisionsToFollow
+	if decisions.layout == nil && decisions.stored == nil || len(decisions.nodes) != len(p.Graph.Nodes) {
+		return misfitError("the graph has %d nodes, but the decisions are for %d nodes", len(p.Graph.Nodes),
+			len(decisions.nodes))
 	}
 	for i, n := range p.Graph.Nodes {
-		if d.nodes[i] != signatureOf(n) {
+		if decisions.nodes[i] != signatureOf(n) {
 			return misfitError("node %s differs from the node for which the decisions were made", n.Name)
 		}
 	}
-	a := d.layout.Of(p.Graph)
-	if d.stored != nil {
+	assignment := decisions.layout.Of(p.Graph)
+	if decisions.stored != nil {
 		var err error
-		if a, err = d.stored.assignment(p.Graph, p.device); err != nil {
+		if assignment, err = decisions.stored.assignment(p.Graph, p.device); err != nil {
 			return err
 		}
 	}
-	p.noteLayouts(a)
-	p.strategyChoseCopies = a.Final
+	p.noteLayouts(assignment)
+	p.strategyChoseCopies = assignment.Final
 	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, output := range p.Graph.Outputs {
 		pins[i] = output.EffectivePin()
 		written[i] = writtenLayout{typ: output.Value.Type, meta: output.Value.Meta}
 	}
-	l := newLayouter(p)
-	l.fromOtherSizes = true
-	if err := l.apply(a); err != nil {
+	layouter := newLayouter(p)
+	layouter.fromOtherSizes = true
+	if err := layouter.apply(assignment); err != nil {
 		return err
 	}
 	for i, output := range p.Graph.Outputs {
@@ -345,28 +347,28 @@ func (p *Plan) followLayouts() error {
 	return nil
 }
 
-// implFor returns the implementation and walk of a node for the recorded choice c. The operands already have their
+// implFor returns the implementation and walk of a node for the recorded choice. The operands already have their
 // final layouts. The recorded implementation may not support the current sizes; for example, it supports only few rows.
 // Then implFor returns the first implementation with the same layouts.
-func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
+func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
-	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
-		return nil, c.Walk, misfitError("%s is not a view, but was one when the decisions were made", n.Name)
-	case c.Impl == nil || n.IsView():
-		return c.Impl, c.Walk, nil
+	case choice.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
+		return nil, choice.Walk, misfitError("%s is not a view, but was one when the decisions were made", n.Name)
+	case choice.Impl == nil || n.IsView():
+		return choice.Impl, choice.Walk, nil
 	}
 	call := n.Call()
-	candidates := []tensor.Order{c.Walk.LoopOrder}
-	if len(c.Walk.ResultOrders) > 0 && c.Walk.ResultOrders[0] != c.Walk.LoopOrder {
-		candidates = append(candidates, c.Walk.ResultOrders[0])
+	candidates := []tensor.Order{choice.Walk.LoopOrder}
+	if len(choice.Walk.ResultOrders) > 0 && choice.Walk.ResultOrders[0] != choice.Walk.LoopOrder {
+		candidates = append(candidates, choice.Walk.ResultOrders[0])
 	}
-	for _, walk := range c.Impl.Walks(call, candidates) {
-		if walk.LoopOrder == c.Walk.LoopOrder && l.sameAddresses(n, walk, c.Walk) {
-			return c.Impl, c.Walk, nil
+	for _, walk := range choice.Impl.Walks(call, candidates) {
+		if walk.LoopOrder == choice.Walk.LoopOrder && l.sameAddresses(n, walk, choice.Walk) {
+			return choice.Impl, choice.Walk, nil
 		}
 	}
-	if c.Impl.OnDevice() { // no host implementation can replace it: its results must be on the device
-		return nil, c.Walk, misfitError("the device has no kernel for %s in the layout of the decisions", n.Name)
+	if choice.Impl.OnDevice() { // no host implementation can replace it: its results must be on the device
+		return nil, choice.Walk, misfitError("the device has no kernel for %s in the layout of the decisions", n.Name)
 	}
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
@@ -374,12 +376,12 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 			continue
 		}
 		for _, walk := range impl.Walks(call, candidates) {
-			if l.sameAddresses(n, walk, c.Walk) && impl.Reads(call, walk) {
+			if l.sameAddresses(n, walk, choice.Walk) && impl.Reads(call, walk) {
 				return impl, walk, nil
 			}
 		}
 	}
-	return nil, c.Walk, misfitError("no implementation of %s supports the layout of the decisions", n.Name)
+	return nil, choice.Walk, misfitError("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
 // storageAsWritten reports whether the memory of v has the layout of the graph as written. v is an operand of an op
@@ -405,9 +407,9 @@ func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bo
 }
 
 // sameAddresses reports whether the elements of a node's results have the same addresses with both walks.
-func (l *layouter) sameAddresses(n *graph.Node, a, b graph.Walk) bool {
+func (l *layouter) sameAddresses(n *graph.Node, walkA, walkB graph.Walk) bool {
 	for i, v := range n.Out {
-		if v.Alias == nil && !a.ResultLayout(i, v.Meta).SameAddresses(b.ResultLayout(i, v.Meta)) {
+		if v.Alias == nil && !walkA.ResultLayout(i, v.Meta).SameAddresses(walkB.ResultLayout(i, v.Meta)) {
 			return false
 		}
 	}

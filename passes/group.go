@@ -38,29 +38,29 @@ type grouper struct {
 // reductions with the nodes before and after them. A node joins the group of its first reader. Its other readers must
 // come after that group, because the group stores the value for them. The groups depend only on the graph, shapes,
 // dtypes and inferred layouts.
-func groupNodes(p *Plan) error {
-	p.dropNodes() // dead readers would force values to be stored
-	g := &grouper{plan: p, fuser: fusion.NewFuser(p.Graph), positions: graph.NewByValue[int](p.Graph),
-		groupOf: graph.NewByValue[*nodeGroup](p.Graph), uses: usesOf(p.Graph), unfusable: map[*graph.Node]string{},
+func groupNodes(plan *Plan) error {
+	plan.dropNodes() // dead readers would force values to be stored
+	g := &grouper{plan: plan, fuser: fusion.NewFuser(plan.Graph), positions: graph.NewByValue[int](plan.Graph),
+		groupOf: graph.NewByValue[*nodeGroup](plan.Graph), uses: usesOf(plan.Graph), unfusable: map[*graph.Node]string{},
 		unfused: map[*graph.Node]string{}}
-	if p.decisionsToFollow != nil {
+	if plan.decisionsToFollow != nil {
 		return g.followGroups()
 	}
-	for i, n := range p.Graph.Nodes {
+	for i, n := range plan.Graph.Nodes {
 		if len(n.Out) > 0 {
 			g.positions.Set(n.Out[0], i)
 		}
 	}
 	g.joinAttentions()
-	for i, n := range slices.Backward(p.Graph.Nodes) {
-		interrupt.Check(p.ctx)
+	for i, n := range slices.Backward(plan.Graph.Nodes) {
+		interrupt.Check(plan.ctx)
 		if g.group(n) != nil {
 			continue
 		}
-		if s, why := g.spaceOf(n); why != "" {
+		if nodeSpace, why := g.spaceOf(n); why != "" {
 			g.unfusable[n] = why
 		} else {
-			g.addToGroups(i, n, s)
+			g.addToGroups(i, n, nodeSpace)
 		}
 	}
 	g.joinRows()
@@ -90,63 +90,66 @@ func (s space) reducedShape() []int {
 
 // spaceOf returns the iteration space of a node. If the node cannot be grouped, spaceOf returns the reason: the node
 // has no expression, its rows do not suit fused loops, or it is pinned.
-func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
+func (g *grouper) spaceOf(n *graph.Node) (nodeSpace space, why string) {
 	switch {
 	case len(n.Out) == 0:
-		return s, "has no results"
+		return nodeSpace, "has no results"
 	case n.Pin != (graph.Pin{}):
-		return s, "is pinned, so it is a separate step"
+		return nodeSpace, "is pinned, so it is a separate step"
 	case n.Op.Copies:
-		return s, "is a copy, which a later pass may remove"
+		return nodeSpace, "is a copy, which a later pass may remove"
 	case n.Out[0].Meta.Numel() == 0:
-		return s, "has no elements"
+		return nodeSpace, "has no elements"
 	}
-	if s, why = g.expressionSpace(n); why == "" && s.mask != nil {
-		why = g.fuser.Rows(n).UnsuitedReason(s.shape)
+	if nodeSpace, why = g.expressionSpace(n); why == "" && nodeSpace.mask != nil {
+		why = g.fuser.Rows(n).UnsuitedReason(nodeSpace.shape)
 	}
-	return s, why
+	return nodeSpace, why
 }
 
 // expressionSpace returns the iteration space of a node whose op has a pointwise expression, or a row reduction by an
 // expression. For other nodes it returns the reason why the node cannot be fused.
-func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
+func (g *grouper) expressionSpace(n *graph.Node) (nodeSpace space, why string) {
 	if rows := g.fuser.Rows(n); rows != nil && rows.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
 		return space{shape: shape, mask: rows.Mask, split: rows.ChannelGroups, inPieces: rows.SplitsRows(shape)}, ""
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
-			return s, "has results of several shapes"
+			return nodeSpace, "has results of several shapes"
 		}
 	}
 	code, err := g.fuser.Expression(n)
 	switch {
 	case n.Op.UnfusableReason != "":
-		return s, n.Op.UnfusableReason
+		return nodeSpace, n.Op.UnfusableReason
 	case err != nil && n.Op.Rows != nil:
-		return s, "reduces rows by a separate kernel"
+		return nodeSpace, "reduces rows by a separate kernel"
 	case err != nil:
-		return s, err.Error()
+		return nodeSpace, err.Error()
 	case !code.Compilable():
-		return s, "calls functions that have no machine code"
+		return nodeSpace, "calls functions that have no machine code"
 	}
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// commonSpace returns the space of the union of two groups with spaces a and b. The second group reads results of the
+// commonSpace returns the space of the union of two groups with the given spaces. The second group reads results of the
 // first group. The returned space has no shape if neither space covers both groups.
-func commonSpace(a, b space) space {
-	same := slices.Equal(a.shape, b.shape)
+func commonSpace(first, second space) space {
+	sameShape := slices.Equal(first.shape, second.shape)
 	switch {
-	case a.mask == nil && b.mask == nil && same:
-		return a
+	case first.mask == nil && second.mask == nil && sameShape:
+		return first
 	// One group reduces rows. The other may compute elements of rows, or one element for each row.
-	case a.mask == nil && b.mask != nil && (same || b.split == 0 && slices.Equal(a.shape, b.reducedShape())):
-		return b
-	case a.mask != nil && b.mask == nil && (same || a.split == 0 && slices.Equal(b.shape, a.reducedShape())):
-		return a
-	case a.mask != nil && b.mask != nil && same && a.split == b.split && slices.Equal(a.mask, b.mask):
-		return a
+	case first.mask == nil && second.mask != nil &&
+		(sameShape || second.split == 0 && slices.Equal(first.shape, second.reducedShape())):
+		return second
+	case first.mask != nil && second.mask == nil &&
+		(sameShape || first.split == 0 && slices.Equal(second.shape, first.reducedShape())):
+		return first
+	case first.mask != nil && second.mask != nil && sameShape && first.split == second.split &&
+		slices.Equal(first.mask, second.mask):
+		return first
 	}
 	return space{}
 }
@@ -162,31 +165,32 @@ func (s space) withoutReduced() []int {
 	return shape
 }
 
-// mergedSpace returns the space of the union of two groups. The first group (or node) has space a. The second group,
-// b, reads results of the first group. The returned space has no shape if the groups cannot be merged. In addition to
-// the cases of commonSpace, b may iterate over the first group's results without their reduced dimensions. All other
-// operands of b must then have one element, because larger operands would be indexed by other dimensions. The
-// function inFirst reports whether the first group computes a value.
-func mergedSpace(a space, b *nodeGroup, inFirst func(*graph.Value) bool) space {
-	if s := commonSpace(a, b.space); s.shape != nil {
-		return s
+// mergedSpace returns the space of the union of two groups. The first group (or node) is given by its space. The second
+// group reads results of the first group. The returned space has no shape if the groups cannot be merged. In addition
+// to the cases of commonSpace, the second group may iterate over the first group's results without their reduced
+// dimensions. All its other operands must then have one element, because larger operands would be indexed by other
+// dimensions. The function inFirst reports whether the first group computes a value.
+func mergedSpace(first space, second *nodeGroup, inFirst func(*graph.Value) bool) space {
+	if common := commonSpace(first, second.space); common.shape != nil {
+		return common
 	}
-	if a.mask == nil || a.split != 0 || b.space.mask != nil || !slices.Equal(b.space.shape, a.withoutReduced()) {
+	if first.mask == nil || first.split != 0 || second.space.mask != nil ||
+		!slices.Equal(second.space.shape, first.withoutReduced()) {
 		return space{}
 	}
-	for v := range b.operands {
+	for v := range second.operands {
 		if !inFirst(v) && v.Meta.Numel() != 1 {
 			return space{}
 		}
 	}
-	return a
+	return first
 }
 
 // isAligned reports whether a reader can read value v of the same step: v has the rank of the reader's space, or one
 // element.
 func (g *grouper) isAligned(v *graph.Value, reader *graph.Node) bool {
-	s, why := g.expressionSpace(reader)
-	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
+	readerSpace, why := g.expressionSpace(reader)
+	return why == "" && (v.Meta.Rank() == len(readerSpace.shape) || v.Meta.Numel() == 1)
 }
 
 // whyMisaligned returns the reason why nodes cannot share a space, or "" if they can share it. A possible reason is
@@ -203,9 +207,9 @@ func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
 		}
 	}
 	for _, n := range nodes {
-		for _, a := range n.In {
-			switch v := a.Value; {
-			case a.Kind != graph.TensorArg || !computed[v]:
+		for _, arg := range n.In {
+			switch v := arg.Value; {
+			case arg.Kind != graph.TensorArg || !computed[v]:
 			case !g.isAligned(v, n):
 				return reasonDimsDiffer
 			case shared.inPieces && g.iteratesOverAll(n, shared) && !slices.Equal(v.Meta.Shape, shared.shape):
@@ -218,15 +222,15 @@ func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
 
 // iteratesOverAll reports whether a node iterates over all elements of a space, not over its reduced dimensions.
 func (g *grouper) iteratesOverAll(n *graph.Node, whole space) bool {
-	s, _ := g.spaceOf(n)
-	return slices.Equal(s.shape, whole.shape)
+	nodeSpace, _ := g.spaceOf(n)
+	return slices.Equal(nodeSpace.shape, whole.shape)
 }
 
 // addToGroups puts a node into the group of its first reader, or starts a group.
-func (g *grouper) addToGroups(i int, n *graph.Node, s space) {
-	group := g.groupFor(n, s)
+func (g *grouper) addToGroups(position int, n *graph.Node, nodeSpace space) {
+	group := g.groupFor(n, nodeSpace)
 	if group == nil {
-		group = &nodeGroup{position: i, space: s, operands: map[*graph.Value]bool{}}
+		group = &nodeGroup{position: position, space: nodeSpace, operands: map[*graph.Value]bool{}}
 		g.groups = append(g.groups, group)
 	}
 	group.addNode(g, n)
@@ -234,7 +238,7 @@ func (g *grouper) addToGroups(i int, n *graph.Node, s space) {
 
 // groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
 // It returns nil if there is no such group.
-func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
+func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 	var first *nodeGroup
 	var firstReader *graph.Node
 	firstPosition, hasSeveral := -1, false // hasSeveral: whether readers are in several groups
@@ -254,17 +258,17 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 	case first != nil && first.isAttention:
 		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
 		return nil
-	case first == nil || mergedSpace(s, first, computedByNode).shape == nil:
+	case first == nil || mergedSpace(nodeSpace, first, computedByNode).shape == nil:
 		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", firstReader.Name)
-		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.withoutReduced()) {
+		if first != nil && nodeSpace.mask != nil && slices.Equal(first.space.shape, nodeSpace.withoutReduced()) {
 			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name, n.Name)
 		}
 		return nil
 	}
 	if hasSeveral {
-		first = g.mergeReaders(n, s, first)
+		first = g.mergeReaders(n, nodeSpace, first)
 	}
-	merged := mergedSpace(s, first, computedByNode)
+	merged := mergedSpace(nodeSpace, first, computedByNode)
 	if merged.shape == nil {
 		g.unfused[n] = reasonRowsDiffer
 		return nil
@@ -282,12 +286,12 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 }
 
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
-// s is the space of the node, and first the group of its first reader.
-func (g *grouper) mergeReaders(n *graph.Node, s space, first *nodeGroup) *nodeGroup {
+// nodeSpace is the space of the node, and first is the group of its first reader.
+func (g *grouper) mergeReaders(n *graph.Node, nodeSpace space, first *nodeGroup) *nodeGroup {
 	for _, v := range n.Out {
 		for _, reader := range g.uses.readers.At(v) {
 			if group := g.group(reader); group != nil && group != first &&
-				mergedSpace(s, group, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
+				mergedSpace(nodeSpace, group, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
 				first = g.merge(first, group, n)
 			}
 		}

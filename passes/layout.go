@@ -13,58 +13,58 @@ import (
 
 // layOut is the layout pass: it chooses layouts and implementations, and inserts and removes copies. No later pass adds
 // or removes copies of non-constant values.
-func layOut(p *Plan) error {
-	elidedBefore := len(p.Elided)
-	if err := cancelPermutes(p); err != nil {
+func layOut(plan *Plan) error {
+	elidedBefore := len(plan.Elided)
+	if err := cancelPermutes(plan); err != nil {
 		return err
 	}
-	if err := chooseLayouts(p); err != nil {
+	if err := chooseLayouts(plan); err != nil {
 		return err
 	}
-	if err := elideCopies(p); err != nil {
+	if err := elideCopies(plan); err != nil {
 		return err
 	}
-	if n := len(p.Elided) - elidedBefore; n > 0 {
-		p.Note("%s", countText(n, "node dropped", "nodes dropped"))
+	if n := len(plan.Elided) - elidedBefore; n > 0 {
+		plan.Note("%s", countText(n, "node dropped", "nodes dropped"))
 	}
 	return nil
 }
 
 // chooseLayouts asks the strategy for an assignment and applies it.
-func chooseLayouts(p *Plan) error {
-	if p.decisionsToFollow != nil {
-		return p.followLayouts()
+func chooseLayouts(plan *Plan) error {
+	if plan.decisionsToFollow != nil {
+		return plan.followLayouts()
 	}
-	problem := layout.NewProblem(p.Graph, p.profile)
+	problem := layout.NewProblem(plan.Graph, plan.profile)
 	// The plan shows costs by the prices that the strategy minimizes.
-	p.profile, p.profileAdjusted = problem.Profile, true
-	problem.KeepGoing, problem.Exact = p.keepGoing, p.exact
-	problem.SolveLimit, problem.Slack, problem.Device = p.solveLimit, p.slack, p.device
-	if p.exact {
-		p.noteExact()
+	plan.profile, plan.profileAdjusted = problem.Profile, true
+	problem.KeepGoing, problem.Exact = plan.keepGoing, plan.exact
+	problem.SolveLimit, problem.Slack, problem.Device = plan.solveLimit, plan.slack, plan.device
+	if plan.exact {
+		plan.noteExact()
 	}
-	if err := checkStoragePins(p.Graph); err != nil {
+	if err := checkStoragePins(plan.Graph); err != nil {
 		return err
 	}
-	a, err := p.choose(problem)
+	assignment, err := plan.choose(problem)
 	if err != nil {
 		return err
 	}
-	if a == nil {
-		return fmt.Errorf("strategy %s returned no assignment (nil)", p.Strategy)
+	if assignment == nil {
+		return fmt.Errorf("strategy %s returned no assignment (nil)", plan.Strategy)
 	}
-	if len(a.Nodes) != len(p.Graph.Nodes) || len(a.Outputs) != len(p.Graph.Outputs) {
-		return fmt.Errorf("strategy %s returned choices for %d of %d nodes and %d of %d outputs", p.Strategy,
-			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))
+	if len(assignment.Nodes) != len(plan.Graph.Nodes) || len(assignment.Outputs) != len(plan.Graph.Outputs) {
+		return fmt.Errorf("strategy %s returned choices for %d of %d nodes and %d of %d outputs", plan.Strategy,
+			len(assignment.Nodes), len(plan.Graph.Nodes), len(assignment.Outputs), len(plan.Graph.Outputs))
 	}
-	p.placementsChosen = graph.NewByValue[bool](p.Graph)
-	p.Failed, p.strategyChoseCopies = append(p.Failed, a.Failed...), a.Final
-	p.Model, p.Solution, p.Preference = a.Model, a.Solution, a.Preference
-	for _, v := range a.Placed {
-		p.placementsChosen.Set(v, true)
+	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)
+	plan.Failed, plan.strategyChoseCopies = append(plan.Failed, assignment.Failed...), assignment.Final
+	plan.Model, plan.Solution, plan.Preference = assignment.Model, assignment.Solution, assignment.Preference
+	for _, v := range assignment.Placed {
+		plan.placementsChosen.Set(v, true)
 	}
-	p.noteLayouts(a)
-	return newLayouter(p).apply(a)
+	plan.noteLayouts(assignment)
+	return newLayouter(plan).apply(assignment)
 }
 
 // choose calls the strategy. It converts a panic of the strategy to an error, because the strategy may be the caller's
@@ -81,9 +81,9 @@ func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error)
 // noteExact notes how many nodes have implementations that [Options.Exact] excludes.
 func (p *Plan) noteExact() {
 	nodes := 0
-	for _, n := range p.Graph.Nodes {
-		call := n.Call()
-		hasInexact := slices.ContainsFunc(n.Op.Impls, func(impl graph.Impl) bool {
+	for _, node := range p.Graph.Nodes {
+		call := node.Call()
+		hasInexact := slices.ContainsFunc(node.Op.Impls, func(impl graph.Impl) bool {
 			return impl.Inexact && len(impl.Walks(call, nil)) > 0
 		})
 		if hasInexact {
@@ -109,8 +109,8 @@ type layouter struct {
 }
 
 // newLayouter returns the state before any copy is inserted.
-func newLayouter(p *Plan) *layouter {
-	return &layouter{plan: p, graph: p.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
+func newLayouter(plan *Plan) *layouter {
+	return &layouter{plan: plan, graph: plan.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
 		relaidValues: map[*graph.Value]bool{},
 		views:        map[viewKey]*graph.Node{}}
 }
@@ -122,48 +122,48 @@ type viewKey struct {
 }
 
 // apply rebuilds the graph with the choices and the copies of an assignment.
-func (l *layouter) apply(a *layout.Assignment) error {
+func (l *layouter) apply(assignment *layout.Assignment) error {
 	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
-	for _, c := range a.Inputs {
-		v, err := l.valueOf(c)
+	for _, inputCopy := range assignment.Inputs {
+		copied, err := l.valueOf(inputCopy)
 		if err != nil {
 			return err
 		}
-		if c.Pinned {
-			l.setPin(v, c.Value.Pin)
-			l.recordPinSource(c.Value, c.Value.Name)
+		if inputCopy.Pinned {
+			l.setPin(copied, inputCopy.Value.Pin)
+			l.recordPinSource(inputCopy.Value, inputCopy.Value.Name)
 		}
 	}
 	for i, n := range nodes {
 		interrupt.Check(l.plan.ctx)
-		if len(n.Out) > 0 && a.Lost[n.Out[0]] {
+		if len(n.Out) > 0 && assignment.Lost[n.Out[0]] {
 			continue
 		}
-		if c := &a.Nodes[i]; c.Removed {
-			if err := l.insertResultCopies(n, c); err != nil {
+		if choice := &assignment.Nodes[i]; choice.Removed {
+			if err := l.insertResultCopies(n, choice); err != nil {
 				return l.graph.NodeError(n, err)
 			}
-			if len(c.ResultCopies) == 0 {
+			if len(choice.ResultCopies) == 0 {
 				l.recordRemoval(n)
 			}
 			continue
 		}
-		if err := l.applyChoice(n, &a.Nodes[i]); err != nil {
+		if err := l.applyChoice(n, &assignment.Nodes[i]); err != nil {
 			return l.graph.NodeError(n, err)
 		}
 	}
 	var outputs []graph.Output
 	for i, output := range l.graph.Outputs {
-		if i < len(a.LostOutputs) && a.LostOutputs[i] || a.Lost[output.Value] {
+		if i < len(assignment.LostOutputs) && assignment.LostOutputs[i] || assignment.Lost[output.Value] {
 			continue
 		}
-		if c := a.Outputs[i]; c != nil {
-			v, err := l.valueOf(c)
+		if outputCopy := assignment.Outputs[i]; outputCopy != nil {
+			copied, err := l.valueOf(outputCopy)
 			if err != nil {
 				return fmt.Errorf("output %q: %w", output.Name, err)
 			}
-			output.Value = v
+			output.Value = copied
 		}
 		outputs = append(outputs, output)
 	}
@@ -181,8 +181,8 @@ func (l *layouter) summarize() {
 			continue
 		}
 		impls++
-		for _, v := range n.Out {
-			if v.Alias == nil {
+		for _, result := range n.Out {
+			if result.Alias == nil {
 				layouts++
 			}
 		}
@@ -200,27 +200,27 @@ func (l *layouter) summarize() {
 }
 
 // applyChoice applies the choice for one node.
-func (l *layouter) applyChoice(n *graph.Node, c *layout.Choice) error {
+func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 	written := l.writtenLayouts[:0]
 	for _, v := range n.Out {
 		written = append(written, writtenLayout{v.Type, v.Meta, v.Alias})
 	}
 	l.writtenLayouts = written
-	if err := l.replaceOperands(n, c); err != nil {
+	if err := l.replaceOperands(n, choice); err != nil {
 		return err
 	}
-	n.Impl, n.Walk = c.Impl, c.Walk
+	n.Impl, n.Walk = choice.Impl, choice.Walk
 	if l.fromOtherSizes {
 		var err error
-		if n.Impl, n.Walk, err = l.implFor(n, c); err != nil {
+		if n.Impl, n.Walk, err = l.implFor(n, choice); err != nil {
 			return err
 		}
 	}
 	for i, v := range n.Out {
-		l.setResultLayout(v, i, c, written[i])
+		l.setResultLayout(v, i, choice, written[i])
 	}
 	l.nodes = append(l.nodes, n)
-	if err := l.insertResultCopies(n, c); err != nil || !l.fromOtherSizes {
+	if err := l.insertResultCopies(n, choice); err != nil || !l.fromOtherSizes {
 		return err
 	}
 	return l.checkLaidOut(n)
@@ -228,18 +228,18 @@ func (l *layouter) applyChoice(n *graph.Node, c *layout.Choice) error {
 
 // replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
 // infers the node again.
-func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
+func (l *layouter) replaceOperands(n *graph.Node, choice *layout.Choice) error {
 	inferAgain := n.Pin.SetsLayout() // a pinned node writes the inferred layout, and is copied to the pinned layout
 	for i := range n.In {
-		a := &n.In[i]
-		if a.Kind != graph.TensorArg {
+		arg := &n.In[i]
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
 		var replacement *layout.Copy
-		if i < len(c.In) {
-			replacement = c.In[i]
+		if i < len(choice.In) {
+			replacement = choice.In[i]
 		}
-		if l.fromOtherSizes && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, replacement) {
+		if l.fromOtherSizes && n.Op.ReadsStorage && !l.storageAsWritten(arg.Value, replacement) {
 			return misfitError("%s reads the bytes of its operand's memory, which would not have the layout of the graph "+
 				"as written", n.Name)
 		}
@@ -248,9 +248,9 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 			if err != nil {
 				return err
 			}
-			a.Value, inferAgain = v, true
+			arg.Value, inferAgain = v, true
 		}
-		inferAgain = inferAgain || l.relaidValues[a.Value]
+		inferAgain = inferAgain || l.relaidValues[arg.Value]
 	}
 	if inferAgain {
 		return infer(n)
@@ -259,10 +259,10 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 }
 
 // insertResultCopies inserts the copies of a node's results. A pinned copy gets the name and the pin of the value.
-func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
+func (l *layouter) insertResultCopies(n *graph.Node, choice *layout.Choice) error {
 	pin := n.Pin
-	for _, resultCopy := range c.ResultCopies {
-		v, err := l.valueOf(resultCopy)
+	for _, resultCopy := range choice.ResultCopies {
+		copied, err := l.valueOf(resultCopy)
 		if err != nil {
 			return err
 		}
@@ -271,9 +271,9 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 			unpinned := resultCopy.Value
 			name := unpinned.Name
 			l.graph.Rename(unpinned, l.graph.UniqueName(name+".unpinned"))
-			l.graph.Rename(v, name)
+			l.graph.Rename(copied, name)
 			n.Pin = graph.Pin{Impl: n.Pin.Impl, Device: n.Pin.Device}
-			l.setPin(v, pin)
+			l.setPin(copied, pin)
 			l.recordPinSource(unpinned, name)
 		}
 	}
@@ -288,12 +288,12 @@ func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
 	}
 }
 
-// recordPinSource records v as the source of the pinned copy that has the given name.
-func (l *layouter) recordPinSource(v *graph.Value, name string) {
+// recordPinSource records the value that is copied to the pinned value of the given name.
+func (l *layouter) recordPinSource(source *graph.Value, pinnedName string) {
 	if l.plan.unpinned == nil {
 		l.plan.unpinned = map[*graph.Value]string{}
 	}
-	l.plan.unpinned[v] = name
+	l.plan.unpinned[source] = pinnedName
 }
 
 // writtenLayout is the layout of a value in the graph as written.
@@ -303,10 +303,10 @@ type writtenLayout struct {
 	alias *graph.Value
 }
 
-// setResultLayout sets the layout of v, result i of a node, to the layout of the chosen walk. If v is a view whose
-// elements have the same addresses as in the graph as written, v also gets the original strides in dimensions of size
-// 1.
-func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, written writtenLayout) {
+// setResultLayout sets the layout of v, result i of a node, to the layout of the chosen walk. If v is a view with the
+// element addresses of the graph as written, v also gets the strides that the graph as written has in dimensions of
+// size 1.
+func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, written writtenLayout) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
 		guardWritten(v, "", written.typ)
@@ -314,7 +314,7 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, writ
 	case v.Alias == nil:
 		// meta is the layout of the walk. A result with the addresses of the graph as written gets its strides, too.
 		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
-		asWritten := (c.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
+		asWritten := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
 			guardWritten(v, order, written.typ)
 		}
@@ -386,60 +386,60 @@ func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
 	return v, nil
 }
 
-// insert is [layouter.valueOf] without the cache.
-func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
-	if c.Original {
-		return c.Value, nil
+// insert returns the value of a planned copy, and inserts the node that makes it.
+func (l *layouter) insert(planned *layout.Copy) (*graph.Value, error) {
+	if planned.Original {
+		return planned.Value, nil
 	}
-	from := c.Value
-	if c.From != nil {
+	from := planned.Value
+	if planned.From != nil {
 		var err error
-		if from, err = l.valueOf(c.From); err != nil {
+		if from, err = l.valueOf(planned.From); err != nil {
 			return nil, err
 		}
 	}
-	if c.View {
-		return l.repeatView(c, from)
+	if planned.View {
+		return l.repeatView(planned, from)
 	}
 	op, err := l.graph.CopyOp()
 	if err != nil {
 		return nil, err
 	}
-	name, impl, copyLayout := c.Value.Name+"."+c.Order.String(), &op.Impls[0], c.Lay(from.Meta)
+	name, impl, copyLayout := planned.Value.Name+"."+planned.Order.String(), &op.Impls[0], planned.Lay(from.Meta)
 	// A copy to another place is a download or an upload, and keeps the layout. A copy within a place changes the layout.
 	switch device := l.plan.device; {
-	case c.Place == tensor.Host && from.Place() == tensor.Host: // as declared
+	case planned.Place == tensor.Host && from.Place() == tensor.Host: // as declared
 	case device == nil:
 		return nil, misfitError("a copy is on a device, but the program has none")
-	case c.Place != from.Place():
-		name, impl = c.Value.Name+"."+c.Place.String(), device.Download()
-		if c.Place != tensor.Host {
-			name, impl = c.Value.Name+"."+device.Name(), device.Upload()
+	case planned.Place != from.Place():
+		name, impl = planned.Value.Name+"."+planned.Place.String(), device.Download()
+		if planned.Place != tensor.Host {
+			name, impl = planned.Value.Name+"."+device.Name(), device.Upload()
 		}
 		copyLayout = from.Meta
 		copyLayout.Offset = 0
 	default:
 		name, impl = name+"."+device.Name(), device.Impl(op)
 	}
-	n, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.ArgOf(from)}, nil, c.Why)
+	copyNode, err := l.graph.Insert(name, op.Name, []graph.Arg{graph.ArgOf(from)}, nil, planned.Why)
 	if err != nil {
 		return nil, err
 	}
-	out := n.Out[0]
-	setLayout(out, copyLayout, c.Order)
-	n.Impl, n.Walk = impl, n.Call().WalkInOrder(c.Order)
-	l.nodes = append(l.nodes, n)
+	out := copyNode.Out[0]
+	setLayout(out, copyLayout, planned.Order)
+	copyNode.Impl, copyNode.Walk = impl, copyNode.Call().WalkInOrder(planned.Order)
+	l.nodes = append(l.nodes, copyNode)
 	return out, nil
 }
 
-// repeatView repeats the view node of c.Value with another operand. If the op cannot make a view of that operand, the
-// new node copies it to c.Order.
-func (l *layouter) repeatView(c *layout.Copy, operand *graph.Value) (*graph.Value, error) {
-	v := c.Value
-	// Only repetitions that are views are shared: a repetition that copies has an order (c.Order is set).
+// repeatView repeats the view node of planned.Value with another operand. If the op cannot make a view of that operand,
+// the new node copies it to planned.Order.
+func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*graph.Value, error) {
+	v := planned.Value
+	// Only repetitions that are views are shared. A repetition that copies has an order (planned.Order is set).
 	key := viewKey{v.Node, operand}
-	n := l.views[key]
-	if n == nil || c.Order != "" {
+	view := l.views[key]
+	if view == nil || planned.Order != "" {
 		viewedOperand := 0
 		for k, a := range v.Node.In {
 			if a.Kind == graph.TensorArg && a.Value == v.Alias {
@@ -447,29 +447,29 @@ func (l *layouter) repeatView(c *layout.Copy, operand *graph.Value) (*graph.Valu
 			}
 		}
 		var err error
-		if n, err = l.graph.Again(v.Node, viewedOperand, operand, c.Why); err != nil {
+		if view, err = l.graph.Again(v.Node, viewedOperand, operand, planned.Why); err != nil {
 			return nil, err
 		}
-		l.nodes = append(l.nodes, n)
-		if c.Order == "" {
-			l.views[key] = n
+		l.nodes = append(l.nodes, view)
+		if planned.Order == "" {
+			l.views[key] = view
 		}
 	}
-	out := n.Out[v.Index]
+	out := view.Out[v.Index]
 	switch {
 	case out.Alias != nil:
 		exact := out.Meta // with the exact strides of the copy, which may differ in dimensions of size 1
-		exact.Strides = c.Strides
-		if c.Strides != nil && hasNumericSizes(out.Type) && exact.SameAddresses(out.Meta) {
+		exact.Strides = planned.Strides
+		if planned.Strides != nil && hasNumericSizes(out.Type) && exact.SameAddresses(out.Meta) {
 			out.SetMeta(exact)
 		}
-	case c.Order == "":
-		return nil, fmt.Errorf("%s cannot view %q", n.Name, operand.Name)
+	case planned.Order == "":
+		return nil, fmt.Errorf("%s cannot view %q", view.Name, operand.Name)
 	default:
-		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().WalkInOrder(c.Order)
-		setLayout(out, n.Walk.ResultLayout(0, out.Meta), c.Order)
-		if c.Strides != nil {
-			setLayout(out, c.Lay(out.Meta), c.Order)
+		view.Impl, view.Walk = &view.Op.Impls[0], view.Call().WalkInOrder(planned.Order)
+		setLayout(out, view.Walk.ResultLayout(0, out.Meta), planned.Order)
+		if planned.Strides != nil {
+			setLayout(out, planned.Lay(out.Meta), planned.Order)
 		}
 	}
 	return out, nil

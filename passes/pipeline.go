@@ -89,15 +89,15 @@ func After(list []Pass, name string, p Pass) ([]Pass, error) {
 	return insertPass(list, i, i+1, name, p)
 }
 
-// insertPass inserts p at index `at`. found is the index of the pass with the given name; if it is negative, insertPass
-// returns an error.
-func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
+// insertPass inserts a pass at an index. found is the index of the pass with the given name. If it is negative,
+// insertPass returns an error.
+func insertPass(list []Pass, found, index int, name string, added Pass) ([]Pass, error) {
 	if found >= 0 {
-		return slices.Insert(slices.Clone(list), at, p), nil
+		return slices.Insert(slices.Clone(list), index, added), nil
 	}
 	names := make([]string, len(list))
-	for i, p := range list {
-		names[i] = p.Name
+	for i, pass := range list {
+		names[i] = pass.Name
 	}
 	hint := ""
 	if nearest := suggest.Nearest(name, slices.Values(names)); nearest != "" {
@@ -109,26 +109,26 @@ func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error)
 // checkList returns an error if a pass needs a property that does not hold when it runs, or if the final graph lacks a
 // property.
 func checkList(list []Pass) error {
-	props, brokenBy := graph.Sorted, map[graph.Props]string{} // brokenBy: by property, the last pass that broke it
-	for i, p := range list {
+	properties, brokenBy := graph.Sorted, map[graph.Props]string{} // brokenBy: by property, the last pass that broke it
+	for i, pass := range list {
 		switch {
-		case p.Name == "":
+		case pass.Name == "":
 			return fmt.Errorf("pass %d has no name", i)
-		case p.Run == nil:
-			return fmt.Errorf("pass %s does nothing: its Run is nil", p.Name)
+		case pass.Run == nil:
+			return fmt.Errorf("pass %s does nothing: its Run is nil", pass.Name)
 		}
-		if unknown := (p.Needs | p.Makes | p.Breaks) &^ requiredProps; unknown != 0 {
-			return fmt.Errorf("pass %s names unknown properties: %#x", p.Name, uint(unknown))
+		if unknown := (pass.Needs | pass.Makes | pass.Breaks) &^ requiredProps; unknown != 0 {
+			return fmt.Errorf("pass %s names unknown properties: %#x", pass.Name, uint(unknown))
 		}
-		if missing := p.Needs &^ props; missing != 0 {
-			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, breakingPass(missing, brokenBy))
+		if missing := pass.Needs &^ properties; missing != 0 {
+			return fmt.Errorf("pass %s needs a graph that is %v%s", pass.Name, missing, breakingPass(missing, brokenBy))
 		}
-		props = props&^p.Breaks | p.Makes
-		for _, property := range p.Breaks.Each() {
-			brokenBy[property] = p.Name
+		properties = properties&^pass.Breaks | pass.Makes
+		for _, property := range pass.Breaks.Each() {
+			brokenBy[property] = pass.Name
 		}
 	}
-	if missing := requiredProps &^ props; missing != 0 {
+	if missing := requiredProps &^ properties; missing != 0 {
 		return fmt.Errorf("after all passes the graph is not %v%s", missing, breakingPass(missing, brokenBy))
 	}
 	return nil
@@ -290,18 +290,18 @@ type Elision struct{ Node, Why string }
 
 // Run plans a graph, which must be sorted and is not modified. The plan shares the data of its constants. Run returns
 // the error of the first pass or check that fails.
-func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
+func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	defer recoverPanic(&err)
 	if g == nil {
 		return nil, errors.New("the graph to plan is nil")
 	}
-	if o.Strategy == nil {
-		o.Strategy = layout.Propagate
+	if options.Strategy == nil {
+		options.Strategy = layout.Propagate
 	}
-	if o.Passes == nil {
-		o.Passes = pipeline
+	if options.Passes == nil {
+		options.Passes = pipeline
 	}
-	if err := checkList(o.Passes); err != nil {
+	if err := checkList(options.Passes); err != nil {
 		return nil, err
 	}
 	if err := g.Err(); err != nil {
@@ -313,61 +313,62 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 	if g.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can run in segments, but cannot be planned as a whole")
 	}
-	p := newPlan(g, o)
-	defer p.dropContexts()
+	plan := newPlan(g, options)
+	defer plan.dropContexts()
 	var check *checker
-	if o.Check {
-		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
+	if options.Check {
+		if err := graph.Verify(plan.Graph, graph.Sorted); err != nil {
 			return nil, err
 		}
-		check = newChecker(p.Graph)
-		check.partialOutputs = o.KeepGoing
-		p.Unchecked = check.unchecked
+		check = newChecker(plan.Graph)
+		check.partialOutputs = options.KeepGoing
+		plan.Unchecked = check.unchecked
 	}
-	props := graph.Sorted
-	for _, pass := range o.Passes {
-		if err := p.apply(pass, o.Dump); err != nil {
+	properties := graph.Sorted
+	for _, pass := range options.Passes {
+		if err := plan.apply(pass, options.Dump); err != nil {
 			return nil, err
 		}
-		props = props&^pass.Breaks | pass.Makes
+		properties = properties&^pass.Breaks | pass.Makes
 		switch {
-		case o.Check:
-			err = check.checkAfter(p.Graph, props, pass)
+		case options.Check:
+			err = check.checkAfter(plan.Graph, properties, pass)
 		case !pass.builtin(): // an invalid node of a caller's pass could read unwritten memory
-			err = graph.Verify(p.Graph, graph.Sorted&props)
+			err = graph.Verify(plan.Graph, graph.Sorted&properties)
 		}
-		if err == nil && o.Check {
-			err = p.checkPins(props&graph.LaidOut != 0)
+		if err == nil && options.Check {
+			err = plan.checkPins(properties&graph.LaidOut != 0)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
 		}
 	}
-	p.separateOutputs(g)
-	if o.Follow == nil || o.Price {
-		p.summarize()
+	plan.separateOutputs(g)
+	if options.Follow == nil || options.Price {
+		plan.summarize()
 	}
-	return p.checked()
+	return plan.checked()
 }
 
 // newPlan starts a plan for a copy of a graph.
-func newPlan(g *graph.Graph, o Options) *Plan {
-	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
-		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, slack: o.Slack, device: o.Device,
-		foldBudget: foldBudget{limit: o.MemoryLimit}, decisionsToFollow: o.Follow,
-		foldStore: o.FoldStore}
-	if o.Context != nil {
-		p.Graph.SetContext(o.Context)
+func newPlan(g *graph.Graph, options Options) *Plan {
+	plan := &Plan{Graph: g.Clone(), Strategy: options.Strategy.Name(), strategy: options.Strategy,
+		profile: options.Profile, keepGoing: options.KeepGoing, exact: options.Exact,
+		solveLimit: options.SolveLimit, slack: options.Slack, device: options.Device,
+		foldBudget: foldBudget{limit: options.MemoryLimit}, decisionsToFollow: options.Follow,
+		foldStore: options.FoldStore}
+	if options.Context != nil {
+		plan.Graph.SetContext(options.Context)
 	}
-	p.ctx = p.Graph.Context()
-	if p.threads = min(o.Threads, runtime.GOMAXPROCS(0)); o.Threads <= 0 {
-		p.threads = runtime.GOMAXPROCS(0)
+	plan.ctx = plan.Graph.Context()
+	if plan.threads = min(options.Threads, runtime.GOMAXPROCS(0)); options.Threads <= 0 {
+		plan.threads = runtime.GOMAXPROCS(0)
 	}
-	p.pins = pinsOf(p.Graph)
-	if o.Record {
-		p.Decisions = &Decisions{}
+	plan.pins = pinsOf(plan.Graph)
+	if options.Record {
+		plan.Decisions = &Decisions{}
 	}
-	return p
+	return plan
 }
 
 // apply runs one pass and records its outcome.
@@ -416,9 +417,9 @@ func (p Pass) builtin() bool {
 
 // withName adds the name of a caller's pass to its error. An error that names a node or output is returned unchanged.
 func (p Pass) withName(err error) error {
-	var one *graph.Error
-	var many graph.Errors
-	if err == nil || p.builtin() || errors.As(err, &one) || errors.As(err, &many) {
+	var nodeErr *graph.Error
+	var nodeErrs graph.Errors
+	if err == nil || p.builtin() || errors.As(err, &nodeErr) || errors.As(err, &nodeErrs) {
 		return err
 	}
 	return fmt.Errorf("pass %s: %w", p.Name, err)
@@ -435,33 +436,33 @@ func (p Pass) run(plan *Plan) (err error) {
 }
 
 // inferTypes infers the graph.
-func inferTypes(p *Plan) error {
-	if p.decisionsToFollow != nil {
+func inferTypes(plan *Plan) error {
+	if plan.decisionsToFollow != nil {
 		return nil
 	}
-	if !p.keepGoing {
-		return p.Graph.Infer()
+	if !plan.keepGoing {
+		return plan.Graph.Infer()
 	}
-	if refused := p.Graph.InferAll(); len(refused) > 0 {
-		p.Failed = append(p.Failed, p.Graph.RootErrors(refused)...)
-		p.Graph = p.Graph.WithoutRejected(refused)
-		p.Note("%s", countText(len(refused), "node refused", "nodes refused"))
+	if rejected := plan.Graph.InferAll(); len(rejected) > 0 {
+		plan.Failed = append(plan.Failed, plan.Graph.RootErrors(rejected)...)
+		plan.Graph = plan.Graph.WithoutRejected(rejected)
+		plan.Note("%s", countText(len(rejected), "node refused", "nodes refused"))
 	}
 	return nil
 }
 
-// countText returns a number with its noun, which is one or many. It returns "" for 0.
+// countText returns a number with its noun in the singular or plural. It returns "" for 0.
 // It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
-func countText(n int, one, many string) string {
-	switch n {
+func countText(count int, singular, plural string) string {
+	switch count {
 	case 0:
 		return ""
 	case 1:
-		return "1 " + one
+		return "1 " + singular
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d %s", count, plural)
 }
 
 // summarize lists the remaining copies and adds up the costs.

@@ -22,24 +22,24 @@ type Placed struct {
 // strategies, and for values that the model does not consider, the pass decides greedily. In these cases the layouts
 // were chosen on the assumption that concatenations copy their operands.
 //
-// Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each concatenation
-// thus becomes a slice of the result of the next, and all values share one buffer.
-func placeResults(p *Plan) error {
-	if p.keepGoing { // if a node fails later and is removed, the concatenation would lack its slice
+// Nodes are visited in reverse. In a chain of concatenations, the result of each concatenation thus becomes a slice of
+// the result of the next. All values of the chain share one buffer, as in a dense block of DenseNet.
+func placeResults(plan *Plan) error {
+	if plan.keepGoing { // if a node fails later and is removed, the concatenation would lack its slice
 		return nil
 	}
 	var placing *placer // created at the first concatenation
-	for _, n := range slices.Backward(p.Graph.Nodes) {
-		interrupt.Check(p.ctx)
+	for _, n := range slices.Backward(plan.Graph.Nodes) {
+		interrupt.Check(plan.ctx)
 		if n.Op.ConcatDim == nil {
 			continue
 		}
 		if placing == nil {
-			placing = newPlacer(p)
+			placing = newPlacer(plan)
 		}
 		placing.placeOperands(n)
 	}
-	p.Note("%s", countText(len(p.Placed), "value written in place", "values written in place"))
+	plan.Note("%s", countText(len(plan.Placed), "value written in place", "values written in place"))
 	return nil
 }
 
@@ -53,27 +53,27 @@ type placer struct {
 }
 
 // newPlacer finds the readers of all values, and the values that need buffers of their own.
-func newPlacer(p *Plan) *placer {
-	created := &placer{plan: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
-		needsOwnBuffer: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]costByPart{}}
-	if !p.profileAdjusted {
-		created.profile = layout.ProfileFor(p.profile, p.Graph)
+func newPlacer(plan *Plan) *placer {
+	created := &placer{plan: plan, profile: plan.profile, readers: graph.NewByValue[[]*graph.Node](plan.Graph),
+		needsOwnBuffer: graph.NewByValue[bool](plan.Graph), costs: map[*graph.Node]costByPart{}}
+	if !plan.profileAdjusted {
+		created.profile = layout.ProfileFor(plan.profile, plan.Graph)
 	}
-	for _, n := range p.Graph.Nodes {
-		for i, a := range n.In {
-			if a.Kind != graph.TensorArg {
+	for _, n := range plan.Graph.Nodes {
+		for i, arg := range n.In {
+			if arg.Kind != graph.TensorArg {
 				continue
 			}
-			isDuplicate := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
+			isDuplicate := slices.ContainsFunc(n.In[:i], func(earlier graph.Arg) bool { return earlier.Value == arg.Value })
 			if !isDuplicate {
-				created.readers.Set(a.Value, append(created.readers.At(a.Value), n))
+				created.readers.Set(arg.Value, append(created.readers.At(arg.Value), n))
 			}
 			if n.Op.ReadsStorage {
-				created.needsOwnBuffer.Set(a.Value.Root(), true)
+				created.needsOwnBuffer.Set(arg.Value.Root(), true)
 			}
 		}
 	}
-	for _, output := range p.Graph.Outputs {
+	for _, output := range plan.Graph.Outputs {
 		created.needsOwnBuffer.Set(output.Value.Root(), true)
 	}
 	return created
@@ -86,8 +86,8 @@ func (placer *placer) placeOperands(n *graph.Node) {
 		return
 	}
 	placer.placeResult(n)
-	for i, t := range n.Places() {
-		slice, known := t.Meta()
+	for i, sliceType := range n.Places() {
+		slice, known := sliceType.Meta()
 		if v := n.In[i].Value; known && v.Meta.DType == slice.DType && v.Meta.Numel() > 0 {
 			placer.place(v, n.Out[0], slice, producersWrite)
 		}
@@ -97,11 +97,11 @@ func (placer *placer) placeOperands(n *graph.Node) {
 // placeResult makes the result of n a slice of the value that already contains all operands of n, if they are
 // adjacent slices of one value.
 func (placer *placer) placeResult(n *graph.Node) {
-	v := n.Out[0]
-	meta := v.Meta
+	result := n.Out[0]
+	meta := result.Meta
 	var buffer *graph.Value
-	for _, a := range n.In {
-		switch operand := a.Value; {
+	for _, arg := range n.In {
+		switch operand := arg.Value; {
 		case operand.Meta.Numel() == 0:
 		case operand.ContainedIn == nil || operand.Meta.Rank() != meta.Rank() || buffer != nil &&
 			operand.BufferOwner() != buffer:
@@ -114,7 +114,7 @@ func (placer *placer) placeResult(n *graph.Node) {
 		}
 	}
 	if buffer != nil {
-		placer.place(v, buffer, meta, operandsInPlace)
+		placer.place(result, buffer, meta, operandsInPlace)
 	}
 }
 
@@ -147,12 +147,12 @@ const (
 // The cost must decrease, unless the strategy chose this placement, or the pass replays the decisions of an
 // earlier plan (Plan.decisionsToFollow). With operandsInPlace, the operands of v must be at the positions that v needs.
 // If a condition is not met, place changes nothing.
-func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, by writer) {
-	p := placer.plan
+func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, writtenBy writer) {
+	plan := placer.plan
 	if v.ContainedIn != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
 		v.Place() != tensor.Host || within.Place() != tensor.Host ||
 		placer.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !hasNumericSizes(v.Type) ||
-		p.decisionsToFollow != nil && !p.decisionsToFollow.placedValues[v.Number()] {
+		plan.decisionsToFollow != nil && !plan.decisionsToFollow.placedValues[v.Number()] {
 		return
 	}
 	trial := &placementTrial{placer: placer, nodes: []*graph.Node{v.Node}}
@@ -163,37 +163,37 @@ func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, by writer)
 		meta.Strides = v.Meta.Strides // only the offset differs: keep the strides of dimensions of size 1
 	}
 	v.SetMeta(meta)
-	if by == operandsInPlace && !allInPlace(v.Node) || !trial.check() {
+	if writtenBy == operandsInPlace && !allInPlace(v.Node) || !trial.check() {
 		trial.undo()
 		return
 	}
 	costs, newCost := trial.newCosts()
 	savedNS := oldCost - newCost
-	chosen := p.placementsChosen.At(v)
-	if p.decisionsToFollow == nil && !chosen && savedNS <= 0 {
+	chosen := plan.placementsChosen.At(v)
+	if plan.decisionsToFollow == nil && !chosen && savedNS <= 0 {
 		trial.undo()
 		return
 	}
-	if p.Decisions != nil {
-		if p.Decisions.placedValues == nil {
-			p.Decisions.placedValues = map[int]bool{}
+	if plan.Decisions != nil {
+		if plan.Decisions.placedValues == nil {
+			plan.Decisions.placedValues = map[int]bool{}
 		}
-		p.Decisions.placedValues[v.Number()] = true
+		plan.Decisions.placedValues[v.Number()] = true
 	}
 	for i, n := range trial.nodes { // the trial is accepted
 		placer.costs[n] = costs[i]
 	}
 	if !chosen {
-		p.SavedNS += savedNS
+		plan.SavedNS += savedNS
 	}
-	p.Placed = append(p.Placed, Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
+	plan.Placed = append(plan.Placed, Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
 }
 
 // allInPlace reports whether all nonempty operands of n are at their positions in its result.
 func allInPlace(n *graph.Node) bool {
 	call := n.Call()
-	for i, a := range n.In {
-		if !call.IsInPlace(i) && a.Meta().Numel() > 0 {
+	for i, arg := range n.In {
+		if !call.IsInPlace(i) && arg.Meta().Numel() > 0 {
 			return false
 		}
 	}
@@ -232,22 +232,22 @@ type costByPart struct {
 
 // nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which moved returns
 // true, and takes the other parts from known. If known has no parts, it computes all.
-func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*graph.Value) bool) (p costByPart) {
+func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*graph.Value) bool) (cost costByPart) {
 	if placer.profile == nil {
-		return p
+		return cost
 	}
-	p.parts = make([]float64, 1+len(n.In))
+	cost.parts = make([]float64, 1+len(n.In))
 	// i is the index of an operand, or -1 for the node's own work.
 	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
-	copy(p.parts, known.parts)
-	setPart := func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / 1e3 }
+	copy(cost.parts, known.parts)
+	setPart := func(i int, work graph.Work) { cost.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / 1e3 }
 	if !n.EachWork(unknown, setPart) {
 		return costByPart{}
 	}
-	for _, ns := range p.parts {
-		p.ns += ns
+	for _, ns := range cost.parts {
+		cost.ns += ns
 	}
-	return p
+	return cost
 }
 
 // oldCost returns the total cost of the trial's nodes before the change. The cost of a node is reused until a trial
@@ -265,17 +265,17 @@ func (t *placementTrial) oldCost() (ns float64) {
 }
 
 // newCosts returns the costs of the trial's nodes at the current layouts, and their sum.
-func (t *placementTrial) newCosts() (list []costByPart, ns float64) {
-	list = make([]costByPart, len(t.nodes))
+func (t *placementTrial) newCosts() (costs []costByPart, ns float64) {
+	costs = make([]costByPart, len(t.nodes))
 	for i, n := range t.nodes {
 		known := t.placer.costs[n]
 		if i == 0 {
 			known = costByPart{} // the layout of its result changes, and thereby all parts
 		}
-		list[i] = t.placer.nodeCost(n, known, t.changesLayout)
-		ns += list[i].ns
+		costs[i] = t.placer.nodeCost(n, known, t.changesLayout)
+		ns += costs[i].ns
 	}
-	return list, ns
+	return costs, ns
 }
 
 // changesLayout reports whether the trial changes the layout of a value.

@@ -63,36 +63,36 @@ func (d *Decisions) Encode() ([]byte, error) {
 	if d == nil || d.layout == nil || len(d.layout.Failed) > 0 || slices.Contains(d.layout.LostOutputs, true) {
 		return nil, errors.New("only complete decisions can be encoded")
 	}
-	s := storedDecisions{Nodes: d.nodes, Placed: sortedMembers(d.placedValues), Layout: encodeLayout(d.layout)}
+	encoded := storedDecisions{Nodes: d.nodes, Placed: sortedMembers(d.placedValues), Layout: encodeLayout(d.layout)}
 	for _, folded := range d.foldedNodes {
-		s.Folded = append(s.Folded, sortedMembers(folded))
+		encoded.Folded = append(encoded.Folded, sortedMembers(folded))
 	}
-	for _, g := range d.groups {
-		s.Groups = append(s.Groups, storedGroup{Nodes: g.nodes, Anchor: g.anchor,
-			Attention: g.isAttention, Mask: g.mask, Split: g.split})
+	for _, group := range d.groups {
+		encoded.Groups = append(encoded.Groups, storedGroup{Nodes: group.nodes, Anchor: group.anchor,
+			Attention: group.isAttention, Mask: group.mask, Split: group.split})
 	}
-	return json.Marshal(s)
+	return json.Marshal(encoded)
 }
 
 // DecodeDecisions decodes the result of [Decisions.Encode], for [Options.Follow]. The decisions are valid only for
 // the same graph, read by the same version of the program.
 func DecodeDecisions(data []byte) (*Decisions, error) {
-	var s storedDecisions
-	if err := json.Unmarshal(data, &s); err != nil {
+	var encoded storedDecisions
+	if err := json.Unmarshal(data, &encoded); err != nil {
 		return nil, err
 	}
-	if len(s.Layout.Choices) != len(s.Nodes) {
+	if len(encoded.Layout.Choices) != len(encoded.Nodes) {
 		return nil, errors.New("the decisions are incomplete")
 	}
-	d := &Decisions{nodes: s.Nodes, stored: &s.Layout, placedValues: setOf(s.Placed)}
-	for _, folded := range s.Folded {
-		d.foldedNodes = append(d.foldedNodes, setOf(folded))
+	decisions := &Decisions{nodes: encoded.Nodes, stored: &encoded.Layout, placedValues: setOf(encoded.Placed)}
+	for _, folded := range encoded.Folded {
+		decisions.foldedNodes = append(decisions.foldedNodes, setOf(folded))
 	}
-	for _, g := range s.Groups {
-		d.groups = append(d.groups, groupDecision{nodes: g.Nodes, anchor: g.Anchor,
-			isAttention: g.Attention, mask: nonempty(g.Mask), split: g.Split})
+	for _, group := range encoded.Groups {
+		decisions.groups = append(decisions.groups, groupDecision{nodes: group.Nodes, anchor: group.Anchor,
+			isAttention: group.Attention, mask: nonempty(group.Mask), split: group.Split})
 	}
-	return d, nil
+	return decisions, nil
 }
 
 // nonempty returns the list, or nil if it is empty. JSON does not distinguish an empty list from nil.
@@ -106,9 +106,9 @@ func nonempty[T any](list []T) []T {
 // sortedMembers returns the members of a set in ascending order.
 func sortedMembers(set map[int]bool) []int {
 	var list []int
-	for n, isMember := range set {
+	for member, isMember := range set {
 		if isMember {
-			list = append(list, n)
+			list = append(list, member)
 		}
 	}
 	sorted.Ints(list)
@@ -118,18 +118,19 @@ func sortedMembers(set map[int]bool) []int {
 // setOf is the inverse of sortedMembers.
 func setOf(list []int) map[int]bool {
 	set := make(map[int]bool, len(list))
-	for _, n := range list {
-		set[n] = true
+	for _, member := range list {
+		set[member] = true
 	}
 	return set
 }
 
 // encodeLayout encodes an assignment: see storedLayout.
-func encodeLayout(a *layout.Assignment) storedLayout {
+func encodeLayout(assignment *layout.Assignment) storedLayout {
 	encoder := layoutEncoder{indices: map[*layout.Copy]int{}}
-	encoded := storedLayout{Inputs: encoder.copies(a.Inputs), Outputs: encoder.copies(a.Outputs), Final: a.Final}
-	for i := range a.Nodes {
-		choice := &a.Nodes[i]
+	encoded := storedLayout{Inputs: encoder.copies(assignment.Inputs), Outputs: encoder.copies(assignment.Outputs),
+		Final: assignment.Final}
+	for i := range assignment.Nodes {
+		choice := &assignment.Nodes[i]
 		stored := storedChoice{Order: []byte(choice.Walk.LoopOrder), In: encoder.copies(choice.In),
 			Results: encoder.copies(choice.ResultCopies), Exact: choice.ExactStrides, Drop: choice.Removed}
 		if choice.Impl != nil {
@@ -153,48 +154,33 @@ type layoutEncoder struct {
 // copies returns the indices of copies, and adds new copies to the list.
 func (e *layoutEncoder) copies(list []*layout.Copy) []int {
 	indices := make([]int, len(list))
-	for i, c := range list {
-		indices[i] = e.index(c)
+	for i, listed := range list {
+		indices[i] = e.index(listed)
 	}
 	return nonempty(indices)
 }
 
 // index returns the index of a copy, and adds a new copy to the list. It returns -1 for nil.
-func (e *layoutEncoder) index(c *layout.Copy) int {
-	if c == nil {
+func (e *layoutEncoder) index(listed *layout.Copy) int {
+	if listed == nil {
 		return -1
 	}
-	if i, ok := e.indices[c]; ok {
+	if i, ok := e.indices[listed]; ok {
 		return i
 	}
-	stored := storedCopy{Value: c.Value.Number(), From: e.index(c.From), Order: []byte(c.Order), Place: c.Place,
-		Strides: c.Strides != nil, Pinned: c.Pinned, View: c.View, Original: c.Original, Why: c.Why}
-	e.indices[c] = len(e.list)
+	stored := storedCopy{Value: listed.Value.Number(), From: e.index(listed.From), Order: []byte(listed.Order),
+		Place: listed.Place, Strides: listed.Strides != nil, Pinned: listed.Pinned, View: listed.View,
+		Original: listed.Original, Why: listed.Why}
+	e.indices[listed] = len(e.list)
 	e.list = append(e.list, stored)
-	return e.indices[c]
+	return e.indices[listed]
 }
 
 // assignment returns the assignment for a graph whose nodes have the signatures of the decisions.
 func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.Assignment, error) {
-	values := map[int]*graph.Value{}
-	g.Values(func(v *graph.Value) { values[v.Number()] = v })
-	copies := make([]*layout.Copy, len(l.Copies))
-	for i, c := range l.Copies {
-		v := values[c.Value]
-		switch {
-		case v == nil:
-			return nil, misfitError("a copied value does not exist")
-		case c.From >= i:
-			return nil, misfitError("copy %d of %q is made from copy %d, which does not precede it", i, v.Name, c.From)
-		}
-		copies[i] = &layout.Copy{Value: v, Order: tensor.Order(c.Order), Place: c.Place, Pinned: c.Pinned, View: c.View,
-			Original: c.Original, Why: c.Why}
-		if c.Strides {
-			copies[i].Strides = v.Meta.Strides
-		}
-		if c.From >= 0 {
-			copies[i].From = copies[c.From]
-		}
+	copies, err := l.decodedCopies(g)
+	if err != nil {
+		return nil, err
 	}
 	listOf := func(indices []int) []*layout.Copy {
 		list := make([]*layout.Copy, len(indices))
@@ -205,27 +191,52 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 		}
 		return nonempty(list)
 	}
-	a := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
-	for i, c := range l.Choices {
+	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
+	for i, storedChoice := range l.Choices {
 		n := g.Nodes[i]
-		choice := layout.Choice{Walk: graph.Walk{LoopOrder: tensor.Order(c.Order)}, In: listOf(c.In),
-			ResultCopies: listOf(c.Results), ExactStrides: c.Exact, Removed: c.Drop}
-		for _, order := range c.Out {
+		choice := layout.Choice{Walk: graph.Walk{LoopOrder: tensor.Order(storedChoice.Order)}, In: listOf(storedChoice.In),
+			ResultCopies: listOf(storedChoice.Results), ExactStrides: storedChoice.Exact, Removed: storedChoice.Drop}
+		for _, order := range storedChoice.Out {
 			choice.Walk.ResultOrders = append(choice.Walk.ResultOrders, tensor.Order(order))
 		}
 		switch {
-		case c.OnDevice && device == nil:
+		case storedChoice.OnDevice && device == nil:
 			return nil, misfitError("%s is planned for a device, but the program has none", n.Name)
-		case c.OnDevice:
+		case storedChoice.OnDevice:
 			choice.Impl = device.Impl(n.Op)
-		case c.Impl != "":
-			index := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == c.Impl })
+		case storedChoice.Impl != "":
+			index := slices.IndexFunc(n.Op.Impls, func(impl graph.Impl) bool { return impl.Name == storedChoice.Impl })
 			if index < 0 {
-				return nil, misfitError("%s has no implementation %s", n.Name, c.Impl)
+				return nil, misfitError("%s has no implementation %s", n.Name, storedChoice.Impl)
 			}
 			choice.Impl = &n.Op.Impls[index]
 		}
-		a.Nodes = append(a.Nodes, choice)
+		assignment.Nodes = append(assignment.Nodes, choice)
 	}
-	return a, nil
+	return assignment, nil
+}
+
+// decodedCopies returns the copies of the assignment, in the order of Copies.
+func (l *storedLayout) decodedCopies(g *graph.Graph) ([]*layout.Copy, error) {
+	values := map[int]*graph.Value{}
+	g.Values(func(v *graph.Value) { values[v.Number()] = v })
+	copies := make([]*layout.Copy, len(l.Copies))
+	for i, stored := range l.Copies {
+		v := values[stored.Value]
+		switch {
+		case v == nil:
+			return nil, misfitError("a copied value does not exist")
+		case stored.From >= i:
+			return nil, misfitError("copy %d of %q is made from copy %d, which does not precede it", i, v.Name, stored.From)
+		}
+		copies[i] = &layout.Copy{Value: v, Order: tensor.Order(stored.Order), Place: stored.Place,
+			Pinned: stored.Pinned, View: stored.View, Original: stored.Original, Why: stored.Why}
+		if stored.Strides {
+			copies[i].Strides = v.Meta.Strides
+		}
+		if stored.From >= 0 {
+			copies[i].From = copies[stored.From]
+		}
+	}
+	return copies, nil
 }

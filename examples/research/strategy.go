@@ -29,17 +29,17 @@ type descent struct{}
 func (descent) Name() string { return "descent" }
 
 // Choose returns the assignment of layouts to values.
-func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
+func (descent) Choose(problem *layout.Problem) (*layout.Assignment, error) {
 	var best *orders
 	least := math.Inf(1)
 	for _, channelsLast := range []bool{false, true} {
-		o := begin(p, channelsLast)
-		o.descend()
-		if cost := o.cost(p.Graph.Nodes, p.Graph.Inputs); cost < least {
-			best, least = o, cost
+		attempt := begin(problem, channelsLast)
+		attempt.descend()
+		if cost := attempt.cost(problem.Graph.Nodes, problem.Graph.Inputs); cost < least {
+			best, least = attempt, cost
 		}
 	}
-	return layout.Solve(p, func(v *graph.Value) (tensor.Order, string) {
+	return layout.Solve(problem, func(v *graph.Value) (tensor.Order, string) {
 		return best.order[v], "cheapest order that descent found"
 	})
 }
@@ -54,30 +54,30 @@ type orders struct {
 
 // begin returns the start of a descent: channels-last images or the layouts of eager PyTorch. The descent may change
 // the layouts of images, except constants, outputs, views and operands of views.
-func begin(p *layout.Problem, channelsLast bool) *orders {
-	o := &orders{problem: p, order: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
+func begin(problem *layout.Problem, channelsLast bool) *orders {
+	start := &orders{problem: problem, order: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
 	viewed := map[*graph.Value]bool{}
-	for _, n := range p.Graph.Nodes {
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg {
-				o.readers[a.Value] = append(o.readers[a.Value], n)
-				viewed[a.Value] = viewed[a.Value] || n.Out[0].Alias != nil
+	for _, n := range problem.Graph.Nodes {
+		for _, arg := range n.In {
+			if arg.Kind == graph.TensorArg {
+				start.readers[arg.Value] = append(start.readers[arg.Value], n)
+				viewed[arg.Value] = viewed[arg.Value] || n.Out[0].Alias != nil
 			}
 		}
 	}
-	p.Graph.Values(func(v *graph.Value) {
-		if v.Const != nil || v.Alias != nil || viewed[v] || p.Output(v) || !p.Image(v) {
+	problem.Graph.Values(func(v *graph.Value) {
+		if v.Const != nil || v.Alias != nil || viewed[v] || problem.Output(v) || !problem.Image(v) {
 			return
 		}
-		if list := p.Orders(v); len(list) > 1 {
-			o.order[v] = list[0]
+		if list := problem.Orders(v); len(list) > 1 {
+			start.order[v] = list[0]
 			if channelsLast {
-				o.order[v] = list[len(list)-1]
+				start.order[v] = list[len(list)-1]
 			}
-			o.values = append(o.values, v)
+			start.values = append(start.values, v)
 		}
 	})
-	return o
+	return start
 }
 
 // descend improves the orders of all values until none changes.
@@ -133,31 +133,31 @@ func (o *orders) metaInOrder(v *graph.Value) tensor.Meta {
 // that this implementation needs.
 func (o *orders) nodeCost(n *graph.Node) float64 {
 	call := &graph.Call{Attrs: n.Attrs}
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg {
-			meta := o.metaInOrder(a.Value)
-			a.Value = &graph.Value{Name: a.Value.Name, Meta: meta, Type: meta.Type(), Const: a.Value.Const}
+	for _, arg := range n.In {
+		if arg.Kind == graph.TensorArg {
+			meta := o.metaInOrder(arg.Value)
+			arg.Value = &graph.Value{Name: arg.Value.Name, Meta: meta, Type: meta.Type(), Const: arg.Value.Const}
 		}
-		call.In = append(call.In, a)
+		call.In = append(call.In, arg)
 	}
 	results, err := n.Op.Infer(call)
 	if err != nil || len(results) == 0 || results[0].Alias != graph.NoAlias {
 		return 0 // a view costs nothing; where no view is possible, the copy costs the same in every order
 	}
-	for _, r := range results {
-		call.Out = append(call.Out, r.Meta())
+	for _, result := range results {
+		call.Out = append(call.Out, result.Meta())
 	}
 	least := math.Inf(1)
-	want := o.metaInOrder(n.Out[0])
-	order, _ := tensor.OrderOf(want)
+	wanted := o.metaInOrder(n.Out[0])
+	order, _ := tensor.OrderOf(wanted)
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
 		for _, walk := range impl.Walks(call, []tensor.Order{order}) {
 			ns := layout.Price(o.problem.Profile, impl.Work(call, walk)) +
-				layout.Price(o.problem.Profile, copyWork(walk.ResultLayout(0, call.Out[0]), want))
-			for k, a := range call.In {
-				if a.Kind == graph.TensorArg {
-					ns += o.readCost(impl, call, walk, k, a)
+				layout.Price(o.problem.Profile, copyWork(walk.ResultLayout(0, call.Out[0]), wanted))
+			for k, arg := range call.In {
+				if arg.Kind == graph.TensorArg {
+					ns += o.readCost(impl, call, walk, k, arg)
 				}
 			}
 			least = min(least, ns)
@@ -168,8 +168,8 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 
 // readCost returns the cost of reading operand k, which is a, in its layout. If the implementation cannot read this
 // layout, the cost includes a copy.
-func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
-	meta := a.Meta()
+func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, arg graph.Arg) float64 {
+	meta := arg.Meta()
 	work, ok := impl.Read(call, walk, k, meta)
 	if ok {
 		return layout.Price(o.problem.Profile, work)
@@ -180,7 +180,7 @@ func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k
 	}
 	work, _ = impl.Read(call, walk, k, readable)
 	ns := layout.Price(o.problem.Profile, work)
-	if a.Value.Const != nil {
+	if arg.Value.Const != nil {
 		return ns // a constant is copied once, at compile time
 	}
 	return ns + layout.Price(o.problem.Profile, copyWork(meta, readable))

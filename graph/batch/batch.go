@@ -35,8 +35,8 @@ type Proof struct {
 }
 
 // rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
-// rows. In block b, row r has the indices from (b*Rows + r)*k up to but not including (b*Rows + r + 1)*k, where k is
-// the number of slices of a row in a block: k = Shape[dim] / (blocks*Rows).
+// rows. A row has k = Shape[dim] / (blocks*Rows) slices in each block. In block b, row r has the indices from (b*Rows +
+// r)*k up to but not including (b*Rows + r + 1)*k.
 type rowPlace struct{ dim, blocks int }
 
 // noRows is the place of values that do not depend on the rows.
@@ -88,9 +88,9 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if g == nil || len(inputs) == 0 {
 		return nil, errors.New("rows need a graph and an input")
 	}
-	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{},
+	proof := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{},
 		repeatedOperands: map[operand]rowPlace{}}
-	first := ""
+	previousName := ""
 	for _, name := range sorted.Keys(inputs) {
 		v, dim := g.Value(name), inputs[name]
 		switch {
@@ -100,19 +100,19 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 			return nil, fmt.Errorf("input %q has no dimension %d: its shape is %v", name, dim, v.Meta.Shape)
 		case v.Meta.Shape[dim] < 1:
 			return nil, fmt.Errorf("dimension %d of input %q has no rows", dim, name)
-		case first != "" && v.Meta.Shape[dim] != p.Rows:
-			return nil, fmt.Errorf("input %q has %d rows, and %q has %d", name, v.Meta.Shape[dim], first, p.Rows)
+		case previousName != "" && v.Meta.Shape[dim] != proof.Rows:
+			return nil, fmt.Errorf("input %q has %d rows, and %q has %d", name, v.Meta.Shape[dim], previousName, proof.Rows)
 		}
-		first, p.Rows = name, v.Meta.Shape[dim]
-		p.places[v] = rowPlace{dim, 1}
+		previousName, proof.Rows = name, v.Meta.Shape[dim]
+		proof.places[v] = rowPlace{dim, 1}
 	}
-	if n, err := p.followAll(g.Nodes); err != nil {
+	if n, err := proof.followAll(g.Nodes); err != nil {
 		if n == nil {
 			return nil, err
 		}
 		return nil, g.NodeError(n, err)
 	}
-	return p, nil
+	return proof, nil
 }
 
 // maxSteps is the maximum number of steps of followAll for each node of the graph.
@@ -130,7 +130,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 			return nil, err
 		}
 		before := len(p.choices)
-		n, err := p.step(nodes, i)
+		failedNode, err := p.step(nodes, i)
 		if err == nil {
 			if len(p.choices) > before { // follow does not know the index of the node
 				p.choices[before].node = i
@@ -138,7 +138,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 			continue
 		}
 		if i > furthest {
-			furthest, reason, culprit = i, err, n
+			furthest, reason, culprit = i, err, failedNode
 		}
 		last := len(p.choices) - 1
 		if last < 0 {
@@ -189,8 +189,8 @@ func (p *Proof) forget(nodes []*graph.Node) {
 // follow sets the places of the results of a node.
 func (p *Proof) follow(n *graph.Node) error {
 	var rowOperands []int // indices of the operands that have rows
-	for i, a := range n.In {
-		if a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 {
+	for i, arg := range n.In {
+		if arg.Kind == graph.TensorArg && p.Dim(arg.Value) >= 0 {
 			rowOperands = append(rowOperands, i)
 		}
 	}
@@ -208,10 +208,10 @@ func (p *Proof) follow(n *graph.Node) error {
 		}
 	}
 	if n.Op.Reshapes && slices.Equal(rowOperands, []int{0}) {
-		if list := p.placesAfterReshape(n); len(list) > 0 {
-			p.places[n.Out[0]] = list[0]
-			if len(list) > 1 {
-				p.choices = append(p.choices, choice{places: list[1:]}) // followAll sets the node
+		if candidates := p.placesAfterReshape(n); len(candidates) > 0 {
+			p.places[n.Out[0]] = candidates[0]
+			if len(candidates) > 1 {
+				p.choices = append(p.choices, choice{places: candidates[1:]}) // followAll sets the node
 			}
 			return nil
 		}
@@ -256,22 +256,22 @@ func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 // depend on the rows and yet have a slice for each iteration: constants whose slices are all equal. blocks is
 // [rowPlace].blocks of the operands.
 func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
-	for i, a := range n.In {
-		if a.Kind != graph.TensorArg || p.Dim(a.Value) < 0 {
+	for i, arg := range n.In {
+		if arg.Kind != graph.TensorArg || p.Dim(arg.Value) < 0 {
 			continue
 		}
-		place := p.placeOf(a.Value)
+		place := p.placeOf(arg.Value)
 		if place.dim != loop.OperandDims[i] || blocks != 0 && blocks != place.blocks {
 			return nil, 0, false
 		}
 		blocks = place.blocks
 	}
-	for i, a := range n.In {
+	for i, arg := range n.In {
 		dim := loop.OperandDims[i]
 		switch {
-		case a.Kind != graph.TensorArg || dim == graph.Whole || p.Dim(a.Value) >= 0:
-		case loop.MayBroadcast != nil && loop.MayBroadcast[i] && a.Meta().Shape[dim] == 1:
-		case a.Value.Const != nil && equalRows(a.Value.Const, rowPlace{dim, blocks}, p.Rows):
+		case arg.Kind != graph.TensorArg || dim == graph.Whole || p.Dim(arg.Value) >= 0:
+		case loop.MayBroadcast != nil && loop.MayBroadcast[i] && arg.Meta().Shape[dim] == 1:
+		case arg.Value.Const != nil && equalRows(arg.Value.Const, rowPlace{dim, blocks}, p.Rows):
 			repeated = append(repeated, i)
 		default:
 			return nil, 0, false
@@ -285,28 +285,29 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, block
 // with fewer slices of a row come first, then places with fewer blocks, then places near the present dimension. If a
 // dimension contains the rows alone, only such places are returned.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
-	from, to, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
-	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
+	before, after, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
+	if before.DType.Size() != after.DType.Size() || before.Numel() != after.Numel() || before.Numel() == 0 {
 		return nil
 	}
-	// In row-major order, the elements of a row are in `blocks` separate sequences. Dimension d of the new shape can have
-	// the rows if the dimensions before it, of total size `leading`, divide the blocks, and if d can be divided into the
-	// remaining blocks of Rows equal parts.
-	blocks, leading := product(from.Shape[:place.dim])*place.blocks, 1
+	// In row-major order, the elements of a row are in `blocks` separate sequences. Dimension dim of the new shape can
+	// have the rows under two conditions. The dimensions before it, of total size `leading`, divide the blocks. Dimension
+	// dim can be divided into the remaining blocks of Rows equal parts.
+	blocks, leading := product(before.Shape[:place.dim])*place.blocks, 1
 	var list []rowPlace
-	for d, size := range to.Shape {
+	for dim, size := range after.Shape {
 		if blocks%leading == 0 && size%(blocks/leading*p.Rows) == 0 {
-			list = append(list, rowPlace{d, blocks / leading})
+			list = append(list, rowPlace{dim, blocks / leading})
 		}
 		leading *= size
 	}
-	sorted.Func(list, func(a, b rowPlace) int { // Shape/blocks is Rows times the slices of a row in a block
-		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.blocks, to.Shape[b.dim]/b.blocks), cmp.Compare(a.blocks, b.blocks),
-			cmp.Compare(distance(a.dim, place.dim), distance(b.dim, place.dim)))
+	sorted.Func(list, func(first, second rowPlace) int { // Shape/blocks is Rows times the slices of a row in a block
+		return cmp.Or(cmp.Compare(after.Shape[first.dim]/first.blocks, after.Shape[second.dim]/second.blocks),
+			cmp.Compare(first.blocks, second.blocks),
+			cmp.Compare(distance(first.dim, place.dim), distance(second.dim, place.dim)))
 	})
-	unmerged := func(candidate rowPlace) bool { return candidate.blocks == 1 && to.Shape[candidate.dim] == p.Rows }
-	if len(list) > 0 && unmerged(list[0]) {
-		list = slices.DeleteFunc(list, func(candidate rowPlace) bool { return !unmerged(candidate) })
+	isUnmerged := func(candidate rowPlace) bool { return candidate.blocks == 1 && after.Shape[candidate.dim] == p.Rows }
+	if len(list) > 0 && isUnmerged(list[0]) {
+		list = slices.DeleteFunc(list, func(candidate rowPlace) bool { return !isUnmerged(candidate) })
 	}
 	return list
 }
@@ -314,11 +315,11 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 func distance(a, b int) int { return max(a-b, b-a) }
 
 func product(sizes []int) int {
-	n := 1
+	total := 1
 	for _, size := range sizes {
-		n *= size
+		total *= size
 	}
-	return n
+	return total
 }
 
 // decompose follows the parts of a composite node: the nodes into which it decomposes.
@@ -328,30 +329,30 @@ func (p *Proof) decompose(n *graph.Node) error {
 		repeatedOperands: map[operand]rowPlace{}}
 	copies := map[*graph.Value]*graph.Value{}
 	operands := make([]any, len(n.In))
-	for i, a := range n.In {
+	for i, arg := range n.In {
 		switch {
-		case a.Kind == graph.NumberArg:
-			operands[i] = a.Number
-		case a.Kind == graph.TensorArg:
-			if copies[a.Value] == nil {
+		case arg.Kind == graph.NumberArg:
+			operands[i] = arg.Number
+		case arg.Kind == graph.TensorArg:
+			if copies[arg.Value] == nil {
 				name := fmt.Sprint("operand", i)
-				if a.Value.Const != nil {
-					copies[a.Value] = partGraph.Constant(name, a.Value.Const)
+				if arg.Value.Const != nil {
+					copies[arg.Value] = partGraph.Constant(name, arg.Value.Const)
 				} else {
-					copies[a.Value] = partGraph.InputMeta(name, a.Meta())
+					copies[arg.Value] = partGraph.InputMeta(name, arg.Meta())
 				}
-				if place := p.placeOf(a.Value); place != noRows {
-					partProof.places[copies[a.Value]] = place
+				if place := p.placeOf(arg.Value); place != noRows {
+					partProof.places[copies[arg.Value]] = place
 				}
 			}
-			operands[i] = copies[a.Value]
+			operands[i] = copies[arg.Value]
 		}
 	}
-	out := partGraph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.AttrsAsGiven()), operands...)
+	results := partGraph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.AttrsAsGiven()), operands...)
 	if err := errors.Join(partGraph.Err(), partGraph.Infer()); err != nil {
 		return fmt.Errorf("its parts are not known: %w", err)
 	}
-	parts, err := partGraph.Decompose(out[0].Node)
+	parts, err := partGraph.Decompose(results[0].Node)
 	if err != nil {
 		return fmt.Errorf("its parts are not known: %w", err)
 	}
@@ -365,7 +366,7 @@ func (p *Proof) decompose(n *graph.Node) error {
 		return errors.New("an operand of its parts does not depend on the rows, and is not repeated for each")
 	}
 	for i, v := range n.Out {
-		if place := partProof.placeOf(out[i]); place != noRows {
+		if place := partProof.placeOf(results[i]); place != noRows {
 			p.places[v] = place
 		}
 	}
@@ -375,34 +376,38 @@ func (p *Proof) decompose(n *graph.Node) error {
 // unreadOperand returns the index of an operand that has rows and that no part reads, or a negative number if there is
 // none.
 func unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value, p *Proof) int {
-	return slices.IndexFunc(n.In, func(a graph.Arg) bool {
-		return a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 && !slices.ContainsFunc(parts, func(m *graph.Node) bool {
-			return slices.ContainsFunc(m.In, func(b graph.Arg) bool { return b.Value == copies[a.Value] })
+	return slices.IndexFunc(n.In, func(arg graph.Arg) bool {
+		if arg.Kind != graph.TensorArg || p.Dim(arg.Value) < 0 {
+			return false
+		}
+		return !slices.ContainsFunc(parts, func(part *graph.Node) bool {
+			return slices.ContainsFunc(part.In, func(partArg graph.Arg) bool { return partArg.Value == copies[arg.Value] })
 		})
 	})
 }
 
 // rejection returns an error that says why the rows of a node's results are not independent.
 func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []int) error {
-	list := make([]string, len(rowOperands))
+	descriptions := make([]string, len(rowOperands))
 	for k, i := range rowOperands {
-		list[k] = fmt.Sprintf("%q (dimension %d of %v)", n.In[i].Value.Name, p.Dim(n.In[i].Value), n.In[i].Meta().Shape)
+		descriptions[k] = fmt.Sprintf("%q (dimension %d of %v)", n.In[i].Value.Name, p.Dim(n.In[i].Value),
+			n.In[i].Meta().Shape)
 	}
-	rows := strings.Join(list, ", ")
+	rows := strings.Join(descriptions, ", ")
 	if len(loops) == 0 {
 		return fmt.Errorf("the op does not state that it computes rows independently: the rows are in %s", rows)
 	}
 	for _, loop := range loops {
-		for i, a := range n.In {
-			if a.Kind != graph.TensorArg || p.Dim(a.Value) >= 0 || loop.OperandDims[i] == graph.Whole {
+		for i, arg := range n.In {
+			if arg.Kind != graph.TensorArg || p.Dim(arg.Value) >= 0 || loop.OperandDims[i] == graph.Whole {
 				continue
 			}
 			// If operand i had rows, the loop would fit: only this operand prevents it.
 			assumed := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
-			assumed.places[a.Value] = rowPlace{loop.OperandDims[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
+			assumed.places[arg.Value] = rowPlace{loop.OperandDims[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
 			if _, _, ok := assumed.fits(n, &loop); ok {
 				return fmt.Errorf("dimension %d of its operand %q, which does not depend on the rows, would have a slice for "+
-					"each row of %s", loop.OperandDims[i], a.Value.Name, rows)
+					"each row of %s", loop.OperandDims[i], arg.Value.Name, rows)
 			}
 		}
 	}

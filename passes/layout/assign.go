@@ -95,17 +95,17 @@ func (decoder *decoder) markReadForms() {
 			continue
 		}
 		if view := decoder.model.viewNodes[i]; view != nil {
-			in := n.In[view.operand].Value
+			operand := n.In[view.operand].Value
 			for k := range n.Out {
-				decoder.eachOperandForm(view, k, func(form int) { decoder.markNeeded(in, form) })
+				decoder.eachOperandForm(view, k, func(form int) { decoder.markNeeded(operand, form) })
 			}
 			continue
 		}
 		chosen := decoder.chosen(decoder.model.computedNodes[i])
-		for k, a := range n.In {
-			if a.Kind == graph.TensorArg && !readsConstant(n, k) {
-				f, _ := chosen.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(a.Value)))
-				decoder.markNeeded(a.Value, f)
+		for k, arg := range n.In {
+			if arg.Kind == graph.TensorArg && !readsConstant(n, k) {
+				cheapest, _ := chosen.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(arg.Value)))
+				decoder.markNeeded(arg.Value, cheapest)
 			}
 		}
 	}
@@ -120,9 +120,9 @@ type recipe struct {
 // recipe returns the recipe of the needed forms of a value. roots and operandCopies are as in [Model.priceForms].
 func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []operandCopy) recipe {
 	needed := decoder.needed.At(variable.value)
-	var out recipe
+	var made recipe
 	if needed == 0 {
-		return out
+		return made
 	}
 	costs := decoder.model.priceForms(variable, roots, operandCopies)
 	existing := roots // the forms from which all other forms are copied
@@ -130,59 +130,61 @@ func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []o
 		existing = 1 << variable.pin
 		needed |= existing
 	}
-	out.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapest(needed), existing))
-	out.usedForms = needed & existing & roots
-	for _, step := range out.steps {
+	made.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapest(needed), existing))
+	made.usedForms = needed & existing & roots
+	for _, step := range made.steps {
 		if step.from >= 0 {
-			out.usedForms |= 1 << step.from & roots
+			made.usedForms |= 1 << step.from & roots
 		}
 	}
-	return out
+	return made
 }
 
-// eachOperandForm calls visit for each form of the view's operand from which a needed form of result k is made.
-func (decoder *decoder) eachOperandForm(view *viewNode, k int, visit func(form int)) {
-	in := view.node.In[view.operand].Value
-	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
-	result := decoder.model.variables.At(view.node.Out[k])
+// eachOperandForm calls visit for each form of the view's operand from which a needed form of the given result is made.
+func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit func(form int)) {
+	operand := view.node.In[view.operand].Value
+	available := decoder.existingForms(decoder.model.variables.At(operand)) & view.allowed
+	result := decoder.model.variables.At(view.node.Out[resultIndex])
 	if decoder.needed.At(result.value) == 0 {
 		return
 	}
-	recipe := decoder.recipe(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
-	for f := range result.forms {
-		if recipe.usedForms>>f&1 != 0 {
-			visit(view.source(k, f, available, decoder.needed.At(in)))
+	recipe := decoder.recipe(result, view.viewForms(resultIndex, available),
+		decoder.model.operandCopies(view, resultIndex, available))
+	for resultForm := range result.forms {
+		if recipe.usedForms>>resultForm&1 != 0 {
+			visit(view.source(resultIndex, resultForm, available, decoder.needed.At(operand)))
 		}
 	}
 	for _, step := range recipe.steps {
 		if step.from < 0 {
-			visit(decoder.model.copySource(view, k, int(step.to), available))
+			visit(decoder.model.copySource(view, resultIndex, int(step.to), available))
 		}
 	}
 }
 
-// source returns an operand form whose view is form f of result k, or -1 if there is no such form. available is the
-// mask of the operand forms to consider. Forms in the mask needed, which other nodes read, have priority.
-func (view *viewNode) source(k, f int, available, needed uint) int {
+// source returns an operand form whose view is the given form of a result, or -1 if there is no such form. available is
+// the mask of the operand forms to consider. Forms in the mask needed, which other nodes read, have priority.
+func (view *viewNode) source(resultIndex, resultForm int, available, needed uint) int {
 	source := -1
-	for i := range view.resultForm[k] {
-		if view.viewedForm(k, i) == f && available>>i&1 != 0 && (source < 0 || needed>>i&1 != 0 && needed>>source&1 == 0) {
-			source = i
+	for operandForm := range view.resultForm[resultIndex] {
+		isBetter := source < 0 || needed>>operandForm&1 != 0 && needed>>source&1 == 0
+		if view.viewedForm(resultIndex, operandForm) == resultForm && available>>operandForm&1 != 0 && isBetter {
+			source = operandForm
 		}
 	}
 	return source
 }
 
-// copySource returns the operand form whose copy to form f of result k has the least weighted cost, or -1 if no form
-// can be copied. available is the mask of the operand forms to consider.
-func (m *Model) copySource(view *viewNode, k, f int, available uint) int {
+// copySource returns the operand form whose copy to the given form of a result has the least weighted cost. It returns
+// -1 if no form can be copied. available is the mask of the operand forms to consider.
+func (m *Model) copySource(view *viewNode, resultIndex, resultForm int, available uint) int {
 	source, best := -1, forbidden.weighted
-	for i, costs := range view.copyCosts[k] {
-		if available>>i&1 == 0 || costs == nil {
+	for operandForm, costs := range view.copyCosts[resultIndex] {
+		if available>>operandForm&1 == 0 || costs == nil {
 			continue
 		}
-		if candidateCost := m.operandCopy(view, k, i, f); source < 0 || candidateCost.weighted < best {
-			source, best = i, candidateCost.weighted
+		if cost := m.operandCopy(view, resultIndex, operandForm, resultForm); source < 0 || cost.weighted < best {
+			source, best = operandForm, cost.weighted
 		}
 	}
 	return source
@@ -196,8 +198,8 @@ func (decoder *decoder) recordChoices() {
 		if !isFreeConstant(v) {
 			continue
 		}
-		for f := range variable.forms {
-			decoder.setFormCopy(variable, f, decoder.constantCopy(variable, f))
+		for form := range variable.forms {
+			decoder.setFormCopy(variable, form, decoder.constantCopy(variable, form))
 		}
 	}
 	for variable := range decoder.model.inputVariables() {
@@ -268,29 +270,30 @@ func whyPinned(v *graph.Value) string {
 	return fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order})
 }
 
-// constantCopy returns the copy that has form f of a constant.
-func (decoder *decoder) constantCopy(variable *variable, f int) *Copy {
-	switch form := &variable.forms[f]; {
-	case f == 0:
+// constantCopy returns the copy that has the given form of a constant.
+func (decoder *decoder) constantCopy(variable *variable, formIndex int) *Copy {
+	switch form := &variable.forms[formIndex]; {
+	case formIndex == 0:
 		return &Copy{Value: variable.value, Original: true}
 	case form.place != tensor.Host:
 		uploaded := &Copy{Value: variable.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
-		if from := decoder.constantCopy(variable, variable.inPlace(f, tensor.Host)); !from.Original {
+		if from := decoder.constantCopy(variable, variable.inPlace(formIndex, tensor.Host)); !from.Original {
 			uploaded.From = from
 		}
 		return uploaded
 	}
-	return &Copy{Value: variable.value, Order: variable.forms[f].order, Why: "constants are converted while planning"}
+	return &Copy{Value: variable.value, Order: variable.forms[formIndex].order,
+		Why: "constants are converted while planning"}
 }
 
-// setFormCopy records c as the copy that has the given form of a value.
-func (decoder *decoder) setFormCopy(variable *variable, form int, c *Copy) {
+// setFormCopy records the copy that has the given form of a value.
+func (decoder *decoder) setFormCopy(variable *variable, form int, formCopy *Copy) {
 	list := decoder.formCopies.At(variable.value)
 	if list == nil {
 		list = make([]*Copy, len(variable.forms))
 		decoder.formCopies.Set(variable.value, list)
 	}
-	list[form] = c
+	list[form] = formCopy
 }
 
 // recordSteps records the copies of a list of steps, except for copies from a view's operand: recordViewChoice records
@@ -302,43 +305,43 @@ func (decoder *decoder) recordSteps(variable *variable, list []step) {
 		}
 		from := decoder.formCopies.At(variable.value)[step.from]
 		form := &variable.forms[step.to]
-		c := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from}
+		made := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from}
 		if step.to == 0 {
-			c.Strides = variable.value.Meta.Strides
+			made.Strides = variable.value.Meta.Strides
 		}
-		c.Why = ReaderNeeds
+		made.Why = ReaderNeeds
 		switch {
 		case variable.forms[step.to].place == variable.forms[step.from].place: // not a transfer
-		case c.Place == tensor.Host:
-			c.Why = NeededOnHost
+		case made.Place == tensor.Host:
+			made.Why = NeededOnHost
 		default:
-			c.Why = NeededOnDevice
+			made.Why = NeededOnDevice
 		}
-		decoder.setFormCopy(variable, int(step.to), c)
+		decoder.setFormCopy(variable, int(step.to), made)
 	}
 }
 
-// copyOrNil returns c, or nil if c represents v itself.
-func (decoder *decoder) copyOrNil(v *graph.Value, c *Copy) *Copy {
-	if c == nil || c.Original && c.Value == v {
+// copyOrNil returns the copy, or nil if it represents v itself.
+func (decoder *decoder) copyOrNil(v *graph.Value, formCopy *Copy) *Copy {
+	if formCopy == nil || formCopy.Original && formCopy.Value == v {
 		return nil
 	}
-	return c
+	return formCopy
 }
 
 // recordComputedChoice records the choice for a node that computes, and the copies of its results.
 func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Choice) {
 	chosen, n := decoder.chosen(computed), computed.node
 	choice.Impl, choice.Walk = chosen.impl, chosen.walk
-	for k, a := range n.In {
-		if a.Kind != graph.TensorArg {
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		variable, f := decoder.model.variables.At(a.Value), chosen.constantForms[k]
+		variable, form := decoder.model.variables.At(arg.Value), chosen.constantForms[k]
 		if !readsConstant(n, k) {
-			f, _ = chosen.cheapestRead(k, decoder.existingForms(variable))
+			form, _ = chosen.cheapestRead(k, decoder.existingForms(variable))
 		}
-		decoder.setInput(choice, n, k, decoder.formCopies.At(a.Value)[f])
+		decoder.setInput(choice, n, k, decoder.formCopies.At(arg.Value)[form])
 	}
 	choice.ExactStrides = true
 	for k, v := range n.Out {

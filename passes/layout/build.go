@@ -190,8 +190,8 @@ func (builder *builder) copyFactor(variableA, variableB, labelsA, labelsB int, c
 // factor adds a factor of a kind to WCSP and to Weighted.
 func (builder *builder) factor(variableA, variableB, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
 	if labelsA == 1 && labelsB == 1 { // the common case of a graph without choices
-		c := costOf(0, 0)
-		if builder.constantCosts[kind] = builder.constantCosts[kind].plus(c); c.weighted >= wcsp.Forbidden &&
+		constant := costOf(0, 0)
+		if builder.constantCosts[kind] = builder.constantCosts[kind].plus(constant); constant.weighted >= wcsp.Forbidden &&
 			builder.err == nil {
 			builder.err = errIncompatible
 		}
@@ -202,9 +202,9 @@ func (builder *builder) factor(variableA, variableB, labelsA, labelsB, kind int,
 	zero, infeasible := true, true
 	for i := range labelsA {
 		for j := range labelsB {
-			c := costOf(i, j)
-			factor.Costs, weighted.Costs = append(factor.Costs, c.ps), append(weighted.Costs, c.weighted)
-			zero, infeasible = zero && c.weighted == 0, infeasible && c.weighted >= wcsp.Forbidden
+			entry := costOf(i, j)
+			factor.Costs, weighted.Costs = append(factor.Costs, entry.ps), append(weighted.Costs, entry.weighted)
+			zero, infeasible = zero && entry.weighted == 0, infeasible && entry.weighted >= wcsp.Forbidden
 		}
 	}
 	if infeasible && builder.err == nil {
@@ -223,18 +223,18 @@ func (builder *builder) factor(variableA, variableB, labelsA, labelsB, kind int,
 }
 
 // add adds a factor to the problem, and its weighted form to the weighted problem.
-func (builder *builder) add(f, weighted wcsp.Factor, kind int) {
-	builder.model.WCSP.Factors, builder.model.isCopyFactor = append(builder.model.WCSP.Factors, f),
+func (builder *builder) add(factor, weighted wcsp.Factor, kind int) {
+	builder.model.WCSP.Factors, builder.model.isCopyFactor = append(builder.model.WCSP.Factors, factor),
 		append(builder.model.isCopyFactor, kind == copyKind)
 	builder.model.Weighted.Factors = append(builder.model.Weighted.Factors, weighted)
 }
 
 // addConstantFactor adds a factor for the costs that do not depend on labels.
 func (builder *builder) addConstantFactor() {
-	for kind, c := range builder.constantCosts {
-		if c.weighted > 0 {
-			builder.add(wcsp.Factor{Scope: []int{}, Costs: []int64{c.ps}},
-				wcsp.Factor{Scope: []int{}, Costs: []int64{c.weighted}}, kind)
+	for kind, constant := range builder.constantCosts {
+		if constant.weighted > 0 {
+			builder.add(wcsp.Factor{Scope: []int{}, Costs: []int64{constant.ps}},
+				wcsp.Factor{Scope: []int{}, Costs: []int64{constant.weighted}}, kind)
 		}
 	}
 }
@@ -285,18 +285,18 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 			}
 		}
 		builder.copyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {
-			f := computed.labels[i].resultForms[k]
-			if slot := result.forms[f].slot; slot != nil && slot.operand >= 0 && result.formSets[j]>>f&1 == 0 {
+			written := computed.labels[i].resultForms[k]
+			if slot := result.forms[written].slot; slot != nil && slot.operand >= 0 && result.formSets[j]>>written&1 == 0 {
 				return forbidden // a value that is stored in a slot of another value (see slots.go) must be read from the slot
 			}
-			return costs[f].leastCost(result.formSets[j])
+			return costs[written].leastCost(result.formSets[j])
 		})
 	}
-	for k, a := range n.In {
-		if a.Kind != graph.TensorArg || readsConstant(n, k) || builder.model.readBefore(n, k) {
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg || readsConstant(n, k) || builder.model.readBefore(n, k) {
 			continue
 		}
-		operand := builder.model.variables.At(a.Value)
+		operand := builder.model.variables.At(arg.Value)
 		wrongSlots := builder.model.wrongSlots(computed, operand)
 		builder.workFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
 			if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
@@ -304,9 +304,9 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 			}
 			var sum int64
 			for other := k; other < len(n.In); other++ {
-				if n.In[other].Kind == graph.TensorArg && n.In[other].Value == a.Value {
-					_, c := computed.labels[i].cheapestRead(other, operand.formSets[j])
-					sum = min(sum+c, wcsp.Forbidden)
+				if n.In[other].Kind == graph.TensorArg && n.In[other].Value == arg.Value {
+					_, readCost := computed.labels[i].cheapestRead(other, operand.formSets[j])
+					sum = min(sum+readCost, wcsp.Forbidden)
 				}
 			}
 			return sum
@@ -328,9 +328,9 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 // mask of the forms that exist. The returned form is -1 if no existing form can be read.
 func (l *label) cheapestRead(k int, existing uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
-	for i, c := range l.readCosts[k] {
-		if existing>>i&1 != 0 && c < cost {
-			best, cost = i, c
+	for form, readCost := range l.readCosts[k] {
+		if existing>>form&1 != 0 && readCost < cost {
+			best, cost = form, readCost
 		}
 	}
 	return best, cost

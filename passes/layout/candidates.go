@@ -60,19 +60,8 @@ func (m *Model) findForms() error {
 			finder.queue = append(finder.queue, addedForm{variable, i})
 		}
 	}
-	for _, output := range g.Outputs {
-		if pin := output.EffectivePin(); pin.SetsLayout() {
-			order, err := pin.OrderFor(output.Value.Meta.Rank())
-			if err != nil {
-				return g.OutputError(output, err)
-			}
-			variable := m.variables.At(output.Value)
-			finder.addOrder(variable, order)
-			if variable != nil && variable.value.Meta.Numel() > 1 &&
-				variable.formOf(variable.value.Meta.WithStrides(order.Strides(variable.value.Meta.Shape))) < 0 {
-				return g.OutputError(output, fmt.Errorf("value %q would need more than %d layouts", output.Value.Name, maxForms))
-			}
-		}
+	if err := finder.addPinnedOutputs(); err != nil {
+		return err
 	}
 	for i, n := range g.Nodes {
 		if m.computedNodes[i] != nil {
@@ -95,6 +84,26 @@ func (m *Model) findForms() error {
 	return nil
 }
 
+// addPinnedOutputs adds the orders to which outputs are pinned.
+func (finder *formFinder) addPinnedOutputs() error {
+	g := finder.model.Problem.Graph
+	for _, output := range g.Outputs {
+		if pin := output.EffectivePin(); pin.SetsLayout() {
+			order, err := pin.OrderFor(output.Value.Meta.Rank())
+			if err != nil {
+				return g.OutputError(output, err)
+			}
+			variable := finder.model.variables.At(output.Value)
+			finder.addOrder(variable, order)
+			if variable != nil && variable.value.Meta.Numel() > 1 &&
+				variable.formOf(variable.value.Meta.WithStrides(order.Strides(variable.value.Meta.Shape))) < 0 {
+				return g.OutputError(output, fmt.Errorf("value %q would need more than %d layouts", output.Value.Name, maxForms))
+			}
+		}
+	}
+	return nil
+}
+
 // addPinned adds the layouts that follow from pins: the layouts that inference derives from pinned inputs, and the
 // layouts that pinned nodes write before their results are copied to the pinned layout.
 func (finder *formFinder) addPinned() {
@@ -108,8 +117,8 @@ func (finder *formFinder) addPinned() {
 	for _, n := range finder.model.Problem.Graph.Nodes {
 		interrupt.Check(finder.model.Problem.Context())
 		call, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
-		for k, a := range n.In {
-			if meta, isChanged := layouts[a.Value]; isChanged {
+		for k, arg := range n.In {
+			if meta, isChanged := layouts[arg.Value]; isChanged {
 				call.In[k], changed = callWith(n, k, meta).In[k], true
 			}
 		}
@@ -195,11 +204,11 @@ func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.I
 		}
 	}
 	read := impl.OperandWorkFunc(call, walk)
-	for k, a := range n.In {
-		if a.Kind != graph.TensorArg {
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		variable, meta := finder.model.variables.At(a.Value), a.Meta()
+		variable, meta := finder.model.variables.At(arg.Value), arg.Meta()
 		for _, order := range []tensor.Order{walk.LoopOrder, tensor.RowMajorOrder(meta.Rank())} {
 			if order.Rank() != meta.Rank() || order == "" {
 				continue
@@ -212,9 +221,9 @@ func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.I
 	}
 }
 
-// propagate derives forms of other values from form i of a value.
-func (finder *formFinder) propagate(variable *variable, i int) {
-	form := variable.forms[i]
+// propagate derives forms of other values from one form of a value.
+func (finder *formFinder) propagate(variable *variable, formIndex int) {
+	form := variable.forms[formIndex]
 	if n := variable.value.Node; n != nil {
 		finder.addOperandForms(n, variable, form)
 	}
@@ -226,7 +235,7 @@ func (finder *formFinder) propagate(variable *variable, i int) {
 		n := finder.model.Problem.Graph.Nodes[read.node]
 		if view := finder.model.viewNodes[read.node]; view != nil {
 			if view.operand == read.operand {
-				finder.addViewForms(view, variable, i)
+				finder.addViewForms(view, variable, formIndex)
 			}
 			continue
 		}
@@ -235,10 +244,10 @@ func (finder *formFinder) propagate(variable *variable, i int) {
 		}
 		if hasExpandedDims(form.meta) {
 			finder.addInferred(n, read.operand, form.meta)
-		} else if (form.dense || i > 0) && addNew(&finder.propagated[read.node].fromOperands, strideOrder) {
-			for _, out := range n.Out {
-				if out.Meta.Rank() == variable.value.Meta.Rank() {
-					finder.addOrder(finder.model.variables.At(out), strideOrder)
+		} else if (form.dense || formIndex > 0) && addNew(&finder.propagated[read.node].fromOperands, strideOrder) {
+			for _, result := range n.Out {
+				if result.Meta.Rank() == variable.value.Meta.Rank() {
+					finder.addOrder(finder.model.variables.At(result), strideOrder)
 				}
 			}
 		}
@@ -247,15 +256,15 @@ func (finder *formFinder) propagate(variable *variable, i int) {
 
 // hasExpandedDims reports whether a layout has expanded dimensions (stride 0), so that its strides define no order.
 func hasExpandedDims(meta tensor.Meta) bool {
-	for d, n := range meta.Shape {
-		if n > 1 && meta.Strides[d] == 0 {
+	for dim, size := range meta.Shape {
+		if size > 1 && meta.Strides[dim] == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// addInferred adds the orders that inference gives a node's results if the given operand has layout meta and all other
+// addInferred adds the orders that inference gives a node's results if the given operand has layout meta. All other
 // operands have the layouts of the graph as written.
 func (finder *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Meta) {
 	results, err := n.Op.Infer(callWith(n, operand, meta))
@@ -275,42 +284,42 @@ func followsOperands(n *graph.Node) bool {
 }
 
 // addOperandForms adds the forms of a node's operands from which the node makes the given form of a result.
-func (finder *formFinder) addOperandForms(n *graph.Node, result *variable, f form) {
+func (finder *formFinder) addOperandForms(n *graph.Node, result *variable, resultForm form) {
 	if view := finder.model.viewNodes[finder.model.nodeIndex[n.Number()]]; view != nil {
 		operand := finder.model.variables.At(n.In[view.operand].Value)
-		if meta, ok := view.inverse(result, f); ok && operand != nil && operand.value.Const == nil {
+		if meta, ok := view.inverse(result, resultForm); ok && operand != nil && operand.value.Const == nil {
 			finder.addForm(operand, meta)
 		}
 		return
 	}
-	if !f.dense || !followsOperands(n) ||
-		!addNew(&finder.propagated[finder.model.nodeIndex[n.Number()]].fromResults, f.order) {
+	if !resultForm.dense || !followsOperands(n) ||
+		!addNew(&finder.propagated[finder.model.nodeIndex[n.Number()]].fromResults, resultForm.order) {
 		return
 	}
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && a.Value.Const == nil && a.Value.Meta.Rank() == f.meta.Rank() {
-			finder.addOrder(finder.model.variables.At(a.Value), f.order)
+	for _, arg := range n.In {
+		if arg.Kind == graph.TensorArg && arg.Value.Const == nil && arg.Value.Meta.Rank() == resultForm.meta.Rank() {
+			finder.addOrder(finder.model.variables.At(arg.Value), resultForm.order)
 		}
 	}
 	for _, v := range n.Out {
-		if v != result.value && v.Meta.Rank() == f.meta.Rank() {
-			finder.addOrder(finder.model.variables.At(v), f.order)
+		if v != result.value && v.Meta.Rank() == resultForm.meta.Rank() {
+			finder.addOrder(finder.model.variables.At(v), resultForm.order)
 		}
 	}
 }
 
-// addViewForms records the forms of a view's results for form i of the operand, and adds forms that are new.
-func (finder *formFinder) addViewForms(view *viewNode, operand *variable, i int) {
-	if view.inferredForms>>i&1 != 0 {
+// addViewForms records the forms of a view's results for one form of the operand, and adds forms that are new.
+func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operandForm int) {
+	if view.inferredForms>>operandForm&1 != 0 {
 		return
 	}
-	view.inferredForms |= 1 << i
+	view.inferredForms |= 1 << operandForm
 	var metas []tensor.Meta
-	if i == 0 || !view.node.Op.ReadsStorage {
-		metas = view.results(operand.forms[i].meta)
+	if operandForm == 0 || !view.node.Op.ReadsStorage {
+		metas = view.results(operand.forms[operandForm].meta)
 	}
 	for k, out := range view.node.Out {
-		for len(view.resultForm[k]) <= i {
+		for len(view.resultForm[k]) <= operandForm {
 			view.resultForm[k] = append(view.resultForm[k], -1)
 		}
 		if metas == nil {
@@ -318,12 +327,12 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, i int)
 		}
 		result := finder.model.variables.At(out)
 		formCount := len(result.forms)
-		resultForm := finder.addFormAt(result, metas[k], operand.forms[i].place)
+		resultForm := finder.addFormAt(result, metas[k], operand.forms[operandForm].place)
 		isNew := resultForm == formCount
-		if ownBufferForm := operand.forms[i].ownBufferForm; isNew && ownBufferForm >= 0 {
+		if ownBufferForm := operand.forms[operandForm].ownBufferForm; isNew && ownBufferForm >= 0 {
 			result.forms[resultForm].ownBufferForm = view.resultForm[k][ownBufferForm]
 		}
-		view.resultForm[k][i] = resultForm
+		view.resultForm[k][operandForm] = resultForm
 	}
 }
 
@@ -335,27 +344,27 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 		return
 	}
 	inferred := make([][]tensor.Meta, len(operand.forms)) // by form; nil until needed
-	metas := func(i int) []tensor.Meta {
-		if inferred[i] == nil {
-			inferred[i] = view.results(operand.forms[i].meta)
+	metas := func(operandForm int) []tensor.Meta {
+		if inferred[operandForm] == nil {
+			inferred[operandForm] = view.results(operand.forms[operandForm].meta)
 		}
-		return inferred[i]
+		return inferred[operandForm]
 	}
-	for k, out := range view.node.Out {
+	for resultIndex, out := range view.node.Out {
 		result, isReadAsStorage := m.variables.At(out), m.Problem.readAsStorage[out]
-		for i, to := range view.resultForm[k] {
-			if view.viewedForm(k, i) < 0 {
+		for operandForm, resultForm := range view.resultForm[resultIndex] {
+			if view.viewedForm(resultIndex, operandForm) < 0 {
 				continue
 			}
-			inside := m.isInsideBuffer(operand, i) || metas(i)[k].Offset != 0
+			inside := m.isInsideBuffer(operand, operandForm) || metas(operandForm)[resultIndex].Offset != 0
 			changesStorage := inside
 			if out.Alias != nil { // a view in the graph as written
-				changesStorage = i > 0
+				changesStorage = operandForm > 0
 			}
-			if to == 0 && isReadAsStorage && changesStorage {
-				view.resultForm[k][i] = -1
+			if resultForm == 0 && isReadAsStorage && changesStorage {
+				view.resultForm[resultIndex][operandForm] = -1
 			} else if inside {
-				result.insideBuffer |= 1 << to
+				result.insideBuffer |= 1 << resultForm
 			}
 		}
 	}
@@ -377,11 +386,11 @@ func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
 		return nil
 	}
 	list := make([]tensor.Meta, len(results))
-	for k, r := range results {
-		if r.Alias != view.operand {
+	for k, result := range results {
+		if result.Alias != view.operand {
 			return nil
 		}
-		list[k] = r.Meta()
+		list[k] = result.Meta()
 	}
 	return list
 }
@@ -389,8 +398,8 @@ func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
 // callWith returns a node's call in which one operand has another layout.
 func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
-	if a := n.In[operand]; !a.Value.Meta.SameLayout(meta) || a.Value.Meta.Offset != meta.Offset {
-		call.In[operand] = graph.ArgOf(&graph.Value{Name: a.Value.Name, Node: a.Value.Node, Index: a.Value.Index, Meta: meta,
+	if v := n.In[operand].Value; !v.Meta.SameLayout(meta) || v.Meta.Offset != meta.Offset {
+		call.In[operand] = graph.ArgOf(&graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: meta,
 			Type: meta.Type()})
 	}
 	return call
@@ -409,8 +418,8 @@ func (view *viewNode) inverse(result *variable, form form) (tensor.Meta, bool) {
 		return operand.WithStrides(form.meta.Strides), true
 	case n.Op.Permutes != nil:
 		strides := make([]int, operand.Rank())
-		for i, d := range n.Op.Permutes(n.Call()) {
-			strides[d] = form.meta.Strides[i]
+		for i, dim := range n.Op.Permutes(n.Call()) {
+			strides[dim] = form.meta.Strides[i]
 		}
 		return operand.WithStrides(strides), true
 	case operand.Numel() == form.meta.Numel() && !slices.Equal(operand.Shape, form.meta.Shape):

@@ -16,18 +16,18 @@ import (
 // wantedOrder returns the wanted order of a node's first result, whose inferred layout is meta. An empty order means
 // the inferred layout.
 func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.Order, error) {
-	v := n.Out[0]
+	result := n.Out[0]
 	switch {
 	case n.Pin.SetsLayout():
 		return n.Pin.OrderFor(meta.Rank())
-	case d.Problem.MustKeepLayout(v) || d.unreadOutput(v):
+	case d.Problem.MustKeepLayout(result) || d.unreadOutput(result):
 		// The result must have the layout of the graph as written.
-		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Matches(meta) {
+		if written, dense := tensor.OrderOf(result.Meta); dense && !written.Matches(meta) {
 			return written, nil
 		}
 		return "", nil
 	}
-	order, _, err := wish.orderOf(v)
+	order, _, err := wish.orderOf(result)
 	if err != nil || order == "" || order.Matches(meta) {
 		return "", err
 	}
@@ -142,12 +142,12 @@ func (d *Draft) orders(n *graph.Node, wanted tensor.Order) []tensor.Order {
 	if wanted != "" {
 		list = append(list, wanted)
 	}
-	for _, a := range n.In {
-		if a.Kind != graph.TensorArg {
+	for _, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		if pin := a.Value.EffectivePin(); pin.SetsLayout() {
-			if order, err := pin.OrderFor(a.Value.Meta.Rank()); err == nil && !slices.Contains(list, order) {
+		if pin := arg.Value.EffectivePin(); pin.SetsLayout() {
+			if order, err := pin.OrderFor(arg.Value.Meta.Rank()); err == nil && !slices.Contains(list, order) {
 				list = append(list, order)
 			}
 		}
@@ -190,51 +190,51 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 
 // price computes the copies and the total cost of an offer. It returns false if an operand can be read neither
 // in its current layout nor in an order that the method readable tries.
-func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
+func (d *Draft) price(offer *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
-	o.ns += Price(profile, o.impl.Work(call, o.walk))
-	readWork := o.impl.OperandWorkFunc(call, o.walk)
-	for k, a := range call.In {
-		if a.Kind != graph.TensorArg {
+	offer.ns += Price(profile, offer.impl.Work(call, offer.walk))
+	readWork := offer.impl.OperandWorkFunc(call, offer.walk)
+	for operand, arg := range call.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		meta := a.Meta()
-		read, ok := readWork(k, meta)
+		meta := arg.Meta()
+		read, ok := readWork(operand, meta)
 		if !ok {
-			order, canRead := o.readable(call, k, meta)
+			order, canRead := offer.readable(call, operand, meta)
 			if !canRead {
 				return false
 			}
-			if o.copies == nil {
-				o.copies = map[int]tensor.Order{}
+			if offer.copies == nil {
+				offer.copies = map[int]tensor.Order{}
 			}
-			if n.In[k].Value.EffectivePin().SetsLayout() {
-				o.pinMisses = append(o.pinMisses, k)
+			if n.In[operand].Value.EffectivePin().SetsLayout() {
+				offer.pinMisses = append(offer.pinMisses, operand)
 			}
-			o.copies[k] = order
+			offer.copies[operand] = order
 			copied := meta.WithStrides(order.Strides(meta.Shape))
-			read, _ = readWork(k, copied)
+			read, _ = readWork(operand, copied)
 			// The copy is a separate step, unless the value is converted while planning or is already copied.
-			if v := n.In[k].Value; !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-				o.ns += d.Problem.copyNS(meta, copied)
+			if v := n.In[operand].Value; !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
+				offer.ns += d.Problem.copyNS(meta, copied)
 			}
 		}
-		o.ns += Price(profile, read)
+		offer.ns += Price(profile, read)
 	}
-	if !o.infer(n, call) {
+	if !offer.infer(n, call) {
 		return false
 	}
-	for k, meta := range call.Out {
+	for resultIndex, meta := range call.Out {
 		result := meta
-		if o.results != nil {
-			result = o.results[k].Meta()
+		if offer.results != nil {
+			result = offer.results[resultIndex].Meta()
 		}
-		result = o.walk.ResultLayout(k, result)
+		result = offer.walk.ResultLayout(resultIndex, result)
 		switch {
 		case wanted == "" || wanted.Rank() != meta.Rank(): // no order is wanted for this result
-			o.deviates = o.deviates || !result.SameLayout(meta)
+			offer.deviates = offer.deviates || !result.SameLayout(meta)
 		case !wanted.Matches(result):
-			o.ns += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
+			offer.ns += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
 		}
 	}
 	return true
@@ -246,40 +246,41 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	if len(o.copies) == 0 {
 		return true
 	}
-	in := slices.Clone(call.In)
+	operands := slices.Clone(call.In)
 	for k, order := range o.copies {
-		meta := in[k].Meta()
+		meta := operands[k].Meta()
 		meta = meta.WithStrides(order.Strides(meta.Shape))
-		in[k] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
+		operands[k] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
-	results, err := n.Op.Infer(&graph.Call{In: in, Attrs: call.Attrs})
+	results, err := n.Op.Infer(&graph.Call{In: operands, Attrs: call.Attrs})
 	o.results = results
 	return err == nil && len(results) == len(call.Out) &&
-		!slices.ContainsFunc(results, func(r graph.Result) bool { return r.Alias != graph.NoAlias })
+		!slices.ContainsFunc(results, func(result graph.Result) bool { return result.Alias != graph.NoAlias })
 }
 
 // copyNS returns the price, in nanoseconds, of copying a value between two layouts by the copy op of the graph.
-func (p *Problem) copyNS(from, to tensor.Meta) (ns float64) {
+func (p *Problem) copyNS(source, target tensor.Meta) (ns float64) {
 	op, err := p.Graph.CopyOp()
 	if err != nil || len(op.Impls) == 0 { // no copy op: the pass will return an error
-		work := graph.Work{StartedSteps: 1, Footprint: 2 * float64(to.Bytes())}
+		work := graph.Work{StartedSteps: 1, Footprint: 2 * float64(target.Bytes())}
 		work.Bytes[graph.Copied] = work.Footprint
 		return Price(p.Profile, work)
 	}
-	call := &graph.Call{In: []graph.Arg{graph.ArgOf(&graph.Value{Meta: from, Type: from.Type()})}, Out: []tensor.Meta{to}}
+	operand := graph.ArgOf(&graph.Value{Meta: source, Type: source.Type()})
+	call := &graph.Call{In: []graph.Arg{operand}, Out: []tensor.Meta{target}}
 	impl := &op.Impls[0]
-	read, _ := impl.Read(call, graph.Walk{}, 0, from)
+	read, _ := impl.Read(call, graph.Walk{}, 0, source)
 	return Price(p.Profile, impl.Work(call, graph.Walk{})) + Price(p.Profile, read)
 }
 
 // readable returns an order in which the implementation can read an operand: the order of its walk, or row-major. It
 // returns false if it can read neither.
-func (o *offer) readable(call *graph.Call, k int, meta tensor.Meta) (tensor.Order, bool) {
+func (o *offer) readable(call *graph.Call, operand int, meta tensor.Meta) (tensor.Order, bool) {
 	for _, order := range []tensor.Order{o.walk.LoopOrder, tensor.RowMajorOrder(meta.Rank())} {
 		if order.Rank() != meta.Rank() {
 			continue
 		}
-		if _, ok := o.impl.Read(call, o.walk, k, meta.WithStrides(order.Strides(meta.Shape))); ok {
+		if _, ok := o.impl.Read(call, o.walk, operand, meta.WithStrides(order.Strides(meta.Shape))); ok {
 			return order, true
 		}
 	}

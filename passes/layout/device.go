@@ -155,7 +155,9 @@ func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
 
 // inPlace returns the index of the form that has the layout of form i and is in the given place (host or device), or
 // -1.
-func (x *variable) inPlace(i int, place tensor.Place) int { return x.formAt(x.forms[i].meta, place) }
+func (variable *variable) inPlace(formIndex int, place tensor.Place) int {
+	return variable.formAt(variable.forms[formIndex].meta, place)
+}
 
 // readsPlace reports whether an implementation reads a form in its place. As in PyTorch, a kernel on a device reads a
 // value with 0 dimensions from the host. impl is nil for a node that inference computes.

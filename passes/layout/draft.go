@@ -42,11 +42,12 @@ type copyKey struct {
 }
 
 // NewDraft starts an assignment.
-func NewDraft(p *Problem) *Draft {
-	return &Draft{Problem: p, changedLayouts: map[*graph.Value]valueLayout{}, sharedCopies: map[*graph.Value]*Copy{},
+func NewDraft(problem *Problem) *Draft {
+	return &Draft{Problem: problem, changedLayouts: map[*graph.Value]valueLayout{}, sharedCopies: map[*graph.Value]*Copy{},
 		copies: map[copyKey]*Copy{},
-		assignment: &Assignment{Nodes: make([]Choice, len(p.Graph.Nodes)), Outputs: make([]*Copy, len(p.Graph.Outputs)),
-			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
+		assignment: &Assignment{Nodes: make([]Choice, len(problem.Graph.Nodes)),
+			Outputs:     make([]*Copy, len(problem.Graph.Outputs)),
+			LostOutputs: make([]bool, len(problem.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }
 
 // Meta returns the layout of a value that follows from the choices so far. Copies of the value may have other
@@ -55,8 +56,8 @@ func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
 	}
-	if l, ok := d.changedLayouts[v]; ok {
-		return l.meta
+	if changed, ok := d.changedLayouts[v]; ok {
+		return changed.meta
 	}
 	return v.Meta
 }
@@ -113,42 +114,42 @@ func (w Wish) orderOf(v *graph.Value) (order tensor.Order, why string, err error
 // Solve makes an assignment from preferences. Every node gets the implementation that is cheapest, including copies,
 // for the preferred layout of its result or, without a preference, for the inferred layout. A value that does not have
 // its preferred order is copied for all readers. A nil wish means no preferences.
-func Solve(p *Problem, wish Wish) (*Assignment, error) {
-	if p == nil || p.Graph == nil {
+func Solve(problem *Problem, wish Wish) (*Assignment, error) {
+	if problem == nil || problem.Graph == nil {
 		return nil, errors.New("the problem is nil")
 	}
 	if wish == nil {
 		wish = func(*graph.Value) (tensor.Order, string) { return "", "" }
 	}
-	d := NewDraft(p)
-	for _, list := range [][]*graph.Value{p.Graph.Inputs, p.Graph.Constants} {
+	draft := NewDraft(problem)
+	for _, list := range [][]*graph.Value{problem.Graph.Inputs, problem.Graph.Constants} {
 		for _, v := range list {
-			c, err := d.sharedCopy(v, wish)
+			shared, err := draft.sharedCopy(v, wish)
 			if err != nil {
 				return nil, err
 			}
-			if c != nil {
-				d.assignment.Inputs = append(d.assignment.Inputs, c)
+			if shared != nil {
+				draft.assignment.Inputs = append(draft.assignment.Inputs, shared)
 			}
 		}
 	}
-	for i, n := range p.Graph.Nodes {
-		if err := interrupt.Err(p.Context()); err != nil {
+	for i, n := range problem.Graph.Nodes {
+		if err := interrupt.Err(problem.Context()); err != nil {
 			return nil, err
 		}
-		if d.dependsOnLost(n) {
+		if draft.dependsOnLost(n) {
 			continue
 		}
-		if err := d.decideOrRecord(i, n, wish); err != nil {
+		if err := draft.decideOrRecord(i, n, wish); err != nil {
 			return nil, err
 		}
 	}
-	for i := range p.Graph.Outputs {
-		if err := d.output(i); err != nil {
+	for i := range problem.Graph.Outputs {
+		if err := draft.output(i); err != nil {
 			return nil, err
 		}
 	}
-	return d.assignment, nil
+	return draft.assignment, nil
 }
 
 // dependsOnLost reports whether a node depends on a lost value, a result of a failed node. If so, it marks the node's
@@ -222,33 +223,26 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
 	modified := false // whether call.In differs from n.In
-	for k, a := range n.In {
-		if a.Kind != graph.TensorArg || n.Op.RunDynamic != nil && a.Value.Const != nil {
+	for index, arg := range n.In {
+		if arg.Kind != graph.TensorArg || n.Op.RunDynamic != nil && arg.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
-		meta, operandCopy := d.readLayout(a.Value)
+		meta, operandCopy := d.readLayout(arg.Value)
 		if operandCopy != nil && operandCopy.Pinned && d.Problem.needsWritten(n) &&
-			a.Value.Meta.IsNonOverlappingAndDense() {
-			operandCopy = d.copyAsWritten(a.Value,
-				fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
+			arg.Value.Meta.IsNonOverlappingAndDense() {
+			operandCopy = d.copyAsWritten(arg.Value,
+				fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, arg.Value.Name))
 			meta = d.copyMeta(operandCopy)
 		}
-		if _, isChanged := d.changedLayouts[a.Value]; isChanged || operandCopy != nil {
+		if _, isChanged := d.changedLayouts[arg.Value]; isChanged || operandCopy != nil {
 			if !modified {
 				call.In, modified = slices.Clone(n.In), true
 			}
-			d.replace(choice, call, k, a.Value, meta, operandCopy)
+			d.replace(choice, call, index, arg.Value, meta, operandCopy)
 		}
 	}
-	if !modified && !n.Pin.SetsLayout() { // the results are those of the graph as written
-		d.inferred, d.inferredMetas = d.inferred[:0], d.inferredMetas[:0]
-		for _, v := range n.Out {
-			result := graph.Result{Type: v.Type, Alias: graph.NoAlias}
-			if v.Alias != nil {
-				result.Alias = slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Value == v.Alias })
-			}
-			d.inferred, d.inferredMetas = append(d.inferred, result), append(d.inferredMetas, v.Meta)
-		}
+	if !modified && !n.Pin.SetsLayout() {
+		d.setWrittenResults(n)
 		call.Out = d.inferredMetas
 		return call, d.inferred, nil
 	}
@@ -259,12 +253,12 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			if choice.In != nil {
 				choice.In[0] = nil
 			}
-			v := n.In[0].Value
-			meta := d.Meta(v)
+			operand := n.In[0].Value
+			meta := d.Meta(operand)
 			if operandCopy != nil {
 				meta = d.copyMeta(operandCopy)
 			}
-			d.replace(choice, call, 0, v, meta, operandCopy)
+			d.replace(choice, call, 0, operand, meta, operandCopy)
 			if results, err = n.Op.Infer(call); err == nil {
 				break
 			}
@@ -274,6 +268,18 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 		call.Out = append(call.Out, result.Meta())
 	}
 	return call, results, err
+}
+
+// setWrittenResults sets d.inferred and d.inferredMetas to the results of a node in the graph as written.
+func (d *Draft) setWrittenResults(n *graph.Node) {
+	d.inferred, d.inferredMetas = d.inferred[:0], d.inferredMetas[:0]
+	for _, v := range n.Out {
+		result := graph.Result{Type: v.Type, Alias: graph.NoAlias}
+		if v.Alias != nil {
+			result.Alias = slices.IndexFunc(n.In, func(arg graph.Arg) bool { return arg.Value == v.Alias })
+		}
+		d.inferred, d.inferredMetas = append(d.inferred, result), append(d.inferredMetas, v.Meta)
+	}
 }
 
 // viewOperands lists the operands that infer tries for a view: first the row-major copy, then the copy in the layout of
@@ -301,22 +307,23 @@ func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value,
 	choice.In[k] = operandCopy
 }
 
-// recordResult stores the layout of v, result k of a node, if this layout differs from the graph as written.
-func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result, k int) {
+// recordResult stores the layout of v, a result of a node, if this layout differs from the graph as written.
+// resultIndex is the index of v among the node's results.
+func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result, resultIndex int) {
 	isView := result.Alias >= 0
 	meta := result.Meta()
 	if isView && meta.SameAddresses(v.Meta) {
 		meta.Strides = v.Meta.Strides // including those of dimensions of size 1
 	}
 	if !isView {
-		meta = choice.Walk.ResultLayout(k, meta)
+		meta = choice.Walk.ResultLayout(resultIndex, meta)
 		if choice.ExactStrides && meta.SameAddresses(v.Meta) && !meta.SameLayout(v.Meta) {
 			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
 			meta = v.Meta
 			order, _ := tensor.OrderOf(meta)
-			orders := make([]tensor.Order, max(k+1, len(choice.Walk.ResultOrders)))
+			orders := make([]tensor.Order, max(resultIndex+1, len(choice.Walk.ResultOrders)))
 			copy(orders, choice.Walk.ResultOrders)
-			choice.Walk.ResultOrders, orders[k] = orders, order
+			choice.Walk.ResultOrders, orders[resultIndex] = orders, order
 		}
 	}
 	if isView != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
@@ -324,15 +331,15 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 	}
 }
 
-// sharedCopy returns the copy that all readers of v read, and records it, if the layout of v differs from its pin, its
-// fixed layout or its preferred order. Otherwise it returns nil.
+// sharedCopy returns the copy that all readers of v read, and records it. It returns nil if no copy is needed: v has
+// the layout of its pin, its fixed layout or its preferred order.
 func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
-	meta := d.Meta(v)
+	layout := d.Meta(v)
 	if pin := v.EffectivePin(); pin.SetsLayout() {
-		if pin.Matches(meta) {
+		if pin.Matches(layout) {
 			return nil, nil
 		}
-		order, err := pin.OrderFor(meta.Rank())
+		order, err := pin.OrderFor(layout.Rank())
 		if err != nil {
 			return nil, err
 		}
@@ -351,7 +358,7 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		return d.sharedCopies[v], nil
 	}
 	order, why, err := wish.orderOf(v)
-	if err != nil || order == "" || order.Matches(meta) || d.unreadOutput(v) {
+	if err != nil || order == "" || order.Matches(layout) || d.unreadOutput(v) {
 		return nil, err
 	}
 	d.sharedCopies[v] = d.Copy(v, order, why)

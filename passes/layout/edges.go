@@ -11,8 +11,8 @@ import (
 
 // This file states the layout problem as published optimizers do: variables are nodes, and each edge from a node to a
 // reader has the cost of the copies for this reader. In a [Model], by contrast, the readers of a value share copies. As
-// in a Model, a form is a layout in which a value may exist, and a label of a node is an implementation and a walk
-// (loop order), which determine the forms of the node's results.
+// in a Model, a form is a layout in which a value may exist. A label of a node is an implementation and a walk (loop
+// order), which determine the forms of the node's results.
 
 // edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {
@@ -39,36 +39,36 @@ type source struct {
 // newEdgeModel states the problem. A node for which follows returns true has no variable of its own. Its label is the
 // one that reads the first operand at the least cost, including copies of this operand but without the cost of work.
 // If follows is nil, each node has a variable.
-func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
-	g := m.Problem.Graph
-	edges := &edgeModel{model: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
+func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
+	g := model.Problem.Graph
+	edges := &edgeModel{model: model, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
 		nodes: make([]edgeNode, len(g.Nodes))}
 	for _, v := range g.Constants {
-		variable := m.variables.At(v)
+		variable := model.variables.At(v)
 		if row := make([]int64, len(variable.forms)); isFreeConstant(v) {
 			edges.sources.Set(v, source{variable: noVariable, rows: [][]int64{row}})
 		}
 	}
-	for variable := range m.inputVariables() {
-		row := edges.costsFromWritten(variable, m.inputForm(variable))
+	for variable := range model.inputVariables() {
+		row := edges.costsFromWritten(variable, model.inputForm(variable))
 		edges.sources.Set(variable.value, source{variable: noVariable, rows: [][]int64{row}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		switch view := m.viewNodes[i]; {
-		case m.isLost(i):
+		switch view := model.viewNodes[i]; {
+		case model.isLost(i):
 		case view != nil:
 			edges.addView(view)
-		case follows != nil && follows(n) && firstRead(m.computedNodes[i]) >= 0:
-			edges.addFollower(i, m.computedNodes[i])
+		case follows != nil && follows(n) && firstRead(model.computedNodes[i]) >= 0:
+			edges.addFollower(i, model.computedNodes[i])
 		default:
-			edges.addDecided(i, m.computedNodes[i])
+			edges.addDecided(i, model.computedNodes[i])
 		}
 	}
 	for _, output := range g.Outputs {
-		variable := m.variables.At(output.Value)
+		variable := model.variables.At(output.Value)
 		if valueSource := edges.sources.At(output.Value); valueSource.rows != nil {
-			form := m.outputForm(variable, output)
+			form := model.outputForm(variable, output)
 			edges.addFactor(valueSource.variable, noVariable, func(i, _ int) int64 { return valueSource.rows[i][form] })
 		}
 	}
@@ -124,22 +124,22 @@ func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
 // addView sets the sources of a view's results. A view node has no label.
 func (e *edgeModel) addView(view *viewNode) {
 	operandSource := e.sources.At(view.node.In[view.operand].Value)
-	for k, out := range view.node.Out {
+	for resultIndex, out := range view.node.Out {
 		result := e.model.variables.At(out)
 		resultSource := source{variable: operandSource.variable}
 		for _, costs := range operandSource.rows {
 			row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
-			for i, cost := range costs {
-				if view.allowed>>i&1 == 0 {
+			for operandForm, cost := range costs {
+				if view.allowed>>operandForm&1 == 0 {
 					continue
 				}
-				if i < len(view.resultForm[k]) {
-					if to := view.viewedForm(k, i); to >= 0 {
-						row[to] = min(row[to], cost)
+				if operandForm < len(view.resultForm[resultIndex]) {
+					if resultForm := view.viewedForm(resultIndex, operandForm); resultForm >= 0 {
+						row[resultForm] = min(row[resultForm], cost)
 					}
 				}
-				for to, copied := range e.model.operandCopies(view, k, 1<<i) {
-					row[to] = min(row[to], cost+copied.ps)
+				for resultForm, copied := range e.model.operandCopies(view, resultIndex, 1<<operandForm) {
+					row[resultForm] = min(row[resultForm], cost+copied.ps)
 				}
 			}
 			resultSource.rows = append(resultSource.rows, e.withPinnedCopyChains(result, row))
@@ -151,8 +151,8 @@ func (e *edgeModel) addView(view *viewNode) {
 // makeAndReadCost returns the least cost of making and reading operand k. row has, by form, the cost of making it.
 func (l *label) makeAndReadCost(k int, row []int64) int64 {
 	best := wcsp.Forbidden
-	for f, readCost := range l.readCosts[k] {
-		best = min(best, readCost+row[f])
+	for form, readCost := range l.readCosts[k] {
+		best = min(best, readCost+row[form])
 	}
 	return best
 }
@@ -168,8 +168,8 @@ func (e *edgeModel) addDecided(i int, computed *computedNode) {
 	}
 	index := len(e.problem.Variables)
 	variable := wcsp.Variable{Name: computed.node.Name}
-	for _, l := range labels {
-		variable.Labels = append(variable.Labels, computed.labels[l].text())
+	for _, chosen := range labels {
+		variable.Labels = append(variable.Labels, computed.labels[chosen].text())
 	}
 	e.problem.Variables = append(e.problem.Variables, variable)
 	e.sizes = append(e.sizes, len(labels))
@@ -184,20 +184,20 @@ const noOperand = -1
 // addReads adds the costs of making and reading the operands of node i, except operand `excluded`, and sets the sources
 // of the node's results.
 func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
-	n := e.nodes[i]
-	for k, a := range computed.node.In {
+	reader := e.nodes[i]
+	for k, arg := range computed.node.In {
 		if computed.labels[0].readCosts[k] == nil || k == excluded {
 			continue
 		}
-		operandSource := e.sources.At(a.Value)
-		e.addFactor(n.variable, operandSource.variable, func(j, from int) int64 {
-			return computed.labels[n.labels[j]].makeAndReadCost(k, operandSource.rows[from])
+		operandSource := e.sources.At(arg.Value)
+		e.addFactor(reader.variable, operandSource.variable, func(j, from int) int64 {
+			return computed.labels[reader.labels[j]].makeAndReadCost(k, operandSource.rows[from])
 		})
 	}
 	for k, out := range computed.node.Out {
-		resultSource := source{variable: n.variable}
-		for _, l := range n.labels {
-			row := e.costsFromWritten(e.model.variables.At(out), computed.labels[l].resultForms[k])
+		resultSource := source{variable: reader.variable}
+		for _, chosen := range reader.labels {
+			row := e.costsFromWritten(e.model.variables.At(out), computed.labels[chosen].resultForms[k])
 			resultSource.rows = append(resultSource.rows, row)
 		}
 		e.sources.Set(out, resultSource)
@@ -211,8 +211,8 @@ func (e *edgeModel) addFollower(i int, computed *computedNode) {
 	follower := edgeNode{variable: operandSource.variable, isFollower: true}
 	var costs []int64
 	for _, row := range operandSource.rows {
-		l, cost := computed.followingLabel(first, row)
-		follower.labels, costs = append(follower.labels, l), append(costs, cost)
+		chosen, cost := computed.followingLabel(first, row)
+		follower.labels, costs = append(follower.labels, chosen), append(costs, cost)
 	}
 	e.nodes[i] = follower
 	e.addFactor(follower.variable, noVariable, func(j, _ int) int64 { return costs[j] })
@@ -226,13 +226,13 @@ func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, co
 	cost = wcsp.Forbidden
 	var preferredCost int64
 	for i := range computed.labels {
-		l := &computed.labels[i]
-		if l.concatName != "" {
+		candidate := &computed.labels[i]
+		if candidate.concatName != "" {
 			continue
 		}
-		c, preferred := l.makeAndReadCost(k, row), l.costAtPreferred()
-		if c < cost || c == cost && c < wcsp.Forbidden && preferred < preferredCost {
-			chosen, cost, preferredCost = i, c, preferred
+		candidateCost, preferred := candidate.makeAndReadCost(k, row), candidate.costAtPreferred()
+		if candidateCost < cost || candidateCost == cost && candidateCost < wcsp.Forbidden && preferred < preferredCost {
+			chosen, cost, preferredCost = i, candidateCost, preferred
 		}
 	}
 	return chosen, cost
@@ -261,7 +261,7 @@ func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int6
 			factor.Costs = append(factor.Costs, cost(i, j))
 		}
 	}
-	if slices.ContainsFunc(factor.Costs, func(c int64) bool { return c > 0 }) {
+	if slices.ContainsFunc(factor.Costs, func(entry int64) bool { return entry > 0 }) {
 		e.problem.Factors = append(e.problem.Factors, factor)
 	}
 }
@@ -269,13 +269,13 @@ func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int6
 // chosen returns the label of each node for a solution of the problem.
 func (e *edgeModel) chosen(solution []int) []int {
 	list := make([]int, len(e.nodes))
-	for i, n := range e.nodes {
+	for i, node := range e.nodes {
 		switch {
-		case n.labels == nil:
-		case n.variable < 0:
-			list[i] = n.labels[0]
+		case node.labels == nil:
+		case node.variable < 0:
+			list[i] = node.labels[0]
 		default:
-			list[i] = n.labels[solution[n.variable]]
+			list[i] = node.labels[solution[node.variable]]
 		}
 	}
 	return list

@@ -41,9 +41,9 @@ func (strategy *perNode) Name() string { return strategy.name }
 func (strategy *perNode) Doc() string { return strategy.doc }
 
 // Choose implements [Strategy].
-func (strategy *perNode) Choose(p *Problem) (_ *Assignment, err error) {
+func (strategy *perNode) Choose(problem *Problem) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
-	model, err := NewModel(p)
+	model, err := NewModel(problem)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (strategy *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	solution, err := wcsp.Exact.Solve(remaining, p.options())
+	solution, err := wcsp.Exact.Solve(remaining, problem.options())
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
@@ -86,9 +86,12 @@ func favouriteLabels(model *Model) ([]int, error) {
 func (computed *computedNode) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range computed.labels {
-		l := &computed.labels[k]
-		if c := l.costAtPreferred(); c < cost && l.concatName == "" && (permitted == nil || permitted(l)) {
-			best, cost = k, c
+		candidate := &computed.labels[k]
+		if candidate.concatName != "" || permitted != nil && !permitted(candidate) {
+			continue
+		}
+		if candidateCost := candidate.costAtPreferred(); candidateCost < cost {
+			best, cost = k, candidateCost
 		}
 	}
 	return best
@@ -110,13 +113,13 @@ func (l *label) leastReadCost(k int) int64 {
 	if l.readCosts[k] == nil {
 		return 0
 	}
-	c := int64(wcsp.Forbidden)
-	for i, r := range l.readCosts[k] {
+	least := int64(wcsp.Forbidden)
+	for i, readCost := range l.readCosts[k] {
 		if k >= len(l.ownSlots) || l.ownSlots[k]>>i&1 == 0 {
-			c = min(c, r)
+			least = min(least, readCost)
 		}
 	}
-	return c
+	return least
 }
 
 // forwardState is the state of a traversal of the nodes in the order of the graph. It has the forms that exist so far.
@@ -129,25 +132,25 @@ type forwardState struct {
 
 // labelsInOrder visits the nodes in order and chooses the label with the least price for each. It returns the labels by
 // index of the node; the label is 0 if every price is [wcsp.Forbidden].
-func labelsInOrder(m *Model,
+func labelsInOrder(model *Model,
 	price func(state *forwardState, computed *computedNode, candidate *label) int64) ([]int, error) {
-	g := m.Problem.Graph
-	state := &forwardState{model: m, existingForms: graph.NewByValue[uint](g),
+	g := model.Problem.Graph
+	state := &forwardState{model: model, existingForms: graph.NewByValue[uint](g),
 		operandCopies: graph.NewByValue[[]operandCopy](g)}
-	list := make([]int, len(g.Nodes))
+	labels := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
-		state.setForms(m.variables.At(v), 1<<0, nil) // the layout of the graph as written
+		state.setForms(model.variables.At(v), 1<<0, nil) // the layout of the graph as written
 	}
 	for _, v := range g.Constants {
-		state.setForms(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil) // all forms
+		state.setForms(model.variables.At(v), 1<<len(model.variables.At(v).forms)-1, nil) // all forms
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		if view := m.viewNodes[i]; view != nil {
+		if view := model.viewNodes[i]; view != nil {
 			state.recordView(view)
 			continue
 		}
-		computed, best := m.computedNodes[i], int64(wcsp.Forbidden)
+		computed, best := model.computedNodes[i], int64(wcsp.Forbidden)
 		if computed == nil {
 			continue
 		}
@@ -155,23 +158,23 @@ func labelsInOrder(m *Model,
 			if computed.labels[k].concatName != "" { // the pass named place does this later
 				continue
 			}
-			if c := price(state, computed, &computed.labels[k]); c < best {
-				list[i], best = k, c
+			if candidateCost := price(state, computed, &computed.labels[k]); candidateCost < best {
+				labels[i], best = k, candidateCost
 			}
 		}
-		chosen := &computed.labels[list[i]]
-		for k, a := range n.In {
+		chosen := &computed.labels[labels[i]]
+		for k, arg := range n.In {
 			if chosen.readCosts[k] != nil {
-				if f, _ := state.cheapestRead(chosen, k, a.Value); f >= 0 {
-					state.existingForms.Set(a.Value, state.existingForms.At(a.Value)|1<<f)
+				if form, _ := state.cheapestRead(chosen, k, arg.Value); form >= 0 {
+					state.existingForms.Set(arg.Value, state.existingForms.At(arg.Value)|1<<form)
 				}
 			}
 		}
 		for k, v := range n.Out {
-			state.setForms(m.variables.At(v), 1<<chosen.resultForms[k], nil)
+			state.setForms(model.variables.At(v), 1<<chosen.resultForms[k], nil)
 		}
 	}
-	return list, nil
+	return labels, nil
 }
 
 // setForms records the existing forms of a value. For the result of a view, operandCopies has the costs of making forms
@@ -187,21 +190,21 @@ func (s *forwardState) setForms(variable *variable, forms uint, operandCopies []
 // recordView records the forms that the result of a view has. If no existing form of the operand can be viewed, it
 // first makes the cheapest form of the operand that can be viewed.
 func (s *forwardState) recordView(view *viewNode) {
-	in := view.node.In[view.operand].Value
-	operand := s.model.variables.At(in)
-	existing := s.existingForms.At(in) & view.allowed
+	operandValue := view.node.In[view.operand].Value
+	operand := s.model.variables.At(operandValue)
+	existing := s.existingForms.At(operandValue) & view.allowed
 	for k, out := range view.node.Out {
 		forms, operandCopies := view.viewForms(k, existing), s.model.operandCopies(view, k, existing)
 		if forms == 0 && operandCopies == nil {
 			best, source := int64(wcsp.Forbidden), -1
-			for f := range operand.forms {
-				if c := s.makeCost(operand, f); view.allowed>>f&1 != 0 && view.viewForms(k, 1<<f) != 0 && c < best {
-					best, source = c, f
+			for form := range operand.forms {
+				if cost := s.makeCost(operand, form); view.allowed>>form&1 != 0 && view.viewForms(k, 1<<form) != 0 && cost < best {
+					best, source = cost, form
 				}
 			}
 			if source >= 0 {
 				existing |= 1 << source
-				s.existingForms.Set(in, s.existingForms.At(in)|1<<source)
+				s.existingForms.Set(operandValue, s.existingForms.At(operandValue)|1<<source)
 				forms = view.viewForms(k, existing)
 			}
 		}
@@ -209,20 +212,20 @@ func (s *forwardState) recordView(view *viewNode) {
 	}
 }
 
-// makeCost returns the cost of making form f of a value from its existing forms; 0 if f exists.
-func (s *forwardState) makeCost(variable *variable, f int) int64 {
+// makeCost returns the cost of making a form of a value from its existing forms. It is 0 if the form exists.
+func (s *forwardState) makeCost(variable *variable, form int) int64 {
 	existing := s.existingForms.At(variable.value)
-	if existing>>f&1 != 0 {
+	if existing>>form&1 != 0 {
 		return 0
 	}
 	cost := int64(wcsp.Forbidden)
 	if operandCopies := s.operandCopies.At(variable.value); operandCopies != nil {
-		cost = operandCopies[f].ps
+		cost = operandCopies[form].ps
 	}
 	copies := s.model.copyCostMatrix(variable)
 	for i := range variable.forms {
 		if existing>>i&1 != 0 {
-			cost = min(cost, copies[i*len(variable.forms)+f])
+			cost = min(cost, copies[i*len(variable.forms)+form])
 		}
 	}
 	return cost
@@ -230,49 +233,49 @@ func (s *forwardState) makeCost(variable *variable, f int) int64 {
 
 // cheapestRead returns the cheapest form of operand k for a label, and the cost of reading it, including a copy. The
 // form is -1 if no form can be read.
-func (s *forwardState) cheapestRead(l *label, k int, v *graph.Value) (int, int64) {
+func (s *forwardState) cheapestRead(candidate *label, k int, v *graph.Value) (int, int64) {
 	variable := s.model.variables.At(v)
-	best, form := int64(wcsp.Forbidden), -1
-	for f, c := range l.readCosts[k] {
-		if c = min(c+s.makeCost(variable, f), wcsp.Forbidden); c < best { // the sum saturates at Forbidden
-			best, form = c, f
+	best, cheapest := int64(wcsp.Forbidden), -1
+	for form, cost := range candidate.readCosts[k] {
+		if cost = min(cost+s.makeCost(variable, form), wcsp.Forbidden); cost < best { // the sum saturates at Forbidden
+			best, cheapest = cost, form
 		}
 	}
-	return form, best
+	return cheapest, best
 }
 
 // greedyLabels returns the labels of strategy Greedy.
-func greedyLabels(m *Model) ([]int, error) {
-	return labelsInOrder(m, func(s *forwardState, computed *computedNode, l *label) int64 {
-		sum := l.cost
-		for k, a := range computed.node.In {
-			if l.readCosts[k] != nil {
-				_, c := s.cheapestRead(l, k, a.Value)
-				sum = min(sum+c, wcsp.Forbidden)
+func greedyLabels(model *Model) ([]int, error) {
+	return labelsInOrder(model, func(state *forwardState, computed *computedNode, candidate *label) int64 {
+		sum := candidate.cost
+		for k, arg := range computed.node.In {
+			if candidate.readCosts[k] != nil {
+				_, readCost := state.cheapestRead(candidate, k, arg.Value)
+				sum = min(sum+readCost, wcsp.Forbidden)
 			}
 		}
 		return sum
 	})
 }
 
-// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive gets the label for which the
-// operands that must be copied have the fewest dimensions in total, without dimensions of size 1: it follows the order
-// of most of its operands.
-func pushLabels(m *Model) ([]int, error) {
-	return labelsInOrder(m, func(s *forwardState, computed *computedNode, l *label) int64 {
+// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive follows the order of most of its
+// operands. It gets the label for which the copied operands have the fewest dimensions in total. Dimensions of size 1
+// do not count.
+func pushLabels(model *Model) ([]int, error) {
+	return labelsInOrder(model, func(state *forwardState, computed *computedNode, candidate *label) int64 {
 		if isLayoutSensitive(computed.node) {
-			return l.costAtPreferred()
+			return candidate.costAtPreferred()
 		}
 		copiedRank := int64(0)
-		for k, a := range computed.node.In {
-			if l.readCosts[k] != nil && !s.inPreferredForm(l, k, a.Value) {
-				for _, size := range a.Value.Meta.Shape {
+		for k, arg := range computed.node.In {
+			if candidate.readCosts[k] != nil && !state.inPreferredForm(candidate, k, arg.Value) {
+				for _, size := range arg.Value.Meta.Shape {
 					if size > 1 {
 						copiedRank++
 					}
 				}
 			}
-			if f, _ := s.cheapestRead(l, k, a.Value); l.readCosts[k] != nil && f < 0 {
+			if form, _ := state.cheapestRead(candidate, k, arg.Value); candidate.readCosts[k] != nil && form < 0 {
 				return wcsp.Forbidden
 			}
 		}
@@ -287,14 +290,14 @@ func isLayoutSensitive(n *graph.Node) bool {
 }
 
 // inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
-func (s *forwardState) inPreferredForm(l *label, k int, v *graph.Value) bool {
-	existing, best := s.existingForms.At(v), l.leastReadCost(k)
+func (s *forwardState) inPreferredForm(candidate *label, k int, v *graph.Value) bool {
+	existing, best := s.existingForms.At(v), candidate.leastReadCost(k)
 	for existing != 0 {
-		f := bits.TrailingZeros(existing)
-		if f < len(l.readCosts[k]) && l.readCosts[k][f] == best {
+		form := bits.TrailingZeros(existing)
+		if form < len(candidate.readCosts[k]) && candidate.readCosts[k][form] == best {
 			return true
 		}
-		existing &^= 1 << f
+		existing &^= 1 << form
 	}
 	return false
 }

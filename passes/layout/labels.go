@@ -55,10 +55,10 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 }
 
 // equivalent reports whether two labels have the same implementation, forms and costs.
-func (l label) equivalent(o label) bool {
-	return l.impl == o.impl && l.cost == o.cost && slices.Equal(l.resultForms, o.resultForms) &&
-		slices.Equal(l.constantForms, o.constantForms) &&
-		slices.EqualFunc(l.readCosts, o.readCosts, slices.Equal[[]int64])
+func (l label) equivalent(other label) bool {
+	return l.impl == other.impl && l.cost == other.cost && slices.Equal(l.resultForms, other.resultForms) &&
+		slices.Equal(l.constantForms, other.constantForms) &&
+		slices.EqualFunc(l.readCosts, other.readCosts, slices.Equal[[]int64])
 }
 
 // distinctWalks removes duplicate walks. If the node has a single dense result, it also removes the walk whose result
@@ -81,12 +81,12 @@ func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 }
 
 // sameWalk reports whether two walks are equal.
-func sameWalk(a, b graph.Walk) bool {
-	if a.LoopOrder != b.LoopOrder || len(a.ResultOrders) != len(b.ResultOrders) {
+func sameWalk(first, second graph.Walk) bool {
+	if first.LoopOrder != second.LoopOrder || len(first.ResultOrders) != len(second.ResultOrders) {
 		return false
 	}
-	for i := range a.ResultOrders {
-		if a.ResultOrders[i] != b.ResultOrders[i] {
+	for i := range first.ResultOrders {
+		if first.ResultOrders[i] != second.ResultOrders[i] {
 			return false
 		}
 	}
@@ -114,8 +114,8 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, wa
 	for k, v := range n.Out {
 		resultCall.Out[k] = walk.ResultLayout(k, v.Meta)
 	}
-	if l, ok := m.pricedLabel(n, &resultCall, impl, walk, resultForms, nil); ok {
-		return []label{l}
+	if priced, ok := m.pricedLabel(n, &resultCall, impl, walk, resultForms, nil); ok {
+		return []label{priced}
 	}
 	return nil
 }
@@ -131,8 +131,8 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 	if impl != nil { // a node without implementations has no prices
 		priced.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.OperandWorkFunc(call, walk)
 	}
-	for k, a := range n.In {
-		if a.Kind != graph.TensorArg {
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
 		required := -1
@@ -158,8 +158,8 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.SetsLayout() {
-		if l, ok := m.inferredLabel(n, call, impl, walk, nil, nil); ok {
-			return []label{l}
+		if inferred, ok := m.inferredLabel(n, call, impl, walk, nil, nil); ok {
+			return []label{inferred}
 		}
 		return nil
 	}
@@ -174,8 +174,8 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 			return
 		}
 		seen[key] = true
-		if l, ok := m.inferredLabel(n, call, impl, walk, inferenceCall, requiredForms); ok {
-			list = append(list, l)
+		if inferred, ok := m.inferredLabel(n, call, impl, walk, inferenceCall, requiredForms); ok {
+			list = append(list, inferred)
 		}
 	}
 	asWritten := func(*variable) int { return 0 }
@@ -205,14 +205,14 @@ func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, order ten
 	base func(*variable) int) (*graph.Call, []int) {
 	forms := slices.Repeat([]int{-1}, len(n.In))
 	call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
-	for k, a := range n.In {
+	for k, arg := range n.In {
 		if !layoutDependent[k] {
 			continue
 		}
-		variable := m.variables.At(a.Value)
+		variable := m.variables.At(arg.Value)
 		forms[k] = base(variable)
-		if order != "" && order.Rank() == a.Meta().Rank() {
-			if forms[k] = variable.formOf(a.Meta().WithStrides(order.Strides(a.Meta().Shape))); forms[k] < 0 {
+		if order != "" && order.Rank() == arg.Meta().Rank() {
+			if forms[k] = variable.formOf(arg.Meta().WithStrides(order.Strides(arg.Meta().Shape))); forms[k] < 0 {
 				return nil, nil
 			}
 		}
@@ -257,19 +257,19 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 	return m.pricedLabel(n, &resultCall, impl, walk, resultForms, requiredForms)
 }
 
-// layoutDependent marks the operands whose layouts affect the inferred results, the operands with a form that
-// inference rejects, and all operands of an op whose result shapes depend on data.
+// layoutDependent marks the operands whose layouts affect the inferred results, and the operands with a form that
+// inference rejects. It marks all operands of an op whose result shapes depend on data.
 func (m *Model) layoutDependent(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
-	for k, a := range n.In {
-		if a.Kind != graph.TensorArg {
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
 		if n.Op.RunDynamic != nil {
 			list[k] = true
 			continue
 		}
-		variable := m.variables.At(a.Value)
+		variable := m.variables.At(arg.Value)
 		for i := 1; i < len(variable.forms) && !list[k]; i++ {
 			// The corresponding form with its own buffer on the host is tried instead.
 			if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
@@ -295,14 +295,14 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 func (m *Model) priceViewCopies(view *viewNode) {
 	n := view.node
 	operand := m.variables.At(n.In[view.operand].Value)
-	for i := len(view.resultForm[0]); i < len(operand.forms); i++ { // forms added by labels
-		(&formFinder{model: m}).addViewForms(view, operand, i)
+	for operandForm := len(view.resultForm[0]); operandForm < len(operand.forms); operandForm++ { // forms added by labels
+		(&formFinder{model: m}).addViewForms(view, operand, operandForm)
 	}
 	if view.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
-		for i := range operand.forms {
-			results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[i].meta))
+		for operandForm := range operand.forms {
+			results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[operandForm].meta))
 			if err != nil || results[0].Alias == graph.NoAlias {
-				view.outputCopies |= 1 << i
+				view.outputCopies |= 1 << operandForm
 			}
 		}
 	}
@@ -314,25 +314,26 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	view.canView, view.insertedCosts = make([]bool, len(operand.forms)), make([][]int64, len(operand.forms))
 	view.copyCosts = make([][][]int64, len(n.Out))
 	calls, results := m.inferView(view, operand)
-	for i, inferred := range results { // by operand form
+	for operandForm, inferred := range results { // by operand form
 		if inferred == nil {
 			continue
 		}
-		view.canView[i] = inferred[0].Alias != graph.NoAlias
-		for k, r := range inferred {
-			if view.viewedForm(k, i) >= 0 && view.outputCopies>>i&1 == 0 {
+		from := &operand.forms[operandForm]
+		view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
+		for k, result := range inferred {
+			if view.viewedForm(k, operandForm) >= 0 && view.outputCopies>>operandForm&1 == 0 {
 				continue
 			}
 			if view.copyCosts[k] == nil {
 				view.copyCosts[k] = make([][]int64, len(operand.forms))
 			}
-			result := m.variables.At(n.Out[k])
-			if view.canView[i] { // the view has none of the result's forms, so an inserted step copies it
-				view.copyCosts[k][i] = m.copyCosts(result, r.Meta(), operand.forms[i].place)
+			variable := m.variables.At(n.Out[k])
+			if view.canView[operandForm] { // the view has none of the result's forms, so an inserted step copies it
+				view.copyCosts[k][operandForm] = m.copyCosts(variable, result.Meta(), from.place)
 			} else if len(inferred) == 1 {
-				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], result, r.Meta(), &operand.forms[i])
+				view.copyCosts[k][operandForm] = m.reshapeCosts(view, calls[operandForm], variable, result.Meta(), from)
 				if n.Op.Identity {
-					view.insertedCosts[i] = m.copyCosts(result, operand.forms[i].meta, operand.forms[i].place)
+					view.insertedCosts[operandForm] = m.copyCosts(variable, from.meta, from.place)
 				}
 			}
 		}

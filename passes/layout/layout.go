@@ -13,9 +13,9 @@
 //     or two variables. [Model.Assignment] converts labels of its variables to an assignment.
 //   - [Solved] combines the model with any solver of such problems.
 //
-// [Optimal], the default, solves the model exactly and proves the result. [Model.Best] lists the k cheapest plans,
-// [Model.Sensitive] examines the effect of the price of copies, and [Advise] finds changes to inputs and outputs that
-// would reduce the cost.
+// [Optimal], the default, solves the model exactly and proves the result. [Model.Best] lists the k cheapest plans, and
+// [Model.Sensitive] examines the effect of the price of copies. [Advise] finds changes to inputs and outputs that would
+// reduce the cost.
 package layout
 
 import (
@@ -49,26 +49,26 @@ type (
 func DefaultProfile() *Profile { return machine.DefaultProfile() }
 
 // Price returns the time that one worker takes for the work, in nanoseconds. A nil profile means [DefaultProfile].
-func Price(p *Profile, w graph.Work) float64 {
-	if p == nil {
-		p = machine.SharedDefaultProfile()
+func Price(profile *Profile, work graph.Work) float64 {
+	if profile == nil {
+		profile = machine.SharedDefaultProfile()
 	}
-	return p.PriceNS(w)
+	return profile.PriceNS(work)
 }
 
 // PricePS is [Price] in whole picoseconds, at least 0.
-func PricePS(p *Profile, w graph.Work) int64 {
-	if p == nil {
-		p = machine.SharedDefaultProfile()
+func PricePS(profile *Profile, work graph.Work) int64 {
+	if profile == nil {
+		profile = machine.SharedDefaultProfile()
 	}
-	return p.PricePS(w)
+	return profile.PricePS(work)
 }
 
-// ProfileFor returns p adjusted to a graph: reading a constant is cheaper if a larger part of the graph's constants
-// fits into the caches. A nil profile means [DefaultProfile]. A nil graph has no constants.
-func ProfileFor(p *Profile, g *graph.Graph) *Profile {
-	if p == nil {
-		p = machine.SharedDefaultProfile()
+// ProfileFor returns a profile adjusted to a graph: reading a constant is cheaper if a larger part of the graph's
+// constants fits into the caches. A nil profile means [DefaultProfile]. A nil graph has no constants.
+func ProfileFor(profile *Profile, g *graph.Graph) *Profile {
+	if profile == nil {
+		profile = machine.SharedDefaultProfile()
 	}
 	constantBytes := 0.0
 	if g != nil {
@@ -76,7 +76,7 @@ func ProfileFor(p *Profile, g *graph.Graph) *Profile {
 			constantBytes += float64(v.Meta.Bytes())
 		}
 	}
-	return p.WithConstants(constantBytes)
+	return profile.WithConstants(constantBytes)
 }
 
 // Problem is a graph with inferred layouts, and the constraints on changing these layouts. The inferred layouts are
@@ -112,11 +112,11 @@ type Problem struct {
 }
 
 // NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
-func NewProblem(g *graph.Graph, p *Profile) *Problem {
+func NewProblem(g *graph.Graph, profile *Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
 	}
-	problem := &Problem{Graph: g, Profile: ProfileFor(p, g), fixed: map[*graph.Value]bool{},
+	problem := &Problem{Graph: g, Profile: ProfileFor(profile, g), fixed: map[*graph.Value]bool{},
 		readAsStorage: map[*graph.Value]bool{},
 		outputs:       map[*graph.Value]bool{},
 		readers:       map[*graph.Value]int{}}
@@ -135,18 +135,18 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 		}
 	}
 	for _, n := range g.Nodes {
-		for _, a := range n.In {
-			if a.Kind != graph.TensorArg {
+		for _, arg := range n.In {
+			if arg.Kind != graph.TensorArg {
 				continue
 			}
 			if n.Op.ReadsStorage {
-				fix(a.Value)
-				for v := a.Value; v != nil; v = v.Alias {
+				fix(arg.Value)
+				for v := arg.Value; v != nil; v = v.Alias {
 					problem.readAsStorage[v] = true
 				}
 			}
-			if problem.outputs[a.Value] {
-				problem.readers[a.Value]++
+			if problem.outputs[arg.Value] {
+				problem.readers[arg.Value]++
 			}
 		}
 	}
@@ -175,8 +175,8 @@ func (p *Problem) Permits(n *graph.Node, impl *graph.Impl) bool {
 	return (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(p.Exact && impl.Inexact)
 }
 
-// MustKeepLayout reports whether a value must keep the layout of the graph as written, because an op reads its storage
-// or an output is a view of it.
+// MustKeepLayout reports whether a value must keep the layout of the graph as written. The reason is that an op reads
+// its storage or that an output is a view of it.
 func (p *Problem) MustKeepLayout(v *graph.Value) bool { return p.fixed[v] }
 
 // needsWritten reports whether the operand of a view node must have the layout of the graph as written: an op reads the
@@ -223,8 +223,8 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 
 // channelsLastOrder returns channels-last for a rank, or "".
 func channelsLastOrder(rank int) tensor.Order {
-	for _, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
-		if order, err := f.Order(rank); err == nil {
+	for _, format := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
+		if order, err := format.Order(rank); err == nil {
 			return order
 		}
 	}
@@ -245,7 +245,7 @@ func (p *Problem) Image(v *graph.Value) bool {
 func (p *Problem) findImages() {
 	p.images = map[*graph.Value]bool{}
 	mark := func(v *graph.Value) {
-		if r := v.Meta.Rank(); r == 4 || r == 5 {
+		if rank := v.Meta.Rank(); rank == 4 || rank == 5 {
 			p.images[v] = true
 		}
 	}
@@ -255,15 +255,15 @@ func (p *Problem) findImages() {
 		}
 		isImage := n.Op.ImageRole == graph.ImageOp
 		if n.Op.ImageRole == graph.ImagePreserving || n.Op.Kind == graph.FollowsOperands {
-			isImage = slices.ContainsFunc(n.In, func(a graph.Arg) bool {
-				return a.Kind == graph.TensorArg && p.images[a.Value] && a.Value.Meta.Rank() == n.Out[0].Meta.Rank()
+			isImage = slices.ContainsFunc(n.In, func(arg graph.Arg) bool {
+				return arg.Kind == graph.TensorArg && p.images[arg.Value] && arg.Value.Meta.Rank() == n.Out[0].Meta.Rank()
 			})
 		}
 		if !isImage {
 			continue
 		}
-		if a := n.In[0]; n.Op.ImageRole == graph.ImageOp && a.Kind == graph.TensorArg {
-			mark(a.Value)
+		if arg := n.In[0]; n.Op.ImageRole == graph.ImageOp && arg.Kind == graph.TensorArg {
+			mark(arg.Value)
 		}
 		for _, v := range n.Out {
 			if v.Meta.Rank() == n.Out[0].Meta.Rank() {
@@ -316,8 +316,8 @@ type Choice struct {
 	Walk graph.Walk
 	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// ExactStrides means that a result with the order of the graph as written also gets the strides of the graph as
-	// written, including the strides of dimensions of size 1.
+	// ExactStrides means that a result with the order of the graph as written also gets its exact strides, those of
+	// dimensions of size 1 included.
 	ExactStrides bool
 	// ResultCopies lists copies of the results for all readers.
 	ResultCopies []*Copy

@@ -156,58 +156,58 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 		return nil
 	}
 	list := make([]tensor.Meta, len(variable.forms))
-	for i, f := range variable.forms {
-		list[i] = f.meta
+	for i, possible := range variable.forms {
+		list[i] = possible.meta
 	}
 	return list
 }
 
 // NewModel states a problem. If a node cannot be computed, it returns an error that names the node.
-func NewModel(p *Problem) (_ *Model, err error) {
+func NewModel(problem *Problem) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
-	if p == nil || p.Graph == nil {
+	if problem == nil || problem.Graph == nil {
 		return nil, errors.New("the problem is nil")
 	}
-	g := p.Graph
-	m := &Model{Problem: p, variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
+	g := problem.Graph
+	model := &Model{Problem: problem, variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
 		computedNodes: make([]*computedNode, len(g.Nodes)), viewNodes: make([]*viewNode, len(g.Nodes))}
 	op, err := g.CopyOp()
 	if err != nil {
 		return nil, err
 	}
-	m.copyOp = op
-	if err := m.makeVariables(); err != nil {
+	model.copyOp = op
+	if err := model.makeVariables(); err != nil {
 		return nil, err
 	}
-	if p.Device != nil {
-		m.findDeviceNodes()
+	if problem.Device != nil {
+		model.findDeviceNodes()
 	}
-	if err := m.findForms(); err != nil {
+	if err := model.findForms(); err != nil {
 		return nil, err
 	}
-	if p.Device != nil {
-		m.addDeviceForms()
+	if problem.Device != nil {
+		model.addDeviceForms()
 	}
 	for i, n := range g.Nodes {
-		interrupt.Check(p.Context())
-		if err := m.priceNode(i, n); err != nil {
+		interrupt.Check(problem.Context())
+		if err := model.priceNode(i, n); err != nil {
 			return nil, err
 		}
 	}
-	m.countReads()
-	m.findPlanBounds()
-	m.Weights = m.lexicographicWeights()
-	if err := m.build(); err != nil {
+	model.countReads()
+	model.findPlanBounds()
+	model.Weights = model.lexicographicWeights()
+	if err := model.build(); err != nil {
 		return nil, err
 	}
-	return m, nil
+	return model, nil
 }
 
 // priceNode finds and prices the labels of node i or, if it is a view, the copies to the forms of its results. With
 // KeepGoing, the error of a failed node is recorded and the results of the node are marked as lost.
 func (m *Model) priceNode(i int, n *graph.Node) (err error) {
 	if m.Problem.KeepGoing {
-		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return m.lostValues[a.Value] }) {
+		if slices.ContainsFunc(n.In, func(arg graph.Arg) bool { return m.lostValues[arg.Value] }) {
 			m.markLost(i)
 			return nil
 		}
@@ -266,9 +266,9 @@ func (m *Model) makeVariables() error {
 			m.nodeIndex = append(m.nodeIndex, -1)
 		}
 		m.nodeIndex[n.Number()] = i
-		for operand, a := range n.In {
-			if a.Kind == graph.TensorArg {
-				m.readers.Set(a.Value, append(m.readers.At(a.Value), use{i, operand}))
+		for operand, arg := range n.In {
+			if arg.Kind == graph.TensorArg {
+				m.readers.Set(arg.Value, append(m.readers.At(arg.Value), use{i, operand}))
 			}
 		}
 		if operand := viewedOperand(n); operand >= 0 {
@@ -308,8 +308,8 @@ func viewedOperand(n *graph.Node) int {
 	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.RunDynamic != nil {
 		return -1
 	}
-	for k, a := range n.In {
-		if a.Kind == graph.TensorArg && a.Value == n.Out[0].Alias {
+	for k, arg := range n.In {
+		if arg.Kind == graph.TensorArg && arg.Value == n.Out[0].Alias {
 			return k
 		}
 	}
@@ -339,42 +339,43 @@ const maxForms = 8
 
 // addForm adds a form on the host if it does not exist, and returns its index. It returns -1 if the value has too many
 // forms already.
-func (x *variable) addForm(meta tensor.Meta) int { return x.addFormAt(meta, tensor.Host) }
+func (variable *variable) addForm(meta tensor.Meta) int { return variable.addFormAt(meta, tensor.Host) }
 
 // addFormAt is [variable.addForm] for any place.
-func (x *variable) addFormAt(meta tensor.Meta, place tensor.Place) int {
-	i := x.formAt(meta, place)
-	if i >= 0 || len(x.forms) == maxForms || place == tensor.Host && x.formsOnHost() >= x.maxHostForms {
+func (variable *variable) addFormAt(meta tensor.Meta, place tensor.Place) int {
+	i := variable.formAt(meta, place)
+	if i >= 0 || len(variable.forms) == maxForms ||
+		place == tensor.Host && variable.formsOnHost() >= variable.maxHostForms {
 		return i
 	}
 	order, dense := tensor.OrderOf(meta)
 	if !dense {
 		order = ""
 	}
-	x.forms = append(x.forms, form{meta: meta, order: order, dense: dense, place: place, ownBufferForm: -1})
-	return len(x.forms) - 1
+	variable.forms = append(variable.forms, form{meta: meta, order: order, dense: dense, place: place, ownBufferForm: -1})
+	return len(variable.forms) - 1
 }
 
 // formsOnHost returns the number of forms on the host, at the time of the call.
-func (x *variable) formsOnHost() (n int) {
-	if x.maxHostForms == maxForms { // the device has no forms of the value
-		return len(x.forms)
+func (variable *variable) formsOnHost() (count int) {
+	if variable.maxHostForms == maxForms { // the device has no forms of the value
+		return len(variable.forms)
 	}
-	for i := range x.forms {
-		if x.forms[i].place == tensor.Host {
-			n++
+	for i := range variable.forms {
+		if variable.forms[i].place == tensor.Host {
+			count++
 		}
 	}
-	return n
+	return count
 }
 
 // formOf returns the index of a form on the host, or -1.
-func (x *variable) formOf(meta tensor.Meta) int { return x.formAt(meta, tensor.Host) }
+func (variable *variable) formOf(meta tensor.Meta) int { return variable.formAt(meta, tensor.Host) }
 
 // formAt returns the index of a form in a place, or -1.
-func (x *variable) formAt(meta tensor.Meta, place tensor.Place) int {
-	for i := range x.forms {
-		if x.forms[i].slot == nil && x.forms[i].place == place && x.forms[i].meta.SameAddresses(meta) {
+func (variable *variable) formAt(meta tensor.Meta, place tensor.Place) int {
+	for i := range variable.forms {
+		if variable.forms[i].slot == nil && variable.forms[i].place == place && variable.forms[i].meta.SameAddresses(meta) {
 			return i
 		}
 	}
@@ -382,35 +383,37 @@ func (x *variable) formAt(meta tensor.Meta, place tensor.Place) int {
 }
 
 // formWithOrder returns the index of the dense form of an order on the host, or -1.
-func (x *variable) formWithOrder(order tensor.Order) int {
-	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == order && f.place == tensor.Host })
+func (variable *variable) formWithOrder(order tensor.Order) int {
+	return slices.IndexFunc(variable.forms, func(candidate form) bool {
+		return candidate.dense && candidate.order == order && candidate.place == tensor.Host
+	})
 }
 
 // addOrder adds the dense form of an order if it does not exist, and returns its index. It returns -1 for another rank,
 // or if the value has maxForms forms already.
-func (x *variable) addOrder(order tensor.Order) int {
-	if order.Rank() != x.value.Meta.Rank() {
+func (variable *variable) addOrder(order tensor.Order) int {
+	if order.Rank() != variable.value.Meta.Rank() {
 		return -1
 	}
-	if i := x.formWithOrder(order); i >= 0 {
+	if i := variable.formWithOrder(order); i >= 0 {
 		return i
 	}
-	return x.addForm(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape)))
+	return variable.addForm(variable.value.Meta.WithStrides(order.Strides(variable.value.Meta.Shape)))
 }
 
 // orders returns the orders of the dense forms on the host.
-func (x *variable) orders() []tensor.Order {
+func (variable *variable) orders() []tensor.Order {
 	var list []tensor.Order
-	for _, f := range x.forms {
-		if f.dense && f.place == tensor.Host {
-			list = append(list, f.order)
+	for _, existing := range variable.forms {
+		if existing.dense && existing.place == tensor.Host {
+			list = append(list, existing.order)
 		}
 	}
 	return list
 }
 
 // baseForm returns the index of the pinned form or, without a pin, of the form of the graph as written.
-func (x *variable) baseForm() int { return max(0, x.pin) }
+func (variable *variable) baseForm() int { return max(0, variable.pin) }
 
 // isFreeConstant reports whether a value is an unpinned constant, which is converted for free while planning.
 func isFreeConstant(v *graph.Value) bool { return v.Const != nil && !v.Pin.SetsLayout() }
@@ -439,14 +442,14 @@ func (f *form) text() string {
 }
 
 // setName returns the name of a set of forms for users.
-func (x *variable) setName(mask uint) string {
+func (variable *variable) setName(mask uint) string {
 	var list []string
-	for i := range x.forms {
+	for i := range variable.forms {
 		if mask>>i&1 == 0 {
 			continue
 		}
-		text := x.forms[i].text()
-		if formSlot := x.forms[i].slot; formSlot != nil {
+		text := variable.forms[i].text()
+		if formSlot := variable.forms[i].slot; formSlot != nil {
 			text += fmt.Sprintf(" within %q", formSlot.concatName)
 		}
 		list = append(list, text)

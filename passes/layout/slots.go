@@ -38,13 +38,14 @@ type Place struct {
 func (m *Model) Places(v *graph.Value) []*Place {
 	list := make([]*Place, len(m.Forms(v)))
 	for i := range list {
-		f := &m.variables.At(v).forms[i]
-		if f.ownBufferForm < 0 {
+		described := &m.variables.At(v).forms[i]
+		if described.ownBufferForm < 0 {
 			continue
 		}
-		list[i] = &Place{OwnBufferForm: f.ownBufferForm, Operand: -1}
-		if s := f.slot; s != nil {
-			list[i].Concat, list[i].Operand, list[i].Order = m.Problem.Graph.Nodes[s.concat], s.operand, s.order
+		list[i] = &Place{OwnBufferForm: described.ownBufferForm, Operand: -1}
+		if containing := described.slot; containing != nil {
+			list[i].Concat = m.Problem.Graph.Nodes[containing.concat]
+			list[i].Operand, list[i].Order = containing.operand, containing.order
 		}
 	}
 	return list
@@ -65,9 +66,9 @@ func (m *Model) newSlots() *slots {
 		if !n.Op.ReadsStorage {
 			continue
 		}
-		for _, a := range n.In {
-			if a.Kind == graph.TensorArg {
-				search.needsOwnBuffer.Set(m.viewRoot(a.Value), true)
+		for _, arg := range n.In {
+			if arg.Kind == graph.TensorArg {
+				search.needsOwnBuffer.Set(m.viewRoot(arg.Value), true)
 			}
 		}
 	}
@@ -115,12 +116,12 @@ func hasNumericSizes(v *graph.Value) bool {
 	return known
 }
 
-// addOperandSlots adds slot forms to result k, for the last concatenation that reads the result.
-func (m *Model) addOperandSlots(i int, n *graph.Node, k int, result *variable) {
+// addOperandSlots adds slot forms to a result of node n, for the last concatenation that reads the result.
+func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *variable) {
 	concat, operand := -1, 0
-	for _, u := range m.readers.At(result.value) {
-		if u.node > concat && m.isConcat(u.node) {
-			concat, operand = u.node, u.operand
+	for _, reader := range m.readers.At(result.value) {
+		if reader.node > concat && m.isConcat(reader.node) {
+			concat, operand = reader.node, reader.operand
 		}
 	}
 	if concat < 0 {
@@ -139,7 +140,7 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, result *variable) {
 		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: concat, operand: operand,
 			order: order, concatName: concatResult.value.Name})
 		if slotForm >= 0 {
-			m.writeSlot(i, n, k, slotForm)
+			m.writeSlot(i, n, resultIndex, slotForm)
 		}
 	}
 }
@@ -179,39 +180,41 @@ func (m *Model) operandSlots(concat int, concatResult *variable, order tensor.Or
 	return layouts
 }
 
-// addSlotForm adds a form in slot s and returns its index, or -1 if the value has maxForms forms already.
+// addSlotForm adds a form in a slot and returns its index, or -1 if the value has maxForms forms already.
 // ownBufferForm is the form of the same order with its own buffer.
-func (x *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, s *slot) int {
-	if len(x.forms) == maxForms {
+func (variable *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, slot *slot) int {
+	if len(variable.forms) == maxForms {
 		return -1
 	}
-	x.forms = append(x.forms, form{meta: meta, ownBufferForm: ownBufferForm, slot: s})
-	return len(x.forms) - 1
+	variable.forms = append(variable.forms, form{meta: meta, ownBufferForm: ownBufferForm, slot: slot})
+	return len(variable.forms) - 1
 }
 
-// writeSlot adds labels that write result k in the given slot form. Each of these labels is a copy of a label that
-// writes the corresponding form with its own buffer. The implementation must support the strides of the slot.
-func (m *Model) writeSlot(i int, n *graph.Node, k, slotForm int) {
+// writeSlot adds labels that write one result of node n in the given slot form. Each of these labels is a copy of a
+// label that writes the corresponding form with its own buffer. The implementation must support the strides of the
+// slot.
+func (m *Model) writeSlot(i int, n *graph.Node, resultIndex, slotForm int) {
 	computed, call := m.computedNodes[i], n.Call()
-	result := m.variables.At(n.Out[k])
+	result := m.variables.At(n.Out[resultIndex])
 	slotMeta := result.forms[slotForm].meta
 	slotMeta.Offset = 0 // kernels get the address of the first element
-	for _, l := range computed.labels {
-		if l.impl == nil || l.impl.OnDevice() || l.concatName != "" ||
-			l.resultForms[k] != result.forms[slotForm].ownBufferForm {
+	for _, candidate := range computed.labels {
+		if candidate.impl == nil || candidate.impl.OnDevice() || candidate.concatName != "" ||
+			candidate.resultForms[resultIndex] != result.forms[slotForm].ownBufferForm {
 			continue
 		}
-		slotCall, resultForms := *call, slices.Clone(l.resultForms)
+		slotCall, resultForms := *call, slices.Clone(candidate.resultForms)
 		slotCall.Out = make([]tensor.Meta, len(n.Out))
 		for j, v := range n.Out {
-			slotCall.Out[j] = m.variables.At(v).forms[l.resultForms[j]].meta
+			slotCall.Out[j] = m.variables.At(v).forms[candidate.resultForms[j]].meta
 		}
-		slotCall.Out[k], resultForms[k] = slotMeta, slotForm
+		slotCall.Out[resultIndex], resultForms[resultIndex] = slotMeta, slotForm
 		dense := slotMeta.IsNonOverlappingAndDense()
-		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&slotCall, l.walk, k, slotMeta)) {
+		impl, walk := candidate.impl, candidate.walk
+		if !dense && (impl.Writes == nil || !impl.Writes(&slotCall, walk, resultIndex, slotMeta)) {
 			continue
 		}
-		if priced, ok := m.pricedLabel(n, &slotCall, l.impl, l.walk, resultForms, l.requiredForms); ok {
+		if priced, ok := m.pricedLabel(n, &slotCall, impl, walk, resultForms, candidate.requiredForms); ok {
 			priced.concatName = result.forms[slotForm].slot.concatName
 			computed.labels = append(computed.labels, priced)
 		}
@@ -229,24 +232,24 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 		return
 	}
 	operand := m.variables.At(n.In[first].Value)
-	for _, f := range operand.forms {
-		if f.slot == nil || f.slot.concat == i {
+	for _, operandForm := range operand.forms {
+		if operandForm.slot == nil || operandForm.slot.concat == i {
 			continue
 		}
-		ownBufferForm := result.formWithOrder(f.slot.order)
-		if ownBufferForm < 0 || f.meta.Rank() != result.value.Meta.Rank() {
+		ownBufferForm := result.formWithOrder(operandForm.slot.order)
+		if ownBufferForm < 0 || operandForm.meta.Rank() != result.value.Meta.Rank() {
 			continue
 		}
-		outer := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
-		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(f.slot.order)].meta.Strides)
-		slotMeta.Offset = f.meta.Offset
+		outer := m.variables.At(m.Problem.Graph.Nodes[operandForm.slot.concat].Out[0])
+		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(operandForm.slot.order)].meta.Strides)
+		slotMeta.Offset = operandForm.meta.Offset
 		slotMeta = withStridesOfSize1(slotMeta, result.forms[ownBufferForm].meta)
-		operandForms := m.adjacentForms(n, slotMeta, f.slot)
+		operandForms := m.adjacentForms(n, slotMeta, operandForm.slot)
 		if operandForms == nil {
 			continue
 		}
-		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: f.slot.concat, operand: -1,
-			order: f.slot.order, concatName: f.slot.concatName})
+		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: operandForm.slot.concat, operand: -1,
+			order: operandForm.slot.order, concatName: operandForm.slot.concatName})
 		if slotForm < 0 {
 			return
 		}
@@ -255,18 +258,19 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 }
 
 // adjacentForms returns, by operand of an inner concatenation n, the form in which the operand is already at its
-// position in the result of n, or -1 for an operand without elements. The result is in slot s and has layout slotMeta.
-// adjacentForms returns nil if an operand has no such form.
-func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
+// position in the result of n. It is -1 for an operand without elements. The result is in outerSlot and has layout
+// slotMeta. adjacentForms returns nil if an operand has no such form.
+func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *slot) []int {
 	forms := slices.Repeat([]int{-1}, len(n.In))
-	for k, t := range n.PlacesIn(slotMeta.Type()) {
+	for k, positionType := range n.PlacesIn(slotMeta.Type()) {
 		if n.In[k].Meta().Numel() == 0 {
 			continue
 		}
-		position, _ := t.Meta()
-		forms[k] = slices.IndexFunc(m.variables.At(n.In[k].Value).forms, func(f form) bool {
-			return f.slot != nil && f.slot.concat == s.concat && f.slot.order == s.order &&
-				f.meta.Offset == position.Offset && f.meta.SameAddresses(position)
+		position, _ := positionType.Meta()
+		forms[k] = slices.IndexFunc(m.variables.At(n.In[k].Value).forms, func(candidate form) bool {
+			return candidate.slot != nil && candidate.slot.concat == outerSlot.concat &&
+				candidate.slot.order == outerSlot.order && candidate.meta.Offset == position.Offset &&
+				candidate.meta.SameAddresses(position)
 		})
 		if forms[k] < 0 || n.In[k].Value.Const != nil {
 			return nil
@@ -289,14 +293,14 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
 		concatName: result.forms[resultForm].slot.concatName, ownSlots: make([]uint, len(n.In))}
 	noop.cost = PricePS(m.Problem.Profile, impl.Work(call, noop.walk))
-	for k, a := range n.In {
-		if a.Kind != graph.TensorArg || a.Value.Const != nil {
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg || arg.Value.Const != nil {
 			continue
 		}
-		costs := make([]int64, len(m.variables.At(a.Value).forms))
-		for f := range costs {
-			if operandForms[k] >= 0 && f != operandForms[k] {
-				costs[f] = wcsp.Forbidden
+		costs := make([]int64, len(m.variables.At(arg.Value).forms))
+		for formIndex := range costs {
+			if operandForms[k] >= 0 && formIndex != operandForms[k] {
+				costs[formIndex] = wcsp.Forbidden
 			}
 		}
 		noop.readCosts[k] = costs
@@ -304,10 +308,12 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	computed.labels = append(computed.labels, noop)
 }
 
-// priceOwnSlots sets, in costs and in l.ownSlots, the forms of operand k of a concatenation that are inside the node's
-// own result. Reading such a form costs 0 if it is the position of operand k. It is [wcsp.Forbidden] if the result has
-// another order, is itself in a slot, or is on the device: slots are on the host. Otherwise the cost is unchanged.
-func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *variable, l *label, costs []int64) {
+// priceOwnSlots finds the forms of operand k of a concatenation that are inside the node's own result. It marks them in
+// priced.ownSlots and sets their costs. The cost is 0 if the form is the position of operand k. It is [wcsp.Forbidden]
+// if the result has another order, is itself in a slot, or is on the device: slots are on the host. Otherwise the cost
+// is unchanged.
+func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *variable, priced *label,
+	costs []int64) {
 	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
 		return
 	}
@@ -317,10 +323,10 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *
 		if operandSlot == nil || operandSlot.concat != i {
 			continue
 		}
-		if l.ownSlots == nil {
-			l.ownSlots = make([]uint, len(n.In))
+		if priced.ownSlots == nil {
+			priced.ownSlots = make([]uint, len(n.In))
 		}
-		l.ownSlots[k] |= 1 << slotForm
+		priced.ownSlots[k] |= 1 << slotForm
 		switch {
 		case resultForm.slot != nil || operandSlot.order != resultForm.order || resultForm.place != tensor.Host:
 			costs[slotForm] = wcsp.Forbidden
@@ -338,8 +344,8 @@ func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []ui
 		return nil
 	}
 	result := m.variables.At(computed.node.Out[0])
-	for f := range operand.forms {
-		operandSlot := operand.forms[f].slot
+	for operandForm := range operand.forms {
+		operandSlot := operand.forms[operandForm].slot
 		if operandSlot == nil || operandSlot.concat != m.nodeIndex[computed.node.Number()] {
 			continue
 		}
@@ -349,7 +355,7 @@ func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []ui
 		for i := range computed.labels {
 			if resultForm := &result.forms[computed.labels[i].resultForms[0]]; resultForm.slot != nil ||
 				resultForm.order != operandSlot.order || resultForm.place != tensor.Host {
-				list[i] |= 1 << f
+				list[i] |= 1 << operandForm
 			}
 		}
 	}
@@ -358,15 +364,15 @@ func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []ui
 
 // slotsAgree reports whether a set of forms is possible with slots. Such a set has at most one slot form. If it has a
 // slot form, it does not have the corresponding form with its own buffer.
-func (x *variable) slotsAgree(set uint) bool {
+func (variable *variable) slotsAgree(set uint) bool {
 	slotForm := -1
-	for f := range x.forms {
-		if set>>f&1 != 0 && x.forms[f].slot != nil {
+	for formIndex := range variable.forms {
+		if set>>formIndex&1 != 0 && variable.forms[formIndex].slot != nil {
 			if slotForm >= 0 {
 				return false
 			}
-			slotForm = f
+			slotForm = formIndex
 		}
 	}
-	return slotForm < 0 || set>>x.forms[slotForm].ownBufferForm&1 == 0
+	return slotForm < 0 || set>>variable.forms[slotForm].ownBufferForm&1 == 0
 }

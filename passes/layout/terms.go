@@ -69,11 +69,11 @@ func (m *Model) listSets(listed *variable) {
 }
 
 // maxSetSize returns the largest useful number of forms in a set. required is the mask of the forms that must exist.
-func (x *variable) maxSetSize(required uint) int {
-	if x.pin < 0 {
-		return max(x.neededForms, bits.OnesCount(required))
+func (variable *variable) maxSetSize(required uint) int {
+	if variable.pin < 0 {
+		return max(variable.neededForms, bits.OnesCount(required))
 	}
-	return min(x.neededForms+bits.OnesCount(required), maxForms) // the pinned form may exist without a reader
+	return min(variable.neededForms+bits.OnesCount(required), maxForms) // the pinned form may exist without a reader
 }
 
 // inputVariables iterates over inputs and pinned constants.

@@ -158,17 +158,17 @@ func (im *importer) addCaptured(v *Value) (*Value, error) {
 }
 
 // convert converts the main graph.
-func (im *importer) convert(f *frame) (*graph.Graph, error) {
+func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 	proto := im.model.file.Proto.Graph
 	mainScope := &scope{importer: im, values: map[string]*Value{}}
-	if err := im.addInitializers(proto, mainScope, f); err != nil {
+	if err := im.addInitializers(proto, mainScope, frame); err != nil {
 		return nil, err
 	}
 	for _, declared := range proto.Input {
 		if mainScope.values[declared.Name] != nil {
 			continue // an initializer replaces the input
 		}
-		if why := im.opts.UnavailableInputs[declared.Name]; f.skipErrors && why != nil {
+		if why := im.opts.UnavailableInputs[declared.Name]; frame.skipErrors && why != nil {
 			im.skipValue(mainScope, "input", declared.Name, why)
 			continue
 		}
@@ -178,27 +178,27 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		}
 		switch {
 		case err == nil:
-		case f.skipErrors:
+		case frame.skipErrors:
 			im.skipValue(mainScope, "input", declared.Name, err)
 		default:
 			return nil, withSubject("input", declared.Name, err)
 		}
 	}
-	results, err := im.convertResults(proto, mainScope, f)
+	results, err := im.convertResults(proto, mainScope, frame)
 	if err != nil {
 		return nil, err
 	}
-	for i, out := range proto.Output {
-		err := im.addOutput(out.Name, results[i])
-		if err == nil && f.skipErrors && im.graph.Err() != nil {
+	for i, output := range proto.Output {
+		err := im.addOutput(output.Name, results[i])
+		if err == nil && frame.skipErrors && im.graph.Err() != nil {
 			err = im.graph.Err() // a duplicate name
 		}
 		switch {
 		case err == nil:
-		case f.skipErrors:
-			im.skipOutput(out.Name, err)
+		case frame.skipErrors:
+			im.skipOutput(output.Name, err)
 		default:
-			return nil, fmt.Errorf("output %q: %w", out.Name, err)
+			return nil, fmt.Errorf("output %q: %w", output.Name, err)
 		}
 	}
 	if err := im.graph.Err(); err != nil {
@@ -232,29 +232,29 @@ func (im *importer) addOutput(name string, v *Value) error {
 }
 
 // addInitializers adds the weights of a graph to its scope as constants. Sparse weights are mistakes.
-func (im *importer) addInitializers(proto *pb.GraphProto, s *scope, f *frame) error {
-	for _, t := range proto.SparseInitializer {
+func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *frame) error {
+	for _, sparse := range proto.SparseInitializer {
 		name := ""
-		if t.Values != nil {
-			name = t.Values.Name
+		if sparse.Values != nil {
+			name = sparse.Values.Name
 		}
 		err := errors.New("sparse tensors are not supported")
-		if !f.skipErrors {
+		if !frame.skipErrors {
 			return fmt.Errorf("sparse initializer %q: %w", name, err)
 		}
-		im.skipValue(s, "sparse initializer", name, err)
+		im.skipValue(scope, "sparse initializer", name, err)
 	}
-	for _, proto := range proto.Initializer {
+	for _, initializer := range proto.Initializer {
 		interrupt.Check(im.opts.Context)
-		data, err := im.weightOf(proto, f)
+		data, err := im.weightOf(initializer, frame)
 		switch {
 		case err == nil:
-			s.values[proto.Name] = WeightValue(proto, data)
-			s.values[proto.Name].name = proto.Name
-		case f.skipErrors:
-			im.skipValue(s, "initializer", proto.Name, err)
+			scope.values[initializer.Name] = WeightValue(initializer, data)
+			scope.values[initializer.Name].name = initializer.Name
+		case frame.skipErrors:
+			im.skipValue(scope, "initializer", initializer.Name, err)
 		default:
-			return fmt.Errorf("initializer %q: %w", proto.Name, err)
+			return fmt.Errorf("initializer %q: %w", initializer.Name, err)
 		}
 	}
 	return nil
@@ -285,8 +285,8 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range dims {
-		for _, symbol := range symbolsOf(d) {
+	for _, dim := range dims {
+		for _, symbol := range symbolsOf(dim) {
 			if _, ok := im.graph.Symbols[symbol]; !ok {
 				im.graph.Symbols[symbol] = im.model.bounds(symbol)
 			}
@@ -307,20 +307,20 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 // sizesOf returns the declared sizes of an input as expressions over symbols.
 func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	shape := make([]sym.Int, len(dims))
-	for i, d := range dims {
+	for i, dim := range dims {
 		var err error
-		if shape[i], err = d.In(im.symbols.Inputs()); err != nil {
+		if shape[i], err = dim.In(im.symbols.Inputs()); err != nil {
 			return nil, fmt.Errorf("size %d: %w", i, err)
 		}
 	}
 	return shape, nil
 }
 
-// addSymbolInputs adds the symbols that are sizes of input x to symbolInputs.
-func (im *importer) addSymbolInputs(x *Value, dims []graph.Dim) {
-	for _, d := range dims {
-		if d.Symbol != "" && im.symbolInputs[d.Symbol] == nil {
-			im.symbolInputs[d.Symbol] = x
+// addSymbolInputs adds the symbols that are sizes of an input to symbolInputs.
+func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
+	for _, dim := range dims {
+		if dim.Symbol != "" && im.symbolInputs[dim.Symbol] == nil {
+			im.symbolInputs[dim.Symbol] = input
 		}
 	}
 }
@@ -328,19 +328,19 @@ func (im *importer) addSymbolInputs(x *Value, dims []graph.Dim) {
 // dims returns the sizes of an input: those that the model declares or Options.Shapes gives, and otherwise symbols or
 // expressions over symbols, with the numbers of Options.Dims for symbols ([Model.dim]).
 func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
-	given, ok := im.opts.Shapes[name]
+	given, isGiven := im.opts.Shapes[name]
 	switch {
 	case shape != nil && len(shape.Dim) > modelfile.MaxRank:
 		return nil, fmt.Errorf("%d dimensions are not supported", len(shape.Dim))
-	case shape == nil && !ok:
+	case shape == nil && !isGiven:
 		return nil, errors.New("its rank is unknown: a shape must be given")
-	case shape != nil && ok && len(given) != len(shape.Dim):
+	case shape != nil && isGiven && len(given) != len(shape.Dim):
 		return nil, fmt.Errorf("the model declares %d dimensions, the given shape is %s", len(shape.Dim),
 			tensor.ListString(given))
 	case shape == nil:
 		dims := make([]graph.Dim, len(given))
-		for i, n := range given {
-			dims[i].Size = n
+		for i, size := range given {
+			dims[i].Size = size
 		}
 		return dims, nil
 	}
@@ -349,7 +349,7 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 		switch {
 		case dim.DimValue != nil && *dim.DimValue >= 0:
 			dims[i].Size = int(*dim.DimValue)
-		case ok:
+		case isGiven:
 			dims[i].Size = given[i]
 		default:
 			var err error
@@ -366,24 +366,24 @@ type limitError struct{ error }
 
 // convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
 // converted its continuation, convertResults returns [Node.finalOutputs] of this node instead.
-func (im *importer) convertResults(proto *pb.GraphProto, s *scope, f *frame) ([]*Value, error) {
-	final, err := im.convertNodes(proto, 0, s, f)
+func (im *importer) convertResults(proto *pb.GraphProto, scope *scope, frame *frame) ([]*Value, error) {
+	final, err := im.convertNodes(proto, 0, scope, frame)
 	if final != nil || err != nil {
 		return final, err
 	}
-	out := make([]*Value, len(proto.Output))
-	for i, o := range proto.Output {
-		if out[i] = s.lookup(o.Name); out[i] == nil && !f.skipErrors {
-			return nil, fmt.Errorf("output %q is not made by any node", o.Name)
+	results := make([]*Value, len(proto.Output))
+	for i, output := range proto.Output {
+		if results[i] = scope.lookup(output.Name); results[i] == nil && !frame.skipErrors {
+			return nil, fmt.Errorf("output %q is not made by any node", output.Name)
 		}
 	}
-	return out, nil
+	return results, nil
 }
 
 // convertNodes converts proto.Node[first:], except nodes that the outputs do not depend on. It stops after a node that
 // converted its continuation, and returns [Node.finalOutputs] of this node; otherwise it returns nil.
-func (im *importer) convertNodes(proto *pb.GraphProto, first int, s *scope, f *frame) ([]*Value, error) {
-	if f.depth > maxDepth {
+func (im *importer) convertNodes(proto *pb.GraphProto, first int, scope *scope, frame *frame) ([]*Value, error) {
+	if frame.depth > maxDepth {
 		return nil, limitError{errors.New("graphs or functions are nested too deep")}
 	}
 	live := liveNodes(proto)
@@ -392,7 +392,7 @@ func (im *importer) convertNodes(proto *pb.GraphProto, first int, s *scope, f *f
 			continue
 		}
 		interrupt.Check(im.opts.Context)
-		final, err := im.convertNode(n, s, f, &continuation{graph: proto, next: i + 1, scope: s, frame: f,
+		final, err := im.convertNode(n, scope, frame, &continuation{graph: proto, next: i + 1, scope: scope, frame: frame,
 			resultNames: n.Output})
 		if final != nil || err != nil {
 			return final, err
@@ -421,40 +421,40 @@ func liveNodes(proto *pb.GraphProto) []bool {
 
 // markNeeded adds the names that a node and its nested graphs use to needed.
 func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
-	for _, in := range n.Input {
-		needed[in] = true
+	for _, input := range n.Input {
+		needed[input] = true
 	}
 	if depth > maxDepth {
 		return
 	}
-	for _, a := range n.Attribute {
-		for _, nested := range append(slices.Clone(a.Graphs), a.G) {
+	for _, attr := range n.Attribute {
+		for _, nested := range append(slices.Clone(attr.Graphs), attr.G) {
 			if nested == nil {
 				continue
 			}
-			for _, o := range nested.Output {
-				needed[o.Name] = true
+			for _, output := range nested.Output {
+				needed[output.Name] = true
 			}
-			for _, m := range nested.Node {
-				markNeeded(m, needed, depth+1)
+			for _, nestedNode := range nested.Node {
+				markNeeded(nestedNode, needed, depth+1)
 			}
 		}
 	}
 }
 
-// materialise returns x as a value of the graph. If x is not yet in the graph, it adds a constant or the computation.
-func (im *importer) materialise(x *Value) *graph.Value {
+// materialise returns v as a value of the graph. If v is not yet in the graph, it adds a constant or the computation.
+func (im *importer) materialise(v *Value) *graph.Value {
 	switch {
-	case x.graphValue != nil:
-	case x.elements != nil:
-		x.graphValue = im.materialise(x.addToGraph())
+	case v.graphValue != nil:
+	case v.elements != nil:
+		v.graphValue = im.materialise(v.addToGraph())
 	default:
-		name := x.name
+		name := v.name
 		if name == "" {
 			name = "const"
 		}
-		x.graphValue = im.graph.Constant(im.graph.UniqueName(name), x.data.Contiguous())
-		im.hasModelName[x.graphValue] = true
+		v.graphValue = im.graph.Constant(im.graph.UniqueName(name), v.data.Contiguous())
+		im.hasModelName[v.graphValue] = true
 	}
-	return x.graphValue
+	return v.graphValue
 }

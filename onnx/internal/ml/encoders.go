@@ -14,19 +14,20 @@ import (
 // This file converts the operators of ai.onnx.ml that prepare data: encoders, scalers, and operators on maps. A string
 // is its int64 code: see strings.go of package convert.
 
-// vocabulary reads a list of strings or integers from one of two attributes, as a constant int64 vector.
-func vocabulary(n *node, strings, integers string) (list *value, count int) {
-	texts, _ := n.Strings(strings)
-	numbers, _ := n.Ints(integers)
+// vocabulary reads a list of strings or integers from one of two attributes, as a constant int64 vector. The parameters
+// are the names of the attributes.
+func vocabulary(n *node, stringsAttr, integersAttr string) (list *value, count int) {
+	texts, _ := n.Strings(stringsAttr)
+	numbers, _ := n.Ints(integersAttr)
 	switch {
 	case len(texts) > 0 && len(numbers) > 0:
-		n.Failf("attributes %q and %q exclude each other", strings, integers)
+		n.Failf("attributes %q and %q exclude each other", stringsAttr, integersAttr)
 	case len(texts) > 0:
 		return n.StringCodes(texts...), len(texts)
 	case len(numbers) > 0:
 		return convert.IntVector(numbers...), len(numbers)
 	}
-	n.Failf("attribute %q or %q must have elements", strings, integers)
+	n.Failf("attribute %q or %q must have elements", stringsAttr, integersAttr)
 	return nil, 0
 }
 
@@ -38,7 +39,8 @@ func checkText(n *node, x, keys *value) {
 	}
 }
 
-// maxSpread limits the size of lookup tables: the range of the keys is at most maxSpread times their number.
+// maxSpread limits the size of lookup tables: the range of the keys is at most maxSpread times their number plus
+// a small constant.
 const maxSpread = 16
 
 // positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result
@@ -50,8 +52,8 @@ func positionOf(n *node, x, keys *value) *value {
 		if !x.DType().IsIntegral(false) {
 			n.Failf("the operand is %v, but the keys are integers", x.DType())
 		}
-		if y := positionInTable(n, n.Cast(x, tensor.Int64), convert.IntsOf(keys.Data())); y != nil {
-			return y
+		if position := positionInTable(n, n.Cast(x, tensor.Int64), convert.IntsOf(keys.Data())); position != nil {
+			return position
 		}
 	}
 	numbers := floatsOf(n, keys.Data())
@@ -77,15 +79,15 @@ func positionOf(n *node, x, keys *value) *value {
 
 // sizeAttrs returns the shape of x as a list of ints and texts of expressions.
 func sizeAttrs(n *node, x *value) []any {
-	switch list := n.SizesAttr(n.SymShape(x)...).(type) {
+	switch sizes := n.SizesAttr(n.SymShape(x)...).(type) {
 	case []int:
-		out := make([]any, len(list))
-		for i, s := range list {
-			out[i] = s
+		list := make([]any, len(sizes))
+		for i, size := range sizes {
+			list[i] = size
 		}
-		return out
-	case []any:
 		return list
+	case []any:
+		return sizes
 	}
 	return nil
 }
@@ -99,8 +101,8 @@ func positionInTable(n *node, x *value, keys []int) *value {
 		return nil
 	}
 	table := slices.Repeat([]int{len(keys)}, most-least+3)
-	for i, k := range keys {
-		table[k-least+1] = i
+	for i, key := range keys {
+		table[key-least+1] = i
 	}
 	x = n.Op("clamp", graph.Attrs{"min": least - 1, "max": most + 1}, x)
 	return n.Op("take", nil, convert.IntVector(table...), n.Op("sub", nil, x, least-1))
@@ -109,36 +111,39 @@ func positionInTable(n *node, x *value, keys []int) *value {
 // searchTree returns a decision tree that searches for an element among keys. keys maps each key to its position. The
 // weight of a leaf is the position of the element, `missing` if the element is not a key, or `nan` if it is NaN.
 func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, leaves [][]leafWeight) {
-	// leaf adds a leaf. Its reference is the complement of its index, so that it differs from those of branches.
-	leaf := func(position int) treeRef {
+	// addLeaf adds a leaf and returns its reference: the complement of its index, which differs from all references of
+	// branches.
+	addLeaf := func(position int) treeRef {
 		leaves = append(leaves, []leafWeight{{0, float64(position)}})
 		return ^treeRef(len(leaves) - 1)
 	}
 	sorted := make([]float64, 0, len(keys))
-	for k := range keys {
-		sorted = append(sorted, k)
+	for key := range keys {
+		sorted = append(sorted, key)
 	}
 	slices.Sort(sorted)
-	// search adds the branches for the keys sorted[low] to sorted[high], and returns the first of them.
-	var search func(low, high int) treeRef
-	search = func(low, high int) treeRef {
-		i := treeRef(len(branches))
+	// addSearch adds the branches for the keys sorted[low] to sorted[high], and returns the first of them.
+	var addSearch func(low, high int) treeRef
+	addSearch = func(low, high int) treeRef {
+		index := treeRef(len(branches))
 		branches = append(branches, treeBranch{})
 		if low == high {
-			branches[i] = treeBranch{mode: branchEQ, value: sorted[low], yes: leaf(keys[sorted[low]]), no: leaf(missing)}
-			return i
+			branches[index] = treeBranch{mode: branchEQ, value: sorted[low], yes: addLeaf(keys[sorted[low]]),
+				no: addLeaf(missing)}
+			return index
 		}
 		middle := (low + high) / 2
-		branches[i] = treeBranch{mode: branchLEQ, value: sorted[middle], yes: search(low, middle), no: search(middle+1, high)}
-		return i
+		branches[index] = treeBranch{mode: branchLEQ, value: sorted[middle], yes: addSearch(low, middle),
+			no: addSearch(middle+1, high)}
+		return index
 	}
 	branches = append(branches, treeBranch{}) // the root, which is set below
 	// The root separates NaN: x <= infinity is false only for NaN.
-	isNumber := treeBranch{mode: branchLEQ, value: math.Inf(1), no: leaf(nan)}
+	isNumber := treeBranch{mode: branchLEQ, value: math.Inf(1), no: addLeaf(nan)}
 	if len(sorted) > 0 {
-		isNumber.yes = search(0, len(sorted)-1)
+		isNumber.yes = addSearch(0, len(sorted)-1)
 	} else {
-		isNumber.yes = leaf(missing)
+		isNumber.yes = addLeaf(missing)
 	}
 	branches[0] = isNumber
 	return branches, leaves
@@ -149,16 +154,18 @@ func valuesAt(n *node, values, positions *value) *value {
 	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
 }
 
-// translated maps each element of x that equals keys[i] to values[i], and other elements to def.
-func translated(n *node, x, keys, values, def *value) *value {
-	if k, v := keys.Data().Numel(), values.Data().Numel(); k != v || k == 0 {
-		n.Failf("got %d keys and %d values, want equal numbers, at least 1", k, v)
+// translated maps each element of x that equals keys[i] to values[i], and other elements to
+// defaultValue.
+func translated(n *node, x, keys, values, defaultValue *value) *value {
+	if keyCount, valueCount := keys.Data().Numel(), values.Data().Numel(); keyCount != valueCount || keyCount == 0 {
+		n.Failf("got %d keys and %d values, want equal numbers, at least 1", keyCount, valueCount)
 	}
-	if def.DType() != values.DType() || def.HasStrings() != values.HasStrings() || def.Data().Numel() != 1 {
-		n.Failf("want one default of the values' type %v: got %d of type %v", values.DType(), def.Data().Numel(),
-			def.DType())
+	defaults := defaultValue.Data().Numel()
+	if defaultValue.DType() != values.DType() || defaultValue.HasStrings() != values.HasStrings() || defaults != 1 {
+		n.Failf("want one default of the values' type %v: got %d of type %v", values.DType(), defaults,
+			defaultValue.DType())
 	}
-	all := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(def, 1))
+	all := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(defaultValue, 1))
 	return valuesAt(n, n.MarkStrings(all, values.HasStrings()), positionOf(n, x, keys))
 }
 
@@ -166,8 +173,8 @@ func translated(n *node, x, keys, values, def *value) *value {
 // or values, and a suffix. It returns the suffix of the attribute that is given.
 func labelList(n *node, prefix string) (list *value, givenSuffix string) {
 	for _, suffix := range []string{"_strings", "_int64s", "_floats", "_tensor"} {
-		a := n.RawAttr(prefix + suffix)
-		if a == nil {
+		attr := n.RawAttr(prefix + suffix)
+		if attr == nil {
 			continue
 		}
 		if list != nil {
@@ -209,27 +216,27 @@ func labelEncoder(n *node) []*value {
 	x := n.Operand(0)
 	if n.Opset < 2 {
 		texts, _ := n.Strings("classes_strings")
-		list, positions := n.StringCodes(texts...), make([]int, len(texts))
+		classes, positions := n.StringCodes(texts...), make([]int, len(texts))
 		for i := range positions {
 			positions[i] = i
 		}
-		return single(textsAndInts(n, x, list, convert.IntVector(positions...)))
+		return single(textsAndInts(n, x, classes, convert.IntVector(positions...)))
 	}
 	keys, _ := labelList(n, "keys")
 	values, valuesSuffix := labelList(n, "values")
-	// If no case sets def, it remains values, which translated rejects unless there is a single value.
-	def := values
+	// If no case sets defaultValue, it remains values, which translated rejects unless there is a single value.
+	defaultValue := values
 	switch {
 	case n.HasAttr("default_tensor"):
-		def = tensorValue(n, "default_tensor")
+		defaultValue = tensorValue(n, "default_tensor")
 	case values.HasStrings():
-		def = n.StringCodes(n.Text("default_string", "_Unused"))
+		defaultValue = n.StringCodes(n.Text("default_string", "_Unused"))
 	case values.DType().IsFloat(): // the standard's default is -0
-		def = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType())
+		defaultValue = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType())
 	case valuesSuffix == "_int64s" || values.DType().IsIntegral(false):
-		def = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
+		defaultValue = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
 	}
-	return single(translated(n, x, keys, values, def))
+	return single(translated(n, x, keys, values, defaultValue))
 }
 
 // textsAndInts maps texts[i] to integers[i] if the operand x has strings, and otherwise integers[i] to texts[i].
@@ -252,11 +259,11 @@ func categoryMapper(n *node) []*value {
 // graph runs.
 func oneHotEncoder(n *node) []*value {
 	x := n.Operand(0)
-	list, count := vocabulary(n, "cats_strings", "cats_int64s")
+	categories, count := vocabulary(n, "cats_strings", "cats_int64s")
 	if !x.HasStrings() {
 		x = n.Cast(x, tensor.Int64)
 	}
-	position := positionOf(n, x, list)
+	position := positionOf(n, x, categories)
 	if !n.Flag("zeros", true) {
 		return single(n.Cast(n.Op("one_hot", graph.Attrs{"num_classes": count}, position), tensor.Float32))
 	}
@@ -275,17 +282,17 @@ func scaler(n *node) []*value {
 	return single(x)
 }
 
-// perColumn returns a constant with the elements of list: one number, or a number for each column of x. name is the
-// attribute of the list.
-func perColumn(n *node, name string, list []float64, x *value) *value {
+// perColumn returns a constant with the given numbers: one number, or a number for each column of x. name is the
+// attribute that lists the numbers.
+func perColumn(n *node, name string, numbers []float64, x *value) *value {
 	sizes := n.Sizes(x)
 	if len(sizes) == 0 {
 		n.Failf("operand 0 has no dimensions")
 	}
-	if last := sizes[len(sizes)-1]; len(list) != 1 && last >= 0 {
-		checkLength(n, name, len(list), last)
+	if last := sizes[len(sizes)-1]; len(numbers) != 1 && last >= 0 {
+		checkLength(n, name, len(numbers), last)
 	}
-	return floatsLike(n, list, x)
+	return floatsLike(n, numbers, x)
 }
 
 // normalizer converts Normalizer: x divided by the maximum (not of absolute values), the 1-norm or the 2-norm of its
@@ -316,7 +323,7 @@ func imputer(n *node) []*value {
 	var isReplaced *value
 	if x.DType().IsFloat() {
 		imputed = floatsOrTensor(n, "imputed_value_floats")
-		if a := n.Attr("replaced_value_float", pb.AttributeFloat); a != nil && a.F != a.F {
+		if attr := n.Attr("replaced_value_float", pb.AttributeFloat); attr != nil && attr.F != attr.F {
 			isReplaced = n.Op("isnan", nil, x)
 		} else {
 			isReplaced = n.Op("eq", nil, x, n.Float("replaced_value_float", 0))
@@ -379,14 +386,14 @@ func arrayFeatureExtractor(n *node) []*value {
 	return single(n.Op("index_select", graph.Attrs{"dim": -1}, x, n.Reshape(index, -1)))
 }
 
-// mapValues returns a row [1, count] with the values of a map for a list of `count` keys. The map is two vectors, its
-// keys and their values. Entry i of the row is the sum of the values whose keys equal list[i], or 0 if no key does.
-func mapValues(n *node, keys, values, list *value, count int) *value {
-	checkText(n, keys, list)
+// mapValues returns a row [1, count] with the values of a map for the wanted keys. The map is two vectors, its keys and
+// their values. Entry i of the row is the sum of the values whose keys equal wantedKeys[i], or 0 if no key does.
+func mapValues(n *node, keys, values, wantedKeys *value, count int) *value {
+	checkText(n, keys, wantedKeys)
 	if values.HasStrings() {
 		n.Failf("maps with values that are strings are not supported")
 	}
-	column := n.Reshape(list, count, 1)
+	column := n.Reshape(wantedKeys, count, 1)
 	isKey := n.Op("eq", nil, column, n.Reshape(keys, 1, -1))
 	zero := n.Cast(convert.IntVector(0), values.DType())
 	found := n.Op("where", nil, isKey, n.Reshape(values, 1, -1), zero)
@@ -396,8 +403,8 @@ func mapValues(n *node, keys, values, list *value, count int) *value {
 // dictVectorizer converts DictVectorizer: a row with the values of a map for the keys of a vocabulary.
 func dictVectorizer(n *node) []*value {
 	keys, values := n.MapOperand()
-	list, count := vocabulary(n, "string_vocabulary", "int64_vocabulary")
-	return single(mapValues(n, keys, values, list, count))
+	wantedKeys, count := vocabulary(n, "string_vocabulary", "int64_vocabulary")
+	return single(mapValues(n, keys, values, wantedKeys, count))
 }
 
 // castMap converts CastMap: a row with the values of a map. A dense row has them in the order of their keys. A sparse
@@ -447,8 +454,8 @@ func zipMap(n *node) []*value {
 	var labels graph.Labels
 	labels.StringKeys, _ = n.Strings("classlabels_strings")
 	integers, _ := n.Ints("classlabels_int64s")
-	for _, k := range integers {
-		labels.IntKeys = append(labels.IntKeys, int64(k))
+	for _, key := range integers {
+		labels.IntKeys = append(labels.IntKeys, int64(key))
 	}
 	count := len(labels.Keys())
 	if count == 0 || len(integers) > 0 && len(labels.StringKeys) > 0 {

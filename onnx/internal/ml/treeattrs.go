@@ -91,21 +91,21 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 			no: l.child(i, l.no[i], isChild)}
 	}
 	rootOf, previous := map[int]int{}, math.MinInt // by tree; nodes of a tree are usually adjacent
-	for i, k := range l.keys {
+	for i, key := range l.keys {
 		if isChild[i] {
 			continue
 		}
-		if first, twice := rootOf[k.tree]; twice {
-			l.n.Failf("%v and %v are both roots", l.keys[first], k)
+		if first, twice := rootOf[key.tree]; twice {
+			l.n.Failf("%v and %v are both roots", l.keys[first], key)
 		}
-		rootOf[k.tree] = i
+		rootOf[key.tree] = i
 		trees.roots = append(trees.roots, l.refs[i])
 	}
-	for _, k := range l.keys {
-		if _, ok := rootOf[k.tree]; !ok && k.tree != previous {
-			l.n.Failf("tree %d has no root: each of its nodes is a child", k.tree)
+	for _, key := range l.keys {
+		if _, ok := rootOf[key.tree]; !ok && key.tree != previous {
+			l.n.Failf("tree %d has no root: each of its nodes is a child", key.tree)
 		}
-		previous = k.tree
+		previous = key.tree
 	}
 	trees.describe = func(current treeRef) string {
 		if len(keys) == 0 { // filled at the first error only
@@ -131,19 +131,19 @@ func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
 // addWeights adds the weights of the attributes with a prefix, "class" or "target". idName is the attribute with the
 // target of each weight. Weights of branches are ignored. It returns the set of targets that have weights, and whether
 // no weight is negative.
-func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (weighted map[int]bool, nonNegative bool) {
+func (l *nodeLists) addWeights(trees *treeEnsemble, prefix, idName string) (weighted map[int]bool, nonNegative bool) {
 	weights := floatsOrTensor(l.n, prefix+"_weights")
-	trees, nodes := listOf(l.n, prefix+"_treeids", len(weights)), listOf(l.n, prefix+"_nodeids", len(weights))
+	treeIDs, nodeIDs := listOf(l.n, prefix+"_treeids", len(weights)), listOf(l.n, prefix+"_nodeids", len(weights))
 	weighted, nonNegative = map[int]bool{}, true
-	for k, id := range listOf(l.n, idName, len(weights)) {
-		key := nodeKey{trees[k], nodes[k]}
+	for weight, id := range listOf(l.n, idName, len(weights)) {
+		key := nodeKey{treeIDs[weight], nodeIDs[weight]}
 		i, ok := l.index[key]
 		if !ok {
-			l.n.Failf("weight %d belongs to %v, which does not exist", k, key)
+			l.n.Failf("weight %d belongs to %v, which does not exist", weight, key)
 		}
-		weighted[id], nonNegative = true, nonNegative && weights[k] >= 0
-		if r := l.refs[i]; r < 0 {
-			e.leaves[^r] = append(e.leaves[^r], leafWeight{id, weights[k]})
+		weighted[id], nonNegative = true, nonNegative && weights[weight] >= 0
+		if ref := l.refs[i]; ref < 0 {
+			trees.leaves[^ref] = append(trees.leaves[^ref], leafWeight{id, weights[weight]})
 		}
 	}
 	return weighted, nonNegative
@@ -158,10 +158,10 @@ func treeEnsembleRegressor(n *node) []*value {
 	if !ok {
 		n.Failf("aggregate_function %q is not supported", n.Text("aggregate_function", ""))
 	}
-	l, targets := readNodeLists(n), n.Int("n_targets", 1)
-	e := l.ensemble()
-	l.addWeights(e, "target", "target_ids")
-	scores := evaluate(n, e, targets, aggregate)
+	lists, targets := readNodeLists(n), n.Int("n_targets", 1)
+	trees := lists.ensemble()
+	lists.addWeights(trees, "target", "target_ids")
+	scores := evaluate(n, trees, targets, aggregate)
 	if base := floatsOrTensor(n, "base_values"); len(base) > 0 {
 		if len(base) != 1 {
 			checkLength(n, "base_values", len(base), targets)
@@ -182,8 +182,8 @@ func treeEnsemble5(n *node) []*value {
 		n.Failf("aggregate_function %d or post_transform %d is unknown: want 0 to %d and 0 to %d", aggregate, post,
 			len(names)-1, len(postTransforms)-1)
 	}
-	y := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), names[aggregate])
-	return single(n.Cast(postTransform(n, y, postTransforms[post]), n.Operand(0).DType()))
+	scores := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), names[aggregate])
+	return single(n.Cast(postTransform(n, scores, postTransforms[post]), n.Operand(0).DType()))
 }
 
 // splitLists has the attributes of TreeEnsemble, which has separate lists for branches and leaves.

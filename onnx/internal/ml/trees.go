@@ -58,13 +58,13 @@ type treeEnsemble struct {
 	describe func(r treeRef) string
 }
 
-// operands returns the operands of tree_ensemble that follow self, the matrix of elements: roots, features, thresholds,
-// children, offsets of the nodes' weights, targets, weights and, if some NaN does not continue like a false comparison,
-// the next nodes for NaN. dtype is the dtype of self. columns is the number of columns of self, or -1 if it is unknown.
-// targets is the number of targets.
-func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
-	flat := flatTrees{n: n, ensemble: e, isSingle: dtype == tensor.Float32, positions: make([]int32, len(e.branches)),
-		leafPositions: make([]int32, len(e.leaves))}
+// operands returns the operands of tree_ensemble that follow self, the matrix of elements. They are roots, features,
+// thresholds, children, offsets of the nodes' weights, targets and weights. If some NaN does not continue like a false
+// comparison, the next nodes for NaN follow. dtype is the dtype of self. columns is the number of columns of self, or
+// -1 if it is unknown. targets is the number of targets.
+func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
+	flat := flatTrees{n: n, ensemble: ensemble, isSingle: dtype == tensor.Float32,
+		positions: make([]int32, len(ensemble.branches)), leafPositions: make([]int32, len(ensemble.leaves))}
 	order := flat.place()
 	flat.features, flat.thresholds = make([]int32, flat.count), make([]float64, flat.count)
 	flat.children, flat.missing, flat.offsets = make([]int32, 2*flat.count), make([]int32, flat.count),
@@ -75,9 +75,9 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 			flat.addLeaf(ref, targets)
 			continue
 		}
-		if branch := &e.branches[ref]; branch.feature < 0 || branch.feature > math.MaxInt32 ||
+		if branch := &ensemble.branches[ref]; branch.feature < 0 || branch.feature > math.MaxInt32 ||
 			columns >= 0 && branch.feature >= columns {
-			n.Failf("%s compares feature %d, but operand 0 has %d columns", e.describe(ref), branch.feature, columns)
+			n.Failf("%s compares feature %d, but operand 0 has %d columns", ensemble.describe(ref), branch.feature, columns)
 		}
 		flat.addBranch(ref)
 	}
@@ -88,8 +88,8 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 	for i := range flat.count {
 		flat.offsets[i+1] = max(flat.offsets[i+1], flat.offsets[i])
 	}
-	roots := make([]int32, len(e.roots))
-	for i, ref := range e.roots {
+	roots := make([]int32, len(ensemble.roots))
+	for i, ref := range ensemble.roots {
 		roots[i] = flat.position(ref)
 	}
 	vector := func(list []int32, shape ...int) *value {
@@ -98,13 +98,13 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 	floats := func(list []float64) *value {
 		return n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(list, len(list)))), dtype)
 	}
-	out := []any{vector(roots, len(roots)), vector(flat.features, flat.count), floats(flat.thresholds),
+	operands := []any{vector(roots, len(roots)), vector(flat.features, flat.count), floats(flat.thresholds),
 		vector(flat.children, flat.count, 2), vector(flat.offsets, flat.count+1),
 		vector(flat.targets, len(flat.targets)), floats(flat.weights)}
 	if nanDiffers {
-		out = append(out, vector(flat.missing, flat.count))
+		operands = append(operands, vector(flat.missing, flat.count))
 	}
-	return out
+	return operands
 }
 
 // flatTrees builds the operands of tree_ensemble. A branch becomes one or more nodes, each with a comparison
@@ -127,11 +127,11 @@ type flatTrees struct {
 }
 
 // position returns the index of the first node of a branch or leaf, or -1 if it has none yet.
-func (f *flatTrees) position(r treeRef) int32 {
-	if r < 0 {
-		return f.leafPositions[^r] - 1
+func (f *flatTrees) position(ref treeRef) int32 {
+	if ref < 0 {
+		return f.leafPositions[^ref] - 1
 	}
-	return f.positions[r] - 1
+	return f.positions[ref] - 1
 }
 
 // place sets the positions of all branches and leaves that are reachable from the roots. It returns them in the order
@@ -199,26 +199,27 @@ func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != 
 
 // addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
 func (f *flatTrees) addLeaf(ref treeRef, targets int) {
-	i := f.position(ref)
-	f.set(i, 0, math.NaN(), i, i, i)
+	node := f.position(ref)
+	f.set(node, 0, math.NaN(), node, node, node)
 	for _, leaf := range f.ensemble.leaves[^ref] {
 		if leaf.target < 0 || leaf.target >= targets {
 			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), leaf.target, targets-1)
 		}
 		f.targets, f.weights = append(f.targets, int32(leaf.target)), append(f.weights, leaf.weight)
 	}
-	f.offsets[i+1] = int32(len(f.weights))
+	f.offsets[node+1] = int32(len(f.weights))
 }
 
-// set sets node i. no, yes and nan are the next nodes if the comparison is false, if it is true, and for NaN.
-func (f *flatTrees) set(i int32, feature int, threshold float64, no, yes, nan int32) {
-	f.features[i], f.thresholds[i], f.missing[i] = int32(feature), threshold, nan
-	f.children[2*i], f.children[2*i+1] = no, yes
+// set sets one node of the flat trees. no, yes and nan are the next nodes if the comparison is false, if it is true,
+// and for NaN.
+func (f *flatTrees) set(node int32, feature int, threshold float64, no, yes, nan int32) {
+	f.features[node], f.thresholds[node], f.missing[node] = int32(feature), threshold, nan
+	f.children[2*node], f.children[2*node+1] = no, yes
 }
 
 // addBranch adds the comparisons of a branch.
-func (f *flatTrees) addBranch(r treeRef) {
-	branch, i := &f.ensemble.branches[r], f.position(r)
+func (f *flatTrees) addBranch(ref treeRef) {
+	branch, node := &f.ensemble.branches[ref], f.position(ref)
 	yes, no := f.position(branch.yes), f.position(branch.no)
 	nan := no
 	if branch.nanIsYes {
@@ -228,48 +229,48 @@ func (f *flatTrees) addBranch(r treeRef) {
 		if branch.mode == branchNEQ {
 			no, nan = yes, yes
 		}
-		f.set(i, branch.feature, branch.value, no, no, nan)
+		f.set(node, branch.feature, branch.value, no, no, nan)
 		return
 	}
 	// x < value is x <= below(value); x > value and x >= value are the opposites of x <= value and x < value. NaN differs
 	// from each value, so for branchNEQ it continues at yes.
 	switch branch.mode {
 	case branchLEQ:
-		f.set(i, branch.feature, f.atMost(branch.value), no, yes, nan)
+		f.set(node, branch.feature, f.atMost(branch.value), no, yes, nan)
 	case branchLT:
-		f.set(i, branch.feature, f.below(branch.value), no, yes, nan)
+		f.set(node, branch.feature, f.below(branch.value), no, yes, nan)
 	case branchGT:
-		f.set(i, branch.feature, f.atMost(branch.value), yes, no, nan)
+		f.set(node, branch.feature, f.atMost(branch.value), yes, no, nan)
 	case branchGTE:
-		f.set(i, branch.feature, f.below(branch.value), yes, no, nan)
+		f.set(node, branch.feature, f.below(branch.value), yes, no, nan)
 	case branchEQ:
-		f.addEqual(i, branch, branch.value, yes, no, nan)
+		f.addEqual(node, branch, branch.value, yes, no, nan)
 	case branchNEQ:
-		f.addEqual(i, branch, branch.value, no, yes, yes)
+		f.addEqual(node, branch, branch.value, no, yes, yes)
 	case branchMember:
-		f.addMember(i, branch, yes, no, nan)
+		f.addMember(node, branch, yes, no, nan)
 	}
 }
 
-// addEqual adds two nodes, i and i+1, that test whether an element equals a value: x <= value and not x < value.
-func (f *flatTrees) addEqual(i int32, b *treeBranch, value float64, yes, no, nan int32) {
-	f.set(i, b.feature, f.atMost(value), no, i+1, nan)
-	f.set(i+1, b.feature, f.below(value), yes, no, no)
+// addEqual adds two nodes, node and node+1, that test whether an element equals a value: x <= value and not x < value.
+func (f *flatTrees) addEqual(node int32, branch *treeBranch, value float64, yes, no, nan int32) {
+	f.set(node, branch.feature, f.atMost(value), no, node+1, nan)
+	f.set(node+1, branch.feature, f.below(value), yes, no, no)
 }
 
 // addMember adds a binary search for an element among the members. A NaN is found at the first node, so the others have
 // any next node for it.
-func (f *flatTrees) addMember(i int32, b *treeBranch, yes, no, nan int32) {
-	if len(b.members) == 0 {
-		f.set(i, b.feature, math.NaN(), no, no, nan)
+func (f *flatTrees) addMember(node int32, branch *treeBranch, yes, no, nan int32) {
+	if len(branch.members) == 0 {
+		f.set(node, branch.feature, math.NaN(), no, no, nan)
 		return
 	}
-	first, free := i, i+1 // free is the next unused node
+	first, free := node, node+1 // free is the next unused node
 	type search struct {
 		node      int32 // the node of the search's first comparison
 		low, high int   // only members[low] to members[high] can equal the element
 	}
-	for stack := []search{{node: i, high: len(b.members) - 1}}; len(stack) > 0; {
+	for stack := []search{{node: node, high: len(branch.members) - 1}}; len(stack) > 0; {
 		interval := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		toNaN := no
@@ -277,60 +278,60 @@ func (f *flatTrees) addMember(i int32, b *treeBranch, yes, no, nan int32) {
 			toNaN = nan
 		}
 		if interval.low == interval.high { // equality, as in addEqual
-			f.set(interval.node, b.feature, f.atMost(b.members[interval.low]), no, free, toNaN)
-			f.set(free, b.feature, f.below(b.members[interval.low]), yes, no, no)
+			f.set(interval.node, branch.feature, f.atMost(branch.members[interval.low]), no, free, toNaN)
+			f.set(free, branch.feature, f.below(branch.members[interval.low]), yes, no, no)
 			free++
 			continue
 		}
 		middle := (interval.low + interval.high) / 2
-		f.set(interval.node, b.feature, f.atMost(b.members[middle]), free+1, free, toNaN)
+		f.set(interval.node, branch.feature, f.atMost(branch.members[middle]), free+1, free, toNaN)
 		stack = append(stack, search{node: free + 1, low: middle + 1, high: interval.high},
 			search{node: free, low: interval.low, high: middle})
 		free += 2
 	}
 }
 
-// atMost returns the greatest number of the elements' dtype that is not greater than v.
-func (f *flatTrees) atMost(v float64) float64 {
+// atMost returns the greatest number of the elements' dtype that is not greater than the limit.
+func (f *flatTrees) atMost(limit float64) float64 {
 	if !f.isSingle {
-		return v
+		return limit
 	}
-	rounded := float32(v)
-	if float64(rounded) > v {
+	rounded := float32(limit)
+	if float64(rounded) > limit {
 		rounded = math.Nextafter32(rounded, float32(math.Inf(-1)))
 	}
 	return float64(rounded)
 }
 
-// below returns the greatest number of the elements' dtype that is less than v. If there is none, it returns NaN, for
-// which each comparison is false.
-func (f *flatTrees) below(v float64) float64 {
-	rounded := f.atMost(v)
+// below returns the greatest number of the elements' dtype that is less than the limit. If there is none, it
+// returns NaN, for which each comparison is false.
+func (f *flatTrees) below(limit float64) float64 {
+	rounded := f.atMost(limit)
 	switch {
-	case rounded < v:
+	case rounded < limit:
 		return rounded
-	case math.IsInf(v, -1):
+	case math.IsInf(limit, -1):
 		return math.NaN()
 	case f.isSingle:
-		return float64(math.Nextafter32(float32(v), float32(math.Inf(-1))))
+		return float64(math.Nextafter32(float32(limit), float32(math.Inf(-1))))
 	}
-	return math.Nextafter(v, math.Inf(-1))
+	return math.Nextafter(limit, math.Inf(-1))
 }
 
 // floatsOrTensor returns an attribute that is a list of floats or, with the suffix _as_tensor, a tensor.
 func floatsOrTensor(n *node, name string) []float64 {
-	if t := n.TensorAttr(name + "_as_tensor"); t != nil {
-		return floatsOf(n, t)
+	if data := n.TensorAttr(name + "_as_tensor"); data != nil {
+		return floatsOf(n, data)
 	}
-	a := n.Attr(name, pb.AttributeFloats)
-	if a == nil {
+	attr := n.Attr(name, pb.AttributeFloats)
+	if attr == nil {
 		return nil
 	}
-	out := make([]float64, len(a.Floats))
-	for i, x := range a.Floats {
-		out[i] = float64(x)
+	list := make([]float64, len(attr.Floats))
+	for i, element := range attr.Floats {
+		list[i] = float64(element)
 	}
-	return out
+	return list
 }
 
 // floatsOf returns the elements of a tensor of numbers.
@@ -344,7 +345,7 @@ func floatsOf(n *node, t *tensor.Tensor) []float64 {
 
 // evaluate adds the op tree_ensemble on operand 0, which must be a matrix. Elements other than float64 are converted to
 // float32. The result is [rows, targets].
-func evaluate(n *node, e *treeEnsemble, targets int, aggregate string) *value {
+func evaluate(n *node, ensemble *treeEnsemble, targets int, aggregate string) *value {
 	x := n.Operand(0)
 	if n.Rank(x) != 2 {
 		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(x))
@@ -355,6 +356,6 @@ func evaluate(n *node, e *treeEnsemble, targets int, aggregate string) *value {
 	if targets < 1 || targets > math.MaxInt32 {
 		n.Failf("%d targets are not supported", targets)
 	}
-	operands := append([]any{x}, e.operands(n, x.DType(), n.Sizes(x)[1], targets)...)
+	operands := append([]any{x}, ensemble.operands(n, x.DType(), n.Sizes(x)[1], targets)...)
 	return n.Op("tree_ensemble", graph.Attrs{"outputs": targets, "aggregate": aggregate}, operands...)
 }

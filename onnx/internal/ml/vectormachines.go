@@ -105,12 +105,14 @@ func svmClassifier(n *node) []*value {
 // classes and no probabilities, bothScores makes two scores of the single decision.
 func svmScores(n *node, decisions *value, count, pairs int) *value {
 	post := n.Text("post_transform", "NONE")
-	a, b := floatsOrTensor(n, "prob_a"), floatsOrTensor(n, "prob_b")
-	checkLength(n, "prob_b", len(b), len(a))
+	slopes, offsets := floatsOrTensor(n, "prob_a"), floatsOrTensor(n, "prob_b")
+	checkLength(n, "prob_b", len(offsets), len(slopes))
 	switch {
-	case len(a) > 0:
-		checkLength(n, "prob_a", len(a), pairs)
-		negLogits := n.Op("add", nil, n.Op("mul", nil, decisions, floatsLike(n, a, decisions)), floatsLike(n, b, decisions))
+	case len(slopes) > 0:
+		checkLength(n, "prob_a", len(slopes), pairs)
+		// The attributes prob_a and prob_b are the slope and the offset of a line for each pair.
+		scaled := n.Op("mul", nil, decisions, floatsLike(n, slopes, decisions))
+		negLogits := n.Op("add", nil, scaled, floatsLike(n, offsets, decisions))
 		probabilities := n.Op("sigmoid", nil, n.Op("neg", nil, negLogits))
 		probabilities = n.Op("clamp", graph.Attrs{"min": 1e-7, "max": 1 - 1e-7}, probabilities)
 		return postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": count}, probabilities), post)
@@ -125,13 +127,13 @@ func svmScores(n *node, decisions *value, count, pairs int) *value {
 // linearMachine converts SVMClassifier without support vectors: a score for each class, the product with its
 // coefficients plus rho. The label is the class of the greatest score. As in ONNX Runtime, two classes are special: the
 // label is also the second class if the greatest score is above 0 or, if no coefficient is negative, at least 0.5.
-func linearMachine(n *node, c classes, coefficients, rho []float64, post string) []*value {
+func linearMachine(n *node, labelled classes, coefficients, rho []float64, post string) []*value {
 	if len(rho) == 0 {
 		n.Failf("attribute \"rho\" is missing")
 	}
-	scores := n.Op("add", nil, kernelProducts(n, "coefficients", coefficients, c.count, "LINEAR"), rho[0])
-	labels := c.top(n, scores)
-	if c.count == 2 {
+	scores := n.Op("add", nil, kernelProducts(n, "coefficients", coefficients, labelled.count, "LINEAR"), rho[0])
+	labels := labelled.top(n, scores)
+	if labelled.count == 2 {
 		nonNegative := true
 		for _, coefficient := range coefficients {
 			nonNegative = nonNegative && coefficient >= 0
@@ -142,7 +144,7 @@ func linearMachine(n *node, c classes, coefficients, rho []float64, post string)
 			isSecond = n.Op("ge", nil, greatest, 0.5)
 		}
 		isGreater := n.Op("gt", nil, column(n, scores, 1), column(n, scores, 0))
-		labels = c.binary(n, n.Op("logical_or", nil, isSecond, isGreater))
+		labels = labelled.binary(n, n.Op("logical_or", nil, isSecond, isGreater))
 	}
 	return []*value{labels, n.Cast(postTransform(n, scores, post), tensor.Float32)}
 }
@@ -164,11 +166,11 @@ func pairWeights(n *node, like *value, coefficients []float64, counts []int, pai
 		for j := i + 1; j < len(counts); j++ {
 			// The row of coefficients: among the classes except i, class j > i has index j-1; among the classes except j, class
 			// i has index i.
-			for v := starts[i]; v < starts[i]+counts[i]; v++ {
-				weights[v*pairs+pair] = coefficients[(j-1)*total+v]
+			for vector := starts[i]; vector < starts[i]+counts[i]; vector++ {
+				weights[vector*pairs+pair] = coefficients[(j-1)*total+vector]
 			}
-			for v := starts[j]; v < starts[j]+counts[j]; v++ {
-				weights[v*pairs+pair] = coefficients[i*total+v]
+			for vector := starts[j]; vector < starts[j]+counts[j]; vector++ {
+				weights[vector*pairs+pair] = coefficients[i*total+vector]
 			}
 			pair++
 		}

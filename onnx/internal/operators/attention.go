@@ -22,15 +22,15 @@ type attentionNode struct {
 // the mask, 3 the weights. In the first version of the standard, softcap followed the mask; the meanings of modes 1 and
 // 2 were then exchanged.
 func attention(n *node) []*value {
-	a := attentionOperands(n)
-	scores := a.scores(n.HasAttr("scale"))
+	operands := attentionOperands(n)
+	scores := operands.scores(n.HasAttr("scale"))
 	intermediate, mode := []*value{scores, nil, nil, nil}, n.Int("qk_matmul_output_mode", 0)
 	// softcap(x) = c * tanh(x/c)
 	if softcap := n.Float("softcap", 0); softcap > 0 {
 		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
 	}
 	intermediate[1] = scores
-	scores = a.masked(scores)
+	scores = operands.masked(scores)
 	intermediate[2] = scores
 	precision := n.DTypeAttr("softmax_precision")
 	if precision == tensor.Invalid {
@@ -40,13 +40,13 @@ func attention(n *node) []*value {
 		n.Failf("softmax_precision %s and qk_matmul_output_mode %d are not supported", precision, mode)
 	}
 	weights := n.Op("softmax", graph.Attrs{"dim": -1}, n.Cast(scores, precision))
-	weights = n.Cast(weights, a.q.DType())
+	weights = n.Cast(weights, operands.q.DType())
 	intermediate[3] = weights
-	y := n.Op("matmul", nil, weights, a.repeatHeads(a.v))
-	if a.flat {
+	y := n.Op("matmul", nil, weights, operands.repeatHeads(operands.v))
+	if operands.flat {
 		y = joinHeads(n, y)
 	}
-	return []*value{y, a.k, a.v, intermediate[mode]}
+	return []*value{y, operands.k, operands.v, intermediate[mode]}
 }
 
 // joinHeads converts [batch, heads, positions, elements] to [batch, positions, heads*elements].
@@ -56,29 +56,29 @@ func joinHeads(n *node, x *value) *value {
 	return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Mul(sizes[3]))
 }
 
-// attentionOperands sets the fields of an [attentionNode] from operands 0 to 2 (queries, keys and values) and from the
-// optional operands 4 and 5 (past keys and values).
+// attentionOperands sets the fields of an [attentionNode]. Operands 0 to 2 are queries, keys and values. The optional
+// operands 4 and 5 are past keys and values.
 func attentionOperands(n *node) *attentionNode {
-	a := &attentionNode{node: n, flat: n.Rank(n.Operand(0)) == 3}
+	operands := &attentionNode{node: n, flat: n.Rank(n.Operand(0)) == 3}
 	heads := []int{n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0), n.Int("kv_num_heads", 0)}
-	for i, target := range []**value{&a.q, &a.k, &a.v} {
+	for i, target := range []**value{&operands.q, &operands.k, &operands.v} {
 		x := n.Operand(i)
-		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != a.flat {
+		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != operands.flat {
 			n.Failf("operand %d has %d dimensions: want 3 or 4 dimensions in each of operands 0 to 2", i, rank)
 		}
-		if a.flat {
+		if operands.flat {
 			x = splitHeads(n, x, heads[i])
 			x = n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
 		}
 		*target = x
 	}
 	if n.OperandOrNil(4) == nil && n.OperandOrNil(5) == nil {
-		return a
+		return operands
 	}
-	a.past = n.SymShape(n.Operand(4))[2]
-	a.k = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(4), a.k)
-	a.v = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(5), a.v)
-	return a
+	operands.past = n.SymShape(n.Operand(4))[2]
+	operands.k = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(4), operands.k)
+	operands.v = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(5), operands.v)
+	return operands
 }
 
 // splitHeads reshapes [batch, positions, heads*elements] to [batch, positions, heads, elements].
@@ -95,22 +95,22 @@ func splitHeads(n *node, x *value, heads int) *value {
 
 // repeatHeads repeats each head of keys or values for all query heads that share it.
 func (a *attentionNode) repeatHeads(x *value) *value {
-	sizes, q := a.SymShape(x), a.SymShape(a.q)
-	if sizes[1].Same(q[1]) {
+	sizes, querySizes := a.SymShape(x), a.SymShape(a.q)
+	if sizes[1].Same(querySizes[1]) {
 		return x
 	}
-	heads, known := symbolic.Known([]sym.Int{q[1], sizes[1]})
+	heads, known := symbolic.Known([]sym.Int{querySizes[1], sizes[1]})
 	if known && (heads[1] < 1 || heads[0]%heads[1] != 0) {
 		a.Failf("%d heads of queries cannot share %d heads of keys and values", heads[0], heads[1])
 	}
-	times := q[1].Div(sizes[1])
+	times := querySizes[1].Div(sizes[1])
 	repeated := a.Op("unsqueeze", graph.Attrs{"dim": 2}, x)
 	repeated = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes[0], sizes[1], times, sizes[2], sizes[3])}, repeated)
 	return a.ReshapeSym(repeated, sizes[0], sizes[1].Mul(times), sizes[2], sizes[3])
 }
 
-// scores returns the products of queries and keys, multiplied by the attribute scale if hasScale is true, and otherwise
-// divided by the root of the number of elements.
+// scores returns the scaled products of queries and keys. The factor is the attribute scale if hasScale is true,
+// otherwise 1/sqrt(number of elements).
 func (a *attentionNode) scores(hasScale bool) *value {
 	products := a.Op("matmul", nil, a.q, a.Op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.repeatHeads(a.k)))
 	if hasScale {
@@ -199,8 +199,9 @@ func rotaryOperand(n *node, count int, cos *value) (x *value, headsDim int) {
 	return nil, 0
 }
 
-// rotatedOperand rotates x, which is operand 0 with four dimensions, according to the attributes rotary_embedding_dim
-// (the number of rotated elements of a head, or 0 for all) and interleaved. The result has the shape of operand 0.
+// rotatedOperand rotates x, which is operand 0 with four dimensions. The attribute rotary_embedding_dim is the number
+// of rotated elements of a head, or 0 for all. The attribute interleaved selects the pairs: see [rotate]. The result
+// has the shape of operand 0.
 func rotatedOperand(n *node, x, cos, sin *value) *value {
 	rotated := n.Int("rotary_embedding_dim", 0)
 	if rotated == 0 {
@@ -230,12 +231,12 @@ func rotate(n *node, x, cos, sin *value, rotated int, interleaved bool) *value {
 	}
 	mul := func(a, b *value) *value { return n.Op("mul", nil, a, b) }
 	a, b = n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))
-	sizes, list := n.SymShape(x), []any{a, b}
+	sizes, parts := n.SymShape(x), []any{a, b}
 	if interleaved {
-		list = []any{n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": 4}, a, b), sizes[0], sizes[1], sizes[2], sym.Of(rotated))}
+		parts = []any{n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": 4}, a, b), sizes[0], sizes[1], sizes[2], sym.Of(rotated))}
 	}
 	if !sizes[3].Same(sym.Of(rotated)) {
-		list = append(list, part(rotated, n.SizeAttr(sizes[3]), 1))
+		parts = append(parts, part(rotated, n.SizeAttr(sizes[3]), 1))
 	}
-	return n.Op("cat", graph.Attrs{"dim": 3}, list...)
+	return n.Op("cat", graph.Attrs{"dim": 3}, parts...)
 }

@@ -47,20 +47,20 @@ func constant(n *node) []*value {
 // attribute value, or with float32 0.
 func constantOfShape(n *node) []*value {
 	attrs := graph.Attrs{"fill_value": 0.0, "dtype": tensor.Float32}
-	if a := n.Attr("value", pb.AttributeTensor); a != nil && a.T != nil {
-		t, err := n.Weight(a.T)
+	if attr := n.Attr("value", pb.AttributeTensor); attr != nil && attr.T != nil {
+		data, err := n.Weight(attr.T)
 		if err != nil {
 			n.Failf("%w", err)
 		}
-		attrs["fill_value"], attrs["dtype"] = n.NumberAttr(convert.Constant(t)), t.DType
+		attrs["fill_value"], attrs["dtype"] = n.NumberAttr(convert.Constant(data)), data.DType
 	}
 	shape := n.Operand(0)
 	attrs["size"] = n.IntsAttr(shape)
-	y := n.Op("full", attrs)
+	filled := n.Op("full", attrs)
 	if sizes := knownSizes(n, shape); sizes != nil {
-		y.WithSizes(attrs["dtype"].(tensor.DType), sizes...)
+		filled.WithSizes(attrs["dtype"].(tensor.DType), sizes...)
 	}
-	return single(y)
+	return single(filled)
 }
 
 // rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end. The
@@ -69,9 +69,9 @@ func rangeOp(n *node) []*value {
 	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
 	// The end can be replaced only if start and end are known integers or expressions, and the step is known.
 	if steps := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(steps) == 1 {
-		if k, _ := steps[0].Known(); k > 0 {
+		if stepSize, _ := steps[0].Known(); stepSize > 0 {
 			end = n.Op("maximum", nil, start, end)
-		} else if k < 0 {
+		} else if stepSize < 0 {
 			end = n.Op("minimum", nil, start, end)
 		}
 	}
@@ -90,9 +90,9 @@ func eyeLike(n *node) []*value {
 	if dtype == tensor.Invalid {
 		dtype = x.DType()
 	}
-	k := n.Int("k", 0)
+	diagonal := n.Int("k", 0)
 	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Float32}, x)
-	y := n.Op("tril", graph.Attrs{"diagonal": k}, n.Op("triu", graph.Attrs{"diagonal": k}, ones))
+	y := n.Op("tril", graph.Attrs{"diagonal": diagonal}, n.Op("triu", graph.Attrs{"diagonal": diagonal}, ones))
 	return single(n.Cast(y, dtype))
 }
 
@@ -103,8 +103,8 @@ func trilu(n *node) []*value {
 		op = "triu"
 	}
 	attrs := graph.Attrs{}
-	if k := n.OperandOrNil(1); k != nil {
-		attrs["diagonal"] = n.IntAttr(k)
+	if diagonal := n.OperandOrNil(1); diagonal != nil {
+		attrs["diagonal"] = n.IntAttr(diagonal)
 	}
 	return single(n.Op(op, attrs, n.Operand(0)))
 }
@@ -146,15 +146,15 @@ func depthToSpace(n *node) []*value {
 func spaceToDepth(n *node) []*value {
 	x, sizes, block := blockOperand(n)
 	for _, size := range sizes[2:] {
-		if k, known := size.Known(); known && k%block != 0 {
-			n.Failf("size %d is no multiple of %d", k, block)
+		if number, known := size.Known(); known && number%block != 0 {
+			n.Failf("size %d is no multiple of %d", number, block)
 		}
 	}
-	b := sym.Of(block)
-	h, w := sizes[2].Div(b), sizes[3].Div(b)
-	y := n.ReshapeSym(x, sizes[0], sizes[1], h, b, w, b)
+	factor := sym.Of(block)
+	height, width := sizes[2].Div(factor), sizes[3].Div(factor)
+	y := n.ReshapeSym(x, sizes[0], sizes[1], height, factor, width, factor)
 	y = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y) // N, block, block, C, H/block, W/block
-	return single(n.ReshapeSym(y, sizes[0], sizes[1].Mul(b).Mul(b), h, w))
+	return single(n.ReshapeSym(y, sizes[0], sizes[1].Mul(factor).Mul(factor), height, width))
 }
 
 // reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b, where lens is
@@ -204,8 +204,8 @@ func crop(n *node) []*value {
 func centerCropPad(n *node) []*value {
 	x, want := n.Operand(0), n.Integers(n.Operand(1))
 	sizes := n.SymShape(x)
-	axes, ok := n.Ints("axes")
-	if !ok {
+	axes, isGiven := n.Ints("axes")
+	if !isGiven {
 		for i := range want {
 			axes = append(axes, i)
 		}
@@ -236,8 +236,8 @@ func imageScaler(n *node) []*value {
 		return single(scaled)
 	}
 	data := make([]float32, len(bias))
-	for i, b := range bias {
-		data[i] = float32(b)
+	for i, number := range bias {
+		data[i] = float32(number)
 	}
 	perChannel := n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.DType())
 	return single(n.Op("add", nil, scaled, perChannel))

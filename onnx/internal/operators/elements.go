@@ -29,18 +29,18 @@ func identity(n *node) []*value {
 func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
 	resultDType := tensor.Invalid
 	cast := make([]any, len(operands))
-	for i, o := range operands {
-		cast[i] = o
-		if x, ok := o.(*value); ok && x != nil && x.DType().IsBareUnsigned() {
-			resultDType = x.DType()
-			cast[i] = n.Cast(x, tensor.Int64)
+	for i, operand := range operands {
+		cast[i] = operand
+		if tensorOperand, ok := operand.(*value); ok && tensorOperand != nil && tensorOperand.DType().IsBareUnsigned() {
+			resultDType = tensorOperand.DType()
+			cast[i] = n.Cast(tensorOperand, tensor.Int64)
 		}
 	}
-	y := n.Op(op, attrs, cast...)
-	if resultDType != tensor.Invalid && y.DType() == tensor.Int64 {
-		return n.Cast(y, resultDType)
+	result := n.Op(op, attrs, cast...)
+	if resultDType != tensor.Invalid && result.DType() == tensor.Int64 {
+		return n.Cast(result, resultDType)
 	}
-	return y
+	return result
 }
 
 // binary returns the converter of an operator of two operands with broadcasting. Div of integers rounds towards 0.
@@ -110,10 +110,10 @@ func isInf(n *node) []*value {
 
 // castOp converts Cast. Before operator set 6, the target dtype is a name.
 func castOp(n *node) []*value {
-	if a := n.RawAttr("to"); a != nil && a.Type == pb.AttributeString {
-		code, ok := pb.DataTypeOf(string(a.S))
+	if attr := n.RawAttr("to"); attr != nil && attr.Type == pb.AttributeString {
+		code, ok := pb.DataTypeOf(string(attr.S))
 		if !ok {
-			n.Failf("there is no element type %q", a.S)
+			n.Failf("there is no element type %q", attr.S)
 		}
 		dtype, err := modelfile.DTypeOf(int32(code))
 		if err != nil {
@@ -201,29 +201,29 @@ func bitShift(n *node) []*value {
 // as [orderedInt64], which the second xor undoes.
 func extremum(op string) converter {
 	return func(n *node) []*value {
-		out := n.Operand(0)
-		dtype := out.DType()
+		result := n.Operand(0)
+		dtype := result.DType()
 		if len(n.In) == 1 {
-			return single(n.Op("alias", nil, out))
+			return single(n.Op("alias", nil, result))
 		}
-		out = orderedInt64(n, out)
+		result = orderedInt64(n, result)
 		for i := 1; i < len(n.In); i++ {
-			out = widened(n, op, nil, out, orderedInt64(n, n.Operand(i)))
+			result = widened(n, op, nil, result, orderedInt64(n, n.Operand(i)))
 		}
 		if dtype == tensor.Uint64 {
-			out = n.Cast(n.Op("bitwise_xor", nil, out, int64(math.MinInt64)), dtype)
+			result = n.Cast(n.Op("bitwise_xor", nil, result, int64(math.MinInt64)), dtype)
 		}
-		return single(out)
+		return single(result)
 	}
 }
 
 // sumOf converts Sum of any number of operands.
 func sumOf(n *node) []*value {
-	out := n.Operand(0)
+	sum := n.Operand(0)
 	for i := 1; i < len(n.In); i++ {
-		out = n.Op("add", nil, out, n.Operand(i))
+		sum = n.Op("add", nil, sum, n.Operand(i))
 	}
-	return single(out)
+	return single(sum)
 }
 
 // meanOf converts Mean of any number of operands.

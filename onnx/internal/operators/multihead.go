@@ -16,8 +16,8 @@ import (
 // matrix.
 func projectedAttention(n *node) []*value {
 	x := n.Op("matmul", nil, n.Operand(0), n.Operand(1))
-	if b := n.OperandOrNil(2); b != nil {
-		x = n.Op("add", nil, x, b)
+	if bias := n.OperandOrNil(2); bias != nil {
+		x = n.Op("add", nil, x, bias)
 	}
 	sizes, ok := n.Ints("qkv_hidden_sizes")
 	if ok && len(sizes) != 3 {
@@ -47,29 +47,29 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 	if n.Flag("past_present_share_buffer", false) || n.OperandOrNil(6) != nil && bias >= 0 {
 		n.Failf("past_present_share_buffer and past_sequence_length are not supported")
 	}
-	a := &attentionNode{node: n, past: sym.Int{}}
+	operands := &attentionNode{node: n, past: sym.Int{}}
 	equalSize, end := n.SymShape(x)[2].Div(sym.Of(3)), sym.Int{}
-	for i, target := range []**value{&a.q, &a.k, &a.v} {
+	for i, target := range []**value{&operands.q, &operands.k, &operands.v} {
 		start := end
 		if end = start.Add(equalSize); sizes != nil {
 			end = start.Add(sym.Of(sizes[i]))
 		}
 		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(start), "end": n.SizeAttr(end)}
-		*target = a.headsFirst(n.Op("slice", attrs, x))
+		*target = operands.headsFirst(n.Op("slice", attrs, x))
 	}
-	out := []*value{nil, nil}
+	outputs := []*value{nil, nil}
 	if earlier := n.OperandOrNil(past); earlier != nil { // [2, batch, heads, positions, elements]: keys, values
 		if n.Rank(earlier) != 5 {
 			n.Failf("operand %d (past) has %d dimensions, want 5", past, n.Rank(earlier))
 		}
 		part := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, earlier) }
-		a.append(part(0), part(1))
+		operands.append(part(0), part(1))
 	}
 	if n.IsOutputUsed(1) {
-		out[1] = n.Op("stack", graph.Attrs{"dim": 0}, a.k, a.v)
+		outputs[1] = n.Op("stack", graph.Attrs{"dim": 0}, operands.k, operands.v)
 	}
-	out[0], _ = a.result(n.OperandOrNil(mask), n.OperandOrNil(bias))
-	return out
+	outputs[0], _ = operands.result(n.OperandOrNil(mask), n.OperandOrNil(bias))
+	return outputs
 }
 
 // multiHeadAttention converts MultiHeadAttention, whose queries, keys and values are separate operands, or packed in
@@ -78,13 +78,13 @@ func multiHeadAttention(n *node) []*value {
 	if n.OperandOrNil(8) != nil || n.OperandOrNil(9) != nil {
 		n.Failf("past_sequence_length (operand 8) and cache_indirection (operand 9) are not supported")
 	}
-	a := &attentionNode{node: n, past: sym.Int{}}
-	a.unpack()
+	operands := &attentionNode{node: n, past: sym.Int{}}
+	operands.unpack()
 	if pastKey, pastValue := n.OperandOrNil(6), n.OperandOrNil(7); pastKey != nil || pastValue != nil {
-		a.append(n.Operand(6), n.Operand(7))
+		operands.append(n.Operand(6), n.Operand(7))
 	}
-	y, scores := a.result(n.OperandOrNil(4), n.OperandOrNil(5))
-	return []*value{y, a.k, a.v, scores}
+	y, scores := operands.result(n.OperandOrNil(4), n.OperandOrNil(5))
+	return []*value{y, operands.k, operands.v, scores}
 }
 
 // unpack sets q, k and v from operands 0 to 2, and adds operand 3, the bias. The cases are: all three packed in the

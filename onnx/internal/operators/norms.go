@@ -43,18 +43,18 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 			dims = append(dims, i)
 		}
 	}
-	y := n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, convertLike(n, weight, x),
+	normalized := n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, convertLike(n, weight, x),
 		convertLike(n, bias, x))
-	out := []*value{y}
+	outputs := []*value{normalized}
 	momentum := n.Float("momentum", 0.9)
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
 	// running = running*momentum + batch*(1-momentum); var_mean returns the variance first.
 	for i, running := range []*value{mean, variance} {
 		dtype := running.DType()
 		update := n.Op("mul", nil, n.Cast(stats[1-i], dtype), 1-momentum)
-		out = append(out, n.Op("add", nil, n.Op("mul", nil, running, momentum), update))
+		outputs = append(outputs, n.Op("add", nil, n.Op("mul", nil, running, momentum), update))
 	}
-	return out
+	return outputs
 }
 
 // instanceNormalization converts InstanceNormalization, and records it for [asGroupNorm].
@@ -128,7 +128,7 @@ func rmsNormalization(n *node) []*value {
 		n.Failf("stash_type %s is not supported: want float32", dtype)
 	}
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
-	out := single(rmsNorm(n, x, n.Operand(1), axis, eps))
+	outputs := single(rmsNorm(n, x, n.Operand(1), axis, eps))
 	if n.IsOutputUsed(1) {
 		converted := x
 		if x.DType().IsReducedFloat() {
@@ -136,9 +136,9 @@ func rmsNormalization(n *node) []*value {
 		}
 		attrs := graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "keepdim": true}
 		square := n.Op("mean", attrs, n.Op("mul", nil, converted, converted))
-		out = append(out, n.Op("rsqrt", nil, n.Op("add", nil, square, eps)))
+		outputs = append(outputs, n.Op("rsqrt", nil, n.Op("add", nil, square, eps)))
 	}
-	return out
+	return outputs
 }
 
 // rmsNorm divides x by its root mean square over the dimensions from axis on, and scales the result.

@@ -16,8 +16,8 @@ func pad(n *node) []*value {
 	var value any = n.Float("value", 0)
 	if n.Opset >= 11 {
 		value = 0
-		if v := n.OperandOrNil(2); v != nil {
-			value = n.NumberAttr(v)
+		if valueOperand := n.OperandOrNil(2); valueOperand != nil {
+			value = n.NumberAttr(valueOperand)
 		}
 	}
 	var widths []int
@@ -98,7 +98,7 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 }
 
 // padMirrored pads x with its own elements. It uses the op pad for modes reflect and edge if x is a float of rank 3 to
-// 5 and only dimensions from the third on are padded, and not cropped. In all other cases it selects elements by an
+// 5, only dimensions from the third on are padded, and none is cropped. In all other cases it selects elements by an
 // index, for one dimension after another; if a size is not known, or the index is too long for a constant, the index is
 // computed when the graph runs ([padFromSelfComputed]).
 func padMirrored(n *node, x *value, mode string, before, after []int) *value {

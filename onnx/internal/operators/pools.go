@@ -12,7 +12,7 @@ import (
 )
 
 // poolOf returns the spatial sizes of x, the attribute kernel_shape, and the geometry of a pool.
-func poolOf(n *node, x *value) (inputSizes []sym.Int, kernel []int, g geometry) {
+func poolOf(n *node, x *value) (inputSizes []sym.Int, kernel []int, windows geometry) {
 	inputSizes = spatialSizes(n, x)
 	kernel = n.PerDim("kernel_shape", len(inputSizes), 0)
 	return inputSizes, kernel, geometryOf(n, inputSizes, sym.Ints(kernel...))
@@ -25,8 +25,8 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	if !known || !g.isSymmetric() {
 		return nil
 	}
-	for i, k := range kernel {
-		if padding[i] > k/2 {
+	for i, kernelSize := range kernel {
+		if padding[i] > kernelSize/2 {
 			return nil
 		}
 	}
@@ -36,9 +36,9 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 // paddingAfter returns the padding after each dimension of an operand with the spatial sizes inputSizes. If the number
 // of windows is rounded up, the padding includes the missing elements of the last window.
 func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
-	for i, s := range inputSizes {
-		stride, front := sym.Of(g.stride[i]), s.Add(g.padBefore[i])  // front is padBefore + in
-		lastStart := front.Add(g.padAfter[i]).Sub(g.windowExtent(i)) // the last start at which a window fits
+	for i, size := range inputSizes {
+		stride, front := sym.Of(g.stride[i]), size.Add(g.padBefore[i]) // front is padBefore + in
+		lastStart := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))   // the last start at which a window fits
 		count := lastStart.Div(stride).Add(sym.Of(1)).Max(sym.Int{})
 		if g.roundsUp {
 			// One more window, at count*stride, covers the remaining elements, unless it starts in the padding after the
@@ -52,36 +52,36 @@ func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
 	return after
 }
 
-// maxPool converts MaxPool. If the op does not support the padding, the operand is first padded with the least number,
-// and the positions of the maxima, the second output, are then converted to positions in the unpadded operand.
+// maxPool converts MaxPool. If the op does not support the padding, the operand is first padded with the least number.
+// The second output, the positions of the maxima, is then converted to positions in the unpadded operand.
 func maxPool(n *node) []*value {
 	x := n.Operand(0)
 	dtype := x.DType()
-	inputSizes, kernel, g := poolOf(n, x)
+	inputSizes, kernel, windows := poolOf(n, x)
 	if !dtype.IsFloat() {
 		x = n.Cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
-	attrs, paddedSizes := g.poolAttrs(kernel), inputSizes
+	attrs, paddedSizes := windows.poolAttrs(kernel), inputSizes
 	if attrs == nil {
-		after := g.paddingAfter(inputSizes)
-		x = padSpatial(n, x, g.padBefore, after, extremeNumber(tensor.Float32, false))
-		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
+		after := windows.paddingAfter(inputSizes)
+		x = padSpatial(n, x, windows.padBefore, after, extremeNumber(tensor.Float32, false))
+		attrs = graph.Attrs{"kernel_size": kernel, "stride": windows.stride}
 		paddedSizes = make([]sym.Int, len(inputSizes))
 		for i := range inputSizes {
-			paddedSizes[i] = inputSizes[i].Add(g.padBefore[i]).Add(after[i])
+			paddedSizes[i] = inputSizes[i].Add(windows.padBefore[i]).Add(after[i])
 		}
 	}
-	attrs["dilation"] = g.dilation
+	attrs["dilation"] = windows.dilation
 	op := fmt.Sprintf("max_pool%dd", len(inputSizes))
 	if !n.IsOutputUsed(1) {
 		return single(n.Cast(n.Op(op, attrs, x), dtype))
 	}
-	out := n.Ops(op+"_with_indices", attrs, x)
+	results := n.Ops(op+"_with_indices", attrs, x)
 	if attrs["padding"] == nil {
-		out[1] = unpaddedPositions(n, out[1], paddedSizes, inputSizes, g)
+		results[1] = unpaddedPositions(n, results[1], paddedSizes, inputSizes, windows)
 	}
-	out[1] = tensorPositions(n, out[1], inputSizes)
-	return []*value{n.Cast(out[0], dtype), out[1]}
+	results[1] = tensorPositions(n, results[1], inputSizes)
+	return []*value{n.Cast(results[0], dtype), results[1]}
 }
 
 // coordinate returns the i-th coordinate of each element of index. The elements are row-major positions in a plane of
@@ -95,10 +95,10 @@ func coordinate(n *node, index *value, plane []sym.Int, i int) *value {
 
 // unpaddedPositions converts positions in a padded plane to positions in the plane without padding: the sum of
 // (coordinate i - padBefore[i]) * inputSizes[i+1] * inputSizes[i+2] ... over all i.
-func unpaddedPositions(n *node, index *value, padded, inputSizes []sym.Int, g geometry) *value {
+func unpaddedPositions(n *node, index *value, padded, inputSizes []sym.Int, windows geometry) *value {
 	var sum *value
 	for i := range inputSizes {
-		term := n.Op("sub", nil, coordinate(n, index, padded, i), n.SizeOperand(g.padBefore[i]))
+		term := n.Op("sub", nil, coordinate(n, index, padded, i), n.SizeOperand(windows.padBefore[i]))
 		term = n.Op("mul", nil, term, n.SizeOperand(symbolic.Product(inputSizes[i+1:])))
 		if sum == nil {
 			sum = term
@@ -137,22 +137,22 @@ func averagePool(n *node) []*value { return single(averagePoolOf(n, n.Operand(0)
 // averagePoolOf adds the average pool of x with the attributes of the node. If the op does not support the padding or
 // the dilation, the result is the quotient of [windowSums].
 func averagePoolOf(n *node, x *value) *value {
-	inputSizes, kernel, g := poolOf(n, x)
+	inputSizes, kernel, windows := poolOf(n, x)
 	includePadding := n.Flag("count_include_pad", false)
-	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
-	if attrs := g.poolAttrs(kernel); attrs != nil && !dilated {
+	isDilated := slices.ContainsFunc(windows.dilation, func(dilation int) bool { return dilation != 1 })
+	if attrs := windows.poolAttrs(kernel); attrs != nil && !isDilated {
 		attrs["count_include_pad"] = includePadding
 		return n.Op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
-	sum, count := windowSums(n, x, inputSizes, g, includePadding)
+	sum, count := windowSums(n, x, inputSizes, windows, includePadding)
 	return n.Op("div", nil, sum, count)
 }
 
 // windowSums returns the sum of each window and the number of its elements. It computes both by a convolution with
 // ones. If includePadding is true, the number includes explicit padding, but not the padding that rounding up adds.
 // Otherwise it excludes all padding.
-func windowSums(n *node, x *value, inputSizes []sym.Int, g geometry, includePadding bool) (sum, count *value) {
-	after, shape, dtype := g.paddingAfter(inputSizes), n.SymShape(x), x.DType()
+func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry, includePadding bool) (sum, count *value) {
+	after, shape, dtype := windows.paddingAfter(inputSizes), n.SymShape(x), x.DType()
 	channels, known := shape[1].Known()
 	if !known { // each channel becomes an image with one channel
 		channels, x = 1, n.ReshapeSym(x, append([]sym.Int{shape[0].Mul(shape[1]), sym.Of(1)}, inputSizes...)...)
@@ -162,35 +162,35 @@ func windowSums(n *node, x *value, inputSizes []sym.Int, g geometry, includePadd
 		return n.Op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": dtype})
 	}
 	symOne := sym.Of(1)
-	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(inputSizes))
-	sum = n.Op(op, attrs, padSpatial(n, x, g.padBefore, after, 0), ones(sym.Of(channels), symOne, g.kernel))
+	sum = n.Op(op, attrs, padSpatial(n, x, windows.padBefore, after, 0), ones(sym.Of(channels), symOne, windows.kernel))
 	if !known {
 		sum = n.ReshapeSym(sum, append([]sym.Int{shape[0], shape[1]}, n.SymShape(sum)[2:]...)...)
 	}
 	// Counted elements are ones, padded with zeros. With includePadding, the explicit padding is among the ones.
-	counted, beforeCounted, afterCounted := slices.Clone(inputSizes), slices.Clone(g.padBefore), slices.Clone(after)
+	counted, beforeCounted, afterCounted := slices.Clone(inputSizes), slices.Clone(windows.padBefore), slices.Clone(after)
 	if includePadding {
 		for i := range inputSizes {
-			counted[i] = inputSizes[i].Add(g.padBefore[i]).Add(g.padAfter[i])
-			beforeCounted[i], afterCounted[i] = sym.Int{}, after[i].Sub(g.padAfter[i])
+			counted[i] = inputSizes[i].Add(windows.padBefore[i]).Add(windows.padAfter[i])
+			beforeCounted[i], afterCounted[i] = sym.Int{}, after[i].Sub(windows.padAfter[i])
 		}
 	}
-	count = n.Op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation},
-		padSpatial(n, ones(symOne, symOne, counted), beforeCounted, afterCounted, 0), ones(symOne, symOne, g.kernel))
+	count = n.Op(op, graph.Attrs{"stride": windows.stride, "dilation": windows.dilation},
+		padSpatial(n, ones(symOne, symOne, counted), beforeCounted, afterCounted, 0), ones(symOne, symOne, windows.kernel))
 	return sum, count
 }
 
 // lpPool converts LpPool, the p-norm of each window. p is an integer from operator set 2 on, and a float before.
 func lpPool(n *node) []*value {
 	x := n.Operand(0)
-	inputSizes, _, g := poolOf(n, x)
+	inputSizes, _, windows := poolOf(n, x)
 	power := float64(n.Int("p", 2))
 	if n.Opset < 2 {
 		power = n.Float("p", 2)
 	}
 	powers := n.Op("pow", nil, n.Op("abs", nil, x), power)
-	sum, _ := windowSums(n, powers, inputSizes, g, true)
+	sum, _ := windowSums(n, powers, inputSizes, windows, true)
 	return single(n.Op("pow", nil, sum, 1/power))
 }
 
@@ -200,11 +200,11 @@ func lpPool(n *node) []*value {
 func maxUnpool(n *node) []*value {
 	x, index := n.Operand(0), n.Operand(1)
 	inputSizes := spatialSizes(n, x)
-	g := geometryOf(n, inputSizes, sym.Ints(n.PerDim("kernel_shape", len(inputSizes), 1)...))
+	windows := geometryOf(n, inputSizes, sym.Ints(n.PerDim("kernel_shape", len(inputSizes), 1)...))
 	sizes := slices.Clone(n.SymShape(x))
 	for i := range inputSizes {
-		lastStart := inputSizes[i].Sub(sym.Of(1)).Mul(sym.Of(g.stride[i]))
-		sizes[2+i] = lastStart.Sub(g.padBefore[i]).Sub(g.padAfter[i]).Add(g.kernel[i])
+		lastStart := inputSizes[i].Sub(sym.Of(1)).Mul(sym.Of(windows.stride[i]))
+		sizes[2+i] = lastStart.Sub(windows.padBefore[i]).Sub(windows.padAfter[i]).Add(windows.kernel[i])
 		if size, known := sizes[2+i].Known(); known && size < 0 {
 			n.Failf("the result would have the shape %s", tensor.Sizes(sizes))
 		}
@@ -233,15 +233,16 @@ func unpooledVector(n *node, x, index *value, sizes []sym.Int) *value {
 	return n.Op("scatter", graph.Attrs{"dim": 0}, zeros, n.Reshape(index, -1), n.Reshape(x, -1))
 }
 
-// unpoolInto extends y, the result of maxUnpool, to a computed output_shape. constant_pad_nd takes a pair of widths for
-// each dimension, the last dimension first: 0 before the dimension, and its growth after it.
-func unpoolInto(n *node, y, wantedShape *value) *value {
-	rank := n.Rank(y)
+// unpoolInto extends the result of maxUnpool to a computed output_shape. The op constant_pad_nd takes a pair of widths
+// for each dimension, the last dimension first: 0 before the dimension, and its growth after it.
+func unpoolInto(n *node, unpooled, wantedShape *value) *value {
+	rank := n.Rank(unpooled)
 	zeros := convert.IntVector(make([]int, rank)...)
-	growth := n.Op("sub", nil, wantedShape, n.ShapeVector(y))
+	growth := n.Op("sub", nil, wantedShape, n.ShapeVector(unpooled))
 	pairs := n.Op("stack", graph.Attrs{"dim": 1}, zeros, n.Op("flip", graph.Attrs{"dims": []int{0}}, growth))
 	widths := n.Reshape(pairs, 2*rank)
-	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.IntsAttr(widths), "value": 0}, y).WithType(y.DType(), rank)
+	attrs := graph.Attrs{"pad": n.IntsAttr(widths), "value": 0}
+	return n.Op("constant_pad_nd", attrs, unpooled).WithType(unpooled.DType(), rank)
 }
 
 // spatialDims returns the indices of the dimensions from the third on: 2, 3 ... rank-1.
@@ -265,8 +266,8 @@ func globalPool(op string) converter {
 
 func globalLpPool(n *node) []*value {
 	x := n.Operand(0)
-	p := float64(n.Int("p", 2))
-	return single(n.Op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": spatialDims(n, x), "keepdim": true}, x))
+	power := float64(n.Int("p", 2))
+	return single(n.Op("linalg_vector_norm", graph.Attrs{"ord": power, "dim": spatialDims(n, x), "keepdim": true}, x))
 }
 
 // maxRoiPool converts MaxRoiPool with constant regions: it takes the maximum over each cell of a region. A region is a
@@ -300,8 +301,8 @@ func maxRoiPool(n *node) []*value {
 	return single(n.Op("cat", nil, regions...))
 }
 
-// roundHalf returns f + 0.5, truncated toward 0. If f >= -0.5, this is the nearest integer, and halves are rounded up.
-func roundHalf(f float64) int { return int(float64(f) + 0.5) }
+// roundHalf returns x + 0.5, truncated toward 0. If x >= -0.5, this is the nearest integer, and halves are rounded up.
+func roundHalf(x float64) int { return int(float64(x) + 0.5) }
 
 // roiCells divides the region of image x between the corners `from` and `end` (row and column, inclusive) into h by w
 // cells, which may overlap. It returns the maximum of each cell and channel, [1, C, h, w], or 0 for a cell outside the
@@ -318,10 +319,10 @@ func roiCells(n *node, x *value, from, end [2]int, size, imageSize []int) *value
 		return min(max(low, 0), imageSize[dim]), min(max(high, 0), imageSize[dim])
 	}
 	var cells []any
-	for i := range size[0] {
-		top, bottom := bounds(0, i)
-		for j := range size[1] {
-			left, right := bounds(1, j)
+	for row := range size[0] {
+		top, bottom := bounds(0, row)
+		for column := range size[1] {
+			left, right := bounds(1, column)
 			if top >= bottom || left >= right {
 				cells = append(cells, n.Op("full", graph.Attrs{"size": n.SizesAttr(sym.Of(1), n.SymShape(x)[1]),
 					"fill_value": 0, "dtype": x.DType()}))

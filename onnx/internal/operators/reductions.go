@@ -20,44 +20,44 @@ type reduction struct {
 // reductionOf returns the parameters of a Reduce operator on x. The axes are an attribute before operator set
 // operandSince, and operand 1 since then. If the axes are missing or empty, all dimensions are reduced. With the
 // attribute noop_with_empty_axes, no dimension is reduced in this case, and pointwiseOnly is true.
-func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnly bool) {
-	r.keepDims = n.Flag("keepdims", true)
-	list, hasAxes := n.Ints("axes")
+func reductionOf(n *node, x *value, operandSince int) (params reduction, pointwiseOnly bool) {
+	params.keepDims = n.Flag("keepdims", true)
+	axes, hasAxes := n.Ints("axes")
 	if n.Opset >= operandSince {
-		list, hasAxes = nil, false
-		axes := n.OperandOrNil(1)
-		isEmpty := axes != nil && n.IsStatic(axes) && axes.Meta().Numel() == 0
+		axes, hasAxes = nil, false
+		axesOperand := n.OperandOrNil(1)
+		isEmpty := axesOperand != nil && n.IsStatic(axesOperand) && axesOperand.Meta().Numel() == 0
 		switch {
-		case axes == nil || axes.Data() == nil && isEmpty: // hasAxes remains false
-		case axes.Data() == nil && n.IsStatic(axes): // computed axes of known number
-			r.axes, r.rank = n.IntsAttr(axes), n.Rank(x)
-			if !r.keepDims {
-				r.rank -= axes.Meta().Numel()
+		case axesOperand == nil || axesOperand.Data() == nil && isEmpty: // hasAxes remains false
+		case axesOperand.Data() == nil && n.IsStatic(axesOperand): // computed axes of known number
+			params.axes, params.rank = n.IntsAttr(axesOperand), n.Rank(x)
+			if !params.keepDims {
+				params.rank -= axesOperand.Meta().Numel()
 			}
-			return r, false
+			return params, false
 		default:
-			list, hasAxes = n.ConstantInts(1), true
+			axes, hasAxes = n.ConstantInts(1), true
 		}
 	}
-	if !hasAxes || len(list) == 0 {
+	if !hasAxes || len(axes) == 0 {
 		if n.Flag("noop_with_empty_axes", false) {
-			return r, true
+			return params, true
 		}
-		if !x.HasRank() && !r.keepDims {
-			return r, false // all dimensions, to a result of rank 0
+		if !x.HasRank() && !params.keepDims {
+			return params, false // all dimensions, to a result of rank 0
 		}
-		list = make([]int, n.Rank(x))
-		for i := range list {
-			list[i] = i
+		axes = make([]int, n.Rank(x))
+		for i := range axes {
+			axes[i] = i
 		}
 	}
-	list = n.Axes(list, n.Rank(x))
-	sorted.Ints(list)
-	r.axes, r.rank = list, n.Rank(x)
-	if !r.keepDims {
-		r.rank -= len(list)
+	axes = n.Axes(axes, n.Rank(x))
+	sorted.Ints(axes)
+	params.axes, params.rank = axes, n.Rank(x)
+	if !params.keepDims {
+		params.rank -= len(axes)
 	}
-	return r, false
+	return params, false
 }
 
 // attrs returns the attributes keepdim and dim of a reducing op.
@@ -78,10 +78,10 @@ func reduce(kind string) converter {
 			operandSince = 13
 		}
 		x := n.Operand(0)
-		r, pointwiseOnly := reductionOf(n, x, operandSince)
-		y := reduceBy(n, kind, x, r, pointwiseOnly)
+		params, pointwiseOnly := reductionOf(n, x, operandSince)
+		y := reduceBy(n, kind, x, params, pointwiseOnly)
 		if y.IsDynamic() {
-			y.WithRank(r.rank)
+			y.WithRank(params.rank)
 		}
 		return single(y)
 	}
@@ -90,25 +90,25 @@ func reduce(kind string) converter {
 // reduceBy applies a reduction and the pointwise ops of the operator: l1 is sum(|x|), l2 is sqrt(sum(x²)), sumsquare is
 // sum(x²), logsum is log(sum(x)), logsumexp is log(sum(exp(x))); any other kind is a reducing op. If pointwiseOnly is
 // true, it applies the pointwise ops alone.
-func reduceBy(n *node, kind string, x *value, r reduction, pointwiseOnly bool) *value {
-	over := func(op string, x *value) *value {
+func reduceBy(n *node, kind string, x *value, params reduction, pointwiseOnly bool) *value {
+	reduced := func(op string, x *value) *value {
 		switch {
 		case pointwiseOnly:
 			return x
 		case op == "prod":
-			return product(n, x, r)
+			return product(n, x, params)
 		}
-		return reduceOp(n, op, x, r)
+		return reduceOp(n, op, x, params)
 	}
 	switch kind {
 	case "l1":
-		return over("sum", n.Op("abs", nil, x))
+		return reduced("sum", n.Op("abs", nil, x))
 	case "l2":
-		return n.Cast(n.Op("sqrt", nil, over("sum", n.Op("mul", nil, x, x))), x.DType())
+		return n.Cast(n.Op("sqrt", nil, reduced("sum", n.Op("mul", nil, x, x))), x.DType())
 	case "sumsquare":
-		return over("sum", n.Op("mul", nil, x, x))
+		return reduced("sum", n.Op("mul", nil, x, x))
 	case "logsum":
-		return n.Cast(n.Op("log", nil, over("sum", x)), x.DType())
+		return n.Cast(n.Op("log", nil, reduced("sum", x)), x.DType())
 	case "logsumexp":
 		if pointwiseOnly {
 			return x // log(exp(x))
@@ -117,18 +117,18 @@ func reduceBy(n *node, kind string, x *value, r reduction, pointwiseOnly bool) *
 		if !dtype.IsFloat() {
 			x = n.Cast(x, tensor.Float64)
 		}
-		return n.Cast(over("logsumexp", x), dtype)
+		return n.Cast(reduced("logsumexp", x), dtype)
 	}
-	return over(kind, x)
+	return reduced(kind, x)
 }
 
 // reduceOp applies a reducing op. The result has the dtype of x. Dtypes that the op does not support are converted.
-func reduceOp(n *node, op string, x *value, r reduction) *value {
+func reduceOp(n *node, op string, x *value, params reduction) *value {
 	dtype := x.DType()
-	if list, ok := r.axes.([]int); ok && len(list) == 0 {
+	if axes, ok := params.axes.([]int); ok && len(axes) == 0 {
 		return x // x has no dimensions
 	}
-	attrs := r.attrs()
+	attrs := params.attrs()
 	switch {
 	case op == "sum" && dtype.IsIntegral(true):
 		attrs["dtype"] = dtype
@@ -136,7 +136,7 @@ func reduceOp(n *node, op string, x *value, r reduction) *value {
 		return n.Cast(n.Op("mean", attrs, n.Cast(x, tensor.Float64)), dtype)
 	case op == "amax" || op == "amin":
 		if n.IsStatic(x) && x.Meta().Numel() == 0 {
-			return emptyExtremum(n, op, x, r)
+			return emptyExtremum(n, op, x, params)
 		}
 		if dtype.IsBareUnsigned() { // the op does not support it: compare as int64, in the same order
 			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
@@ -150,17 +150,17 @@ func reduceOp(n *node, op string, x *value, r reduction) *value {
 }
 
 // emptyExtremum returns the extremum over no elements: the least number of the dtype for amax, the greatest for amin.
-func emptyExtremum(n *node, op string, x *value, r reduction) *value {
-	list, ok := r.axes.([]int)
+func emptyExtremum(n *node, op string, x *value, params reduction) *value {
+	axes, ok := params.axes.([]int)
 	if !ok {
 		n.Failf("axes of a value without elements must be known before the graph runs")
 	}
 	var shape []int
-	for i, s := range x.Meta().Shape {
+	for i, size := range x.Meta().Shape {
 		switch {
-		case !slices.Contains(list, i):
-			shape = append(shape, s)
-		case r.keepDims:
+		case !slices.Contains(axes, i):
+			shape = append(shape, size)
+		case params.keepDims:
 			shape = append(shape, 1)
 		}
 	}
@@ -195,14 +195,14 @@ func extremeNumber(dtype tensor.DType, greatest bool) any {
 
 // product multiplies over one dimension after another, because the op prod reduces only one dimension. It starts with
 // the last dimension, so that the indices of the others stay valid.
-func product(n *node, x *value, r reduction) *value {
-	list, ok := r.axes.([]int)
+func product(n *node, x *value, params reduction) *value {
+	axes, ok := params.axes.([]int)
 	if !ok {
 		n.Failf("axes of ReduceProd must be known before the graph runs")
 	}
 	dtype := x.DType()
-	for _, a := range slices.Backward(list) {
-		attrs := graph.Attrs{"dim": a, "keepdim": r.keepDims}
+	for _, axis := range slices.Backward(axes) {
+		attrs := graph.Attrs{"dim": axis, "keepdim": params.keepDims}
 		if dtype.IsIntegral(true) {
 			attrs["dtype"] = dtype
 		}
@@ -216,14 +216,14 @@ func product(n *node, x *value, r reduction) *value {
 func argExtremum(op string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
-		keep := n.Flag("keepdims", true)
+		keepDim := n.Flag("keepdims", true)
 		rank := n.Rank(x)
 		axis := n.Axis(n.Int("axis", 0), rank)
-		attrs := graph.Attrs{"dim": axis, "keepdim": keep}
+		attrs := graph.Attrs{"dim": axis, "keepdim": keepDim}
 		if x.DType().IsBareUnsigned() {
 			x = n.Cast(orderedInt64(n, x), tensor.Int64)
 		}
-		if !keep {
+		if !keepDim {
 			rank--
 		}
 		if !n.Flag("select_last_index", false) {
@@ -266,11 +266,11 @@ func cumulative(op string, neutral int) converter {
 // shiftedBy1 moves each element to the next index of the axis, which is an int or a reference to a computed axis. The
 // last element is dropped, and the first becomes the number `first`.
 func shiftedBy1(n *node, x *value, axis any, first int) *value {
-	if a, ok := axis.(int); ok {
-		a = n.Axis(a, n.Rank(x))
+	if knownAxis, ok := axis.(int); ok {
+		knownAxis = n.Axis(knownAxis, n.Rank(x))
 		// The pairs of constant_pad_nd begin with the last dimension and end with the axis. Along the axis, one element
 		// is added at the start and one is dropped at the end.
-		widths := make([]int, 2*(n.Rank(x)-a))
+		widths := make([]int, 2*(n.Rank(x)-knownAxis))
 		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
 		return n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x)
 	}

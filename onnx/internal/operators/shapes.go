@@ -55,48 +55,48 @@ func flatten(n *node) []*value { return single(matrix(n, n.Operand(0), n.Int("ax
 // attribute before operator set 13, and an operand from set 13 on.
 func squeeze(n *node) []*value {
 	x := n.Operand(0)
-	list, hasAxes := n.Ints("axes")
+	axes, hasAxes := n.Ints("axes")
 	if n.Opset >= 13 && n.HasOperand(1) {
-		if axes := n.Operand(1); axes.Data() == nil {
-			return single(squeezeComputed(n, x, axes))
+		if axesOperand := n.Operand(1); axesOperand.Data() == nil {
+			return single(squeezeComputed(n, x, axesOperand))
 		}
-		list, hasAxes = n.ConstantInts(1), true
+		axes, hasAxes = n.ConstantInts(1), true
 	}
 	if !hasAxes {
 		return single(n.Op("squeeze", nil, x))
 	}
 	rank := n.Rank(x)
-	list = n.Axes(list, rank)
+	axes = n.Axes(axes, rank)
 	if !x.IsDynamic() {
-		for _, axis := range list {
+		for _, axis := range axes {
 			if size := n.Sizes(x)[axis]; size != 1 && size >= 0 { // -1 is an unknown size
 				n.Failf("dimension %d has size %d, not 1", axis, size)
 			}
 		}
 	}
-	return single(n.Op("squeeze", graph.Attrs{"dim": list}, x).WithRank(rank - len(list)))
+	return single(n.Op("squeeze", graph.Attrs{"dim": axes}, x).WithRank(rank - len(axes)))
 }
 
 // unsqueeze converts Unsqueeze, which inserts dimensions of size 1 at the given axes of the result. The axes are an
 // attribute before operator set 13, and an operand from set 13 on.
 func unsqueeze(n *node) []*value {
 	x := n.Operand(0)
-	list, _ := n.Ints("axes")
+	axes, _ := n.Ints("axes")
 	if n.Opset >= 13 {
-		if axes := n.Operand(1); axes.Data() == nil {
-			return single(unsqueezeComputed(n, x, axes))
+		if axesOperand := n.Operand(1); axesOperand.Data() == nil {
+			return single(unsqueezeComputed(n, x, axesOperand))
 		}
-		list = n.ConstantInts(1)
+		axes = n.ConstantInts(1)
 	}
-	rank := n.Rank(x) + len(list)
+	rank := n.Rank(x) + len(axes)
 	if rank > modelfile.MaxRank {
 		n.Failf("%d dimensions are not supported", rank)
 	}
-	list = n.Axes(list, rank)
-	sorted.Ints(list)
+	axes = n.Axes(axes, rank)
+	sorted.Ints(axes)
 	// In ascending order, each axis is inserted at its index in the result.
-	for i, axis := range list {
-		x = n.Op("unsqueeze", graph.Attrs{"dim": axis}, x).WithRank(rank - len(list) + i + 1)
+	for i, axis := range axes {
+		x = n.Op("unsqueeze", graph.Attrs{"dim": axis}, x).WithRank(rank - len(axes) + i + 1)
 	}
 	return single(x)
 }
@@ -136,11 +136,11 @@ func concat(n *node) []*value {
 	if n.Opset >= 4 && !n.HasAttr("axis") {
 		n.Failf("attribute \"axis\" is missing")
 	}
-	list := make([]any, len(n.In))
+	operands := make([]any, len(n.In))
 	for i := range n.In {
-		list[i] = n.Operand(i)
+		operands[i] = n.Operand(i)
 	}
-	return single(n.Op("cat", graph.Attrs{"dim": axis}, list...))
+	return single(n.Op("cat", graph.Attrs{"dim": axis}, operands...))
 }
 
 // split converts Split: it splits x into parts of given sizes, or into equal parts, one for each output. The sizes are
@@ -178,11 +178,11 @@ func splitEvenly(n *node, x *value, axis, parts int) []*value {
 		n.Failf("a value without dimensions cannot be split")
 	}
 	remaining := sizes[axis]
-	each := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
+	partSize := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
 	partSizes := make([]any, parts)
 	for i := range partSizes {
-		// A part has min(each, remaining) elements. If an attribute cannot hold this expression, the graph computes it.
-		size, ok := each.Min(remaining), false
+		// A part has min(partSize, remaining) elements. If an attribute cannot hold this expression, the graph computes it.
+		size, ok := partSize.Min(remaining), false
 		remaining = remaining.Sub(size)
 		if partSizes[i], ok = n.TrySizeAttr(size); !ok {
 			return n.SplitComputed(x, evenSizes(n, n.Element(n.ShapeVector(x), axis), parts), axis, parts)
@@ -192,15 +192,15 @@ func splitEvenly(n *node, x *value, axis, parts int) []*value {
 }
 
 // evenSizes returns the sizes of parts as in [splitEvenly], as a vector, for an axis of a computed size: part i has
-// clamp(size - i*each, 0, each) elements, each = ceil(size/parts).
+// clamp(size - i*partSize, 0, partSize) elements, where partSize = ceil(size/parts).
 func evenSizes(n *node, size *value, parts int) *value {
-	each := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, n.Op("add", nil, size, parts-1), parts)
+	partSize := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, n.Op("add", nil, size, parts-1), parts)
 	index := make([]int, parts)
 	for i := range index {
 		index[i] = i
 	}
-	starts := n.Op("mul", nil, convert.IntVector(index...), each)
-	partSizes := n.Op("minimum", nil, n.Op("sub", nil, size, starts), each)
+	starts := n.Op("mul", nil, convert.IntVector(index...), partSize)
+	partSizes := n.Op("minimum", nil, n.Op("sub", nil, size, starts), partSize)
 	return n.Op("clamp", graph.Attrs{"min": 0}, partSizes).WithType(tensor.Int64, 1)
 }
 
@@ -209,14 +209,14 @@ func slice(n *node) []*value {
 	x := n.Operand(0)
 	var starts, ends, axes, steps *value
 	if n.Opset < 10 {
-		attribute := func(name string) *value {
+		attributeVector := func(name string) *value {
 			list, ok := n.Ints(name)
 			if !ok {
 				return nil
 			}
 			return convert.IntVector(list...)
 		}
-		starts, ends, axes = attribute("starts"), attribute("ends"), attribute("axes")
+		starts, ends, axes = attributeVector("starts"), attributeVector("ends"), attributeVector("axes")
 	} else {
 		starts, ends, axes, steps = n.Operand(1), n.Operand(2), n.OperandOrNil(3), n.OperandOrNil(4)
 	}
@@ -291,9 +291,9 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	return n.Op("flip", graph.Attrs{"dims": []int{axis}}, sliced)
 }
 
-// gather converts Gather, which selects slices along an axis by an index of any shape: by the op select if the index is
-// a known number, index_select if it is a vector, and otherwise the op index, with an omitted index for each dimension
-// before the axis.
+// gather converts Gather, which selects slices along an axis by an index of any shape. A known number becomes the op
+// select, and a vector becomes index_select. Any other index becomes the op index, with an omitted index for each
+// dimension before the axis.
 func gather(n *node) []*value {
 	x, index := n.Operand(0), n.Operand(1)
 	axis := n.Int("axis", 0)
@@ -373,9 +373,10 @@ func nonZero(n *node) []*value {
 	return single(n.Op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
-// unique converts Unique. Its outputs are the distinct values (slices along the axis, or elements), the position of the
-// first occurrence of each, the index of the value at each position (inverse), and the counts. The op unique_dim has no
-// first occurrences. With sorted=0, values are in the order of their first occurrence.
+// unique converts Unique. Output 0 has the distinct values: slices along the axis, or elements. Outputs 1 and 3 have,
+// for each of them, the position of its first occurrence and its count. Output 2, the inverse, has the index of the
+// value at each position. The op unique_dim has no first occurrences. With sorted=0, values are in the order of their
+// first occurrence.
 func unique(n *node) []*value {
 	x := n.Operand(0)
 	dim := 0

@@ -28,11 +28,11 @@ func cosineWindow(a, b, c float64) converter {
 			period = n.Op("clamp", graph.Attrs{"min": 1}, n.Op("sub", nil, period, 1))
 		}
 		angle := n.Op("div", nil, n.Op("mul", nil, position, tau), period)
-		y := n.Op("add", nil, n.Op("mul", nil, n.Op("cos", nil, angle), -b), a)
+		window := n.Op("add", nil, n.Op("mul", nil, n.Op("cos", nil, angle), -b), a)
 		if c != 0 {
-			y = n.Op("add", nil, y, n.Op("mul", nil, n.Op("cos", nil, n.Op("mul", nil, angle, 2.0)), c))
+			window = n.Op("add", nil, window, n.Op("mul", nil, n.Op("cos", nil, n.Op("mul", nil, angle, 2.0)), c))
 		}
-		return single(n.Cast(y, dtype))
+		return single(n.Cast(window, dtype))
 	}
 }
 
@@ -94,7 +94,7 @@ func melWeightMatrix(n *node) []*value {
 	if dtype == tensor.Invalid {
 		dtype = tensor.Float32
 	}
-	param := func(i int) *value {
+	number := func(i int) *value {
 		x := n.Operand(i)
 		if n.Rank(x) > 0 {
 			x = n.Reshape(x)
@@ -102,19 +102,19 @@ func melWeightMatrix(n *node) []*value {
 		return n.Cast(x, tensor.Float64)
 	}
 	apply := func(op string, x, y any) *value { return n.Op(op, nil, x, y).WithType(tensor.Float64, 1) }
-	bands, length, rate := n.Operand(0), n.Operand(1), param(2)
+	bands, length, rate := n.Operand(0), n.Operand(1), number(2)
 	mel := func(hertz *value) *value { // 2595 * log10(hertz/700 + 1)
 		return apply("mul", n.Op("log10", nil, apply("add", apply("div", hertz, 700.0), 1.0)), 2595.0)
 	}
 	// There are bands+2 edges at equal distances on the mel scale: mel = low + i*(high-low)/(bands+2). In hertz, they are
 	// 700 * (10^(mel/2595) - 1), and as bins floor(hertz * (length+1) / rate). Band i has the edges i, i+1 and i+2.
-	low := mel(param(3))
-	step := apply("div", apply("sub", mel(param(4)), low), apply("add", param(0), 2.0))
+	low := mel(number(3))
+	step := apply("div", apply("sub", mel(number(4)), low), apply("add", number(0), 2.0))
 	edges := n.Op("arange", graph.Attrs{"end": n.IntAttr(n.Op("add", nil, bands, 2)),
 		"dtype": tensor.Float64}).WithType(tensor.Float64, 1)
 	edges = apply("div", apply("add", apply("mul", edges, step), low), 2595.0)
 	hertz := apply("mul", apply("sub", n.Op("pow", nil, 10.0, edges).WithType(tensor.Float64, 1), 1.0), 700.0)
-	edges = n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", param(1), 1.0)), rate))
+	edges = n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", number(1), 1.0)), rate))
 	edgesOf := func(start int, end any) *value {
 		return n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).WithType(tensor.Float64, 1)
 	}
@@ -127,19 +127,19 @@ func melWeightMatrix(n *node) []*value {
 	rising := apply("div", apply("sub", bin, left), apply("sub", centre, left))
 	falling := apply("div", apply("sub", right, bin), apply("sub", right, centre))
 	zero := n.Op("zeros_like", nil, rising)
-	y := n.Op("where", nil, and(n.Op("ge", nil, bin, left), n.Op("lt", nil, bin, centre)), rising, zero)
-	y = n.Op("where", nil, n.Op("eq", nil, bin, centre), n.Op("ones_like", nil, rising), y)
-	y = n.Op("where", nil, and(n.Op("gt", nil, bin, centre), n.Op("lt", nil, bin, right)), falling, y)
-	return single(n.Cast(y.WithType(tensor.Float64, 2), dtype))
+	weights := n.Op("where", nil, and(n.Op("ge", nil, bin, left), n.Op("lt", nil, bin, centre)), rising, zero)
+	weights = n.Op("where", nil, n.Op("eq", nil, bin, centre), n.Op("ones_like", nil, rising), weights)
+	weights = n.Op("where", nil, and(n.Op("gt", nil, bin, centre), n.Op("lt", nil, bin, right)), falling, weights)
+	return single(n.Cast(weights.WithType(tensor.Float64, 2), dtype))
 }
 
 // seed returns the attribute seed, an integer or the bits of a float, as an integer. Without the attribute, each node
 // has a different seed.
 func seed(n *node) int {
-	switch a := n.RawAttr("seed"); {
-	case a == nil:
+	switch attr := n.RawAttr("seed"); {
+	case attr == nil:
 		return n.NodeCount()
-	case a.Type == pb.AttributeInt:
+	case attr.Type == pb.AttributeInt:
 		return n.Int("seed", 0)
 	}
 	return int(math.Float32bits(float32(n.Float("seed", 0))))
@@ -223,8 +223,8 @@ func multinomial(n *node) []*value {
 
 // atMost returns the minimum of x and an integer.
 func atMost(n *node, x *value, limit sym.Int) *value {
-	if k, known := limit.Known(); known {
-		return n.Op("clamp", graph.Attrs{"max": k}, x)
+	if number, known := limit.Known(); known {
+		return n.Op("clamp", graph.Attrs{"max": number}, x)
 	}
 	return n.Op("minimum", nil, x, n.SizeOperand(limit))
 }

@@ -65,20 +65,20 @@ func causalConv(n *node) []*value {
 		channels = n.SymShape(x)[1:2]
 	}
 	groups := n.KnownNumbers("the number of channels", channels)[0]
-	out := []*value{n.Op("conv1d", graph.Attrs{"groups": groups}, x, weight, n.OperandOrNil(2)), nil}
+	outputs := []*value{n.Op("conv1d", graph.Attrs{"groups": groups}, x, weight, n.OperandOrNil(2)), nil}
 	switch activation := n.Text("activation", "none"); activation {
 	case "none":
 	case "silu", "swish":
-		out[0] = n.Op("silu", nil, out[0])
+		outputs[0] = n.Op("silu", nil, outputs[0])
 	default:
 		n.Failf("activation %q is not supported", activation)
 	}
 	if n.IsOutputUsed(1) {
 		end := n.SymShape(x)[2]
 		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(end.Sub(stateLength)), "end": n.SizeAttr(end)}
-		out[1] = n.Op("slice", attrs, x)
+		outputs[1] = n.Op("slice", attrs, x)
 	}
-	return out
+	return outputs
 }
 
 // linearRule is the recurrence of a LinearAttention node: see [linearRule.step].
@@ -87,6 +87,22 @@ type linearRule struct {
 	corrects bool    // the value that the state gives for the key is subtracted (update rules delta, gated_delta)
 	groups   int     // number of query heads that share a head of keys and values
 	scale    float64 // factor of the result
+}
+
+// linearRuleOf reads the attributes scale and update_rule.
+func linearRuleOf(n *node) linearRule {
+	rule := linearRule{scale: n.Float("scale", 0)}
+	switch name := n.Text("update_rule", "gated_delta"); name {
+	case "linear":
+	case "gated", "delta", "gated_delta":
+		rule.decays, rule.corrects = name != "delta", name != "gated"
+	default:
+		n.Failf("update_rule %q is not supported", name)
+	}
+	if rule.decays != n.HasOperand(4) || rule.corrects != n.HasOperand(5) {
+		n.Failf("operands 4 (decay) and 5 (beta) do not suit the update_rule")
+	}
+	return rule
 }
 
 // linearAttention converts LinearAttention to a scan over positions. The state of a head is a matrix, to which each
@@ -104,17 +120,8 @@ func linearAttention(n *node) []*value {
 	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
 		n.Failf("%d heads of queries cannot share %d heads of keys and values", heads, kvHeads)
 	}
-	rule := linearRule{groups: heads / kvHeads, scale: n.Float("scale", 0)}
-	switch name := n.Text("update_rule", "gated_delta"); name {
-	case "linear":
-	case "gated", "delta", "gated_delta":
-		rule.decays, rule.corrects = name != "delta", name != "gated"
-	default:
-		n.Failf("update_rule %q is not supported", name)
-	}
-	if rule.decays != n.HasOperand(4) || rule.corrects != n.HasOperand(5) {
-		n.Failf("operands 4 (decay) and 5 (beta) do not suit the update_rule")
-	}
+	rule := linearRuleOf(n)
+	rule.groups = heads / kvHeads
 	split := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
 	// rows are the values that the scan divides by position: see step.
 	rows := []*value{split(q, heads), split(k, kvHeads), split(v, kvHeads)}
@@ -141,10 +148,10 @@ func linearAttention(n *node) []*value {
 	} else {
 		stateDType, state = state.DType(), n.Cast(state, tensor.Float32)
 	}
-	out := n.ScanRows(state, rows, rule.step) // the last state, and the results of step for all positions
-	y := n.Op("mul", nil, out[1], rule.scale)
+	scanned := n.ScanRows(state, rows, rule.step) // the last state, and the results of step for all positions
+	y := n.Op("mul", nil, scanned[1], rule.scale)
 	sizes, rowSize := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
-	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(out[0], stateDType)}
+	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(scanned[0], stateDType)}
 }
 
 // step returns the state after a position, and the result of the position. rows are tensors [batch, heads, elements]:

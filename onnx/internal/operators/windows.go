@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// geometry describes the windows of a convolution or a pool, with one number for each spatial dimension. In a dimension
-// of size in, a window has the extent (kernel-1)*dilation + 1, and there are
-// (padBefore + in + padAfter - extent)/stride + 1 windows, rounded down or up.
+// geometry describes the windows of a convolution or a pool, with one number for each spatial dimension. A window has
+// the extent (kernel-1)*dilation + 1. A dimension of size `in` has (padBefore + in + padAfter - extent)/stride + 1
+// windows, rounded down or up.
 type geometry struct {
 	stride, dilation    []int
 	kernel              []sym.Int // sizes of a window
@@ -27,43 +27,44 @@ type geometry struct {
 // window.
 func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 	rank := len(inputSizes)
-	g := geometry{kernel: kernel, stride: n.PerDim("strides", rank, 1),
+	windows := geometry{kernel: kernel, stride: n.PerDim("strides", rank, 1),
 		dilation:  n.PerDim("dilations", rank, 1),
 		padBefore: make([]sym.Int, rank), padAfter: make([]sym.Int, rank), roundsUp: n.Flag("ceil_mode", false)}
 	if len(kernel) != rank {
 		n.Failf("a window of %d dimensions does not suit %d spatial dimensions", len(kernel), rank)
 	}
-	checkSteps(n, kernel, g.stride, g.dilation)
+	checkSteps(n, kernel, windows.stride, windows.dilation)
 	switch autoPad := n.Text("auto_pad", "NOTSET"); autoPad {
 	case "NOTSET", "":
 		pads := sym.Ints(checkedPads(n, rank)...)
-		g.padBefore, g.padAfter = pads[:rank], pads[rank:]
+		windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
 	case "VALID": // no padding
 	case "SAME_UPPER", "SAME_LOWER":
 		for i := range kernel {
 			// out = ceil(in/stride), total padding = max(0, (out-1)*stride + extent - in)
-			stride := sym.Of(g.stride[i])
+			stride := sym.Of(windows.stride[i])
 			out := inputSizes[i].Add(stride).Sub(sym.Of(1)).Div(stride)
-			total := out.Sub(sym.Of(1)).Mul(stride).Add(g.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
+			total := out.Sub(sym.Of(1)).Mul(stride).Add(windows.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
 			// SAME_UPPER puts the odd element after the dimension, SAME_LOWER before it.
 			half := total.Div(sym.Of(2))
-			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
+			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
 			if autoPad == "SAME_LOWER" {
-				g.padBefore[i], g.padAfter[i] = g.padAfter[i], g.padBefore[i]
+				windows.padBefore[i], windows.padAfter[i] = windows.padAfter[i], windows.padBefore[i]
 			}
 		}
 	default:
 		n.Failf("auto_pad %q is not supported", autoPad)
 	}
-	return g
+	return windows
 }
 
 // checkSteps rejects sizes, strides and dilations of windows outside [1, 2^30], so that the extent of a window does not
 // overflow. Symbolic sizes are not checked.
 func checkSteps(n *node, kernel []sym.Int, stride, dilation []int) {
 	for i, size := range kernel {
-		k, known := size.Known()
-		if known && (k < 1 || k > 1<<30) || stride[i] < 1 || dilation[i] < 1 || dilation[i] > 1<<30 || stride[i] > 1<<30 {
+		kernelSize, known := size.Known()
+		if known && (kernelSize < 1 || kernelSize > 1<<30) || stride[i] < 1 || stride[i] > 1<<30 || dilation[i] < 1 ||
+			dilation[i] > 1<<30 {
 			n.Failf("a window of size %v, stride %d and dilation %d is not supported: want 1 to 2^30", size, stride[i],
 				dilation[i])
 		}
@@ -76,9 +77,9 @@ const maxPadding = min(1<<40, math.MaxInt/8)
 // checkedPads returns the attribute pads: the padding before all dimensions, then the padding after all dimensions.
 func checkedPads(n *node, rank int) []int {
 	pads := n.PerDim("pads", 2*rank, 0)
-	for _, p := range pads {
-		if p > maxPadding || p < -maxPadding {
-			n.Failf("padding %d is not supported: want at most %d in absolute value", p, maxPadding)
+	for _, padding := range pads {
+		if padding > maxPadding || padding < -maxPadding {
+			n.Failf("padding %d is not supported: want at most %d in absolute value", padding, maxPadding)
 		}
 	}
 	return pads
@@ -132,29 +133,29 @@ func weightSizes(n *node, weight *value, rank int) []sym.Int {
 
 // convolve adds a convolution with the attributes of the node. bias may be nil.
 func convolve(n *node, x, weight, bias *value) *value {
-	g, attrs, hasPadding := convAttrs(n, x, weight)
+	windows, attrs, hasPadding := convAttrs(n, x, weight)
 	if !hasPadding {
-		x = padSpatial(n, x, g.padBefore, g.padAfter, 0)
+		x = padSpatial(n, x, windows.padBefore, windows.padAfter, 0)
 	}
-	return n.Op(fmt.Sprintf("conv%dd", len(g.padBefore)), attrs, x, weight, bias)
+	return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, bias)
 }
 
 // convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is or may be
 // negative, and the attributes have no padding: the caller must first pad and crop x.
-func convAttrs(n *node, x, weight *value) (g geometry, attrs graph.Attrs, hasPadding bool) {
+func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, hasPadding bool) {
 	inputSizes := spatialSizes(n, x)
-	g = geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
-	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.Int("group", 1)}
-	pads := slices.Concat(g.padBefore, g.padAfter)
+	windows = geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
+	attrs = graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
+	pads := slices.Concat(windows.padBefore, windows.padAfter)
 	switch {
-	case g.isSymmetric():
-		attrs["padding"] = n.SizesAttr(g.padBefore...)
-	case !slices.ContainsFunc(pads, func(s sym.Int) bool { return !symbolic.NotNegative(s) }):
+	case windows.isSymmetric():
+		attrs["padding"] = n.SizesAttr(windows.padBefore...)
+	case !slices.ContainsFunc(pads, func(padding sym.Int) bool { return !symbolic.NotNegative(padding) }):
 		attrs["padding"] = n.SizesAttr(pads...)
 	default:
-		return g, attrs, false
+		return windows, attrs, false
 	}
-	return g, attrs, true
+	return windows, attrs, true
 }
 
 // convTranspose converts ConvTranspose. If the op does not support the padding, it computes the result without padding,
@@ -163,7 +164,7 @@ func convTranspose(n *node) []*value {
 	x, weight, bias := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
 	inputSizes := spatialSizes(n, x)
 	rank := len(inputSizes)
-	g := geometry{kernel: weightSizes(n, weight, rank), stride: n.PerDim("strides", rank, 1),
+	windows := geometry{kernel: weightSizes(n, weight, rank), stride: n.PerDim("strides", rank, 1),
 		dilation: n.PerDim("dilations", rank, 1)}
 	autoPad := n.Text("auto_pad", "NOTSET")
 	outputSizes, hasOutputShape := n.Ints("output_shape")
@@ -174,11 +175,11 @@ func convTranspose(n *node) []*value {
 		n.Failf("output_shape has %d numbers, want %d", len(outputSizes), rank)
 	}
 	outputPadding := n.PerDim("output_padding", rank, 0)
-	checkSteps(n, g.kernel, g.stride, g.dilation)
+	checkSteps(n, windows.kernel, windows.stride, windows.dilation)
 	pads := sym.Ints(checkedPads(n, rank)...)
-	g.padBefore, g.padAfter = pads[:rank], pads[rank:]
+	windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
 	for i := range inputSizes {
-		stride := sym.Of(g.stride[i])
+		stride := sym.Of(windows.stride[i])
 		out := inputSizes[i].Mul(stride) // the size for SAME_UPPER and SAME_LOWER
 		if hasOutputShape {
 			out = sym.Of(outputSizes[i])
@@ -187,30 +188,31 @@ func convTranspose(n *node) []*value {
 		}
 		// total padding = (in-1)*stride + output_padding + extent - out. A negative total extends the result; Div rounds
 		// half of it down in this case too.
-		total := stride.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(outputPadding[i])).Add(g.windowExtent(i)).Sub(out)
+		total := stride.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(outputPadding[i])).Add(windows.windowExtent(i)).Sub(out)
 		half := total.Div(sym.Of(2))
-		g.padBefore[i], g.padAfter[i] = total.Sub(half), half
+		windows.padBefore[i], windows.padAfter[i] = total.Sub(half), half
 		if autoPad == "SAME_UPPER" {
-			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
+			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
 		}
 	}
-	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.Int("group", 1)}
-	return single(addConvTranspose(n, x, weight, bias, g, outputPadding, attrs))
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
+	return single(addConvTranspose(n, x, weight, bias, windows, outputPadding, attrs))
 }
 
 // addConvTranspose adds a transposed convolution, which crops the padding from its result and adds outputPadding
 // elements after each dimension. bias may be nil.
-func addConvTranspose(n *node, x, weight, bias *value, g geometry, outputPadding []int, attrs graph.Attrs) *value {
+func addConvTranspose(n *node, x, weight, bias *value, windows geometry, outputPadding []int,
+	attrs graph.Attrs) *value {
 	rank := len(outputPadding)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
-	padding, isSupported := symbolic.Known(g.padBefore)
-	isSupported = isSupported && g.isSymmetric()
+	padding, isSupported := symbolic.Known(windows.padBefore)
+	isSupported = isSupported && windows.isSymmetric()
 	for i, size := range outputPadding {
 		if size < 0 || size > 1<<30 {
 			n.Failf("output padding %d is not supported: want 0 to 2^30", size)
 		}
 		// The op rejects an output padding that is neither below the stride nor below the dilation.
-		isSupported = isSupported && (size == 0 || size < max(g.stride[i], g.dilation[i]))
+		isSupported = isSupported && (size == 0 || size < max(windows.stride[i], windows.dilation[i]))
 	}
 	if isSupported {
 		attrs["padding"], attrs["output_padding"] = padding, outputPadding
@@ -219,7 +221,7 @@ func addConvTranspose(n *node, x, weight, bias *value, g geometry, outputPadding
 	result := n.Op(op, attrs, x, weight) // without the bias, which must also be added where the result is extended
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range outputPadding {
-		before[i], after[i] = g.padBefore[i].Neg(), sym.Of(outputPadding[i]).Sub(g.padAfter[i])
+		before[i], after[i] = windows.padBefore[i].Neg(), sym.Of(outputPadding[i]).Sub(windows.padAfter[i])
 	}
 	result = padSpatial(n, result, before, after, 0)
 	if bias == nil {
@@ -233,12 +235,13 @@ func addConvTranspose(n *node, x, weight, bias *value, g geometry, outputPadding
 func deformConv(n *node) []*value {
 	x, weight := n.Operand(0), n.Operand(1)
 	inputSizes := spatialSizes(n, x)
-	g := geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
-	if len(inputSizes) != 2 || !g.isSymmetric() {
+	windows := geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
+	if len(inputSizes) != 2 || !windows.isSymmetric() {
 		n.Failf("want two spatial dimensions with equal padding, not negative, on both sides")
 	}
-	attrs := graph.Attrs{"stride": g.stride, "padding": n.KnownNumbers("the padding", g.padBefore), "dilation": g.dilation,
-		"groups": n.Int("group", 1), "offset_groups": n.Int("offset_group", 1)}
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation,
+		"padding": n.KnownNumbers("the padding", windows.padBefore),
+		"groups":  n.Int("group", 1), "offset_groups": n.Int("offset_group", 1)}
 	return single(n.Op("deform_conv2d", attrs, x, weight, n.Operand(2), n.OperandOrNil(4), n.OperandOrNil(3)))
 }
 

@@ -28,13 +28,13 @@ type rowValue struct {
 // result returns result i at position k of the row. It returns false if the result has no symbolic form.
 func (e *evaluation) result(i, k int) (Element, bool) {
 	output := e.code.Out[i]
-	x := e.at(output.Re, k) // the real part; complex results have no symbolic form
+	element := e.at(output.Re, k) // the real part; complex results have no symbolic form
 	if dtype := e.code.Insts[output.Re].DType; output.Im != expr.None {
 		e.failed = true
 	} else if dtype != output.DType {
-		x = e.convert(dtype, output.DType, x)
+		element = e.convert(dtype, output.DType, element)
 	}
-	return x, !e.failed
+	return element, !e.failed
 }
 
 // fail records that a needed value has no symbolic form.
@@ -45,12 +45,12 @@ func (e *evaluation) fail() Element {
 
 // at returns a value at position k of the row.
 func (e *evaluation) at(v expr.Value, k int) Element {
-	x, ok := e.computed[rowValue{v, k}]
+	element, ok := e.computed[rowValue{v, k}]
 	if !ok && !e.failed {
-		x = e.compute(v, k)
-		e.computed[rowValue{v, k}] = x
+		element = e.compute(v, k)
+		e.computed[rowValue{v, k}] = element
 	}
-	return x
+	return element
 }
 
 // compute computes a value at position k of the row: see [evaluation.at].
@@ -86,11 +86,12 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 
 // constant returns a constant of the expression. Imm has its bits, the lowest byte first.
 func (e *evaluation) constant(inst expr.Inst) Element {
-	t := tensor.Zeros(inst.DType)
-	for byteIndex := range t.Storage().Bytes() {
-		t.Storage().Bytes()[byteIndex] = byte(inst.Imm >> (8 * byteIndex))
+	bits := tensor.Zeros(inst.DType)
+	for byteIndex := range bits.Storage().Bytes() {
+		bits.Storage().Bytes()[byteIndex] = byte(inst.Imm >> (8 * byteIndex))
 	}
-	if symbolicConstant := FromData(t); symbolicConstant != nil && (inst.DType.IsIntegral(true) || inst.DType.IsFloat()) {
+	isNumber := inst.DType.IsIntegral(true) || inst.DType.IsFloat()
+	if symbolicConstant := FromData(bits); symbolicConstant != nil && isNumber {
 		return symbolicConstant.Elements[0]
 	}
 	return e.fail()
@@ -101,11 +102,11 @@ func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
 	op := expr.Op(inst.Imm)
 	if count == 0 {
 		neutral := map[expr.Op]int{expr.Add: 0, expr.Or: 0, expr.Mul: 1, expr.And: 1}
-		n, ok := neutral[op]
+		number, ok := neutral[op]
 		if !ok {
 			return e.fail()
 		}
-		return Element{Numerator: sym.Of(n), Condition: sym.BoolOf(n != 0), denominator: 1} // for any dtype
+		return Element{Numerator: sym.Of(number), Condition: sym.BoolOf(number != 0), denominator: 1} // for any dtype
 	}
 	folded := e.at(inst.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
@@ -204,14 +205,15 @@ func (e *evaluation) choose(dtype tensor.DType, cond sym.Bool, a, b Element) Ele
 }
 
 // truncated divides with truncation toward zero, as C does. The divisor must be positive.
-func truncated(a, b sym.Int) (sym.Int, bool) {
+func truncated(dividend, divisor sym.Int) (sym.Int, bool) {
 	switch {
-	case !Positive(b):
+	case !Positive(divisor):
 		return sym.Int{}, false
-	case NotNegative(a):
-		return a.Div(b), true
+	case NotNegative(dividend):
+		return dividend.Div(divisor), true
 	}
-	return sym.Where(a.Ge(sym.Int{}), a.Div(b), a.Neg().Div(b).Neg()), true // Div rounds down
+	return sym.Where(dividend.Ge(sym.Int{}), dividend.Div(divisor),
+		dividend.Neg().Div(divisor).Neg()), true // Div rounds down
 }
 
 // floorQuotient and floorRemainder are the expressions of an int64 division that rounds down, and of its remainder.
@@ -221,12 +223,12 @@ var floorQuotient, floorRemainder = division("x // y"), division("x % y")
 
 // division returns the expression of a formula on int64, the dtype of sizes.
 func division(text string) *expr.Code {
-	f, err := expr.Parse(text, "x", "y")
+	formula, err := expr.Parse(text, "x", "y")
 	if err != nil {
 		panic(err) // the text is constant
 	}
 	dtype := tensor.Int64
-	code, err := f.Code([]tensor.DType{dtype, dtype}, expr.Typing{})
+	code, err := formula.Code([]tensor.DType{dtype, dtype}, expr.Typing{})
 	if err != nil {
 		panic(err)
 	}
@@ -235,40 +237,40 @@ func division(text string) *expr.Code {
 
 // division computes value v by a single operation if its formula is floorQuotient or floorRemainder. ok is false for
 // any other formula.
-func (e *evaluation) division(v expr.Value, k int) (x Element, ok bool) {
+func (e *evaluation) division(v expr.Value, k int) (quotient Element, ok bool) {
 	for _, pattern := range []*expr.Code{floorQuotient, floorRemainder} {
 		operands := []expr.Value{expr.None, expr.None}
 		if !matches(pattern, e.code, pattern.Out[0].Re, v, operands) {
 			continue
 		}
-		a, b := e.at(operands[0], k).Numerator, e.at(operands[1], k).Numerator
+		dividend, divisor := e.at(operands[0], k).Numerator, e.at(operands[1], k).Numerator
 		switch {
-		case e.failed || !Positive(b):
+		case e.failed || !Positive(divisor):
 			return e.fail(), true
 		case pattern == floorQuotient:
-			return Element{Numerator: a.Div(b)}, true
+			return Element{Numerator: dividend.Div(divisor)}, true
 		}
-		return Element{Numerator: a.Mod(b)}, true
+		return Element{Numerator: dividend.Mod(divisor)}, true
 	}
-	return x, false
+	return quotient, false
 }
 
-// matches reports whether value v of c is computed as value p of pattern, with a value of c in place of each operand of
-// pattern. It stores these values of c in operands.
-func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool {
-	want, inst := pattern.Insts[p], c.Insts[v]
+// matches reports whether a value of the code is computed like a value of the pattern. Any values of the code may be in
+// place of the operands of the pattern: matches stores them in operands.
+func matches(pattern, code *expr.Code, patternValue, codeValue expr.Value, operands []expr.Value) bool {
+	want, instruction := pattern.Insts[patternValue], code.Insts[codeValue]
 	if want.Op == expr.Load {
 		if operands[want.A] == expr.None {
-			operands[want.A] = v
+			operands[want.A] = codeValue
 		}
-		return operands[want.A] == v
+		return operands[want.A] == codeValue
 	}
-	if want.Op != inst.Op || want.DType != inst.DType || want.Imm != inst.Imm {
+	if want.Op != instruction.Op || want.DType != instruction.DType || want.Imm != instruction.Imm {
 		return false
 	}
-	uses := inst.Operands()
+	uses := instruction.Operands()
 	for k, patternUse := range want.Operands() {
-		if !matches(pattern, c, patternUse, uses[k], operands) {
+		if !matches(pattern, code, patternUse, uses[k], operands) {
 			return false
 		}
 	}

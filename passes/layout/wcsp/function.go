@@ -36,30 +36,30 @@ type instance struct {
 
 // remainingCount returns the number of variables that are not eliminated.
 func (in *instance) remainingCount() int {
-	n := 0
+	count := 0
 	for _, isEliminated := range in.eliminated {
 		if !isEliminated {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }
 
 // newInstance adds up the factors with equal sets of variables, and sorts their scopes.
-func newInstance(ctx context.Context, p *Problem) *instance {
-	in := &instance{ctx: ctx, nextMessage: len(p.Factors)}
-	for v := range p.Variables {
-		in.problemVariables = append(in.problemVariables, v)
-		in.sizes = append(in.sizes, len(p.Variables[v].Labels))
+func newInstance(ctx context.Context, problem *Problem) *instance {
+	created := &instance{ctx: ctx, nextMessage: len(problem.Factors)}
+	for v := range problem.Variables {
+		created.problemVariables = append(created.problemVariables, v)
+		created.sizes = append(created.sizes, len(problem.Variables[v].Labels))
 	}
-	in.eliminated = make([]bool, len(in.problemVariables))
+	created.eliminated = make([]bool, len(created.problemVariables))
 	type pair struct{ a, b int }
 	found := map[pair]*function{}
-	for i := range p.Factors {
+	for i := range problem.Factors {
 		interrupt.Check(ctx)
-		factor := &p.Factors[i]
+		factor := &problem.Factors[i]
 		if len(factor.Scope) == 0 {
-			in.constant = add(in.constant, factor.Costs[0])
+			created.constant = add(created.constant, factor.Costs[0])
 			continue
 		}
 		scope := slices.Clone(factor.Scope)
@@ -69,12 +69,12 @@ func newInstance(ctx context.Context, p *Problem) *instance {
 		if sum == nil {
 			sum = &function{scope: scope, table: make([]int64, len(factor.Costs))}
 			found[key] = sum
-			in.functions = append(in.functions, sum)
+			created.functions = append(created.functions, sum)
 		}
 		sum.terms = append(sum.terms, i)
-		sum.add(factor, in.sizes)
+		sum.add(factor, created.sizes)
 	}
-	return in
+	return created
 }
 
 // add adds a factor over the same variables. The factor may have its two variables in descending order.
@@ -96,32 +96,32 @@ func (f *function) add(factor *Factor, sizes []int) {
 
 // restrict returns the instance restricted to the given labels. labels lists, by variable, indices below in.sizes.
 func (in *instance) restrict(labels [][]int) *instance {
-	out := *in
-	out.problemLabels = labels
+	result := *in
+	result.problemLabels = labels
 	if in.problemLabels != nil {
-		out.problemLabels = make([][]int, len(labels))
+		result.problemLabels = make([][]int, len(labels))
 		for v, list := range labels {
 			for _, label := range list {
-				out.problemLabels[v] = append(out.problemLabels[v], in.problemLabels[v][label])
+				result.problemLabels[v] = append(result.problemLabels[v], in.problemLabels[v][label])
 			}
 		}
 	}
-	out.sizes = make([]int, len(labels))
+	result.sizes = make([]int, len(labels))
 	for v := range labels {
-		out.sizes[v] = len(labels[v])
+		result.sizes[v] = len(labels[v])
 	}
-	out.functions = make([]*function, len(in.functions))
-	for i, f := range in.functions {
+	result.functions = make([]*function, len(in.functions))
+	for i, original := range in.functions {
 		unchanged := true
-		for _, v := range f.scope {
-			unchanged = unchanged && in.sizes[v] == out.sizes[v]
+		for _, v := range original.scope {
+			unchanged = unchanged && in.sizes[v] == result.sizes[v]
 		}
-		if out.functions[i] = f; unchanged {
+		if result.functions[i] = original; unchanged {
 			continue
 		}
-		restricted := &function{scope: f.scope, terms: f.terms}
+		restricted := &function{scope: original.scope, terms: original.terms}
 		indices := []int{0} // in f.table, of the entries that remain
-		for _, v := range f.scope {
+		for _, v := range original.scope {
 			next := make([]int, 0, len(indices)*len(labels[v]))
 			for _, index := range indices {
 				for _, label := range labels[v] {
@@ -132,11 +132,11 @@ func (in *instance) restrict(labels [][]int) *instance {
 		}
 		restricted.table = make([]int64, len(indices))
 		for k, index := range indices {
-			restricted.table[k] = f.table[index]
+			restricted.table[k] = original.table[index]
 		}
-		out.functions[i] = restricted
+		result.functions[i] = restricted
 	}
-	return &out
+	return &result
 }
 
 // components returns the connected components as instances, ordered by their least variables.
@@ -154,8 +154,8 @@ func (in *instance) components() []*instance {
 	}
 	for _, f := range in.functions {
 		for _, v := range f.scope[1:] {
-			a, b := find(f.scope[0]), find(v)
-			root[max(a, b)] = min(a, b)
+			rootA, rootB := find(f.scope[0]), find(v)
+			root[max(rootA, rootB)] = min(rootA, rootB)
 		}
 	}
 	var list []*instance
@@ -183,8 +183,8 @@ func (in *instance) components() []*instance {
 		for i, v := range f.scope {
 			local.scope[i] = indexInComponent[v]
 		}
-		c := byRoot[find(f.scope[0])]
-		c.functions = append(c.functions, local)
+		owner := byRoot[find(f.scope[0])]
+		owner.functions = append(owner.functions, local)
 	}
 	return list
 }

@@ -10,21 +10,21 @@ import (
 
 // This file has the solvers of published layout optimizers. Both eliminate variables and return no proof.
 
-// PBQP is the solver for partitioned Boolean quadratic problems of Scholz and Eckstein, "Register allocation for
-// irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register allocation with PBQP", JMLC
-// 2006. It removes variables with at most two neighbours, fewest first (the exact reductions R0, RI and RII). If
-// there are none, the heuristic reduction RN removes the variable with the most neighbours. This variable gets the
-// label with the least local cost, which assumes that each neighbour has its best label. Ties are broken by index.
-// Without RN, the solution is optimal and the bound is the cost. If RN leads to a forbidden assignment, the error is
-// [ErrNotFound].
+// PBQP is the published solver for partitioned Boolean quadratic problems. Its sources are Scholz and Eckstein,
+// "Register allocation for irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register
+// allocation with PBQP", JMLC 2006. It removes variables with at most two neighbours, fewest first (the exact
+// reductions R0, RI and RII). If there are none, the heuristic reduction RN removes the variable with the most
+// neighbours. This variable gets the label with the least local cost, which assumes that each neighbour has its best
+// label. Ties are broken by index. Without RN, the solution is optimal and the bound is the cost. If RN leads to a
+// forbidden assignment, the error is [ErrNotFound].
 var PBQP Solver = pbqp{}
 
 type pbqp struct{}
 
 // Solve implements [Solver].
-func (pbqp) Solve(p *Problem, options Options) (_ *Solution, err error) {
+func (pbqp) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
-	in, err := prepare(options.Context, p)
+	in, err := prepare(options.Context, problem)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (pbqp) Solve(p *Problem, options Options) (_ *Solution, err error) {
 			countNeighbours(neighbour)
 		}
 	}
-	return remaining.solution(p, exact)
+	return remaining.solution(problem, exact)
 }
 
 // extremes returns the remaining variables with the fewest and the most neighbours.
@@ -70,8 +70,8 @@ func (e *elimination) extremes(degrees []int) (least, most int) {
 	return least, most
 }
 
-// localBest returns the label of v with the least local cost. The local cost is the label's own cost plus, for each
-// neighbour, the least sum of the cost of their common function and of the neighbour's own cost.
+// localBest returns the label of v with the least local cost. The local cost is the label's own cost plus a term for
+// each neighbour. The term is the least sum of the cost of the common function and of the neighbour's own cost.
 func (e *elimination) localBest(v int) int {
 	labels := make([]int, len(e.sizes))
 	best, bestLabel := Forbidden, 0
@@ -128,10 +128,10 @@ func (e *elimination) fixLocally(v, label int) {
 
 // solution decodes the steps of an elimination of all variables. If the elimination was exact, the bound is the cost;
 // otherwise the bound is 0.
-func (e *elimination) solution(p *Problem, exact bool) (*Solution, error) {
+func (e *elimination) solution(problem *Problem, exact bool) (*Solution, error) {
 	solution := &Solution{Version: Version, Labels: make([]int, len(e.sizes))}
 	decode(e.sizes, e.steps, solution.Labels)
-	if solution.Cost = p.cost(solution.Labels); solution.Cost == Forbidden {
+	if solution.Cost = problem.cost(solution.Labels); solution.Cost == Forbidden {
 		return nil, ErrNotFound
 	}
 	if exact {
@@ -151,9 +151,9 @@ func InOrder(order []int) Solver { return inOrder(order) }
 type inOrder []int
 
 // Solve implements [Solver].
-func (order inOrder) Solve(p *Problem, options Options) (_ *Solution, err error) {
+func (order inOrder) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
-	in, err := prepare(options.Context, p)
+	in, err := prepare(options.Context, problem)
 	if err != nil {
 		return nil, err
 	}
@@ -177,5 +177,5 @@ func (order inOrder) Solve(p *Problem, options Options) (_ *Solution, err error)
 		}
 		remaining.eliminateVariable(v, largestTable)
 	}
-	return remaining.solution(p, true)
+	return remaining.solution(problem, true)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // search is the state of a depth-first branch and bound. A node of the search eliminates variables. The remaining
-// problem is divided into independent parts, or split on a variable. In the methods, in is an instance, e is an
-// elimination of its variables, and r is the best result so far.
+// problem is divided into independent parts, or split on a variable. In the methods, `reduced` is an instance after the
+// elimination of some variables.
 type search struct {
 	ctx                context.Context
 	maxTable           int           // maximum number of entries of a message
@@ -60,51 +60,52 @@ type result struct {
 
 // minimize minimizes an instance. Assignments that cost the cutoff or more are irrelevant. At the root, elimination
 // ignores the time limit.
-func (s *search) minimize(in *instance, cutoff int64, isRoot bool) result {
+func (s *search) minimize(instance *instance, cutoff int64, isRoot bool) result {
 	s.nodes++
-	e := in.eliminate()
+	reduced := instance.eliminate()
 	if isRoot || !s.expired() {
-		s.eliminateCheapVariables(e)
+		s.eliminateCheapVariables(reduced)
 	}
-	if e.remainingCount() == 0 {
-		r := result{bound: e.constant, cost: e.constant, tree: tree{bound: e.constant, steps: s.proofSteps(e)}}
-		s.recordInfeasible(e)
-		if r.cost >= cutoff {
-			r.cost = Forbidden
+	if reduced.remainingCount() == 0 {
+		solved := result{bound: reduced.constant, cost: reduced.constant,
+			tree: tree{bound: reduced.constant, steps: s.proofSteps(reduced)}}
+		s.recordInfeasible(reduced)
+		if solved.cost >= cutoff {
+			solved.cost = Forbidden
 		}
-		return s.withEliminatedLabels(e, r)
+		return s.withEliminatedLabels(reduced, solved)
 	}
-	return s.withEliminatedLabels(e, s.minimizeParts(e, e.remaining().components(), cutoff, isRoot))
+	return s.withEliminatedLabels(reduced, s.minimizeParts(reduced, reduced.remaining().components(), cutoff, isRoot))
 }
 
 // eliminateCheapVariables eliminates all variables if that is cheap, otherwise the variables with small tables.
-func (s *search) eliminateCheapVariables(e *elimination) {
-	in := e.remaining()
-	plan := in.plan(s.maxTable)
-	if plan.tooLargeCount > 0 || plan.work > lightWork+lightVariableWork*int64(len(in.problemVariables)) {
-		plan = in.plan(min(s.maxTable, lightTable))
+func (s *search) eliminateCheapVariables(reduced *elimination) {
+	remaining := reduced.remaining()
+	plan := remaining.plan(s.maxTable)
+	if plan.tooLargeCount > 0 || plan.work > lightWork+lightVariableWork*int64(len(remaining.problemVariables)) {
+		plan = remaining.plan(min(s.maxTable, lightTable))
 	}
-	e.eliminateAll(plan.order, s.maxTable)
+	reduced.eliminateAll(plan.order, s.maxTable)
 }
 
 // withEliminatedLabels computes the labels of the eliminated variables.
-func (s *search) withEliminatedLabels(e *elimination, r result) result {
-	if r.cost == Forbidden {
-		r.labels = nil
-		return r
+func (s *search) withEliminatedLabels(reduced *elimination, found result) result {
+	if found.cost == Forbidden {
+		found.labels = nil
+		return found
 	}
-	if r.labels == nil {
-		r.labels = make([]int, len(e.problemVariables))
+	if found.labels == nil {
+		found.labels = make([]int, len(reduced.problemVariables))
 	}
-	decode(e.sizes, e.steps, r.labels)
-	return r
+	decode(reduced.sizes, reduced.steps, found.labels)
+	return found
 }
 
 // minimizeParts minimizes independent parts one by one. bounds has a lower bound of each part, which its minimization
 // replaces by a better one. The cutoff of a part is the cutoff less the bounds of the other parts.
-func (s *search) minimizeParts(e *elimination, parts []*instance, cutoff int64, isRoot bool) result {
-	r := result{labels: make([]int, len(e.problemVariables)), bound: e.constant, cost: e.constant,
-		tree: tree{steps: s.proofSteps(e), constant: e.constant}}
+func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff int64, isRoot bool) result {
+	total := result{labels: make([]int, len(reduced.problemVariables)), bound: reduced.constant, cost: reduced.constant,
+		tree: tree{steps: s.proofSteps(reduced), constant: reduced.constant}}
 	bounds := make([]int64, len(parts))
 	for i, part := range parts {
 		if len(parts) > 1 {
@@ -114,7 +115,7 @@ func (s *search) minimizeParts(e *elimination, parts []*instance, cutoff int64, 
 		}
 	}
 	for i, part := range parts {
-		otherBounds := e.constant
+		otherBounds := reduced.constant
 		for k := range parts {
 			if k != i {
 				otherBounds = add(otherBounds, bounds[k])
@@ -126,122 +127,124 @@ func (s *search) minimizeParts(e *elimination, parts []*instance, cutoff int64, 
 		}
 		found := s.tightenAndCut(part, partCutoff, isRoot)
 		bounds[i] = found.bound
-		r.bound, r.cost = add(r.bound, found.bound), add(r.cost, found.cost)
-		for v, l := range found.labels {
-			r.labels[part.outerVariables[v]] = l
+		total.bound, total.cost = add(total.bound, found.bound), add(total.cost, found.cost)
+		for v, label := range found.labels {
+			total.labels[part.outerVariables[v]] = label
 		}
-		r.tree.parts = append(r.tree.parts, found.tree)
+		total.tree.parts = append(total.tree.parts, found.tree)
 	}
-	r.tree.bound = r.bound
-	if r.cost >= cutoff {
-		r.cost = Forbidden
+	total.tree.bound = total.bound
+	if total.cost >= cutoff {
+		total.cost = Forbidden
 	}
-	return r
+	return total
 }
 
 // tightenAndCut minimizes a connected instance that small tables do not solve. It tightens the bound, and cuts labels
 // that cannot be part of a better assignment. It then continues with the remaining labels, or splits the instance if
 // few labels are cut.
-func (s *search) tightenAndCut(in *instance, cutoff int64, isRoot bool) result {
-	r := result{cost: Forbidden}
+func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) result {
+	best := result{cost: Forbidden}
 	if !isRoot && s.expired() {
-		return s.tablesOrBranch(in, r, cutoff, isRoot)
+		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	}
-	remaining, cuts, feasible := in.supported()
+	remaining, cuts, feasible := instance.supported()
 	switch {
 	case !feasible:
-		return s.tablesOrBranch(in, r, cutoff, isRoot)
+		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	case len(cuts) > 0: // an assignment with an unsupported label costs Forbidden
-		return s.minimizeAfterCuts(in, remaining, cuts, r, Forbidden, cutoff, isRoot)
+		return s.minimizeAfterCuts(instance, remaining, cuts, best, Forbidden, cutoff, isRoot)
 	}
-	tightening := in.tighten(cutoff)
+	tightening := instance.tighten(cutoff)
 	if tightening == nil {
-		return s.tablesOrBranch(in, r, cutoff, isRoot)
+		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	}
 	if tightening.bestCost < cutoff {
-		r.cost, r.labels = tightening.bestCost, tightening.bestLabels
+		best.cost, best.labels = tightening.bestCost, tightening.bestLabels
 	}
 	tightened, shifts := tightening.withCurrentCosts()
-	bound, limit := tightening.bound(), min(cutoff, r.cost)
-	labels := 0
-	for _, n := range in.sizes {
-		labels += n
+	bound, limit := tightening.bound(), min(cutoff, best.cost)
+	totalLabels := 0
+	for _, labelCount := range instance.sizes {
+		totalLabels += labelCount
 	}
-	if remaining, cutCount := tightening.cutLabels(limit - bound); bound < limit && cutCount*minCutDivisor >= labels {
-		r = s.minimizeAfterCuts(tightened, remaining, tightened.cuts(remaining), r, limit, limit, isRoot)
+	if remaining, cutCount := tightening.cutLabels(limit - bound); bound < limit && cutCount*minCutDivisor >= totalLabels {
+		best = s.minimizeAfterCuts(tightened, remaining, tightened.cuts(remaining), best, limit, limit, isRoot)
 	} else {
-		r = s.tablesOrBranch(tightened, r, cutoff, isRoot)
+		best = s.tablesOrBranch(tightened, best, cutoff, isRoot)
 	}
-	r.tree.shifts = shifts
-	return r
+	best.tree.shifts = shifts
+	return best
 }
 
-// minimizeAfterCuts minimizes an instance after cuts. Assignments with a cut label cost at least cutBound. r is the
+// minimizeAfterCuts minimizes an instance after cuts. Assignments with a cut label cost at least cutBound. best is the
 // best result so far.
-func (s *search) minimizeAfterCuts(in *instance, remaining [][]int, cuts []Cut, r result,
+func (s *search) minimizeAfterCuts(instance *instance, remaining [][]int, cuts []Cut, best result,
 	cutBound, cutoff int64, isRoot bool) result {
-	found := s.minimize(in.restrict(remaining), cutoff, isRoot)
-	if found.cost < r.cost {
-		r.cost, r.labels = found.cost, found.labels
-		for v, l := range r.labels {
-			r.labels[v] = remaining[v][l]
+	found := s.minimize(instance.restrict(remaining), cutoff, isRoot)
+	if found.cost < best.cost {
+		best.cost, best.labels = found.cost, found.labels
+		for v, label := range best.labels {
+			best.labels[v] = remaining[v][label]
 		}
 	}
-	r.tree = found.tree
-	r.tree.cuts, r.tree.cutoff = cuts, cutBound
-	r.bound = min(found.bound, cutBound)
-	r.tree.bound = r.bound
-	return r
+	best.tree = found.tree
+	best.tree.cuts, best.tree.cutoff = cuts, cutBound
+	best.bound = min(found.bound, cutBound)
+	best.tree.bound = best.bound
+	return best
 }
 
-// tablesOrBranch minimizes a connected instance by large tables or by branching; r is the best result so far.
-func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot bool) result {
-	e := in.eliminate()
+// tablesOrBranch minimizes a connected instance by large tables or by branching. best is the best result so
+// far.
+func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, isRoot bool) result {
+	reduced := instance.eliminate()
 	maxEntries := branchTable
 	if isRoot {
 		maxEntries = s.maxTable
 	}
-	if plan := in.plan(min(s.maxTable, maxEntries)); plan.tooLargeCount == 0 && (isRoot || !s.expired()) {
-		e.eliminateAll(plan.order, s.maxTable)
-		s.recordInfeasible(e)
-		found := result{bound: e.constant, cost: e.constant, tree: tree{bound: e.constant, steps: s.proofSteps(e)}}
-		if e.constant >= min(cutoff, r.cost) {
-			found.cost, found.labels = r.cost, r.labels
+	if plan := instance.plan(min(s.maxTable, maxEntries)); plan.tooLargeCount == 0 && (isRoot || !s.expired()) {
+		reduced.eliminateAll(plan.order, s.maxTable)
+		s.recordInfeasible(reduced)
+		found := result{bound: reduced.constant, cost: reduced.constant,
+			tree: tree{bound: reduced.constant, steps: s.proofSteps(reduced)}}
+		if reduced.constant >= min(cutoff, best.cost) {
+			found.cost, found.labels = best.cost, best.labels
 			return found
 		}
-		return s.withEliminatedLabels(e, found)
+		return s.withEliminatedLabels(reduced, found)
 	}
-	limit := min(cutoff, r.cost)
-	relaxed := s.relaxation(e, limit, isRoot)
-	r.bound = relaxed.constant
-	if r.bound < limit && r.cost == Forbidden {
-		labels := make([]int, len(e.problemVariables))
-		decode(e.sizes, relaxed.steps, labels)
-		candidate := guess{instance: in, functionsOf: e.functionsOf, labels: labels}
+	limit := min(cutoff, best.cost)
+	relaxed := s.relaxation(reduced, limit, isRoot)
+	best.bound = relaxed.constant
+	if best.bound < limit && best.cost == Forbidden {
+		labels := make([]int, len(reduced.problemVariables))
+		decode(reduced.sizes, relaxed.steps, labels)
+		candidate := guess{instance: instance, functionsOf: reduced.functionsOf, labels: labels}
 		candidate.improve()
 		if candidate.cost() == Forbidden && cutoff == Forbidden && candidate.depthFirst(relaxed.steps) {
 			candidate.improve()
 		}
-		if c := candidate.cost(); c < cutoff {
-			r.cost, r.labels = c, labels
+		if cost := candidate.cost(); cost < cutoff {
+			best.cost, best.labels = cost, labels
 		}
 	}
-	if r.bound < min(cutoff, r.cost) && !s.expired() {
+	if best.bound < min(cutoff, best.cost) && !s.expired() {
 		// The bound of an interrupted search may be below the bound of the relaxation, which is then used instead.
-		if r = s.minimizeByBranching(e, r, cutoff); r.bound > relaxed.constant {
-			return r
+		if best = s.minimizeByBranching(reduced, best, cutoff); best.bound > relaxed.constant {
+			return best
 		}
-		r.bound = relaxed.constant
+		best.bound = relaxed.constant
 	}
 	s.recordInfeasible(relaxed)
-	r.tree = tree{bound: r.bound, steps: s.proofSteps(relaxed)}
-	return r
+	best.tree = tree{bound: best.bound, steps: s.proofSteps(relaxed)}
+	return best
 }
 
 // relaxation returns a relaxation of the remaining problem, whose constant is a lower bound on all costs. Larger
 // tables give a higher bound. They are used only if the bound from the smallest tables is below the limit.
-func (s *search) relaxation(e *elimination, limit int64, isRoot bool) *elimination {
-	relaxed := e.clone()
+func (s *search) relaxation(reduced *elimination, limit int64, isRoot bool) *elimination {
+	relaxed := reduced.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {
 		return relaxed
 	}
@@ -249,7 +252,7 @@ func (s *search) relaxation(e *elimination, limit int64, isRoot bool) *eliminati
 	if isRoot {
 		maxEntries = min(s.maxTable, boundTable)
 	}
-	relaxed = e.clone()
+	relaxed = reduced.clone()
 	relaxed.relax(maxEntries)
 	return relaxed
 }
@@ -257,9 +260,9 @@ func (s *search) relaxation(e *elimination, limit int64, isRoot bool) *eliminati
 // relax eliminates the remaining variables with messages of at most maxEntries entries. The constant is then a lower
 // bound. With very many functions, messages are smaller, so that relax takes at most about a second.
 func (e *elimination) relax(maxEntries int) {
-	in := e.remaining()
-	maxEntries = min(maxEntries, max(relaxedWork/max(len(in.functions), 1), 1))
-	e.eliminateAll(in.plan(largestTable).order, maxEntries)
+	remaining := e.remaining()
+	maxEntries = min(maxEntries, max(relaxedWork/max(len(remaining.functions), 1), 1))
+	e.eliminateAll(remaining.plan(largestTable).order, maxEntries)
 	for v, isEliminated := range e.eliminated {
 		if !isEliminated { // the plan stopped before this variable, because the graph is too dense
 			e.eliminateVariable(v, maxEntries)
@@ -267,48 +270,48 @@ func (e *elimination) relax(maxEntries int) {
 	}
 }
 
-// minimizeByBranching splits on a variable; r is the best result so far.
-func (s *search) minimizeByBranching(e *elimination, r result, cutoff int64) result {
-	v := e.mostConnected()
+// minimizeByBranching splits on a variable. best is the best result so far.
+func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff int64) result {
+	v := reduced.mostConnected()
 	type child struct {
 		label   int
 		fixed   *elimination // v is fixed to the label
 		relaxed *elimination // relaxation of fixed
 	}
 	var children []child
-	for l := range e.sizes[v] {
-		c := e.fixLabel(v, l)
-		children = append(children, child{l, c, s.relaxation(c, min(cutoff, r.cost), false)})
+	for label := range reduced.sizes[v] {
+		fixed := reduced.fixLabel(v, label)
+		children = append(children, child{label, fixed, s.relaxation(fixed, min(cutoff, best.cost), false)})
 	}
 	sorted.Func(children, func(a, b child) int {
 		return compare(a.relaxed.constant, b.relaxed.constant)
 	})
-	r.tree = tree{steps: s.proofSteps(e), variable: e.problemVariables[v]}
-	r.bound = Forbidden
-	for _, c := range children {
-		limit := min(cutoff, r.cost)
-		steps := s.proofSteps(c.fixed)
-		problemLabel := e.problemLabels[v][c.label]
-		branch := tree{label: problemLabel, bound: c.relaxed.constant,
-			steps: slices.Concat(steps, s.proofSteps(c.relaxed))}
+	best.tree = tree{steps: s.proofSteps(reduced), variable: reduced.problemVariables[v]}
+	best.bound = Forbidden
+	for _, next := range children {
+		limit := min(cutoff, best.cost)
+		steps := s.proofSteps(next.fixed)
+		problemLabel := reduced.problemLabels[v][next.label]
+		branch := tree{label: problemLabel, bound: next.relaxed.constant,
+			steps: slices.Concat(steps, s.proofSteps(next.relaxed))}
 		if branch.bound < limit && !s.expired() {
-			found := s.minimize(c.fixed.remaining(), limit, false)
+			found := s.minimize(next.fixed.remaining(), limit, false)
 			if found.cost < limit {
-				r.cost, r.labels = found.cost, found.labels
-				r.labels[v] = c.label
+				best.cost, best.labels = found.cost, found.labels
+				best.labels[v] = next.label
 			}
 			found.tree.label, found.tree.steps = problemLabel, slices.Concat(steps, found.tree.steps)
 			found.tree.relaxed, found.tree.relaxedBound = branch.steps, branch.bound
 			branch = found.tree
 		}
-		r.bound = min(r.bound, branch.bound)
-		r.tree.branches = append(r.tree.branches, branch)
+		best.bound = min(best.bound, branch.bound)
+		best.tree.branches = append(best.tree.branches, branch)
 	}
-	r.tree.bound = r.bound
-	if !s.hasInfeasible && r.bound == Forbidden {
-		s.infeasibleVariable, s.hasInfeasible = e.problemVariables[v], true
+	best.tree.bound = best.bound
+	if !s.hasInfeasible && best.bound == Forbidden {
+		s.infeasibleVariable, s.hasInfeasible = reduced.problemVariables[v], true
 	}
-	return r
+	return best
 }
 
 // compare orders two costs, for sorting.
@@ -339,15 +342,15 @@ func (e *elimination) mostConnected() int {
 
 // fixLabel returns the elimination after assigning a label to v and eliminating v.
 func (e *elimination) fixLabel(v, label int) *elimination {
-	in := e.remaining()
-	in.sizes = slices.Clone(in.sizes)
-	for i, f := range in.functions {
+	remaining := e.remaining()
+	remaining.sizes = slices.Clone(remaining.sizes)
+	for i, f := range remaining.functions {
 		if f.dependsOn(v) {
-			in.functions[i] = f.slice(v, label, e.sizes)
+			remaining.functions[i] = f.slice(v, label, e.sizes)
 		}
 	}
-	in.sizes[v] = 1
-	fixed := in.eliminate()
+	remaining.sizes[v] = 1
+	fixed := remaining.eliminate()
 	fixed.eliminateVariable(v, 0)
 	return fixed
 }
@@ -366,14 +369,14 @@ func (f *function) slice(v, label int, sizes []int) *function {
 }
 
 // recordInfeasible records the first variable whose labels are all forbidden.
-func (s *search) recordInfeasible(e *elimination) {
-	if s.hasInfeasible || e.constant < Forbidden {
+func (s *search) recordInfeasible(reduced *elimination) {
+	if s.hasInfeasible || reduced.constant < Forbidden {
 		return
 	}
-	for _, step := range e.steps {
-		for _, b := range step.buckets {
-			if !slices.ContainsFunc(b.message.table, func(c int64) bool { return c < Forbidden }) {
-				s.infeasibleVariable, s.hasInfeasible = e.problemVariables[step.variable], true
+	for _, step := range reduced.steps {
+		for _, bucket := range step.buckets {
+			if !slices.ContainsFunc(bucket.message.table, func(cost int64) bool { return cost < Forbidden }) {
+				s.infeasibleVariable, s.hasInfeasible = reduced.problemVariables[step.variable], true
 				return
 			}
 		}
@@ -381,26 +384,26 @@ func (s *search) recordInfeasible(e *elimination) {
 }
 
 // proofSteps returns the steps for a proof, if one is requested.
-func (s *search) proofSteps(e *elimination) []Step {
+func (s *search) proofSteps(reduced *elimination) []Step {
 	if !s.wantProof {
 		return nil
 	}
-	list := make([]Step, 0, len(e.steps))
-	for _, step := range e.steps {
-		out := Step{Variable: e.problemVariables[step.variable]}
-		for _, b := range step.buckets {
-			bucket := Bucket{From: []int{}, Scope: make([]int, len(b.message.scope)), Table: b.message.table}
-			for _, f := range b.functions {
-				bucket.From = append(bucket.From, f.terms...)
+	list := make([]Step, 0, len(reduced.steps))
+	for _, step := range reduced.steps {
+		proofStep := Step{Variable: reduced.problemVariables[step.variable]}
+		for _, derived := range step.buckets {
+			bucket := Bucket{From: []int{}, Scope: make([]int, len(derived.message.scope)), Table: derived.message.table}
+			for _, summand := range derived.functions {
+				bucket.From = append(bucket.From, summand.terms...)
 			}
 			sorted.Ints(bucket.From)
 			s.proofEntries += len(bucket.Table)
-			for i, v := range b.message.scope {
-				bucket.Scope[i] = e.problemVariables[v]
+			for i, v := range derived.message.scope {
+				bucket.Scope[i] = reduced.problemVariables[v]
 			}
-			out.Buckets = append(out.Buckets, bucket)
+			proofStep.Buckets = append(proofStep.Buckets, bucket)
 		}
-		list = append(list, out)
+		list = append(list, proofStep)
 	}
 	return list
 }

@@ -54,8 +54,8 @@ const (
 )
 
 // tighten moves the costs of an instance in which every label is supported (see supported). It ends when the bound
-// reaches its goal (the cutoff or the best known cost), when it hardly rises, or after a limit on passes and work. It
-// returns nil if sums overflow.
+// reaches its goal: the cutoff or the best known cost. It also ends when the bound hardly rises, or after a limit on
+// passes and work. It returns nil if sums overflow.
 func (in *instance) tighten(cutoff int64) *tightening {
 	tightening := in.newTightening()
 	entries := 1
@@ -93,25 +93,26 @@ func (in *instance) newTightening() *tightening {
 	tightening := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
 		least: make([]int64, len(in.problemVariables)), positionsOf: make([][]position, len(in.problemVariables)),
 		originalFunctions: in.eliminate().functionsOf, bestCost: Forbidden}
-	for v, n := range in.sizes {
-		tightening.unary[v] = make([]int64, n)
-		tightening.shares = append(tightening.shares, make([]int64, max(0, n-len(tightening.shares)))...)
+	for v, labelCount := range in.sizes {
+		tightening.unary[v] = make([]int64, labelCount)
+		tightening.shares = append(tightening.shares, make([]int64, max(0, labelCount-len(tightening.shares)))...)
 	}
-	for _, f := range in.functions {
-		if len(f.scope) == 1 {
-			for label, c := range f.table {
-				tightening.unary[f.scope[0]][label] = tightening.checkedSum(tightening.unary[f.scope[0]][label], c)
+	for _, original := range in.functions {
+		if len(original.scope) == 1 {
+			for label, cost := range original.table {
+				tightening.unary[original.scope[0]][label] = tightening.checkedSum(tightening.unary[original.scope[0]][label], cost)
 			}
 			continue
 		}
-		moved := movedFunction{original: f, table: slices.Clone(f.table), received: make([][]int64, len(f.scope))}
+		moved := movedFunction{original: original, table: slices.Clone(original.table),
+			received: make([][]int64, len(original.scope))}
 		stride := 1
-		for k := len(f.scope) - 1; k >= 0; k-- {
-			v := f.scope[k]
-			moved.received[k] = make([]int64, in.sizes[v])
+		for scopeIndex := len(original.scope) - 1; scopeIndex >= 0; scopeIndex-- {
+			v := original.scope[scopeIndex]
+			moved.received[scopeIndex] = make([]int64, in.sizes[v])
 			tightening.positionsOf[v] = append(tightening.positionsOf[v],
-				position{function: len(tightening.functions), stride: stride, scopeIndex: k, first: k == 0,
-					last: k == len(f.scope)-1})
+				position{function: len(tightening.functions), stride: stride, scopeIndex: scopeIndex, first: scopeIndex == 0,
+					last: scopeIndex == len(original.scope)-1})
 			stride *= in.sizes[v]
 		}
 		tightening.functions = append(tightening.functions, moved)
@@ -120,12 +121,12 @@ func (in *instance) newTightening() *tightening {
 }
 
 // checkedSum returns a sum of costs that must stay below Forbidden, and records an overflow.
-func (t *tightening) checkedSum(a, b int64) int64 {
-	if a += b; a >= Forbidden {
+func (t *tightening) checkedSum(sum, cost int64) int64 {
+	if sum += cost; sum >= Forbidden {
 		t.overflow = true
 		return Forbidden - 1
 	}
-	return a
+	return sum
 }
 
 // tightenVariable collects costs from the functions of v. It then distributes the costs in shares to the functions
@@ -167,22 +168,22 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 
 // collectCosts moves the least cost of each label of v from a function to v.
 func (t *tightening) collectCosts(v int, position position) {
-	f, labels := &t.functions[position.function], t.sizes[v]
-	unary, received := t.unary[v], f.received[position.scopeIndex]
-	for label := range labels {
+	source, labelCount := &t.functions[position.function], t.sizes[v]
+	unary, received := t.unary[v], source.received[position.scopeIndex]
+	for label := range labelCount {
 		least := Forbidden
-		for start := label * position.stride; start < len(f.table); start += labels * position.stride {
-			for _, cost := range f.table[start : start+position.stride] {
+		for start := label * position.stride; start < len(source.table); start += labelCount * position.stride {
+			for _, cost := range source.table[start : start+position.stride] {
 				least = min(least, cost)
 			}
 		}
 		if least == 0 {
 			continue
 		}
-		for start := label * position.stride; start < len(f.table); start += labels * position.stride {
-			for i, cost := range f.table[start : start+position.stride] {
+		for start := label * position.stride; start < len(source.table); start += labelCount * position.stride {
+			for i, cost := range source.table[start : start+position.stride] {
 				if cost < Forbidden {
-					f.table[start+i] = cost - least
+					source.table[start+i] = cost - least
 				}
 			}
 		}
@@ -193,18 +194,18 @@ func (t *tightening) collectCosts(v int, position position) {
 
 // distributeShares moves the shares from v to a function.
 func (t *tightening) distributeShares(v int, position position) {
-	f, labels := &t.functions[position.function], t.sizes[v]
-	for label := range labels {
+	target, labelCount := &t.functions[position.function], t.sizes[v]
+	for label := range labelCount {
 		share := t.shares[label]
 		if share == 0 {
 			continue
 		}
 		t.unary[v][label] -= share
-		f.received[position.scopeIndex][label] -= share
-		for start := label * position.stride; start < len(f.table); start += labels * position.stride {
-			for i, cost := range f.table[start : start+position.stride] {
+		target.received[position.scopeIndex][label] -= share
+		for start := label * position.stride; start < len(target.table); start += labelCount * position.stride {
+			for i, cost := range target.table[start : start+position.stride] {
 				if cost < Forbidden {
-					f.table[start+i] = t.checkedSum(cost, share)
+					target.table[start+i] = t.checkedSum(cost, share)
 				}
 			}
 		}
@@ -276,32 +277,32 @@ func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
 // withCurrentCosts returns the instance with the current costs, and the shifts that lead from the original costs to
 // these costs.
 func (t *tightening) withCurrentCosts() (*instance, []Shift) {
-	out := *t.instance
-	out.functions = nil
+	current := *t.instance
+	current.functions = nil
 	var shifts []Shift
 	hasReceived := make([]bool, len(t.problemVariables))
 	for i := range t.functions {
-		f := &t.functions[i]
-		if !slices.ContainsFunc(f.received, func(costs []int64) bool {
-			return slices.ContainsFunc(costs, func(c int64) bool { return c != 0 })
+		moved := &t.functions[i]
+		if !slices.ContainsFunc(moved.received, func(costs []int64) bool {
+			return slices.ContainsFunc(costs, func(cost int64) bool { return cost != 0 })
 		}) {
-			out.functions = append(out.functions, f.original)
+			current.functions = append(current.functions, moved.original)
 			continue
 		}
-		shift := Shift{From: slices.Clone(f.original.terms)}
+		shift := Shift{From: slices.Clone(moved.original.terms)}
 		sorted.Ints(shift.From)
-		for k, v := range f.original.scope {
+		for scopeIndex, v := range moved.original.scope {
 			hasReceived[v] = true
-			shift.By = append(shift.By, f.received[k])
+			shift.By = append(shift.By, moved.received[scopeIndex])
 		}
 		shifts = append(shifts, shift)
-		out.functions = append(out.functions,
-			&function{scope: f.original.scope, table: f.table, terms: []int{out.nextMessage}})
-		out.nextMessage++
+		current.functions = append(current.functions,
+			&function{scope: moved.original.scope, table: moved.table, terms: []int{current.nextMessage}})
+		current.nextMessage++
 	}
 	for _, f := range t.instance.functions {
 		if len(f.scope) == 1 && !hasReceived[f.scope[0]] {
-			out.functions = append(out.functions, f)
+			current.functions = append(current.functions, f)
 		}
 	}
 	for v, received := range hasReceived {
@@ -310,18 +311,19 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			for label := range table {
 				table[label] += t.least[v]
 			}
-			out.functions = append(out.functions, &function{scope: []int{v}, table: table, terms: []int{out.nextMessage}})
-			out.nextMessage++
+			current.functions = append(current.functions,
+				&function{scope: []int{v}, table: table, terms: []int{current.nextMessage}})
+			current.nextMessage++
 		}
 	}
-	return &out, shifts
+	return &current, shifts
 }
 
 // cuts returns the labels that do not remain, by their indices in the problem.
 func (in *instance) cuts(remaining [][]int) []Cut {
 	var list []Cut
-	for v, n := range in.sizes {
-		for label := range n {
+	for v, labelCount := range in.sizes {
+		for label := range labelCount {
 			if !slices.Contains(remaining[v], label) {
 				list = append(list, Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][label]})
 			}
@@ -336,8 +338,8 @@ func (in *instance) cuts(remaining [][]int) []Cut {
 func (in *instance) supported() (remaining [][]int, cuts []Cut, feasible bool) {
 	functionsOf := in.eliminate().functionsOf
 	remaining, feasible = make([][]int, len(in.problemVariables)), true
-	for v, n := range in.sizes {
-		for label := range n {
+	for v, labelCount := range in.sizes {
+		for label := range labelCount {
 			remaining[v] = append(remaining[v], label)
 		}
 	}
@@ -364,18 +366,18 @@ func (in *instance) supported() (remaining [][]int, cuts []Cut, feasible bool) {
 // supports reports whether a function has an allowed entry for a label of v and remaining labels of its other
 // variables.
 func (f *function) supports(v, label int, sizes []int, remaining [][]int) bool {
-	var try func(k, index int) bool
-	try = func(k, index int) bool {
-		if k == len(f.scope) {
+	var allows func(scopeIndex, index int) bool
+	allows = func(scopeIndex, index int) bool {
+		if scopeIndex == len(f.scope) {
 			return f.table[index] < Forbidden
 		}
-		other := f.scope[k]
+		other := f.scope[scopeIndex]
 		if other == v {
-			return try(k+1, index*sizes[other]+label)
+			return allows(scopeIndex+1, index*sizes[other]+label)
 		}
 		return slices.ContainsFunc(remaining[other], func(otherLabel int) bool {
-			return try(k+1, index*sizes[other]+otherLabel)
+			return allows(scopeIndex+1, index*sizes[other]+otherLabel)
 		})
 	}
-	return try(0, 0)
+	return allows(0, 0)
 }

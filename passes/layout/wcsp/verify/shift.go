@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// shifts checks and applies the shifts of a node, and adds the resulting functions of single variables.
+// shifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
+// variables.
 func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) error {
 	received := map[int][]int64{} // by variable and remaining label
 	for i := range list {
@@ -16,91 +17,92 @@ func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) err
 			return fmt.Errorf("shift %d: %w", i, err)
 		}
 	}
-	for _, v := range slices.Sorted(maps.Keys(received)) {
-		sum, wider := received[v], []int(nil) // wider: functions of v and other variables
-		for _, f := range functionsOf[v] {
-			if len(c.functions[f].scope) > 1 {
-				wider = append(wider, f)
+	for _, variable := range slices.Sorted(maps.Keys(received)) {
+		sum, wider := received[variable], []int(nil) // wider: functions of this variable and others
+		for _, functionIndex := range functionsOf[variable] {
+			if len(c.functions[functionIndex].scope) > 1 {
+				wider = append(wider, functionIndex)
 				continue
 			}
-			for i, label := range c.remainingLabels[v] {
-				sum[i] = plus(sum[i], c.functions[f].table[slices.Index(c.functions[f].labels[0], label)])
+			for i, label := range c.remainingLabels[variable] {
+				sum[i] = plus(sum[i], c.functions[functionIndex].table[slices.Index(c.functions[functionIndex].labels[0], label)])
 			}
 		}
 		for i, cost := range sum {
 			if cost < 0 || cost > wcsp.Forbidden {
-				return fmt.Errorf("variable %d has cost %d at label %d", v, cost, c.remainingLabels[v][i])
+				return fmt.Errorf("variable %d has cost %d at label %d", variable, cost, c.remainingLabels[variable][i])
 			}
 		}
-		functionsOf[v] = append(wider, len(c.functions))
-		c.functions = append(c.functions, function{scope: []int{v}, labels: [][]int{c.remainingLabels[v]}, table: sum})
+		functionsOf[variable] = append(wider, len(c.functions))
+		c.functions = append(c.functions, function{scope: []int{variable},
+			labels: [][]int{c.remainingLabels[variable]}, table: sum})
 	}
 	return nil
 }
 
 // plus adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.
-func plus(a, cost int64) int64 {
-	if a >= wcsp.Forbidden || cost >= wcsp.Forbidden {
+func plus(sum, cost int64) int64 {
+	if sum >= wcsp.Forbidden || cost >= wcsp.Forbidden {
 		return wcsp.Forbidden
 	}
-	return a + cost
+	return sum + cost
 }
 
 // shift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to
 // received.
-func (c *checker) shift(s *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
-	if len(s.From) == 0 {
+func (c *checker) shift(shift *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
+	if len(shift.From) == 0 {
 		return fmt.Errorf("the shift lists no function")
 	}
 	var scope []int
-	for i, f := range s.From {
-		if f < 0 || f >= len(c.functions) || slices.Contains(s.From[:i], f) {
-			return fmt.Errorf("function %d does not exist or is listed twice", f)
+	for i, functionIndex := range shift.From {
+		if functionIndex < 0 || functionIndex >= len(c.functions) || slices.Contains(shift.From[:i], functionIndex) {
+			return fmt.Errorf("function %d does not exist or is listed twice", functionIndex)
 		}
-		variables := slices.Sorted(slices.Values(c.functions[f].scope))
+		variables := slices.Sorted(slices.Values(c.functions[functionIndex].scope))
 		if scope == nil {
 			scope = variables
 		}
-		if len(variables) < 2 || !slices.Equal(variables, scope) || !slices.Contains(functionsOf[scope[0]], f) {
+		if len(variables) < 2 || !slices.Equal(variables, scope) || !slices.Contains(functionsOf[scope[0]], functionIndex) {
 			return fmt.Errorf("function %d was used before, has fewer than two variables, or has other variables than the "+
-				"first function of the shift", f)
+				"first function of the shift", functionIndex)
 		}
 	}
-	if len(s.By) != len(scope) {
-		return fmt.Errorf("the shift moves costs to %d variables, but its functions have %d", len(s.By), len(scope))
+	if len(shift.By) != len(scope) {
+		return fmt.Errorf("the shift moves costs to %d variables, but its functions have %d", len(shift.By), len(scope))
 	}
-	for k, v := range scope {
-		if len(s.By[k]) != len(c.remainingLabels[v]) {
-			return fmt.Errorf("the shift moves %d costs to variable %d, which has %d remaining labels", len(s.By[k]), v,
-				len(c.remainingLabels[v]))
+	for k, variable := range scope {
+		if len(shift.By[k]) != len(c.remainingLabels[variable]) {
+			return fmt.Errorf("the shift moves %d costs to variable %d, which has %d remaining labels", len(shift.By[k]),
+				variable, len(c.remainingLabels[variable]))
 		}
-		if received[v] == nil {
-			received[v] = make([]int64, len(c.remainingLabels[v]))
+		if received[variable] == nil {
+			received[variable] = make([]int64, len(c.remainingLabels[variable]))
 		}
-		for i, moved := range s.By[k] {
+		for i, moved := range shift.By[k] {
 			if moved <= -wcsp.Forbidden || moved >= wcsp.Forbidden {
-				return fmt.Errorf("the shift moves the invalid cost %d to variable %d", moved, v)
+				return fmt.Errorf("the shift moves the invalid cost %d to variable %d", moved, variable)
 			}
-			received[v][i] += moved
-			if sum := received[v][i]; sum <= -wcsp.Forbidden || sum >= wcsp.Forbidden {
-				return fmt.Errorf("variable %d receives the invalid cost %d", v, sum)
+			received[variable][i] += moved
+			if sum := received[variable][i]; sum <= -wcsp.Forbidden || sum >= wcsp.Forbidden {
+				return fmt.Errorf("variable %d receives the invalid cost %d", variable, sum)
 			}
 		}
 	}
-	return c.replace(s, scope, functionsOf)
+	return c.replace(shift, scope, functionsOf)
 }
 
 // replace adds the shifted function and removes the original functions.
-func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVariable) error {
-	terms := make([]term, len(s.From))
-	for i, f := range s.From {
-		terms[i] = c.term(&c.functions[f], scope, -1)
+func (c *checker) replace(shift *wcsp.Shift, scope []int, functionsOf functionsByVariable) error {
+	terms := make([]term, len(shift.From))
+	for i, functionIndex := range shift.From {
+		terms[i] = c.term(&c.functions[functionIndex], scope)
 	}
 	shifted := function{scope: scope}
 	size := 1
-	for _, v := range scope {
-		shifted.labels = append(shifted.labels, c.remainingLabels[v])
-		size *= len(c.remainingLabels[v]) // at most the size of the function's table
+	for _, variable := range scope {
+		shifted.labels = append(shifted.labels, c.remainingLabels[variable])
+		size *= len(c.remainingLabels[variable]) // at most the size of the function's table
 	}
 	shifted.table = make([]int64, 0, size)
 	err := c.forEachEntry(terms, scope, func(labels []int) error {
@@ -112,7 +114,7 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVar
 			if cost == wcsp.Forbidden {
 				break
 			}
-			cost -= s.By[k][label]
+			cost -= shift.By[k][label]
 			if cost <= -wcsp.Forbidden || cost >= wcsp.Forbidden {
 				return fmt.Errorf("a cost overflows")
 			}
@@ -125,9 +127,11 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVar
 	if err != nil {
 		return err
 	}
-	for _, v := range scope {
-		functionsOf[v] = slices.DeleteFunc(functionsOf[v], func(f int) bool { return slices.Contains(s.From, f) })
-		functionsOf[v] = append(functionsOf[v], len(c.functions))
+	for _, variable := range scope {
+		functionsOf[variable] = slices.DeleteFunc(functionsOf[variable], func(functionIndex int) bool {
+			return slices.Contains(shift.From, functionIndex)
+		})
+		functionsOf[variable] = append(functionsOf[variable], len(c.functions))
 	}
 	c.functions = append(c.functions, shifted)
 	return nil
@@ -148,24 +152,26 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVar
 	}
 	sum, groupsOf := c.grouped(functionsOf)
 	for i, cut := range list {
-		v := cut.Variable
-		if _, remains := functionsOf[v]; !remains || !slices.Contains(c.remainingLabels[v], cut.Label) ||
-			len(c.remainingLabels[v]) == 1 {
-			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, v)
+		variable := cut.Variable
+		if _, remains := functionsOf[variable]; !remains || !slices.Contains(c.remainingLabels[variable], cut.Label) ||
+			len(c.remainingLabels[variable]) == 1 {
+			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, variable)
 		}
-		remaining := c.remainingLabels[v]
+		remaining := c.remainingLabels[variable]
 		withLabel := sum
-		c.remainingLabels[v] = []int{cut.Label}
-		for _, group := range groupsOf[v] {
+		c.remainingLabels[variable] = []int{cut.Label}
+		for _, group := range groupsOf[variable] {
 			withLabel.count(group.least, -1)
 			withLabel.count(c.least(group), 1)
 		}
 		if withLabel.forbidden == 0 && withLabel.sum < cutoff {
 			return fmt.Errorf("cut %d: with label %d of variable %d, the bound is only %d, which is below the cutoff", i,
-				cut.Label, v, withLabel.sum)
+				cut.Label, variable, withLabel.sum)
 		}
-		c.remainingLabels[v] = slices.DeleteFunc(slices.Clone(remaining), func(l int) bool { return l == cut.Label })
-		for _, group := range groupsOf[v] {
+		c.remainingLabels[variable] = slices.DeleteFunc(slices.Clone(remaining), func(label int) bool {
+			return label == cut.Label
+		})
+		for _, group := range groupsOf[variable] {
 			sum.count(group.least, -1)
 			group.least = c.least(group)
 			sum.count(group.least, 1)
@@ -181,12 +187,12 @@ func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[
 	seen := map[int]bool{}
 	for _, v := range slices.Sorted(maps.Keys(functionsOf)) {
 		c.countSteps(1 + len(functionsOf[v]))
-		for _, f := range functionsOf[v] {
-			if seen[f] {
+		for _, functionIndex := range functionsOf[v] {
+			if seen[functionIndex] {
 				continue
 			}
-			seen[f] = true
-			scope := slices.Sorted(slices.Values(c.functions[f].scope))
+			seen[functionIndex] = true
+			scope := slices.Sorted(slices.Values(c.functions[functionIndex].scope))
 			key := fmt.Sprint(scope)
 			if found[key] == nil {
 				found[key] = &functionGroup{scope: scope}
@@ -194,7 +200,7 @@ func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[
 					groupsOf[variable] = append(groupsOf[variable], found[key])
 				}
 			}
-			found[key].from = append(found[key].from, f)
+			found[key].from = append(found[key].from, functionIndex)
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(groupsOf)) {
@@ -227,8 +233,8 @@ func (t *saturatedTotal) count(cost int64, sign int) {
 // least returns the least entry of the sum of a group, over remaining labels.
 func (c *checker) least(group *functionGroup) int64 {
 	terms := make([]term, len(group.from))
-	for i, f := range group.from {
-		terms[i] = c.term(&c.functions[f], group.scope, -1)
+	for i, functionIndex := range group.from {
+		terms[i] = c.term(&c.functions[functionIndex], group.scope)
 	}
 	least := wcsp.Forbidden
 	_ = c.forEachEntry(terms, group.scope, func([]int) error { // the callback returns no error

@@ -14,7 +14,7 @@ type functionsByVariable map[int][]int
 // This file checks the tree of a proof: eliminations, splits and parts. See [wcsp.Proof].
 
 // root returns the bound that the proof proves.
-func (c *checker) root(n *wcsp.Node) (int64, error) {
+func (c *checker) root(rootNode *wcsp.Node) (int64, error) {
 	var constant int64
 	functionsOf := functionsByVariable{}
 	for v := range c.remainingLabels {
@@ -28,86 +28,88 @@ func (c *checker) root(n *wcsp.Node) (int64, error) {
 			functionsOf[v] = append(functionsOf[v], i)
 		}
 	}
-	bound, err := c.node(n, functionsOf)
+	bound, err := c.node(rootNode, functionsOf)
 	return add(constant, bound), err
 }
 
 // node checks a node and returns its bound: the sum of its constants, and the least bound of its branches or the sum of
 // the bounds of its parts. It modifies functionsOf.
-func (c *checker) node(n *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
+func (c *checker) node(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	before := len(c.functions)
 	defer func() { c.functions = c.functions[:before] }()
-	if err := c.shifts(n.Shifts, functionsOf); err != nil {
+	if err := c.shifts(node.Shifts, functionsOf); err != nil {
 		return 0, err
 	}
-	if len(n.Cuts) > 0 {
+	if len(node.Cuts) > 0 {
 		remainingLabels := slices.Clone(c.remainingLabels)
 		defer func() { c.remainingLabels = remainingLabels }()
-		if err := c.cuts(n.Cuts, n.Cutoff, functionsOf); err != nil {
+		if err := c.cuts(node.Cuts, node.Cutoff, functionsOf); err != nil {
 			return 0, err
 		}
 	}
 	var bound int64
-	for i := range n.Steps {
-		constants, err := c.step(&n.Steps[i], functionsOf)
+	for i := range node.Steps {
+		constants, err := c.step(&node.Steps[i], functionsOf)
 		if err != nil {
-			return 0, fmt.Errorf("variable %d: %w", n.Steps[i].Variable, err)
+			return 0, fmt.Errorf("variable %d: %w", node.Steps[i].Variable, err)
 		}
 		bound = add(bound, constants)
 	}
 	var childBound int64
 	var err error
 	switch {
-	case len(n.Branches) > 0 && len(n.Parts) > 0:
+	case len(node.Branches) > 0 && len(node.Parts) > 0:
 		err = fmt.Errorf("a node has branches and parts")
-	case len(n.Branches) > 0:
-		childBound, err = c.split(n, functionsOf)
-	case len(n.Parts) > 0:
-		childBound, err = c.parts(n.Parts, functionsOf)
+	case len(node.Branches) > 0:
+		childBound, err = c.split(node, functionsOf)
+	case len(node.Parts) > 0:
+		childBound, err = c.parts(node.Parts, functionsOf)
 	case len(functionsOf) > 0:
 		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(functionsOf))))
 	}
-	if bound = add(bound, childBound); len(n.Cuts) > 0 {
-		bound = min(bound, n.Cutoff)
+	if bound = add(bound, childBound); len(node.Cuts) > 0 {
+		bound = min(bound, node.Cutoff)
 	}
 	return bound, err
 }
 
 // step checks the elimination of a variable and returns the sum of the resulting constants.
-func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, error) {
-	v := s.Variable
-	dependents, remains := functionsOf[v]
+func (c *checker) step(step *wcsp.Step, functionsOf functionsByVariable) (int64, error) {
+	eliminated := step.Variable
+	dependents, remains := functionsOf[eliminated]
 	if !remains {
 		return 0, fmt.Errorf("the variable was eliminated before")
 	}
 	unused := map[int]bool{}
-	for _, f := range dependents {
-		unused[f] = true
+	for _, functionIndex := range dependents {
+		unused[functionIndex] = true
 	}
-	for _, bucket := range s.Buckets {
-		for _, f := range bucket.From {
-			if !unused[f] {
-				return 0, fmt.Errorf("function %d does not depend on the variable, or was used before", f)
+	for _, bucket := range step.Buckets {
+		for _, functionIndex := range bucket.From {
+			if !unused[functionIndex] {
+				return 0, fmt.Errorf("function %d does not depend on the variable, or was used before", functionIndex)
 			}
-			unused[f] = false
+			unused[functionIndex] = false
 		}
 	}
-	for _, f := range dependents {
-		if unused[f] {
-			return 0, fmt.Errorf("function %d depends on the variable but is in no bucket", f)
+	for _, functionIndex := range dependents {
+		if unused[functionIndex] {
+			return 0, fmt.Errorf("function %d depends on the variable but is in no bucket", functionIndex)
 		}
-		for _, other := range c.functions[f].scope {
-			if other != v {
+		for _, other := range c.functions[functionIndex].scope {
+			if other != eliminated {
 				c.countSteps(len(functionsOf[other]))
-				functionsOf[other] = slices.DeleteFunc(functionsOf[other], func(g int) bool { return g == f })
+				functionsOf[other] = slices.DeleteFunc(functionsOf[other], func(dependent int) bool {
+					return dependent == functionIndex
+				})
 			}
 		}
 	}
-	delete(functionsOf, v)
+	delete(functionsOf, eliminated)
 	var constants int64
-	for i := range s.Buckets {
-		bucket := &s.Buckets[i]
-		if err := c.message(v, bucket); err != nil {
+	for i := range step.Buckets {
+		bucket := &step.Buckets[i]
+		if err := c.message(eliminated, bucket); err != nil {
 			return 0, fmt.Errorf("bucket %d: %w", i, err)
 		}
 		message := function{scope: bucket.Scope, table: bucket.Table}
@@ -123,17 +125,17 @@ func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, er
 	return constants, nil
 }
 
-// message checks the message of a bucket of v entry by entry.
-func (c *checker) message(v int, bucket *wcsp.Bucket) error {
+// message checks the message of a bucket of the eliminated variable, entry by entry.
+func (c *checker) message(eliminated int, bucket *wcsp.Bucket) error {
 	if len(bucket.From) == 0 {
 		return fmt.Errorf("the bucket has no functions")
 	}
 	var scope []int
-	for _, f := range bucket.From {
-		scope = append(scope, c.functions[f].scope...)
+	for _, functionIndex := range bucket.From {
+		scope = append(scope, c.functions[functionIndex].scope...)
 	}
 	slices.Sort(scope)
-	scope = slices.DeleteFunc(slices.Compact(scope), func(other int) bool { return other == v })
+	scope = slices.DeleteFunc(slices.Compact(scope), func(other int) bool { return other == eliminated })
 	if !slices.Equal(scope, bucket.Scope) {
 		return fmt.Errorf("the functions of the bucket depend on variables %v, not %v", scope, bucket.Scope)
 	}
@@ -147,7 +149,7 @@ func (c *checker) message(v int, bucket *wcsp.Bucket) error {
 		return fmt.Errorf("the %d entries of the message do not match the remaining labels", len(bucket.Table))
 	}
 	i := 0
-	return c.forEachMinimum(bucket.From, scope, v, func(least int64) error {
+	return c.forEachMinimum(bucket.From, scope, eliminated, func(least int64) error {
 		if i++; bucket.Table[i-1] != least {
 			return fmt.Errorf("entry %d is %d, not %d", i-1, bucket.Table[i-1], least)
 		}
@@ -163,14 +165,14 @@ type term struct {
 	ownOffsets   []int   // index offset of each label of the eliminated variable
 }
 
-// forEachMinimum adds up the functions with the numbers in from, and minimizes the sum over the labels of v. It calls
-// visit with the minimum for each combination of labels of the scope, in row-major order.
-func (c *checker) forEachMinimum(from, scope []int, v int, visit func(least int64) error) error {
+// forEachMinimum adds up the functions with the numbers in from, and minimizes the sum over the labels of the
+// eliminated variable. It calls visit with the minimum for each combination of labels of the scope, in row-major order.
+func (c *checker) forEachMinimum(from, scope []int, eliminated int, visit func(least int64) error) error {
 	terms := make([]term, len(from))
-	for i, number := range from {
-		terms[i] = c.term(&c.functions[number], scope, v)
+	for i, functionIndex := range from {
+		terms[i] = c.term(&c.functions[functionIndex], scope)
 	}
-	sums := make([]int64, len(c.remainingLabels[v]))
+	sums := make([]int64, len(c.remainingLabels[eliminated]))
 	return c.forEachEntry(terms, scope, func([]int) error {
 		clear(sums)
 		c.countSteps(len(sums) * len(terms))
@@ -184,8 +186,8 @@ func (c *checker) forEachMinimum(from, scope []int, v int, visit func(least int6
 	})
 }
 
-// forEachEntry calls visit for each combination of labels of a scope, in row-major order, after setting the index of
-// each term to the entry for these labels. labels are indices in remainingLabels.
+// forEachEntry calls visit for each combination of labels of a scope, in row-major order. Before each call it sets the
+// index of each term to the entry for these labels. labels are indices in remainingLabels.
 func (c *checker) forEachEntry(terms []term, scope []int, visit func(labels []int) error) error {
 	labels := make([]int, len(scope))
 	for {
@@ -193,35 +195,35 @@ func (c *checker) forEachEntry(terms []term, scope []int, visit func(labels []in
 		if err := visit(labels); err != nil {
 			return err
 		}
-		k := len(scope) - 1
-		for ; k >= 0; k-- {
-			before := labels[k]
-			labels[k] = (before + 1) % len(c.remainingLabels[scope[k]])
+		position := len(scope) - 1
+		for ; position >= 0; position-- {
+			before := labels[position]
+			labels[position] = (before + 1) % len(c.remainingLabels[scope[position]])
 			for i := range terms {
-				if offsets := terms[i].scopeOffsets[k]; offsets != nil {
-					terms[i].index += offsets[labels[k]] - offsets[before]
+				if offsets := terms[i].scopeOffsets[position]; offsets != nil {
+					terms[i].index += offsets[labels[position]] - offsets[before]
 				}
 			}
-			if labels[k] > 0 {
+			if labels[position] > 0 {
 				break
 			}
 		}
-		if k < 0 {
+		if position < 0 {
 			return nil
 		}
 	}
 }
 
-// term returns a function with the index offsets of the remaining labels. v is the eliminated variable, or -1 if no
-// variable is eliminated.
-func (c *checker) term(f *function, scope []int, v int) term {
+// term returns a function with the index offsets of the remaining labels. The function depends on variables of the
+// scope and on at most one other variable, which is eliminated.
+func (c *checker) term(f *function, scope []int) term {
 	created := term{table: f.table, scopeOffsets: make([][]int, len(scope))}
 	stride := 1
-	for k := len(f.scope) - 1; k >= 0; k-- {
-		variable := f.scope[k]
+	for position := len(f.scope) - 1; position >= 0; position-- {
+		variable := f.scope[position]
 		offsets := make([]int, len(c.remainingLabels[variable]))
 		for i, label := range c.remainingLabels[variable] {
-			offsets[i] = slices.Index(f.labels[k], label) * stride
+			offsets[i] = slices.Index(f.labels[position], label) * stride
 		}
 		if scopeIndex := slices.Index(scope, variable); scopeIndex >= 0 {
 			created.scopeOffsets[scopeIndex] = offsets
@@ -229,39 +231,40 @@ func (c *checker) term(f *function, scope []int, v int) term {
 		} else {
 			created.ownOffsets = offsets
 		}
-		stride *= len(f.labels[k])
+		stride *= len(f.labels[position])
 	}
 	return created
 }
 
 // split returns the least bound of the branches. There must be one branch for each remaining label.
-func (c *checker) split(n *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
-	v := n.Variable
-	if _, remains := functionsOf[v]; !remains {
-		return 0, fmt.Errorf("the split is on variable %d, which was eliminated before", v)
+func (c *checker) split(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
+	variable := node.Variable
+	if _, remains := functionsOf[variable]; !remains {
+		return 0, fmt.Errorf("the split is on variable %d, which was eliminated before", variable)
 	}
-	labels := c.remainingLabels[v]
-	defer func() { c.remainingLabels[v] = labels }()
-	if len(labels) < 2 || len(n.Branches) != len(labels) {
-		return 0, fmt.Errorf("the split on variable %d has %d branches for %d labels", v, len(n.Branches), len(labels))
+	labels := c.remainingLabels[variable]
+	defer func() { c.remainingLabels[variable] = labels }()
+	if len(labels) < 2 || len(node.Branches) != len(labels) {
+		return 0, fmt.Errorf("the split on variable %d has %d branches for %d labels", variable, len(node.Branches),
+			len(labels))
 	}
 	least, seen := wcsp.Forbidden, map[int]bool{}
-	for i := range n.Branches {
-		branch := &n.Branches[i]
+	for i := range node.Branches {
+		branch := &node.Branches[i]
 		if seen[branch.Label] || !slices.Contains(labels, branch.Label) {
-			return 0, fmt.Errorf("the split on variable %d has a branch for label %d, which does not remain or occurs twice", v,
-				branch.Label)
+			return 0, fmt.Errorf("the split on variable %d has a branch for label %d, which does not remain or occurs twice",
+				variable, branch.Label)
 		}
 		seen[branch.Label] = true
-		c.remainingLabels[v] = []int{branch.Label}
+		c.remainingLabels[variable] = []int{branch.Label}
 		branchFunctions := functionsByVariable{}
-		for variable, list := range functionsOf {
+		for other, list := range functionsOf {
 			c.countSteps(1 + len(list))
-			branchFunctions[variable] = slices.Clone(list)
+			branchFunctions[other] = slices.Clone(list)
 		}
 		bound, err := c.node(&branch.Node, branchFunctions)
 		if err != nil {
-			return 0, fmt.Errorf("label %d of variable %d: %w", branch.Label, v, err)
+			return 0, fmt.Errorf("label %d of variable %d: %w", branch.Label, variable, err)
 		}
 		least = min(least, bound)
 	}
@@ -296,11 +299,11 @@ func (c *checker) components(functionsOf functionsByVariable) []functionsByVaria
 		seen[first] = true
 		part, next := functionsByVariable{}, []int{first}
 		for len(next) > 0 {
-			v := next[0]
-			c.countSteps(1 + len(functionsOf[v]))
-			next, part[v] = next[1:], functionsOf[v]
-			for _, f := range functionsOf[v] {
-				for _, other := range c.functions[f].scope {
+			variable := next[0]
+			c.countSteps(1 + len(functionsOf[variable]))
+			next, part[variable] = next[1:], functionsOf[variable]
+			for _, functionIndex := range functionsOf[variable] {
+				for _, other := range c.functions[functionIndex].scope {
 					if !seen[other] {
 						seen[other], next = true, append(next, other)
 					}

@@ -1,9 +1,9 @@
 // Package verify checks the proof of a solution of a weighted constraint problem, independently of the solver.
 //
 // It shares only types with package wcsp. [Solution] checks each pruning against the factors, each shift and cut, and
-// each entry of each message. It also checks that each factor and each message is used exactly once on each path of the
-// proof tree, and that each split has a branch for each label. Any mistake of the solver that leads to a wrong bound is
-// therefore detected.
+// each entry of each message. Each factor and each message must be used exactly once on each path of the proof tree.
+// Each split must have a branch for each label. Any mistake of the solver that leads to a wrong bound is therefore
+// detected.
 package verify
 
 import (
@@ -15,40 +15,40 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Solution returns nil if the cost of s is correct and its proof proves its bound. Otherwise it returns an error that
-// names the first fault. It modifies neither argument. The time is at most proportional to the product of the sizes of
-// problem and proof. The memory is at most proportional to the sum of these sizes.
-func Solution(p *wcsp.Problem, s *wcsp.Solution) error {
-	return SolutionContext(context.Background(), p, s)
+// Solution returns nil if the cost of the solution is correct and its proof proves its bound. Otherwise it returns an
+// error that names the first fault. It modifies neither argument. The time is at most proportional to the product of
+// the sizes of problem and proof. The memory is at most proportional to the sum of these sizes.
+func Solution(problem *wcsp.Problem, solution *wcsp.Solution) error {
+	return SolutionContext(context.Background(), problem, solution)
 }
 
 // SolutionContext is [Solution] with a context. If the context ends, the error is its cause.
-func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (err error) {
+func SolutionContext(ctx context.Context, problem *wcsp.Problem, solution *wcsp.Solution) (err error) {
 	defer interrupt.Catch(&err)
-	if p == nil || s == nil {
+	if problem == nil || solution == nil {
 		return errors.New("verify: the problem or the solution is nil")
 	}
-	if err := checkProblem(p); err != nil {
+	if err := checkProblem(problem); err != nil {
 		return fmt.Errorf("verify: the problem: %w", err)
 	}
-	if err := checkCost(p, s); err != nil {
+	if err := checkCost(problem, solution); err != nil {
 		return fmt.Errorf("verify: the solution: %w", err)
 	}
-	if s.Proof == nil {
+	if solution.Proof == nil {
 		return errors.New("verify: the solution has no proof")
 	}
-	checker := newChecker(ctx, p)
-	for i, pruning := range s.Proof.Prunings {
+	checker := newChecker(ctx, problem)
+	for i, pruning := range solution.Proof.Prunings {
 		if err := checker.prune(pruning); err != nil {
 			return fmt.Errorf("verify: pruning %d: %w", i, err)
 		}
 	}
-	bound, err := checker.root(&s.Proof.Root)
+	bound, err := checker.root(&solution.Proof.Root)
 	if err != nil {
 		return fmt.Errorf("verify: the proof: %w", err)
 	}
-	if bound != s.Bound {
-		return fmt.Errorf("verify: the bound of the solution is %d, but the proof gives %d", s.Bound, bound)
+	if bound != solution.Bound {
+		return fmt.Errorf("verify: the bound of the solution is %d, but the proof gives %d", solution.Bound, bound)
 	}
 	return nil
 }
@@ -57,36 +57,36 @@ func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (er
 func add(a, b int64) int64 { return min(a+b, wcsp.Forbidden) }
 
 // checkProblem checks that tables match the labels and that sums of allowed costs are exact.
-func checkProblem(p *wcsp.Problem) error {
-	for v := range p.Variables {
-		if len(p.Variables[v].Labels) == 0 {
+func checkProblem(problem *wcsp.Problem) error {
+	for v := range problem.Variables {
+		if len(problem.Variables[v].Labels) == 0 {
 			return fmt.Errorf("variable %d has no labels", v)
 		}
 	}
 	var total int64
-	for i, f := range p.Factors {
-		if len(f.Scope) > 2 || len(f.Scope) == 2 && f.Scope[0] == f.Scope[1] {
+	for i, factor := range problem.Factors {
+		if len(factor.Scope) > 2 || len(factor.Scope) == 2 && factor.Scope[0] == factor.Scope[1] {
 			return fmt.Errorf("factor %d: the scope is invalid", i)
 		}
 		size := 1
-		for _, v := range f.Scope {
-			if v < 0 || v >= len(p.Variables) {
+		for _, v := range factor.Scope {
+			if v < 0 || v >= len(problem.Variables) {
 				return fmt.Errorf("factor %d: variable %d does not exist", i, v)
 			}
-			if size = size * len(p.Variables[v].Labels); size > len(f.Costs) { // a further product could overflow
+			if size = size * len(problem.Variables[v].Labels); size > len(factor.Costs) { // a further product could overflow
 				break
 			}
 		}
-		if size != len(f.Costs) {
+		if size != len(factor.Costs) {
 			return fmt.Errorf("factor %d: the costs do not fit the labels", i)
 		}
 		var largest int64
-		for k, c := range f.Costs {
-			if c < 0 || c > wcsp.Forbidden {
-				return fmt.Errorf("factor %d: cost %d is %d, which is out of range", i, k, c)
+		for k, cost := range factor.Costs {
+			if cost < 0 || cost > wcsp.Forbidden {
+				return fmt.Errorf("factor %d: cost %d is %d, which is out of range", i, k, cost)
 			}
-			if c < wcsp.Forbidden {
-				largest = max(largest, c)
+			if cost < wcsp.Forbidden {
+				largest = max(largest, cost)
 			}
 		}
 		if total = add(total, largest); total == wcsp.Forbidden {
@@ -97,25 +97,26 @@ func checkProblem(p *wcsp.Problem) error {
 }
 
 // checkCost checks the cost of the labels.
-func checkCost(p *wcsp.Problem, s *wcsp.Solution) error {
-	if len(s.Labels) != len(p.Variables) {
-		return fmt.Errorf("the solution has %d labels, but the problem has %d variables", len(s.Labels), len(p.Variables))
+func checkCost(problem *wcsp.Problem, solution *wcsp.Solution) error {
+	if len(solution.Labels) != len(problem.Variables) {
+		return fmt.Errorf("the solution has %d labels, but the problem has %d variables", len(solution.Labels),
+			len(problem.Variables))
 	}
-	for v, l := range s.Labels {
-		if l < 0 || l >= len(p.Variables[v].Labels) {
-			return fmt.Errorf("variable %d has no label %d", v, l)
+	for v, label := range solution.Labels {
+		if label < 0 || label >= len(problem.Variables[v].Labels) {
+			return fmt.Errorf("variable %d has no label %d", v, label)
 		}
 	}
 	var sum int64
-	for _, f := range p.Factors {
+	for _, factor := range problem.Factors {
 		index := 0
-		for _, v := range f.Scope {
-			index = index*len(p.Variables[v].Labels) + s.Labels[v]
+		for _, v := range factor.Scope {
+			index = index*len(problem.Variables[v].Labels) + solution.Labels[v]
 		}
-		sum = add(sum, f.Costs[index])
+		sum = add(sum, factor.Costs[index])
 	}
-	if sum != s.Cost || sum == wcsp.Forbidden {
-		return fmt.Errorf("the cost of the solution is %d, but its labels cost %d", s.Cost, sum)
+	if sum != solution.Cost || sum == wcsp.Forbidden {
+		return fmt.Errorf("the cost of the solution is %d, but its labels cost %d", solution.Cost, sum)
 	}
 	return nil
 }
@@ -154,14 +155,14 @@ func (c *checker) countSteps(steps int) {
 }
 
 // newChecker returns the initial state, in which all labels remain.
-func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
-	created := &checker{ctx: ctx, problem: p, remainingLabels: make([][]int, len(p.Variables))}
-	for v := range p.Variables {
-		for label := range p.Variables[v].Labels {
+func newChecker(ctx context.Context, problem *wcsp.Problem) *checker {
+	created := &checker{ctx: ctx, problem: problem, remainingLabels: make([][]int, len(problem.Variables))}
+	for v := range problem.Variables {
+		for label := range problem.Variables[v].Labels {
 			created.remainingLabels[v] = append(created.remainingLabels[v], label)
 		}
 	}
-	for _, f := range p.Factors {
+	for _, f := range problem.Factors {
 		factor := function{scope: f.Scope, table: f.Costs}
 		for _, v := range f.Scope {
 			factor.labels = append(factor.labels, created.remainingLabels[v])
