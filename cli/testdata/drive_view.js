@@ -22,6 +22,8 @@ function checkPlaces(what) {
 async function drive() {
   await frame();
   checkPlaces("at first");
+  const breadth = data.horizontal ? room.height / all.h : room.width / all.w;
+  check(seen.scale >= Math.min(.9, Math.max(.55, breadth)), "the first boxes are too small: " + seen.scale);
   const first = visible.length, group = visible.find(v => isGroup(v.i) && !v.frame);
   check(group, "nothing is folded");
   click(shown.get(group.i).querySelector("text"));

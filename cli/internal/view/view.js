@@ -143,7 +143,8 @@ const centred = (x, y, scale) => show({ x: x - room.width / scale / 2, y: y - ro
 function fit() { centred(all.w / 2, all.h / 2, Math.min(1.5, room.width / all.w, room.height / all.h)); }
 let started = null; // the view of start
 function start() { // the first boxes, so that they can be read
-  const scale = Math.min(1, Math.max(.55, Math.min(room.width / all.w, Math.max(room.height / all.h, .9))));
+  const [across, down] = turn(room.width / all.w, room.height / all.h);
+  const scale = Math.min(1, Math.max(.55, Math.min(across, Math.max(down, .9))));
   const first = visible[0] || { x: all.w / 2, y: all.h / 2, w: 0, h: 0 };
   const along = (total, seen, at) => total <= seen ? total / 2 : at;
   if (data.horizontal) centred(Math.min(all.w / 2, room.width / scale / 2), along(all.h, room.height / scale, first.y + first.h / 2), scale);
