@@ -261,10 +261,10 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	return found, err
 }
 
-// rowCompare returns a function that compares rows a and b of a tensor in lexicographic order, after their conversion to
-// a dtype. Its first result is -1, 0 or 1. For this order, NaN is greater than all numbers and equal to
-// itself, so that sorting is well defined. The second result reports whether the rows are equal as numbers: a row with
-// NaN equals no row.
+// rowCompare returns a function that compares rows a and b of a tensor in lexicographic order, after their conversion
+// to a dtype. Its first result is -1, 0 or 1. For this order, NaN is greater than all numbers and equal to itself, so
+// that sorting is well defined. The second result reports whether the rows are equal as numbers: a row with NaN equals
+// no row.
 func rowCompare[T int64 | uint64 | float64](ctx context.Context, rows *tensor.Tensor,
 	dtype tensor.DType) func(a, b int) (order int, isEqual bool) {
 	converted := kit.CopyTo(ctx, rows, tensor.New(dtype, rows.Shape...))
