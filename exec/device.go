@@ -40,6 +40,15 @@ func (p *Program) checkDevice(limit int) error {
 	if p.device == nil || p.device.Memory() == 0 || limit < 0 {
 		return nil
 	}
+	need := p.deviceNeed()
+	if memory := p.device.Memory(); need.Total() > memory {
+		return &MemoryError{Need: need, Left: memory, Limit: memory, From: "the memory of the device " + p.device.Describe()}
+	}
+	return nil
+}
+
+// deviceNeed returns the need of memory of the device.
+func (p *Program) deviceNeed() Need {
 	need, seen := Need{Arena: p.deviceArena}, map[constantData]bool{}
 	for _, storageIndex := range p.uploaded.storages {
 		constant := &p.storages[storageIndex]
@@ -49,10 +58,7 @@ func (p *Program) checkDevice(limit int) error {
 			need.add("constant", constant.root, constant.bytes)
 		}
 	}
-	if memory := p.device.Memory(); need.Total() > memory {
-		return &MemoryError{Need: need, Left: memory, Limit: memory, From: "the memory of the device " + p.device.Describe()}
-	}
-	return nil
+	return need
 }
 
 // constantData identifies the bytes of a constant.

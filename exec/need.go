@@ -22,6 +22,8 @@ type Need struct {
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
 	Scratch   int // per-worker memory, for all workers
+	// DeviceConstants and DeviceArena are in the memory of the device, and not part of Total.
+	DeviceConstants, DeviceArena int
 	// Largest lists the largest values in descending order of size. Values in the arena need not be live at the same
 	// time.
 	Largest []Holding
@@ -127,6 +129,8 @@ func CombinedNeed(programs ...*Program) Need {
 		total.Originals = max(total.Originals, n.Originals)
 		total.Packed, total.Arena = sum(total.Packed, n.Packed), sum(total.Arena, n.Arena)
 		total.Outputs, total.Scratch = sum(total.Outputs, n.Outputs), sum(total.Scratch, n.Scratch)
+		total.DeviceConstants = max(total.DeviceConstants, n.DeviceConstants)
+		total.DeviceArena = sum(total.DeviceArena, n.DeviceArena)
 		for _, h := range n.Largest {
 			if !seen[h.Name] {
 				seen[h.Name] = true
@@ -201,7 +205,9 @@ func (p *Program) Need() Need {
 
 // computeNeed computes the program's need.
 func (p *Program) computeNeed() {
-	n := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads}
+	onDevice := p.deviceNeed()
+	n := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads, DeviceConstants: onDevice.Constants,
+		DeviceArena: onDevice.Arena}
 	seen := map[*tensor.Storage]bool{} // constants that share memory count once
 	for _, storage := range p.storages {
 		bytes := storage.bytes

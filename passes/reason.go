@@ -138,6 +138,9 @@ func (e *Explainer) determiningNode(n *graph.Node) string {
 
 // advice returns a change by the caller that avoids the copy; empty if none is known.
 func (e *Explainer) advice(from, copyValue *graph.Value, s *Sides) string {
+	if from.Place() != copyValue.Place() { // a transfer: inputs and outputs are on the host
+		return ""
+	}
 	isOnlyReader := len(e.uses.readers.At(from)) == 1 && !e.uses.isOutput[from]
 	order, dense := tensor.OrderOf(from.Meta)
 	switch {

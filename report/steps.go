@@ -37,15 +37,17 @@ type Work struct {
 
 // Memory is the memory of a run in bytes, by purpose.
 type Memory struct {
-	Inputs    int       `json:"inputs" doc:"For the inputs."`
-	Constants int       `json:"constants" doc:"For the constants."`
-	Originals int       `json:"originals" doc:"The part of constants that runs do not read: original weights that cannot be restored from their packed form."`
-	Packed    int       `json:"packed" doc:"For packed constants."`
-	Arena     int       `json:"arena" doc:"For the arena, which intermediate values share."`
-	Outputs   int       `json:"outputs" doc:"For the outputs."`
-	Scratch   int       `json:"scratch" doc:"For the scratch memory of all workers."`
-	Total     int       `json:"total" doc:"The sum."`
-	Largest   []Holding `json:"largest" doc:"The largest values."`
+	Inputs          int       `json:"inputs" doc:"For the inputs."`
+	Constants       int       `json:"constants" doc:"For the constants."`
+	Originals       int       `json:"originals" doc:"The part of constants that runs do not read: original weights that cannot be restored from their packed form."`
+	Packed          int       `json:"packed" doc:"For packed constants."`
+	Arena           int       `json:"arena" doc:"For the arena, which intermediate values share."`
+	Outputs         int       `json:"outputs" doc:"For the outputs."`
+	Scratch         int       `json:"scratch" doc:"For the scratch memory of all workers."`
+	DeviceConstants int       `json:"device_constants,omitempty" doc:"On the device: for constants. Not part of total."`
+	DeviceArena     int       `json:"device_arena,omitempty" doc:"On the device: for the arena. Not part of total."`
+	Total           int       `json:"total" doc:"The sum."`
+	Largest         []Holding `json:"largest" doc:"The largest values."`
 }
 
 // Holding is the memory of one value.

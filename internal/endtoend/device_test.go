@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/gpu/backend"
 	"github.com/graphrun/graphrun/internal/gpu/device"
@@ -179,6 +180,29 @@ func TestDeviceMemoryLimit(t *testing.T) {
 	assert.ErrorContains(t, err, "the memory of the device interpreter (software, other) is 64 KiB")
 	assert.Equal(t, 4096*4, tooLarge.Need.Constants)
 	require.NoError(t, compile(4, -1))
+}
+
+// TestDeviceReport: a report has the memory on the device. A transfer has no advice, since inputs and outputs are on
+// the host. No plan lacks the transfers that a pin needs.
+func TestDeviceReport(t *testing.T) {
+	g := graphrun.New("report")
+	x := g.Input("x", tensor.Float32, 4, 64)
+	g.Output("y", op.Mul(op.Relu(x), g.Constant("w", generated(tensor.New(tensor.Float32, 64)))))
+	require.NoError(t, g.Err())
+	p, err := graphrun.Compile(g, graphrun.Options{Device: "software",
+		Pins: map[string]graph.Pin{"mul": {Device: "software"}, "relu": {Device: "software"}}})
+	require.NoError(t, err)
+	memory := p.Report().Memory
+	assert.Equal(t, 64*4, memory.DeviceConstants)
+	assert.GreaterOrEqual(t, memory.DeviceArena, 4*64*4)
+	assert.Less(t, memory.Total, 4*64*4*3, "memory of the host: input, output, constant")
+	for _, value := range []string{"x", "mul"} {
+		explanation, err := inspect.Explain(p, value)
+		require.NoError(t, err)
+		require.Len(t, explanation.Copies, 1, value)
+		assert.Empty(t, explanation.Copies[0].Advice, value)
+		assert.Nil(t, explanation.Copies[0].WithoutNS, value)
+	}
 }
 
 // generated returns a tensor of random numbers.

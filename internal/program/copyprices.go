@@ -82,7 +82,7 @@ func (prices *copyPrices) price(copied *passes.Copy) (none copyPrice) {
 		return none
 	}
 	model, err := prices.model.Without(value, tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape,
-		Strides: copied.To})
+		Strides: copied.To}, copied.Node.Out[0].Place())
 	if err != nil {
 		return none
 	}

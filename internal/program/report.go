@@ -230,6 +230,7 @@ func isLoop(described *report.Loop, loop graph.Loop) bool {
 func memoryOf(n exec.Need) report.Memory {
 	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Originals: n.Originals, Packed: n.Packed,
 		Arena: n.Arena, Outputs: n.Outputs, Scratch: n.Scratch, Total: n.Total(),
+		DeviceConstants: n.DeviceConstants, DeviceArena: n.DeviceArena,
 		Largest: mapList(n.Largest, func(h exec.Holding) report.Holding {
 			return report.Holding{Kind: h.Kind, Name: h.Name, Bytes: h.Bytes}
 		})}

@@ -65,10 +65,10 @@ func (m *Model) build() error {
 	return nil
 }
 
-// Without returns the model in which v must not be copied to layout meta. A node may still write v in this layout, and
-// v may still be a view with this layout. Labels have the same meaning in both models. Without fails if the model does
-// not consider layout meta for v.
-func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) {
+// Without returns the model in which v must not be copied to layout meta in a place. A node may still write v there in
+// this layout, and v may still be a view with this layout. Labels have the same meaning in both models. Without fails if
+// the model does not consider layout meta for v in this place.
+func (m *Model) Without(v *graph.Value, meta tensor.Meta, place tensor.Place) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) 
 	if restricted == nil || restricted.value != v {
 		return nil, errors.New("the value is not part of the problem")
 	}
-	form := restricted.formOf(meta)
+	form := restricted.formAt(meta, place)
 	if form < 0 {
 		return nil, fmt.Errorf("the model does not consider the layout %v for %q", meta, v.Name)
 	}

@@ -14,7 +14,7 @@ import (
 func PinFlag(cmd *cobra.Command, pins *[]string) {
 	cmd.Flags().StringArrayVar(pins, "pin", nil,
 		"pin the layout of a value under every strategy, `NAME=FORMAT` or NAME=order:0,2,3,1 (other layouts are copies "+
-			"of it), or the implementation of a node, NODE=impl:NAME (repeatable)")
+			"of it), or the implementation or the place of a node, NODE=impl:NAME or NODE=device:NAME (repeatable)")
 }
 
 // ApplyPins applies the values of --pin and infers the graph again.
@@ -28,7 +28,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 		// The name of a value may contain "=", so the last "=" separates the name from the pin.
 		equals := strings.LastIndexByte(text, '=')
 		if equals <= 0 {
-			return exit.UsageErrorf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
+			return exit.UsageErrorf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1, NODE=impl:NAME or NODE=device:NAME", text)
 		}
 		name := text[:equals]
 		pin, err := graph.ParsePin(text[equals+1:])

@@ -122,6 +122,10 @@ func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *repor
 	}
 	t.Add("all (--max-memory)", format.Bytes(need.Total()))
 	t.Add("all but inputs (\"weights\" in compare and diff)", format.Bytes(plan.Costs().PeakWithWeights))
+	if need.DeviceConstants+need.DeviceArena > 0 {
+		t.Add("constants on the device", format.Bytes(need.DeviceConstants))
+		t.Add("arena on the device", format.Bytes(need.DeviceArena))
+	}
 	t.Write(w, show)
 	if need.Originals > 0 {
 		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads. They are "+

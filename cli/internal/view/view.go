@@ -118,7 +118,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 		return nil, err
 	}
 	if f.strategy == "" && len(f.strategies) == 0 {
-		for _, flag := range []string{"costs", "exact", "no-fusion", "profile", "slack"} {
+		for _, flag := range []string{"costs", "device", "exact", "no-fusion", "profile", "slack"} {
 			if cmd.Flags().Changed(flag) {
 				return nil, exit.UsageErrorf("--%s concerns plans, but without --strategy the graph is drawn as written: "+
 					"add --strategy", flag)
