@@ -114,8 +114,8 @@ func TestPinRefusals(t *testing.T) {
 	for args, want := range map[string]string{
 		block + " --pin imag=contiguous":      `--pin imag=contiguous: there is no value or node "imag"; did you mean "image"?`,
 		block + " --pin w1.packed=contiguous": `there is no value or node "w1.packed"`,
-		block + " --pin conv1": "--pin conv1: want NAME=FORMAT, NAME=order:0,2,3,1 or " +
-			"NODE=impl:NAME",
+		block + " --pin conv1": "--pin conv1: want NAME=FORMAT, NAME=order:0,2,3,1, " +
+			"NODE=impl:NAME or NODE=device:NAME",
 		block + " --exact --pin conv1=impl:winograd4": `(fused_conv2d): "conv1" is pinned to implementation "winograd4", ` +
 			`which is inexact`,
 		block + " --pin b1=channels_last":                           `"b1": required rank 4 tensor to use channels_last format`,
