@@ -66,8 +66,8 @@ func (m *Model) build() error {
 }
 
 // Without returns the model in which v must not be copied to layout meta in a place. A node may still write v there in
-// this layout, and v may still be a view with this layout. Labels have the same meaning in both models. Without fails if
-// the model does not consider layout meta for v in this place.
+// this layout, and v may still be a view with this layout. Labels have the same meaning in both models. Without fails
+// if the model does not consider layout meta for v in this place.
 func (m *Model) Without(v *graph.Value, meta tensor.Meta, place tensor.Place) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {
