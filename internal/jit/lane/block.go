@@ -1,6 +1,10 @@
 package lane
 
-import "github.com/graphrun/graphrun/tensor"
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
 
 // Operands returns the values that are operands of an instruction.
 func (i *Inst) Operands() []Value {
@@ -83,6 +87,30 @@ func (b *Block) Load(ptr, part int) Value {
 // compares addresses to find equal instructions.
 func (b *Block) Lookup(table *[32]float32, value Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
+}
+
+// Tables returns the tables that a target should combine with the table of a Lookup, because the block looks them up with
+// the same indices and canCombine holds for them. The tables are divided into groups of n, in the order of the block.
+// Tables returns the group that has the table of the Lookup, or nil if canCombine does not hold for this table.
+func (b *Block) Tables(lookup *Inst, n int, canCombine func(*[32]float32) bool) []*[32]float32 {
+	var group []*[32]float32
+	for k := range b.Insts {
+		other := &b.Insts[k]
+		if other.Op != Lookup || other.A != lookup.A || !canCombine(other.Table) {
+			continue
+		}
+		if len(group) == n {
+			if slices.Contains(group, lookup.Table) {
+				break
+			}
+			group = nil
+		}
+		group = append(group, other.Table)
+	}
+	if !slices.Contains(group, lookup.Table) {
+		return nil
+	}
+	return group
 }
 
 // Store adds a store of re. If the elements are complex, re and im are their parts; otherwise im is None. A mask must

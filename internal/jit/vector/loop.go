@@ -1,7 +1,7 @@
 // Package vector compiles loops of expressions ([expr.Loop]) to machine code. [Compile] expands elementary functions
-// into primitives (package expr/expand) and orders the values so that few of them are live. Package amd64 or arm64 then
-// selects instructions, assigns registers and writes the code. For arm64, this package first translates the loop to the
-// intermediate representation of package lane.
+// into primitives (package expr/expand), orders the values so that few of them are live, and translates the loop to the
+// intermediate representation of package lane. Package amd64 or arm64 then selects instructions, assigns registers and
+// writes the code.
 package vector
 
 import (
@@ -65,14 +65,14 @@ func assemble(loop *expr.Loop, cpu machine.Features, opts Options, withListing b
 	if err != nil {
 		return jit.Code{}, err
 	}
-	if !cpu.Has(machine.NEON) {
-		return amd64.Compile(loop, evaluationOrder(loop), cpu, opts, withListing)
-	}
-	// arm64 uses neither non-temporal stores nor software prefetching.
 	lanes, err := lanesOf(loop)
 	if err != nil {
 		return jit.Code{}, err
 	}
+	if !cpu.Has(machine.NEON) {
+		return amd64.Compile(lanes, cpu, opts, withListing)
+	}
+	// arm64 uses neither non-temporal stores nor software prefetching.
 	return arm64.Compile(lanes, opts.Registers, withListing)
 }
 

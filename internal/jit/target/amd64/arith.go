@@ -3,22 +3,27 @@ package amd64
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectInst selects machine instructions for one instruction of the expression, whose operands are already selected.
-func (g *gen) selectInst(v expr.Value) *laneValue {
-	inst := g.code.Insts[v]
-	d := inst.DType
+// selectInst selects machine instructions for one instruction of the loop, whose operands are already selected.
+func (g *gen) selectInst(inst *lane.Inst) *laneValue {
+	d := inst.Type.DType
 	switch inst.Op {
-	case expr.Const:
-		return g.constOf(d, inst.Imm)
-	case expr.Load:
-		return g.load(int(inst.A), int(inst.Imm))
-	case expr.Convert:
-		if rounded := g.code.Insts[inst.A]; rounded.Op == expr.Rint && rounded.DType == tensor.Float32 &&
+	case lane.Const:
+		if d != tensor.Bool {
+			return g.constOf(d, inst.Imm)
+		}
+		if g.bools[inst.Imm] == nil { // the block may have the constant in several widths
+			g.bools[inst.Imm] = g.constOf(d, inst.Imm)
+		}
+		return g.bools[inst.Imm]
+	case lane.Load:
+		return g.load(int(inst.Ptr), int(inst.Imm))
+	case lane.Convert:
+		if rounded := &g.loop.Insts[inst.A]; rounded.Op == lane.Rint && rounded.Type.DType == tensor.Float32 &&
 			convertsThroughInt32(d) {
 			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
 			// conversion become one instruction.
@@ -26,15 +31,17 @@ func (g *gen) selectInst(v expr.Value) *laneValue {
 				highUndefined: d.Size() < 4}
 		}
 		return g.convert(d, g.selectedValue(inst.A))
-	case expr.Bits:
-		return g.reinterpret(d, g.selectedValue(inst.A))
-	case expr.Select:
+	case lane.Bits:
+		return &laneValue{reg: g.unpacked(g.selectedValue(inst.A)), dtype: d, highUndefined: d.Size() < 4}
+	case lane.Remask:
+		return g.selectedValue(inst.A)
+	case lane.Select:
 		return g.selectLanes(g.selectedValue(inst.A), g.selectedValue(inst.B), g.selectedValue(inst.C))
-	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
 		return &laneValue{reg: g.compare(inst.Op, g.selectedValue(inst.A), g.selectedValue(inst.B)), dtype: tensor.Bool}
-	case expr.FMA:
+	case lane.FMA:
 		return &laneValue{reg: g.fma(inst), dtype: d}
-	case expr.Lookup:
+	case lane.Lookup:
 		return &laneValue{reg: g.lookupOf(inst), dtype: d}
 	}
 	var args [3]*laneValue
@@ -70,7 +77,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
 }
 
 // apply selects instructions for an operation on values of dtype d. b is nil if the operation has one operand.
-func (g *gen) apply(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
+func (g *gen) apply(op lane.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	switch {
 	case d == tensor.Bool:
 		return &laneValue{reg: g.boolOp(op, a.reg, b), dtype: d}
@@ -85,37 +92,37 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
 }
 
 // floatOp selects instructions for an operation on floats. b is 0 if the operation has one operand.
-func (g *gen) floatOp(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *gen) floatOp(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	suffix := floatSuffix(laneBytes)
 	switch op {
-	case expr.Add:
+	case lane.Add:
 		return g.commutativeOp("VADD"+suffix, laneBytes, a, b)
-	case expr.Sub:
+	case lane.Sub:
 		return g.binaryOp("VSUB"+suffix, laneBytes, b, a)
-	case expr.Mul:
+	case lane.Mul:
 		return g.commutativeOp("VMUL"+suffix, laneBytes, a, b)
-	case expr.Div:
+	case lane.Div:
 		return g.binaryOp("VDIV"+suffix, laneBytes, b, a)
-	case expr.Neg:
+	case lane.Neg:
 		return g.xor(laneBytes, a, g.constLanes(laneBytes, signBit(laneBytes)))
-	case expr.Abs:
+	case lane.Abs:
 		return g.and(laneBytes, a, g.constLanes(laneBytes, signBit(laneBytes)-1))
-	case expr.Sqrt:
+	case lane.Sqrt:
 		return g.unaryOp("VSQRT"+suffix, laneBytes, a)
-	case expr.Scale:
+	case lane.Scale:
 		if !g.avx512 {
 			g.fail("%v requires AVX-512", op)
 		}
 		return g.binaryOp("VSCALEF"+suffix, laneBytes, b, a)
-	case expr.Limit:
+	case lane.Limit:
 		if !g.avx512 {
 			g.fail("%v requires AVX-512", op)
 		}
 		const minMagnitude = 2 // the smaller magnitude, with the sign of the first operand
 		return g.shuffle("VRANGE"+suffix, minMagnitude, b, a)
-	case expr.Mod:
+	case lane.Mod:
 		return g.fmod(laneBytes, a, b)
-	case expr.Min, expr.Max:
+	case lane.Min, lane.Max:
 		return g.extremum(op, laneBytes, a, b)
 	}
 	return g.round(op, laneBytes, a)
@@ -128,8 +135,8 @@ func signBit(laneBytes int) uint64 { return 1 << (8*laneBytes - 1) }
 const truncate = 11
 
 // round selects a rounding to an integer, without floating-point exceptions.
-func (g *gen) round(op expr.Op, laneBytes int, a alloc.Virt) alloc.Virt {
-	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: truncate}
+func (g *gen) round(op lane.Op, laneBytes int, a alloc.Virt) alloc.Virt {
+	mode := map[lane.Op]int64{lane.Rint: 8, lane.Floor: 9, lane.Ceil: 10, lane.Trunc: truncate}
 	name := "VROUND"
 	if g.avx512 {
 		name = "VRNDSCALE"
@@ -145,7 +152,7 @@ func (g *gen) round(op expr.Op, laneBytes int, a alloc.Virt) alloc.Virt {
 // machine instruction returns its second operand, in Intel's order, if an operand is NaN or if both operands are zeros.
 // The operand order a, b is therefore correct if a is never NaN. The order b, a is correct if b is neither NaN nor a
 // zero. The arguments of binaryOp are in the opposite order.
-func (g *gen) extremum(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *gen) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, laneBytes)
 	if number, ok := g.constantFloat(a, laneBytes); ok && !math.IsNaN(number) {
 		return g.binaryOp(name, laneBytes, b, a)
@@ -154,7 +161,7 @@ func (g *gen) extremum(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 		switch {
 		case number != 0:
 			return g.binaryOp(name, laneBytes, a, b)
-		case op == expr.Max && !math.Signbit(number):
+		case op == lane.Max && !math.Signbit(number):
 			// The addition converts -0 to 0: -0 + 0 is 0.
 			return g.commutativeOp("VADD"+floatSuffix(laneBytes), laneBytes, g.binaryOp(name, laneBytes, a, b), b)
 		}
@@ -169,8 +176,8 @@ func (g *gen) extremum(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 }
 
 // extremumName returns the instruction for Min or Max.
-func extremumName(op expr.Op, laneBytes int) string {
-	if op == expr.Max {
+func extremumName(op lane.Op, laneBytes int) string {
+	if op == lane.Max {
 		return "VMAX" + floatSuffix(laneBytes)
 	}
 	return "VMIN" + floatSuffix(laneBytes)
@@ -257,11 +264,11 @@ func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool)
 }
 
 // fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
-func (g *gen) fma(inst expr.Inst) alloc.Virt {
-	laneBytes := laneSize(inst.DType)
+func (g *gen) fma(inst *lane.Inst) alloc.Virt {
+	laneBytes := laneSize(inst.Type.DType)
 	negateProduct, negateAddend := false, false
-	withoutNeg := func(v expr.Value, negated *bool) alloc.Virt {
-		if operand := g.code.Insts[v]; operand.Op == expr.Neg {
+	withoutNeg := func(v lane.Value, negated *bool) alloc.Virt {
+		if operand := &g.loop.Insts[v]; operand.Op == lane.Neg {
 			*negated = !*negated
 			return g.selectedValue(operand.A).reg
 		}
@@ -304,16 +311,16 @@ var multiplyAddForms = func() map[string][]alloc.Form {
 }()
 
 // boolOp selects instructions for an operation on bools. b is nil for Not.
-func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
-	if op == expr.Not {
+func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
+	if op == lane.Not {
 		if g.avx512 {
 			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
 				FoldableSource: noFoldableSource})
 		}
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
-	names := map[expr.Op][2]string{expr.And: {"KANDW", "VPAND"}, expr.Or: {"KORW", "VPOR"},
-		expr.Xor: {"KXORW", "VPXOR"}, expr.Ne: {"KXORW", "VPXOR"}}
+	names := map[lane.Op][2]string{lane.And: {"KANDW", "VPAND"}, lane.Or: {"KORW", "VPOR"},
+		lane.Xor: {"KXORW", "VPXOR"}, lane.Ne: {"KXORW", "VPXOR"}}
 	instNames, ok := names[op]
 	if !ok {
 		g.fail("there is no instruction for %v of bools", op)
@@ -331,14 +338,14 @@ func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 }
 
 // compare selects a comparison, whose result is a bool.
-func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
+func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	d := x.dtype
 	switch {
 	case d == tensor.Bool:
 		return g.compareBools(op, x.reg, y.reg)
 	case d.IsFloat():
-		predicate := map[expr.Op]int64{expr.Eq: cmpEqual, expr.Ne: cmpNotEqual, expr.Lt: cmpLess,
-			expr.Le: cmpLessEqual}[op]
+		predicate := map[lane.Op]int64{lane.Eq: cmpEqual, lane.Ne: cmpNotEqual, lane.Lt: cmpLess,
+			lane.Le: cmpLessEqual}[op]
 		mask := g.compareFloats(laneSize(d), predicate, x.reg, y.reg)
 		return g.widenMask(mask, laneSize(d))
 	}
@@ -350,22 +357,22 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 		if unsigned {
 			name += "U"
 		}
-		predicate := map[expr.Op]int64{expr.Eq: intEqual, expr.Ne: intNotEqual, expr.Lt: intLess,
-			expr.Le: intLessEqual}[op]
+		predicate := map[lane.Op]int64{lane.Eq: intEqual, lane.Ne: intNotEqual, lane.Lt: intLess,
+			lane.Le: intLessEqual}[op]
 		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(predicate, b, a),
 			Dst: g.New(g.boolVal()), FoldableSource: 1, BroadcastBytes: uint8(laneBytes)})
 	}
 	var mask alloc.Virt
 	switch op {
-	case expr.Eq, expr.Ne:
+	case lane.Eq, lane.Ne:
 		mask = g.commutativeOp("VPCMPEQ"+intSuffix(laneBytes), laneBytes, a, b)
-	case expr.Lt:
+	case lane.Lt:
 		mask = g.less(laneBytes, unsigned, a, b)
 	default:
 		mask = g.less(laneBytes, unsigned, b, a)
 	}
 	mask = g.widenMask(mask, laneBytes)
-	if op == expr.Ne || op == expr.Le { // the mask is that of a == b or b < a
+	if op == lane.Ne || op == lane.Le { // the mask is that of a == b or b < a
 		mask = g.xor(4, mask, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
 	return mask
@@ -381,16 +388,16 @@ func (g *gen) less(laneBytes int, unsigned bool, a, b alloc.Virt) alloc.Virt {
 }
 
 // compareBools selects a comparison of bools, where false is less than true.
-func (g *gen) compareBools(op expr.Op, a, b alloc.Virt) alloc.Virt {
+func (g *gen) compareBools(op lane.Op, a, b alloc.Virt) alloc.Virt {
 	switch op {
-	case expr.Ne:
+	case lane.Ne:
 		return g.maskOp([2]string{"KXORW", "VPXOR"}, a, b)
-	case expr.Eq:
-		return g.boolOp(expr.Not, g.maskOp([2]string{"KXORW", "VPXOR"}, a, b), nil)
-	case expr.Lt: // a is false and b is true
+	case lane.Eq:
+		return g.boolOp(lane.Not, g.maskOp([2]string{"KXORW", "VPXOR"}, a, b), nil)
+	case lane.Lt: // a is false and b is true
 		return g.maskOp([2]string{"KANDNW", "VPANDN"}, a, b)
 	}
-	return g.boolOp(expr.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)
+	return g.boolOp(lane.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)
 }
 
 // widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.

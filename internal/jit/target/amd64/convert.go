@@ -3,8 +3,8 @@ package amd64
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -47,7 +47,7 @@ func (g *gen) notZero(x *laneValue) alloc.Virt {
 		x = &laneValue{reg: g.and(4, g.unpacked(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
 	}
-	return g.compare(expr.Ne, x, zero)
+	return g.compare(lane.Ne, x, zero)
 }
 
 // boolToNumber converts a bool to 1 or 0 in dtype d.
@@ -206,8 +206,8 @@ func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
 		return result(g.floatToUint32(x.reg, laneBytes))
 	case d == tensor.Uint8 && from == tensor.Float64:
 		// The remainder modulo 256 is exact, and its lower 8 bits are those of a conversion through 64 bits.
-		truncated := g.round(expr.Trunc, 8, x.reg)
-		quotient := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./256)))
+		truncated := g.round(lane.Trunc, 8, x.reg)
+		quotient := g.round(lane.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./256)))
 		return result(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.multiplyAdd("VFNMADD", 8, quotient, g.float64Const(256),
 			truncated)))
 	case from == tensor.Float64:
@@ -238,8 +238,8 @@ func (g *gen) inInt64Range(x alloc.Virt, laneBytes int) alloc.Virt {
 // computes the remainder modulo 2^32 that is nearest to 0, which is exact, and converts the remainder to int32. A
 // remainder of 2^31 becomes -2^31, which has the same bits.
 func (g *gen) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
-	truncated := g.round(expr.Trunc, laneBytes, x)
-	quotient := g.round(expr.Rint, laneBytes, g.commutativeOp("VMUL"+floatSuffix(laneBytes), laneBytes, truncated,
+	truncated := g.round(lane.Trunc, laneBytes, x)
+	quotient := g.round(lane.Rint, laneBytes, g.commutativeOp("VMUL"+floatSuffix(laneBytes), laneBytes, truncated,
 		g.floatConst(laneBytes, 1./(1<<32))))
 	remainder := g.multiplyAdd("VFNMADD", laneBytes, quotient, g.floatConst(laneBytes, 1<<32), truncated)
 	inRange := g.inInt64Range(x, laneBytes)
@@ -263,8 +263,8 @@ func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	if laneBytes == 4 {
 		x = g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
-	truncated := g.round(expr.Trunc, 8, x)
-	upper := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./(1<<32))))
+	truncated := g.round(lane.Trunc, 8, x)
+	upper := g.round(lane.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./(1<<32))))
 	lower := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // 0 to 2^32
 	exponent := g.constLanes(8, exponent52)
 	lowerInt := g.xor(8, g.commutativeOp("VADDPD", 8, lower, exponent), exponent) // the significand of 2^52 + lower
@@ -313,15 +313,4 @@ func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
 		result.reg, result.highUndefined = x.reg, d.Size() < 4
 	}
 	return result
-}
-
-// reinterpret reinterprets the bits as another dtype of the same size.
-func (g *gen) reinterpret(d tensor.DType, x *laneValue) *laneValue {
-	switch {
-	case x.dtype == d:
-		return x
-	case x.dtype == tensor.Bool, d == tensor.Bool:
-		return g.convert(d, x)
-	}
-	return &laneValue{reg: g.unpacked(x), dtype: d, highUndefined: d.Size() < 4}
 }

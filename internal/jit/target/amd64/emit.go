@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
@@ -190,8 +191,8 @@ func (g *gen) writePrefetches() {
 	if g.options.Prefetch.IntoL1 {
 		name = "PREFETCHT0"
 	}
-	for k, dtype := range g.code.In {
-		if size := dtype.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) &&
+	for k, ptr := range g.loop.Ptrs[g.outputs:] {
+		if size := ptr.DType.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) &&
 			size <= 8 {
 			base := g.loadPointer(g.outputs + k)
 			for offset := 0; offset < g.lanes*g.unroll*size; offset += 64 {
@@ -289,9 +290,9 @@ func (g *gen) tailVectors() {
 // copyTailIn writes copies of the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot
 // load with a mask.
 func (g *gen) copyTailIn() {
-	for k := g.outputs; k < g.outputs+len(g.code.In); k++ {
-		if _, ok := g.bounceVectors[k]; ok {
-			g.copyTail(k, g.code.In[k-g.outputs].Size(), intoBuffer)
+	for k, ptr := range g.loop.Ptrs {
+		if _, ok := g.bounceVectors[k]; ok && ptr.Kind == lane.Operand {
+			g.copyTail(k, ptr.DType.Size(), intoBuffer)
 		}
 	}
 	g.restoreDoubleIndex()
@@ -312,7 +313,7 @@ func (g *gen) copyTailOut() {
 	g.asm.Emit("SUBQ", regIndex, regLimit)
 	for k := range g.outputs {
 		if _, ok := g.bounceVectors[k]; ok {
-			g.copyTail(k, g.code.Out[k].DType.Size(), outOfBuffer)
+			g.copyTail(k, g.loop.Ptrs[k].DType.Size(), outOfBuffer)
 		}
 	}
 	g.restoreDoubleIndex()

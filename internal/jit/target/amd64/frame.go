@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/tensor"
@@ -79,13 +79,13 @@ const spillSlots = jit.SpillBytes / 64
 func (g *gen) layOutFrame() error {
 	g.accSets = 1
 	if len(g.loop.Folds) > 0 {
-		g.accSets = expr.FoldLanes / g.lanes
+		g.accSets = lane.FoldLanes / g.lanes
 	}
 	g.layOutPointers()
 	g.bounceVectors = map[int]int{}
 	slots := g.pointerSlots // number of spill vectors in use
-	for k, d := range g.dtypes() {
-		if !g.avx512 && !g.isInvariant(k) && (d.Size() < 4 || d.IsComplex()) {
+	for k, ptr := range g.loop.Ptrs {
+		if !g.avx512 && !g.isInvariant(k) && (ptr.DType.Size() < 4 || ptr.DType.IsComplex()) {
 			g.bounceVectors[k] = slots
 			slots++
 		}
@@ -138,31 +138,19 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 	return bestCost, ok
 }
 
-// dtypes returns the dtypes of outputs and operands, by the numbers of their pointers.
-func (g *gen) dtypes() []tensor.DType {
-	var list []tensor.DType
-	for _, output := range g.code.Out {
-		list = append(list, output.DType)
-	}
-	return append(list, g.code.In...)
-}
-
 // isInvariant reports whether pointer k is unused or stays the same along a row.
 func (g *gen) isInvariant(k int) bool {
-	switch {
-	case k < g.outputs:
-		return g.code.Out[k].DType == tensor.Invalid
-	case k < g.outputs+len(g.code.In):
-		return g.loop.Uniform[k-g.outputs] || !slices.ContainsFunc(g.code.Insts, func(inst expr.Inst) bool {
-			return inst.Op == expr.Load && int(inst.A) == k-g.outputs
-		})
+	if k == g.rowCounter || g.loop.Ptrs[k].Kind == lane.RowOperand || g.loop.Ptrs[k].Kind == lane.Accumulator {
+		return true
 	}
-	return true
+	return !slices.ContainsFunc(g.loop.Insts, func(inst lane.Inst) bool {
+		return (inst.Op == lane.Load || inst.Op == lane.Store) && int(inst.Ptr) == k
+	})
 }
 
 // layOutPointers assigns registers to pointers, first to the pointers that advance along rows.
 func (g *gen) layOutPointers() {
-	g.rowCounter = g.outputs + len(g.code.In) + len(g.loop.Folds)
+	g.rowCounter = len(g.loop.Ptrs)
 	pointerCount := g.rowCounter + 1
 	g.baseOf = make([]int, pointerCount)
 	next := 0
@@ -182,8 +170,8 @@ func (g *gen) layOutPointers() {
 			g.pointerSlots = k/8 + 1 // pointer k is word k of the spill area; a vector has eight words
 		}
 	}
-	for k, dtype := range g.dtypes() {
-		g.hasWideElements = g.hasWideElements || dtype == tensor.Complex128 && !g.isInvariant(k)
+	for k, ptr := range g.loop.Ptrs {
+		g.hasWideElements = g.hasWideElements || ptr.DType == tensor.Complex128 && !g.isInvariant(k)
 	}
 }
 
@@ -303,8 +291,8 @@ func (g *gen) reserveTailMasks() {
 
 // hasComplex reports whether an output or an operand that advances along rows is complex.
 func (g *gen) hasComplex() bool {
-	for k, d := range g.dtypes() {
-		if d.IsComplex() && !g.isInvariant(k) {
+	for k, ptr := range g.loop.Ptrs {
+		if ptr.DType.IsComplex() && !g.isInvariant(k) {
 			return true
 		}
 	}

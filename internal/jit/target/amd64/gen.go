@@ -1,7 +1,7 @@
-// Package amd64 compiles loops of expressions ([expr.Loop]) to machine code with AVX-512 or AVX2. [Compile] works in
+// Package amd64 compiles loops of lane operations ([lane.Loop]) to machine code with AVX-512 or AVX2. [Compile] works in
 // four steps:
 //
-//  1. Instructions are selected for each primitive operation (lower.go, arith.go, integer.go, convert.go, memory.go,
+//  1. Instructions are selected for each operation (lower.go, arith.go, integer.go, convert.go, memory.go,
 //     remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants and uniform
 //     operands) are computed once per row.
 //  2. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
@@ -11,21 +11,22 @@
 //
 // One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
 // then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
-// only if the extension affects results. Bools are masks. The tail of a row is the elements after the last full
+// only if the extension affects results. All masks of a loop have the same form, whatever the width of their lanes in
+// package lane, so lane.Remask needs no instruction. The tail of a row is the elements after the last full
 // iteration. It is computed under masks, so that no byte beyond an operand is accessed.
 //
 // The body is the instructions of a full iteration. The main loop is unrolled: a trip has one or more iterations, of
-// which two or four may be interleaved. The folds of a loop combine the elements of its rows into [expr.FoldLanes]
-// accumulators each. In a loop with totals ([expr.Loop.CombinesLanes]), a fold combines each row into one number.
+// which two or four may be interleaved. The folds of a loop combine the elements of its rows into [lane.FoldLanes]
+// accumulators each. In a loop with totals (lane.Loop.CombinesLanes), a fold combines each row into one number.
 package amd64
 
 import (
 	"encoding/binary"
 	"strings"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -37,17 +38,17 @@ import (
 // methods that add an instruction, laneBytes is also the size of an element that a memory operand may broadcast.
 type gen struct {
 	alloc.Builder
-	loop      *expr.Loop
-	code      *expr.Code // loop.Code, which has no elementary functions: they are expanded
+	loop      *lane.Loop
 	options   target.LoopOptions
 	has64Bits bool // a value has 64 bits
 	lanes     int  // number of elements of an iteration
 	avx512    bool // AVX-512: masks, 32 registers of 512 bits
-	outputs   int  // number of outputs
+	outputs   int  // number of outputs, whose pointers are first
 
-	selected        []*laneValue              // by expr.Value: its register; nil before its instructions are selected
-	complexOperands map[int][2]alloc.Virt     // by number of a complex operand: its real and imaginary parts
+	selected        []*laneValue              // by lane.Value: its register; nil before its instructions are selected
+	complexOperands map[int][2]alloc.Virt     // by pointer of a complex operand: its real and imaginary parts
 	constants       map[alloc.Mem]alloc.Virt  // by contents: the value of the constant
+	bools           [2]*laneValue             // the constants false and true
 	bitMasks        map[bitKey]alloc.Virt     // the mask of the lanes in which a bit is set
 	lookups         map[lookupKey]alloc.Virt  // the results of lookups that are already selected
 	tableOffsets    map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
@@ -81,7 +82,7 @@ const (
 	noBroadcast      = 0
 )
 
-// laneValue describes the register that holds a value of the expression. Integers of fewer than 32 bits are in 32-bit
+// laneValue describes the register that holds a value of the loop. Integers of fewer than 32 bits are in 32-bit
 // lanes, sign- or zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in the
 // register `reg`, or in lanes of 16 bits in the register `packed`, or both. With AVX-512, bools are mask registers.
 // Without AVX-512, all bits of a bool's lane are equal, and all bools of a loop have lanes of the same width
@@ -93,13 +94,11 @@ type laneValue struct {
 	dtype         tensor.DType
 }
 
-// Compile compiles a loop whose elementary functions are expanded. order has the values that its folds and outputs
-// need, in the order of their evaluation. The error wraps [target.ErrUnsupported] if the loop needs more registers or
-// memory than there are.
-func Compile(loop *expr.Loop, order []expr.Value, cpu machine.Features, options target.LoopOptions,
-	withListing bool) (jit.Code, error) {
+// Compile compiles a loop. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than there
+// are.
+func Compile(loop *lane.Loop, cpu machine.Features, options target.LoopOptions, withListing bool) (jit.Code, error) {
 	g := newGen(loop, cpu, options)
-	if err := g.lower(order); err != nil {
+	if err := g.lower(); err != nil {
 		return jit.Code{}, err
 	}
 	g.asm = &asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), WithListing: withListing}
@@ -113,17 +112,24 @@ func Compile(loop *expr.Loop, order []expr.Value, cpu machine.Features, options 
 }
 
 // newGen chooses the number of elements of an iteration.
-func newGen(loop *expr.Loop, cpu machine.Features, options target.LoopOptions) *gen {
-	g := &gen{loop: loop, code: loop.Code, options: options, avx512: cpu.Has(machine.Vector512),
+func newGen(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *gen {
+	g := &gen{loop: loop, options: options, avx512: cpu.Has(machine.Vector512),
 		complexOperands: map[int][2]alloc.Virt{}, constants: map[alloc.Mem]alloc.Virt{},
 		bitMasks: map[bitKey]alloc.Virt{},
-		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}, outputs: len(loop.Code.Out)}
-	for _, inst := range g.code.Insts {
-		wide := inst.DType.Size() == 8
-		if inst.Op == expr.Div && (inst.DType == tensor.Int32 || inst.DType == tensor.Uint32) {
-			wide = true // the division is in float64
+		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}}
+	for _, ptr := range loop.Ptrs {
+		if ptr.Kind == lane.Output {
+			g.outputs++
 		}
-		g.has64Bits = g.has64Bits || wide
+	}
+	for k := range loop.Insts {
+		switch inst := &loop.Insts[k]; {
+		case inst.Op == lane.Store: // its type may be complex
+		case inst.Op == lane.Div && (inst.Type.DType == tensor.Int32 || inst.Type.DType == tensor.Uint32):
+			g.has64Bits = true // the division is in float64
+		case inst.Type.DType.Size() == 8:
+			g.has64Bits = true
+		}
 	}
 	g.lanes = 8
 	if g.avx512 {
@@ -132,7 +138,7 @@ func newGen(loop *expr.Loop, cpu machine.Features, options target.LoopOptions) *
 	if g.has64Bits {
 		g.lanes /= 2
 	}
-	g.selected = make([]*laneValue, len(g.code.Insts))
+	g.selected = make([]*laneValue, len(loop.Insts))
 	return g
 }
 
@@ -272,8 +278,8 @@ func intSuffix(laneBytes int) string {
 	return "D"
 }
 
-// selectedValue returns the register of a value of the expression.
-func (g *gen) selectedValue(v expr.Value) *laneValue { return g.selected[v] }
+// selectedValue returns the register of a value of the loop.
+func (g *gen) selectedValue(v lane.Value) *laneValue { return g.selected[v] }
 
 // extended returns the register of a value, with the bits above its dtype sign- or zero-extended. It records the
 // register in the value, so that the extension is done once.

@@ -3,14 +3,14 @@ package amd64
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
-func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
+func (g *gen) integerOp(op lane.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	laneBytes := laneSize(d)
 	suffix := intSuffix(laneBytes)
 	const extended, notExtended = false, true // values of highUndefined
@@ -18,37 +18,37 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue 
 		return &laneValue{reg: v, dtype: d, highUndefined: highUndefined && d.Size() < 4}
 	}
 	switch op {
-	case expr.Add:
+	case lane.Add:
 		return result(g.commutativeOp("VPADD"+suffix, laneBytes, a.reg, b.reg), notExtended)
-	case expr.Sub:
+	case lane.Sub:
 		return result(g.binaryOp("VPSUB"+suffix, laneBytes, b.reg, a.reg), notExtended)
-	case expr.Mul:
+	case lane.Mul:
 		return result(g.multiply(laneBytes, a.reg, b.reg), notExtended)
-	case expr.Neg:
+	case lane.Neg:
 		return result(g.binaryOp("VPSUB"+suffix, laneBytes, a.reg, g.constLanes(laneBytes, 0)), notExtended)
-	case expr.And:
+	case lane.And:
 		return result(g.and(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
-	case expr.Or:
+	case lane.Or:
 		return result(g.orConjunction(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
-	case expr.Xor:
+	case lane.Xor:
 		return result(g.xor(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
-	case expr.Not:
+	case lane.Not:
 		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), notExtended)
-	case expr.Shl:
+	case lane.Shl:
 		return result(g.shift("VPSLL", d, a.reg, b), notExtended)
-	case expr.Shr:
+	case lane.Shr:
 		if d.IsSigned() {
 			return result(g.shiftSigned(d, g.extended(a), b), extended)
 		}
 		return result(g.shift("VPSRL", d, g.extended(a), b), extended)
-	case expr.Abs:
+	case lane.Abs:
 		if !d.IsSigned() {
 			return a
 		}
 		return result(g.abs(laneBytes, g.extended(a)), notExtended)
-	case expr.Min, expr.Max:
+	case lane.Min, lane.Max:
 		return result(g.intExtremum(op, d, g.extended(a), g.extended(b)), extended)
-	case expr.Div:
+	case lane.Div:
 		return g.divide(d, a, b)
 	}
 	g.fail("there is no instruction for %v of %v", op, d)
@@ -96,17 +96,17 @@ func (g *gen) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 }
 
 // intExtremum selects Min or Max of integers.
-func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
+func (g *gen) intExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	laneBytes := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
 	if !g.avx512 && laneBytes == 8 {
-		if op == expr.Max {
+		if op == lane.Max {
 			return g.blend(8, g.less(8, unsigned, b, a), a, b)
 		}
 		return g.blend(8, g.less(8, unsigned, a, b), a, b)
 	}
 	name := "VPMIN"
-	if op == expr.Max {
+	if op == lane.Max {
 		name = "VPMAX"
 	}
 	if unsigned {
@@ -158,5 +158,5 @@ func (g *gen) divide(d tensor.DType, a, b *laneValue) *laneValue {
 		return g.divideLong(d, a, b)
 	}
 	x, y := g.convert(float, a), g.convert(float, b)
-	return g.convert(d, &laneValue{reg: g.floatOp(expr.Div, laneSize(float), x.reg, y.reg), dtype: float})
+	return g.convert(d, &laneValue{reg: g.floatOp(lane.Div, laneSize(float), x.reg, y.reg), dtype: float})
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
@@ -25,59 +25,36 @@ const (
 
 // lookupKey identifies the lookup of a table.
 type lookupKey struct {
-	table   uint64     // Imm of the Lookup, which identifies the table
+	table   *[32]float32
 	indices alloc.Virt // the lanes are the indices into the table
 }
 
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
 // permutations, which all use the same execution port. If several tables have the same indices, as in a piecewise
 // polynomial, the code instead loads rows of four tables and transposes them, which takes three quarters of the time.
-func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
+func (g *gen) lookupOf(inst *lane.Inst) alloc.Virt {
 	indices := g.selectedValue(inst.A).reg
-	if found, ok := g.lookups[lookupKey{inst.Imm, indices}]; ok {
+	if found, ok := g.lookups[lookupKey{inst.Table, indices}]; ok {
 		return found
 	}
-	table := inst.Table()
-	if group := g.combinedLookups(inst); len(group) > 1 {
-		g.lookupRows(group, indices)
-		return g.lookups[lookupKey{inst.Imm, indices}]
+	if tables := g.loop.Tables(inst, rowTables, isLong); len(tables) > 1 && !g.avx512 && !g.has64Bits {
+		g.lookupRows(tables, indices)
+		return g.lookups[lookupKey{inst.Table, indices}]
 	}
-	return g.lookup(table[:], indices)
+	return g.lookup(inst.Table[:], indices)
 }
 
-// combinedLookups returns inst and the lookups with the same indices that are combined with inst. It returns nil with
-// AVX-512, if vectors do not have eight 32-bit lanes, or if the two halves of the table are equal, because such a
-// lookup is short.
-func (g *gen) combinedLookups(inst expr.Inst) []expr.Inst {
-	if g.avx512 || g.has64Bits || g.width(4) != 32 {
-		return nil
-	}
-	group := []expr.Inst{inst}
-	for _, other := range g.code.Insts {
-		_, selected := g.lookups[lookupKey{other.Imm, g.selectedValue(inst.A).reg}]
-		if other.Op == expr.Lookup && other.A == inst.A && !selected && !halvesEqual(other) &&
-			!slices.Contains(group, other) && len(group) < rowTables {
-			group = append(group, other)
-		}
-	}
-	if halvesEqual(inst) {
-		return nil
-	}
-	return group
-}
-
-// halvesEqual reports whether the two halves of the table of a Lookup are equal.
-func halvesEqual(inst expr.Inst) bool {
-	table := inst.Table()
-	return slices.Equal(table[:len(table)/2], table[len(table)/2:])
+// isLong reports whether the two halves of a table differ. Otherwise its lookup is short.
+func isLong(table *[32]float32) bool {
+	return !slices.Equal(table[:len(table)/2], table[len(table)/2:])
 }
 
 // lookupRows selects instructions for several lookups with the same indices. The instructions load rows of four lanes
 // and transpose them.
-func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
-	data := make([]byte, rowBytes*len(group[0].Table()))
-	for k, inst := range group {
-		for n, entry := range inst.Table() {
+func (g *gen) lookupRows(group []*[32]float32, indices alloc.Virt) {
+	data := make([]byte, rowBytes*len(group[0]))
+	for k, entries := range group {
+		for n, entry := range entries {
 			binary.LittleEndian.PutUint32(data[rowBytes*n+4*k:], math.Float32bits(entry))
 		}
 	}
@@ -98,7 +75,7 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 		a, b := g.binaryOp(unpack, noBroadcast, rows[1], rows[0]), g.binaryOp(unpack, noBroadcast, rows[3], rows[2])
 		for n, imm := range []int64{0x44, 0xEE} { // the low pairs of a and b, and the high pairs
 			if column := 2*k + n; column < len(group) {
-				g.lookups[lookupKey{group[column].Imm, indices}] = g.shuffle("VSHUFPS", imm, b, a)
+				g.lookups[lookupKey{group[column], indices}] = g.shuffle("VSHUFPS", imm, b, a)
 			}
 		}
 	}

@@ -3,25 +3,23 @@ package amd64
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lower selects instructions for the whole loop, in the given order of its values.
-func (g *gen) lower(order []expr.Value) error {
-	for _, v := range order {
-		g.selected[v] = g.selectInst(v)
-	}
-	for k, output := range g.code.Out {
-		mem := alloc.Mem{Space: alloc.AlongRow, Index: k, Step: int32(g.lanes * output.DType.Size())}
-		switch {
-		case output.DType == tensor.Invalid: // the output is unused
-		case output.Im != expr.None:
-			g.stores = append(g.stores, g.storeComplex(k, output.DType, g.selectedValue(output.Re).reg,
-				g.selectedValue(output.Im).reg)...)
+// lower selects instructions for the whole loop.
+func (g *gen) lower() error {
+	for k := range g.loop.Insts {
+		switch inst := &g.loop.Insts[k]; {
+		case inst.Op != lane.Store:
+			g.selected[k] = g.selectInst(inst)
+		case inst.B != lane.None:
+			g.stores = append(g.stores, g.storeComplex(int(inst.Ptr), inst.Type.DType, g.selected[inst.A].reg,
+				g.selected[inst.B].reg)...)
 		default:
-			g.stores = append(g.stores, g.store(mem, g.selectedValue(output.Re)))
+			mem := alloc.Mem{Space: alloc.AlongRow, Index: int(inst.Ptr), Step: int32(g.lanes * inst.Type.DType.Size())}
+			g.stores = append(g.stores, g.store(mem, g.selected[inst.A]))
 		}
 	}
 	g.lowerFolds()
@@ -34,7 +32,7 @@ func (g *gen) lower(order []expr.Value) error {
 // before the loop and stores after it. In tails, accumulators are in memory, unless the loop has totals.
 func (g *gen) lowerFolds() {
 	for _, fold := range g.loop.Folds {
-		if folded := g.selectedValue(fold.Value); fold.Op == expr.Min || fold.Op == expr.Max {
+		if folded := g.selectedValue(fold.Value); fold.Op == lane.Min || fold.Op == lane.Max {
 			g.extended(folded) // once, for accumulators in registers and in memory
 		}
 	}
@@ -42,27 +40,26 @@ func (g *gen) lowerFolds() {
 		g.tailLanes = g.New(g.boolVal())
 	}
 	body := g.Body // Collect empties it
-	for k := range g.loop.Folds {
+	for _, fold := range g.loop.Folds {
 		if g.loop.CombinesLanes {
-			g.foldTotal(k)
+			g.foldTotal(fold)
 			continue
 		}
-		g.foldInMemory(k)
-		g.foldInRegisters(k)
+		g.foldInMemory(fold)
+		g.foldInRegisters(fold)
 	}
 	g.Body = body
 }
 
-// accMemory returns the memory of the accumulators of fold k.
-func (g *gen) accMemory(k int) alloc.Mem {
-	return alloc.Mem{Space: alloc.AccumulatorMemory, Index: g.outputs + len(g.code.In) + k,
-		Step: int32(g.lanes * g.loop.DType(k).Size())}
+// accMemory returns the memory of the accumulators of a fold.
+func (g *gen) accMemory(fold lane.Fold) alloc.Mem {
+	return alloc.Mem{Space: alloc.AccumulatorMemory, Index: fold.Ptr,
+		Step: int32(g.lanes * g.loop.Ptrs[fold.Ptr].DType.Size())}
 }
 
-// foldInMemory selects instructions for fold k with accumulators in memory, for the body and for tails.
-func (g *gen) foldInMemory(k int) {
-	fold, mem := g.loop.Folds[k], g.accMemory(k)
-	value := g.selectedValue(fold.Value)
+// foldInMemory selects instructions for a fold with accumulators in memory, for the body and for tails.
+func (g *gen) foldInMemory(fold lane.Fold) {
+	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
 	for _, kind := range []int{foldsInMemory, foldsInTail} {
 		var store alloc.Inst
 		list := g.Collect(func() {
@@ -86,10 +83,9 @@ func (g *gen) newAcc(value alloc.Value) alloc.Virt {
 	return v
 }
 
-// foldInRegisters selects instructions for fold k in the body with accumulators in registers.
-func (g *gen) foldInRegisters(k int) {
-	fold, mem := g.loop.Folds[k], g.accMemory(k)
-	value := g.selectedValue(fold.Value)
+// foldInRegisters selects instructions for a fold in the body with accumulators in registers.
+func (g *gen) foldInRegisters(fold lane.Fold) {
+	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
 	if dtype == tensor.Bool {
@@ -123,13 +119,13 @@ func (g *gen) foldInRegisters(k int) {
 
 // mayLoseNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold
 // also has a mask of the lanes without NaN, whose computation is off the critical path.
-func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
-	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
+func (g *gen) mayLoseNaN(op lane.Op, d tensor.DType) bool {
+	return g.avx512 && d.IsFloat() && (op == lane.Min || op == lane.Max)
 }
 
 // foldInto folds a value into the accumulator acc. noNaN is 0, or an accumulator with the mask of the lanes that have
 // seen no NaN. The comparison that updates noNaN is masked by the old noNaN, so a cleared lane stays cleared.
-func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, value *laneValue) {
+func (g *gen) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
 		laneBytes := laneSize(value.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),

@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// load returns operand k or, if the operand is complex, its real part (part is 0) or imaginary part (part is 1).
-func (g *gen) load(k, part int) *laneValue {
-	dtype, pointer := g.code.In[k], g.outputs+k
+// load returns the operand at a pointer or, if it is complex, its real part (part is 0) or imaginary part (part is 1).
+func (g *gen) load(pointer, part int) *laneValue {
+	dtype := g.loop.Ptrs[pointer].DType
 	if dtype.IsComplex() {
-		parts := g.complexParts(k, pointer, dtype.ToReal())
-		return &laneValue{reg: parts[part], dtype: dtype.ToReal()}
+		return &laneValue{reg: g.complexParts(pointer)[part], dtype: dtype.ToReal()}
 	}
-	if g.loop.Uniform[k] {
+	if g.loop.Ptrs[pointer].Kind == lane.RowOperand {
 		return g.loadScalar(pointer, 0, dtype)
 	}
 	return g.loadVector(alloc.Mem{Space: alloc.AlongRow, Index: pointer, Step: int32(g.lanes * dtype.Size())}, dtype)
@@ -138,19 +138,19 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 	return value
 }
 
-// complexParts returns the real and the imaginary parts of complex operand k. `pointer` is the number of its pointer,
-// and d the dtype of a part.
-func (g *gen) complexParts(k, pointer int, d tensor.DType) [2]alloc.Virt {
-	if parts, ok := g.complexOperands[k]; ok {
+// complexParts returns the real and the imaginary parts of the complex operand at a pointer.
+func (g *gen) complexParts(pointer int) [2]alloc.Virt {
+	parts, ok := g.complexOperands[pointer]
+	if ok {
 		return parts
 	}
-	var parts [2]alloc.Virt
-	if g.loop.Uniform[k] {
+	d := g.loop.Ptrs[pointer].DType.ToReal()
+	if g.loop.Ptrs[pointer].Kind == lane.RowOperand {
 		parts = [2]alloc.Virt{g.loadScalar(pointer, 0, d).reg, g.loadScalar(pointer, int32(d.Size()), d).reg}
 	} else {
 		parts = g.loadComplex(pointer, d.Size())
 	}
-	g.complexOperands[k] = parts
+	g.complexOperands[pointer] = parts
 	return parts
 }
 
@@ -281,7 +281,7 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 // may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is stored
 // unchanged before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
-	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && len(g.code.Out) > 1 {
+	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && g.outputs > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), FoldableSource: noFoldableSource})
 	}
 	if !g.isNonTemporal(mem) {

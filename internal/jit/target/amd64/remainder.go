@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -24,8 +24,8 @@ const completeRemainder = "completeRemainder"
 // needs more steps.
 func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	suffix := floatSuffix(laneBytes)
-	dividend, divisor := g.floatOp(expr.Abs, laneBytes, x, 0), g.floatOp(expr.Abs, laneBytes, y, 0)
-	quotient := g.round(expr.Trunc, laneBytes, g.binaryOp("VDIV"+suffix, laneBytes, divisor, dividend))
+	dividend, divisor := g.floatOp(lane.Abs, laneBytes, x, 0), g.floatOp(lane.Abs, laneBytes, y, 0)
+	quotient := g.round(lane.Trunc, laneBytes, g.binaryOp("VDIV"+suffix, laneBytes, divisor, dividend))
 	width := g.Values[x].Bytes
 	temps := [2]uint8{alloc.Vectors: 4} // absRemainder, multiple, temp and mask of remainderLoop
 	if g.avx512 {
@@ -183,37 +183,37 @@ func (r *remainderLoop) constant(x uint64) asm.Arg {
 // less than 2^13/divisor, so the remainder (computed modulo 2^64) fits into a signed 64-bit integer. The remainder is
 // divided in the same way. The error of this second quotient comes only from rounding to nearest.
 func (g *gen) divideLong(d tensor.DType, a, b *laneValue) *laneValue {
-	apply := func(op expr.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
+	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
 	bitsAs := func(d tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: d} }
 	inverse := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
 		dtype: tensor.Float64}
 	quotient := func(x *laneValue) *laneValue {
-		total := apply(expr.Mul, g.convert(tensor.Float64, x), inverse)
+		total := apply(lane.Mul, g.convert(tensor.Float64, x), inverse)
 		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
-			total.reg = g.extremum(expr.Min, 8, total.reg, g.float64Const(0x1.fffffffffffffp63))
+			total.reg = g.extremum(lane.Min, 8, total.reg, g.float64Const(0x1.fffffffffffffp63))
 		}
-		return g.convert(x.dtype, &laneValue{reg: g.round(expr.Rint, 8, total.reg), dtype: total.dtype})
+		return g.convert(x.dtype, &laneValue{reg: g.round(lane.Rint, 8, total.reg), dtype: total.dtype})
 	}
 	zero := number(0)
 	x, y := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
 	first := bitsAs(tensor.Int64, quotient(a))
-	remainder := apply(expr.Sub, x, apply(expr.Mul, first, y))
+	remainder := apply(lane.Sub, x, apply(lane.Mul, first, y))
 	correction := quotient(remainder)
-	remainder = apply(expr.Sub, remainder, apply(expr.Mul, correction, y))
-	total := apply(expr.Add, first, correction)
+	remainder = apply(lane.Sub, remainder, apply(lane.Mul, correction, y))
+	total := apply(lane.Add, first, correction)
 	less := func(u, v *laneValue) *laneValue {
-		return &laneValue{reg: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
+		return &laneValue{reg: g.compare(lane.Lt, u, v), dtype: tensor.Bool}
 	}
 	if d == tensor.Uint64 {
-		total = g.selectLanes(less(remainder, zero), apply(expr.Sub, total, number(1)), total)
+		total = g.selectLanes(less(remainder, zero), apply(lane.Sub, total, number(1)), total)
 		// For divisors of at least 2^63, the remainder may not fit into a signed integer, but the quotient is 0 or 1.
 		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, total)))
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
-	signsDiffer := apply(expr.And, less(apply(expr.Xor, remainder, x), zero),
-		&laneValue{reg: g.compare(expr.Ne, remainder, zero), dtype: tensor.Bool})
-	oppositeSigns := less(apply(expr.Xor, x, y), zero)
-	closerToZero := g.selectLanes(oppositeSigns, apply(expr.Add, total, number(1)), apply(expr.Sub, total, number(1)))
+	signsDiffer := apply(lane.And, less(apply(lane.Xor, remainder, x), zero),
+		&laneValue{reg: g.compare(lane.Ne, remainder, zero), dtype: tensor.Bool})
+	oppositeSigns := less(apply(lane.Xor, x, y), zero)
+	closerToZero := g.selectLanes(oppositeSigns, apply(lane.Add, total, number(1)), apply(lane.Sub, total, number(1)))
 	return g.selectLanes(signsDiffer, closerToZero, total)
 }

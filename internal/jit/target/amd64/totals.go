@@ -3,16 +3,15 @@ package amd64
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldTotal selects instructions for fold k of a loop that folds each row into one number ([expr.Loop.CombinesLanes]).
+// foldTotal selects instructions for a fold of a loop that folds each row into one number (lane.Loop.CombinesLanes).
 // Accumulators stay in registers and start as the neutral element. The neutral element also replaces the missing
 // elements of a tail. After the tail, the registers are combined pairwise into one element.
-func (g *gen) foldTotal(k int) {
-	fold := g.loop.Folds[k]
+func (g *gen) foldTotal(fold lane.Fold) {
 	value := g.selectedValue(fold.Value)
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
@@ -20,7 +19,7 @@ func (g *gen) foldTotal(k int) {
 		description = g.boolVal()
 	}
 	acc := g.newAcc(description)
-	neutral := g.constOf(dtype, expr.Neutral(fold.Op, dtype))
+	neutral := g.constOf(dtype, lane.Neutral(fold.Op, dtype))
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolVal())
@@ -39,7 +38,7 @@ func (g *gen) foldTotal(k int) {
 			FoldableSource: noFoldableSource})
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
-		mem := alloc.Mem{Space: alloc.PerRow, Index: g.outputs + len(g.code.In) + k}
+		mem := alloc.Mem{Space: alloc.PerRow, Index: fold.Ptr}
 		g.Body = append(g.Body, g.storeFirstLane(mem, dtype, g.combine(fold.Op, dtype, acc, noNaN)))
 	})...)
 }
@@ -47,7 +46,7 @@ func (g *gen) foldTotal(k int) {
 // accCopies returns the registers of the accumulator acc: one in each set of accumulator registers.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
-	for iteration := 1; iteration < expr.FoldLanes/g.lanes; iteration++ {
+	for iteration := 1; iteration < lane.FoldLanes/g.lanes; iteration++ {
 		value := g.Values[acc]
 		value.Acc = &alloc.Acc{Index: value.Acc.Index, Virt: acc, Iteration: iteration}
 		copies = append(copies, g.New(value))
@@ -68,7 +67,7 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
 // noNaN is as in foldInto: if a lane of acc has seen a NaN, the result is NaN.
-func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
+func (g *gen) combine(op lane.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {
 		return g.apply(op, d, &laneValue{reg: a, dtype: d}, &laneValue{reg: b, dtype: d}).reg

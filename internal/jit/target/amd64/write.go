@@ -1,8 +1,8 @@
 package amd64
 
 import (
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
@@ -182,17 +182,17 @@ func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
 	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns the address of accumulators in memory. There are expr.FoldLanes of them for a fold, so the address
-// repeats after expr.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
+// accAddress returns the address of accumulators in memory. There are lane.FoldLanes of them for a fold, so the address
+// repeats after lane.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
 // regLimit.
 func (g *gen) accAddress(mem *alloc.Mem, iteration int) asm.Mem {
 	base := g.loadPointer(mem.Index)
 	if !g.inTail {
-		period := int32(expr.FoldLanes * int(mem.ElementBytes))
+		period := int32(lane.FoldLanes * int(mem.ElementBytes))
 		return asm.Mem{Base: base, Disp: (mem.Offset + int32(iteration)*mem.Step) % period}
 	}
 	emit := g.asm.Emit
 	emit("MOVL", regIndex, regLimit)
-	emit("ANDL", asm.Imm(expr.FoldLanes-1), regLimit)
+	emit("ANDL", asm.Imm(lane.FoldLanes-1), regLimit)
 	return asm.Mem{Base: base, Index: regLimit, Scale: mem.ElementBytes, Disp: mem.Offset}
 }

@@ -39,7 +39,7 @@ func (s *selector) lookup(inst *lane.Inst) []alloc.Virt {
 	if entries := period(inst.Table); entries <= maxPermuted {
 		s.lookups[key] = s.permute(inst.Table[:entries], inst.A)
 	} else {
-		s.lookupRows(s.tablesToCombine(inst), inst.A)
+		s.lookupRows(s.loop.Tables(inst, maxCombined, isLong), inst.A)
 	}
 	return s.lookups[key]
 }
@@ -52,6 +52,9 @@ func period(table *[32]float32) int {
 	}
 	return entries
 }
+
+// isLong reports whether a table is too large for permute.
+func isLong(table *[32]float32) bool { return period(table) > maxPermuted }
 
 // tableBytes returns the bytes of entries in memory.
 func tableBytes(entries []float32) string {
@@ -88,21 +91,6 @@ func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 		})
 	}
 	return s.byteIndices[key]
-}
-
-// tablesToCombine returns the table of inst and the tables of other lookups with the same indices (see maxCombined).
-func (s *selector) tablesToCombine(inst *lane.Inst) []*[32]float32 {
-	tables := []*[32]float32{inst.Table}
-	for k := range s.loop.Insts {
-		other := &s.loop.Insts[k]
-		_, selected := s.lookups[lookupKey{other.Table, other.A}]
-		if other.Op == lane.Lookup && other.A == inst.A && !selected && len(tables) < maxCombined &&
-			!slices.Contains(tables, other.Table) &&
-			period(other.Table) > maxPermuted {
-			tables = append(tables, other.Table)
-		}
-	}
-	return tables
 }
 
 // lookupRows selects instructions for lookups with the same indices. The instructions load a row of the combined table
