@@ -42,6 +42,26 @@ func TestDoConvertsMasks(t *testing.T) {
 	require.LessOrEqual(t, len(b.Insts), before+1)
 }
 
+// TestTables groups tables with equal indices by two, except for the table that cannot be combined.
+func TestTables(t *testing.T) {
+	b := newBlock(tensor.Float32, tensor.Float32, tensor.Float32)
+	var tables [6]*[32]float32
+	var lookups [6]*lane.Inst
+	for k := range tables {
+		tables[k] = new([32]float32)
+		inst := b.Insts[b.Lookup(tables[k], b.Load(1+k/5, 0))] // the last one has other indices
+		lookups[k] = &inst
+	}
+	canCombine := func(table *[32]float32) bool { return table != tables[1] }
+	for k, group := range [][]int{{0, 2}, nil, {0, 2}, {3, 4}, {3, 4}, {5}} {
+		combined := b.Tables(lookups[k], 2, canCombine)
+		require.Len(t, combined, len(group))
+		for i, table := range group {
+			require.Same(t, tables[table], combined[i])
+		}
+	}
+}
+
 func TestUniform(t *testing.T) {
 	b := newBlock(tensor.Float32, tensor.Float32, tensor.Float32)
 	x, z := b.Load(1, 0), b.Load(2, 0)

@@ -1,9 +1,23 @@
-// Package lane is an intermediate representation of vector code that is independent of instruction sets; package
-// arm64 compiles it. A [Block] is straight-line code in static single assignment form. Each SSA value has n elements
-// of a dtype, its lanes. The block does not fix n. A target selects instructions for several widths n, so a value
-// takes one or more registers. A [Loop] computes rows of elements with a block.
+// Package lane is an intermediate representation of vector code that is independent of instruction sets. Packages
+// amd64 and arm64 compile it. A [Block] is straight-line code in static single assignment form. Each SSA value has n
+// elements of a dtype, its lanes. The block does not fix n. A target selects instructions for one or several n, with
+// one or more registers for a value. A [Loop] computes rows of elements with a block.
 //
 // [Eval] defines the operations. [Loop.Emulate] interprets a loop as a target executes it, for tests.
+//
+// # Limits
+//
+// The following code does not use this representation:
+//
+//   - Packages tile, depthwise, winograd and requantize choose registers and the order of instructions themselves, and
+//     write instructions through the Writer of package target. Their inner loops need nearly all registers, and must not
+//     spill.
+//   - Package requantize has code for AVX-512 only. That code keeps the scales of columns in registers for all rows.
+//     Other processors run the loop of an expression, which reads the scales for each row.
+//   - Package expr/interp interprets expressions. It computes elementary functions in Go, which takes less time than
+//     their expansions to lane operations, and it skips values that no element of a block selects.
+//   - Each target writes the loops around a block. With AVX-512 and AVX2, masks select the elements at the end of a row.
+//     NEON has no masks: arm64 computes these elements in passes of half the elements, a quarter, and so on.
 package lane
 
 import "github.com/graphrun/graphrun/tensor"

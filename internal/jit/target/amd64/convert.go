@@ -52,13 +52,8 @@ func (g *gen) notZero(x *laneValue) alloc.Virt {
 
 // boolToNumber converts a bool to 1 or 0 in dtype d.
 func (g *gen) boolToNumber(d tensor.DType, mask alloc.Virt) *laneValue {
-	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
-		tensor.Float64: 0x3ff0000000000000}[d]
-	if !d.IsFloat() {
-		one = 1
-	}
 	laneBytes := laneSize(d)
-	v := g.constLanes(laneBytes, one)
+	v := g.constLanes(laneBytes, lane.Eval(lane.Convert, d, tensor.Bool, [3]uint64{1}))
 	if g.avx512 {
 		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: mask, Zero: true,
 			Dst: g.newLike(v), FoldableSource: 0})

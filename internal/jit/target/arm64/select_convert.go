@@ -80,10 +80,9 @@ func (s *selector) notZero(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 
 // maskToNumber converts a mask to 1 or 0 of dtype d.
 func (s *selector) maskToNumber(x []alloc.Virt, d tensor.DType) []alloc.Virt {
-	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
-		tensor.Float64: 0x3ff0000000000000}[d]
 	return s.makeParts(d.Size(), func(p int) alloc.Virt {
 		if d.IsFloat() {
+			one := lane.Eval(lane.Convert, d, tensor.Bool, [3]uint64{1})
 			return s.bitwise("and", x[p], s.constant(d.Size(), one))
 		}
 		// A true lane is all ones, -1.
