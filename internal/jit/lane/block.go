@@ -21,6 +21,14 @@ func (b *Block) Type(value Value) Type { return b.Insts[value].Type }
 // Uniform reports whether a value is the same in all lanes of all iterations of a row.
 func (b *Block) Uniform(value Value) bool { return b.uniform[value] }
 
+// Grow reserves memory for a number of instructions.
+func (b *Block) Grow(count int) {
+	b.Insts, b.uniform = slices.Grow(b.Insts, count), slices.Grow(b.uniform, count)
+	if b.values == nil {
+		b.values = make(map[Inst]Value, count)
+	}
+}
+
 // Do adds an operation on values whose result has the given dtype. If the block has an equal instruction, Do returns
 // its value. Do adds the conversions of masks to the width (bytes of a lane) that the operation requires. A mask that
 // selects between values or is converted to numbers gets the width of these values or numbers. The masks of a logical
@@ -140,7 +148,7 @@ func (b *Block) add(inst Inst) Value {
 		uniform = uniform && b.uniform[operand]
 	}
 	if b.values == nil {
-		b.values = map[Inst]Value{}
+		b.Grow(1)
 	}
 	b.values[inst] = value
 	b.Insts, b.uniform = append(b.Insts, inst), append(b.uniform, uniform)

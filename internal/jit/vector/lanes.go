@@ -23,7 +23,9 @@ func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
 	}
 	builder := lanesBuilder{code: loop.Code, block: &lanes.Block, values: make([]lane.Value, len(loop.Code.Insts)),
 		tables: map[uint64]*[32]float32{}}
-	for _, v := range evaluationOrder(loop) {
+	order := evaluationOrder(loop)
+	lanes.Grow(len(order) + len(loop.Code.Out))
+	for _, v := range order {
 		builder.values[v] = builder.add(loop.Code.Insts[v])
 	}
 	for k, fold := range loop.Folds { // the operations of packages expr and lane have the same numbers

@@ -134,14 +134,16 @@ func signBit(laneBytes int) uint64 { return 1 << (8*laneBytes - 1) }
 // truncate is the immediate of VROUNDPS that rounds toward zero without floating-point exceptions.
 const truncate = 11
 
+// roundingModes are the immediates of roundings to integers, without floating-point exceptions.
+var roundingModes = map[lane.Op]int64{lane.Rint: 8, lane.Floor: 9, lane.Ceil: 10, lane.Trunc: truncate}
+
 // round selects a rounding to an integer, without floating-point exceptions.
 func (g *gen) round(op lane.Op, laneBytes int, a alloc.Virt) alloc.Virt {
-	mode := map[lane.Op]int64{lane.Rint: 8, lane.Floor: 9, lane.Ceil: 10, lane.Trunc: truncate}
 	name := "VROUND"
 	if g.avx512 {
 		name = "VRNDSCALE"
 	}
-	immediate, ok := mode[op]
+	immediate, ok := roundingModes[op]
 	if !ok {
 		g.fail("there is no instruction for %v of floats", op)
 	}
@@ -310,6 +312,10 @@ var multiplyAddForms = func() map[string][]alloc.Form {
 	return all
 }()
 
+// boolNames are the instructions for operations on bools: see maskOp.
+var boolNames = map[lane.Op][2]string{lane.And: {"KANDW", "VPAND"}, lane.Or: {"KORW", "VPOR"},
+	lane.Xor: {"KXORW", "VPXOR"}, lane.Ne: {"KXORW", "VPXOR"}}
+
 // boolOp selects instructions for an operation on bools. b is nil for Not.
 func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == lane.Not {
@@ -319,9 +325,7 @@ func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 		}
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
-	names := map[lane.Op][2]string{lane.And: {"KANDW", "VPAND"}, lane.Or: {"KORW", "VPOR"},
-		lane.Xor: {"KXORW", "VPXOR"}, lane.Ne: {"KXORW", "VPXOR"}}
-	instNames, ok := names[op]
+	instNames, ok := boolNames[op]
 	if !ok {
 		g.fail("there is no instruction for %v of bools", op)
 	}
@@ -337,6 +341,12 @@ func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolVal()), FoldableSource: 0})
 }
 
+// The predicates of comparisons.
+var (
+	floatPredicates = map[lane.Op]int64{lane.Eq: cmpEqual, lane.Ne: cmpNotEqual, lane.Lt: cmpLess, lane.Le: cmpLessEqual}
+	intPredicates   = map[lane.Op]int64{lane.Eq: intEqual, lane.Ne: intNotEqual, lane.Lt: intLess, lane.Le: intLessEqual}
+)
+
 // compare selects a comparison, whose result is a bool.
 func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	d := x.dtype
@@ -344,9 +354,7 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	case d == tensor.Bool:
 		return g.compareBools(op, x.reg, y.reg)
 	case d.IsFloat():
-		predicate := map[lane.Op]int64{lane.Eq: cmpEqual, lane.Ne: cmpNotEqual, lane.Lt: cmpLess,
-			lane.Le: cmpLessEqual}[op]
-		mask := g.compareFloats(laneSize(d), predicate, x.reg, y.reg)
+		mask := g.compareFloats(laneSize(d), floatPredicates[op], x.reg, y.reg)
 		return g.widenMask(mask, laneSize(d))
 	}
 	a, b := g.extended(x), g.extended(y)
@@ -357,9 +365,7 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 		if unsigned {
 			name += "U"
 		}
-		predicate := map[lane.Op]int64{lane.Eq: intEqual, lane.Ne: intNotEqual, lane.Lt: intLess,
-			lane.Le: intLessEqual}[op]
-		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(predicate, b, a),
+		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(intPredicates[op], b, a),
 			Dst: g.New(g.boolVal()), FoldableSource: 1, BroadcastBytes: uint8(laneBytes)})
 	}
 	var mask alloc.Virt

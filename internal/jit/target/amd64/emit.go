@@ -192,7 +192,7 @@ func (g *gen) writePrefetches() {
 		name = "PREFETCHT0"
 	}
 	for k, ptr := range g.loop.Ptrs[g.outputs:] {
-		if size := ptr.DType.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) &&
+		if size := ptr.DType.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && g.advances[g.outputs+k] &&
 			size <= 8 {
 			base := g.loadPointer(g.outputs + k)
 			for offset := 0; offset < g.lanes*g.unroll*size; offset += 64 {

@@ -85,7 +85,7 @@ func (g *gen) layOutFrame() error {
 	g.bounceVectors = map[int]int{}
 	slots := g.pointerSlots // number of spill vectors in use
 	for k, ptr := range g.loop.Ptrs {
-		if !g.avx512 && !g.isInvariant(k) && (ptr.DType.Size() < 4 || ptr.DType.IsComplex()) {
+		if !g.avx512 && g.advances[k] && (ptr.DType.Size() < 4 || ptr.DType.IsComplex()) {
 			g.bounceVectors[k] = slots
 			slots++
 		}
@@ -138,25 +138,15 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 	return bestCost, ok
 }
 
-// isInvariant reports whether pointer k is unused or stays the same along a row.
-func (g *gen) isInvariant(k int) bool {
-	if k == g.rowCounter || g.loop.Ptrs[k].Kind == lane.RowOperand || g.loop.Ptrs[k].Kind == lane.Accumulator {
-		return true
-	}
-	return !slices.ContainsFunc(g.loop.Insts, func(inst lane.Inst) bool {
-		return (inst.Op == lane.Load || inst.Op == lane.Store) && int(inst.Ptr) == k
-	})
-}
-
 // layOutPointers assigns registers to pointers, first to the pointers that advance along rows.
 func (g *gen) layOutPointers() {
 	g.rowCounter = len(g.loop.Ptrs)
 	pointerCount := g.rowCounter + 1
 	g.baseOf = make([]int, pointerCount)
 	next := 0
-	for _, invariant := range []bool{false, true} {
+	for _, advances := range []bool{true, false} {
 		for k := range pointerCount {
-			if g.isInvariant(k) != invariant {
+			if g.advances[k] != advances {
 				continue
 			}
 			if g.baseOf[k] = -1; next < len(bases) {
@@ -171,7 +161,7 @@ func (g *gen) layOutPointers() {
 		}
 	}
 	for k, ptr := range g.loop.Ptrs {
-		g.hasWideElements = g.hasWideElements || ptr.DType == tensor.Complex128 && !g.isInvariant(k)
+		g.hasWideElements = g.hasWideElements || ptr.DType == tensor.Complex128 && g.advances[k]
 	}
 }
 
@@ -292,7 +282,7 @@ func (g *gen) reserveTailMasks() {
 // hasComplex reports whether an output or an operand that advances along rows is complex.
 func (g *gen) hasComplex() bool {
 	for k, ptr := range g.loop.Ptrs {
-		if ptr.DType.IsComplex() && !g.isInvariant(k) {
+		if ptr.DType.IsComplex() && g.advances[k] {
 			return true
 		}
 	}

@@ -40,10 +40,11 @@ type gen struct {
 	alloc.Builder
 	loop      *lane.Loop
 	options   target.LoopOptions
-	has64Bits bool // a value has 64 bits
-	lanes     int  // number of elements of an iteration
-	avx512    bool // AVX-512: masks, 32 registers of 512 bits
-	outputs   int  // number of outputs, whose pointers are first
+	has64Bits bool   // a value has 64 bits
+	lanes     int    // number of elements of an iteration
+	avx512    bool   // AVX-512: masks, 32 registers of 512 bits
+	outputs   int    // number of outputs, whose pointers are first
+	advances  []bool // by pointer: whether it is used and advances along rows
 
 	selected        []*laneValue              // by lane.Value: its register; nil before its instructions are selected
 	complexOperands map[int][2]alloc.Virt     // by pointer of a complex operand: its real and imaginary parts
@@ -122,8 +123,13 @@ func newGen(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *
 			g.outputs++
 		}
 	}
+	g.advances = make([]bool, len(loop.Ptrs)+1) // the last one is the row counter
 	for k := range loop.Insts {
-		switch inst := &loop.Insts[k]; {
+		inst := &loop.Insts[k]
+		if inst.Op == lane.Load || inst.Op == lane.Store {
+			g.advances[inst.Ptr] = loop.Ptrs[inst.Ptr].Kind != lane.RowOperand
+		}
+		switch {
 		case inst.Op == lane.Store: // its type may be complex
 		case inst.Op == lane.Div && (inst.Type.DType == tensor.Int32 || inst.Type.DType == tensor.Uint32):
 			g.has64Bits = true // the division is in float64

@@ -23,11 +23,12 @@ const (
 // In the main loop, `iteration` is the number of the list's first iteration within a trip. For loads and stores of
 // accumulators, it is the number of the accumulator set. Otherwise it is 0.
 func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
+	var buf [8]asm.Arg // enough for most instructions
 	for k := range list {
 		out := &list[k]
-		args := make([]asm.Arg, len(out.Args))
+		args := buf[:0]
 		for i := range out.Args {
-			args[i] = g.arg(&out.Args[i], iteration)
+			args = append(args, g.arg(&out.Args[i], iteration))
 		}
 		last := &out.Args[len(out.Args)-1]
 		switch {
