@@ -64,10 +64,10 @@ func (b *Block) minWidth(args []Value) uint8 {
 
 // Remask returns a mask with lanes of the given number of bytes. It returns a number unchanged.
 func (b *Block) Remask(value Value, width uint8) Value {
-	inst := b.Insts[value]
-	if inst.Type.DType != tensor.Bool || inst.Type.Mask == width {
+	if t := b.Type(value); t.DType != tensor.Bool || t.Mask == width {
 		return value
 	}
+	inst := b.Insts[value]
 	maskType := Type{DType: tensor.Bool, Mask: width}
 	switch inst.Op {
 	case Const:

@@ -48,16 +48,16 @@ type Value int32
 // None means that there is no value.
 const None Value = -1
 
-// Inst is an instruction.
+// Inst is an instruction. No padding separates its fields, so that a map hashes them as one piece of memory.
 type Inst struct {
-	Op      Op
-	Type    Type  // type of the result; for Store, the dtype in memory, which may be complex
-	Ptr     int16 // for Load and Store: index in Block.Ptrs
 	A, B, C Value // operands, or None
+	Ptr     int16 // for Load and Store: index in Block.Ptrs
+	Type    Type  // type of the result; for Store, the dtype in memory, which may be complex
 	// Imm has the bits of a Const, zero-extended. For a Load of a complex operand, 0 selects real parts and 1
 	// imaginary parts.
 	Imm   uint64
 	Table *[32]float32 // for Lookup
+	Op    Op
 }
 
 // PtrKind is the kind of the elements at a pointer.

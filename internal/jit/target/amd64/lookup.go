@@ -37,9 +37,11 @@ func (g *gen) lookupOf(inst *lane.Inst) alloc.Virt {
 	if found, ok := g.lookups[lookupKey{inst.Table, indices}]; ok {
 		return found
 	}
-	if tables := g.loop.Tables(inst, rowTables, isLong); len(tables) > 1 && !g.avx512 && !g.has64Bits {
-		g.lookupRows(tables, indices)
-		return g.lookups[lookupKey{inst.Table, indices}]
+	if !g.avx512 && !g.has64Bits { // vectors have eight 32-bit lanes
+		if tables := g.loop.Tables(inst, rowTables, isLong); len(tables) > 1 {
+			g.lookupRows(tables, indices)
+			return g.lookups[lookupKey{inst.Table, indices}]
+		}
 	}
 	return g.lookup(inst.Table[:], indices)
 }
