@@ -97,9 +97,9 @@ func (b *Block) Lookup(table *[32]float32, value Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
 }
 
-// Tables returns the tables that a target should combine with the table of a Lookup, because the block looks them up with
-// the same indices and canCombine holds for them. The tables are divided into groups of n, in the order of the block.
-// Tables returns the group that has the table of the Lookup, or nil if canCombine does not hold for this table.
+// Tables returns the tables that a target should combine with the table of a Lookup, because the block looks them up
+// with the same indices and canCombine holds for them. The tables are divided into groups of n, in the order of the
+// block. Tables returns the group that has the table of the Lookup, or nil if canCombine does not hold for this table.
 func (b *Block) Tables(lookup *Inst, n int, canCombine func(*[32]float32) bool) []*[32]float32 {
 	var group []*[32]float32
 	for k := range b.Insts {

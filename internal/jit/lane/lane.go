@@ -10,14 +10,14 @@
 // The following code does not use this representation:
 //
 //   - Packages tile, depthwise, winograd and requantize choose registers and the order of instructions themselves, and
-//     write instructions through the Writer of package target. Their inner loops need nearly all registers, and must not
-//     spill.
+//     write instructions through the Writer of package target. Their inner loops need nearly all registers, and must
+//     not spill.
 //   - Package requantize has code for AVX-512 only. That code keeps the scales of columns in registers for all rows.
 //     Other processors run the loop of an expression, which reads the scales for each row.
 //   - Package expr/interp interprets expressions. It computes elementary functions in Go, which takes less time than
 //     their expansions to lane operations, and it skips values that no element of a block selects.
-//   - Each target writes the loops around a block. With AVX-512 and AVX2, masks select the elements at the end of a row.
-//     NEON has no masks: arm64 computes these elements in passes of half the elements, a quarter, and so on.
+//   - Each target writes the loops around a block. With AVX-512 and AVX2, masks select the elements at the end of a
+//     row. NEON has no masks: arm64 computes these elements in passes of half the elements, a quarter, and so on.
 package lane
 
 import "github.com/graphrun/graphrun/tensor"

@@ -1,5 +1,5 @@
-// Package amd64 compiles loops of lane operations ([lane.Loop]) to machine code with AVX-512 or AVX2. [Compile] works in
-// four steps:
+// Package amd64 compiles loops of lane operations ([lane.Loop]) to machine code with AVX-512 or AVX2. [Compile] works
+// in four steps:
 //
 //  1. Instructions are selected for each operation (lower.go, arith.go, integer.go, convert.go, memory.go,
 //     remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants and uniform
@@ -12,8 +12,8 @@
 // One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
 // then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
 // only if the extension affects results. All masks of a loop have the same form, whatever the width of their lanes in
-// package lane, so lane.Remask needs no instruction. The tail of a row is the elements after the last full
-// iteration. It is computed under masks, so that no byte beyond an operand is accessed.
+// package lane, so lane.Remask needs no instruction. The tail of a row is the elements after the last full iteration. It
+// is computed under masks, so that no byte beyond an operand is accessed.
 //
 // The body is the instructions of a full iteration. The main loop is unrolled: a trip has one or more iterations, of
 // which two or four may be interleaved. The folds of a loop combine the elements of its rows into [lane.FoldLanes]
@@ -95,8 +95,8 @@ type laneValue struct {
 	dtype         tensor.DType
 }
 
-// Compile compiles a loop. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than there
-// are.
+// Compile compiles a loop. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than
+// there are.
 func Compile(loop *lane.Loop, cpu machine.Features, options target.LoopOptions, withListing bool) (jit.Code, error) {
 	g := newGen(loop, cpu, options)
 	if err := g.lower(); err != nil {
