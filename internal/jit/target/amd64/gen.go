@@ -11,9 +11,9 @@
 //
 // One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
 // then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
-// only if the extension affects results. All masks of a loop have the same form, whatever the width of their lanes in
-// package lane, so lane.Remask needs no instruction. The tail of a row is the elements after the last full iteration. It
-// is computed under masks, so that no byte beyond an operand is accessed.
+// only if the extension affects results. All masks of a loop have the same form, and lane.Remask needs no instruction.
+// The tail of a row is the elements after the last full iteration. It is computed under masks, so that no byte beyond
+// an operand is accessed.
 //
 // The body is the instructions of a full iteration. The main loop is unrolled: a trip has one or more iterations, of
 // which two or four may be interleaved. The folds of a loop combine the elements of its rows into [lane.FoldLanes]
