@@ -125,9 +125,11 @@ noasm:
 # Tests on an emulated arm64, for which qemu-user is needed. A test takes 20 to 50 times as long as on amd64: tests that
 # take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
 ARM64 = tensor iter expr expr/expand expr/internal/elementary internal/jit internal/jit/lane \
-	internal/jit/vector internal/jit/tile internal/jit/depthwise internal/jit/target/arm64 kernels \
-	kernels/internal/conv exec
-# Of the convolutions, only those of bytes are tested: their code depends on the processor.
+	internal/jit/vector internal/jit/tile internal/jit/depthwise internal/jit/winograd internal/jit/target/arm64 \
+	kernels kernels/internal/conv exec internal/endtoend
+# Of the convolutions, only those of bytes are tested: their code depends on the processor. Of the tests of graphs, those
+# that run much code for little planning are tested.
+ARM64_GRAPHS = ^(TestRandomGraphs|TestFusedNumbers|TestTails|TestTailsIntoOtherDTypes|TestTailsOfWinograd)$$
 # The packages that generate code are also tested on older processors, which lack some instructions. The results of the
 # portable path are compared with those of amd64.
 ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
@@ -149,7 +151,8 @@ arm64: fused
 		program="$$dir/test"; \
 		CGO_ENABLED=0 GOGC=800 GOOS=linux GOARCH=arm64 $(GO) test -c -trimpath -vet=off -ldflags=-w -o "$$program" "./$$package"; \
 		case $$package in kernels/internal/conv) \
-			for cpu in max neoverse-n1; do try $$package $$cpu -test.run '^TestConvBytes'; done; continue ;; esac; \
+			for cpu in max neoverse-n1; do try $$package $$cpu -test.run '^TestConvBytes'; done; continue ;; \
+		internal/endtoend) try $$package max -test.run '$(ARM64_GRAPHS)'; continue ;; esac; \
 		export GRAPHRUN_LOOPS=2000; try $$package max; \
 		case " $(ARM64_GENERATORS) " in *" $$package "*) export GRAPHRUN_LOOPS=400; \
 			for cpu in neoverse-n1 cortex-a72; do try $$package $$cpu -test.run '^TestRandom'; done ;; esac; \
