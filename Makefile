@@ -127,9 +127,9 @@ noasm:
 ARM64 = tensor iter expr expr/expand expr/internal/elementary internal/jit internal/jit/lane \
 	internal/jit/vector internal/jit/tile internal/jit/depthwise internal/jit/winograd internal/jit/target/arm64 \
 	kernels kernels/internal/conv exec internal/endtoend
-# Of the convolutions, only those of bytes are tested: their code depends on the processor. Of the tests of graphs, those
-# that run much code for little planning are tested.
-ARM64_GRAPHS = ^(TestRandomGraphs|TestFusedNumbers|TestTails|TestTailsIntoOtherDTypes|TestTailsOfWinograd)$$
+# Of the convolutions, only those of bytes are tested: their code depends on the processor. Of the tests of graphs, some
+# that take a few seconds are run.
+ARM64_GRAPHS = ^(TestRandomGraphs|TestFusedNumbers|TestTailsIntoOtherDTypes|TestTailsOfWinograd)$$
 # The packages that generate code are also tested on older processors, which lack some instructions. The results of the
 # portable path are compared with those of amd64.
 ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
