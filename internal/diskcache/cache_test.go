@@ -162,6 +162,19 @@ func TestSecondWriter(t *testing.T) {
 	after, err := os.Stat(path)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after))
+	require.Len(t, entries(t, dir), 1)
+}
+
+// TestOtherData: an entry whose data the caller rejects, although its checksums are valid, is replaced.
+func TestOtherData(t *testing.T) {
+	dir := t.TempDir()
+	cache := open(t, dir)
+	rejected := cache.Add(keyOf("a"), []byte("rejected"))
+	require.Equal(t, []byte("data"), cache.Add(keyOf("a"), []byte("data")).Bytes())
+	require.Equal(t, []byte("data"), cache.Find(keyOf("a")).Bytes())
+	require.Equal(t, []byte("data"), open(t, dir).Find(keyOf("a")).Bytes())
+	require.Equal(t, []byte("rejected"), rejected.Bytes(), "readers of the replaced file keep it")
+	require.Len(t, entries(t, dir), 1)
 }
 
 func TestEviction(t *testing.T) {

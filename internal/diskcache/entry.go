@@ -96,21 +96,43 @@ func openEntry(path string, key Key) (mmap.MMap, error) {
 
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
 
-// write writes an entry, unless another process has written it in the meantime.
-func (c *Cache) write(key Key, data []byte) (err error) {
+// write writes an entry, and returns its data. An entry that another process has written in the meantime stays if it has
+// the same data: all processes then share the memory of its file.
+func (c *Cache) write(key Key, data []byte) (*tensor.Storage, error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return err
+		return nil, err
 	}
+	name, err := c.writeTemporary(headerOf(key, data), data)
+	if err != nil {
+		return nil, err
+	}
+	existing := c.Find(key)
+	if existing != nil && bytes.Equal(existing.Bytes(), data) {
+		return existing, os.Remove(name)
+	}
+	if err := os.Rename(name, c.path(key)); err != nil {
+		_ = os.Remove(name)
+		if existing != nil {
+			return existing, nil // Windows replaces no file that a process has mapped
+		}
+		return nil, err
+	}
+	c.forget(key)
+	return c.Find(key), nil
+}
+
+// writeTemporary writes a temporary file, syncs it, and returns its name. If it fails, it removes the file.
+func (c *Cache) writeTemporary(header, data []byte) (name string, err error) {
 	file, err := os.CreateTemp(c.dir, unfinished)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(file.Name())
 		}
 	}()
-	_, err = file.Write(headerOf(key, data))
+	_, err = file.Write(header)
 	if err == nil {
 		_, err = file.Write(data)
 	}
@@ -120,14 +142,5 @@ func (c *Cache) write(key Key, data []byte) (err error) {
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil && c.Find(key) == nil {
-		if err = os.Rename(file.Name(), c.path(key)); err == nil {
-			return nil
-		}
-	}
-	if c.Find(key) != nil { // of another process: all share the memory of its file, which Windows would not replace
-		_ = os.Remove(file.Name())
-		return nil
-	}
-	return err
+	return file.Name(), err
 }

@@ -60,19 +60,20 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		options: m.Problem.options()}
 	search.options.Context = ctx
 	search.options.TimeLimit /= maxPrices
-	search.availableBytes = float64(limit - m.LiveBytes())
+	fixedBytes := m.LiveBytes() // of all plans
 	for _, v := range m.Problem.Graph.Inputs {
 		if len(m.readers.At(v)) > 0 {
-			search.availableBytes -= float64(storageBytes(v))
+			fixedBytes += int64(storageBytes(v))
 		}
 	}
 	for i, computed := range m.computedNodes {
 		if search.bytes[i] != nil && computed.id < 0 { // a node with a single label
-			search.availableBytes -= float64(search.bytes[i][0])
+			fixedBytes += search.bytes[i][0]
 			search.bytes[i] = nil
 		}
 	}
-	search.result.LeastBytes = search.leastBytes()
+	search.availableBytes = float64(limit - fixedBytes)
+	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
 	search.findClasses()
 	price, fitting, err := search.findPrice()
 	if err == nil && search.result.BoundPS < search.leastPS {
@@ -103,9 +104,9 @@ type memorySearch struct {
 	result         *Within
 }
 
-// leastBytes returns a lower bound on the bytes of every plan: each node reads the smallest constants of its labels.
-func (s *memorySearch) leastBytes() int64 {
-	sum := s.limit - int64(s.availableBytes)
+// leastConstantBytes returns a lower bound on the bytes of the constants that depend on labels: each node reads the
+// smallest constants of its labels.
+func (s *memorySearch) leastConstantBytes() (sum int64) {
 	for _, list := range s.bytes {
 		if len(list) > 0 {
 			sum += slices.Min(list)
