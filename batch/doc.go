@@ -23,7 +23,7 @@
 //
 // # Results
 //
-// Several inputs run as one batch under two conditions. One plan serves all batch sizes, and each result row is proved
-// to depend only on the input row of the same index. So the other inputs of a batch cannot change the bits of an
+// Several inputs run as one batch only if one plan serves all batch sizes, and if it is proved that each result row
+// depends only on the input row of the same index. Then the other inputs of a batch cannot change the bits of an
 // output.
 package batch

@@ -172,8 +172,8 @@ func (a *attributes) withData(dataOf func(*Value) *tensor.Tensor) (given Attrs, 
 // maxAttrElements is the maximum number of elements of a value that is used as an attribute. A shape needs far fewer.
 const maxAttrElements = 1 << 16
 
-// elements is the list of elements of a value. A list of length 1 is also accepted as a single number.
-type elements []any
+// elementList is the list of elements of a value. A list of length 1 is also accepted as a single number.
+type elementList []any
 
 // attrFromTensor returns the elements of a tensor in the form of an attribute.
 func attrFromTensor(t *tensor.Tensor) (any, error) {
@@ -182,7 +182,7 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 			maxAttrElements)
 	}
 	rowMajor := t.CopyTo(tensor.New(t.DType, t.Shape...))
-	list := make(elements, t.Numel())
+	list := make(elementList, t.Numel())
 	for i := range list {
 		meta := rowMajor.Meta // of a 0-dim view: element i
 		meta.Shape, meta.Strides, meta.Offset = nil, nil, i

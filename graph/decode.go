@@ -16,11 +16,12 @@ import (
 )
 
 // Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
-// permitted in place of every integer; symbols has the values of the symbols. A field of type sym.Int keeps an
-// expression over unknown sizes. For a field of type int, a guard binds the expression to its hint. Decode fails if an
-// attribute is unknown, missing, or of the wrong type; the error names the attribute.
+// permitted in place of every integer; symbols has the values of the symbols. If sizes are unknown, a field of type
+// sym.Int gets the expression itself. A field of type int gets the expression's hint (its value at typical sizes), and
+// a guard records that only sizes with this value are permitted. Decode fails if an attribute is unknown, missing, or
+// of the wrong type; the error names the attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
-	if s.empty == nil {
+	if s.emptyAttrs == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
 	}
 	if len(given) == 0 && s.zero != nil {
@@ -67,7 +68,7 @@ func setOther(schema *Schema, attrs reflect.Value, name string, given any, symbo
 	if err := setField(*schema.Additional, reflect.ValueOf(&number).Elem(), given, symbols); err != nil {
 		return schema.Additional.withExpectedType(err)
 	}
-	// Schema.Additional describes the field of the attribute struct that has all other attributes.
+	// others is the field of the attribute struct for all attributes without a field of their own.
 	others := attrs.Field(schema.Additional.index).Addr().Interface().(*map[string]tensor.Scalar)
 	if *others == nil {
 		*others = map[string]tensor.Scalar{}
@@ -87,7 +88,7 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		return nil
 	}
 	if pointer := reflect.ValueOf(given); pointer.Kind() == reflect.Pointer {
-		// A decomposition may pass a pointer, an optional attribute from another op's struct.
+		// A decomposition may pass an optional attribute of another op's struct: such an attribute is a pointer.
 		given = nil
 		if !pointer.IsNil() {
 			given = pointer.Elem().Interface()
@@ -139,7 +140,7 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 
 // setValue stores a JSON or Go value in a field of a matching type.
 func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
-	if list, ok := given.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
+	if list, ok := given.(elementList); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
 		given = list[0]
 	}
@@ -222,7 +223,7 @@ func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
 // set sets p.List to a list, or p.One to a single integer.
 func (p *IntOrInts) set(given any, symbols map[string]sym.Int) error {
 	switch given.(type) {
-	case []int, []any, elements:
+	case []int, []any, elementList:
 		p.List = []sym.Int{}
 		return setValue(reflect.ValueOf(&p.List).Elem(), given, symbols)
 	}
@@ -345,7 +346,7 @@ func valueText(v any) string {
 		return fmt.Sprint(x)
 	case []any:
 		return "a list"
-	case elements:
+	case elementList:
 		return fmt.Sprintf("a value of %d elements", len(x))
 	case map[string]any:
 		return "an object"

@@ -100,7 +100,7 @@ func dummySymbols() func(name string) sym.Int {
 		if symbol, ok := known[name]; ok {
 			return symbol
 		}
-		hint := 1 << 20 // after the loop: a hash of the name, from 2^20 to 2^20 + 2^24 - 1
+		hint := 1 << 20 // becomes a hash of the name, from 2^20 to 2^20 + 2^24 - 1
 		for _, char := range name {
 			hint = (hint*31 + int(char)) % (1 << 24)
 		}
@@ -114,8 +114,8 @@ func dummySymbols() func(name string) sym.Int {
 	}
 }
 
-// Check returns an error of the Dim's expression that occurs for all values of the symbols, such as a syntax error or
-// an unknown symbol.
+// Check returns an error that the Dim's expression has for all values of the symbols, such as a syntax error or an
+// unknown symbol. It returns nil for an error that depends on the values, such as a division by 0.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
@@ -255,8 +255,8 @@ func findTooLarge(field reflect.Value) (n int, found bool) {
 	return 0, false
 }
 
-// ParseDim reads the name of a symbol, or an expression. A text that parses as arithmetic is an expression; any other
-// text is a name, which may contain a minus sign.
+// ParseDim reads the name of a symbol, or an expression. A text that parses as arithmetic, such as "a-b", is an
+// expression. Any other text is a name, even with a minus sign, such as "batch-size-".
 func ParseDim(text string) Dim {
 	if isExpression(text) {
 		return Dim{Expr: text}
@@ -264,8 +264,8 @@ func ParseDim(text string) Dim {
 	return Dim{Symbol: text}
 }
 
-// isExpression reports whether a text is an expression, not a name. A text with a minus sign is a name if it does not
-// parse, such as "batch-size-".
+// isExpression reports whether a text is an expression, not a name: see [ParseDim]. A text with a minus sign must be
+// parsed to decide.
 func isExpression(text string) bool {
 	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
 		return numerals.IsExpression(text)

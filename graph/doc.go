@@ -16,8 +16,8 @@
 // Nothing in the package depends on the name of an op. An [Op] has semantics (operands, attributes, Infer, Ref), facts
 // that passes use (Identity, Permutes, ConcatDim), and implementations ([Impl]), which make a [Kernel] for a [Call].
 // [Pointwise], [Rows] and [Attend] describe the computation of an op as data, so that package fusion can compile it and
-// fuse it with other ops. fusion.Define makes an op from such a description, with its kernels. This package does not
-// depend on generated code.
+// fuse it with other ops, and package graph needs no compiler. fusion.Define makes an op from such a description, with
+// its kernels.
 //
 // # Files and passes
 //

@@ -20,7 +20,7 @@ func (n *Node) Infer() error { return n.inferRecovered(&inference{}) }
 type inference struct {
 	call        Call
 	last        *Node
-	lastResults []Result // of last; they may be in memory of call
+	lastResults []Result // of last; call may own their memory, and overwrite it in the next inference
 }
 
 // inferRecovered calls infer and converts a panic of the op to an error, because the op may be the user's
@@ -30,8 +30,8 @@ func (n *Node) inferRecovered(state *inference) (err error) {
 	return n.infer(state)
 }
 
-// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes, it panics again,
-// because package sym leaves a path of inference by a panic.
+// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes, it panics again:
+// package sym ends inference on a path of branches by a panic, which it recovers itself.
 func (n *Node) recoverPanic(err *error) {
 	x := recover()
 	if x == nil {
@@ -65,9 +65,9 @@ func (n *Node) inferSymbolic(g *Graph, state *inference) error {
 	return n.inferReusing(g, state)
 }
 
-// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like that one.
-// The function is short, because in a graph of a million similar nodes memory latency dominates, and the processor then
-// overlaps the memory accesses of several nodes.
+// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like that one. In
+// a graph of a million similar nodes, memory latency dominates. The function is short, so that the processor overlaps
+// the memory accesses of several nodes.
 func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
@@ -103,7 +103,7 @@ func (n *Node) inferByOp(g *Graph, state *inference) error {
 		g.symbolicState != nil
 	var results []Result
 	var err error
-	if g.symbolicState != nil && !g.symbolicState.inferringForked {
+	if g.symbolicState != nil && !g.symbolicState.insideFork {
 		results, err = g.symbolicState.inferAllPaths(n)
 	} else {
 		results, err = n.Op.Infer(call)
@@ -115,7 +115,7 @@ func (n *Node) inferByOp(g *Graph, state *inference) error {
 		return n.outputsError(len(results))
 	}
 	if g.symbolicState != nil && g.symbolicState.unbacked != nil {
-		if results, err = g.symbolicState.unbacked.setStaticResults(results); err != nil {
+		if results, err = g.symbolicState.unbacked.typeDynamicResults(results); err != nil {
 			return err
 		}
 	}
@@ -167,8 +167,8 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError returns the error of a node that has another number of outputs than `results`, the number that its op
-// computes.
+// outputsError returns the error of a node whose number of outputs differs from `results`, the number of results that
+// its op computes.
 func (n *Node) outputsError(results int) error {
 	count := fmt.Sprintf("%d values", results)
 	if results == 1 {
@@ -211,7 +211,7 @@ func (n *Node) setInferred(results []Result) error {
 				return err
 			}
 		}
-		if g := v.graph; g.symbolicState != nil && g.symbolicState.inferringForked {
+		if g := v.graph; g.symbolicState != nil && g.symbolicState.insideFork {
 			if err := v.Type.Check(); err != nil {
 				return err
 			}
@@ -347,7 +347,7 @@ func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")
 	}
-	if state := n.Out[0].graph.symbolicState; state != nil && !state.inferringForked {
+	if state := n.Out[0].graph.symbolicState; state != nil && !state.insideFork {
 		return state.inferAllPaths(n)
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})

@@ -158,7 +158,7 @@ func filledAttr(shape []int, list []any, fill any) any {
 	if len(shape) == 0 {
 		return list[0]
 	}
-	return elements(list)
+	return elementList(list)
 }
 
 // dtypes lists the dtypes that are tried for operands of unknown dtype.
@@ -347,8 +347,8 @@ func (n *Node) resultOutlines() []PartialType {
 	refs := func(v *Value) (shape []int, list []any, ok bool) {
 		if v.Const != nil {
 			attr, err := attrFromTensor(v.Const)
-			if elementList, isList := attr.(elements); isList {
-				return v.Const.Shape, elementList, err == nil
+			if list, isList := attr.(elementList); isList {
+				return v.Const.Shape, list, err == nil
 			}
 			return v.Const.Shape, []any{attr}, err == nil
 		}

@@ -36,11 +36,11 @@ import (
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
 // IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
-	// empty is the attribute struct without values. The schema has no field of type reflect.Type, and no method of
+	// emptyAttrs is the attribute struct without values. The schema has no field of type reflect.Type, and no method of
 	// Schema or Field has a parameter of package reflect. Otherwise every package that uses Op would also compile the
 	// generic iterators of reflect.Type, which slows builds.
-	empty  any
-	Fields []Field
+	emptyAttrs any
+	Fields     []Field
 	// Additional is the field for all attributes without a field of their own; nil if they are not permitted.
 	Additional *Field
 	byName     map[string]int // index in Fields of each attribute
@@ -99,7 +99,7 @@ func schemaOf(empty any) *Schema {
 	if structType == nil || structType.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("graph: attributes are the fields of a struct, not %T", empty))
 	}
-	schema := &Schema{empty: empty, byName: map[string]int{}}
+	schema := &Schema{emptyAttrs: empty, byName: map[string]int{}}
 	for i := range structType.NumField() {
 		structField := structType.Field(i)
 		name, ok := structField.Tag.Lookup("attr")
@@ -196,7 +196,7 @@ func typeName(t reflect.Type) string {
 }
 
 // attrsType returns the type of the attribute struct.
-func attrsType(s *Schema) reflect.Type { return reflect.TypeOf(s.empty) }
+func attrsType(s *Schema) reflect.Type { return reflect.TypeOf(s.emptyAttrs) }
 
 // has reports whether the op has an attribute of the name.
 func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }

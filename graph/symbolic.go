@@ -31,7 +31,7 @@ type Symbolic struct {
 
 	fixed             map[string]bool // open symbols that guards restrict to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	inferringForked   bool            // set while SymbolicForked infers its classes: record adds no guards
+	insideFork        bool            // set while sym.Fork runs inference for each path: record adds no guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -245,7 +245,7 @@ func sameType(a, b tensor.Type) bool {
 
 // record adds the new guards of Env to Guards, with the Node and the Value of origin.
 func (s *Symbolic) record(origin Guard) {
-	if s.inferringForked {
+	if s.insideFork {
 		return
 	}
 	guards := s.Env.Guards()
@@ -298,7 +298,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.inferringForked = true
+	s.insideFork = true
 	cases, err := sym.Fork(s.Env, maxCases, s.inferCase)
 	if err != nil || len(cases) == 0 || cases[0].Value.err != nil {
 		single, singleErr := g.Symbolic(hints)
@@ -307,7 +307,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 		}
 		return single, singleErr
 	}
-	s.inferringForked = false
+	s.insideFork = false
 	s.merge(cases)
 	return s, nil
 }

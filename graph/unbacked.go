@@ -19,7 +19,7 @@ import (
 // a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
-	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), inferringForked: true, unbacked: u}
+	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), insideFork: true, unbacked: u}
 	copied := u.symbolic.Graph
 	copied.symbolicState = u.symbolic
 	for _, n := range copied.Nodes {
@@ -111,9 +111,9 @@ func (u *unbacked) setDynamicResults(n *Node) {
 	}
 }
 
-// setStaticResults replaces Dynamic results by results with types over symbols. If the layout or the rank of one result
-// is unknown, it changes no result.
-func (u *unbacked) setStaticResults(results []Result) ([]Result, error) {
+// typeDynamicResults replaces Dynamic results by results with types over symbols. If the layout or the rank of one
+// result is unknown, it changes no result.
+func (u *unbacked) typeDynamicResults(results []Result) ([]Result, error) {
 	hasUnknownLayout := func(r Result) bool { return r.Dynamic && (r.TypeFor == nil || r.Sizes == nil) }
 	if slices.ContainsFunc(results, hasUnknownLayout) {
 		return results, nil

@@ -14,7 +14,7 @@ const (
 	LoopSimple     = "loop.simple"     // an instruction of a compiled loop on an element of up to 32 bits
 	LoopDivide     = "loop.divide"     // a division or a square root of an element
 	LoopRun        = "loop.run"        // a run of elements in which a broadcast operand is constant
-	LoopBroadcast  = "loop.broadcast"  // the start of a loop of several such runs
+	LoopBroadcast  = "loop.broadcast"  // the start of a loop of several of these runs
 	LoopTransposed = "loop.transposed" // an element of an operand that a loop reads in transposed tiles
 
 	// Loops that fold rows in one pass.

@@ -20,11 +20,12 @@ import (
 // SaveOption configures [SaveFile].
 type SaveOption func(*saver)
 
-// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. selects
-// returns true for these constants. write gets the path of the side file, and the tensors with their keys. The key of a
-// constant is its name. A subgraph is a graph that is an attribute of a node. In the key of its constant, the names of
-// the node and of the attribute precede the constant's name. The extension of name determines the format (.npz,
-// .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
+// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. name is
+// the name of the side file; its extension determines the format (.npz, .safetensors), as for loading. selects returns
+// true for the constants to write. write gets the path of the side file, and the tensors with their keys. The key of a
+// constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the node
+// and of the attribute precede the constant's name. Saving fails if it would overwrite a file from which constants of
+// the graph were read.
 func SideFile(name string, selects func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
@@ -35,9 +36,9 @@ func SideFile(name string, selects func(*graph.Value) bool,
 // outputs. Saving the same graph twice gives the same bytes.
 //
 // A constant that was read from a file is written as a reference to that file. The data of all other constants are
-// written exactly, except for the payloads of NaNs. The format has the implementations of pins, but not the
-// implementations that passes choose. A graph that was rewritten by passes is written with its present nodes, and
-// reading the file infers the types of its values again.
+// written exactly, except for the payloads of NaNs. An implementation that a pin sets is written, an implementation
+// that a pass chose is not. A graph that was rewritten by passes is written with its present nodes, and reading the
+// file infers the types of its values again.
 func Save(w io.Writer, g *graph.Graph) error {
 	saving := &saver{graph: g}
 	return saving.save(w)
@@ -375,7 +376,7 @@ func (s *saver) node(n *graph.Node) error {
 	if err := s.attrs(n); err != nil {
 		return fmt.Errorf("node %q (%s): %w", n.Name, n.Op.Name, err)
 	}
-	if len(n.Out) != 1 || n.Out[0].Name != n.Name { // otherwise the reader gives the result the name of the node
+	if len(n.Out) != 1 || n.Out[0].Name != n.Name { // the default is one result with the name of the node
 		for i, v := range n.Out {
 			sep := ", "
 			if i == 0 {

@@ -18,7 +18,7 @@ import (
 
 // Explanation says why a value has its layout in the original graph, and how a program computes it.
 type Explanation struct {
-	Layout  Layout           `json:"layout" doc:"The reason why the value has the strides that infer shows."`
+	Layout  Layout           `json:"layout" doc:"The reason for the strides of the value, which the command infer prints."`
 	Outcome Outcome          `json:"run" doc:"How the program computes it."`
 	Copies  []CopyReason     `json:"copies" doc:"The copies of the value, and the copies of operands for the step that computes the value."`
 	Unfused []report.Unfused `json:"unfused" doc:"Neighbouring nodes in other steps whose ops could be fused with the op of the value."`
@@ -65,16 +65,16 @@ func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutati
 // shapes depend on data runs in segments. Only the first segment is compiled, so a value of another segment has no
 // step. Explain fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
-	internal, binding, err := internals(p)
+	internal, planned, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
-	v, err := ValueNamed(binding.Graph, value)
+	v, err := ValueNamed(planned.Graph, value)
 	if err != nil {
 		return nil, err
 	}
 	e := &Explanation{Layout: layoutOf(v)}
-	addOutcome(e, internal, binding, v)
+	addOutcome(e, internal, planned, v)
 	return e, nil
 }
 
@@ -248,8 +248,8 @@ func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 		comparison := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
 		case c.DecidingOperand < 0: // no operand decided
-			comparison.Why = "no operand decides: in each, a dimension is repeated, or the strides and sizes of both are " +
-				"equal; the dimensions are not exchanged"
+			comparison.Why = "no operand decides: in every operand, one of the two dimensions is repeated, or their " +
+				"strides and sizes are equal; the two dimensions are not exchanged"
 		case c.Strides[0].Same(c.Strides[1]):
 			comparison.By = name(c.DecidingOperand)
 			comparison.Why = fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
@@ -276,10 +276,11 @@ var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
-// FirstBreak returns the first result in an inferred graph that loses memory format f. Consider the first operand of a
-// node that is in f and in no other format. A result of the node with the same rank loses f if it is not in f. (An
-// image of one channel, for example, is in two formats.) FirstBreak returns nil if there is no such result. It returns
-// an error if f is not a format of layouts (tensor.Preserve is not).
+// FirstBreak returns the first result in an inferred graph that loses memory format f. An operand is clearly in f if it
+// is in f and in no other format. (An image of one channel, for example, is in two formats.) The results of a node can
+// lose f if an operand of the node is clearly in f: those with the rank of the first such operand lose f if they are
+// not in f. FirstBreak returns nil if no result loses f. It returns an error if f is not a format of layouts
+// (tensor.Preserve is not).
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

@@ -10,12 +10,12 @@
 // [Binary], [Comparison], [Reduction] and similar functions return PyTorch's common configurations. [Config.Build] has
 // the following steps; package rule implements steps 1 to 4:
 //
-//  1. inconsistent operands are rejected, and outputs that overlap in memory, with themselves
-//     or partially with an input, as PyTorch defines it ([OverlapOf]);
+//  1. inconsistent operands are rejected, and so are outputs that overlap with themselves
+//     in memory, or partially with an input ([OverlapOf] has PyTorch's definition);
 //  2. shapes are broadcast, and dimension names unified;
 //  3. the common dtype is found by PyTorch's promotion;
 //  4. the outputs are laid out. If all operands are contiguous, or all channels-last, or
-//     all dense with the same strides, the outputs are too (fast set-up). Else the
+//     all dense with the same strides, the outputs get this layout (fast set-up). Else the
 //     dimensions are sorted by the operands' strides, outputs and left operands first,
 //     and the outputs are dense in that order (the permutation rule);
 //  5. adjacent dimensions that form one strided run in every operand are merged (coalesced).
@@ -55,15 +55,15 @@
 //
 // As an iteration, a reduction has outputs of the same rank as the input, with size 1 or stride 0 in the reduced
 // dimensions ([ReduceOutput]). Use [Reduction] for one output, and [New] with [Config.IsReduction] for several.
-// [Iterator.RunReduce] and [Iterator.Reduce] run it. [Iterator.Reducer] returns the phases and chunks for callers that
-// supply workers and memory.
+// [Iterator.RunReduce] and [Iterator.Reduce] run it. [Iterator.Reducer] is for callers that supply workers and memory:
+// it divides the reduction into phases, which run in turn, and the phases into chunks, which may run in parallel.
 //
 // # Mistakes
 //
 // Mistakes of the caller are returned as errors that name the operand. [Config.Build] reports mistakes in a
-// configuration, and functions that use a fold or a kernel report mistakes in it. Only accessors that take an index,
-// [Iterator.Chunk], [ReduceShape] and [ReduceOutput] panic. A panic of a caller's function is raised again in the
-// caller's goroutine.
+// configuration, and functions that use a fold or a kernel report mistakes in it. Only [Iterator.Chunk], [ReduceShape],
+// [ReduceOutput] and accessors that take an index panic. A panic of a caller's function is raised again in the caller's
+// goroutine.
 //
 // docs/pytorch.md maps the names of TensorIterator to this package.
 package iter

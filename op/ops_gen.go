@@ -674,8 +674,8 @@ func AvgPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool1dAttrs)
 type AvgPool2dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// zeros on both sides of each dimension, or first the numbers for all beginnings and then for all ends (default
-	// 0)
+	// zeros before and after each dimension; twice as many numbers are those before all dimensions, then those after
+	// all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
@@ -705,8 +705,8 @@ func AvgPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool2dAttrs)
 type AvgPool3dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// zeros on both sides of each dimension, or first the numbers for all beginnings and then for all ends (default
-	// 0)
+	// zeros before and after each dimension; twice as many numbers are those before all dimensions, then those after
+	// all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
@@ -3396,8 +3396,8 @@ func Imag(self *graph.Value) *graph.Value {
 // Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to keep
 // the whole dimension.
 // The indices are broadcast to one shape. This shape replaces the indexed dimensions if they are adjacent;
-// otherwise it comes first. A mask stands for the indices of its true elements, one index operand for each of
-// its dimensions; the operands after it index the dimensions that follow.
+// otherwise it comes first. A mask with n dimensions stands for n operands, the indices of its true elements;
+// the operands after the mask index the dimensions after those n.
 //
 // May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
 func Index(self, index0, index1, index2, index3, index4, index5, index6, index7 *graph.Value) *graph.Value {
@@ -4219,8 +4219,9 @@ type LinalgSolveAttrs struct {
 
 // LinalgSolve is the op linalg_solve.
 //
-// Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if it has
-// one dimension or the sizes of `A` without the last. Dimensions before the last two are a batch.
+// Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix or a vector. It is a
+// vector if it has one dimension, or if its sizes are those of `A` without the last. Dimensions before the last
+// two are a batch.
 func LinalgSolve(a, b *graph.Value, attrs ...LinalgSolveAttrs) *graph.Value {
 	return node("linalg_solve", 1, nonzeroAttrs(attrs), a, b)[0]
 }
@@ -4235,9 +4236,9 @@ type LinalgSolveExAttrs struct {
 
 // LinalgSolveEx is the op linalg_solve_ex.
 //
-// Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if it has
-// one dimension or the sizes of `A` without the last. `info` is 0, or the number of the first pivot that is 0.
-// Dimensions before the last two are a batch.
+// Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix or a vector. It is a
+// vector if it has one dimension, or if its sizes are those of `A` without the last. `info` is 0, or the number
+// of the first pivot that is 0. Dimensions before the last two are a batch.
 func LinalgSolveEx(a, b *graph.Value, attrs ...LinalgSolveExAttrs) (result, info *graph.Value) {
 	made := node("linalg_solve_ex", 2, nonzeroAttrs(attrs), a, b)
 	return made[0], made[1]
@@ -4654,8 +4655,8 @@ func Loop[A, B Optional](g *graph.Graph, maxTripCount A, condition B, values []*
 type LpPoolAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
-	// ends (default 0)
+	// ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then
+	// those after all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -4901,8 +4902,8 @@ func MaxPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool1dAttrs)
 type MaxPool1dWithIndicesAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
-	// ends (default 0)
+	// ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then
+	// those after all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -4928,8 +4929,8 @@ func MaxPool1dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 type MaxPool2dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
-	// ends (default 0)
+	// ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then
+	// those after all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -4955,8 +4956,8 @@ func MaxPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool2dAttrs)
 type MaxPool2dWithIndicesAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
-	// ends (default 0)
+	// ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then
+	// those after all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -4983,8 +4984,8 @@ func MaxPool2dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 type MaxPool3dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
-	// ends (default 0)
+	// ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then
+	// those after all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -5009,8 +5010,8 @@ func MaxPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool3dAttrs)
 type MaxPool3dWithIndicesAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
-	// ends (default 0)
+	// ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then
+	// those after all dimensions (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`

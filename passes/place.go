@@ -13,7 +13,7 @@ import (
 type Placed struct {
 	Value, Within string  // names of the value and of the result
 	Bytes         int     // size of the value, which is not copied
-	SavedNS       float64 // estimated saving of [Plan.Cost], after the extra cost for other readers of the strided slice
+	SavedNS       float64 // estimated decrease of the cost, with the extra cost of other readers of the slice
 }
 
 // placeResults makes operands of concatenations slices of the result, so that their producers write directly into it.
@@ -43,7 +43,8 @@ func placeResults(plan *Plan) error {
 	return nil
 }
 
-// placer holds the readers of values, and the values that need a buffer of their own.
+// placer makes values slices of other values ([Placed]); [graph.Value.Place], the host or a device, is something else.
+// It holds the readers of values, and the values that need a buffer of their own.
 type placer struct {
 	plan           *Plan
 	profile        *layout.Profile
@@ -80,7 +81,7 @@ func newPlacer(plan *Plan) *placer {
 }
 
 // placeOperands handles the concatenation n. If one buffer already holds all operands in the right order, the result
-// becomes a slice of that buffer. Otherwise placeOperands places operands in slices of the result.
+// becomes a slice of that buffer. Then each operand that is not a slice of a buffer becomes a slice of the result.
 func (placer *placer) placeOperands(n *graph.Node) {
 	if n.Places() == nil || n.Out[0].Meta.Numel() == 0 {
 		return

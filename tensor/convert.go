@@ -14,9 +14,9 @@ type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 // Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. The conversion to bool
 // compares with 0, for complex numbers too. The conversion to a 16-bit float goes through float32, and the conversion
 // from a float to uint8 goes through int64. The conversion from a complex number to a real dtype keeps the real part.
-// Integers wrap. A float outside the range of an integer has the result of amd64 on every processor: the least int32 or
-// int64. Smaller integers take the low bits of this number (see int32Of, int64Of, uint64Of). Converter panics if a
-// dtype is invalid.
+// Integers wrap. A float outside the range of the integer dtype is converted on every processor as amd64 does it: to
+// the least int32 or int64. Smaller integers take the low bits of this number (see int32Of, int64Of, uint64Of).
+// Converter panics if a dtype is invalid.
 func Converter(dst, src DType) ConvertFunc {
 	if !dst.Valid() || !src.Valid() {
 		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))

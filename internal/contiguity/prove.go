@@ -78,7 +78,7 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 	case predicate.Condition == nil || predicate.Branches == nil:
 		return nil, fmt.Errorf("contiguity: predicate %q lacks Condition or Branches", predicate.Name)
 	case rank < 0 || rank > 6:
-		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; the induction covers greater ranks", rank)
+		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; greater ranks follow by induction", rank)
 	case predicate.Rank != 0 && rank != predicate.Rank:
 		return nil, fmt.Errorf("contiguity: %s exists for rank %d only, not for rank %d", predicate.Name, predicate.Rank,
 			rank)

@@ -109,7 +109,7 @@ func TestFormsAgreeOnNumbers(t *testing.T) {
 
 func TestProveRefusals(t *testing.T) {
 	_, err := Prove(Predicates[0], 7)
-	assert.EqualError(t, err, "contiguity: rank 7: want 0 to 6; the induction covers greater ranks")
+	assert.EqualError(t, err, "contiguity: rank 7: want 0 to 6; greater ranks follow by induction")
 	_, err = Prove(Predicates[1], 3)
 	assert.EqualError(t, err, "contiguity: channels_last exists for rank 4 only, not for rank 3")
 	_, err = Prove(Predicate{}, 3)

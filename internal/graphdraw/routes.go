@@ -32,17 +32,18 @@ func (l *layeredLayout) routes() *routes {
 		routes.arriveX[i] = make([]float64, len(net.To))
 		sum, count := 0.0, 0
 		for end, to := range net.To {
-			from := l.cellAbove(i, l.cells[to].layer-l.cells[net.From].layer-1)
+			crossed := l.cells[to].layer - l.cells[net.From].layer - 1 // layers between the two boxes
+			from := l.cellAbove(i, crossed)
 			above[to] = append(above[to], connection{x: l.cells[from].x, target: &routes.arriveX[i][end],
 				rank: len(above[to])})
-			if from == net.From { // the net has no trunk cell between the two boxes
+			if from == net.From { // the net crosses no layer between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
 			}
 		}
 		if len(l.trunks[i]) > 0 {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
-		if count > 0 { // a net leaves its upper box at one place, which is sorted by the mean x of its next cells
+		if count > 0 { // a net has one connection to its upper box; its x for sorting is the mean x of the next cells
 			below[net.From] = append(below[net.From], connection{x: sum / float64(count), target: &routes.leaveX[i], rank: i})
 		}
 	}
@@ -83,13 +84,13 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
 	for i, net := range r.nets {
 		var pieces []Segment
-		// straight adds a vertical segment at x from y to y, unless it is empty after rounding.
+		// straight adds the vertical segment at x between two y coordinates, unless it is empty after rounding.
 		straight := func(x, from, to float64) {
 			if from = roundTenth(from); from < roundTenth(to) {
 				pieces = append(pieces, Segment{Point{x, from}, Point{x, roundTenth(to)}})
 			}
 		}
-		// across adds a segment between a layer and the next layer, from x to x.
+		// across adds the segment from the bottom of a layer to the top of the next layer, between two x coordinates.
 		across := func(layer int, from, to float64) {
 			upper, lower := roundTenth(r.bottom[layer]), roundTenth(r.top[layer+1])
 			pieces = append(pieces, Segment{Point{from, upper}, Point{to, lower}})

@@ -8,10 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file lets nodes write their results directly into the result of a concatenation ([graph.Op.ConcatDim]), so
-// that the concatenation copies nothing. A form is a layout in which a value may exist; a label is one way to compute
-// a node. A slot is a position inside the result of a concatenation. For each slot, the value at that position gets
-// an additional form, and the node of the value gets labels that write this form.
+// This file lets nodes write their results directly into the result of a concatenation ([graph.Op.ConcatDim]), so that
+// the concatenation copies nothing. A form is a layout in which a value may exist; a label is one way to compute a
+// node. A slot is a position inside the result of a concatenation. For each slot, the value that belongs at this
+// position gets an additional form, the layout in the slot. The node that computes the value gets labels that write it
+// in this form.
 
 // slot is a position in the result of a concatenation, for one order of this result. The position holds one operand, or
 // the result of an inner concatenation whose operands are adjacent at this position.
@@ -103,7 +104,8 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 		if m.slots == nil {
 			m.slots = m.newSlots()
 		}
-		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) && !result.firstIsView {
+		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) &&
+			!result.firstMustBeView {
 			m.addOperandSlots(i, n, k, result)
 			m.addAdjacentSlots(i, n, result)
 		}
@@ -116,7 +118,8 @@ func hasNumericSizes(v *graph.Value) bool {
 	return known
 }
 
-// addOperandSlots adds slot forms to a result of node n, for the last concatenation that reads the result.
+// addOperandSlots adds slot forms to a result of node n, for the last concatenation that reads the result: a value can
+// be in one slot only, and the pass place, which visits nodes in reverse, also prefers the last concatenation.
 func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *variable) {
 	concat, operand := -1, 0
 	for _, reader := range m.readers.At(result.value) {
@@ -136,7 +139,7 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *v
 		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != result.value.Meta.Rank() {
 			continue
 		}
-		slotMeta := withStridesOfSize1(layouts[operand], result.forms[ownBufferForm].meta)
+		slotMeta := withOwnBufferStrides(layouts[operand], result.forms[ownBufferForm].meta)
 		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: concat, operand: operand,
 			order: order, concatName: concatResult.value.Name})
 		if slotForm >= 0 {
@@ -145,10 +148,10 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *v
 	}
 }
 
-// withStridesOfSize1 returns slotMeta, the layout of a slot. ownBuffer is the corresponding layout with its own buffer.
-// If the two differ only in strides of dimensions of size 1, the result has the strides of ownBuffer, because prices
-// may depend on them.
-func withStridesOfSize1(slotMeta, ownBuffer tensor.Meta) tensor.Meta {
+// withOwnBufferStrides returns slotMeta, the layout of a value in a slot. ownBuffer is the layout of the same order
+// with its own buffer. If the strides of the two differ only in dimensions of size 1, the result has all strides of
+// ownBuffer, because prices may depend on strides.
+func withOwnBufferStrides(slotMeta, ownBuffer tensor.Meta) tensor.Meta {
 	if ownBuffer.SameAddresses(slotMeta) {
 		slotMeta.Strides = ownBuffer.Strides
 	}
@@ -243,7 +246,7 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 		outer := m.variables.At(m.Problem.Graph.Nodes[operandForm.slot.concat].Out[0])
 		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(operandForm.slot.order)].meta.Strides)
 		slotMeta.Offset = operandForm.meta.Offset
-		slotMeta = withStridesOfSize1(slotMeta, result.forms[ownBufferForm].meta)
+		slotMeta = withOwnBufferStrides(slotMeta, result.forms[ownBufferForm].meta)
 		operandForms := m.adjacentForms(n, slotMeta, operandForm.slot)
 		if operandForms == nil {
 			continue
@@ -258,7 +261,7 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 }
 
 // adjacentForms returns, by operand of an inner concatenation n, the form in which the operand is already at its
-// position in the result of n. It is -1 for an operand without elements. The result is in outerSlot and has layout
+// position in the result of n. It is -1 for an operand without elements. The result of n is in outerSlot and has layout
 // slotMeta. adjacentForms returns nil if an operand has no such form.
 func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *slot) []int {
 	forms := slices.Repeat([]int{-1}, len(n.In))
@@ -309,9 +312,9 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 }
 
 // priceOwnSlots finds the forms of operand k of a concatenation that are inside the node's own result. It marks them in
-// priced.ownSlots and sets their costs. The cost is 0 if the form is the position of operand k. It is [wcsp.Forbidden]
-// if the result has another order, is itself in a slot, or is on the device: slots are on the host. Otherwise the cost
-// is unchanged.
+// priced.ownSlots and sets their costs. A form is [wcsp.Forbidden] if the result has another order than the slot, is
+// itself in a slot, or is on the device (slots are on the host). If none of these holds, the form costs 0 at the
+// position of operand k, and keeps its cost at the position of another operand.
 func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *variable, priced *label,
 	costs []int64) {
 	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
@@ -336,9 +339,9 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *
 	}
 }
 
-// wrongSlots returns one mask of operand forms for each label of a concatenation. These forms are inside the result
-// of the concatenation, but not in the result form that the label writes. wrongSlots returns nil if the operand has
-// no form inside the result.
+// wrongSlots returns, for each label of a concatenation, a mask of the operand's forms that are inside the
+// concatenation's result, but not as the label writes this result: in another order, in a slot, or on the device.
+// wrongSlots returns nil if the operand has no form inside the result.
 func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []uint) {
 	if computed.node.Op.ConcatDim == nil {
 		return nil

@@ -129,7 +129,7 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 			for j, f := range variable.forms {
 				switch {
 				case i == j, isFreeConstant(variable.value): // 0
-				case variable.firstIsView && j == 0 || !f.dense:
+				case variable.firstMustBeView && j == 0 || !f.dense:
 					variable.copyMatrix[i*forms+j] = wcsp.Forbidden
 				default:
 					variable.copyMatrix[i*forms+j] = m.moveCost(&variable.forms[i], &f)

@@ -143,8 +143,8 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 		})
 }
 
-// adviceText returns a sentence with the change by the caller that reduces the cost most, or a sentence that no change
-// reduces it. It returns "" if there is no advice.
+// adviceText returns a sentence with the change by the caller that reduces the cost most. If no change reduces it, the
+// sentence says so. adviceText returns "" if there is no advice.
 func adviceText(advice *experiment.Advice) string {
 	switch {
 	case advice == nil || advice.Possible == 0:
@@ -187,7 +187,8 @@ func changeText(c layout.Change) string {
 	return ""
 }
 
-// directedBreakpoint is the bandwidth of slower or faster copies at which another plan becomes the cheapest.
+// directedBreakpoint is the bandwidth at which another plan becomes the cheapest, if copies get slower or if they get
+// faster.
 type directedBreakpoint struct {
 	breakpoint *layout.Breakpoint // nil if there is none
 	direction  string             // slower or faster
@@ -212,12 +213,12 @@ func writeSensitivity(w io.Writer, show term.Display, sensitivity *layout.Sensit
 	}
 	for _, side := range breakpoints(sensitivity) {
 		if side.breakpoint == nil {
-			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.direction)
+			fmt.Fprintf(w, "%s copies: the plan stays the cheapest, up to 1024 times %[1]s\n", side.direction)
 			continue
 		}
 		times, _ := format.DistinctPair(side.factor(), 1)
 		rate, was := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
-		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %s times on, %s GB/s instead of %s%s\n", side.direction,
-			times, rate, was, changeText(side.breakpoint.Change))
+		fmt.Fprintf(w, "%s copies: at %s times or more (%s GB/s instead of %s), another plan is the cheapest%s\n",
+			side.direction, times, rate, was, changeText(side.breakpoint.Change))
 	}
 }

@@ -36,11 +36,11 @@ func Command() *cobra.Command {
 a formula without branches, and PyTorch's code, which branches on comparisons of sizes. Without an argument,
 prove lists the predicates.
 
-The proof runs both forms once for each possible combination of outcomes of their comparisons: a way. A
-comparison whose outcome follows from earlier ones adds no way. The output has the formula, the ways through
-the branching form with their decisions, the comparisons of both forms (atoms), the steps of the induction
-over the number of dimensions, and the conclusion. Sizes are x1, x2, ..., strides are y1, y2, ...; both are
-any integers from 0 on.
+A way is a possible combination of outcomes of the comparisons of both forms. The proof runs both forms
+once for each way. A comparison whose outcome follows from earlier ones adds no way. The output has the
+formula, the ways through the branching form with their decisions, the comparisons of both forms (atoms),
+the steps of the induction over the number of dimensions, and the conclusion. Sizes are x1, x2, ...,
+strides are y1, y2, ...; both are any integers from 0 on.
 
 A predicate that exists for one rank only needs no --rank. Other predicates need --rank R, from 0 to 6.
 Predicates that sort dimensions are proved part by part from rank 5 on.
@@ -120,7 +120,7 @@ func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error
 	case predicate.Rank != 0 && f.rank != predicate.Rank:
 		return predicate, exit.UsageErrorf("--rank %d: %s exists for rank %d only", f.rank, name, predicate.Rank)
 	case f.rank < 0 || f.rank > maxRank:
-		return predicate, exit.UsageErrorf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
+		return predicate, exit.UsageErrorf("--rank %d: want 0 to %d; greater ranks follow by induction", f.rank, maxRank)
 	}
 	return predicate, nil
 }
@@ -204,8 +204,8 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 	fmt.Fprintf(w, "\n%s\n", proof.Conclusion)
 }
 
-// writeWays prints the ways through the branching form. Each row also has the number of ways through both forms,
-// because comparisons of the formula can divide a way.
+// writeWays prints the ways through the branching form, one in each row. Comparisons of the formula can divide such a
+// way into several ways through both forms: the column ways has their number.
 func writeWays(w io.Writer, show term.Display, proof *ProofDoc) {
 	type row struct {
 		part, path         string

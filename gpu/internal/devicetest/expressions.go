@@ -17,7 +17,7 @@ import (
 )
 
 // Expressions runs expressions on all devices and compares the results with those of expr.Code.Eval bit by bit. It
-// skips the test if there are no devices, and devices whose float32 sums and products are not exact.
+// skips the test if there are no devices. It does not test devices whose float32 sums and products are not exact.
 func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
 	step := testsize.Of(24, 1) // short tests run every 24th expression
@@ -123,8 +123,9 @@ func every(codes []conform.Code, step int) (selected []conform.Code) {
 	return selected
 }
 
-// compare compares the results of expressions on a device with those of expr.Code.Eval, each for one or all of
-// conform.Walks (orders of strides). It logs the counts under a name.
+// compare compares the results of expressions on a device with those of expr.Code.Eval. Each expression runs with all
+// [conform.Walks] (iterations that differ in strides), or in short tests with one of them. compare logs the counts
+// under a name.
 func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))

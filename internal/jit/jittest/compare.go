@@ -64,7 +64,7 @@ type pointer struct {
 	pool        []byte // the elements of operands and accumulators, repeated if a run has more
 	poolTwice   []byte // the elements of the pool twice, so that rotate can start the pool at any element
 	poolOffset  int    // byte offset of pool in poolTwice
-	stored      bool   // false for outputs without memory
+	hasMemory   bool   // false for outputs that are not stored
 }
 
 // NewComparison returns a Comparison with memory for loops.
@@ -139,10 +139,10 @@ func (b *Comparison) interpretLoop(loop *expr.Loop) (err error) {
 func (b *Comparison) describePointers() {
 	b.ptrs = b.ptrs[:0]
 	for _, output := range b.loop.Code.Out {
-		b.ptrs = append(b.ptrs, pointer{dtype: output.DType, writeOnly: true, stored: output.DType != tensor.Invalid})
+		b.ptrs = append(b.ptrs, pointer{dtype: output.DType, writeOnly: true, hasMemory: output.DType != tensor.Invalid})
 	}
 	for k, dtype := range b.loop.Code.In {
-		ptr := pointer{dtype: dtype, stored: true}
+		ptr := pointer{dtype: dtype, hasMemory: true}
 		ptr.draw(b.rng)
 		if b.loop.Uniform[k] {
 			ptr.rowElements = 1
@@ -150,7 +150,7 @@ func (b *Comparison) describePointers() {
 		b.ptrs = append(b.ptrs, ptr)
 	}
 	for k := range b.loop.Folds {
-		ptr := pointer{dtype: b.loop.DType(k), stored: true, rowElements: expr.FoldLanes}
+		ptr := pointer{dtype: b.loop.DType(k), hasMemory: true, rowElements: expr.FoldLanes}
 		if b.loop.CombinesLanes {
 			ptr.rowElements, ptr.writeOnly = 1, true
 		} else {
@@ -201,7 +201,7 @@ func (b *Comparison) run(starts offsets, rowLen, rows, sharedOutput, sharedOpera
 		b.strides = append(b.strides, row)
 		for side := range b.mem {
 			var address unsafe.Pointer
-			if memory := b.memory(side, k, sharedOutput, sharedOperand); ptr.stored {
+			if memory := b.memory(side, k, sharedOutput, sharedOperand); ptr.hasMemory {
 				address = unsafe.Pointer(&memory[starts[k]])
 			}
 			ptrs[side][k] = address
@@ -212,7 +212,7 @@ func (b *Comparison) run(starts offsets, rowLen, rows, sharedOutput, sharedOpera
 	}
 	b.interpret(ptrs[interpretedSide], b.strides, rowLen, rows)
 	for k := range b.ptrs {
-		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored { // compared at k == sharedOperand, or not stored
+		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].hasMemory { // compared at k == sharedOperand
 			continue
 		}
 		dtype := b.ptrs[k].dtype
@@ -264,7 +264,7 @@ var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
 func (b *Comparison) fill(starts offsets, rowLen, rows int) {
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
-		if !ptr.stored {
+		if !ptr.hasMemory {
 			continue
 		}
 		_, size := ptr.size(rowLen, rows)
@@ -314,7 +314,7 @@ func (b *Comparison) guardOffsets(rowLen, rows int, side guardSide) (starts offs
 func (b *Comparison) checkAddresses() error {
 	smallest := lineBytes // the size in bytes of the smallest element
 	for _, ptr := range b.ptrs {
-		if ptr.stored {
+		if ptr.hasMemory {
 			smallest = min(smallest, ptr.dtype.Size())
 		}
 	}

@@ -12,23 +12,23 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// reduceRounds is the maximum number of reduction steps of a remainder. A quotient of float64 has up to 2,098 bits, and
-// a step removes at least 51 bits.
+// reduceRounds is the maximum number of iterations of the loop that computes a remainder of floats. The quotient of two
+// float64 numbers has up to 2,098 bits, and an iteration removes at least 51 of them.
 const reduceRounds = 42
 
-// syntax describes the loops in the listings of an architecture. The element counter is the register with the number of
-// elements that a row has computed (CX) or still has to compute (X25).
+// syntax describes the loops in the listings of an architecture. The element counter is a register: the number of
+// elements of the row that are computed (CX on amd64), or that remain (X25 on arm64).
 type syntax struct {
 	data     string         // the text with which the constants begin
 	jump     *regexp.Regexp // a jump and its label
-	advances [2]string      // the text before and after the number that a loop over elements adds to the counter
-	counter  string         // a text that the lines contain which change the counter
+	advances [2]string      // the text before and after the number in the instruction that advances the counter
+	counter  string         // a text that every line that changes the counter contains
 }
 
 var (
 	// setAX matches the instruction that sets AX to a number of iterations.
 	setAX = regexp.MustCompile(`^\tMOVL\t\$(\d+), AX$`)
-	// skipsTail matches the jump over a rowTail: its bit, and the label after it.
+	// skipsTail matches the jump over a [rowTail]: the bit of the counter, and the label after the tail.
 	skipsTail   = regexp.MustCompile(`^\ttbz\tx25, #(\d+), (L\d+)$`)
 	amd64Syntax = syntax{data: "DATA ", jump: regexp.MustCompile(`^\tJ\w+\t(L\d+)$`),
 		advances: [2]string{"\tADDQ\t$", ", CX"}, counter: "CX\n"}
@@ -36,8 +36,9 @@ var (
 		advances: [2]string{"\tsubs\tx25, x25, #", ""}, counter: "x25"}
 )
 
-// rowTail is arm64 code for a number of elements at the end of a row, a power of two. It is executed if this bit is set
-// in the number of remaining elements. begin is its first line, and cost its number of instructions.
+// rowTail is arm64 code for the last elements of a row. It computes a number of elements that is a power of two, and is
+// executed if the number of remaining elements has the bit of this power. begin is its first line, and cost its number
+// of instructions.
 type rowTail struct{ begin, cost, elements int }
 
 // elementLoop is a loop over the elements of a row: the numbers of instructions and of elements of an iteration.
@@ -117,7 +118,8 @@ func (c *InstructionCount) count(index int) {
 	switch {
 	case step > 0:
 		c.loops = append(c.loops, elementLoop{c.takeCost(begin, index+1), step})
-	// The loop over rows changes the counter. Its instructions stay in their lines.
+	// A loop inside a loop over elements does not change the counter. (The loop over rows does, and its instructions
+	// stay in their lines.)
 	case len(c.loops) == 0 || !strings.Contains(strings.Join(c.lines[begin:index], "\n"), c.counter):
 		c.cost[index] = c.takeCost(begin, index+1) * rounds(c.lines[:begin], c.lines[index-1])
 	}

@@ -14,10 +14,11 @@ import (
 // randomCount is the number of random elements for a loop that has too many combinations of edge cases.
 const randomCount = 6000
 
-// checkEdgeCases runs edge cases. A single operand has all values of its dtype if that has 8 or 16 bits, else its edge
-// cases. Two operands have all pairs of edge cases. Loops with folds, complex operands, a single uniform operand (one
-// element for each row), or more operands have random elements. The rows of folds are short, because a NaN hides all
-// other elements. Rows with uniform operands are short, too, so that these operands have many elements.
+// checkEdgeCases runs edge cases. A single operand has all values of its dtype if the dtype has 8 or 16 bits, else the
+// dtype's edge cases. Two operands have all pairs of edge cases. The elements are random instead if the loop has folds,
+// a complex operand, more than two operands, or one operand that is uniform (one element for each row). The rows of
+// folds are short, because a NaN hides all other elements. Rows with uniform operands are short, too, so that these
+// operands have many elements.
 func (b *Comparison) checkEdgeCases() error {
 	operandCount := len(b.loop.Code.In)
 	rowLen, rows, data := randomCount, 1, make([][]byte, operandCount)
@@ -81,7 +82,7 @@ func (b *Comparison) pairs(data [][]byte) (rowLen, rows int) {
 }
 
 // compareOn runs the machine code on the operands and the interpreter on their copies, and compares the outputs and
-// folds. strides are the distances in bytes between rows of the operands. There are rows of rowLen elements.
+// folds. Each operand has `rows` rows of rowLen elements. strides has, by operand, the bytes from a row to the next.
 func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
 	outCount := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
@@ -99,7 +100,7 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 		for side := range ptrs {
 			var address unsafe.Pointer
 			memory := make([]byte, total)
-			if copy(memory, ptr.pool); ptr.stored { // the pool has the initial accumulators of a fold
+			if copy(memory, ptr.pool); ptr.hasMemory { // the pool has the initial accumulators of a fold
 				address = unsafe.Pointer(unsafe.SliceData(memory))
 			}
 			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], address)
@@ -116,7 +117,7 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 		}
 		dtype, compiled, interpreted := b.ptrs[i].dtype, buffers[0][k], buffers[1][k]
 		k++
-		if !b.ptrs[i].stored || bytes.Equal(compiled, interpreted) {
+		if !b.ptrs[i].hasMemory || bytes.Equal(compiled, interpreted) {
 			continue
 		}
 		for elemBytes := dtype.Size(); len(compiled) > 0; compiled, interpreted = compiled[elemBytes:],

@@ -132,7 +132,7 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	}
 	switch {
 	case g.spec.Int8Matrix:
-		g.matrixTerm(inOffset)
+		g.int8MatrixTerm(inOffset)
 		return
 	case g.spec.hasIntSums() && g.amd64 != nil:
 		g.integerTerm(run, inOffset)

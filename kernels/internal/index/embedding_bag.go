@@ -45,7 +45,7 @@ var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
 			"with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of " +
 			"a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset, or the last " +
 			"row of a matrix, begins no bag. `scale_grad_by_freq` and `sparse` have no effect. The maximum accepts neither.",
-		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowsOfSelf},
+		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowCount},
 			{Name: "offsets", Optional: true, IndexBound: func(*graph.Call) int { return 1 }},
 			{Name: "per_sample_weights", Optional: true}},
 		Infer: inferEmbeddingBag,

@@ -22,9 +22,9 @@ func hasMask(c *graph.Call) bool {
 	return false
 }
 
-// maskedOutline returns the outline of the result of a call with masks. The sizes of the broadcast indices are unknown.
-// The other sizes are inferred from a call in which each mask has one true element.
-func maskedOutline(call *graph.Call) graph.PartialType {
+// outlineWithMasks returns the outline of the result of a call with masks. The sizes of the broadcast indices are
+// unknown. The other sizes are inferred from a call in which each mask has one true element.
+func outlineWithMasks(call *graph.Call) graph.PartialType {
 	outline := graph.PartialType{DType: call.Type(0).DType}
 	parsed, err := newIndexCall(withIndicesForMasks(call, sym.Of(1)))
 	if err != nil {

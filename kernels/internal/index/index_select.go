@@ -103,7 +103,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "embedding",
 		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
-		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowsOfSelf}},
+		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowCount}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			weight, index := call.Type(0), call.Type(1)
 			if weight.Rank() != 2 {
@@ -142,12 +142,12 @@ var Index = kit.Define[kit.EmptyAttrs](graph.Op{
 		Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to " +
 			"keep the whole dimension.\n" +
 			"The indices are broadcast to one shape. This shape replaces the indexed dimensions if they are adjacent; " +
-			"otherwise it comes first. A mask stands for the indices of its true elements, one index operand for each of " +
-			"its dimensions; the operands after it index the dimensions that follow.",
+			"otherwise it comes first. A mask with n dimensions stands for n operands, the indices of its true " +
+			"elements; the operands after the mask index the dimensions after those n.",
 		Params: indexParams(),
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			if hasMask(call) {
-				return []graph.Result{maskedOutline(call).Result()}, nil
+				return []graph.Result{outlineWithMasks(call).Result()}, nil
 			}
 			parsed, err := newIndexCall(call)
 			if err != nil {

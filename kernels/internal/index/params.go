@@ -27,8 +27,8 @@ func sizeOfSelf(c *graph.Call) int {
 	return m.Numel()
 }
 
-// rowsOfSelf returns the bound on indices of rows of operand 0.
-func rowsOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
+// rowCount returns the number of rows of operand 0, the bound on indices of rows.
+func rowCount(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
 
 // noBound is the bound of operands that may have any elements.
 const noBound = -1

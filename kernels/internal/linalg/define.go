@@ -57,8 +57,8 @@ func fixedRanks(in, out []int) func(*graph.Call) ([]int, []int) {
 	return func(*graph.Call) ([]int, []int) { return in, out }
 }
 
-// allMatrices returns a function for algorithm.ranks, for operands and n results that are all matrices.
-func allMatrices(n int) func(c *graph.Call) ([]int, []int) {
+// matrixRanks returns a function for algorithm.ranks, for operands and n results that are all matrices.
+func matrixRanks(n int) func(c *graph.Call) ([]int, []int) {
 	return func(c *graph.Call) (in, out []int) {
 		for range c.In {
 			in = append(in, 2)

@@ -135,7 +135,7 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 	for j := range rest.cols {
 		rest.set(rank+j, j, s.fromParts(1, 0))
 	}
-	s.multiplyQ(q, tau, rest, useMatrix)
+	s.multiplyQ(q, tau, rest, notAdjoint)
 }
 
 // eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors

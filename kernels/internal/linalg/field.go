@@ -157,7 +157,7 @@ func (s *solver[T]) adjointOf(a matrix[T]) matrix[T] {
 
 // Values of parameters that are named adjoint.
 const (
-	useMatrix  = false
+	notAdjoint = false
 	useAdjoint = true
 )
 

@@ -70,7 +70,7 @@ func checkIdentities[T number](t *testing.T, f *field[T]) {
 			qr, tau := s.copyOf(a), make([]T, least)
 			s.qr(qr, tau)
 			q := s.identity(rows, rows)
-			s.multiplyQ(qr, tau, q, useMatrix)
+			s.multiplyQ(qr, tau, q, notAdjoint)
 			orthonormal("Q", q)
 			check("Q R", s.product(q, s.upper(qr, rows)), a)
 			s.multiplyQ(qr, tau, q, useAdjoint)

@@ -25,7 +25,7 @@ var (
 // inverseOp defines an op that inverts matrices. If the op has attributes, it also returns info.
 func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
 	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
-	ranks := allMatrices(1)
+	ranks := matrixRanks(1)
 	hasInfo := attrs != kit.NoAttrs
 	if hasInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."
@@ -60,7 +60,7 @@ func invert[T number](t *task[T]) error {
 	for i := range x.cols {
 		x.set(i, i, t.fromParts(1, 0))
 	}
-	t.solveLU(a, pivots, x, useMatrix)
+	t.solveLU(a, pivots, x, notAdjoint)
 	if hasInfo {
 		t.setInfo(1, info)
 	}
@@ -89,8 +89,8 @@ var (
 // attributes of a call.
 func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*graph.Call) solveExAttrs) *graph.Op {
 	hasInfo := outputs != nil
-	doc := "Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if " +
-		"it has one dimension or the sizes of `A` without the last."
+	doc := "Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix or a vector. It " +
+		"is a vector if it has one dimension, or if its sizes are those of `A` without the last."
 	if hasInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."
 	}
@@ -137,7 +137,7 @@ func solutionType(c *graph.Call, isLeft bool) (tensor.Type, error) {
 			"type %s instead", aType.DType.TorchName(), bType.DType.TorchName())
 	}
 	isVector := hasVector(c)
-	matrixShape := slices.Clone(bType.Shape) // of B as a matrix with one column, if B is a vector
+	matrixShape := slices.Clone(bType.Shape) // the shape of B; a vector B counts as a matrix with one column
 	if isVector {
 		matrixShape = append(matrixShape, sym.Of(1))
 	}
@@ -168,7 +168,7 @@ func solve[T number](t *task[T], attrs solveExAttrs) error {
 	if info > 0 && attrs.CheckErrors {
 		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.errorPrefix())
 	}
-	t.solveLU(a, pivots, b, useMatrix)
+	t.solveLU(a, pivots, b, notAdjoint)
 	if !attrs.Left {
 		b = t.transposed(b)
 	}

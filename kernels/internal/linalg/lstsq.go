@@ -234,7 +234,7 @@ func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (dependent int) {
 		clear(x.column(j))
 		copy(x.column(j), y.column(j))
 	}
-	s.multiplyQ(adjoint, tau, x, useMatrix)
+	s.multiplyQ(adjoint, tau, x, notAdjoint)
 	return 0
 }
 

@@ -48,7 +48,7 @@ var (
 			}
 			return unpackedTypes(c, aType, true, true)
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: allMatrices(3)})
+	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrixRanks(3)})
 	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
 		Doc: "Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P permutes rows, " +
 			"L is lower triangular with ones on the diagonal, U is upper triangular.",

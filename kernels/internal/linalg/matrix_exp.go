@@ -30,7 +30,7 @@ func matrixExpOp(name string) *graph.Op {
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: memoryOfCopies(1),
-		ranks: allMatrices(1)})
+		ranks: matrixRanks(1)})
 }
 
 // exponentialType returns the type of the result for operands of type t. The strides are as in PyTorch, which copies

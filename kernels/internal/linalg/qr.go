@@ -95,7 +95,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
 		complex: func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
-		memory:  memoryOfCopies(1), ranks: allMatrices(2)})
+		memory:  memoryOfCopies(1), ranks: matrixRanks(2)})
 }
 
 // factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
@@ -112,7 +112,7 @@ func factorQR[T number](t *task[T], mode string) error {
 	for i := range min(q.rows, q.cols) {
 		q.set(i, i, t.fromParts(1, 0))
 	}
-	t.multiplyQ(a, tau, q, useMatrix)
+	t.multiplyQ(a, tau, q, notAdjoint)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func multiplyReflections[T number](t *task[T]) error {
 	for i := range q.cols {
 		q.set(i, i, t.fromParts(1, 0))
 	}
-	t.multiplyQ(t.in[0], t.in[1].elements, q, useMatrix)
+	t.multiplyQ(t.in[0], t.in[1].elements, q, notAdjoint)
 	return nil
 }
 

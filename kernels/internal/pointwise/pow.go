@@ -103,7 +103,7 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		return body, err
 	}
 	n := e.Number.Tensor(it.DType(1)).At()            // in the dtype of the computation
-	if it.DType(1).IsIntegral(false) && n.Int() < 0 { // a large exponent that wrapped to a negative number
+	if it.DType(1).IsIntegral(false) && n.Int() < 0 { // the exponent was too large for the dtype and wrapped
 		return body, nil
 	}
 	return kernelWith(constantPower, it, numbers{"e": n}), nil

@@ -25,6 +25,7 @@ func Rates() []graph.Rate {
 	return []graph.Rate{
 		{Name: graph.LoopSimple, Unit: "an instruction of a compiled loop, per element",
 			Calls: []graph.RateCall{on("exp", cached), on("erf", cached), on("log", cached)}},
+		// These calls are interpreted only where loops cannot be compiled.
 		{Name: graph.GoLoop, Unit: "an instruction of an interpreted loop, per element",
 			Calls: []graph.RateCall{on("erf", cached), on("sigmoid", cached), on("hardswish", cached), on("relu", cached)}},
 		{Name: graph.LoopDivide, Unit: "a division or a square root, per element",
@@ -33,7 +34,7 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{on("mul", []int{1, 960, 1, 1}, []int{1, 960, 7, 7}),
 				on("mul", []int{1, 240, 1, 1}, []int{1, 240, 14, 14}),
 				on("add", []int{192}, []int{784, 192}), on("add", []int{96}, []int{3136, 96})}},
-		{Name: graph.LoopBroadcast, Unit: "the start of a loop of several such runs",
+		{Name: graph.LoopBroadcast, Unit: "the start of a loop of several runs in which a broadcast operand is constant",
 			Calls: []graph.RateCall{on("add", []int{768}, []int{49, 768}), on("add", []int{384}, []int{196, 384}),
 				on("mul", []int{1, 96, 1, 1}, []int{1, 96, 14, 14})}},
 		{Name: graph.LoopTransposed, Unit: "an element of an operand that a loop reads in transposed tiles",

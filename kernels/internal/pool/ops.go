@@ -26,7 +26,7 @@ func Ops() []*graph.Op {
 type maxPoolAttrs struct {
 	KernelSize []int `attr:"kernel_size" doc:"sizes of the window"`
 	Stride     []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all ends"`
+	Padding    []int `attr:"padding" default:"0" doc:"ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
 	Dilation   []int `attr:"dilation" default:"1" doc:"distance between elements of the window"`
 	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 }
@@ -42,7 +42,7 @@ type maxPool1dAttrs struct {
 type avgPoolAttrs struct {
 	KernelSize      []int `attr:"kernel_size" doc:"sizes of the window"`
 	Stride          []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides of each dimension, or first the numbers for all beginnings and then for all ends"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
 	Dilation        []int `attr:"dilation" default:"1" doc:"distance between elements of the window; not in PyTorch"`
 	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
@@ -61,7 +61,7 @@ type avgPool1dAttrs struct {
 type lpPoolAttrs struct {
 	KernelSize []int   `attr:"kernel_size" doc:"sizes of the window, one for each pooled dimension"`
 	Stride     []int   `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding    []int   `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all ends"`
+	Padding    []int   `attr:"padding" default:"0" doc:"ignored elements before and after each dimension; twice as many numbers are those before all dimensions, then those after all dimensions"`
 	Dilation   []int   `attr:"dilation" default:"1" doc:"distance between elements of the window"`
 	CeilMode   bool    `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 	NormType   float64 `attr:"norm_type" default:"2" doc:"the p of the p-norm"`
@@ -101,7 +101,7 @@ func (a *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: a.Output
 func (a *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: a.OutputSize} }
 
 // define defines a pooling with attributes A. The result of a pooling of images (dims 2) has the operand's memory
-// format. The implementations therefore need to read operands only in the order in which they write results.
+// format. An implementation that writes the result in some order thus reads the operand in the same order.
 func define[A any, P interface {
 	*A
 	args() callAttrs
@@ -260,10 +260,10 @@ func lpPool(c *graph.Call) *pooling {
 		args: func(*graph.Call) callAttrs { return a.args() }}
 }
 
-// InIntegers returns, for a call of max_pool2d on floats, the attributes with which max_pool2d has the same windows on
-// operands of the integer type dtype. The padding has ONNX's form, which integers require: [top, left, bottom, right].
-// InIntegers returns false if call is nil or not a max_pool2d of a rank-4 operand, or if inference with dtype fails or
-// gives another shape.
+// InIntegers converts the attributes of call, a max_pool2d on floats, for an operand of the integer type dtype. With
+// the returned attributes, max_pool2d has the same windows. The padding has ONNX's form, which integers require: [top,
+// left, bottom, right]. InIntegers returns false if call is nil or not a max_pool2d of a rank-4 operand. It also
+// returns false if inference with dtype fails or gives another shape.
 func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
 	if call == nil || len(call.Out) != 1 || call.Type(0).Rank() != 4 {
 		return nil, false

@@ -5,8 +5,8 @@
 //
 // A view ([viewOp]) shares its operand's storage. Its inference maps the operand's type to a new type, and no kernel
 // runs. It is compiled as a copy only if its result is pinned to another layout. Most other ops are compiled to copies
-// (kernels/internal/copies). A copy is either between strided layouts, or by spans. A span is a range of consecutive
-// indices of the result. The elements of a span are read with a constant step.
+// (kernels/internal/copies). Such a kernel is a list of strided copies, or of spans: ranges of consecutive indices of
+// the result, whose elements are read with a constant step.
 //
 // Random ops have a seed and use a counter-based generator (philox.go), so that results depend only on the seed.
 package view

@@ -32,7 +32,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 	},
 	Facts: graph.Facts{
 		Parallel:        kit.LoopsExcept(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
-		FlopsPerElement: copyEach, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving,
+		FlopsPerElement: copyFlops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving,
 		SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

@@ -58,5 +58,5 @@ func channelsLastMeta(d tensor.DType, shape ...int) tensor.Meta {
 	return m
 }
 
-// copyEach is the cost of an op that copies elements: a tenth of an arithmetic operation for each element.
-var copyEach = graph.ElementFlops{Simple: 0.1}
+// copyFlops is the cost of an op that copies elements: a tenth of an arithmetic operation for each element.
+var copyFlops = graph.ElementFlops{Simple: 0.1}

@@ -28,7 +28,7 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 		Ref:      refRoll,
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
 	},
-	Facts: graph.Facts{Parallel: rollLoops, FlopsPerElement: copyEach, WritesAnyDenseLayout: true,
+	Facts: graph.Facts{Parallel: rollLoops, FlopsPerElement: copyFlops, WritesAnyDenseLayout: true,
 		ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{Compile: compileRoll},
 })

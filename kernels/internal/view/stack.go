@@ -25,7 +25,7 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 		Ref:      refStack,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts: graph.Facts{Parallel: stackLoops, FlopsPerElement: copyEach, WritesAnyDenseLayout: true,
+	Facts: graph.Facts{Parallel: stackLoops, FlopsPerElement: copyFlops, WritesAnyDenseLayout: true,
 		SelectsElements: true},
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
@@ -33,9 +33,10 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 // inlineParts is the greatest number of operands for which inference allocates no list of types.
 const inlineParts = 4
 
-// inferStack infers the type of the result as at::stack does, which determines its memory format. If the new dimension
-// precedes dimension d of the operands, the operands are concatenated along d, and the result is viewed in the new
-// shape. If the new dimension is the last one, each operand gets this dimension with size 1, and they are concatenated.
+// inferStack infers the type of the result by the steps of at::stack, because they determine the result's memory
+// format. If the new dimension precedes dimension d of the operands, the operands are concatenated along d, and the
+// concatenation is viewed in the shape of the result. If the new dimension is the last one, each operand gets this
+// dimension with size 1, and they are concatenated.
 func inferStack(call *graph.Call) ([]graph.Result, error) {
 	var buf [inlineParts]tensor.Type
 	parts := kit.OperandTypes(buf[:0], call)

@@ -19,8 +19,9 @@ type packedSequence struct {
 	rank   int    // rank of the members; -1 if no member was inserted yet
 	data   *Value // the elements of all members, a vector
 	shapes *Value // the shapes of the members, [members, rank], int64
-	// outer is set in the body of a loop that carries a sequence of unknown rank (-1). It is the sequence outside the
-	// body. The first member that the body inserts determines the rank: see [memberRankError].
+	// outer is set if a loop carries the sequence, its rank is unknown (-1), and this is the sequence in the loop's
+	// body: outer is then the sequence outside the body. The first member that the body inserts determines the rank:
+	// see [memberRankError].
 	outer *packedSequence
 }
 
@@ -88,7 +89,7 @@ func (n *Node) vector(x *Value) *Value { return n.ONNXOp("Reshape", nil, x, IntV
 
 func (n *Node) add(x, y *Value) *Value { return n.ONNXOp("Add", nil, x, y) }
 
-// toEnd, as the end of a Slice, includes the last element.
+// toEnd is the end of a Slice that includes the last element.
 const toEnd = math.MaxInt32
 
 // packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty. An empty
@@ -217,8 +218,8 @@ func (n *Node) packedInsert(p *packedSequence, x *Value) *packedSequence {
 		shapes: n.concatenated(before[0], shape, after[0]).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
-// insertionIndex adds count to a negative index of an insertion into a sequence of count members. Index -1 inserts
-// before the last member, index count after it. (checkedPosition would count from the count+1 possible positions.)
+// insertionIndex converts a negative index of an insertion: it adds `count`, the number of members. Thus index -1
+// inserts before the last member. (checkedPosition would add count+1, the number of positions of an insertion.)
 func (n *Node) insertionIndex(index, count *Value) *Value {
 	fromEnd := n.add(index, count)
 	// An index that is still negative stays out of range.
@@ -240,9 +241,9 @@ func (n *Node) packedErase(p *packedSequence) *packedSequence {
 		shapes: n.concatenated(before[0], after[0]).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
-// packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension. For axis 0 or a
-// stack, the result is a reshape of the sequence's elements: [sum of first sizes, other sizes...], or
-// [members, sizes...] with the first dimension moved to the axis.
+// packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension. A concatenation
+// along axis 0 is a reshape of the sequence's elements to [sum of first sizes, other sizes...]. A stack is a reshape to
+// [members, sizes...], whose first dimension is then moved to the axis.
 func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	if p.rank < 0 {
 		n.Failf("the sequence is empty")

@@ -11,9 +11,9 @@ import (
 // This file converts operators that process a sequence in several calls, some positions in each call. One operand is
 // the state after the positions of the earlier calls.
 
-// tensorScatter converts TensorScatter, which writes an update into a cache along an axis. The update of a row of the
-// batch starts at the row's position in operand 2, or at 0 without this operand. In mode circular, positions are taken
-// modulo the size of the cache.
+// tensorScatter converts TensorScatter, which writes an update into a cache along an axis. Operand 2 has, for each row
+// of the batch, the position in the cache at which the update of this row starts; without operand 2 it is 0. In mode
+// circular, positions are taken modulo the size of the cache.
 func tensorScatter(n *node) []*value {
 	cache, update := n.Operand(0), n.Operand(1)
 	rank := n.Rank(cache)
@@ -46,8 +46,9 @@ func tensorScatter(n *node) []*value {
 }
 
 // causalConv converts CausalConvWithState: a depthwise convolution of [batch, channels, positions] over each position
-// and the kernel-1 positions before it. The kernel-1 positions before operand 0 are the state (operand 3), or zeros if
-// it is absent. Output 1 is the next state: the last kernel-1 positions of the state followed by operand 0.
+// and the n-1 positions before it, where n is the size of the kernel. The n-1 positions before operand 0 are the state
+// (operand 3), or zeros if it is absent. Output 1 is the next state: the last n-1 positions of the concatenation of the
+// state and operand 0.
 func causalConv(n *node) []*value {
 	x, weight, past := n.Operand(0), n.Operand(1), n.OperandOrNil(3)
 	if n.Rank(x) != 3 || n.Rank(weight) != 3 {
@@ -123,32 +124,32 @@ func linearAttention(n *node) []*value {
 	rule := linearRuleOf(n)
 	rule.groups = heads / kvHeads
 	split := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
-	// rows are the values that the scan divides by position: see step.
-	rows := []*value{split(q, heads), split(k, kvHeads), split(v, kvHeads)}
+	// The scan gives step one slice of each sequence, [batch, positions, heads, elements], for each position.
+	sequences := []*value{split(q, heads), split(k, kvHeads), split(v, kvHeads)}
 	if rule.scale == 0 { // the default: 1/sqrt(size of a head)
-		headSize := n.SymShape(rows[0])[3:] // of a query; a key has the same size
+		headSize := n.SymShape(sequences[0])[3:] // of a query; a key has the same size
 		if _, known := headSize[0].Known(); !known {
-			headSize = n.SymShape(rows[1])[3:]
+			headSize = n.SymShape(sequences[1])[3:]
 		}
 		rule.scale = 1 / math.Sqrt(float64(max(n.KnownNumbers("the size of a head", headSize)[0], 1)))
 	}
 	if rule.decays {
-		rows = append(rows, split(n.Operand(4), kvHeads))
+		sequences = append(sequences, split(n.Operand(4), kvHeads))
 	}
 	if rule.corrects {
 		beta := n.Cast(n.Operand(5), tensor.Float32)
-		rows = append(rows, n.Op("unsqueeze", graph.Attrs{"dim": 3}, beta))
+		sequences = append(sequences, n.Op("unsqueeze", graph.Attrs{"dim": 3}, beta))
 	}
 	stateDType, state := q.DType(), n.OperandOrNil(3)
 	if state == nil {
 		// [batch, heads, elements of a key, elements of a value]
-		sizes, valueSize := n.SymShape(rows[1]), n.SymShape(rows[2])[3]
+		sizes, valueSize := n.SymShape(sequences[1]), n.SymShape(sequences[2])[3]
 		size := n.SizesAttr(sizes[0], sizes[2], sizes[3], valueSize)
 		state = n.Op("zeros", graph.Attrs{"size": size, "dtype": tensor.Float32})
 	} else {
 		stateDType, state = state.DType(), n.Cast(state, tensor.Float32)
 	}
-	scanned := n.ScanRows(state, rows, rule.step) // the last state, and the results of step for all positions
+	scanned := n.ScanRows(state, sequences, rule.step) // the last state, and the results of step for all positions
 	y := n.Op("mul", nil, scanned[1], rule.scale)
 	sizes, rowSize := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
 	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(scanned[0], stateDType)}

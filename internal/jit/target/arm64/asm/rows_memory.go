@@ -131,7 +131,7 @@ func encodeSignedAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return word | reg.num(), ok && isReg && reg.is64() && !mem.overwrites(reg)
 }
 
-// encodeLiteral encodes loads of a constant of the code: opc 011 V 00 imm19 Rt.
+// encodeLiteral encodes loads of a constant from the memory after the code (literal pool): opc 011 V 00 imm19 Rt.
 func encodeLiteral(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -259,15 +259,15 @@ func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok && list.Lane < 0 && list.Count == count && list.First.valid()
 }
 
-// encodeAccessLane encodes accesses to one element of a register: 0 Q 001101 x L x Rm opcode S size Rn Rt. Q, S and
-// size have the number of the element.
+// encodeAccessLane encodes accesses to one element of a register: 0 Q 001101 x L x Rm opcode S size Rn Rt. The bits Q,
+// S and size have the position of the element.
 func encodeAccessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	list, field, ok := listAccess(args, listBytes(args))
 	elem := list.First.Elem
 	if !ok || list.Lane < 0 || list.Count != 1 || list.Lane >= 16/elem.Bytes() {
 		return 0, false
 	}
-	position := uint32(list.Lane << elem) // in bytes: Q, S, size
+	position := uint32(list.Lane << elem) // in bytes: bit 3 becomes Q, bit 2 S, bits 1 and 0 size
 	word := r.code | field | list.First.rd() | position>>3<<30 | position&7<<10
 	switch elem { // the element size, in bits 15:14 and 10
 	case H:
