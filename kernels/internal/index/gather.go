@@ -49,7 +49,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true,
 		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
 			if err != nil {
 				return nil, err
@@ -246,7 +246,7 @@ var Take = kit.Define[kit.EmptyAttrs](graph.Op{
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
+		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},
 })
 

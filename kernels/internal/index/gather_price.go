@@ -11,6 +11,12 @@ const (
 	lookupRate = "gather.lookup" // the time of an element that is looked up separately
 )
 
+// Values of the parameter copiesSlices of gatherImpls.
+const (
+	byElement = false
+	bySlice   = true
+)
+
 // gatherImpls returns the implementation of an op that copies slices of operand 0 or, if copiesSlices is false, single
 // elements. Its work assumes that the op reads as many bytes from operand 0 as the result has.
 func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {

@@ -52,7 +52,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: indexSelectLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			m := c.Meta(0)
 			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, m.Rank())
 			if err != nil {
@@ -129,7 +129,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			return selectKernel(c, kit.InBuffer(c, 1), 0), nil
 		}),
 	},
