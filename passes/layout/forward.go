@@ -87,10 +87,12 @@ func (computed *computedNode) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range computed.labels {
 		candidate := &computed.labels[k]
-		if candidate.concatName != "" || permitted != nil && !permitted(candidate) {
+		if candidate.concatName != "" {
 			continue
 		}
-		if candidateCost := candidate.costAtPreferred(); candidateCost < cost {
+		// The cost is tested first, because permitted may allocate memory.
+		candidateCost := candidate.costAtPreferred()
+		if candidateCost < cost && (permitted == nil || permitted(candidate)) {
 			best, cost = k, candidateCost
 		}
 	}
