@@ -27,6 +27,12 @@ const (
 
 // readBody reads the body of a request. The binary data after the JSON are aligned to [tensor.Align].
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (b body, err error) {
+	defer func() { // after CatchMemory
+		if err != nil && b.storage != nil {
+			_ = b.storage.Release()
+			b = body{}
+		}
+	}()
 	defer tensor.CatchMemory(&err)
 	maxBody := min(s.options.MaxBody, math.MaxInt-2*tensor.Align)
 	if r.ContentLength > maxBody {
@@ -61,8 +67,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (b body, err e
 			err = errors.New("the body is longer than its announced length")
 		}
 		if err != nil {
-			_ = storage.Release()
-			return body{}, err
+			return b, err
 		}
 	}
 }

@@ -38,6 +38,7 @@ type job struct {
 	run     *batching.Run
 	arrival time.Time
 	result  chan result // has capacity for the result
+	started bool        // whether the job left the queue in a batch; protected by queue.mu
 }
 
 // result is the result of a job.
@@ -45,7 +46,7 @@ type result struct {
 	out            map[string]*tensor.Tensor
 	err            error
 	release        func()        // must be called when out is no longer used; nil if the job has not run
-	running        bool          // whether a run may still read the inputs: the request ended before the run
+	running        bool          // whether a run may still read the inputs, because the request ended during the run
 	queued, active time.Duration // the time in the queue, and the duration of the batch's run
 	rows           int           // number of rows of the batch
 }
@@ -84,7 +85,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	case r := <-j.result:
 		return r, r.err
 	case <-ctx.Done():
-		return result{running: !q.remove(j)}, context.Cause(ctx)
+		return result{running: q.remove(j)}, context.Cause(ctx)
 	}
 }
 
@@ -105,18 +106,16 @@ func (q *queue) tryTakeSlot() bool {
 	}
 }
 
-// remove removes a job that still waits, and reports whether there was one. A job that already runs continues; its
-// result is not received, and the garbage collector frees its memory.
+// remove removes a job if it still waits, and reports whether its run has started. A started run continues; its result
+// is not received, and the garbage collector frees its memory.
 func (q *queue) remove(j *job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := slices.Index(q.waiting, j)
-	if i < 0 {
-		return false
+	if i := slices.Index(q.waiting, j); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		q.server.waiting.Add(-1)
 	}
-	q.waiting = slices.Delete(q.waiting, i, i+1)
-	q.server.waiting.Add(-1)
-	return true
+	return j.started
 }
 
 // dispatch starts batches until no job waits.
@@ -207,6 +206,7 @@ func (q *queue) takeBatch() []*job {
 	q.crowded = len(q.waiting) > 1
 	var jobs []*job
 	for _, i := range q.model.rows.Batch(runsOf(q.waiting), q.server.rowsOfBatch(q.waitingRows())) {
+		q.waiting[i].started = true
 		jobs = append(jobs, q.waiting[i])
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool { return slices.Contains(jobs, j) })

@@ -14,8 +14,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -204,6 +206,54 @@ func TestRejectedBodiesAreRecycled(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(requests*len(outside)/2), want)
 	}
+}
+
+// TestBodiesOfEndedRequests: the memory of a body is recycled if the request ends in the queue, and not if it ends
+// during its run.
+func TestBodiesOfEndedRequests(t *testing.T) {
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	q := (*s.models.Load())["m"][0].queue
+	hold(s)
+	const rows = 2000 // of 12 bytes: the pool does not keep small arrays
+	body, header := binaryRequest(slices.Repeat([]float32{1}, 3*rows), rows, 3)
+	for _, running := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, "POST", "/v2/models/m/infer", strings.NewReader(body))
+		r.Header.Set(header[0], header[1])
+		var wg sync.WaitGroup
+		wg.Go(func() { s.ServeHTTP(httptest.NewRecorder(), r) })
+		require.Eventually(t, func() bool { return s.waiting.Load() == 1 }, 10*time.Second, time.Millisecond)
+		q.mu.Lock()
+		require.Len(t, q.waiting, 1)
+		input := q.waiting[0].run.In["x"]
+		q.mu.Unlock()
+		if running {
+			require.Len(t, q.takeBatch(), 1)
+		}
+		cancel()
+		wg.Wait()
+		clear(s.bodies.Take(len(body), false).Bytes()) // overwrites the body if it was recycled
+		want := 0.0
+		if running {
+			want = 1
+		}
+		assert.InDelta(t, want, input.At(0, 0).Float(), 0, "running: %t", running)
+	}
+	letGo(s)
+}
+
+// TestEndedJobs: takeBatch drops a job whose context has ended, and the job does not count as started.
+func TestEndedJobs(t *testing.T) {
+	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	q := (*s.models.Load())["m"][0].queue
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j := &job{ctx: ctx}
+	q.waiting = []*job{j}
+	s.waiting.Add(1)
+	assert.Nil(t, q.takeBatch())
+	assert.False(t, q.remove(j))
+	assert.Zero(t, s.waiting.Load())
 }
 
 // FuzzRequests sends arbitrary bodies: the answer is a result or an error in words.
