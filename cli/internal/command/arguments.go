@@ -106,7 +106,7 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 // name of an export, includes the folder.
 func FileLabel(path string) string {
 	base, folder := filepath.Base(path), filepath.Base(filepath.Dir(path))
-	if base == "model.onnx" && folder != "." && folder != string(filepath.Separator) {
+	if base == "model.onnx" && folder != "." && folder != ".." && folder != string(filepath.Separator) {
 		return folder + "/" + base
 	}
 	return base

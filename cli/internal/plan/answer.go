@@ -17,13 +17,8 @@ import (
 func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 	list := f.limits.rejectedTexts(doc)
 	if f.limits.unmet {
-		text := "no plan was found that needs at most --max-memory " + f.limits.memory
-		if w := doc.Within; w != nil && w.LeastBytes > f.limits.bytes {
-			text = fmt.Sprintf("no plan needs at most --max-memory %s: every plan needs at least %s", f.limits.memory,
-				format.Bytes(w.LeastBytes))
-		}
-		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs the least of those examined, %s", text, doc.Strategy,
-			format.Bytes(bytesNeeded(&doc.Plan))))
+		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs the least of those examined, %s",
+			f.limits.unmetText(doc), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
 	} else if f.limits.memory != "" && len(list) == 0 {
 		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,
 			format.Bytes(bytesNeeded(&doc.Plan)), f.limits.memory))

@@ -189,8 +189,8 @@ func (l *limits) checkMemory(doc *Document) error {
 	if doc.Within != nil {
 		examined += doc.Within.Tried
 	}
-	text := fmt.Sprintf("no plan was found that needs at most --max-memory %s: of the %s examined, that of %s needs the "+
-		"least, %s", l.memory, format.Count(examined, "plan"), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)))
+	text := fmt.Sprintf("%s; of the %s examined, that of %s needs the least, %s", l.unmetText(doc),
+		format.Count(examined, "plan"), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)))
 	var values []string
 	for _, value := range doc.Memory.Largest[:min(len(doc.Memory.Largest), largestListed)] {
 		values = append(values, fmt.Sprintf("%s %q, %s", value.Kind, value.Name, format.Bytes(value.Bytes)))
@@ -199,6 +199,15 @@ func (l *limits) checkMemory(doc *Document) error {
 		text += "; its largest values are " + strings.Join(values, "; ")
 	}
 	return errors.New(text)
+}
+
+// unmetText returns the sentence that no plan keeps to --max-memory, and whether this is proved.
+func (l *limits) unmetText(doc *Document) string {
+	if w := doc.Within; w != nil && w.LeastBytes > l.bytes {
+		return fmt.Sprintf("no plan needs at most --max-memory %s: every plan needs at least %s", l.memory,
+			format.Bytes(w.LeastBytes))
+	}
+	return "no plan was found that needs at most --max-memory " + l.memory
 }
 
 // rejectedTexts returns sentences about the plan of --strategy if --max-memory rejected it: its memory, the difference
