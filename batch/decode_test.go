@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"image"
 	"image/color"
+	"image/gif"
 	"image/jpeg"
 	"image/png"
 	"os"
@@ -206,6 +207,21 @@ func hugePNG() []byte {
 	header := append([]byte("IHDR"), 0, 1, 0, 0, 0, 1, 0, 0, 8, 0, 0, 0, 0)
 	file := binary.BigEndian.AppendUint32([]byte("\x89PNG\r\n\x1a\n"), uint32(len(header)-4))
 	return binary.BigEndian.AppendUint32(append(file, header...), crc32.ChecksumIEEE(header))
+}
+
+// TestDecodeImage: formats other than PNG and JPEG are refused although package image can decode them here.
+func TestDecodeImage(t *testing.T) {
+	gray := image.NewGray(image.Rect(0, 0, 2, 3))
+	gray.Pix[5] = 7
+	picture, err := DecodeImage(encodePNG(t, gray))
+	require.NoError(t, err)
+	assert.Equal(t, gray, picture)
+	_, err = DecodeImage(hugePNG())
+	require.ErrorContains(t, err, "the limit is 89478485 pixels")
+	var file bytes.Buffer
+	require.NoError(t, gif.Encode(&file, gray, nil))
+	_, err = DecodeImage(file.Bytes())
+	require.EqualError(t, err, "the format of the image is gif: want PNG or JPEG")
 }
 
 // TestJPEG: resizing averages all pixels of a larger image.

@@ -121,10 +121,12 @@ func declaredShape(v *graph.Value) []int {
 // no transparency: pixels keep the colors that they have in the file. DecodeImage returns an error, before it decodes
 // pixels, if there are more than 89478485 or if they would not fit into memory.
 func DecodeImage(data []byte) (image.Image, error) {
-	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	switch {
 	case err != nil:
 		return nil, err
+	case format != "png" && format != "jpeg": // the caller may have registered other formats
+		return nil, fmt.Errorf("the format of the image is %s: want PNG or JPEG", format)
 	case config.Width < 1 || config.Height < 1:
 		return nil, errors.New("the image is empty")
 	case config.Width > maxImagePixels/config.Height: // no product, which may overflow
