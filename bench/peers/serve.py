@@ -115,7 +115,7 @@ def main():
     p.add_argument("--dims", required=True, help="the shape of the input of a request")
     p.add_argument("--clients", type=lambda s: [int(n) for n in s.split(",")], default=[1, 64])
     p.add_argument("--batch", type=int, default=8, help="rows of the batch of bench")
-    p.add_argument("--symbol", default="N", help="the symbol of the batch dimension")
+    p.add_argument("--symbol", default="N", help="the symbol of the batch dimension; the model must have it")
     p.add_argument("--dim", action="append", default=[], help="another symbolic size for bench, H=96 (repeatable)")
     p.add_argument("--seconds", type=int, default=10, help="time of a measurement")
     p.add_argument("--rounds", type=int, default=3)
