@@ -184,7 +184,7 @@ func (r *Runner) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map
 //
 // A tensor may be the tensor of an input, unless the graph runs in segments or an output is a view of the input: the
 // run overwrites the input. A tensor may not share memory with an input in any other way, with a constant or with
-// another tensor. RunInto then writes nothing and returns an error that names the tensor. After other errors the
+// another tensor. If it does, RunInto writes nothing and returns an error that names the tensor. After other errors the
 // contents of the tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete]
 // lists are arbitrary. Unknown names in out are then ignored, because the graph may be a part of a larger graph.
 func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {

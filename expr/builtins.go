@@ -91,7 +91,7 @@ func (t *typer) eachPart(op Op, dtype tensor.DType, x ...value) value {
 	return result
 }
 
-// reject fails if isRejected is true. The message says that the described operation is undefined for dtype d.
+// reject fails if isRejected is true. The message says that the described operation is undefined for dtype.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func (t *typer) reject(dtype tensor.DType, isRejected bool, operation string) {
@@ -194,7 +194,7 @@ func shift(op Op) func(t *typer, x []value) value {
 	}
 }
 
-// compare returns a comparison by operation o. x > y is y < x: swapOperands exchanges the operands.
+// compare returns a comparison by operation op. x > y is y < x: swapOperands exchanges the operands.
 func compare(op Op, swapOperands bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		dtype, x := t.promote(x...)
@@ -230,7 +230,7 @@ func where(t *typer, x []value) value {
 	return result
 }
 
-// extremum returns the minimum or maximum by operation o. For bools it is the operation boolOp.
+// extremum returns the minimum or maximum by operation op. For bools it is the operation boolOp.
 func extremum(op, boolOp Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		dtype, x := t.promote(x...)
@@ -260,7 +260,7 @@ func abs(t *typer, x []value) value {
 	return t.eachPart(Abs, dtype, x...)
 }
 
-// rounding returns a function that rounds by operation o. The function returns integers unchanged.
+// rounding returns a function that rounds by operation op. The function returns integers unchanged.
 func rounding(op Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		dtype, x := t.promote(x...)
@@ -446,7 +446,7 @@ func pow(t *typer, x []value) value {
 	return t.eachPart(Pow, dtype, x...)
 }
 
-// powConst returns a to the power of exponent >= 0. Overflow wraps.
+// powConst returns base to the power of exponent >= 0. Overflow wraps.
 func (t *typer) powConst(base Value, exponent int64) Value {
 	result := None
 	for ; exponent > 0; exponent >>= 1 {

@@ -364,7 +364,7 @@ func typeSchema(field graph.Field, name string) object {
 		single := typeSchema(field, item)
 		list := arrayOf(single)
 		if field.Len > 0 {
-			// As in PyTorch, a list of one number stands for f.Len equal numbers.
+			// As in PyTorch, a list of one number stands for field.Len equal numbers.
 			lengths := []object{{"minItems": field.Len, "maxItems": field.Len}, {"minItems": 1, "maxItems": 1}}
 			if field.Default == "none" {
 				lengths = append(lengths, object{"maxItems": 0})

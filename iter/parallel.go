@@ -43,7 +43,7 @@ func (it *Iterator) forEachChunk(ctx context.Context, grain, workers int, f func
 // If there are more workers than parts, some workers share a part.
 const maxParts = 256
 
-// forTasks runs tasks 0 to n-1 on at most workers goroutines, including the caller's.
+// forTasks runs tasks 0 to count-1 on at most workers goroutines, including the caller's.
 func forTasks(ctx context.Context, count, workers int, run func(c *Cursor, task int) error) error {
 	if ctx == nil {
 		ctx = context.Background()

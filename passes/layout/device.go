@@ -153,8 +153,8 @@ func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
 	return len(computed.labels) > 0
 }
 
-// inPlace returns the index of the form that has the layout of form i and is in the given place (host or device), or
-// -1.
+// inPlace returns the index of the form that has the layout of form formIndex and is in the given place (host or
+// device), or -1.
 func (variable *variable) inPlace(formIndex int, place tensor.Place) int {
 	return variable.formAt(variable.forms[formIndex].meta, place)
 }

@@ -86,7 +86,7 @@ func (g *gen) element(run *Run, i, inOffset int) target.Element {
 	return state.byRow[i]
 }
 
-// areAdjacent reports whether rows i to i+n-1 are in the mask and their elements are adjacent in memory.
+// areAdjacent reports whether rows i to i+count-1 are in the mask and their elements are adjacent in memory.
 func (g *gen) areAdjacent(mask uint32, i, count int) bool {
 	if g.spec.In == nil || i+count > g.spec.Rows {
 		return false

@@ -83,8 +83,9 @@ func averagingComplex(fold *iter.Fold, divisor float64) *iter.Fold {
 	})
 }
 
-// SumRow adds the elements of a row to *a. It computes eight partial sums, because each addition to a single sum would
-// wait for the previous addition. The last parameter is a position (see [iter.NewFold]), which a sum does not use.
+// SumRow adds the elements of a row to *sum. It computes eight partial sums, because each addition to a single sum
+// would wait for the previous addition. The last parameter is a position (see [iter.NewFold]), which a sum does not
+// use.
 func SumRow[T, A int64 | float32 | float64](sum *A, x []T, _ int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 A
 	for len(x) >= 8 {
@@ -104,7 +105,7 @@ func SumRow[T, A int64 | float32 | float64](sum *A, x []T, _ int) {
 	*sum += ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 }
 
-// SumColumns adds x[i] to the running sum a[i] for each index i of a.
+// SumColumns adds x[i] to the sum sums[i] for each index i of sums.
 func SumColumns[T, A int64 | float32 | float64](sums []A, x []T, _ int) {
 	x = x[:len(sums)]
 	for i := range sums {
@@ -112,7 +113,7 @@ func SumColumns[T, A int64 | float32 | float64](sums []A, x []T, _ int) {
 	}
 }
 
-// AddTo adds src[i] to a[i] for each index i of a.
+// AddTo adds src[i] to dst[i] for each index i of dst.
 func AddTo[A int64 | float64 | complex128](dst, src []A) {
 	src = src[:len(dst)]
 	for i := range dst {

@@ -147,8 +147,7 @@ func solutionType(c *graph.Call, isLeft bool) (tensor.Type, error) {
 		return aType, err
 	case isVector && !isLeft:
 		return aType, errors.New("linalg.solve: Vector broadcasting of the left hand side is not supported for " +
-			"left=False. In " +
-			"this case linalg.solve is equivalent to B / A.squeeze(-1)")
+			"left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)")
 	case isVector:
 		return columnMajor(aType.DType, shape[:len(shape)-1]...)
 	case !isLeft:

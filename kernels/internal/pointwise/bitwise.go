@@ -53,7 +53,7 @@ var (
 		func(a, b int64) int64 { return a >> b }, func(a, b uint64) uint64 { return a >> b })
 )
 
-// shiftOp defines a shift of a by b bits. The references are signed and, for uint64, unsigned.
+// shiftOp defines a shift of a by b bits. The references are shiftSigned and, for uint64, shiftUnsigned.
 func shiftOp(name, torchKernel, doc, text string, shiftSigned func(a, b int64) int64,
 	shiftUnsigned func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,

@@ -89,7 +89,8 @@ func (product *contraction) mergeBatch() {
 	}
 }
 
-// canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
+// canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension
+// dim.
 func (product *contraction) canMergeRows(dim int) bool {
 	isEvenlySpaced := func(matrix matrixStrides) bool {
 		return product.m == 1 ||

@@ -39,8 +39,8 @@ type scanLoops struct {
 }
 
 // newComplexScan returns the loops of a scan of complex numbers, which expressions do not support. initial is the value
-// before the first element. row scans one line. columns makes one step in each of several adjacent lines. Their
-// running values are a.
+// before the first element. row scans one line. columns makes one step in each of several adjacent lines;
+// running has their values.
 func newComplexScan[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
 	columns func(running []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{

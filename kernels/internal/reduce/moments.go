@@ -160,7 +160,7 @@ func momentsColumns[T float32 | float64](accumulators []moments, x []T, _ int) {
 	}
 }
 
-// mergeMoments adds the elements of each accumulator in src to the accumulator at the same index in a.
+// mergeMoments adds the elements of each accumulator in src to the accumulator at the same index in dst.
 func mergeMoments(dst, src []moments) {
 	for i := range dst {
 		dst[i].merge(&src[i])
@@ -168,7 +168,7 @@ func mergeMoments(dst, src []moments) {
 }
 
 // sumOfSquares returns the sum of the squares of x - mean, in four partial sums, so that an addition does not wait for
-// the previous one. The conversions float64(d * d) prevent fused multiply-adds.
+// the previous one. The conversions of the squares prevent fused multiply-adds.
 func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
 	var q0, q1, q2, q3 float64
 	for len(x) >= 4 {

@@ -120,7 +120,7 @@ func (in *instance) restrict(labels [][]int) *instance {
 			continue
 		}
 		restricted := &function{scope: original.scope, terms: original.terms}
-		indices := []int{0} // in f.table, of the entries that remain
+		indices := []int{0} // in original.table, of the entries that remain
 		for _, v := range original.scope {
 			next := make([]int, 0, len(indices)*len(labels[v]))
 			for _, index := range indices {
