@@ -2997,6 +2997,13 @@ func GaussianNllLoss(self, target, var_ *graph.Value, attrs ...GaussianNllLossAt
 	return node("gaussian_nll_loss", 1, nonzeroAttrs(attrs), self, target, var_)[0]
 }
 
+// Gcd is the op gcd.
+//
+// Returns the greatest common divisor of self and `other`. Supports integers.
+func Gcd(self, other *graph.Value) *graph.Value {
+	return node("gcd", 1, nil, self, other)[0]
+}
+
 // Ge is the op ge.
 //
 // Returns whether self is at least `other`. Complex numbers have no order.
@@ -3739,6 +3746,13 @@ type LayerNormAttrs struct {
 //   - normalizedShape: sizes of the last dimensions of input, over which it is normalized
 func LayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, attrs ...LayerNormAttrs) *graph.Value {
 	return node("layer_norm", 1, withRequired(nonzeroAttrs(attrs), "normalized_shape", normalizedShape), input, weight, bias)[0]
+}
+
+// Lcm is the op lcm.
+//
+// Returns the least common multiple of self and `other`, 0 if one of them is 0. Supports integers.
+func Lcm(self, other *graph.Value) *graph.Value {
+	return node("lcm", 1, nil, self, other)[0]
 }
 
 // Ldexp is the op ldexp.
@@ -5562,6 +5576,14 @@ func NewZeros[A Ints](self *graph.Value, size A, attrs ...NewZerosAttrs) *graph.
 	return node("new_zeros", 1, withRequired(nonzeroAttrs(attrs), "size", size), self)[0]
 }
 
+// Nextafter is the op nextafter.
+//
+// Returns the next number of the dtype after self in the direction of `other`. Supports float32, float64 and
+// bfloat16.
+func Nextafter(self, other *graph.Value) *graph.Value {
+	return node("nextafter", 1, nil, self, other)[0]
+}
+
 // NllLossAttrs are the optional attributes of [NllLoss].
 type NllLossAttrs struct {
 	// 0: the loss of each target; 1: their weighted mean; 2: their sum (default 1)
@@ -7232,7 +7254,7 @@ func SpaceToDepth[A Int](self *graph.Value, blockSize A) *graph.Value {
 
 // SpecialChebyshevPolynomialT is the op special_chebyshev_polynomial_t.
 //
-// Returns the Chebyshev polynomial of kind T and degree n at x. A negative degree gives 0. Within (-1, 1),
+// Returns the Chebyshev polynomial of kind T and degree n at x. A negative degree gives 0. Where |x| < 1,
 // degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
 func SpecialChebyshevPolynomialT[A, B Operand](x A, n B) *graph.Value {
 	return node("special_chebyshev_polynomial_t", 1, nil, x, n)[0]
@@ -7240,7 +7262,7 @@ func SpecialChebyshevPolynomialT[A, B Operand](x A, n B) *graph.Value {
 
 // SpecialChebyshevPolynomialU is the op special_chebyshev_polynomial_u.
 //
-// Returns the Chebyshev polynomial of kind U and degree n at x. A negative degree gives 0. Within (-1, 1),
+// Returns the Chebyshev polynomial of kind U and degree n at x. A negative degree gives 0. Where |x| < 1,
 // degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
 func SpecialChebyshevPolynomialU[A, B Operand](x A, n B) *graph.Value {
 	return node("special_chebyshev_polynomial_u", 1, nil, x, n)[0]
@@ -7248,7 +7270,7 @@ func SpecialChebyshevPolynomialU[A, B Operand](x A, n B) *graph.Value {
 
 // SpecialChebyshevPolynomialV is the op special_chebyshev_polynomial_v.
 //
-// Returns the Chebyshev polynomial of kind V and degree n at x. A negative degree gives 0. Within (-1, 1),
+// Returns the Chebyshev polynomial of kind V and degree n at x. A negative degree gives 0. Where |x| < 1,
 // degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
 func SpecialChebyshevPolynomialV[A, B Operand](x A, n B) *graph.Value {
 	return node("special_chebyshev_polynomial_v", 1, nil, x, n)[0]
@@ -7256,7 +7278,7 @@ func SpecialChebyshevPolynomialV[A, B Operand](x A, n B) *graph.Value {
 
 // SpecialChebyshevPolynomialW is the op special_chebyshev_polynomial_w.
 //
-// Returns the Chebyshev polynomial of kind W and degree n at x. A negative degree gives 0. Within (-1, 1),
+// Returns the Chebyshev polynomial of kind W and degree n at x. A negative degree gives 0. Where |x| < 1,
 // degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
 func SpecialChebyshevPolynomialW[A, B Operand](x A, n B) *graph.Value {
 	return node("special_chebyshev_polynomial_w", 1, nil, x, n)[0]
@@ -7310,6 +7332,38 @@ func SpecialNdtr(self *graph.Value) *graph.Value {
 // NaN outside [0, 1].
 func SpecialNdtri(self *graph.Value) *graph.Value {
 	return node("special_ndtri", 1, nil, self)[0]
+}
+
+// SpecialShiftedChebyshevPolynomialT is the op special_shifted_chebyshev_polynomial_t.
+//
+// Returns the Chebyshev polynomial of kind T and degree n at 2x - 1. A negative degree gives 0. Where |2x - 1| <
+// 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialShiftedChebyshevPolynomialT[A, B Operand](x A, n B) *graph.Value {
+	return node("special_shifted_chebyshev_polynomial_t", 1, nil, x, n)[0]
+}
+
+// SpecialShiftedChebyshevPolynomialU is the op special_shifted_chebyshev_polynomial_u.
+//
+// Returns the Chebyshev polynomial of kind U and degree n at 2x - 1. A negative degree gives 0. Where |2x - 1| <
+// 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialShiftedChebyshevPolynomialU[A, B Operand](x A, n B) *graph.Value {
+	return node("special_shifted_chebyshev_polynomial_u", 1, nil, x, n)[0]
+}
+
+// SpecialShiftedChebyshevPolynomialV is the op special_shifted_chebyshev_polynomial_v.
+//
+// Returns the Chebyshev polynomial of kind V and degree n at 2x - 1. A negative degree gives 0. Where |2x - 1| <
+// 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialShiftedChebyshevPolynomialV[A, B Operand](x A, n B) *graph.Value {
+	return node("special_shifted_chebyshev_polynomial_v", 1, nil, x, n)[0]
+}
+
+// SpecialShiftedChebyshevPolynomialW is the op special_shifted_chebyshev_polynomial_w.
+//
+// Returns the Chebyshev polynomial of kind W and degree n at 2x - 1. A negative degree gives 0. Where |2x - 1| <
+// 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.
+func SpecialShiftedChebyshevPolynomialW[A, B Operand](x A, n B) *graph.Value {
+	return node("special_shifted_chebyshev_polynomial_w", 1, nil, x, n)[0]
 }
 
 // SpecialSphericalBesselJ0 is the op special_spherical_bessel_j0.
@@ -7918,6 +7972,29 @@ func Tril(self *graph.Value, attrs ...TrilAttrs) *graph.Value {
 	return node("tril", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// TrilIndicesAttrs are the optional attributes of [TrilIndices].
+type TrilIndicesAttrs struct {
+	// diagonal that bounds the triangle: 0 is the main one, positive ones are above it
+	Offset int `attr:"offset"`
+	// dtype of the result: int16, int32 or int64 (default int64)
+	DType tensor.DType `attr:"dtype"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// TrilIndices is the op tril_indices.
+//
+// Creates the row indices and the column indices of the elements of a lower triangle, row by row, as a matrix of
+// two rows.
+//
+// Attributes:
+//
+//   - row: number of rows
+//   - col: number of columns
+func TrilIndices[A, B Int](g *graph.Graph, row A, col B, attrs ...TrilIndicesAttrs) *graph.Value {
+	return nodeIn(g, "tril_indices", 1, withRequired(nonzeroAttrs(attrs), "row", row, "col", col))[0]
+}
+
 // TripletMarginLossAttrs are the optional attributes of [TripletMarginLoss].
 type TripletMarginLossAttrs struct {
 	// margin (default 1)
@@ -7955,6 +8032,29 @@ type TriuAttrs struct {
 // Keeps the upper triangle of matrices, the last two dimensions, and sets the rest to 0.
 func Triu(self *graph.Value, attrs ...TriuAttrs) *graph.Value {
 	return node("triu", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// TriuIndicesAttrs are the optional attributes of [TriuIndices].
+type TriuIndicesAttrs struct {
+	// diagonal that bounds the triangle: 0 is the main one, positive ones are above it
+	Offset int `attr:"offset"`
+	// dtype of the result: int16, int32 or int64 (default int64)
+	DType tensor.DType `attr:"dtype"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// TriuIndices is the op triu_indices.
+//
+// Creates the row indices and the column indices of the elements of an upper triangle, row by row, as a matrix
+// of two rows.
+//
+// Attributes:
+//
+//   - row: number of rows
+//   - col: number of columns
+func TriuIndices[A, B Int](g *graph.Graph, row A, col B, attrs ...TriuIndicesAttrs) *graph.Value {
+	return nodeIn(g, "triu_indices", 1, withRequired(nonzeroAttrs(attrs), "row", row, "col", col))[0]
 }
 
 // Trunc is the op trunc.

@@ -148,6 +148,8 @@ def _diagonal_scatter(r):
 def _as_strided_scatter(r):
     s = r.shape(rank=r.of(1, 2, 3))
     size = r.shape(rank=r.of(0, 1, 2))
-    steps = sorted((r.of(1, 2, 3, 4, 0) for _ in size), reverse=True)
+    steps = [r.of(1, 2, 3, 4, 0) for _ in size]
+    if r.flip():
+        steps.sort(reverse=True)
     return [T(s), T(size if r.flip(0.95) else size + [2], r.other_dtype(0.1))], dict(
         r.some(storage_offset=(0, 0, 1, 3)), size=size, stride=steps)

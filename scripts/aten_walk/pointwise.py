@@ -12,7 +12,7 @@ UNARY = """abs acos acosh angle asin asinh atan atanh bitwise_not ceil conj_phys
 BINARY = """mul eq ne lt le gt ge pow remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor xlogy
     bitwise_left_shift bitwise_right_shift special_xlog1py""".split()
 BINARY_TENSORS = """maximum minimum fmax fmin atan2 heaviside hypot copysign logaddexp logaddexp2 logical_and
-    logical_or logical_xor""".split()
+    logical_or logical_xor gcd lcm nextafter""".split()
 
 CALLS = {}
 
@@ -51,6 +51,12 @@ def _binary(r):
 def _chebyshev(r):
     a, b = r.broadcast(2)
     return [T(a, lo=-2, hi=2, plain=True), T(b, lo=-1, hi=9, plain=True)], {}
+
+
+@call(*["special_shifted_chebyshev_polynomial_%s" % k for k in "tuvw"])
+def _shifted_chebyshev(r):
+    a, b = r.broadcast(2)
+    return [T(a, plain=True), T(b, lo=-1, hi=9, plain=True)], {}
 
 
 @call("add", "sub", "rsub")
@@ -414,3 +420,8 @@ def _eye(r):
 @call("blackman_window", "hann_window", "hamming_window")
 def _window(r):
     return [], dict(r.some(dtype=("float32", "float64", "float16"), periodic=(True, False)), window_length=r.of(0, 1, 2, 7))
+
+
+@call("tril_indices", "triu_indices")
+def _triangle_indices(r):
+    return [], dict(r.some(dtype=DT, offset=(0, 1, -1, 2, -3, 9)), row=r.of(0, 1, 3, 4, -1), col=r.of(0, 1, 3, 5, -1))

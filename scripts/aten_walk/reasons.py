@@ -167,6 +167,16 @@ def by_layout(k):
     return same and k.x["strides"][1] == 1 and any(a in k.attrs for a in ("scales_d", "scales_h", "scales_w")) and rank > 1
 
 
+def overlapping(k):
+    """Whether elements of as_strided_scatter's view may share an address."""
+    span = 1
+    for stride, size in sorted(zip(k.attrs["stride"], k.attrs["size"])):
+        if size > 1 and stride < span:
+            return True
+        span += stride * (size - 1)
+    return False
+
+
 def behind(k):
     """A scale factor that contradicts the sizes, so that the last source indices exceed the operand."""
     sizes, out = k.shape[2:], k.attrs.get("output_size") or []
@@ -277,8 +287,11 @@ RULES = [
     (FFT, "served", "negative padding", empty, "1.13 rejects resizing a tensor with an empty dimension"),
     ("var_mean std_mean native_layer_norm", "value", "_1: at .* got -?inf, want nan", odd, "the mean of infinities is infinite; Welford's algorithm returns NaN depending on their order"),
     ("native_layer_norm", "value", "_1: at .* got nan, want 0.0", empty, "the mean of no elements is NaN"),
-    ("special_chebyshev_polynomial_" + " special_chebyshev_polynomial_".join("tuvw"), "value", "got -?inf, want nan", None,
-     "the recurrences of 1.13 subtract infinities"),
+    (" ".join("special_%schebyshev_polynomial_%s" % (p, k) for p in ("", "shifted_") for k in "tuvw"), "value", "got -?inf, want nan",
+     None, "the recurrences of 1.13 subtract infinities"),
+    ("tril_indices triu_indices", "served", "'Short'", None, "indices of 16 bits, as in later versions"),
+    ("as_strided_scatter", "value", "", lambda k: "16" in k.dtype and k.ins[1]["dtype"] == k.dtype and overlapping(k),
+     "the compiled loop of 1.13 over 16-bit floats does not write overlapping elements in the order of its iterator"),
     ("softshrink", "value", "got nan, want 0.0", with_nan, "NaNs are kept, as in later versions"),
     ("linspace", "value", "", by_vectors,
      "1.13 counts from the first integer of a vector: linspace(1, 9.5, 40) of int64 ends with 9 for ATEN_CPU_CAPABILITY=avx512 and 8 for avx2"),

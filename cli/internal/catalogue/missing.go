@@ -69,14 +69,14 @@ func missingNames(ops []string) []MissingDoc {
 	return list
 }
 
-// reasonFor returns the first reason of [reasons] whose patterns match a name.
+// reasonFor returns the first reason of [reasons] whose patterns match a name, or "".
 func reasonFor(name string) string {
 	for _, r := range reasons {
 		if matchesAny(strings.Fields(r.patterns), name) {
 			return r.why
 		}
 	}
-	return "not implemented"
+	return ""
 }
 
 // matchesAny reports whether one of the patterns (see [path.Match]) matches a name.

@@ -14,7 +14,9 @@ var sameOp = map[string]string{
 	"nn.functional.logsigmoid":                    "log_sigmoid",
 	"nn.functional.grid_sample":                   "grid_sampler",
 	"nn.functional._scaled_dot_product_attention": "scaled_dot_product_attention",
-	"empty": "empty_strided", "fill": "full_like", "T": "numpy_T", "argwhere": "nonzero", "H": "matrix_H",
+	"lu": "linalg_lu_factor", "symeig": "linalg_eigh",
+	"special.modified_bessel_i0": "i0", "special.modified_bessel_i1": "special_i1",
+	"empty": "empty_strided", "new_empty_strided": "empty_strided", "fill": "full_like", "T": "numpy_T", "argwhere": "nonzero", "H": "matrix_H",
 }
 
 // missingReason is a reason why graphrun has no ops for some names of PyTorch's operator suite.
@@ -35,4 +37,21 @@ var reasons = []missingReason{
 	{"its operands and results are shapes, not tensors", "broadcast_shapes"},
 	{"it takes a Python function", "nn.functional.triplet_margin_with_distance_loss"},
 	{"torch.masked is a prototype; the op where and a reduction compute the same", "masked.*"},
+	{"the length of its recurrence or sum follows from an element, so that the time of an element has no bound",
+		"special.hermite_polynomial_* special.laguerre_polynomial_l special.legendre_polynomial_p polygamma " +
+			"special.polygamma special.zeta"},
+	{"its series and continued fractions have up to 2,000 terms, and expressions have no loops", "igamma igammac"},
+	{"its series or rational approximation is not among the expansions of elementary functions; no exporter writes it",
+		"special.airy_ai special.bessel_* special.modified_bessel_k* special.scaled_modified_bessel_k* special.erfcx"},
+	{"the function frexp has two results, and expressions have no function that reads exponents", "frexp"},
+	{"the number of its results is a binomial coefficient, which expressions of sizes do not contain", "combinations"},
+	{"its eigenvalues are complex for real matrices; linalg_eigh has those of symmetric ones", "linalg.eig*"},
+	{"it pivots with 1x1 and 2x2 blocks; linalg_lu_factor and linalg_solve take the same matrices", "linalg.ldl_*"},
+	{"it returns statistics for the backward pass and updates running statistics; batch_norm computes its result",
+		"native_batch_norm"},
+	{"its bins have weights and edges of several forms; histc and searchsorted count", "histogram histogramdd"},
+	{"it is a loss of training over paths whose lengths are data", "nn.functional.ctc_loss"},
+	{"it is a loss of training over lists of classes, which no exporter writes",
+		"nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss"},
+	{"its segments are data; index_add and index_reduce compute the same from indices", "segment_reduce"},
 }

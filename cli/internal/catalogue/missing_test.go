@@ -8,13 +8,18 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
-// TestMissingReasons checks that each entry of the tables is needed: names in sameOp have no op of their own, and each
-// pattern of a reason selects a missing name.
+// TestMissingReasons checks that each missing name has a reason, and that each entry of the tables is needed: names in
+// sameOp have no op of their own, and each pattern of a reason selects a missing name.
 func TestMissingReasons(t *testing.T) {
 	ops := opNamesOf(kernels.All())
 	missing := missingNames(ops)
 	if len(missing) == 0 {
 		t.Fatal("no name is missing")
+	}
+	for _, m := range missing {
+		if m.Reason == "" {
+			t.Errorf("%s has no reason", m.Name)
+		}
 	}
 	for name, op := range sameOp {
 		i := slices.IndexFunc(suite(), func(s suiteName) bool { return s.name == name })

@@ -1,6 +1,8 @@
 package composite
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/index"
@@ -19,7 +21,8 @@ type asStridedScatterAttrs struct {
 var AsStridedScatter = defineOne(graph.Semantics{
 	Name: "as_strided_scatter", Doc: "Copies self and writes `src`, converted to the dtype of self, to a view of the " +
 		"copy's storage. `size`, `stride` and `storage_offset` define the view. If self is dense, the copy has the layout " +
-		"of self. If several elements of the view have the same address, the last element in row-major order is written. " +
+		"of self. If several elements of the view have the same address, the last one is written, in the order in which " +
+		"PyTorch visits the view: outer dimensions are those of larger strides, then of larger sizes, then of larger strides of `src`. " +
 		"A view with a dimension of stride 0 and at least two indices is an error.",
 	Params: []graph.Param{kit.Self, {Name: "src"}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
@@ -29,10 +32,46 @@ var AsStridedScatter = defineOne(graph.Semantics{
 	// The elements are written to a vector of the whole storage: the planner may change the layout of any other value.
 	storage := s.Apply(view.AsStrided, graph.Attrs{"size": []sym.Int{t.Numel()}, "stride": []int{1}},
 		s.Apply(view.Clone, nil, in[0]))
-	attrs := graph.Attrs{"size": a.Size, "stride": a.Stride}
+	src, size, stride := in[1], a.Size, a.Stride
+	if order, ok := visitingOrder(a.Size, a.Stride, src.Type().Strides); ok {
+		src = s.Apply(view.Permute, graph.Attrs{"dims": order}, src)
+		size, stride = permuted(size, order), permuted(stride, order)
+	}
+	attrs := graph.Attrs{"size": size, "stride": stride}
 	if a.Offset != nil {
 		attrs["storage_offset"] = *a.Offset
 	}
-	written := s.Apply(index.StorageScatter(), attrs, storage, in[1])
+	written := s.Apply(index.StorageScatter(), attrs, storage, src)
 	return s.Apply(view.AsStrided, graph.Attrs{"size": t.Shape, "stride": t.Strides}, written)
 })
+
+// visitingOrder returns the dimensions of a view in the order of TensorIterator: decreasing strides, then sizes, then
+// strides of the source. It returns false if a number is unknown, if the order is that of the dimensions, or if the call
+// is rejected.
+func visitingOrder(size, stride, source []sym.Int) (order []int, ok bool) {
+	keys := make([][3]int, len(size))
+	for k, numbers := range [][]sym.Int{stride, size, source} {
+		if len(numbers) != len(size) {
+			return nil, false
+		}
+		for d, n := range numbers {
+			if keys[d][k], ok = n.Known(); !ok {
+				return nil, false
+			}
+		}
+	}
+	for d := range size {
+		order = append(order, d)
+	}
+	slices.SortStableFunc(order, func(d, e int) int { return slices.Compare(keys[e][:], keys[d][:]) })
+	return order, !slices.IsSorted(order)
+}
+
+// permuted returns the numbers of the dimensions in the given order.
+func permuted(x []sym.Int, order []int) []sym.Int {
+	out := make([]sym.Int, len(x))
+	for i, d := range order {
+		out[i] = x[d]
+	}
+	return out
+}

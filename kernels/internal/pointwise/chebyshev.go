@@ -2,18 +2,25 @@ package pointwise
 
 import (
 	"math"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The Chebyshev polynomials of the four kinds. n is truncated; for negative n the result is 0.
+// The Chebyshev polynomials of the four kinds, at x and at 2x - 1 (shifted). n is truncated; for negative n the result
+// is 0.
 var (
 	ChebyshevPolynomialT = chebyshev("chebyshev_polynomial_t", 't')
 	ChebyshevPolynomialU = chebyshev("chebyshev_polynomial_u", 'u')
 	ChebyshevPolynomialV = chebyshev("chebyshev_polynomial_v", 'v')
 	ChebyshevPolynomialW = chebyshev("chebyshev_polynomial_w", 'w')
+
+	ShiftedChebyshevPolynomialT = chebyshev("shifted_chebyshev_polynomial_t", 't')
+	ShiftedChebyshevPolynomialU = chebyshev("shifted_chebyshev_polynomial_u", 'u')
+	ShiftedChebyshevPolynomialV = chebyshev("shifted_chebyshev_polynomial_v", 'v')
+	ShiftedChebyshevPolynomialW = chebyshev("shifted_chebyshev_polynomial_w", 'w')
 )
 
 // chebyshevTexts maps a kind to the formula of its polynomial of degree k at a = abs(v). If a is less than 1, a is
@@ -28,24 +35,32 @@ var chebyshevTexts = map[rune]string{
 
 // chebyshev defines the op special_name for the polynomials of a kind: t, u, v or w.
 func chebyshev(name string, kind rune) *graph.Op {
+	at, argument := "x", "float64(x)"
+	shifted := strings.HasPrefix(name, "shifted")
+	if shifted {
+		at, argument = "2x - 1", "2 * float64(x) - 1"
+	}
 	halves := "" // the polynomials of the third and fourth kinds, which have half angles
 	if kind == 'v' || kind == 'w' {
 		halves = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
 			"fourth = where(a < 1, sin((k + 0.5) * t) / sin(t * 0.5), " +
 			"where(a == 1, 2 * k + 1, sinh((k + 0.5) * p) / sinh(p * 0.5))); "
 	}
-	text := "v = float64(x); k = trunc(float64(n)); a = abs(v); " +
+	text := "v = " + argument + "; k = trunc(float64(n)); a = abs(v); " +
 		"t = acos(minimum(a, 1)); p = acosh(maximum(a, 1)); " +
 		halves + "r = " + chebyshevTexts[kind] + "; " +
 		"whole = where(k == 0, 1, where(a == inf, inf, where(a < 1 and k > 2147483648, nan, r))); " +
 		"type_as(where(k < 0, 0, where(v < 0 and fmod(k, 2) != 0, -whole, whole)), x)"
 	return elementwise(kit.NoAttrs, "special_"+name, "Returns the Chebyshev polynomial of kind "+string(kind-'a'+'A')+
-		" and degree n at x. A negative degree gives 0. "+
-		"Within (-1, 1), degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
+		" and degree n at "+at+". A negative degree gives 0. "+
+		"Where |"+at+"| < 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
 		[]graph.Param{{Name: "x", AcceptsNumber: true}, {Name: "n", AcceptsNumber: true}},
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
 			Body: bodyByDType(name, bodiesOf(formula(text, "x", "n"), floats))},
 		floatRef2(func(x, n float64) float64 {
+			if shifted {
+				x = float64(2*x) - 1
+			}
 			return chebyshevPolynomial(kind, x, math.Trunc(n))
 		}), kit.ExBinary, kit.ExIntegers)
 }
@@ -64,6 +79,9 @@ func chebyshevPolynomial(kind rune, x, k float64) float64 {
 		return sign * chebyshevPolynomial(kind, -x, k)
 	}
 	sine, cosine, angle := math.Sin, math.Cos, math.Acos(min(x, 1))
+	if x < 1 && x > 1-1e-6 { // the absolute error of math.Acos is one rounding of pi
+		angle = 2 * math.Asin(math.Sqrt((1-x)/2))
+	}
 	if x > 1 {
 		sine, cosine, angle = sinh, cosh, math.Acosh(x)
 	}

@@ -22,6 +22,12 @@ var (
 	Copysign = binaryFunction("copysign",
 		"Returns the absolute value of self with the sign of `other`, including the sign of -0.",
 		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherOrNumber}, binaryFloat, math.Copysign, kit.ExIntegers)
+	Nextafter = elementwise(kit.NoAttrs, "nextafter",
+		"Returns the next number of the dtype after self in the direction of `other`. Supports float32, float64 and "+
+			"bfloat16.", binaryParams,
+		&graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("nextafter",
+			bodiesOf(formula("nextafter(x, y)", "x", "y"), floats, []tensor.DType{tensor.BFloat16}))},
+		kit.IgnoreCall(nextafter), kit.ExBinary)
 	Logaddexp = binaryFunction("logaddexp",
 		"Returns the logarithm of the sum of the exponentials of self and `other`. Supports floats only.",
 		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binaryParams, binary, logaddexp)
@@ -48,6 +54,29 @@ func binaryFunction(name, doc, text string, params []graph.Param, cfg config, f 
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
 		Body: bodyByDType(name, bodiesOf(formula(text, "x", "y"), floats))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, moreExamples...)...)
+}
+
+// nextafter is the reference function of nextafter.
+func nextafter(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	from, to := x[0].Float(), x[1].Float()
+	switch d {
+	case tensor.Float64:
+		return tensor.FloatScalar(math.Nextafter(from, to))
+	case tensor.Float32:
+		return tensor.FloatScalar(float64(math.Nextafter32(float32(from), float32(to))))
+	}
+	switch bits := math.Float32bits(float32(from)); {
+	case from != from:
+		return tensor.FloatScalar(from)
+	case to != to || from == to:
+		return tensor.FloatScalar(to)
+	case from == 0:
+		return tensor.FloatScalar(math.Copysign(0x1p-133, to))
+	case (from < to) == (from > 0):
+		return tensor.FloatScalar(float64(math.Float32frombits(bits + 1<<16)))
+	default:
+		return tensor.FloatScalar(float64(math.Float32frombits(bits - 1<<16)))
+	}
 }
 
 // logaddexp is the reference function of logaddexp. The maximum is factored out, so that exponentials do not overflow.

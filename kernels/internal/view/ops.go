@@ -32,7 +32,7 @@ func Ops() []*graph.Op {
 		Stack,
 		TensorSplit, Hsplit, Vsplit, Dsplit,
 		To, TypeAs,
-		Tril, Triu,
+		Tril, Triu, TrilIndices, TriuIndices,
 		Unfold, Diagonal,
 		View, ViewAs, Detach, Alias, AsStrided,
 		ViewAsReal, ViewAsComplex, Complex,
