@@ -125,7 +125,8 @@ class Errors:
         (ours, theirs), mean, least = pairs.max(0), pairs.mean(0), self.floor / 40
         difference = pairs[:, 0] - pairs[:, 1]
         deviation = difference.std() / np.sqrt(len(pairs))
-        return ours, theirs, max(mean[0], least) / max(mean[1], least), difference.mean() / deviation if deviation else 0.0
+        z = difference.mean() / deviation if deviation else 0.0
+        return ours, theirs, max(mean[0], least) / max(mean[1], least), z
 
 
 class Together:
@@ -194,7 +195,7 @@ def main():
             print("%-34s %5d %5d %10.3g %10.3g %6.2f %6.2f %6.1f %10.3g  %s" % (
                 name, options.cases, e.calls, ours, theirs, ratio, mean, z, e.alone,
                 "%d of %d" % (e.mismatches, e.elements) if e.elements else ""), flush=True)
-    sys.exit(bad)
+    sys.exit(int(bad))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ var sameOp = map[string]string{
 	"nn.functional._scaled_dot_product_attention": "scaled_dot_product_attention",
 	"lu": "linalg_lu_factor", "symeig": "linalg_eigh",
 	"special.modified_bessel_i0": "i0", "special.modified_bessel_i1": "special_i1",
-	"empty": "empty_strided", "new_empty_strided": "empty_strided", "fill": "full_like", "T": "numpy_T", "argwhere": "nonzero", "H": "matrix_H",
+	"empty": "empty_strided", "new_empty_strided": "empty_strided", "fill": "full_like",
+	"T": "numpy_T", "argwhere": "nonzero", "H": "matrix_H",
 }
 
 // missingReason is a reason why graphrun has no ops for some names of PyTorch's operator suite.

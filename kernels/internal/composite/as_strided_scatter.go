@@ -22,7 +22,8 @@ var AsStridedScatter = defineOne(graph.Semantics{
 	Name: "as_strided_scatter", Doc: "Copies self and writes `src`, converted to the dtype of self, to a view of the " +
 		"copy's storage. `size`, `stride` and `storage_offset` define the view. If self is dense, the copy has the layout " +
 		"of self. If several elements of the view have the same address, the last one is written, in the order in which " +
-		"PyTorch visits the view: outer dimensions are those of larger strides, then of larger sizes, then of larger strides of `src`. " +
+		"PyTorch visits the view: outer dimensions are those of larger strides, then of larger sizes, then of larger " +
+		"strides of `src`. " +
 		"A view with a dimension of stride 0 and at least two indices is an error.",
 	Params: []graph.Param{kit.Self, {Name: "src"}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
@@ -46,8 +47,8 @@ var AsStridedScatter = defineOne(graph.Semantics{
 })
 
 // visitingOrder returns the dimensions of a view in the order of TensorIterator: decreasing strides, then sizes, then
-// strides of the source. It returns false if a number is unknown, if the order is that of the dimensions, or if the call
-// is rejected.
+// strides of the source. It returns false if a number is unknown, if the order is that of the dimensions, or if the
+// call is rejected.
 func visitingOrder(size, stride, source []sym.Int) (order []int, ok bool) {
 	keys := make([][3]int, len(size))
 	for k, numbers := range [][]sym.Int{stride, size, source} {
