@@ -576,8 +576,9 @@ type AsStridedScatterAttrs struct {
 //
 // Copies self and writes `src`, converted to the dtype of self, to a view of the copy's storage. `size`,
 // `stride` and `storage_offset` define the view. If self is dense, the copy has the layout of self. If several
-// elements of the view have the same address, the last element in row-major order is written. A view with a
-// dimension of stride 0 and at least two indices is an error.
+// elements of the view have the same address, the last one is written, in the order in which PyTorch visits the
+// view: outer dimensions are those of larger strides, then of larger sizes, then of larger strides of `src`. A
+// view with a dimension of stride 0 and at least two indices is an error.
 //
 // Attributes:
 //
