@@ -72,6 +72,13 @@ func binaryFloat(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.BinaryFloat(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 }
 
+// binaryWithoutWidening is binary without the conversion of 16-bit floats to float32. The formulas compute in the
+// 16-bit dtype and round after every step, as PyTorch does.
+func binaryWithoutWidening(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+	cfg, err := binary(c, outs)
+	return cfg.OpMath(false), err
+}
+
 func comparison(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Comparison(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 }

@@ -38,13 +38,6 @@ var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 
 var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivBodies)}
 
-// binaryWithoutWidening is binary without the conversion of 16-bit floats to float32. The formulas compute in the
-// 16-bit dtype and round after every step, as PyTorch does.
-func binaryWithoutWidening(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	cfg, err := binary(c, outs)
-	return cfg.OpMath(false), err
-}
-
 var division = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		switch mode := kit.Attrs[divAttrs](c).mode(); mode {

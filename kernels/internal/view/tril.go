@@ -34,11 +34,6 @@ var (
 		})
 )
 
-// clampedColumn returns row + diagonal + offset, clamped to [0, cols]. It does not overflow for any diagonal.
-func clampedColumn(row, diagonal, offset, cols int) int {
-	return row + min(max(diagonal, -row-offset), cols-row-offset) + offset
-}
-
 // triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0. keep
 // returns the range [from, to) of the columns that a row keeps. cols is the number of columns.
 func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from,
