@@ -237,8 +237,8 @@ func (s *Session) freeDevice() {
 
 // hasDeviceScratch reports whether the kernel of a step has scratch memory on the device, whose address follows those
 // of the operands.
-func (step *step) hasDeviceScratch() bool {
-	return step.kernel.Scratch > 0 && step.kernel.Place != tensor.Host
+func (st *step) hasDeviceScratch() bool {
+	return st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host
 }
 
 // addressesOf returns the addresses on the device of a step's outputs, operands and scratch memory, in this order.
