@@ -44,8 +44,8 @@ type Memory struct {
 	Arena           int       `json:"arena" doc:"For the arena, which intermediate values share."`
 	Outputs         int       `json:"outputs" doc:"For the outputs."`
 	Scratch         int       `json:"scratch" doc:"For the scratch memory of all workers."`
-	DeviceConstants int       `json:"device_constants,omitempty" doc:"On the device: for constants. Not part of total."`
-	DeviceArena     int       `json:"device_arena,omitempty" doc:"On the device: for the arena. Not part of total."`
+	DeviceConstants int       `json:"device_constants,omitempty" doc:"Memory of the device for constants; not part of total."`
+	DeviceArena     int       `json:"device_arena,omitempty" doc:"Memory of the device for the arena; not part of total."`
 	Total           int       `json:"total" doc:"The sum."`
 	Largest         []Holding `json:"largest" doc:"The largest values."`
 }

@@ -2,8 +2,8 @@
 //
 // An entry has a key, which identifies the computation and all its operands. An entry is written to a temporary file,
 // synced and renamed, so that a file with the name of an entry is complete. Its size and checksums are verified before
-// it is mapped. A damaged entry counts as missing. [Cache.Add] replaces a damaged entry and an entry with other data. If
-// processes write the same entry at the same time, the first file stays, and all of them map this file.
+// it is mapped. A damaged entry counts as missing. [Cache.Add] replaces a damaged entry and an entry with other data.
+// If processes write the same entry at the same time, the first file stays, and all of them map this file.
 package diskcache
 
 import (
@@ -106,8 +106,8 @@ func (c *Cache) Find(key Key) *tensor.Storage {
 	return storage
 }
 
-// Add writes an entry, and returns its data as [Cache.Find] does. It keeps an entry that has the same data, and replaces
-// an entry that has other data. It returns nil if the entry cannot be written.
+// Add writes an entry, and returns its data as [Cache.Find] does. It keeps an entry that has the same data, and
+// replaces an entry that has other data. It returns nil if the entry cannot be written.
 func (c *Cache) Add(key Key, data []byte) *tensor.Storage {
 	if c == nil || c.isFrozen() || len(data) == 0 || headerSize+int64(len(data)) > c.options.MaxBytes {
 		return nil

@@ -54,13 +54,21 @@ func triangleIndices(name, doc string, lower bool) *graph.Op {
 				}
 				a, n := kit.Attrs[triangleIndicesAttrs](c), 0
 				out := tensor.Zeros(a.DType, kit.KnownSizes(res[0].Type.Shape)...)
-				kit.EachIndex([]int{a.Row, a.Col}, func(index []int) {
-					if i, j := index[0], index[1]; j-i == a.Offset || (j-i < a.Offset) == lower {
+				firstRow, endRow := 0, min(a.Row, a.Col-a.Offset) // without rows that have no element of the triangle
+				if lower {
+					firstRow, endRow = max(0, -a.Offset), a.Row
+				}
+				for i := firstRow; i < endRow; i++ {
+					from, to := max(0, i+a.Offset), a.Col
+					if lower {
+						from, to = 0, min(i+a.Offset+1, a.Col)
+					}
+					for j := from; j < to; j++ {
 						out.Set(tensor.IntScalar(int64(i)), 0, n)
 						out.Set(tensor.IntScalar(int64(j)), 1, n)
 						n++
 					}
-				})
+				}
 				return []*tensor.Tensor{out}, nil
 			},
 			Examples: []graph.Example{{Attrs: graph.Attrs{"row": 3, "col": 4, "offset": 1}},
