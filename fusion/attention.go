@@ -31,12 +31,12 @@ func transposed(meta tensor.Meta) tensor.Meta {
 
 // pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies only to
 // constants that vary along rows and along columns.
-func (attention attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
+func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
 	if i < productOperands || !call.IsConstant(i) || len(call.Out) != 1 {
 		return packing, false
 	}
 	dense := denseCall(call)
-	viewed, err := attention.attentionOf(dense)
+	viewed, err := implementation.attentionOf(dense)
 	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperands]) {
 		return packing, false
 	}
@@ -129,10 +129,10 @@ type attentionImpl struct {
 }
 
 // impl returns the implementation with a name and a description.
-func (attention attentionImpl) impl(name, doc string) graph.Impl {
-	return graph.Impl{Name: name, Doc: doc, Inexact: attention.flushesWeights, Walks: attention.walks,
-		Work: attention.work, Read: attention.read, Pack: attention.pack,
-		Lower: attention.lower}
+func (implementation attentionImpl) impl(name, doc string) graph.Impl {
+	return graph.Impl{Name: name, Doc: doc, Inexact: implementation.flushesWeights, Walks: implementation.walks,
+		Work: implementation.work, Read: implementation.read, Pack: implementation.pack,
+		Lower: implementation.lower}
 }
 
 // attentionOf returns a call as a [graph.Attention], with the layouts of the call.
@@ -189,13 +189,13 @@ func denseCall(call *graph.Call) *graph.Call {
 }
 
 // walks returns the default walk and a walk for each candidate order of the result.
-func (attention attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
+func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	dense := denseCall(call)
 	if len(call.Out) != 1 {
 		return nil
 	}
 	dense.Out = []tensor.Meta{tensor.New(call.Out[0].DType, call.Out[0].Shape...)}
-	if _, err := attention.attentionOf(dense); err != nil {
+	if _, err := implementation.attentionOf(dense); err != nil {
 		return nil
 	}
 	walks := []graph.Walk{{}}

@@ -38,23 +38,23 @@ type matrix struct {
 
 // transpose transposes the matrix by tiles. It returns false if no tile fits. Tiles at the ends of rows and columns
 // overlap their predecessors, so some elements are written twice.
-func (tile matrix) transpose() bool {
-	for i := range tileRoutines[tile.elemBytes] {
-		if routine := &tileRoutines[tile.elemBytes][i]; routine.rows <= tile.rows && routine.cols <= tile.cols &&
-			(routine.normal != nil || tile.canStream(routine)) {
-			tile.transposeTiles(routine)
+func (m matrix) transpose() bool {
+	for i := range tileRoutines[m.elemBytes] {
+		if routine := &tileRoutines[m.elemBytes][i]; routine.rows <= m.rows && routine.cols <= m.cols &&
+			(routine.normal != nil || m.canStream(routine)) {
+			m.transposeTiles(routine)
 			return true
 		}
 	}
-	transposed := tile.transposeThreeChannels()
+	transposed := m.transposeThreeChannels()
 	switch {
 	case transposed == 0:
 		return false
-	case tile.cols == 3 && transposed < tile.rows:
-		rest := tile.submatrix(transposed, 0, tile.rows-transposed, 3)
+	case m.cols == 3 && transposed < m.rows:
+		rest := m.submatrix(transposed, 0, m.rows-transposed, 3)
 		rest.transposeElements()
-	case tile.rows == 3 && transposed < tile.cols:
-		rest := tile.submatrix(0, transposed, 3, tile.cols-transposed)
+	case m.rows == 3 && transposed < m.cols:
+		rest := m.submatrix(0, transposed, 3, m.cols-transposed)
 		rest.transposeElements()
 	}
 	return true

@@ -24,9 +24,9 @@ type einsumTerm struct {
 }
 
 // stride returns the stride of a label, or 0 if the term does not have the label.
-func (t *einsumTerm) stride(label int) int {
-	if i := slices.Index(t.labels, label); i >= 0 {
-		return t.strides[i]
+func (term *einsumTerm) stride(label int) int {
+	if i := slices.Index(term.labels, label); i >= 0 {
+		return term.strides[i]
 	}
 	return 0
 }
