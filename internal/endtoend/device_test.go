@@ -109,6 +109,39 @@ func TestDeviceConcat(t *testing.T) {
 	assert.Equal(t, floats(expected["y"]), floats(out["y"]))
 }
 
+// TestDeviceStoredRows: a pass over rows reads the row that an earlier pass stored as an output.
+func TestDeviceStoredRows(t *testing.T) {
+	for _, columns := range []int{30, 96} {
+		g := graphrun.New("rows")
+		x := g.Input("x", tensor.Float32, 5, columns)
+		w := g.Constant("w", generated(tensor.New(tensor.Float32, columns)))
+		normalized := func(x *graph.Value) *graph.Value {
+			mean := op.MeanAttrs{Dim: []int{1}, Keepdim: true}
+			centered := op.Sub(x, op.Mean(x, mean))
+			scaled := op.Div(centered, op.Sqrt(op.Add(op.Mean(op.Square(centered), mean), 1e-5)))
+			return op.Add(op.Mul(scaled, w), w)
+		}
+		first := normalized(x)
+		g.Output("first", first)
+		g.Output("second", normalized(first))
+		require.NoError(t, g.Err())
+		in := map[string]*tensor.Tensor{"x": generated(tensor.New(tensor.Float32, 5, columns))}
+		want, err := graphrun.Compile(g, graphrun.Options{})
+		require.NoError(t, err)
+		expected, err := want.Run(context.Background(), in)
+		require.NoError(t, err)
+		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
+		require.NoError(t, err)
+		nodes, _ := placed(p)
+		assert.Len(t, nodes, 1, "one row program computes both outputs")
+		out, err := p.Run(context.Background(), in)
+		require.NoError(t, err)
+		for _, name := range []string{"first", "second"} {
+			assert.InDeltaSlice(t, floats(expected[name]), floats(out[name]), 1e-5, "%d columns, %s", columns, name)
+		}
+	}
+}
+
 // counting is a device that counts its buffers of at least 16 KiB that the host does not see.
 type counting struct {
 	device.Device

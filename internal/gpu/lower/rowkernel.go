@@ -355,9 +355,9 @@ func (k *rowKernel) after(i int) {
 	})
 }
 
-// addressOf returns the access of a thread to output or operand i, and the address of the first element. index is the
-// index of that element along each reduced axis.
-func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
+// addressOf returns the access of a thread to elements of a dtype in the memory of output or operand i, and the address
+// of the first element. index is the index of that element along each reduced axis.
+func (k *rowKernel) addressOf(i int, dtype tensor.DType, index []ir.Value) (access, ir.Value) {
 	var shape []int
 	for _, dim := range k.reduced {
 		shape = append(shape, dim.size)
@@ -367,16 +367,18 @@ func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 	for _, dim := range k.kept {
 		all, sizes = append(all, dim.strides[i]), append(sizes, dim.size)
 	}
-	dtype := k.metas[i].DType
 	elementAccess := access{dtype: dtype, stride: strides[0], vector: k.vector,
 		align: alignOf(dtype, k.align[i], sizes, all, k.vector)}
 	return elementAccess, k.advance(k.base[i], k.offset(index, shape, strides))
 }
 
 // storedRow returns the access of a thread to a stored row (RowProgram.Rows[stored]), and the address of an element of
-// the row.
-func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
+// the row. index is the index of the element along each reduced axis.
+func (k *rowKernel) storedRow(stored int, element ir.Value, index []ir.Value) (access, ir.Value) {
 	dtype := k.program.Rows[stored].DType
+	if output := k.program.Rows[stored].Out; output >= 0 {
+		return k.addressOf(output, dtype, index)
+	}
 	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows, the distance between
 	// the vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides it.
 	align := 16 | k.vector*dtype.Size()
@@ -395,7 +397,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 	for operand, place := range in {
 		switch {
 		case place.Kind == expr.AtRow:
-			loaded[operand] = k.load(k.storedRow(place.N, element))
+			loaded[operand] = k.load(k.storedRow(place.N, element, index))
 		case place.Kind == expr.AtNumber:
 			loaded[operand] = []ir.Value{k.numbers[place.N]}
 		case k.program.Uniform[place.N]:
@@ -406,7 +408,8 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 				loaded[operand] = append(loaded[operand], k.bits(tensor.Int32, position))
 			}
 		default:
-			loaded[operand] = k.load(k.addressOf(k.outs+place.N, index))
+			i := k.outs + place.N
+			loaded[operand] = k.load(k.addressOf(i, k.metas[i].DType, index))
 		}
 	}
 	return loaded
@@ -451,10 +454,10 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 		for output, place := range pass.Out {
 			switch place.Kind {
 			case expr.AtOutput:
-				elementAccess, address := k.addressOf(place.N, index)
+				elementAccess, address := k.addressOf(place.N, k.metas[place.N].DType, index)
 				k.store(elementAccess, address, stored[output])
 			case expr.AtRow:
-				elementAccess, address := k.storedRow(place.N, element)
+				elementAccess, address := k.storedRow(place.N, element, index)
 				k.store(elementAccess, address, stored[output])
 			}
 		}

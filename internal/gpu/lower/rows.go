@@ -122,7 +122,7 @@ type rows struct {
 	pieceLen     int           // elements of a piece; the last piece may have fewer
 
 	// Offsets in scratch memory.
-	scratchRows []int // by index in RowProgram.Rows: the stored rows
+	scratchRows []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
 	partialsAt  int   // the results of pieces, by fold, row and piece, 8 bytes each
 	numbersAt   int   // the numbers of rows, by number and row, 8 bytes each
 
@@ -263,6 +263,9 @@ func (r *rows) divide(code *expr.Code) {
 func (r *rows) layOutScratch() (bytes int) {
 	for _, row := range r.program.Rows {
 		r.scratchRows = append(r.scratchRows, bytes)
+		if row.Out >= 0 { // the row is in the memory of an output
+			continue
+		}
 		bytes += (r.rowLen*r.count*row.DType.Size() + 15) &^ 15 // the next multiple of 16
 	}
 	if r.pieces > 1 {
