@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/backend"
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
@@ -109,7 +110,8 @@ func TestDeviceConcat(t *testing.T) {
 	assert.Equal(t, floats(expected["y"]), floats(out["y"]))
 }
 
-// TestDeviceStoredRows: a pass over rows reads the row that an earlier pass stored as an output.
+// TestDeviceStoredRows: a pass over rows reads the row that an earlier pass stored as an output. Without machine code,
+// rows are not fused.
 func TestDeviceStoredRows(t *testing.T) {
 	for _, columns := range []int{30, 96} {
 		g := graphrun.New("rows")
@@ -133,7 +135,9 @@ func TestDeviceStoredRows(t *testing.T) {
 		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
 		require.NoError(t, err)
 		nodes, _ := placed(p)
-		assert.Len(t, nodes, 1, "one row program computes both outputs")
+		if loops.CodeAvailable() {
+			assert.Len(t, nodes, 1, "one row program computes both outputs")
+		}
 		out, err := p.Run(context.Background(), in)
 		require.NoError(t, err)
 		for _, name := range []string{"first", "second"} {
