@@ -54,7 +54,7 @@ func (c *committer) open(o *Options) (err error) {
 			return err
 		}
 	}
-	if err := c.clear(); err != nil {
+	if err := c.removeTemporaryFiles(); err != nil {
 		return err
 	}
 	if c.manifest, err = openManifest(c.fsys, c.layout.manifest(o)); err != nil {
@@ -63,8 +63,8 @@ func (c *committer) open(o *Options) (err error) {
 	return c.fsys.syncDirectory(c.layout.state())
 }
 
-// clear removes all temporary files.
-func (c *committer) clear() error {
+// removeTemporaryFiles removes all temporary files.
+func (c *committer) removeTemporaryFiles() error {
 	paths, err := filesIn(c.temporary)
 	for _, path := range paths {
 		err = errors.Join(err, c.fsys.remove(path))
@@ -111,10 +111,10 @@ func (c *committer) commit(part []*result) (err error) {
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return errors.Join(err, c.clear())
+		return errors.Join(err, c.removeTemporaryFiles())
 	}
 	if err := c.rename(part, paths); err != nil {
-		return errors.Join(err, c.clear())
+		return errors.Join(err, c.removeTemporaryFiles())
 	}
 	return c.record(records)
 }
@@ -125,8 +125,8 @@ func (c *committer) write(path string, entries []npz.Entry, r *record) (err erro
 	if err != nil {
 		return err
 	}
-	h := sha256.New()
-	counter := &countingWriter{w: io.MultiWriter(f, h)}
+	hash := sha256.New()
+	counter := &countingWriter{w: io.MultiWriter(f, hash)}
 	err = npz.WriteNPZ(counter, entries)
 	if err == nil {
 		err = f.Sync()
@@ -134,7 +134,7 @@ func (c *committer) write(path string, entries []npz.Entry, r *record) (err erro
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
-	r.Output, r.Bytes = hex.EncodeToString(h.Sum(nil)), counter.bytes
+	r.Output, r.Bytes = hex.EncodeToString(hash.Sum(nil)), counter.bytes
 	return err
 }
 

@@ -21,54 +21,54 @@ func (c *Code) Eval(in ...Number) []Number {
 	if len(in) < len(c.In) {
 		panic("expr: Eval needs all operands of the code")
 	}
-	v := make([]uint64, len(c.Insts))
+	values := make([]uint64, len(c.Insts))
 	for k, inst := range c.Insts {
-		var x [3]uint64
+		var args [3]uint64
 		for n, u := range inst.Operands() {
-			x[n] = v[u]
+			args[n] = values[u]
 		}
 		switch inst.Op {
 		case Const:
-			v[k] = inst.Imm
+			values[k] = inst.Imm
 		case Load:
-			v[k] = in[inst.A].Re
+			values[k] = in[inst.A].Re
 			if inst.Imm != 0 {
-				v[k] = in[inst.A].Im
+				values[k] = in[inst.A].Im
 			}
 		case Lookup:
-			v[k] = uint64(math.Float32bits(elementary.Tables[inst.Imm][x[0]&31]))
+			values[k] = uint64(math.Float32bits(elementary.Tables[inst.Imm][args[0]&31]))
 		default:
 			if !inst.Op.Primitive() {
-				v[k] = c.evalFunction(inst, x)
+				values[k] = c.evalFunction(inst, args)
 				continue
 			}
-			v[k] = lane.Eval(lane.Op(inst.Op), inst.DType, c.Insts[inst.A].DType, x)
+			values[k] = lane.Eval(lane.Op(inst.Op), inst.DType, c.Insts[inst.A].DType, args)
 		}
 	}
 	out := make([]Number, len(c.Out))
 	for k, o := range c.Out {
-		if out[k].Re = v[o.Re]; o.Im != None {
-			out[k].Im = v[o.Im]
+		if out[k].Re = values[o.Re]; o.Im != None {
+			out[k].Im = values[o.Im]
 		}
 	}
 	return out
 }
 
 // evalFunction computes an elementary function or a Call in float64. Operations of row programs give 0.
-func (c *Code) evalFunction(inst Inst, x [3]uint64) uint64 {
-	var f [3]float64
-	for k := range f {
-		f[k] = math.Float64frombits(lane.Eval(lane.Convert, tensor.Float64, inst.DType, [3]uint64{x[k]}))
+func (c *Code) evalFunction(inst Inst, args [3]uint64) uint64 {
+	var floats [3]float64
+	for k := range floats {
+		floats[k] = math.Float64frombits(lane.Eval(lane.Convert, tensor.Float64, inst.DType, [3]uint64{args[k]}))
 	}
-	var r float64
+	var result float64
 	unary, binary := elementary.Unary[inst.Op.String()], elementary.Binary[inst.Op.String()]
 	switch {
 	case inst.Op == Call:
-		r = c.Funcs[inst.Imm].F(f[0], f[1], f[2])
+		result = c.Funcs[inst.Imm].F(floats[0], floats[1], floats[2])
 	case unary != nil:
-		r = unary(f[0])
+		result = unary(floats[0])
 	case binary != nil:
-		r = binary(f[0], f[1])
+		result = binary(floats[0], floats[1])
 	}
-	return lane.Eval(lane.Convert, inst.DType, tensor.Float64, [3]uint64{math.Float64bits(r)})
+	return lane.Eval(lane.Convert, inst.DType, tensor.Float64, [3]uint64{math.Float64bits(result)})
 }

@@ -69,10 +69,10 @@ type passJoiner struct {
 	numbers map[Place][]Output
 }
 
-// build builds the code. from(p, d, part) returns the real part (part 0) or imaginary part (part 1) of the value that a
-// pass loads from place p.
-func (joiner *passJoiner) build(from func(p Place, d tensor.DType, part int) Value) (code *Code, folds []Fold, in,
-	out []Place, err error) {
+// build builds the code. loadFrom returns the real part (part 0) or imaginary part (part 1) of the value that a pass
+// loads from a place.
+func (joiner *passJoiner) build(loadFrom func(place Place, dtype tensor.DType, part int) Value) (code *Code,
+	folds []Fold, in, out []Place, err error) {
 	var stored, folded []Output
 	for element := range joiner.group * len(joiner.program.Passes) {
 		pass := &joiner.program.Passes[element/joiner.group]
@@ -80,17 +80,17 @@ func (joiner *passJoiner) build(from func(p Place, d tensor.DType, part int) Val
 			return nil, nil, nil, nil, errors.New("expr: a pass has no loop")
 		}
 		values := joiner.builder.Inline(pass.Code, func(n, part int) Value {
-			p := pass.In[n]
-			p.Element = element
-			return from(p, pass.Code.In[n], part)
+			place := pass.In[n]
+			place.Element = element
+			return loadFrom(place, pass.Code.In[n], part)
 		})
-		for n, p := range pass.Out {
-			if p.Kind == Nowhere {
+		for n, place := range pass.Out {
+			if place.Kind == Nowhere {
 				folded = append(folded, values[n])
 				continue
 			}
-			p.Element = element
-			stored, out = append(stored, values[n]), append(out, p)
+			place.Element = element
+			stored, out = append(stored, values[n]), append(out, place)
 		}
 		folds = append(folds, pass.Folds...)
 	}
@@ -105,42 +105,42 @@ func (joiner *passJoiner) build(from func(p Place, d tensor.DType, part int) Val
 }
 
 // load returns a part of the operand at a place, and adds the operand to the code if necessary.
-func (joiner *passJoiner) load(p Place, d tensor.DType, part int) Value {
-	n := slices.Index(joiner.in, p)
+func (joiner *passJoiner) load(place Place, dtype tensor.DType, part int) Value {
+	n := slices.Index(joiner.in, place)
 	if n < 0 {
 		n = len(joiner.in)
-		joiner.in, joiner.builder.code.In = append(joiner.in, p), append(joiner.builder.code.In, d)
+		joiner.in, joiner.builder.code.In = append(joiner.in, place), append(joiner.builder.code.In, dtype)
 	}
 	return joiner.builder.load(n, uint64(part))
 }
 
 // loadOrCompute returns a part of the value at a place. If the value is computed once per row, loadOrCompute adds the
 // computation to the code, once for each Element that uses the value.
-func (joiner *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value {
-	k, n := joiner.computedAfter(p)
-	if p.Kind == AtOperand && joiner.isConstant(p.N) {
-		p.Element = 0
+func (joiner *passJoiner) loadOrCompute(place Place, dtype tensor.DType, part int) Value {
+	k, n := joiner.computedAfter(place)
+	if place.Kind == AtOperand && joiner.isConstant(place.N) {
+		place.Element = 0
 	}
 	if n < 0 {
-		return joiner.load(p, d, part)
+		return joiner.load(place, dtype, part)
 	}
-	pass, key := &joiner.program.Passes[k], Place{N: k, Element: p.Element}
+	pass, key := &joiner.program.Passes[k], Place{N: k, Element: place.Element}
 	if joiner.numbers[key] == nil {
 		joiner.numbers[key] = joiner.builder.Inline(pass.PerRow, func(n, part int) Value {
 			from := pass.PerRowIn[n]
-			from.Element = p.Element
+			from.Element = place.Element
 			return joiner.loadOrCompute(from, pass.PerRow.In[n], part)
 		})
 	}
 	return joiner.numbers[key][n].Re
 }
 
-// computedAfter returns the pass k after which the number at p is computed, and its index n among the results of that
+// computedAfter returns the pass k after which the number at a place is computed, and its index n among the results of that
 // computation. If no such computation has the number, n is -1.
-func (joiner *passJoiner) computedAfter(p Place) (k, n int) {
-	if p.Kind == AtNumber {
+func (joiner *passJoiner) computedAfter(place Place) (k, n int) {
+	if place.Kind == AtNumber {
 		for k := range joiner.program.Passes {
-			if n := slices.Index(joiner.program.Passes[k].PerRowOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
+			if n := slices.Index(joiner.program.Passes[k].PerRowOut, Place{Kind: AtNumber, N: place.N}); n >= 0 {
 				return k, n
 			}
 		}

@@ -206,7 +206,7 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 }
 
 // matchExtreme reports whether v tests that an element equals the maximum or minimum of its row, and returns this
-// extreme as best. matchesNaN means that v is also true for an element that is NaN.
+// extreme. matchesNaN means that v is also true for an element that is NaN.
 func (p *pieceSplitter) matchExtreme(v Value) (extreme Value, matchesNaN, ok bool) {
 	inst := p.code.Insts[v]
 	if inst.Op != Or {
@@ -222,7 +222,7 @@ func (p *pieceSplitter) matchExtreme(v Value) (extreme Value, matchesNaN, ok boo
 	return None, false, false
 }
 
-// matchEqual reports whether v is the comparison x == best, and best is the extreme of x in the row.
+// matchEqual reports whether v is the comparison x == extreme, where extreme is the maximum or minimum of x in the row.
 func (p *pieceSplitter) matchEqual(v Value) (extreme, x Value, ok bool) {
 	inst := p.code.Insts[v]
 	if inst.Op != Eq {

@@ -98,10 +98,10 @@ func (b *Builder) foldComparison(inst Inst) (result, known bool) {
 // equalOperand returns an operand that equals the result of the instruction, or None. For floats, x + -0 is x, but x +
 // 0 is not x if x is -0.
 func (b *Builder) equalOperand(inst Inst) Value {
-	float := inst.DType.IsFloat()
+	isFloat := inst.DType.IsFloat()
 	switch inst.Op {
 	case Add:
-		return b.operandBeside(inst, neutralOfSum(float))
+		return b.operandBeside(inst, neutralOfSum(isFloat))
 	case Mul:
 		return b.operandBeside(inst, 1)
 	case Div:
@@ -115,7 +115,7 @@ func (b *Builder) equalOperand(inst Inst) Value {
 			return inst.A
 		}
 	case And, Min, Max:
-		if inst.A == inst.B || inst.Op == Max && !float && !inst.DType.IsSigned() && b.isConst(inst.B, 0) {
+		if inst.A == inst.B || inst.Op == Max && !isFloat && !inst.DType.IsSigned() && b.isConst(inst.B, 0) {
 			return inst.A
 		}
 	case Select:
@@ -164,8 +164,8 @@ func (b *Builder) operandBeside(inst Inst, x float64) Value {
 }
 
 // neutralOfSum returns the x with x + y = y for all y: -0 for floats, 0 for integers.
-func neutralOfSum(float bool) float64 {
-	if float {
+func neutralOfSum(isFloat bool) float64 {
+	if isFloat {
 		return math.Copysign(0, -1)
 	}
 	return 0

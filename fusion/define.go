@@ -29,7 +29,7 @@ func Define(op graph.Op) (*graph.Op, error) {
 // (Semantics.Examples): expressions for other attributes and dtypes have similar length.
 type pricing struct {
 	op     *graph.Op
-	effort func() (e OpCounts, ok bool) // ok is false if there is no expression, or if it does not compile
+	effort func() (counts OpCounts, ok bool) // ok is false if there is no expression, or if it does not compile
 }
 
 // Work implements [graph.Pricing].
@@ -37,18 +37,18 @@ func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok b
 	if p.op.Flops != nil || len(call.Out) == 0 {
 		return work, false
 	}
-	e, ok := p.effort()
+	counts, ok := p.effort()
 	if !ok {
 		return work, false
 	}
 	work.StartedSteps = 1
 	call.AddStreamed(&work)
-	if e.Folds > 0 {
+	if counts.Folds > 0 {
 		fold := foldingOf(call)
-		fold.work(&work, e, call, walk)
+		fold.work(&work, counts, call, walk)
 		return work, true
 	}
-	e.AddTo(&work, call.Elements(), 0)
+	counts.AddTo(&work, call.Elements(), 0)
 	call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 	return work, true
 }
@@ -58,10 +58,10 @@ func (p *pricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Met
 	if p.op.Flops != nil || len(call.Out) == 0 {
 		return work, false
 	}
-	e, ok := p.effort()
-	if !ok || e.Folds == 0 {
+	counts, ok := p.effort()
+	if !ok || counts.Folds == 0 {
 		return work, false
 	}
 	fold := foldingOf(call)
-	return fold.read(e, call, walk, i, meta), true
+	return fold.read(counts, call, walk, i, meta), true
 }

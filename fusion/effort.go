@@ -23,9 +23,9 @@ type OpCounts struct {
 }
 
 // EffortOf counts the operations of an expression. Values that depend only on constants and folds count once per row.
-func EffortOf(c *expr.Code) (e OpCounts) {
+func EffortOf(c *expr.Code) (counts OpCounts) {
 	if c == nil {
-		return e
+		return counts
 	}
 	if slices.ContainsFunc(c.Insts, func(inst expr.Inst) bool { return inst.Op.Elementary() }) {
 		if expanded, err := expand.Functions(c, expand.Target{}); err == nil {
@@ -46,11 +46,11 @@ func EffortOf(c *expr.Code) (e OpCounts) {
 			continue
 		case expr.Reduce:
 			oncePerRow[i] = true
-			e.Folds += weight
-			e.Passes++
+			counts.Folds += weight
+			counts.Passes++
 			continue
 		case expr.Scan:
-			e.Scans++
+			counts.Scans++
 			continue
 		}
 		oncePerRow[i] = true
@@ -59,14 +59,14 @@ func EffortOf(c *expr.Code) (e OpCounts) {
 		}
 		switch {
 		case oncePerRow[i]:
-			e.Row += weight
+			counts.Row += weight
 		case inst.Op == expr.Div || inst.Op == expr.Sqrt || inst.Op == expr.Mod:
-			e.Divide += weight
+			counts.Divide += weight
 		default:
-			e.Simple += weight
+			counts.Simple += weight
 		}
 	}
-	return e
+	return counts
 }
 
 // AddTo adds the work of n elements, and the work of starting `rows` rows. The caller passes 0 rows if it adds the work
@@ -99,12 +99,12 @@ func (e OpCounts) AddTo(work *graph.Work, n, rows float64) {
 
 // exampleEffort returns the effort of the op's first example. It returns false if there is no example or no expression,
 // or if the expression does not compile.
-func exampleEffort(op *graph.Op) (e OpCounts, ok bool) {
+func exampleEffort(op *graph.Op) (counts OpCounts, ok bool) {
 	defer func() { _ = recover() }() // functions of a caller's op may panic; its calls will report that
 	if c := exampleCode(op); c != nil && c.Compilable() {
 		return EffortOf(c), true
 	}
-	return e, false
+	return counts, false
 }
 
 // exampleCode returns the expression of the op's first example. It returns nil if the op has no example, or if the

@@ -20,21 +20,21 @@ const rowWorkerBytes = 4 << 20
 // LowerRows returns the kernel of a row program, an expression that folds rows: see [graph.Rows]. Loops without machine
 // code are interpreted.
 func LowerRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
-	p, err := planRows(r, call)
+	plan, err := planRows(r, call)
 	if err != nil {
 		return nil, err
 	}
-	return rowKernel(r, call, p), nil
+	return rowKernel(r, call, plan), nil
 }
 
 // CompileRows is [LowerRows] for ops that have another kernel. It returns nil without an error if a loop has no machine
 // code, or if a worker would need more than 4 MiB for stored rows. The op then uses its other kernel.
 func CompileRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
-	p, err := planRows(r, call)
-	if err != nil || !p.Compiled() || p.WorkerScratch() > rowWorkerBytes {
+	plan, err := planRows(r, call)
+	if err != nil || !plan.Compiled() || plan.WorkerScratch() > rowWorkerBytes {
 		return nil, err
 	}
-	return rowKernel(r, call, p), nil
+	return rowKernel(r, call, plan), nil
 }
 
 // rowprogDirection translates the loop directions of package graph to package rowprog.
@@ -56,16 +56,15 @@ type rowPlan interface {
 }
 
 // rowKernel returns the kernel of a plan.
-func rowKernel(r *graph.Rows, call *graph.Call, p rowPlan) *graph.Kernel {
-	w := &rowWork{plan: p, operands: r.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
-	kernel := &graph.Kernel{Scratch: p.Scratch(), WorkerScratch: p.WorkerScratch(), Code: p.Listings}
-	kernel.Arithmetic = p.ElementNS() * float64(tensor.Numel(rowShapeOf(r, call)))
-	for phase := range p.Phases() {
-		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: p.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
-			return w.run(m, phase, chunk)
-		}})
+func rowKernel(r *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
+	work := &rowWork{plan: plan, operands: r.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
+	kernel := &graph.Kernel{Scratch: plan.Scratch(), WorkerScratch: plan.WorkerScratch(), Code: plan.Listings}
+	kernel.Arithmetic = plan.ElementNS() * float64(tensor.Numel(rowShapeOf(r, call)))
+	for phase := range plan.Phases() {
+		run := func(m *graph.Mem, chunk int) error { return work.run(m, phase, chunk) }
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: plan.Chunks(phase), Run: run})
 	}
-	for _, pair := range p.InPlace() {
+	for _, pair := range plan.InPlace() {
 		if in := r.In[pair[1]]; slices.Equal(call.Meta(in).Shape, call.Out[pair[0]].Shape) {
 			kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: pair[0], In: in})
 		}
@@ -87,11 +86,11 @@ func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	full, direction := rowShapeOf(r, call), rowprogDirection[r.Direction] // full: the shape of all operands
+	fullShape, direction := rowShapeOf(r, call), rowprogDirection[r.Direction]
 	// NewPieces returns nil if the program cannot be cut into pieces.
-	if r.SplitsRows(full) || r.UnsuitedReason(full) != "" {
-		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); p != nil || err != nil {
-			return p, err
+	if r.SplitsRows(fullShape) || r.UnsuitedReason(fullShape) != "" {
+		if pieces, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); pieces != nil || err != nil {
+			return pieces, err
 		}
 	}
 	return rowprog.New(r.Code, outs, ins, r.Mask, direction)
@@ -103,23 +102,24 @@ func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err err
 	if r == nil || r.Code == nil || call == nil {
 		return nil, nil, errors.New("a row program needs a call and an expression")
 	}
-	full := rowShapeOf(r, call)
-	if r.ChannelGroups != 0 && (r.ChannelGroups < 0 || len(full) < 2 || full[1]%r.ChannelGroups != 0) {
-		return nil, nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(full),
+	fullShape := rowShapeOf(r, call)
+	if r.ChannelGroups != 0 && (r.ChannelGroups < 0 || len(fullShape) < 2 || fullShape[1]%r.ChannelGroups != 0) {
+		return nil, nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(fullShape),
 			r.ChannelGroups)
 	}
-	if len(r.Mask) != r.Rank(len(full)) {
-		return nil, nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask), tensor.ListString(full))
+	if len(r.Mask) != r.Rank(len(fullShape)) {
+		return nil, nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask),
+			tensor.ListString(fullShape))
 	}
 	for i, meta := range call.Out {
-		keepsDims := meta.Rank() == len(full)
+		keepsDims := meta.Rank() == len(fullShape)
 		switch {
-		case slices.Equal(meta.Shape, full):
+		case slices.Equal(meta.Shape, fullShape):
 			meta = splitRows(r, meta)
 		case r.ChannelGroups != 0:
 			return nil, nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i,
 				tensor.ListString(meta.Shape))
-		case !slices.Equal(meta.Shape, rule.ReduceShape(full, r.Mask, keepsDims)):
+		case !slices.Equal(meta.Shape, rule.ReduceShape(fullShape, r.Mask, keepsDims)):
 			return nil, nil, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
 				tensor.ListString(meta.Shape))
 		default:
@@ -133,13 +133,13 @@ func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err err
 		}
 		meta := call.Meta(i)
 		if r.IsAlongChannels(k) {
-			if meta.Rank() != 1 || len(full) < 2 {
+			if meta.Rank() != 1 || len(fullShape) < 2 {
 				return nil, nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i,
 					tensor.ListString(meta.Shape))
 			}
-			meta = alongChannels(meta, len(full))
+			meta = alongChannels(meta, len(fullShape))
 		}
-		meta, err := meta.Expand(full)
+		meta, err := meta.Expand(fullShape)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -153,7 +153,7 @@ func (l *loader) readTopLevel() error {
 	if err != nil {
 		return err
 	}
-	l.scan.end()
+	l.scan.checkEnd()
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
 		// A top-level value without keys, such as a list or a string, gets a single error.
 		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {

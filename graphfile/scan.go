@@ -230,8 +230,8 @@ func (s *scanner) raw() ([]byte, error) {
 	return s.data[end-len(v) : end : end], err
 }
 
-// end reports a mistake if there is text after the top-level value.
-func (s *scanner) end() {
+// checkEnd reports a mistake if there is text after the top-level value.
+func (s *scanner) checkEnd() {
 	if offset := s.offset(); offset < s.base+len(s.data) {
 		s.report(offset, fmt.Errorf("unexpected text after the end of the graph"))
 	}

@@ -33,11 +33,11 @@ type bracket struct {
 }
 
 // diagnose returns the first syntax error in data, or nil if it finds none.
-func diagnose(data []byte, place func(offset int) string) (m *syntaxMistake) {
+func diagnose(data []byte, formatOffset func(offset int) string) (m *syntaxMistake) {
 	if m := wrongEncoding(data); m != nil {
 		return m
 	}
-	s := &syntaxChecker{data: data, formatOffset: place}
+	s := &syntaxChecker{data: data, formatOffset: formatOffset}
 	defer func() {
 		if r, ok := recover().(*syntaxMistake); ok {
 			m = r
@@ -282,34 +282,34 @@ func (s *syntaxChecker) number() {
 		}
 		return s.offset - digitsStart
 	}
-	next := func(chars string) bool {
+	skipOneOf := func(chars string) bool { // skips the next character if it is one of chars
 		if s.offset < len(s.data) && strings.IndexByte(chars, s.data[s.offset]) >= 0 {
 			s.offset++
 			return true
 		}
 		return false
 	}
-	if next("+-"); s.offset < len(s.data) && s.name() != "" && !isDigit(s.data[s.offset]) && s.data[s.offset] != '.' {
+	if skipOneOf("+-"); s.offset < len(s.data) && s.name() != "" && !isDigit(s.data[s.offset]) && s.data[s.offset] != '.' {
 		s.unquotedSpecial(start, string(s.data[start:s.offset])+s.name())
 	}
-	whole := s.offset // of the integer part
-	n := digits()
+	integerStart := s.offset // of the integer part
+	integerDigits := digits()
 	text := func() string { return string(s.data[start:s.offset]) + s.name() }
 	switch {
 	case s.data[start] == '+':
 		s.fail(start, "a number has no plus sign in JSON")
-	case n == 0 && s.offset < len(s.data) && s.data[s.offset] == '.':
+	case integerDigits == 0 && s.offset < len(s.data) && s.data[s.offset] == '.':
 		s.fail(start, "a digit must be before the point of a number: 0.5, not .5")
-	case n == 0:
+	case integerDigits == 0:
 		s.fail(start, "a number must be after the sign")
-	case n > 1 && s.data[whole] == '0':
+	case integerDigits > 1 && s.data[integerStart] == '0':
 		s.fail(start, "%s starts with a zero: JSON's numbers do not", text())
 	}
-	if next(".") && digits() == 0 {
+	if skipOneOf(".") && digits() == 0 {
 		s.fail(start, "a digit must be after the point of a number: 1.0, not 1.")
 	}
-	if next("eE") {
-		if next("+-"); digits() == 0 {
+	if skipOneOf("eE") {
+		if skipOneOf("+-"); digits() == 0 {
 			s.fail(start, "the exponent of a number is missing")
 		}
 	}

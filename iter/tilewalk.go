@@ -35,12 +35,14 @@ type tileWalk struct {
 
 // newTileWalk returns a walk with the memory of cursor c, enlarged if necessary.
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
-	ops, dims, s := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
-	s.boxSize, s.tileIndex, s.tileSize = withLen(s.boxSize, dims), withLen(s.tileIndex, dims), withLen(s.tileSize, dims)
-	s.tileStrides, s.memoryAddr, s.loopAddr = withLen(s.tileStrides, maxTileDims*ops), withLen(s.memoryAddr, ops),
-		withLen(s.loopAddr, ops)
+	operandCount, dimCount, s := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
+	s.boxSize, s.tileIndex = withLen(s.boxSize, dimCount), withLen(s.tileIndex, dimCount)
+	s.tileSize = withLen(s.tileSize, dimCount)
+	s.tileStrides = withLen(s.tileStrides, maxTileDims*operandCount)
+	s.memoryAddr, s.loopAddr = withLen(s.memoryAddr, operandCount), withLen(s.loopAddr, operandCount)
 	clear(s.tileStrides)
-	c.ptrs, c.strides, c.filledFrom = withLen(c.ptrs, ops), withLen(c.strides, ops), withLen(c.filledFrom, ops)
+	c.ptrs, c.strides, c.filledFrom = withLen(c.ptrs, operandCount), withLen(c.strides, operandCount),
+		withLen(c.filledFrom, operandCount)
 	if len(c.blockMemory) < p.tiles.totalBlockBytes {
 		c.blockMemory = tensor.NewStorage(p.tiles.totalBlockBytes).Bytes()
 	}
@@ -124,17 +126,17 @@ func (w *tileWalk) nextTile() bool {
 
 // computeTile computes the current tile.
 func (w *tileWalk) computeTile(base []unsafe.Pointer) {
-	it, s := w.prepared.iterator, &w.cursor.tileState
+	iterator, s := w.prepared.iterator, &w.cursor.tileState
 	for i := range base {
 		offset := 0
 		for d, index := range s.tileIndex {
-			offset += index * it.walkStrides[d*len(base)+i]
+			offset += index * iterator.walkStrides[d*len(base)+i]
 		}
 		s.memoryAddr[i] = unsafe.Add(base[i], offset)
 		w.setOperand(i)
 	}
 	w.runLoop()
-	for i := range it.outCount {
+	for i := range iterator.outCount {
 		if w.prepared.staged[i] {
 			w.moveBlock(i, toMemory)
 		}

@@ -34,10 +34,10 @@ func formulasOf(op *graph.Op) (list []FormulaDoc) {
 	if op.Pointwise == nil || op.Name == expressionOp {
 		return nil
 	}
-	for _, ex := range op.Examples {
-		for _, exampleDType := range exampleDTypes(ex) {
+	for _, example := range op.Examples {
+		for _, exampleDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {
-				call, err := exampleCall(op, ex, exampleDType, dtype)
+				call, err := exampleCall(op, example, exampleDType, dtype)
 				if err != nil {
 					continue
 				}

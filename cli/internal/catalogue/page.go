@@ -145,10 +145,10 @@ func attrText(f graph.Field) string {
 	return text
 }
 
-// attrNote returns the documentation of an attribute. The attribute dtype also has its supported values, from list.
-func attrNote(f graph.Field, list dtypes) string {
-	if f.Name != "dtype" || list.attr == nil {
+// attrNote returns the documentation of an attribute. For the attribute dtype, it adds the supported dtypes.
+func attrNote(f graph.Field, supported dtypes) string {
+	if f.Name != "dtype" || supported.attr == nil {
 		return f.Doc
 	}
-	return strings.TrimSpace(f.Doc + " (" + list.attr.String() + ")")
+	return strings.TrimSpace(f.Doc + " (" + supported.attr.String() + ")")
 }

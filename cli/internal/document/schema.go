@@ -43,9 +43,9 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 		if !ok {
 			continue
 		}
-		s := b.property(found)
-		s["description"] = f.Tag.Get("doc")
-		properties[found.key] = s
+		schema := b.property(found)
+		schema["description"] = f.Tag.Get("doc")
+		properties[found.key] = schema
 		switch {
 		case found.optional:
 		case isInEmbeddedPointer(t, f.Index):
@@ -57,7 +57,8 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	if len(properties) == 0 { // a struct without keys, such as one that encodes itself, may have any
 		return map[string]any{"type": "object"}
 	}
-	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	schema := map[string]any{"type": "object", "properties": properties, "required": required,
+		"additionalProperties": false}
 	if len(keysByPointer) > 0 {
 		dependentRequired := map[string]any{} // each key requires all keys of its struct
 		for _, keys := range keysByPointer {
@@ -65,9 +66,9 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 				dependentRequired[key] = keys
 			}
 		}
-		s["dependentRequired"] = dependentRequired
+		schema["dependentRequired"] = dependentRequired
 	}
-	return s
+	return schema
 }
 
 // isInEmbeddedPointer reports whether a field of t is reached through an embedded pointer. index is the field's index
@@ -90,11 +91,11 @@ func (b schemaBuilder) property(m member) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t, nullable = t.Elem(), !m.optional // an optional key with a nil pointer is absent
 	}
-	s := b.value(t, m.field.Tag.Get("of"))
+	schema := b.value(t, m.field.Tag.Get("of"))
 	if nullable {
-		s = orNull(s)
+		schema = orNull(schema)
 	}
-	return s
+	return schema
 }
 
 // definitionName returns the name of a struct type in schemas. For example, stepDoc and StepReport are both named step.

@@ -155,7 +155,7 @@ func (d *StrategiesDocument) groups() (list [][]*StrategyPlan) {
 }
 
 // strategyNames returns the names of the strategies of a group, such as "a, b and c", and whether there are several.
-func strategyNames(group []*StrategyPlan) (text string, several bool) {
+func strategyNames(group []*StrategyPlan) (text string, isPlural bool) {
 	var list []string
 	for _, p := range group {
 		list = append(list, p.Strategy)
@@ -171,9 +171,9 @@ func strategyNames(group []*StrategyPlan) (text string, several bool) {
 func (d *StrategiesDocument) summary() string {
 	var list []string
 	for _, group := range d.groups() {
-		text, several := strategyNames(group)
+		text, isPlural := strategyNames(group)
 		verb := " inserts "
-		if several {
+		if isPlural {
 			verb = " insert "
 		}
 		p := group[0]

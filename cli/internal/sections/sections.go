@@ -83,11 +83,12 @@ func SlackText(plan *report.Plan) string {
 	if c == nil || c.Slack == 0 {
 		return ""
 	}
-	more := format.Nanoseconds(c.ExtraNS)
+	extraCost := format.Nanoseconds(c.ExtraNS)
 	if plan.LowerBoundNS != nil && *plan.LowerBoundNS > 0 {
-		more += fmt.Sprintf(" (%.2g%%)", 100*c.ExtraNS / *plan.LowerBoundNS)
+		extraCost += fmt.Sprintf(" (%.2g%%)", 100*c.ExtraNS / *plan.LowerBoundNS)
 	}
-	text := fmt.Sprintf("%s for %s more than the lower bound; ", format.CountIrregular(c.Copies, "copy", "copies"), more)
+	text := fmt.Sprintf("%s for %s more than the lower bound; ", format.CountIrregular(c.Copies, "copy", "copies"),
+		extraCost)
 	if c.Proved {
 		return text + fmt.Sprintf("proved: no plan within the slack of %.3g%% has fewer", 100*c.Slack)
 	}
@@ -106,8 +107,8 @@ func ProfileText(p report.Profile) string {
 	case p.Default:
 		return fmt.Sprintf("the default profile for %s (%s)", p.Instructions, digest)
 	}
-	when, _, _ := strings.Cut(p.Measured, "T")
-	return fmt.Sprintf("a profile for %s, measured %s (%s)", p.Instructions, cmp.Or(when, "some day"), digest)
+	date, _, _ := strings.Cut(p.Measured, "T")
+	return fmt.Sprintf("a profile for %s, measured %s (%s)", p.Instructions, cmp.Or(date, "some day"), digest)
 }
 
 // ShortDigest is the length of digests in text output.
@@ -156,19 +157,19 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 		} else if segment.DecidesShapes {
 			planned = "-"
 		}
-		waits := make([]string, 0, len(segment.Inputs)+len(segment.Awaits))
+		awaited := make([]string, 0, len(segment.Inputs)+len(segment.Awaits))
 		for _, v := range segment.Inputs {
-			waits = append(waits, v.Name)
+			awaited = append(awaited, v.Name)
 		}
 		for _, name := range segment.Awaits {
-			waits = append(waits, name+" (attribute)")
+			awaited = append(awaited, name+" (attribute)")
 		}
-		gives := make([]string, len(segment.Outputs))
+		results := make([]string, len(segment.Outputs))
 		for i, v := range segment.Outputs {
-			gives[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), v.Shape.String())
+			results[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), v.Shape.String())
 		}
-		t.Add(segment.Segment, format.JoinFirst(segment.Nodes), planned, format.Ints(segment.After), format.JoinFirst(waits),
-			format.JoinFirst(gives))
+		t.Add(segment.Segment, format.JoinFirst(segment.Nodes), planned, format.Ints(segment.After),
+			format.JoinFirst(awaited), format.JoinFirst(results))
 	}
 	t.Write(w, show)
 }

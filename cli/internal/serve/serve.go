@@ -24,18 +24,18 @@ import (
 )
 
 type flags struct {
-	listen                   string
-	maxRows                  int   // the value of --max-batch-size
-	preferredRows            []int // the values of --preferred-batch-size
-	maxDelay, timeout, drain time.Duration
-	reload                   time.Duration
-	batching                 string
-	queue                    int
-	maxBody                  int64
-	compile                  command.Compile
-	tokenFile                string
-	tlsCert, tlsKey          string
-	logJSON                  bool
+	listen                        string
+	maxRows                       int   // the value of --max-batch-size
+	preferredRows                 []int // the values of --preferred-batch-size
+	maxDelay, timeout, drainLimit time.Duration
+	reloadInterval                time.Duration
+	batching                      string
+	maxQueue                      int
+	maxBody                       int64
+	compile                       command.Compile
+	tokenFile                     string
+	tlsCert, tlsKey               string
+	logJSON                       bool
 }
 
 // batchings are the values of --batching.
@@ -77,15 +77,15 @@ After SIGTERM or Ctrl-C, the server answers the accepted requests and ends.`,
 		"if enough rows wait, run batches of `N` rows; models are planned for the first of several N (default 8)")
 	flagSet.DurationVar(&f.maxDelay, "max-queue-delay", 2*time.Millisecond,
 		"let a request wait at most `TIME` for other requests to fill a batch, if recent requests also waited")
-	flagSet.IntVar(&f.queue, "queue", 1024, "reject further requests while `N` requests wait")
+	flagSet.IntVar(&f.maxQueue, "queue", 1024, "reject further requests while `N` requests wait")
 	flagSet.StringVar(&f.batching, "batching", batchings[0],
 		"join requests into batches by `MODE`: exact (if results keep their bits), fast (if rows are independent), "+
 			"off (never)")
 	flagSet.Int64Var(&f.maxBody, "max-body", 64<<20, "reject requests of more than `BYTES`")
 	flagSet.DurationVar(&f.timeout, "timeout", time.Minute, "cancel requests after `TIME`")
-	flagSet.DurationVar(&f.drain, "drain", 30*time.Second,
+	flagSet.DurationVar(&f.drainLimit, "drain", 30*time.Second,
 		"after a signal to stop, wait at most `TIME` for accepted requests")
-	flagSet.DurationVar(&f.reload, "reload", 2*time.Second, "check for changed models every `TIME`; 0 means never")
+	flagSet.DurationVar(&f.reloadInterval, "reload", 2*time.Second, "check for changed models every `TIME`; 0 means never")
 	flagSet.StringVar(&f.tokenFile, "token-file", "", "require the bearer token in `FILE`")
 	flagSet.StringVar(&f.tlsCert, "tls-cert", "", "use TLS with the certificate in `FILE`")
 	flagSet.StringVar(&f.tlsKey, "tls-key", "", "the private key of --tls-cert, in `FILE`")
@@ -105,13 +105,13 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return exit.UsageErrorf("--batching: unknown mode %q: %s", f.batching, format.WantOneOf(f.batching, batchings))
 	case f.maxRows < 1:
 		return exit.UsageErrorf("--max-batch-size %d: want at least 1", f.maxRows)
-	case f.queue < 1:
-		return exit.UsageErrorf("--queue %d: want at least 1", f.queue)
+	case f.maxQueue < 1:
+		return exit.UsageErrorf("--queue %d: want at least 1", f.maxQueue)
 	case f.maxBody < 1:
 		return exit.UsageErrorf("--max-body %d: want at least 1", f.maxBody)
 	case f.timeout <= 0:
 		return exit.UsageErrorf("--timeout %v: want a positive time", f.timeout)
-	case f.maxDelay < 0 || f.reload < 0 || f.drain < 0:
+	case f.maxDelay < 0 || f.reloadInterval < 0 || f.drainLimit < 0:
 		return exit.UsageErrorf("--max-queue-delay, --reload and --drain must not be negative")
 	case (f.tlsCert == "") != (f.tlsKey == ""):
 		return exit.UsageErrorf("--tls-cert and --tls-key must be given together")
@@ -128,27 +128,27 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	o := serve.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(),
+	options := serve.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(),
 		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
-		Queue: f.queue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
+		Queue: f.maxQueue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
 	if f.maxDelay == 0 {
-		o.MaxDelay = -1 // no delay; 0 would mean the default
+		options.MaxDelay = -1 // no delay; 0 would mean the default
 	}
 	if f.tokenFile != "" {
 		text, err := os.ReadFile(f.tokenFile)
-		if o.Token = strings.TrimSpace(string(text)); err == nil && o.Token == "" {
+		if options.Token = strings.TrimSpace(string(text)); err == nil && options.Token == "" {
 			err = fmt.Errorf("%s: the token is empty", f.tokenFile)
 		}
 		if err != nil {
 			return exit.UsageErrorf("--token-file: %w", err)
 		}
 	}
-	o.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	options.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	if f.logJSON {
-		o.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+		options.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
 	}
 	ctx := cmd.Context()
-	handler, err := serve.Open(ctx, paths, o)
+	handler, err := serve.Open(ctx, paths, options)
 	if err != nil {
 		return exit.InterruptErrorOr(ctx, exit.UsageError(err))
 	}
@@ -157,7 +157,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		return exit.Failed(fmt.Errorf("--listen %s: %w", f.listen, err))
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn)}
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelWarn)}
 	ended := make(chan error, 1)
 	go func() {
 		if f.tlsCert != "" {
@@ -167,15 +167,15 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		}
 	}()
 	term.PrintNote(cmd, "listening on %s", listener.Addr())
-	if f.reload > 0 {
-		go reload(ctx, handler, f.reload, o.Log)
+	if f.reloadInterval > 0 {
+		go reload(ctx, handler, f.reloadInterval, options.Log)
 	}
 	select {
 	case err := <-ended:
 		return exit.Failed(err)
 	case <-ctx.Done():
 	}
-	return shutDown(handler, server, f.drain)
+	return shutDown(handler, server, f.drainLimit)
 }
 
 // reload looks for changed models until the context ends.

@@ -104,9 +104,9 @@ func signedTime(ns float64) string {
 
 // markDifferences adds the differences of two plans to the boxes of their pictures.
 func markDifferences(sides [2]*picture, difference *experiment.Difference) {
-	var steps, values [2]map[string]string
+	var stepMarks, valueMarks [2]map[string]string
 	for i := range sides {
-		steps[i], values[i] = map[string]string{}, map[string]string{}
+		stepMarks[i], valueMarks[i] = map[string]string{}, map[string]string{}
 	}
 	names := [2]string{difference.First.Strategy, difference.Second.Strategy}
 	for _, s := range difference.Steps {
@@ -115,22 +115,22 @@ func markDifferences(sides [2]*picture, difference *experiment.Difference) {
 		for i := range sides {
 			text := stepDifferenceText(s.What, names[1-i], stepsOf[1-i], cost[1-i])
 			for _, step := range stepsOf[i] {
-				steps[i][step.Name] = text
+				stepMarks[i][step.Name] = text
 			}
 		}
 	}
 	for _, v := range difference.Values {
-		values[0][v.Value] = fmt.Sprintf("%s: %s", names[1], v.Second.Layout)
-		values[1][cmp.Or(v.Other, v.Value)] = fmt.Sprintf("%s: %s", names[0], v.First.Layout)
+		valueMarks[0][v.Value] = fmt.Sprintf("%s: %s", names[1], v.Second.Layout)
+		valueMarks[1][cmp.Or(v.Other, v.Value)] = fmt.Sprintf("%s: %s", names[0], v.First.Layout)
 	}
 	for i, p := range sides {
 		for k := range p.boxes {
 			box := &p.boxes[k]
-			if text := steps[i][box.name]; text != "" && (box.kind == stepBox || box.kind == copyBox) {
+			if text := stepMarks[i][box.name]; text != "" && (box.kind == stepBox || box.kind == copyBox) {
 				box.marks = append(box.marks, text)
 			}
 			for _, v := range box.values {
-				if text := values[i][v]; text != "" {
+				if text := valueMarks[i][v]; text != "" {
 					box.marks = append(box.marks, "≠ layout, "+text)
 				}
 			}

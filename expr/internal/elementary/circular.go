@@ -108,16 +108,16 @@ func cosOf(r, low float64) float64 {
 
 func sin(x float64) float64 {
 	q, r, low := reduceAngle(x)
-	return quadrantOf(q, r, low)
+	return sineInQuadrant(q, r, low)
 }
 
 func cos(x float64) float64 {
 	q, r, low := reduceAngle(x)
-	return quadrantOf(q+1, r, low)
+	return sineInQuadrant(q+1, r, low)
 }
 
-// quadrantOf returns the sine of q quarter turns plus r + low.
-func quadrantOf(q int, r, low float64) float64 {
+// sineInQuadrant returns the sine of q quarter turns plus r + low.
+func sineInQuadrant(q int, r, low float64) float64 {
 	var y float64
 	if q&1 == 0 {
 		y = sinOf(r, low)

@@ -9,7 +9,7 @@ import (
 // as fast as math/cmplx. For infinite and NaN operands they call math/cmplx.
 
 // complexSqrt is cmplx.Sqrt without unpredictable branches. Imaginary parts keep their sign even if they are
-// negligible.
+// negligible. The magnitudes of the two parts of the result are r = sqrt((|z|+|a|)/2) and |b|/(2r), for z = a + bi.
 func complexSqrt(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	if a == 0 || b == 0 || a-a != 0 || b-b != 0 {
@@ -24,8 +24,8 @@ func complexSqrt(z complex128) complex128 {
 		a, b = a*factor, b*factor
 		magnitude = Hypot(a, b)
 	}
-	r := math.Sqrt(float64(0.5*magnitude) + float64(0.5*math.Abs(a)))
-	large, small := math.Float64bits(r*scale), math.Float64bits(scale*math.Abs(0.5*b/r))
+	root := math.Sqrt(float64(0.5*magnitude) + float64(0.5*math.Abs(a)))
+	large, small := math.Float64bits(root*scale), math.Float64bits(scale*math.Abs(0.5*b/root))
 	re, im := large, small
 	if a < 0 { // a conditional move
 		re, im = small, large
@@ -60,12 +60,13 @@ func inBounds(z complex128, re, im float64) bool {
 // isFinite reports whether both parts are finite.
 func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) }
 
-// sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerLimit.
+// sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerLimit. For |x| <= 1, the sine is a polynomial, x +
+// x^3 P(x^2) with the coefficients sinhPoly, and the cosine is sqrt(1 + sinh(x)^2).
 func sinhCosh(x float64) (sinh, cosh float64) {
 	if a := math.Abs(x); a > 1 {
-		e := float64(0.5 * Exp(a))
-		rest := 0.25 / e
-		return math.Copysign(e-rest, x), e + rest
+		halfExp := float64(0.5 * Exp(a))
+		halfInverse := 0.25 / halfExp
+		return math.Copysign(halfExp-halfInverse, x), halfExp + halfInverse
 	}
 	c, z := &sinhPoly, x*x
 	w := z * z
@@ -137,8 +138,8 @@ func complexTan(z complex128) complex128 {
 		return complex(4*sin*cos*Exp(-2*math.Abs(b)), math.Copysign(1, b))
 	}
 	sinh, cosh := sinhCosh(imag(z))
-	d := float64(cos*cos) + float64(sinh*sinh)
-	return complex(sin*cos/d, sinh*cosh/d)
+	divisor := float64(cos*cos) + float64(sinh*sinh)
+	return complex(sin*cos/divisor, sinh*cosh/divisor)
 }
 
 func complexTanh(z complex128) complex128 {

@@ -8,9 +8,10 @@ import (
 // Inverse functions of a complex number, by W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987).
 // They use roots of 1+z and 1-z, because the difference 1-z*z would lose digits for numbers near 1 and for small and
 // large numbers. The functions of math/cmplx lose digits by cancellation, and return infinities for some numbers of
-// magnitude 1e8 or more. The sign of a zero selects the side of a branch cut.
+// magnitude 1e8 or more. The sign of a zero selects the side of a branch cut. In each function, z = a + bi, and p and q
+// are the two roots.
 
-// logOfTwice returns the logarithm of twice the magnitude of a large complex number.
+// logOfTwice returns log(2|a + bi|) for a large complex number.
 func logOfTwice(a, b float64) float64 { return Log(Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }
 
 func complexAsinh(z complex128) complex128 {
@@ -67,16 +68,17 @@ func complexAtanh(z complex128) complex128 {
 	var re, im float64
 	switch {
 	case !inBounds(z, squareLimit, squareLimit):
-		h := Hypot(0.5*a, 0.5*b)
-		re, im = 0.25*a/h/h, math.Copysign(math.Pi/2, b)
+		halfMagnitude := Hypot(0.5*a, 0.5*b)
+		re, im = 0.25*a/halfMagnitude/halfMagnitude, math.Copysign(math.Pi/2, b)
 	case a == 1 && math.Abs(b) < 1/squareLimit: // the square of b might underflow
 		re, im = 0.5*(math.Ln2-Log(math.Abs(b))), math.Copysign(math.Pi/4, b)
 		if b == 0 {
 			im = b
 		}
 	default:
-		d := 1 - a
-		re, im = 0.25*log1p(4*a/(float64(d*d)+float64(b*b))), 0.5*atan2(2*b, float64(d*(1+a))-float64(b*b))
+		oneMinusA := 1 - a
+		re = 0.25 * log1p(4*a/(float64(oneMinusA*oneMinusA)+float64(b*b)))
+		im = 0.5 * atan2(2*b, float64(oneMinusA*(1+a))-float64(b*b))
 	}
 	return complex(sign*re, sign*im)
 }

@@ -25,6 +25,7 @@ func sinh(x float64) float64 {
 		}
 		return x + float64(x*z*p)
 	case a <= negligibleExp:
+		// t is a/log(2), and p is first e^a / 2^k and then e^a / 2. sinh(a) is p - 1/(4p).
 		t := a * math.Log2E
 		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+float64(a*Log2ERounding))
 		p = float64(p * (0.5 * powerOf2(k)))

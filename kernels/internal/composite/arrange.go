@@ -43,7 +43,8 @@ var (
 		Examples: kit.OneExample(kit.ExMatrix, graph.Attrs{"dim": 1, "start": 1, "length": 2}),
 	}, func(s steps, a *narrowCopyAttrs, in []graph.Arg) graph.Arg {
 		x := s.Apply(view.Narrow, graph.Attrs{"dim": a.Dim, "start": a.Start, "length": a.Length}, in[0])
-		if s.shape(in[0])[s.wrapDim(in[0], a.Dim)].Eq(a.Length).Holds() { // PyTorch resizes empty_like(self)
+		// If the whole dimension is copied, PyTorch's result has the layout of empty_like(self).
+		if s.shape(in[0])[s.wrapDim(in[0], a.Dim)].Eq(a.Length).Holds() {
 			return s.Apply(view.Clone, nil, x)
 		}
 		return s.rowMajor(x)

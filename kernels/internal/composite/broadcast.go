@@ -57,9 +57,9 @@ func meshgrid(s steps, a *meshgridAttrs, in []graph.Arg) []graph.Arg {
 		s.Reject(t.DType != in[0].Type().DType, "torch.meshgrid expects all tensors to have the same dtype")
 		s.Reject(t.Rank() > 1, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %v", t)
 	}
-	swapped := a.Indexing == "xy" && len(in) > 1
+	swapsFirstTwo := a.Indexing == "xy" && len(in) > 1
 	in = slices.Clone(in)
-	if swapped {
+	if swapsFirstTwo {
 		in[0], in[1] = in[1], in[0]
 	}
 	var grid []sym.Int
@@ -70,7 +70,7 @@ func meshgrid(s steps, a *meshgridAttrs, in []graph.Arg) []graph.Arg {
 		line := s.reshape(x, append(append(padOnes(nil, i), grid[i]), padOnes(nil, len(in)-1-i)...)...)
 		in[i] = s.Apply(view.Expand, graph.Attrs{"size": grid}, line)
 	}
-	if swapped {
+	if swapsFirstTwo {
 		in[0], in[1] = in[1], in[0]
 	}
 	return in

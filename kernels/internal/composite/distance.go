@@ -79,11 +79,11 @@ var (
 		s.Reject(!dtype.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
 			kit.CppName(dtype))
 		x, y := s.broadcast(s.to(in[0], dtype), s.to(in[1], dtype))
-		unit := func(x graph.Arg) graph.Arg {
+		unitVectors := func(x graph.Arg) graph.Arg {
 			norms := s.Apply(reduce.VectorNorm, graph.Attrs{"dim": []int{a.Dim}, "keepdim": true}, x)
 			return s.div(x, s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, norms))
 		}
-		return s.sum(s.mul(unit(x), unit(y)), false, []int{a.Dim})
+		return s.sum(s.mul(unitVectors(x), unitVectors(y)), false, []int{a.Dim})
 	})
 	PairwiseDistance = defineOne(graph.Semantics{
 		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
@@ -224,12 +224,12 @@ func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
 		s.Check(kit.NotImplementedBy("cross", dtype))
 	}
 	a, b := s.broadcast(in[0], in[1])
-	part := func(x graph.Arg, i int) graph.Arg { return s.selectIndex(x, dim, i%3) }
+	component := func(x graph.Arg, i int) graph.Arg { return s.selectIndex(x, dim, i%3) }
 	// result[i] = a[i+1]*b[i+2] - a[i+2]*b[i+1], with indices modulo 3
-	var parts [3]graph.Arg
-	for i := range parts {
-		parts[i] = s.sub(s.mul(part(a, i+1), part(b, i+2)), s.mul(part(a, i+2), part(b, i+1)))
+	var components [3]graph.Arg
+	for i := range components {
+		components[i] = s.sub(s.mul(component(a, i+1), component(b, i+2)), s.mul(component(a, i+2), component(b, i+1)))
 	}
-	out := s.Apply(view.Stack, graph.Attrs{"dim": dim}, parts[:]...)
+	out := s.Apply(view.Stack, graph.Attrs{"dim": dim}, components[:]...)
 	return s.WithLayout(out, out.Type().RowMajor())
 }

@@ -56,40 +56,42 @@ func tensorinv(s steps, a *tensorinvAttrs, in []graph.Arg) graph.Arg {
 }
 
 func tensorsolve(s steps, a *tensorsolveAttrs, in []graph.Arg) graph.Arg {
-	x, other := in[0], s.shape(in[1])
+	x, otherShape := in[0], s.shape(in[1])
 	if a.Dims != nil {
-		last := make([]int, len(a.Dims))
-		for i := range last {
-			last[i] = i - len(last)
+		lastDims := make([]int, len(a.Dims))
+		for i := range lastDims {
+			lastDims[i] = i - len(lastDims)
 		}
-		x = s.Apply(view.Movedim, graph.Attrs{"source": a.Dims, "destination": last}, x)
+		x = s.Apply(view.Movedim, graph.Attrs{"source": a.Dims, "destination": lastDims}, x)
 	}
 	shape := s.shape(x)
-	s.Reject(len(shape) < len(other), "linalg.tensorsolve: expected self to have at least the %d dimensions of other, "+
-		"but got %d", len(other), len(shape))
-	rows, columns := tensor.Product(other), tensor.Product(shape[len(other):])
-	s.Reject(rows.Ne(columns).Holds() || tensor.Product(shape[:len(other)]).Ne(rows).Holds(), "Expected self to satisfy "+
-		"the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got %v != %v", columns, rows)
+	s.Reject(len(shape) < len(otherShape),
+		"linalg.tensorsolve: expected self to have at least the %d dimensions of other, but got %d", len(otherShape),
+		len(shape))
+	rows, columns := tensor.Product(otherShape), tensor.Product(shape[len(otherShape):])
+	s.Reject(rows.Ne(columns).Holds() || tensor.Product(shape[:len(otherShape)]).Ne(rows).Holds(),
+		"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "+
+			"got %v != %v", columns, rows)
 	result := s.Apply(linalg.Solve, nil, s.reshape(x, rows, columns), s.reshape(in[1], rows))
-	return s.reshape(result, shape[len(other):]...)
+	return s.reshape(result, shape[len(otherShape):]...)
 }
 
 func vander(s steps, a *vanderAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
-	d := x.Type().DType
-	s.Reject(d == tensor.Bool || d.IsReducedFloat(), "linalg.vander supports floating point, complex, and integer "+
-		"tensors, but got %s", d.TorchName())
+	dtype := x.Type().DType
+	s.Reject(dtype == tensor.Bool || dtype.IsReducedFloat(),
+		"linalg.vander supports floating point, complex, and integer tensors, but got %s", dtype.TorchName())
 	if x.Type().Rank() == 0 {
 		x = s.unsqueeze(x, 0)
 	}
 	shape := s.shape(x)
-	n := shape[len(shape)-1]
+	columns := shape[len(shape)-1]
 	if a.N != nil {
-		n = sym.Of(*a.N)
+		columns = sym.Of(*a.N)
 	}
-	s.Reject(n.Le(sym.Of(1)).Holds(), "N must be greater than 1.")
+	s.Reject(columns.Le(sym.Of(1)).Holds(), "N must be greater than 1.")
 	sizes := func(last sym.Int) graph.Attrs { return graph.Attrs{"size": append(slices.Clone(shape), last)} }
-	expanded := s.Apply(view.Expand, sizes(n.Sub(sym.Of(1))), s.unsqueeze(x, -1))
+	expanded := s.Apply(view.Expand, sizes(columns.Sub(sym.Of(1))), s.unsqueeze(x, -1))
 	// Running products of equal elements are powers, from the first power on.
 	powers := s.Apply(reduce.Cumprod, graph.Attrs{"dim": -1}, expanded)
 	ones := s.Apply(view.NewOnes, sizes(sym.Of(1)), powers)

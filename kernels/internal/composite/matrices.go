@@ -54,7 +54,7 @@ type linalgNormAttrs struct {
 	DType   tensor.DType     `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-var selfMatrix = []graph.Example{kit.Example(graph.Attrs{"n": 5}, kit.F32(2, 3, 3)),
+var matrixPowerExamples = []graph.Example{kit.Example(graph.Attrs{"n": 5}, kit.F32(2, 3, 3)),
 	kit.Example(graph.Attrs{"n": -2}, tensor.New(tensor.Float64, 3, 3)), kit.Example(graph.Attrs{"n": 0}, kit.F32(3, 3))}
 
 // Powers, products, inverses and norms of matrices.
@@ -119,7 +119,7 @@ var (
 func matrixPowerOp(name string) *graph.Op {
 	return defineOne(graph.Semantics{
 		Name: name, Doc: "Returns the `n`-th powers of square matrices, the last two dimensions.", Params: selfOnly,
-		Examples: selfMatrix,
+		Examples: matrixPowerExamples,
 	}, matrixPower)
 }
 
@@ -203,7 +203,7 @@ func multiDot(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		s.Reject(x.Shape[1].Ne(y.Shape[0]).Holds(), "%s(): tensors %d and %d with shapes [%s] and [%s] cannot be multiplied",
 			name, i, i+1, tensor.Sizes(x.Shape), tensor.Sizes(y.Shape))
 	}
-	return s.reshape(s.chain(in, s.splits(in), 0, count-1), resultShape...)
+	return s.reshape(s.chainProduct(in, s.splits(in), 0, count-1), resultShape...)
 }
 
 // splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
@@ -235,18 +235,18 @@ func (s steps) splits(in []graph.Arg) [][]int {
 	return split
 }
 
-// chain multiplies operands i to j, divided as splits says.
-func (s steps) chain(in []graph.Arg, splits [][]int, i, j int) graph.Arg {
+// chainProduct multiplies operands i to j. splits says where each product of several operands is divided.
+func (s steps) chainProduct(in []graph.Arg, splits [][]int, i, j int) graph.Arg {
 	if i == j {
 		return in[i]
 	}
 	k := splits[i][j]
-	return s.Apply(product.Mm, nil, s.chain(in, splits, i, k), s.chain(in, splits, k+1, j))
+	return s.Apply(product.Mm, nil, s.chainProduct(in, splits, i, k), s.chainProduct(in, splits, k+1, j))
 }
 
 // pinv returns the pseudoinverse of matrices. Singular values up to the greater of atol and rtol times the greatest one
 // count as 0.
-func (s steps) pinv(x graph.Arg, atol, rtol threshold, hermitian bool) graph.Arg {
+func (s steps) pinv(x graph.Arg, atol, rtol threshold, isHermitian bool) graph.Arg {
 	xType := x.Type()
 	dtype := xType.DType
 	s.Reject(xType.Rank() < 2 || dtype.IsReducedFloat() || !dtype.IsFloat() && !dtype.IsComplex(),
@@ -259,18 +259,18 @@ func (s steps) pinv(x graph.Arg, atol, rtol threshold, hermitian bool) graph.Arg
 		return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)
 	}
 	// x is left diag(values) right^H.
-	var left, right, values, sizes graph.Arg
-	if hermitian {
+	var left, right, values, magnitudes graph.Arg
+	if isHermitian {
 		factors := s.ApplyMany(linalg.Eigh, nil, x)
 		values, left, right = factors[0], factors[1], factors[1]
-		sizes = s.abs(values)
+		magnitudes = s.abs(values)
 	} else {
 		factors := s.ApplyMany(linalg.LinalgSVD, graph.Attrs{"full_matrices": false}, x)
 		left, values, right = factors[0], factors[1], s.adjoint(factors[2])
-		sizes = values
+		magnitudes = values
 	}
-	kept := s.Apply(pointwise.Gt, nil, sizes, s.tolerance(x, sizes, atol, rtol))
-	inverted := s.where(kept, s.Apply(pointwise.Reciprocal, nil, values), s.Apply(view.ZerosLike, nil, values))
+	isNonzero := s.Apply(pointwise.Gt, nil, magnitudes, s.tolerance(x, magnitudes, atol, rtol))
+	inverted := s.where(isNonzero, s.Apply(pointwise.Reciprocal, nil, values), s.Apply(view.ZerosLike, nil, values))
 	return s.Apply(product.Matmul, nil, s.mul(right, s.to(s.unsqueeze(inverted, -2), dtype)), s.adjoint(left))
 }
 
@@ -343,11 +343,11 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 		attrs["ord"] = p
 		return s.Apply(reduce.VectorNorm, attrs, x)
 	}
-	ofMatrix := matrixNormAttrs(*a)
+	matrixAttrs := matrixNormAttrs(*a)
 	if a.Dim == nil {
-		ofMatrix.Dim = []int{0, 1}[:min(rank, 2)] // matrixNorm rejects vectors
+		matrixAttrs.Dim = []int{0, 1}[:min(rank, 2)] // matrixNorm rejects vectors
 	}
-	return s.matrixNorm(x, &ofMatrix)
+	return s.matrixNorm(x, &matrixAttrs)
 }
 
 // matrixNorm returns the norms of the matrices x. The order fro is the root of the sum of squares, and nuc the sum of
@@ -367,26 +367,26 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 		dtype.TorchName())
 	s.Reject(word == "" && !bySingularValues && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
 	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
-	rows, cols := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
-	s.Reject(rows == cols, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
+	rowDim, columnDim := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
+	s.Reject(rowDim == columnDim, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
 	vectorNorm := func(ord float64, dims []int, keepdim bool) graph.Arg {
 		return s.Apply(reduce.VectorNorm, graph.Attrs{"ord": ord, "dim": dims, "keepdim": keepdim, "dtype": a.DType}, x)
 	}
 	switch {
 	case word == "fro":
-		return vectorNorm(2, []int{rows, cols}, a.Keepdim)
+		return vectorNorm(2, []int{rowDim, columnDim}, a.Keepdim)
 	case !bySingularValues:
-		summedDim := rows // the dimension along which magnitudes are added
+		summedDim := rowDim // the dimension along which magnitudes are added
 		if math.IsInf(p, 0) {
-			summedDim = cols
+			summedDim = columnDim
 		}
-		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rows, cols}, "keepdim": a.Keepdim},
+		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rowDim, columnDim}, "keepdim": a.Keepdim},
 			vectorNorm(1, []int{summedDim}, true))
 	}
 	if a.DType != tensor.Invalid {
 		x = s.to(x, a.DType)
 	}
-	values := s.Apply(linalg.Svdvals, nil, s.Apply(view.Movedim, graph.Attrs{"source": []int{rows, cols},
+	values := s.Apply(linalg.Svdvals, nil, s.Apply(view.Movedim, graph.Attrs{"source": []int{rowDim, columnDim},
 		"destination": []int{-2, -1}}, x))
 	var result graph.Arg
 	if word == "nuc" {
@@ -395,13 +395,14 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 		result = s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{-1}}, values)
 	}
 	if a.Keepdim {
-		result = s.unsqueeze(s.unsqueeze(result, min(rows, cols)), max(rows, cols))
+		result = s.unsqueeze(s.unsqueeze(result, min(rowDim, columnDim)), max(rowDim, columnDim))
 	}
 	return result
 }
 
-func extremum(greatest bool) *graph.Op {
-	if greatest {
+// extremum returns the reduction to the greatest or to the least element.
+func extremum(isGreatest bool) *graph.Op {
+	if isGreatest {
 		return reduce.Amax
 	}
 	return reduce.Amin
@@ -448,8 +449,8 @@ func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 	isSingular := s.Apply(pointwise.Gt, nil, inverse[1], integer(0))
 	infinite := s.Apply(view.Full, graph.Attrs{"size": xType.Shape[:rank-2], "fill_value": math.Inf(1),
 		"dtype": xType.DType.ToReal()})
-	infinities := graph.Attrs{"nan": math.Inf(1), "posinf": math.Inf(1), "neginf": math.Inf(-1)}
+	nanToInfinity := graph.Attrs{"nan": math.Inf(1), "posinf": math.Inf(1), "neginf": math.Inf(-1)}
 	// NaN, such as a norm of 0 times infinity, becomes infinity.
-	product := s.mul(norm(x), s.where(isSingular, infinite, norm(inverse[0])))
-	return s.Apply(pointwise.NanToNum, infinities, product)
+	conditionNumbers := s.mul(norm(x), s.where(isSingular, infinite, norm(inverse[0])))
+	return s.Apply(pointwise.NanToNum, nanToInfinity, conditionNumbers)
 }

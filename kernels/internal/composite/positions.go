@@ -78,7 +78,7 @@ func indexReduce(s steps, a *indexReduceAttrs, in []graph.Arg) graph.Arg {
 	shape[dim] = positions.Numel()
 	s.Reject(!tensor.SameSizes(shape, s.shape(src)), "index_reduce(): expected source of shape %s, got %s",
 		tensor.Sizes(shape), tensor.Sizes(s.shape(src)))
-	indices := s.to(s.reshape(in[1], padded(positions.Numel(), dim, len(shape))...), tensor.Int64)
+	indices := s.to(s.reshape(in[1], shapeAlong(positions.Numel(), dim, len(shape))...), tensor.Int64)
 	indices = s.Apply(view.Expand, graph.Attrs{"size": shape}, indices)
 	attrs := graph.Attrs{"dim": dim, "reduce": a.Reduce, "include_self": a.IncludeSelf}
 	return s.reshape(s.Apply(index.ScatterReduce, attrs, x, indices, src), self.Shape...)
@@ -92,8 +92,8 @@ func vectorShape(t tensor.Type) []sym.Int {
 	return t.Shape
 }
 
-// padded returns the shape of n elements along a dimension, of the given rank.
-func padded(n sym.Int, dim, rank int) []sym.Int {
+// shapeAlong returns the shape, of the given rank, of n elements along a dimension.
+func shapeAlong(n sym.Int, dim, rank int) []sym.Int {
 	shape := slices.Repeat(sym.Ints(1), rank)
 	shape[dim] = n
 	return shape

@@ -26,29 +26,30 @@ var (
 		"ignored.", true)
 )
 
-func quantileOp(name, doc string, ignoreNaN bool) *graph.Op {
+func quantileOp(name, doc string, ignoresNaN bool) *graph.Op {
 	return defineOne(graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4), kit.F32()), // tests draw a q in range for these sizes
 			kit.Example(graph.Attrs{"dim": 1, "interpolation": "midpoint"}, kit.F32(3, 5), kit.F32())},
-	}, func(s steps, a *quantileAttrs, in []graph.Arg) graph.Arg { return s.quantile(name, a, in, ignoreNaN) })
+	}, func(s steps, a *quantileAttrs, in []graph.Arg) graph.Arg { return s.quantile(name, a, in, ignoresNaN) })
 }
 
 // quantile moves the elements to reduce to the last dimension. atRanks replaces this dimension by one with an element
 // for each rank. If q is a vector, this dimension is then moved to the front, otherwise it is dropped.
-func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN bool) graph.Arg {
+func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoresNaN bool) graph.Arg {
 	x, q := in[0], in[1]
-	d := x.Type().DType
+	dtype := x.Type().DType
 	if q.Kind == graph.NumberArg {
 		s.Reject(!(q.Number.Float() >= 0 && q.Number.Float() <= 1), "quantile() q must be in the range [0, 1] but got %v",
 			q.Number.Float())
-		q = s.Apply(view.Full, graph.Attrs{"size": []sym.Int{}, "fill_value": q.Number, "dtype": d})
+		q = s.Apply(view.Full, graph.Attrs{"size": []sym.Int{}, "fill_value": q.Number, "dtype": dtype})
 	}
-	rank, several := x.Type().Rank(), q.Type().Rank() > 0
+	rank, hasVectorOfRanks := x.Type().Rank(), q.Type().Rank() > 0
 	s.Reject(kit.IsEmpty(x.Type()), "quantile() input tensor must be non-empty")
 	s.Reject(q.Type().Rank() > 1, "quantile() q must be a scalar or 1D tensor")
-	s.Reject(d != tensor.Float32 && d != tensor.Float64, "quantile() input tensor must be either float or double dtype")
-	s.Reject(q.Type().DType != d, "quantile() q tensor must be same dtype as the input tensor")
+	s.Reject(dtype != tensor.Float32 && dtype != tensor.Float64,
+		"quantile() input tensor must be either float or double dtype")
+	s.Reject(q.Type().DType != dtype, "quantile() q tensor must be same dtype as the input tensor")
 	switch {
 	case a.Dim == nil && a.Keepdim:
 		x = s.reshape(x, append(padOnes(nil, rank), sym.Of(-1))...)
@@ -61,11 +62,11 @@ func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN
 			x = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{dim}}, x)
 		}
 	}
-	if !several {
+	if !hasVectorOfRanks {
 		q = s.reshape(q, sym.Of(1))
 	}
-	out := s.atRanks(a.Interpolation, s.ApplyMany(index.Sort, graph.Attrs{"dim": -1}, x)[0], q, ignoreNaN)
-	if several {
+	out := s.atRanks(a.Interpolation, s.ApplyMany(index.Sort, graph.Attrs{"dim": -1}, x)[0], q, ignoresNaN)
+	if hasVectorOfRanks {
 		out = s.transpose(s.unsqueeze(out, 0), 0, -1)
 	}
 	return s.Apply(view.Squeeze, graph.Attrs{"dim": []int{-1}}, out)
@@ -73,25 +74,25 @@ func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN
 
 // atRanks returns the elements of ranks q, from 0 to 1, along the last dimension of sorted values. Between two elements
 // it interpolates.
-func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool) graph.Arg {
+func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoresNaN bool) graph.Arg {
 	last := len(s.shape(sorted)) - 1
-	numbers := s.not(s.Apply(pointwise.Isnan, nil, sorted))
+	isNumber := s.not(s.Apply(pointwise.Isnan, nil, sorted))
 	count := s.shape(sorted)[last]
 	constant := func(n sym.Int) graph.Arg {
 		return s.Apply(view.Full, graph.Attrs{"size": []int{}, "fill_value": n, "dtype": tensor.Int64})
 	}
 	var ranks graph.Arg
-	if ignoreNaN {
-		ranks = s.mul(q, s.sub(s.sum(numbers, true, []int{last}), integer(1)))
+	if ignoresNaN {
+		ranks = s.mul(q, s.sub(s.sum(isNumber, true, []int{last}), integer(1)))
 		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
 	} else {
 		highest := constant(count.Sub(sym.Of(1)))
 		// Sorting puts NaN last. If a line contains NaN, the rank is `highest`, so that the result is NaN.
-		complete := s.unsqueeze(s.selectIndex(numbers, last, -1), -1)
-		ranks = s.where(complete, s.mul(q, highest), highest)
+		hasNoNaN := s.unsqueeze(s.selectIndex(isNumber, last, -1), -1)
+		ranks = s.where(hasNoNaN, s.mul(q, highest), highest)
 	}
-	valid := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))
-	ranks = s.where(valid, s.to(ranks, q.Type().DType), constant(count)) // gather rejects the index count
+	isInRange := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))
+	ranks = s.where(isInRange, s.to(ranks, q.Type().DType), constant(count)) // gather rejects the index count
 	gather := func(positions graph.Arg) graph.Arg {
 		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(positions, tensor.Int64))
 	}

@@ -151,32 +151,31 @@ func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
 	if rank < 2 {
 		x = s.reshape(x, sym.Of(1), sym.Of(-1))
 	}
-	observations := s.shape(x)[1] // number of observations
-	weights := s.weights(observations, in[1], in[2])
-	var sum, mean graph.Arg
+	observationCount := s.shape(x)[1]
+	weights := s.weights(observationCount, in[1], in[2])
+	var weightSum, mean graph.Arg
 	if weights.Kind == graph.Null {
-		count := graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(int64(observations.Specialize()))}
-		sum, mean = count, s.div(s.sum(x, true, []int{1}), count)
+		count := graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(int64(observationCount.Specialize()))}
+		weightSum, mean = count, s.div(s.sum(x, true, []int{1}), count)
 	} else {
-		sum = s.sum(weights, false, nil)
-		mean = s.div(s.sum(s.mul(x, weights), true, []int{1}), sum)
+		weightSum = s.sum(weights, false, nil)
+		mean = s.div(s.sum(s.mul(x, weights), true, []int{1}), weightSum)
 	}
-	return s.centredProducts(x, mean, weights, sum, correction, in)
+	return s.centredProducts(x, mean, weights, weightSum, correction, in)
 }
 
-// centredProducts returns x diag(weights) x^H / divisor for the differences x from the mean. The divisor is sum, the
-// sum of the weights, minus the correction. With aweights, the correction is first multiplied by the sum of
-// weights*aweights / sum.
-func (s steps) centredProducts(x, mean, weights, sum graph.Arg, correction int, in []graph.Arg) graph.Arg {
+// centredProducts returns x diag(weights) x^H / divisor for the differences x from the mean. The divisor is weightSum
+// minus the correction. With aweights, the correction is first multiplied by the sum of weights*aweights / weightSum.
+func (s steps) centredProducts(x, mean, weights, weightSum graph.Arg, correction int, in []graph.Arg) graph.Arg {
 	divisor := graph.Arg{}
 	switch {
 	case weights.Kind == graph.Null:
-		divisor = compose.Number(max(0, float64(sum.Number.Int())-float64(correction)))
+		divisor = compose.Number(max(0, float64(weightSum.Number.Int())-float64(correction)))
 	case in[2].Kind == graph.Null:
-		divisor = s.sub(sum, integer(int64(correction)))
+		divisor = s.sub(weightSum, integer(int64(correction)))
 	default:
 		squares := s.sum(s.mul(weights, in[2]), false, nil)
-		divisor = s.sub(sum, s.div(s.mul(integer(int64(correction)), squares), sum))
+		divisor = s.sub(weightSum, s.div(s.mul(integer(int64(correction)), squares), weightSum))
 	}
 	if weights.Kind != graph.Null {
 		divisor = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, divisor)

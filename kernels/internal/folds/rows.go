@@ -109,23 +109,23 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms 
 // float32 processes twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.FoldLanes
 
-// Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-maximum) for each element x,
+// Exponentials returns the exponentials of a row of n numbers as softmax needs them: exp(x-maximum) for each element x,
 // where maximum is the maximum of the row. It also returns the sum of these exponentials, and maximum. The sum is a
 // float64 if n exceeds maxFloat32Sum.
-func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, maximum expr.Value) {
+func Exponentials(b *expr.Builder, x expr.Value, n int) (exponentials, sum, maximum expr.Value) {
 	maximum = b.Reduce(expr.Max, x)
-	e = b.Emit(expr.Exp, b.Emit(expr.Sub, x, maximum))
-	summand := e
+	exponentials = b.Emit(expr.Exp, b.Emit(expr.Sub, x, maximum))
+	summand := exponentials
 	if n > maxFloat32Sum {
-		summand = InFloat64(b, e)
+		summand = InFloat64(b, exponentials)
 	}
-	return e, b.Reduce(expr.Add, summand), maximum
+	return exponentials, b.Reduce(expr.Add, summand), maximum
 }
 
 // Softmax returns the softmax of a row of n numbers x, and the maximum of the row.
 func Softmax(b *expr.Builder, x expr.Value, n int) (y, maximum expr.Value) {
-	e, sum, maximum := Exponentials(b, x, n)
+	exponentials, sum, maximum := Exponentials(b, x, n)
 	// A float32 quotient that is rounded from float64 has the same bits as a float32 division.
 	reciprocal := b.Convert(b.DType(x), b.Emit(expr.Div, b.Const(b.DType(sum), 1), sum))
-	return b.Emit(expr.Mul, e, reciprocal), maximum
+	return b.Emit(expr.Mul, exponentials, reciprocal), maximum
 }

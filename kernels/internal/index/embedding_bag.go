@@ -199,9 +199,9 @@ func checkRow(index int64, rows int) error {
 	return nil
 }
 
-// refOffsets returns the first index of each bag, and the number of indices as the end of the last bag. With the
+// refBagBegins returns the first index of each bag, and the number of indices as the end of the last bag. With the
 // attribute include_last_offset, the last bag does not count.
-func refOffsets(indices, offsets *tensor.Tensor) ([]int64, error) {
+func refBagBegins(indices, offsets *tensor.Tensor) ([]int64, error) {
 	indexCount := int64(indices.Numel())
 	var bagBegins []int64
 	if indices.Rank() == 2 {
@@ -225,7 +225,7 @@ func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 	mode, weight, indices := kit.Attrs[embeddingBagAttrs](c).Mode, in[bagWeight], in[bagIndices]
 	operands := make([]*tensor.Tensor, bagScales+1)
 	copy(operands, in)
-	bagBegins, err := refOffsets(indices, operands[bagOffsets])
+	bagBegins, err := refBagBegins(indices, operands[bagOffsets])
 	if err != nil {
 		return nil, err
 	}
@@ -315,11 +315,11 @@ func (r *bagReducer[T]) kernel() *graph.Kernel {
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: 1, Run: r.checkOffsets})
 	}
 	elementsPerBag := kit.BoundedProduct(r.indices.Meta.Numel(), max(r.weight.Meta.Shape[1], 1)) / max(r.bags, 1)
-	perChunk := max(bagChunk/max(elementsPerBag, 1), 1)
-	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(r.bags, perChunk),
+	bagsPerChunk := max(bagChunk/max(elementsPerBag, 1), 1)
+	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(r.bags, bagsPerChunk),
 		Run: func(m *graph.Mem, chunk int) error {
 			worker := newBagWorker[T](m)
-			for bag := chunk * perChunk; bag < min((chunk+1)*perChunk, r.bags); bag++ {
+			for bag := chunk * bagsPerChunk; bag < min((chunk+1)*bagsPerChunk, r.bags); bag++ {
 				if err := r.reduce(worker, bag); err != nil {
 					return err
 				}

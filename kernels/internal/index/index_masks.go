@@ -140,15 +140,15 @@ func runIndex(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*te
 	if err != nil {
 		return nil, err
 	}
-	m := kit.KnownMeta(t)
-	call.Out = []tensor.Meta{m}
-	return runSerially(ctx, parsed.kernel(call), m, in)
+	resultMeta := kit.KnownMeta(t)
+	call.Out = []tensor.Meta{resultMeta}
+	return runSerially(ctx, parsed.kernel(call), resultMeta, in)
 }
 
-// runSerially runs a kernel with one result in the calling goroutine. m is the meta of the result.
-func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor,
-	error) {
-	out := tensor.Empty(m)
+// runSerially runs a kernel with one result in the calling goroutine.
+func runSerially(ctx context.Context, kernel *graph.Kernel, resultMeta tensor.Meta,
+	in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := tensor.Empty(resultMeta)
 	mem := kernel.NewMem()
 	mem.Context = ctx
 	mem.Ptrs = append(mem.Ptrs, out.Pointer()) // the result, then the operands

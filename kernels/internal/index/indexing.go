@@ -17,26 +17,26 @@ import (
 // selectKernel returns a kernel that selects the slices of operand 0 along dim whose numbers are in index. In the
 // result, the dimensions of index replace dimension dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
-	out, m, indexMeta := c.Out[0], c.Meta(0), index.Meta
+	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	result := operandAt(0, out)
 	table, indexOperand := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
-	for d := range m.Rank() {
+	for d := range selfMeta.Rank() {
 		if d == dim {
 			table.steps = append(table.steps, make([]int, indexMeta.Rank())...)
 			indexOperand.steps = append(indexOperand.steps, kit.ByteStrides(indexMeta)...)
 			// For a 0-dim index, some ops remove dim; others keep it with size 1.
-			if indexMeta.Rank() == 0 && out.Rank() == m.Rank() {
+			if indexMeta.Rank() == 0 && out.Rank() == selfMeta.Rank() {
 				table.steps, indexOperand.steps = append(table.steps, 0), append(indexOperand.steps, 0)
 			}
 			continue
 		}
-		table.steps, indexOperand.steps = append(table.steps, kit.ByteStride(m, d)), append(indexOperand.steps, 0)
+		table.steps, indexOperand.steps = append(table.steps, kit.ByteStride(selfMeta, d)), append(indexOperand.steps, 0)
 	}
-	if m.Rank() == 0 {
+	if selfMeta.Rank() == 0 {
 		table.steps, indexOperand.steps = nil, nil
 	}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
-		lookups: []lookup{lookupAlong(m, indexMeta, dim)}}
+		lookups: []lookup{lookupAlong(selfMeta, indexMeta, dim)}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 

@@ -115,14 +115,14 @@ func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 		}
 		kept.widest = max(kept.widest, b.X1-b.X0)
 	}
-	n := min(maxStrips, len(boxes)/boxesPerStrip+1)
+	stripCount := min(maxStrips, len(boxes)/boxesPerStrip+1)
 	// A single strip is used if all boxes together cover no width, or if products with the scale could overflow.
 	const large = 1e300
-	kept.scale = float64(n) / (end - kept.begin)
+	kept.scale = float64(stripCount) / (end - kept.begin)
 	if !(kept.scale > 0 && kept.scale < large && kept.widest < large) {
-		n, kept.scale = 1, 0
+		stripCount, kept.scale = 1, 0
 	}
-	kept.strips = make([][]Box, n)
+	kept.strips = make([][]Box, stripCount)
 	return kept
 }
 

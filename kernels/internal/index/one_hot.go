@@ -82,20 +82,21 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 
 // compileOneHot returns the kernel for a known number of classes. A line has the elements of the result for one index.
 func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
-	a, m, out := kit.Attrs[oneHotAttrs](call), call.Meta(0), call.Out[0]
+	a, self, out := kit.Attrs[oneHotAttrs](call), call.Meta(0), call.Out[0]
 	dim, err := tensor.WrapDim(a.Dim, out.Rank())
 	if err != nil || out.Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
-	indices := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
+	indices := tensor.Meta{DType: self.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(self.Strides), dim, 0)}
 	lines := kit.NewLineSet(out.Shape, dim, out, indices)
-	step, n, size, hasValues := kit.ByteStride(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), call.HasOperand(1)
+	step, classCount, size, hasValues := kit.ByteStride(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(),
+		call.HasOperand(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := kit.RowConverter(out.DType, out.DType)
 	// offsets are the byte offsets of a line in the result and in indices.
-	return &graph.Kernel{Phases: []graph.Phase{lines.Phase(n, func(mem *graph.Mem, offsets [4]int) error {
+	return &graph.Kernel{Phases: []graph.Phase{lines.Phase(classCount, func(mem *graph.Mem, offsets [4]int) error {
 		class, address := 0, unsafe.Add(mem.Ptrs[1], offsets[1])
-		if m.DType == tensor.Int64 {
+		if self.DType == tensor.Int64 {
 			class = int(*(*int64)(address))
 		} else {
 			class = int(*(*int32)(address))
@@ -105,19 +106,19 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 			offValue = mem.Ptrs[2]
 			onValue = unsafe.Add(offValue, kit.ByteStride(call.Meta(1), 0))
 			if class < 0 {
-				class += n
+				class += classCount
 			}
 		} else if class < 0 {
 			return errors.New("Class values must be non-negative.")
-		} else if class >= n {
+		} else if class >= classCount {
 			return errors.New("Class values must be smaller than num_classes.")
 		}
 		dst := unsafe.Add(mem.Ptrs[0], offsets[0])
-		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, classCount, func(begin, end int) {
 			move(unsafe.Add(dst, begin*step), offValue, step, 0,
 				end-begin)
 		})
-		if class >= 0 && class < n {
+		if class >= 0 && class < classCount {
 			kit.CopyElement(unsafe.Add(dst, class*step), onValue, size)
 		}
 		return nil

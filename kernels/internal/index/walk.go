@@ -175,13 +175,13 @@ func (walk *indexedWalk) divideWork() {
 	}
 }
 
-// phase returns the phase that runs the walk. ops are the loops over a row of elements.
-func (walk *indexedWalk) phase(ops kit.RowLoops) graph.Phase {
+// phase returns the phase that runs the walk. rowLoops are the loops over a row of elements.
+func (walk *indexedWalk) phase(rowLoops kit.RowLoops) graph.Phase {
 	walk.divideWork()
 	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
 		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), positionBlock)
 		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
-			if err := walk.runUnit(m, ops, unit, offsets); err != nil {
+			if err := walk.runUnit(m, rowLoops, unit, offsets); err != nil {
 				return err
 			}
 		}
@@ -190,8 +190,8 @@ func (walk *indexedWalk) phase(ops kit.RowLoops) graph.Phase {
 }
 
 // kernel returns a kernel whose only phase is the walk.
-func (walk *indexedWalk) kernel(ops kit.RowLoops) *graph.Kernel {
-	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, WorkerScratch: positionBlock * 8}
+func (walk *indexedWalk) kernel(rowLoops kit.RowLoops) *graph.Kernel {
+	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: positionBlock * 8}
 	if f := walk.form(); f != nil {
 		k.Forms = []graph.Form{f}
 	}
@@ -235,7 +235,7 @@ func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, d
 }
 
 // runUnit runs a unit of work. offsets is memory for the offsets of positionBlock elements.
-func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowLoops, unit int, offsets []int) error {
+func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int, offsets []int) error {
 	var start [maxOperands]unsafe.Pointer
 	for o := range walk.operands {
 		start[o] = walk.operands[o].Address(mem)
@@ -250,7 +250,7 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowLoops, unit int, off
 	for i := range walk.serialCount {
 		addresses := start
 		walk.moveAddresses(&addresses, walk.serialDims, i)
-		if err := walk.runRow(mem, ops, &addresses, n, offsets); err != nil {
+		if err := walk.runRow(mem, rowLoops, &addresses, n, offsets); err != nil {
 			return err
 		}
 	}
@@ -259,7 +259,7 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowLoops, unit int, off
 
 // runRow moves n elements along the innermost dimension. addresses are the addresses of the operands. If the indices do
 // not vary along the dimension, they are read once. Otherwise the offsets in the table are computed block by block.
-func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer, n int,
+func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer, n int,
 	offsets []int) error {
 	plainStep, tableStep := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
 	plain, table := addresses[0], addresses[1]
@@ -272,7 +272,7 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowLoops, addresses *[ma
 			table = unsafe.Add(table, offset)
 		}
 		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
-			ops.Strided(unsafe.Add(plain, begin*plainStep), unsafe.Add(table, begin*tableStep), plainStep, tableStep,
+			rowLoops.Strided(unsafe.Add(plain, begin*plainStep), unsafe.Add(table, begin*tableStep), plainStep, tableStep,
 				end-begin)
 		})
 		mem.CheckContextAfter(n)
@@ -295,7 +295,7 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowLoops, addresses *[ma
 				block[k] += offset
 			}
 		}
-		ops.AtOffsets(unsafe.Add(plain, from*plainStep), table, plainStep, block)
+		rowLoops.AtOffsets(unsafe.Add(plain, from*plainStep), table, plainStep, block)
 		mem.CheckContextAfter(len(block) * (1 + len(walk.lookups)))
 	}
 	return nil

@@ -98,9 +98,9 @@ func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) fu
 func addmmContraction(c *graph.Call) (*contraction, error) {
 	attrs, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	self, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
-	lead := out.Rank() - 2 // number of batch dimensions
+	batchRank := out.Rank() - 2 // number of batch dimensions
 	product := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: attrs.Alpha, beta: attrs.Beta,
-		batch: out.Shape[:lead], m: out.Shape[lead], n: out.Shape[lead+1], k: a.Shape[lead+1],
+		batch: out.Shape[:batchRank], m: out.Shape[batchRank], n: out.Shape[batchRank+1], k: a.Shape[batchRank+1],
 		a: matricesOf(a), b: matricesOf(b), c: matricesOf(out)}
 	expanded, err := self.Expand(out.Shape)
 	if err != nil {
@@ -112,8 +112,8 @@ func addmmContraction(c *graph.Call) (*contraction, error) {
 
 // matricesOf returns the strides of a batch of matrices. A matrix is in the last two dimensions.
 func matricesOf(m tensor.Meta) matrixStrides {
-	lead := m.Rank() - 2
-	return matrixStrides{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
+	batchRank := m.Rank() - 2
+	return matrixStrides{m.Strides[:batchRank], m.Strides[batchRank], m.Strides[batchRank+1]}
 }
 
 // addendOf returns the strides of addend m after its expansion. As contractions require, added dimensions and
@@ -141,8 +141,8 @@ func skipsProduct(c *graph.Call) bool {
 		return false
 	}
 	const minBatchMACs = 400 // multiplications of an entry from which on PyTorch uses BLAS for a batch
-	lead := a.Rank() - 2
-	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= minBatchMACs
+	batchRank := a.Rank() - 2
+	return batchRank == 0 || a.Shape[batchRank]*a.Shape[batchRank+1]*b.Shape[batchRank+1] >= minBatchMACs
 }
 
 // addmmWithSkip is addmmContraction with depth 0 if the product is skipped.
@@ -166,8 +166,8 @@ func addmmFlops(c *graph.Call) float64 {
 // addmmRef is the reference implementation of addmm and baddbmm.
 func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[addmmAttrs](c)
-	lead := in[1].Rank() - 1
-	shape := append(append([]int{}, in[1].Shape[:lead]...), in[2].Shape[lead])
+	rowDim := in[1].Rank() - 1
+	shape := append(append([]int{}, in[1].Shape[:rowDim]...), in[2].Shape[rowDim])
 	dtype := in[1].DType
 	out := tensor.Zeros(dtype, shape...)
 	// PyTorch converts the factors to the dtype of the computation before it multiplies.

@@ -65,26 +65,26 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	return sizes
 }
 
-// specs returns the two products of a block with n rows of each entry. The product of queries and keys gives the
+// specs returns the two products of a block with rowCount rows of each entry. The product of queries and keys gives the
 // scores. The product of weights and values gives the result.
-func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values gemm.Spec) {
+func (sizes attentionSizes) specs(spec *graph.Attention, rowCount int) (scores, values gemm.Spec) {
 	rank := len(spec.Batch) // the batch's rank is also the dimension of the rows
 	strides := func(m tensor.Meta) gemm.Operand {
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
 	}
 	out := strides(spec.Out)
-	scores = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
+	scores = gemm.Spec{DType: spec.Out.DType, M: rowCount, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
 		B:          strides(spec.Key),
 		CRowStride: sizes.rowStride, CColStride: sizes.colStride}
 	if sizes.blockEntries > 1 {
 		scores.Algorithm = gemm.Tiled
 		if sizes.transposesQuery(spec) { // the operand is then the copy of a transposedOperand
-			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.blockEntries * n}
+			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.blockEntries * rowCount}
 		} else if sizes.transposesKey(spec) {
 			scores.B = gemm.Operand{RowStride: sizes.blockEntries * sizes.keys, ColStride: 1}
 		}
 	}
-	values = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.valueSize, K: sizes.keys,
+	values = gemm.Spec{DType: spec.Out.DType, M: rowCount, N: sizes.valueSize, K: sizes.keys,
 		A: gemm.Operand{RowStride: sizes.rowStride, ColStride: sizes.colStride}, B: strides(spec.Value),
 		CRowStride: out.RowStride, CColStride: out.ColStride, Algorithm: scores.Algorithm}
 	return scores, values
@@ -210,12 +210,12 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		attn.entryOffsets[i] = spec.Entries(value)
 	}
 	attn.queryStride, attn.outStride = spec.Query.Strides[rank], spec.Out.Strides[rank]
-	for _, n := range []int{attn.rows, attn.queries % attn.rows} {
-		if n == 0 {
+	for _, rowCount := range []int{attn.rows, attn.queries % attn.rows} {
+		if rowCount == 0 {
 			continue
 		}
-		block := attentionBlock{rows: n}
-		scores, values := attn.specs(spec, n)
+		block := attentionBlock{rows: rowCount}
+		scores, values := attn.specs(spec, rowCount)
 		var err error
 		if block.scores, err = gemm.NewPlan(scores); err != nil {
 			return nil, err
@@ -223,7 +223,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		if block.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
-		if block.rowProgram, err = fusion.NewScoreRows(spec, attn.blockEntries, n, attn.rowStride,
+		if block.rowProgram, err = fusion.NewScoreRows(spec, attn.blockEntries, rowCount, attn.rowStride,
 			attn.colStride); err != nil {
 			return nil, err
 		}
@@ -237,13 +237,13 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
 	attn.transposeOperand(spec)
 	blocksPerEntry := attn.blocks // 1 if a block has several entries
-	count := attn.entries / attn.blockEntries * blocksPerEntry
-	perChunk := max(1, machine.MACGrain/max(1, attn.blockEntries*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
+	blockCount := attn.entries / attn.blockEntries * blocksPerEntry
+	blocksPerChunk := max(1, machine.MACGrain/max(1, attn.blockEntries*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
 	return &graph.Kernel{
 		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
 		Code:          attn.listings,
-		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(mem *graph.Mem, chunk int) error {
-			for i := chunk * perChunk; i < min(count, (chunk+1)*perChunk); i++ {
+		Phases: []graph.Phase{{Chunks: kit.DivUp(blockCount, blocksPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+			for i := chunk * blocksPerChunk; i < min(blockCount, (chunk+1)*blocksPerChunk); i++ {
 				entry, row := i/blocksPerEntry*attn.blockEntries, i%blocksPerEntry*attn.rows
 				if err := attn.computeBlock(mem, entry, row); err != nil {
 					return err

@@ -36,12 +36,12 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	if result, err = matmulType(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32)); err != nil {
 		return result, err
 	}
-	rows, cols := sym.Of(1), sym.Of(1)
+	rows, columns := sym.Of(1), sym.Of(1)
 	if a.Rank() > 1 {
 		rows = a.Shape[a.Rank()-2]
 	}
 	if b.Rank() > 1 {
-		cols = b.Shape[b.Rank()-1]
+		columns = b.Shape[b.Rank()-1]
 	}
 	result = tensor.NewType(tensor.Int32, result.Shape...)
 	if call.HasOperand(bytesScale) != call.HasOperand(bytesZero) {
@@ -58,8 +58,8 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		dtype     tensor.DType
 		count     sym.Int // number of elements
 		allowsOne bool    // whether a single element is also allowed
-	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
-		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
+	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, columns, true},
+		{bytesBias, "bias", tensor.Int32, columns, false}, {bytesScale, "scale", tensor.Float32, columns, true},
 		{bytesZero, "zero_point", result.DType, sym.Of(1), true}} {
 		if !call.HasOperand(want.operand) {
 			continue

@@ -71,37 +71,37 @@ func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 // refEinsum is the reference implementation. It adds the product of all operands at each combination of indices of all
 // labels, the names of dimensions, to the element of the result with these indices.
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	einsum, err := newEinsum(c)
+	parsed, err := newEinsum(c)
 	if err != nil {
 		return nil, err
 	}
-	res, err := inferEinsum(c)
+	results, err := inferEinsum(c)
 	if err != nil {
 		return nil, err
 	}
-	dtype := res[0].Type.DType
-	out := tensor.Zeros(dtype, einsum.shape(einsum.out)...)
-	labels := slices.Clone(einsum.out)
-	for _, t := range einsum.terms {
-		for _, l := range t.labels {
-			if !slices.Contains(labels, l) {
-				labels = append(labels, l)
+	dtype := results[0].Type.DType
+	out := tensor.Zeros(dtype, parsed.shape(parsed.out)...)
+	labels := slices.Clone(parsed.out)
+	for _, term := range parsed.terms {
+		for _, label := range term.labels {
+			if !slices.Contains(labels, label) {
+				labels = append(labels, label)
 			}
 		}
 	}
 	sums, intSums := map[string]complex128{}, map[string]int64{} // by index of the result, as text
-	kit.EachIndex(einsum.shape(labels), func(index []int) {
+	kit.EachIndex(parsed.shape(labels), func(index []int) {
 		product, intProduct := complex(1, 0), int64(1)
-		for i, t := range einsum.terms {
+		for i, term := range parsed.terms {
 			offset := 0
-			for k, l := range t.labels {
-				offset += t.strides[k] * index[slices.Index(labels, l)]
+			for k, label := range term.labels {
+				offset += term.strides[k] * index[slices.Index(labels, label)]
 			}
 			element := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + offset})).At()
 			product, intProduct = kit.MulComplex(product, element.Complex()), intProduct*element.Int()
 		}
-		key := fmt.Sprint(index[:len(einsum.out)])
+		key := fmt.Sprint(index[:len(parsed.out)])
 		sums[key] += product
 		intSums[key] += intProduct
 	})

@@ -108,13 +108,13 @@ func matmulContraction(c *graph.Call) (*contraction, error) { return productCont
 func productLoops(call *graph.Call) []graph.Parallel {
 	a, b, out := call.Meta(0), call.Meta(1), call.Out[0]
 	matrixRank := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions
-	batch := out.Rank() - matrixRank
+	batchRank := out.Rank() - matrixRank
 	var loops []graph.Parallel
-	for d := range batch {
+	for d := range batchRank {
 		loop := kit.WholeLoop(call)
 		loop.ResultDims[0], loop.MayBroadcast = d, []bool{true, true}
 		for i, m := range []tensor.Meta{a, b} {
-			dim := d - (batch - (m.Rank() - 2)) // the last batch dimensions of operand and result correspond
+			dim := d - (batchRank - (m.Rank() - 2)) // the last batch dimensions of operand and result correspond
 			if dim >= 0 && m.Rank() > 2 && m.Shape[dim] == out.Shape[d] {
 				loop.OperandDims[i] = dim
 			}
@@ -122,7 +122,7 @@ func productLoops(call *graph.Call) []graph.Parallel {
 		loops = append(loops, loop)
 	}
 	if a.Rank() >= 2 {
-		loops = append(loops, kit.LoopOver(call, 0, a.Rank()-2, batch))
+		loops = append(loops, kit.LoopOver(call, 0, a.Rank()-2, batchRank))
 	}
 	if b.Rank() >= 2 {
 		loops = append(loops, kit.LoopOver(call, 1, b.Rank()-1, out.Rank()-1))

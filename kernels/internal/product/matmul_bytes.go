@@ -76,14 +76,14 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := kit.KnownMeta(result)
-	out := tensor.Zeros(m.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(index []int) {
+	resultMeta := kit.KnownMeta(result)
+	out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
+	kit.EachIndex(resultMeta.Shape, func(index []int) {
 		last := len(index) - 1
 		sum := int32(int64(sums[0].At(index...).Float())) + int32(elementOrZero(bytesBias, index, last))
 		element := int64(sum)
 		if in[bytesScale] != nil {
-			element = multiply.Requantize(m.DType, sum, float32(elementOrZero(bytesScale, index, last)),
+			element = multiply.Requantize(resultMeta.DType, sum, float32(elementOrZero(bytesScale, index, last)),
 				elementOrZero(bytesZero, index, last))
 		}
 		out.Set(tensor.IntScalar(element), index...)
@@ -118,11 +118,11 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		return m.Ptrs[1+k]
 	}
 	rowsPerChunk := max(1, loopsMACs/max(1, product.n*product.k))
-	chunks := kit.DivUp(product.m, rowsPerChunk)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: product.entries() * chunks,
+	chunksPerEntry := kit.DivUp(product.m, rowsPerChunk)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: product.entries() * chunksPerEntry,
 		Run: func(mem *graph.Mem, chunk int) error {
-			entry := chunk / chunks
-			for i := chunk % chunks * rowsPerChunk; i < min(product.m, (chunk%chunks+1)*rowsPerChunk); i++ {
+			entry := chunk / chunksPerEntry
+			for i := chunk % chunksPerEntry * rowsPerChunk; i < min(product.m, (chunk%chunksPerEntry+1)*rowsPerChunk); i++ {
 				for j := range product.n {
 					aZero := byteAt(address(mem, bytesAZero), aDType, i*strides[bytesAZero])
 					bZero := byteAt(address(mem, bytesBZero), bDType, j*strides[bytesBZero])

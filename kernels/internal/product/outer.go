@@ -69,12 +69,12 @@ var Trace = composite[kit.EmptyAttrs](graph.Op{
 		},
 	},
 }, reduce.Sum, func(c *graph.Call) ([]tensor.Type, error) {
-	m := c.Type(0)
-	if m.Rank() != 2 {
+	matrixType := c.Type(0)
+	if matrixType.Rank() != 2 {
 		return nil, errors.New("trace: expected a matrix")
 	}
-	m, err := m.Diagonal(0, 0, 1)
-	return []tensor.Type{m}, err
+	matrixType, err := matrixType.Diagonal(0, 0, 1)
+	return []tensor.Type{matrixType}, err
 })
 
 // composite defines an op that applies the op `base`, with its default attributes, to views of its operands. views

@@ -44,18 +44,18 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				return readProduct(c, impl.algorithm, describe, operand, m)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-				work, laidOut := graph.Work{StartedSteps: 1}, rowMajor(c)
+				work, laidOutCall := graph.Work{StartedSteps: 1}, rowMajor(c)
 				c.AddStreamed(&work)
-				laidOut.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-				if product, err := describe(laidOut); err == nil {
+				laidOutCall.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
+				if product, err := describe(laidOutCall); err == nil {
 					product.work(c, impl.algorithm, &work)
 				}
 				return work
 			},
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
-				laidOut := *c
-				laidOut.Out = []tensor.Meta{m}
-				product, err := describe(&laidOut)
+				laidOutCall := *c
+				laidOutCall.Out = []tensor.Meta{m}
+				product, err := describe(&laidOutCall)
 				return err == nil && multiply.ComputationDType(c) == m.DType && product.supports(c, impl.algorithm)
 			},
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, impl.algorithm, describe) },
@@ -145,13 +145,13 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 	if m.IsContiguous() || call.IsConstant(operand) && algorithm == gemm.Tiled {
 		return work, true
 	}
-	laidOut := rowMajor(call)
-	rowMajorProduct, err := describe(laidOut)
+	laidOutCall := rowMajor(call)
+	rowMajorProduct, err := describe(laidOutCall)
 	if err != nil {
 		return work, true
 	}
-	laidOut.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, m))
-	product, err := describe(laidOut)
+	laidOutCall.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, m))
+	product, err := describe(laidOutCall)
 	switch {
 	case err != nil:
 		return work, true

@@ -223,16 +223,16 @@ func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 	for i, p := range passes {
 		rows := float64(p.outer) * float64(p.taps.out)
 		taps, _ := p.taps.estimate()
-		n := float64(rows * float64(p.inner))
-		work.Flops += 2 * float64(n*taps)
+		elements := float64(rows * float64(p.inner))
+		work.Flops += 2 * float64(elements*taps)
 		if i < len(passes)-1 {
-			work.Bytes[graph.Dense] += float64(2 * n * size)
+			work.Bytes[graph.Dense] += float64(2 * elements * size)
 		}
 		if p.inner < minRowElements {
-			work.AddUnits(graph.GoSimple, n*taps*gatheredTapOps)
+			work.AddUnits(graph.GoSimple, elements*taps*gatheredTapOps)
 			continue
 		}
-		work.AddUnits(graph.LoopSimple, n*taps*rowTapOps*size/4)
+		work.AddUnits(graph.LoopSimple, elements*taps*rowTapOps*size/4)
 		work.AddUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
 	}
 }

@@ -58,8 +58,8 @@ func swish(alpha float64) converter {
 }
 
 // swishOf returns x * sigmoid(alpha*x). 16-bit floats are computed in float32.
-func swishOf(n *node, x *value, def float64) *value {
-	alpha := n.Float("alpha", def)
+func swishOf(n *node, x *value, defaultAlpha float64) *value {
+	alpha := n.Float("alpha", defaultAlpha)
 	if alpha == 1 {
 		return n.Op("silu", nil, x)
 	}

@@ -78,9 +78,10 @@ func repeatedBlocks(n *node, params *value, dim, blockSize int, count sym.Int) *
 	return firstElements(n, params, dim, count)
 }
 
-// blockSize returns the attribute block_size (def by default), limited to count, the number of elements of a row.
-func blockSize(n *node, def, count int) int {
-	block := n.Int("block_size", def)
+// blockSize returns the attribute block_size, by default defaultSize. The result is limited to count, the number of
+// elements of a row.
+func blockSize(n *node, defaultSize, count int) int {
+	block := n.Int("block_size", defaultSize)
 	if block < 1 {
 		n.Failf("block_size %d is not supported: want at least 1", block)
 	}

@@ -81,8 +81,7 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 }
 
 // padFromSelfComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
-// width after each dimension. Indices are computed for each dimension, by the
-// same formulas as in [mirror].
+// width after each dimension. Indices are computed for each dimension, by the same formulas as in [mirror].
 func padFromSelfComputed(n *node, x, widths *value, mode string) *value {
 	rank := n.Rank(x)
 	sizes := n.ShapeVector(x)

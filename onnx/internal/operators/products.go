@@ -56,15 +56,15 @@ func gemm(n *node) []*value {
 // einsum converts Einsum. It computes integers in int64 and converts the result to the operands' dtype, because the op,
 // as in PyTorch, returns int64 for small integers in some equations. The lowest bits are the same in both dtypes.
 func einsum(n *node) []*value {
-	dtype, list := n.Operand(0).DType(), make([]any, len(n.In))
+	dtype, operands := n.Operand(0).DType(), make([]any, len(n.In))
 	for i := range n.In {
 		x := n.Operand(i)
 		if dtype.IsIntegral(true) {
 			x = n.Cast(x, tensor.Int64)
 		}
-		list[i] = x
+		operands[i] = x
 	}
-	return single(n.Cast(n.Op("einsum", graph.Attrs{"equation": n.Text("equation", "")}, list...), dtype))
+	return single(n.Cast(n.Op("einsum", graph.Attrs{"equation": n.Text("equation", "")}, operands...), dtype))
 }
 
 // det converts Det, the determinants of matrices in the last two dimensions.

@@ -24,8 +24,8 @@ func perAxis(n *node, params, x *value) *value {
 	case paramRank == 1:
 		return alignedAt(n, params, n.Axis(axis, rank), rank)
 	}
-	block := n.Int("block_size", 0)
-	if block < 1 {
+	blockSize := n.Int("block_size", 0)
+	if blockSize < 1 {
 		return params
 	}
 	// [..., blocks, ...] -> [..., blocks, 1, ...] -> [..., blocks, block, ...] -> [..., blocks*block, ...]. Only the
@@ -33,7 +33,7 @@ func perAxis(n *node, params, x *value) *value {
 	axis = n.Axis(axis, rank)
 	params = n.Op("unsqueeze", graph.Attrs{"dim": axis + 1}, params).WithRank(paramRank + 1)
 	sizes := slices.Clone(n.SymShape(params))
-	sizes[axis+1] = sym.Of(block)
+	sizes[axis+1] = sym.Of(blockSize)
 	params = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, params)
 	params = n.Op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, params)
 	return n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.SizeAttr(n.SymShape(x)[axis])}, params)

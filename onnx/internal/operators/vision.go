@@ -85,31 +85,31 @@ func upsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []
 		attrs["keep_aspect_ratio_policy"] != "stretch" {
 		return nil
 	}
-	upAttrs := graph.Attrs{}
+	upsampleAttrs := graph.Attrs{}
 	if scales != nil {
 		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
 			return nil
 		}
-		upAttrs["scale_factors"] = scales[2:]
+		upsampleAttrs["scale_factors"] = scales[2:]
 	} else {
 		if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) ||
 			!symbolic.Positive(sizes[2].Sub(sym.Of(1))) || !symbolic.Positive(sizes[3].Sub(sym.Of(1))) {
 			return nil
 		}
-		upAttrs["output_size"] = n.SizesAttr(sizes[2:]...)
+		upsampleAttrs["output_size"] = n.SizesAttr(sizes[2:]...)
 	}
 	coordinates := attrs["coordinate_transformation_mode"]
 	switch mode := attrs["mode"]; {
 	case mode == "nearest" && coordinates == "asymmetric" && attrs["nearest_mode"] == "floor":
-		return n.Op("upsample_nearest2d", upAttrs, x)
+		return n.Op("upsample_nearest2d", upsampleAttrs, x)
 	case coordinates != "half_pixel" && coordinates != "align_corners":
 		return nil
 	case mode == "linear":
-		upAttrs["align_corners"] = coordinates == "align_corners"
-		return n.Op("upsample_bilinear2d", upAttrs, x)
+		upsampleAttrs["align_corners"] = coordinates == "align_corners"
+		return n.Op("upsample_bilinear2d", upsampleAttrs, x)
 	case mode == "cubic" && attrs["cubic_coeff_a"] == -0.75 && attrs["exclude_outside"] == false:
-		upAttrs["align_corners"] = coordinates == "align_corners"
-		return n.Op("upsample_bicubic2d", upAttrs, x)
+		upsampleAttrs["align_corners"] = coordinates == "align_corners"
+		return n.Op("upsample_bicubic2d", upsampleAttrs, x)
 	}
 	return nil
 }
