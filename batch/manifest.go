@@ -125,9 +125,9 @@ func (l layout) outputExists(r *record, records []record) bool {
 				return false
 			}
 			defer f.Close()
-			h := sha256.New()
-			_, err = io.Copy(h, f)
-			return err == nil && hex.EncodeToString(h.Sum(nil)) == r.Output
+			hash := sha256.New()
+			_, err = io.Copy(hash, f)
+			return err == nil && hex.EncodeToString(hash.Sum(nil)) == r.Output
 		}
 	}
 	return true

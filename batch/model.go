@@ -55,8 +55,8 @@ func (m *model) compile(ctx context.Context, o *Options) (err error) {
 	m.unjoined = unjoined
 	if symbol != "" {
 		rows := plannedRows
-		if most := m.graph.Symbols[symbol].Max; most > 0 {
-			rows = min(rows, most)
+		if maxRows := m.graph.Symbols[symbol].Max; maxRows > 0 {
+			rows = min(rows, maxRows)
 		}
 		compileOptions.Hints = append([]map[string]int{{symbol: rows}}, compileOptions.Hints...)
 	}

@@ -135,8 +135,8 @@ func (joiner *passJoiner) loadOrCompute(place Place, dtype tensor.DType, part in
 	return joiner.numbers[key][n].Re
 }
 
-// computedAfter returns the pass k after which the number at a place is computed, and its index n among the results of that
-// computation. If no such computation has the number, n is -1.
+// computedAfter returns the pass k after which the number at a place is computed, and its index n among the results of
+// that computation. If no such computation has the number, n is -1.
 func (joiner *passJoiner) computedAfter(place Place) (k, n int) {
 	if place.Kind == AtNumber {
 		for k := range joiner.program.Passes {

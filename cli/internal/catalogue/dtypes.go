@@ -134,8 +134,8 @@ func dtypesOf(op *graph.Op) dtypes {
 }
 
 // add records that all operands of an example whose dtype is `from` may have the given dtype instead.
-func (supported *dtypes) add(ex graph.Example, from, dtype tensor.DType) {
-	for i, meta := range ex.In {
+func (supported *dtypes) add(example graph.Example, from, dtype tensor.DType) {
+	for i, meta := range example.In {
 		if meta.DType != from {
 			continue
 		}
@@ -147,9 +147,9 @@ func (supported *dtypes) add(ex graph.Example, from, dtype tensor.DType) {
 }
 
 // exampleDTypes returns the distinct dtypes of an example's operands.
-func exampleDTypes(ex graph.Example) []tensor.DType {
+func exampleDTypes(example graph.Example) []tensor.DType {
 	var list []tensor.DType
-	for _, meta := range ex.In {
+	for _, meta := range example.In {
 		if meta.DType != tensor.Invalid && !slices.Contains(list, meta.DType) {
 			list = append(list, meta.DType)
 		}
@@ -159,8 +159,8 @@ func exampleDTypes(ex graph.Example) []tensor.DType {
 
 // accepts reports whether inference accepts an example in whose operands the dtype `to` replaces the dtype `from`. If
 // `from` is Invalid, no dtype is replaced.
-func accepts(op *graph.Op, ex graph.Example, from, to tensor.DType) bool {
-	call, err := exampleCall(op, ex, from, to)
+func accepts(op *graph.Op, example graph.Example, from, to tensor.DType) bool {
+	call, err := exampleCall(op, example, from, to)
 	if err == nil {
 		_, err = op.Infer(call)
 	}

@@ -179,11 +179,11 @@ func (c *comparison) headlines() []string {
 		list[i] = strings.Join(parts[:min(len(parts), clauses)], "; ")
 	}
 	if c.flags.csv != "" && len(c.rows) > 0 {
-		clauses := 0
+		runs := 0
 		for _, r := range c.rows {
-			clauses += len(r.Samples)
+			runs += len(r.Samples)
 		}
-		list = append(list, fmt.Sprintf("%s has %s", c.flags.csv, format.Count(clauses, "measured run")))
+		list = append(list, fmt.Sprintf("%s has %s", c.flags.csv, format.Count(runs, "measured run")))
 	}
 	return list
 }

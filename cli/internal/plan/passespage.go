@@ -16,8 +16,8 @@ var passesText string
 // passColumn is a column of the page of --passes: the graph after a pass.
 type passColumn struct {
 	Pass, Doc, Summary string
-	Same               bool      // whether the pass changed nothing
-	Rows               []passRow // nil if Same
+	IsUnchanged        bool      // whether the pass changed nothing
+	Rows               []passRow // nil if IsUnchanged
 }
 
 // passRow is a line of a graph. Mark and Class show the difference from the graph before the pass.
@@ -29,8 +29,8 @@ type passRow struct {
 
 // passWord is a part of a line.
 type passWord struct {
-	Text  string
-	Value bool // whether Text is the name of a value
+	Text    string
+	IsValue bool // whether Text is the name of a value
 }
 
 // writePasses writes an HTML page with a column for each graph of dump, the text that [graphrun.Options.Dump] receives.
@@ -42,8 +42,8 @@ func writePasses(w io.Writer, title, dump string) error {
 		column := passColumn{}
 		column.Pass, column.Doc, _ = strings.Cut(head, ": ")
 		rows := passRows(body)
-		column.Rows, column.Summary, column.Same = markDifferences(before, rows, i == 0)
-		if column.Same {
+		column.Rows, column.Summary, column.IsUnchanged = markDifferences(before, rows, i == 0)
+		if column.IsUnchanged {
 			column.Rows = nil
 		}
 		columns = append(columns, column)
@@ -60,7 +60,7 @@ func writePasses(w io.Writer, title, dump string) error {
 // write writes the column as HTML.
 func (c *passColumn) write(out *strings.Builder) {
 	doc := page.Escape(c.Doc)
-	if c.Same {
+	if c.IsUnchanged {
 		fmt.Fprintf(out, "<section class=\"same\"><h2 tabindex=\"0\" title=\"%s\">%s: no change</h2>\n</section>\n", doc,
 			page.Escape(c.Pass))
 		return
@@ -75,7 +75,7 @@ func (c *passColumn) write(out *strings.Builder) {
 		fmt.Fprintf(out, `<li%s data-mark="%s">`, class, r.Mark)
 		for _, word := range r.Words {
 			text := page.Escape(word.Text)
-			if word.Value {
+			if word.IsValue {
 				text = fmt.Sprintf(`<b data-v="%s">%s</b>`, text, text)
 			}
 			out.WriteString(text)
@@ -110,12 +110,12 @@ func passRows(body string) []passRow {
 // passWords divides a line at the names of values. names is the set of these names.
 func passWords(line string, names map[string]bool) []passWord {
 	var words []passWord
-	add := func(text string, value bool) { // joins text to the previous word unless one of them is a value
+	add := func(text string, isValue bool) { // joins text to the previous word unless one of them is a value
 		text = format.Printable(text)
-		if last := len(words) - 1; last >= 0 && !value && !words[last].Value {
+		if last := len(words) - 1; last >= 0 && !isValue && !words[last].IsValue {
 			words[last].Text += text
 		} else if text != "" {
-			words = append(words, passWord{text, value})
+			words = append(words, passWord{text, isValue})
 		}
 	}
 	for line != "" {
@@ -143,9 +143,9 @@ func passWords(line string, names map[string]bool) []passWord {
 }
 
 // markDifferences marks the rows of a graph that differ from before, the rows of the previous graph. It inserts the
-// removed rows at their former positions. same is true if the graphs do not differ. If first is set, there is no
-// previous graph, and no row is marked.
-func markDifferences(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
+// removed rows at their former positions. isUnchanged is true if the graphs do not differ. If isFirst is set, there is
+// no previous graph, and no row is marked.
+func markDifferences(before, rows []passRow, isFirst bool) (marked []passRow, summary string, isUnchanged bool) {
 	oldText, names := map[string]string{}, map[string]bool{}
 	for _, r := range before {
 		oldText[r.name] = r.text
@@ -168,7 +168,7 @@ func markDifferences(before, rows []passRow, first bool) (marked []passRow, summ
 	for _, r := range rows {
 		text, known := oldText[r.name]
 		switch {
-		case first:
+		case isFirst:
 		case !known:
 			r.Mark, r.Class = "+", "added"
 			added++
@@ -186,8 +186,8 @@ func markDifferences(before, rows []passRow, first bool) (marked []passRow, summ
 	}
 	insertRemoved("")
 	summary = fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
-	if first {
+	if isFirst {
 		summary = format.Count(len(rows), "line")
 	}
-	return marked, summary, !first && added+changed+removed == 0
+	return marked, summary, !isFirst && added+changed+removed == 0
 }

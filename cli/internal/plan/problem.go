@@ -98,14 +98,14 @@ func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Pr
 		}
 	}
 	if flags.certificate != "" {
-		c, err := experiment.Certify(compiled)
+		certificate, err := experiment.Certify(compiled)
 		if err != nil {
 			return fmt.Errorf("--certificate: %w", err)
 		}
-		if c.Graph.Sizes, err = command.ParseDims(dims); err != nil {
+		if certificate.Graph.Sizes, err = command.ParseDims(dims); err != nil {
 			return err
 		}
-		if err := outfile.Write(ctx, flags.certificate, c.Write); err != nil {
+		if err := outfile.Write(ctx, flags.certificate, certificate.Write); err != nil {
 			return err
 		}
 	}
@@ -217,8 +217,8 @@ func writeSensitivity(w io.Writer, show term.Display, sensitivity *layout.Sensit
 			continue
 		}
 		times, _ := format.DistinctPair(side.factor(), 1)
-		rate, was := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
+		rate, previousRate := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
 		fmt.Fprintf(w, "%s copies: at %s times or more (%s GB/s instead of %s), another plan is the cheapest%s\n",
-			side.direction, times, rate, was, changeText(side.breakpoint.Change))
+			side.direction, times, rate, previousRate, changeText(side.breakpoint.Change))
 	}
 }

@@ -65,8 +65,8 @@ func boxLines(text string) []string {
 	return lines
 }
 
-// tip returns the text of a box's tooltip, which lists the details of the box.
-func (b *pictureBox) tip() string {
+// tooltip returns the text of a box's tooltip, which lists the details of the box.
+func (b *pictureBox) tooltip() string {
 	lines := make([]string, len(b.details))
 	for i, f := range b.details {
 		lines[i] = f.Name + ": " + f.Text

@@ -180,7 +180,7 @@ func (w *svgWriter) group(it *item, origin graphdraw.Point) {
 		if !child.open {
 			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, text.kind, formatTenth(oriented.X),
 				formatTenth(oriented.Y))
-			if tip := text.tip(); tip != "" {
+			if tip := text.tooltip(); tip != "" {
 				fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
 			}
 			w.WriteString(text.markup() + "</g>\n")

@@ -25,8 +25,8 @@ type expPower struct {
 }
 
 var expPowers = func() (t [expSteps]expPower) {
-	const root, rootRest = 0x1.0163da9fb3335p+0, 0x1.b61299ab8cdb7p-54 // 2^(1/128)
-	hi, lo := 1.0, 0.0
+	const root, rootRest = 0x1.0163da9fb3335p+0, 0x1.b61299ab8cdb7p-54 // their sum is 2^(1/128)
+	hi, lo := 1.0, 0.0                                                 // their sum is 2^(k/128)
 	for k := range t {
 		t[k] = expPower{math.Float64bits(hi) - uint64(k)<<expStepsShift, lo / hi}
 		p, rest := product(hi, lo, root, rootRest)
@@ -39,11 +39,12 @@ var expPowers = func() (t [expSteps]expPower) {
 // expReduced returns k and r of an x with |x| <= expLimit.
 func expReduced(x float64) (k uint64, r float64) {
 	t := float64(x*(expSteps*math.Log2E)) + roundingSum
-	n := t - roundingSum
+	n := t - roundingSum // the integer nearest to 128 x / log(2)
 	return math.Float64bits(t), (x - float64(n*expStep)) - float64(n*expStepRest)
 }
 
-// expOfParts returns the exponential for k and r.
+// expOfParts returns the exponential for k and r. It is s e^r, where s is 2^(k/128). With z = r^2, e^r is
+// 1 + r + z/2 + r z/6 + z^2/24 + ...
 func expOfParts(k uint64, r float64) float64 {
 	e := &expPowers[k%expSteps]
 	s, z := math.Float64frombits(e.bits+k<<expStepsShift), r*r
@@ -77,6 +78,8 @@ func expExtreme(x float64) float64 {
 var expm1Poly = [...]float64{1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800,
 	1. / 39916800, 1. / 479001600, 1. / 6227020800, 1. / 87178291200}
 
+// expm1 is e^x - 1. For |x| <= 0.35, it is a polynomial: even and odd have its even and odd powers, in z = x^2, w = z^2
+// and u = w^2. Otherwise, with s as in expOfParts and p = e^r - 1, it is (s-1) + s p; d is the rounded s-1.
 func expm1(x float64) float64 {
 	a := math.Abs(x)
 	switch {

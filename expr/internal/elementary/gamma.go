@@ -76,13 +76,13 @@ func Digamma(x float64) float64 {
 		_, frac := math.Modf(x)
 		return Digamma(1-x) - math.Pi/tan(float64(math.Pi*frac))
 	}
-	r := 0.0
+	recurrenceSum := 0.0
 	for x < 10 {
-		r -= 1 / x
+		recurrenceSum -= 1 / x
 		x++
 	}
-	z := 1 / (x * x)
+	z := 1 / (x * x) // the series is in powers of z
 	series := 1./240 - float64(z*(1./132-float64(z*(691./32760-z/12))))
 	series = float64(z * (1./12 - float64(z*(1./120-float64(z*(1./252-float64(z*series)))))))
-	return r + Log(x) - 0.5/x - series
+	return recurrenceSum + Log(x) - 0.5/x - series
 }

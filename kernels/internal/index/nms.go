@@ -38,13 +38,13 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s",
 			tensor.ListString(boxShape), tensor.ListString(scoreShape))
 	}
-	sides, scores := float64s(ctx, in[0]), float64s(ctx, in[1])
+	coordinates, scores := float64s(ctx, in[0]), float64s(ctx, in[1])
 	images, classes, count := scoreShape[0], scoreShape[1], boxShape[1]
 	boxes := make([]Box, count)
 	var out []int64
 	for image := range images {
 		for i := range boxes {
-			boxes[i] = NewBox(attrs.CenterPointBox != 0, [4]float64(sides[4*(image*count+i):]))
+			boxes[i] = NewBox(attrs.CenterPointBox != 0, [4]float64(coordinates[4*(image*count+i):]))
 		}
 		for class := range classes {
 			classScores := scores[(image*classes+class)*count:][:count]
@@ -80,9 +80,9 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
 			"got %s and %s", tensor.ListString(boxShape), tensor.ListString(scores.Shape))
 	}
-	boxes, sides := make([]Box, boxShape[0]), float64s(ctx, in[0])
+	boxes, coordinates := make([]Box, boxShape[0]), float64s(ctx, in[0])
 	for i := range boxes {
-		s := sides[4*i:]
+		s := coordinates[4*i:]
 		boxes[i] = Box{X0: s[0], Y0: s[1], X1: s[2], Y1: s[3]}
 	}
 	kept := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[nmsAttrs](call).IouThreshold, nil, len(boxes))

@@ -101,10 +101,10 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
 		outRowStride: product.c.row,
 		packed:       call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
-	perRow := t.zeroPoints.step[bytesA] > 0 // whether each row has its own zero point
-	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: perRow,
+	hasRowZeroPoints := t.zeroPoints.step[bytesA] > 0 // whether each row has its own zero point
+	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: hasRowZeroPoints,
 		Scaled: call.HasOperand(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
-	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.nonzero[bytesA] && !perRow
+	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.nonzero[bytesA] && !hasRowZeroPoints
 	switch {
 	case t.conversion == (multiply.SumConversion{Scaled: true, DType: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
@@ -271,9 +271,9 @@ func (t *byteTiles) spec(code byteCode) *tile.Spec {
 		}
 	}
 	if code.isLastBlock {
-		cols := t.n - (t.blocks()-1)*t.width()
-		spec.Vectors = kit.DivUp(cols, t.lanes)
-		if spec.Lanes = cols % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.HostFeatures()) {
+		columns := t.n - (t.blocks()-1)*t.width()
+		spec.Vectors = kit.DivUp(columns, t.lanes)
+		if spec.Lanes = columns % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.HostFeatures()) {
 			spec.Lanes = tile.Dynamic
 		}
 	}
@@ -317,11 +317,11 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 
 // listings returns the code of the tiles and of the loops around them.
 func (t *byteTiles) listings() (list []expr.Listing) {
-	for h := t.height; h > 0; h-- {
+	for height := t.height; height > 0; height-- {
 		for _, isLastBlock := range []bool{false, true} {
 			for _, start := range []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult} {
-				if code := t.codes[t.code(h, isLastBlock, start, min(t.groups, callGroups))]; code != nil {
-					name := fmt.Sprintf("tiles of %d rows%s%s", h, map[bool]string{true: ", last columns"}[isLastBlock],
+				if code := t.codes[t.code(height, isLastBlock, start, min(t.groups, callGroups))]; code != nil {
+					name := fmt.Sprintf("tiles of %d rows%s%s", height, map[bool]string{true: ", last columns"}[isLastBlock],
 						map[bool]string{true: ", later terms"}[start == tile.FromResult])
 					list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
 				}

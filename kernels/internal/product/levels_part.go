@@ -60,8 +60,8 @@ func (part *levelPart) copyResult(mem *graph.Mem) {
 	}
 }
 
-// start returns the initial values of the sums for a tile that multiplies terms from index k of the depth on.
-func (part *levelPart) start(k int) tile.InitialSum {
+// initialSum returns the initial values of the sums for a tile that multiplies terms from index k of the depth on.
+func (part *levelPart) initialSum(k int) tile.InitialSum {
 	switch {
 	case k > 0:
 		return tile.FromResult
@@ -115,7 +115,7 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 			args.Step[tile.LoopTrips] = count
 			block += count
 			mem.CheckContextAfter(2 * height * count * terms * part.width())
-			code := levelCode{rows: height, terms: terms, start: part.start(k), isLast: block == part.blocks}
+			code := levelCode{rows: height, terms: terms, start: part.initialSum(k), isLast: block == part.blocks}
 			if err := part.codes[code].Call(args); err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.step
 				part.setOffsets(worker, i, k, j)
 				mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * vectors * part.lanes)
-				code := levelCode{rows: height, start: part.start(k), isLast: k+args.InnerCount == part.k}
+				code := levelCode{rows: height, start: part.initialSum(k), isLast: k+args.InnerCount == part.k}
 				if err := part.codes[code].Call(args); err != nil {
 					return err
 				}
@@ -166,8 +166,9 @@ func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
 	return names, types
 }
 
-// convertTerms converts the levels of n terms of a panel, from index k of the depth on, to float32 in worker memory.
-func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) {
+// convertTerms converts the levels of termCount terms of a panel, from index k of the depth on, to float32 in worker
+// memory.
+func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, termCount int) {
 	levels := part.levelProduct.panel(mem, blocksWeight, part.panel)
 	scales := part.levelProduct.panel(mem, blocksScale, part.panel)
 	zeros := part.levelProduct.panel(mem, blocksZero, part.panel)
@@ -177,19 +178,19 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) 
 	if part.levelBits() == 4 {
 		columns /= 2
 	}
-	for term := k; term < k+n; {
+	for term := k; term < k+termCount; {
 		block := term / part.block
-		terms := min(k+n, (block+1)*part.block) - term
+		terms := min(k+termCount, (block+1)*part.block) - term
 		for half := range part.width() / columns {
 			first := half * columns
 			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](part.converted, (term-k)*width+first),
 				unsafe.Add(levels, term*part.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
 			strides := [4]int{4 * width, part.termBytes()}
-			count := 3
+			operandCount := 3
 			if part.hasZeros {
-				ptrs[3], count = unsafe.Add(zeros, block*width+first), 4
+				ptrs[3], operandCount = unsafe.Add(zeros, block*width+first), 4
 			}
-			part.convert[half].Run(&worker.state, ptrs[:count], strides[:count], columns, terms)
+			part.convert[half].Run(&worker.state, ptrs[:operandCount], strides[:operandCount], columns, terms)
 		}
 		term += terms
 	}

@@ -29,13 +29,13 @@ const (
 // divided into bands of rows and panels of columns.
 type levelProduct struct {
 	levelShape
-	algorithm levelAlgorithm
-	hasBias   bool
-	unpacked  []int                 // the operands that the first phase packs
-	offsets   [blocksBias]int       // by operand: offset of its panels in scratch memory, in bytes
-	scratch   int                   // size of the scratch memory, in bytes
-	epilogue  multiply.TileEpilogue // a fused pointwise computation that tiles apply to their sums
-	inTiles   bool                  // whether tiles apply the epilogue
+	algorithm          levelAlgorithm
+	hasBias            bool
+	unpacked           []int                 // the operands that the first phase packs
+	offsets            [blocksBias]int       // by operand: offset of its panels in scratch memory, in bytes
+	scratch            int                   // size of the scratch memory, in bytes
+	epilogue           multiply.TileEpilogue // a fused pointwise computation that tiles apply to their sums
+	tilesApplyEpilogue bool                  // whether tiles apply the epilogue
 
 	height   int              // maximum number of rows of a tile
 	bandRows int              // number of rows of a band; the last band may have fewer
@@ -104,10 +104,10 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	}
 	epilogue := fusion.EpilogueOf(call)
 	// Tiles of a panel that extends beyond the last column do not write to the result, and so apply no epilogue.
-	if p.inTiles = p.n%p.width() == 0; p.inTiles {
-		p.epilogue, p.inTiles = multiply.NewTileEpilogue(epilogue, p.n, tile.EpilogueOperands, true)
+	if p.tilesApplyEpilogue = p.n%p.width() == 0; p.tilesApplyEpilogue {
+		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.EpilogueOperands, true)
 	}
-	if p.inTiles {
+	if p.tilesApplyEpilogue {
 		epilogue.SetInRegisters()
 	} else {
 		epilogue.Defer()
@@ -300,10 +300,11 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 
 // listings returns the code of the tiles and of the loops that convert levels.
 func (p *levelProduct) listings() (list []expr.Listing) {
-	for h := p.height; h > 0; h-- {
+	for height := p.height; height > 0; height-- {
 		for code, f := range p.codes {
-			if code.rows == h && code.isLast && code.start != tile.FromResult && (code.terms == 0 || code.terms == p.block) {
-				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", h), Assembly: f.Listing})
+			if code.rows == height && code.isLast && code.start != tile.FromResult &&
+				(code.terms == 0 || code.terms == p.block) {
+				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", height), Assembly: f.Listing})
 			}
 		}
 	}

@@ -53,23 +53,23 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("%s: expected bits of 2, 4 or 8 and a positive block_size, but got %d and %d", name,
 			attrs.Bits, attrs.BlockSize)
 	}
-	input, w, scale := call.Type(blocksInput), call.Type(blocksWeight), call.Type(blocksScale)
+	input, weight, scale := call.Type(blocksInput), call.Type(blocksWeight), call.Type(blocksScale)
 	for _, operand := range []struct {
 		value tensor.Type
 		dtype tensor.DType
-	}{{input, tensor.Float32}, {w, tensor.Uint8}, {scale, tensor.Float32}} {
+	}{{input, tensor.Float32}, {weight, tensor.Uint8}, {scale, tensor.Float32}} {
 		if operand.value.DType != operand.dtype {
 			return nil, kit.NotImplemented(name, operand.value.DType)
 		}
 	}
-	if input.Rank() < 1 || w.Rank() != 2 {
+	if input.Rank() < 1 || weight.Rank() != 2 {
 		return nil, fmt.Errorf("%s: expected input [..., in] and weight [out, bytes], but got %s and %s", name,
-			tensor.Sizes(input.Shape), tensor.Sizes(w.Shape))
+			tensor.Sizes(input.Shape), tensor.Sizes(weight.Shape))
 	}
-	in, out := input.Shape[input.Rank()-1], w.Shape[0]
+	in, out := input.Shape[input.Rank()-1], weight.Shape[0]
 	blocks := in.Add(sym.Of(attrs.BlockSize - 1)).Div(sym.Of(attrs.BlockSize))
-	if bytes := in.Mul(sym.Of(attrs.Bits)).Add(sym.Of(7)).Div(sym.Of(8)); w.Shape[1].Lt(bytes).Holds() {
-		return nil, fmt.Errorf("%s: expected at least %v bytes in a row of weight, but got %v", name, bytes, w.Shape[1])
+	if bytes := in.Mul(sym.Of(attrs.Bits)).Add(sym.Of(7)).Div(sym.Of(8)); weight.Shape[1].Lt(bytes).Holds() {
+		return nil, fmt.Errorf("%s: expected at least %v bytes in a row of weight, but got %v", name, bytes, weight.Shape[1])
 	}
 	for _, operand := range []struct {
 		index int

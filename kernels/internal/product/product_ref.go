@@ -19,21 +19,21 @@ func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 
 // productRef is the reference implementation of matmul and its special cases.
 func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
-	m, _ := t.Meta()
+	resultType, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
+	resultMeta, _ := resultType.Meta()
 	if c.Out != nil { // bytesRef calls productRef without result types
-		m, err = c.Out[0], nil
+		resultMeta, err = c.Out[0], nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(m.DType, m.Shape...)
+	out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
 	if out.Numel() == 0 {
 		return []*tensor.Tensor{out}, nil
 	}
-	a, b := kit.ProductOperandOf(m.DType, in[0]), kit.ProductOperandOf(m.DType, in[1])
-	kit.EachIndex(m.Shape, func(index []int) {
-		sum := kit.Accumulator{DType: m.DType}
+	a, b := kit.ProductOperandOf(resultMeta.DType, in[0]), kit.ProductOperandOf(resultMeta.DType, in[1])
+	kit.EachIndex(resultMeta.Shape, func(index []int) {
+		sum := kit.Accumulator{DType: resultMeta.DType}
 		productTerms(a, b, index, &sum)
 		out.Set(sum.Value(), index...)
 	})
@@ -66,10 +66,10 @@ func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 // matrixAt returns the storage index of the first element of the matrix of t at an index of the batch. The matrix has
 // the last dims dimensions of t. The dimensions before them are broadcast to the batch.
 func matrixAt(t *kit.ProductOperand, index []int, dims int) int {
-	offset, batch := t.Offset, t.Rank()-dims
-	for d := range batch {
+	offset, batchRank := t.Offset, t.Rank()-dims
+	for d := range batchRank {
 		if t.Shape[d] != 1 {
-			offset += index[len(index)-batch+d] * t.Strides[d]
+			offset += index[len(index)-batchRank+d] * t.Strides[d]
 		}
 	}
 	return offset

@@ -63,17 +63,17 @@ func inferUpsampleNearest(call *graph.Call) ([]graph.Result, error) {
 // upsampledSize returns the height and the width of the result. It makes the checks of
 // at::native::upsample::compute_output_size.
 func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
-	spatial := len(shape) - 2
+	spatialRank := len(shape) - 2
 	size := attrs.OutputSize
 	if (attrs.OutputSize != nil) == (attrs.ScaleFactors != nil) {
 		return nil, errors.New("Must specify exactly one of output_size and scale_factors")
 	}
-	if attrs.OutputSize != nil && len(size) != spatial {
+	if attrs.OutputSize != nil && len(size) != spatialRank {
 		return nil, errors.New("Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, " +
 			"but got false.")
 	}
 	if attrs.OutputSize == nil {
-		if len(attrs.ScaleFactors) != spatial {
+		if len(attrs.ScaleFactors) != spatialRank {
 			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, " +
 				"but got false.")
 		}
@@ -115,10 +115,10 @@ func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	return work
 }
 
-// addNearestWork adds the work of copying all elements of the result: whole pixels if wholePixels is set, otherwise
+// addNearestWork adds the work of copying all elements of the result: whole pixels if copiesPixels is set, otherwise
 // single elements.
-func addNearestWork(work *graph.Work, out tensor.Meta, wholePixels bool) {
-	if !wholePixels {
+func addNearestWork(work *graph.Work, out tensor.Meta, copiesPixels bool) {
+	if !copiesPixels {
 		work.AddUnits(resizeElement, float64(out.Numel()))
 		return
 	}

@@ -57,8 +57,8 @@ func fusedMatMul(n *node) []*value {
 
 // fusedGemm converts FusedGemm: Gemm and an activation, whose parameters are two attributes.
 func fusedGemm(n *node) []*value {
-	param := func(i int, def float64) float64 {
-		return n.Float([]string{"activation_alpha", "activation_beta"}[i], def)
+	param := func(i int, defaultValue float64) float64 {
+		return n.Float([]string{"activation_alpha", "activation_beta"}[i], defaultValue)
 	}
 	return single(activate(n, gemm(n)[0], param))
 }
@@ -71,18 +71,18 @@ func fusedConv(n *node) []*value {
 		result = n.Op("add", nil, result, summand)
 	}
 	params, _ := n.Floats("activation_params")
-	param := func(i int, def float64) float64 {
+	param := func(i int, defaultValue float64) float64 {
 		if i < len(params) {
 			return params[i]
 		}
-		return def
+		return defaultValue
 	}
 	return single(activate(n, result, param))
 }
 
-// activate applies the function that the attribute activation names. param returns parameter i of the function, or def
-// if the node does not give it.
-func activate(n *node, x *value, param func(i int, def float64) float64) *value {
+// activate applies the function that the attribute activation names. param returns parameter i of the function, or
+// defaultValue if the node does not give it.
+func activate(n *node, x *value, param func(i int, defaultValue float64) float64) *value {
 	switch name := n.Text("activation", ""); name {
 	case "":
 		return x

@@ -45,13 +45,13 @@ func embedLayerNormalization(n *node) []*value {
 // quantizedEmbedLayerNormalization converts QEmbedLayerNormalization: EmbedLayerNormalization whose operands 2 to 6 are
 // quantized. Operands 8 to 12 are their scales, and operands 13 to 17 their zero points.
 func quantizedEmbedLayerNormalization(n *node) []*value {
-	wide := func(i int, quantized *value) *value {
+	dequantized := func(i int, quantized *value) *value {
 		return dequantizeBy(n, quantized, n.Operand(i+6), n.Operand(i+11))
 	}
 	embed := func(table int, ids *value) *value {
-		return wide(table, n.Op("embedding", nil, n.Operand(table), ids))
+		return dequantized(table, n.Op("embedding", nil, n.Operand(table), ids))
 	}
-	return embeddedNorm(n, nil, embed, func(i int) *value { return wide(i, n.Operand(i)) })
+	return embeddedNorm(n, nil, embed, func(i int) *value { return dequantized(i, n.Operand(i)) })
 }
 
 // embeddedNorm converts operators whose operands are those of EmbedLayerNormalization. positions may be nil. embed
