@@ -13,12 +13,12 @@ import (
 func TestChunksThatAreTooManyAreJoined(t *testing.T) {
 	const all = 5<<31 + 3
 	var ran []int
-	k := limitChunks(&graph.Kernel{Scratch: 7, Phases: []graph.Phase{{Chunks: 3}, {Chunks: all, Run: func(_ *graph.Mem,
+	k := joinChunks(&graph.Kernel{Scratch: 7, Phases: []graph.Phase{{Chunks: 3}, {Chunks: all, Run: func(_ *graph.Mem,
 		chunk int) error {
 		ran = append(ran, chunk)
 		return nil
 	}, Flow: &graph.Flow{FinalElements: func(chunk int) int { return chunk },
-		NeededElements: func(chunk int) int { return chunk }}}}})
+		NeededElements: func(chunk int) int { return chunk }}}}}, 2)
 	if k.Scratch != 7 || k.Phases[0].Chunks != 3 {
 		t.Fatalf("countable changes what can be counted: %+v", k)
 	}
@@ -43,5 +43,30 @@ func TestChunksThatAreTooManyAreJoined(t *testing.T) {
 	}
 	if next != all {
 		t.Fatalf("the last chunk ends with %d of %d", next, int(all))
+	}
+}
+
+// TestRangesOfChunks: a phase whose chunks are faster together has a range for each worker.
+func TestRangesOfChunks(t *testing.T) {
+	for _, workers := range []int{1, 2, 5, 40} {
+		const all = 13
+		var ran []int
+		k := joinChunks(&graph.Kernel{Phases: []graph.Phase{{Chunks: all, Run: func(_ *graph.Mem, chunk int) error {
+			ran = append(ran, chunk)
+			return nil
+		}, RunRange: func(_ *graph.Mem, begin, end int) error {
+			for chunk := begin; chunk < end; chunk++ {
+				ran = append(ran, chunk)
+			}
+			return nil
+		}}}}, workers)
+		for chunk := range k.Phases[0].Chunks {
+			if err := k.Phases[0].Run(nil, chunk); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(ran) != all || ran[0] != 0 || ran[all-1] != all-1 || k.Phases[0].Chunks > workers {
+			t.Fatalf("%d workers: %d chunks run %v", workers, k.Phases[0].Chunks, ran)
+		}
 	}
 }

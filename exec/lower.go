@@ -38,7 +38,7 @@ func lowerAll(g *graph.Graph, o Options) []loweredNode {
 			if n.IsView() {
 				continue
 			}
-			if list[i].kernel, list[i].err = lower(o.Context, n); list[i].err == nil || o.KeepGoing {
+			if list[i].kernel, list[i].err = lower(o.Context, n, o.Threads); list[i].err == nil || o.KeepGoing {
 				continue
 			}
 			// firstFailed = min(firstFailed, i), atomically
@@ -72,8 +72,8 @@ func inBatches(n, threads int, process func(begin, end int)) {
 	_ = group.Wait() // each batch stores its own results and errors
 }
 
-// lower compiles the kernel of a node that is not a view.
-func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error) {
+// lower compiles the kernel of a node that is not a view, for the given number of workers.
+func lower(ctx context.Context, n *graph.Node, workers int) (kernel *graph.Kernel, err error) {
 	defer recoverPanic(&err)
 	if err := interrupt.Err(ctx); err != nil {
 		return nil, err
@@ -103,5 +103,5 @@ func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error)
 	if kernel.Place != n.Out[0].Place() {
 		return nil, fmt.Errorf("the kernel has place %v, but the results have place %v", kernel.Place, n.Out[0].Place())
 	}
-	return limitChunks(kernel), nil
+	return joinChunks(kernel, workers), nil
 }

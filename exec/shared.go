@@ -14,23 +14,34 @@ import (
 // maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
 const maxChunks = math.MaxInt32
 
-// limitChunks returns a kernel with at most maxChunks chunks per phase. It joins chunks if necessary.
-func limitChunks(kernel *graph.Kernel) *graph.Kernel {
-	if !slices.ContainsFunc(kernel.Phases, func(phase graph.Phase) bool { return phase.Chunks > maxChunks }) {
+// joinChunks returns a kernel whose chunks are groups of consecutive chunks of the given kernel, where these run faster
+// together or exceed maxChunks in a phase.
+func joinChunks(kernel *graph.Kernel, workers int) *graph.Kernel {
+	limit := func(phase graph.Phase) int {
+		if phase.RunRange != nil {
+			return min(workers, maxChunks)
+		}
+		return maxChunks
+	}
+	if !slices.ContainsFunc(kernel.Phases, func(phase graph.Phase) bool { return phase.Chunks > limit(phase) }) {
 		return kernel
 	}
 	joined := *kernel
 	joined.Phases = slices.Clone(kernel.Phases)
 	for i, phase := range kernel.Phases {
-		if phase.Chunks <= maxChunks {
+		maxGroups := limit(phase)
+		if phase.Chunks <= maxGroups {
 			continue
 		}
-		// A chunk of the joined phase is a group of consecutive chunks: ceil(Chunks / maxChunks) of them.
-		chunksPerGroup := (phase.Chunks-1)/maxChunks + 1
+		// A chunk of the joined phase is a group of consecutive chunks: ceil(Chunks / maxGroups) of them.
+		chunksPerGroup := (phase.Chunks-1)/maxGroups + 1
 		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, phase.Chunks) - 1 }
 		joinedPhase := &joined.Phases[i]
 		joinedPhase.Chunks = (phase.Chunks-1)/chunksPerGroup + 1
 		joinedPhase.Run = func(mem *graph.Mem, chunk int) error {
+			if phase.RunRange != nil {
+				return phase.RunRange(mem, chunk*chunksPerGroup, last(chunk)+1)
+			}
 			for member := chunk * chunksPerGroup; member <= last(chunk); member++ {
 				if err := phase.Run(mem, member); err != nil {
 					return err

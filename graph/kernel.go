@@ -52,7 +52,10 @@ type Loop interface {
 type Phase struct {
 	Chunks int
 	Run    func(m *Mem, chunk int) error
-	Flow   *Flow // nil if the progress of chunks is not described
+	// RunRange computes chunks [begin, end), if these are faster together than one by one, with the same bits. Otherwise
+	// it is nil. The executor calls it with a range for each worker.
+	RunRange func(m *Mem, begin, end int) error
+	Flow     *Flow // nil if the progress of chunks is not described
 }
 
 // Flow is for a phase whose chunks, in order of their numbers, go through memory from its beginning to its end. The

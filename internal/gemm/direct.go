@@ -23,6 +23,8 @@ const (
 	directDepth = 1 << 18
 	// directCols bounds the columns of a tile, and thus the part of C for which the epilogue is called.
 	directCols = 1 << 14
+	// joinedSumsBytes is the size of the sums of adjacent tiles that are computed together. They stay in L1.
+	joinedSumsBytes = 16 << 10
 	// storeTileElems is the number of elements of a tile that only stores zeros or the bias, because K is 0.
 	storeTileElems = machine.MoveGrain / 2
 )
@@ -75,12 +77,32 @@ func (p *Plan) planThin() bool {
 	if spec.A.ColStride != 1 {
 		p.worker.packedB = roundUp(spec.M*p.maxSuperDepth*elemBytes, alignBytes)
 	}
-	p.worker.tempTile = p.worker.packedB + roundUp(p.tileCols*spec.M*elemBytes, alignBytes)
+	p.joinedCols = p.tileCols
+	if p.path == pathAxpy && spec.K*spec.N*elemBytes >= machine.L2Bytes {
+		p.joinedCols = max(p.tileCols, joinedSumsBytes/(spec.M*elemBytes)/p.tileCols*p.tileCols)
+	}
+	p.worker.tempTile = p.worker.packedB + roundUp(p.joinedCols*spec.M*elemBytes, alignBytes)
 	p.worker.totalBytes = p.worker.tempTile + alignBytes
 	if p.maxSuperDepth < spec.K {
-		p.worker.totalBytes += p.tileCols * spec.M * elemBytes
+		p.worker.totalBytes += p.joinedCols * spec.M * elemBytes
 	}
 	return true
+}
+
+// JoinsTiles reports whether RunRange computes adjacent tiles faster than Run, one by one: from a B that is not in a
+// cache, it reads longer parts of rows.
+func (p *Plan) JoinsTiles() bool { return p.joinedCols > p.tileCols }
+
+// RunRange executes tiles [begin, end) of a plan with JoinsTiles, which has one phase. See Run.
+func (p *Plan) RunRange(begin, end int, args *Args, worker []byte) {
+	x := p.execution(args, worker)
+	x.superTerms, x.epilogue = p.spec.K, args.Epilogue
+	last := min(end*p.tileCols, p.spec.N)
+	for j0 := begin * p.tileCols; j0 < last; j0 += p.joinedCols {
+		j1 := min(j0+p.joinedCols, last)
+		x.runDirect(j0, j1)
+		x.runEpilogue(0, p.spec.M, j0, j1)
+	}
 }
 
 // runSimple computes C[i0:i1, j0:j1] with strided loops.
@@ -226,7 +248,7 @@ func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, 
 	}
 	ldb := spec.B.RowStride * elemBytes
 	k := 0
-	if n <= maxShortRowCols {
+	if n <= maxShortRowCols && !x.JoinsTiles() { // if tiles are joined, n depends on the number of workers
 		termsPerPart := max(4, checkMACs/n&^63) // a multiple of 64 for most n
 		if spec.M > 1 {
 			termsPerPart = max(4, l1PartBytes/(n*elemBytes))

@@ -142,6 +142,7 @@ type Plan struct {
 	path                 path
 	kernels              *kernelSet        // the inner loops
 	a, b                 operandPlan       // how the tiled path reads A and B
+	joinedCols           int               // with pathDot and pathAxpy: columns that RunRange computes together
 	rowsPerBlock         int               // rows of A in a block that fits L2
 	kc                   int               // depth of a block of K, in terms
 	maxSuperDepth        int               // depth of a super-block of K, in terms; with pathDot and pathAxpy, of a call

@@ -52,14 +52,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if p.spec.M == 0 || p.spec.N == 0 {
 		return
 	}
-	x := execution{Plan: p, ptrA: args.A, ptrB: args.B, ptrC: args.C, bias: args.Bias,
-		packA: args.PackA, packB: args.PackB, check: args.Check}
-	if p.swapped {
-		x.ptrA, x.ptrB = x.ptrB, x.ptrA
-	}
-	if n := p.worker.totalBytes; n > 0 {
-		x.worker = aligned(worker[:n])
-	}
+	x := p.execution(args, worker)
 	block, work := p.phase(phase)
 	x.copyPanels = p.b.packedByFirstRow && work != computeOtherRows
 	if p.sharesPanels() {
@@ -91,6 +84,19 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 		x.runDirect(j0, j1)
 	}
 	x.runEpilogue(i0, i1, j0, j1)
+}
+
+// execution returns the state of a Run call with these operands and this worker scratch.
+func (p *Plan) execution(args *Args, worker []byte) execution {
+	x := execution{Plan: p, ptrA: args.A, ptrB: args.B, ptrC: args.C, bias: args.Bias,
+		packA: args.PackA, packB: args.PackB, check: args.Check}
+	if p.swapped {
+		x.ptrA, x.ptrB = x.ptrB, x.ptrA
+	}
+	if n := p.worker.totalBytes; n > 0 {
+		x.worker = aligned(worker[:n])
+	}
+	return x
 }
 
 // runEpilogue calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the

@@ -135,8 +135,24 @@ func (multiplier *Multiplier) chunkMACs() int {
 // panels in shared scratch memory.
 func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffset, sharedBytes int) graph.Phase {
 	tiles := multiplier.Plan.Tiles(phase)
+	var runRange func(mem *graph.Mem, begin, end int) error
+	if multiplier.Plan.JoinsTiles() {
+		runRange = func(mem *graph.Mem, begin, end int) error {
+			job := multiplier.prepareJob(mem)
+			defer job.release()
+			for begin < end {
+				entry, tile := begin/tiles, begin%tiles
+				tileEnd := min(tile+end-begin, tiles)
+				multiplier.setEntry(job, firstEntry+entry)
+				multiplier.Plan.RunRange(tile, tileEnd, &job.Args, mem.WorkerScratch)
+				begin += tileEnd - tile
+			}
+			return nil
+		}
+	}
 	return graph.Phase{
-		Chunks: entries * tiles,
+		Chunks:   entries * tiles,
+		RunRange: runRange,
 		Run: func(mem *graph.Mem, chunk int) error {
 			entry, tile := chunk/tiles, chunk%tiles
 			job := multiplier.prepareJob(mem)
