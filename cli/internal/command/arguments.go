@@ -103,7 +103,7 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 }
 
 // FileLabel returns a label of a graph file for results: its base name. The label of the file model.onnx, the usual
-// name of an export, includes the folder.
+// name of an export, includes the folder that holds it, which then has the name of the model.
 func FileLabel(path string) string {
 	base, folder := filepath.Base(path), filepath.Base(filepath.Dir(path))
 	if base == "model.onnx" && folder != "." && folder != ".." && folder != string(filepath.Separator) {

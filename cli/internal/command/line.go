@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CommandLine returns the command line: the command, its arguments and the flags that were set. Of each argument, and
-// of each absolute path in a flag, it keeps only the last element. Published command lines must not show the user's
-// folders.
+// CommandLine returns the command line: the command, its arguments and the flags that were set. It replaces
+// each argument by its FileLabel, and each absolute path in a flag by its last element, because published command lines
+// must not show the user's folders.
 func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {
-		words = append(words, quote(filepath.Base(a)))
+		words = append(words, quote(FileLabel(a)))
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}

@@ -221,8 +221,10 @@ func (c *comparison) writeBenchmarks(w io.Writer) error {
 	fmt.Fprintf(buffer, "goos: %s\ngoarch: %s\npkg: github.com/graphrun/graphrun\n", runtime.GOOS, runtime.GOARCH)
 	word := func(text string) string { return strings.Join(strings.Fields(text), "_") } // without blanks
 	for _, r := range c.rows {
+		combination := r.Combination
+		combination.File = strings.ReplaceAll(r.File, "/", "_") // benchstat splits names at slashes
 		for _, ns := range r.Samples {
-			fmt.Fprintf(buffer, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(r.Label()), word(r.Name), ns)
+			fmt.Fprintf(buffer, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(combination.Label()), word(r.Name), ns)
 		}
 	}
 	return buffer.Flush()

@@ -71,9 +71,17 @@ func (doc *Document) costText(first string) string {
 	case cost1 == cost2:
 		return "as much as " + first
 	case cost2 < cost1:
-		return fmt.Sprintf("%s (%s) less than %s", format.Nanoseconds(cost1-cost2), format.Percent(1-cost2/cost1), first)
+		return fmt.Sprintf("%s (%s) less than %s", format.Nanoseconds(cost1-cost2), share(1-cost2/cost1), first)
 	case cost1 == 0:
 		return fmt.Sprintf("%s more than %s", format.Nanoseconds(cost2), first)
 	}
-	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(cost2-cost1), format.Percent(cost2/cost1-1), first)
+	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(cost2-cost1), share(cost2/cost1-1), first)
+}
+
+// share is [format.Percent] of x > 0, except that it never gives 0.0%.
+func share(x float64) string {
+	if x < 0.0005 {
+		return "less than 0.1%"
+	}
+	return format.Percent(x)
 }
