@@ -12,8 +12,8 @@ type operand struct {
 // operands are the arguments of a [loop]. A loop computes offsets of elements, not pointers, so that no pointer is
 // beyond the last element.
 type operands struct {
-	dst, a, b, c operand // the result and the operands
-	n            int     // the number of elements
+	dst, a, b, c, d operand // the result and the operands
+	n               int     // the number of elements
 }
 
 // loop computes the elements of a result. The elements of the result are contiguous and begin at offset 0, except in

@@ -14,7 +14,7 @@ import (
 // the time of separate loops.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`, and its result is
-// converted to dtype `to`.
+// converted to dtype `to`: a bool, if the operation compares numbers of dtype `in`.
 type mixedOp struct {
 	op           expr.Op
 	from, in, to tensor.DType
@@ -28,6 +28,13 @@ var mixedLoops = func() mixedTable {
 	setMixedIntegers[uint16, uint32](t, tensor.Uint16, tensor.Uint32)
 	setMixedIntegers[int8, int32](t, tensor.Int8, tensor.Int32)
 	setMixedIntegers[int16, int32](t, tensor.Int16, tensor.Int32)
+	setComparisons[int8](t, tensor.Int8)
+	setComparisons[int16](t, tensor.Int16)
+	setComparisons[int32](t, tensor.Int32)
+	setComparisons[int64](t, tensor.Int64)
+	setComparisons[uint8](t, tensor.Uint8)
+	setComparisons[float32](t, tensor.Float32)
+	setComparisons[float64](t, tensor.Float64)
 	t.setFloat32s()
 	t.setBFloat16s()
 	t.setFloat16s()
@@ -53,6 +60,17 @@ func setMixedIntegers[N, W integer](t mixedTable, narrow, wide tensor.DType) {
 	t[mixedOp{expr.Shr, narrow, wide, narrow}] = func(o operands) {
 		each2(&o, func(x, y N) N { return N(W(x) >> (uint32(y) & 31)) })
 	}
+}
+
+// setComparisons sets the comparisons whose results are converted to the dtype of the operands.
+//
+//go:noinline
+func setComparisons[T integer | float](t mixedTable, dtype tensor.DType) {
+	set := func(op expr.Op, compare loop) { t[mixedOp{op, dtype, dtype, dtype}] = compare }
+	set(expr.Eq, func(o operands) { each2(&o, func(x, y T) T { return T(oneIf(x == y)) }) })
+	set(expr.Ne, func(o operands) { each2(&o, func(x, y T) T { return T(oneIf(x != y)) }) })
+	set(expr.Lt, func(o operands) { each2(&o, func(x, y T) T { return T(oneIf(x < y)) }) })
+	set(expr.Le, func(o operands) { each2(&o, func(x, y T) T { return T(oneIf(x <= y)) }) })
 }
 
 // setFloat32s sets the arithmetic of float64 with operands or results of float32.
@@ -145,17 +163,28 @@ func (prep *preparer) joinConversions() error {
 	for v, inst := range slices.Clone(prep.code.Insts) {
 		prep.operands[v], narrow[v] = inst.Operands(), prep.narrowOperands(inst)
 		if inst.Op == expr.Convert && readers[inst.A] == 1 {
+			if operation, operands := prep.joinProducts(inst.A, inst.DType, readers, narrow); operation != nil {
+				prep.loops[v], prep.operands[v] = operation, operands
+				continue
+			}
 			converted, from := prep.code.Insts[inst.A], narrow[inst.A]
-			operation := mixedOp{op: converted.Op, from: from.dtype, in: converted.DType, to: inst.DType}
+			operation, wide := mixedOp{op: converted.Op, from: from.dtype, to: inst.DType}, converted.Operands()
+			for _, operand := range wide {
+				operation.in = prep.code.Insts[operand].DType
+			}
 			if prep.loops[v] = mixedLoops[operation]; prep.loops[v] != nil {
 				prep.operands[v] = from.values
 				continue
 			}
-			operation.from = converted.DType // only the result is converted
+			operation.from = operation.in // only the result is converted
 			if prep.loops[v] = mixedLoops[operation]; prep.loops[v] != nil {
-				prep.operands[v] = converted.Operands()
+				prep.operands[v] = wide
 				continue
 			}
+		}
+		if operation, operands := prep.joinProducts(expr.Value(v), inst.DType, readers, narrow); operation != nil {
+			prep.loops[v], prep.operands[v] = operation, operands
+			continue
 		}
 		if prep.loops[v] = mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; prep.loops[v] != nil {
 			prep.operands[v] = narrow[v].values

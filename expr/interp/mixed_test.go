@@ -2,6 +2,7 @@ package interp
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/graphrun/graphrun/expr"
@@ -23,8 +24,12 @@ func TestMixedLoops(t *testing.T) {
 					operands[k] = b.Convert(x.in, v)
 				}
 			}
-			v := b.AddInst(expr.Inst{Op: x.op, DType: x.in, A: operands[0], B: operands[1], C: expr.None})
-			if x.to != x.in {
+			dtype := x.in
+			if slices.Contains([]expr.Op{expr.Eq, expr.Ne, expr.Lt, expr.Le}, x.op) {
+				dtype = tensor.Bool
+			}
+			v := b.AddInst(expr.Inst{Op: x.op, DType: dtype, A: operands[0], B: operands[1], C: expr.None})
+			if x.to != dtype {
 				v = b.Convert(x.to, v)
 			}
 			c, err := b.Build(b.Real(v))

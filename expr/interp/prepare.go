@@ -40,10 +40,10 @@ type Runner struct {
 // step is a loop over a block, or a mask test. A mask test skips the next steps if no element of the mask a equals
 // maskBit.
 type step struct {
-	loop         loop // nil for a mask test
-	dst, a, b, c place
-	skipCount    int
-	maskBit      bool
+	loop            loop // nil for a mask test
+	dst, a, b, c, d place
+	skipCount       int
+	maskBit         bool
 }
 
 // place is the location of a value: the memory at the address in a slot. The offset of the first element and the stride
@@ -200,7 +200,7 @@ func (prep *preparer) addInst(v expr.Value) {
 	default:
 		computed := step{loop: prep.loops[v]}
 		for i, operand := range prep.operands[v] {
-			*[]*place{&computed.a, &computed.b, &computed.c}[i] = prep.places[operand]
+			*[]*place{&computed.a, &computed.b, &computed.c, &computed.d}[i] = prep.places[operand]
 		}
 		prep.addStep(v, computed)
 	}

@@ -44,7 +44,7 @@ func (s *Scratch) run(steps []step, n int) {
 	for k := 0; k < len(steps); k++ {
 		t := &steps[k]
 		if t.loop != nil {
-			t.loop(operands{s.operand(&t.dst), s.operand(&t.a), s.operand(&t.b), s.operand(&t.c), n})
+			t.loop(operands{s.operand(&t.dst), s.operand(&t.a), s.operand(&t.b), s.operand(&t.c), s.operand(&t.d), n})
 		} else if noElementEquals(s.operand(&t.a), n, t.maskBit) {
 			k += t.skipCount
 		}
