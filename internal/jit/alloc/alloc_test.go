@@ -82,7 +82,7 @@ func (p *program) randomInst() alloc.Inst {
 		in.Name, in.FoldableSource, in.Tied = "expandtied", -1, p.vector().Virt
 		in.TempCounts, in.InstructionCount = [2]uint8{1, 1}, 5
 	case 4:
-		in.Name, in.FoldableSource, in.TempSlot, in.EarlyClobber, in.InstructionCount = "expand", -1, true, true, 3
+		in.Name, in.FoldableSource, in.EarlyClobber, in.InstructionCount = "expand", -1, true, 3
 	case 5, 6:
 		in.Forms, in.Src, in.FoldableSource = fma, append(in.Src, p.vector()), 0
 	case 7:

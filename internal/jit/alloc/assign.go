@@ -48,12 +48,6 @@ func (a *allocator) allocateMove(inst *Inst) {
 
 // allocatePlain adds an instruction without Forms.
 func (a *allocator) allocatePlain(inst *Inst) {
-	var slot Operand
-	if inst.TempSlot {
-		slotIndex := a.newSlot()
-		a.slotsToFree = append(a.slotsToFree, slotIndex)
-		slot = Operand{Kind: Memory, Mem: &a.slotReload(Vectors, slotIndex).Mem}
-	}
 	src, folded := a.fold(inst)
 	var argMemory [10]Operand
 	args := argMemory[:0]
@@ -81,9 +75,6 @@ func (a *allocator) allocatePlain(inst *Inst) {
 			a.pinned[class] |= 1 << reg
 			args = append(args, Operand{Kind: Register, Class: Class(class), Reg: reg, Bytes: dst.Bytes})
 		}
-	}
-	if inst.TempSlot {
-		args = append(args, slot)
 	}
 	if inst.Mask != 0 {
 		args = append(args, mask)

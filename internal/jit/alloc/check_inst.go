@@ -49,9 +49,6 @@ func (c *checker) operandCount(inst *Inst) int {
 	for _, temporaries := range inst.TempCounts {
 		count += int(temporaries)
 	}
-	if inst.TempSlot {
-		count++
-	}
 	if inst.Mask != 0 {
 		count++
 	}
@@ -183,12 +180,6 @@ func (c *checker) checkTemporaries(out *Allocated) error {
 			}
 			arg++
 		}
-	}
-	if c.inst.TempSlot {
-		if mem := out.Args[arg].Mem; mem == nil || mem.Space != Slot || mem.Index >= len(c.slots) {
-			return errors.New("the temporary slot is missing")
-		}
-		c.slots[out.Args[arg].Mem.Index] = 0
 	}
 	return nil
 }

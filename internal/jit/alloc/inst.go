@@ -123,7 +123,6 @@ type Inst struct {
 
 	EarlyClobber bool              // the instruction writes Dst before it has read all sources
 	TempCounts   [numClasses]uint8 // temporary registers by class, which differ from all operands; they imply EarlyClobber
-	TempSlot     bool              // the instruction needs a slot as temporary memory
 }
 
 // Form is an alternative of an instruction with three sources. The result overwrites source Tied. The other operands

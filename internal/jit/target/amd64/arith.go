@@ -425,10 +425,8 @@ func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
 	const evenElements = 0x88
-	upper := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
-		FoldableSource: noFoldableSource})
-	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: evenElements}, {Virt: upper}, {Virt: x, Bytes: 16}},
-		Dst: g.newVector(16), FoldableSource: noFoldableSource})
+	src := []alloc.Arg{{Imm: evenElements}, {Virt: g.upperHalf(x)}, {Virt: x, Bytes: 16}}
+	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: src, Dst: g.newVector(16), FoldableSource: noFoldableSource})
 }
 
 // laneMask returns a bool as a mask for lanes of the given size in bytes.

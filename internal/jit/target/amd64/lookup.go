@@ -10,15 +10,14 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// tableRows is a pseudo-instruction that loads two rows of a combined table into the lower and the upper half of the
-// result. Lanes k and k+4 of the first source are the byte offsets of the rows. The other sources are k and the index
-// of the combined table in gen.tables.
-const tableRows = "rows"
+// tableRow is a pseudo-instruction that loads a row of a combined table. Lane k of the first source is the byte offset
+// of the row. The other sources are k < 4 and the index of the combined table in gen.tables.
+const tableRow = "row"
 
 // Up to rowTables tables that are looked up with the same indices are combined into one table. Row i of the combined
 // table has entry i of each table.
 const (
-	rowTables = 4
+	rowTables = 8
 	rowBytes  = 4 * rowTables
 	regTable  = regDoubleIndex // address of the table; regDoubleIndex is free, because no element has 16 bytes
 )
@@ -30,8 +29,8 @@ type lookupKey struct {
 }
 
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
-// permutations, which all use the same execution port. If several tables have the same indices, as in a piecewise
-// polynomial, the code instead loads rows of four tables and transposes them, which takes three quarters of the time.
+// permutations. If several tables have the same indices, as in a piecewise polynomial, the code instead loads a row of
+// all tables for each lane and transposes the rows, which takes half of the time for six tables.
 func (g *gen) lookupOf(inst *lane.Inst) alloc.Virt {
 	indices := g.selectedValue(inst.A).reg
 	if found, ok := g.lookups[lookupKey{inst.Table, indices}]; ok {
@@ -51,8 +50,8 @@ func isLong(table *[32]float32) bool {
 	return !slices.Equal(table[:len(table)/2], table[len(table)/2:])
 }
 
-// lookupRows selects instructions for several lookups with the same indices. The instructions load rows of four lanes
-// and transpose them.
+// lookupRows selects instructions for several lookups with the same indices. The instructions load a row for each lane
+// and transpose the rows.
 func (g *gen) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0]))
 	for k, entries := range group {
@@ -62,22 +61,32 @@ func (g *gen) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	}
 	offsets, table := g.rowOffsets(indices), len(g.tables)
 	g.tables = append(g.tables, string(data))
-	var rows [4]alloc.Virt
-	for k := range rows {
-		rows[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
-			Dst: g.newVector(32), FoldableSource: noFoldableSource, TempSlot: true, InstructionCount: 6})
-	}
-	// rows[k] has the row of lane k in its lower half, and that of lane k+4 in its upper half. In each half, the four
-	// rows are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS joins the pairs of one
-	// table.
-	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
-		if 2*k >= len(group) { // there are no tables 2*k and 2*k+1
-			break
+	halves := [2]alloc.Virt{offsets, g.upperHalf(offsets)}
+	// quads[h][k] has entries 4*h to 4*h+3 of the row of lane k in its lower half, and of the row of lane k+4 in its
+	// upper half.
+	var quads [2][4]alloc.Virt
+	for k := range 4 {
+		var rows [2]alloc.Virt
+		for half := range rows {
+			rows[half] = g.Add(alloc.Inst{Name: tableRow, Src: []alloc.Arg{{Virt: halves[half]}, {Imm: int64(k)},
+				{Imm: int64(table)}}, Dst: g.newVector(32), FoldableSource: noFoldableSource, InstructionCount: 3})
 		}
-		a, b := g.binaryOp(unpack, noBroadcast, rows[1], rows[0]), g.binaryOp(unpack, noBroadcast, rows[3], rows[2])
+		quads[0][k] = g.shuffle("VPERM2F128", 0x20, rows[1], rows[0])
+		if len(group) > 4 {
+			quads[1][k] = g.shuffle("VPERM2F128", 0x31, rows[1], rows[0])
+		}
+	}
+	// In each half, the four quads are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS
+	// joins the pairs of one table.
+	for column := 0; column < len(group); column += 2 {
+		unpack, quad := "VUNPCKLPS", quads[column/4]
+		if column%4 == 2 {
+			unpack = "VUNPCKHPS"
+		}
+		a, b := g.binaryOp(unpack, noBroadcast, quad[1], quad[0]), g.binaryOp(unpack, noBroadcast, quad[3], quad[2])
 		for n, imm := range []int64{0x44, 0xEE} { // the low pairs of a and b, and the high pairs
-			if column := 2*k + n; column < len(group) {
-				g.lookups[lookupKey{group[column], indices}] = g.shuffle("VSHUFPS", imm, b, a)
+			if column+n < len(group) {
+				g.lookups[lookupKey{group[column+n], indices}] = g.shuffle("VSHUFPS", imm, b, a)
 			}
 		}
 	}
@@ -90,7 +99,7 @@ func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
 	if !ok {
 		const (
 			unusedBits  = 32 - 5 // bits of a lane above the index
-			rowBytesLog = 4      // rowBytes is 2^4
+			rowBytesLog = 5      // rowBytes is 2^5
 		)
 		offsets = g.immediateOp("VPSRLD", unusedBits-rowBytesLog, g.immediateOp("VPSLLD", unusedBits, indices))
 		g.tableOffsets[indices] = offsets
@@ -98,18 +107,15 @@ func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
 	return offsets
 }
 
-// writeTableRows writes the instructions of tableRows. args are its sources, a temporary slot, and the result. The code
-// moves the offsets to a general register through the slot.
-func (g *gen) writeTableRows(args []asm.Arg) {
+// writeTableRow writes the instructions of tableRow. args are its sources and the result.
+func (g *gen) writeTableRow(args []asm.Arg) {
 	emit := g.asm.Emit
-	lane, table, slot, dst := args[1].(asm.Imm), args[2].(asm.Imm), args[3].(asm.Mem), args[4].(asm.Vec)
-	emit("VMOVUPS", args[0], slot)
+	offsets, lane, table := args[0].(asm.Vec).X(), args[1].(asm.Imm), args[2].(asm.Imm)
+	if lane == 0 {
+		emit("VMOVD", offsets, regTemp)
+	} else {
+		emit("VPEXTRD", lane, offsets, regTemp)
+	}
 	emit("LEAQ", g.asm.Constant([]byte(g.tables[table])), regTable)
-	row := asm.Mem{Base: regTable, Index: regTemp, Scale: 1}
-	slot.Disp += int32(4 * lane)
-	emit("MOVL", slot, regTemp)
-	emit("VMOVUPS", row, dst.X())
-	slot.Disp += 16
-	emit("MOVL", slot, regTemp)
-	emit("VINSERTF128", asm.Imm(1), row, dst, dst)
+	emit("VMOVUPS", asm.Mem{Base: regTable, Index: regTemp, Scale: 1}, args[3])
 }

@@ -277,6 +277,12 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 		FoldableSource: 1})
 }
 
+// upperHalf returns the upper half of a vector of 32 bytes.
+func (g *gen) upperHalf(x alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
+		FoldableSource: noFoldableSource})
+}
+
 // newStore returns a store of v to mem. nonTemporal is the name of the store's non-temporal form, or empty. An output
 // may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is stored
 // unchanged before any store.
@@ -366,13 +372,11 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	}
 	x = g.binaryOp("VPSHUFB", noBroadcast, g.vector(byteOrder), x)
 	if width == 32 { // join the first bytes of both halves
-		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
-			FoldableSource: noFoldableSource})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
 		}
-		src := []alloc.Arg{{Virt: hi}, {Virt: x, Bytes: 16}}
+		src := []alloc.Arg{{Virt: g.upperHalf(x)}, {Virt: x, Bytes: 16}}
 		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), FoldableSource: noFoldableSource})
 	}
 	name := map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size]

@@ -42,8 +42,8 @@ func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
 			g.asm.Emit("VMOVAPS", args...)
 		case out.Name == completeRemainder:
 			g.writeRemainderLoop(args)
-		case out.Name == tableRows:
-			g.writeTableRows(args)
+		case out.Name == tableRow:
+			g.writeTableRow(args)
 		case last.Kind == alloc.Memory && g.inTail:
 			g.writeTailStore(out.Name, last.Mem, args)
 		case g.writesNonTemporal && out.NonTemporal != "":
