@@ -11,7 +11,8 @@ import (
 // Sums and differences of products are single loops: a*b + c*d is a part of a complex product, and a + b*c an
 // interpolation. Each product is rounded. A single loop takes two thirds of the time of separate loops.
 
-// sumLoops makes the loops of the sums of products of one [mixedOp] of Add. The signs are 1 or -1.
+// sumLoops makes the loops of the sums of products of one [mixedOp] of Add. The signs are 1 or -1. Integers have no
+// such loops, because multiplications by signs would take as long as a second loop.
 type sumLoops struct {
 	ofProducts  func(sign int) loop              // a*b + sign * c*d
 	withProduct func(sign, productSign int) loop // sign*a + productSign * b*c
@@ -19,11 +20,6 @@ type sumLoops struct {
 
 var productSums = func() map[mixedOp]sumLoops {
 	t := map[mixedOp]sumLoops{}
-	setSums[int8, int8, int8](t, tensor.Int8, tensor.Int8, tensor.Int8)
-	setSums[int16, int16, int16](t, tensor.Int16, tensor.Int16, tensor.Int16)
-	setSums[int32, int32, int32](t, tensor.Int32, tensor.Int32, tensor.Int32)
-	setSums[int64, int64, int64](t, tensor.Int64, tensor.Int64, tensor.Int64)
-	setSums[uint8, uint8, uint8](t, tensor.Uint8, tensor.Uint8, tensor.Uint8)
 	setSums[float32, float32, float32](t, tensor.Float32, tensor.Float32, tensor.Float32)
 	setSums[float64, float64, float64](t, tensor.Float64, tensor.Float64, tensor.Float64)
 	setSums[float32, float64, float64](t, tensor.Float32, tensor.Float64, tensor.Float64)
@@ -33,13 +29,13 @@ var productSums = func() map[mixedOp]sumLoops {
 }()
 
 // setSums sets the loops of sums in dtype W of products of dtype T, with results of dtype R.
-func setSums[T, W, R integer | float](t map[mixedOp]sumLoops, from, in, to tensor.DType) {
+func setSums[T, W, R float](t map[mixedOp]sumLoops, from, in, to tensor.DType) {
 	t[mixedOp{expr.Add, from, in, to}] = sumLoops{sumOfProducts[T, W, R], sumWithProduct[T, W, R]}
 }
 
 // sumOfProducts returns the loop of a*b + sign * c*d. The parts of a complex number have the same stride, so that a and
 // c share an offset, and b and d.
-func sumOfProducts[T, W, R integer | float](sign int) loop {
+func sumOfProducts[T, W, R float](sign int) loop {
 	factor := W(sign)
 	return func(o operands) {
 		if o.a.stride != o.c.stride {
@@ -66,7 +62,7 @@ func sumOfProducts[T, W, R integer | float](sign int) loop {
 }
 
 // sumWithProduct returns the loop of sign*a + productSign * b*c.
-func sumWithProduct[T, W, R integer | float](sign, productSign int) loop {
+func sumWithProduct[T, W, R float](sign, productSign int) loop {
 	factor, productFactor := W(sign), W(productSign)
 	return func(o operands) {
 		a, b, c, dst := o.a, o.b, o.c, unsafe.Slice((*R)(o.dst.ptr), o.n)
