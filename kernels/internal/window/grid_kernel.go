@@ -145,11 +145,13 @@ func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, n int) {
 		k.read(unsafe.Pointer(&group.points[0][a]), unsafe.Add(grid, a*k.coordinateStep), int(unsafe.Sizeof(group.points[0])),
 			k.gridStep, n)
 	}
-	isBilinear := k.mode == gridBilinear && len(k.axes) == 2
-	for i := range n {
-		point, taps := &group.points[i], group.taps[i*k.maxTaps:(i+1)*k.maxTaps]
-		if group.tapCounts[i] = 4; !isBilinear || !k.innerTaps(point, (*[4]gridTap)(taps)) {
-			group.tapCounts[i] = k.taps(point, &group.along, taps)
+	counts := group.tapCounts[:n]
+	if clear(counts); k.mode == gridBilinear && len(k.axes) == 2 {
+		k.innerTaps(group.points[:n], group.taps[:], counts)
+	}
+	for i, count := range counts {
+		if count == 0 {
+			counts[i] = k.taps(&group.points[i], &group.along, group.taps[i*k.maxTaps:(i+1)*k.maxTaps])
 		}
 	}
 }
@@ -171,37 +173,37 @@ func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, 
 		block = channels
 	}
 	for channel := 0; channel < channels; channel += block {
-		to, from := unsafe.Add(out, channel*k.outChannelStride), unsafe.Add(in, channel*k.inChannelStride)
-		for i := range n {
-			sumChannels[From, To](k, unsafe.Add(to, i*k.outPositionStride), from, k.tapsOf(group, i),
-				min(block, channels-channel))
-		}
+		sumChannels[From, To](k, group, unsafe.Add(out, channel*k.outChannelStride),
+			unsafe.Add(in, channel*k.inChannelStride), n, min(block, channels-channel))
 	}
 }
 
-// sumChannels computes the results of one position in the given number of channels. out is the address of the first
-// channel's result, and in the address of the first element of the operand's first channel.
-func sumChannels[From, To float32 | float64](k *gridKernel, out, in unsafe.Pointer, taps []gridTap, channels int) {
+// sumChannels is sumGroup for adjacent channels that are computed together.
+func sumChannels[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	from, to := k.inChannelStride, k.outChannelStride
-	if len(taps) == 4 { // a bilinear sample of an image: pointers and weights stay in registers
+	for i := range n {
+		taps, result := k.tapsOf(group, i), unsafe.Add(out, i*k.outPositionStride)
+		if len(taps) != 4 {
+			for c := range channels {
+				sum := 0.0
+				for t := range taps {
+					sum += weighted[From](taps[t].weight, in, c*from+taps[t].offset)
+				}
+				*(*To)(unsafe.Add(result, c*to)) = To(sum)
+			}
+			continue
+		}
+		// a bilinear sample of an image: pointers and weights stay in registers
 		four := (*[4]gridTap)(taps)
 		x0, x1, x2, x3 := unsafe.Add(in, four[0].offset), unsafe.Add(in, four[1].offset), unsafe.Add(in, four[2].offset),
 			unsafe.Add(in, four[3].offset)
 		w0, w1, w2, w3 := four[0].weight, four[1].weight, four[2].weight, four[3].weight
 		offset := 0
-		for range channels { // the sum starts at 0, as below, so that -0 becomes 0
-			*(*To)(out) = To(0 + weighted[From](w0, x0, offset) + weighted[From](w1, x1, offset) +
+		for range channels { // the sum starts at 0, as above, so that -0 becomes 0
+			*(*To)(result) = To(0 + weighted[From](w0, x0, offset) + weighted[From](w1, x1, offset) +
 				weighted[From](w2, x2, offset) + weighted[From](w3, x3, offset))
-			offset, out = offset+from, unsafe.Add(out, to)
+			offset, result = offset+from, unsafe.Add(result, to)
 		}
-		return
-	}
-	for c := range channels {
-		sum := 0.0
-		for i := range taps {
-			sum += weighted[From](taps[i].weight, in, c*from+taps[i].offset)
-		}
-		*(*To)(unsafe.Add(out, c*to)) = To(sum)
 	}
 }
 

@@ -147,25 +147,29 @@ func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []grid
 	return count
 }
 
-// innerTaps stores the taps of a bilinear sample of an image, like the method taps, in less than half the time. It
-// returns false if one of the four taps is outside the image.
-func (s *gridSampling) innerTaps(point *[3]float64, taps *[4]gridTap) bool {
-	rows, columns := &s.axes[0], &s.axes[1]
-	y, x := s.fractionalIndex(point[1], rows.size), s.fractionalIndex(point[0], columns.size)
-	if s.padding != padZeros {
-		y, x = s.padded(y, rows.size), s.padded(x, columns.size)
+// innerTaps stores the four taps of each bilinear sample of an image, like the method taps, in less than half the time.
+// It stores a count of 0 for a sample with a tap outside the image.
+func (s *gridSampling) innerTaps(points [][3]float64, taps []gridTap, counts []int) {
+	rows, columns := s.axes[0], s.axes[1]
+	lastRow, lastColumn := float64(rows.size-1), float64(columns.size-1)
+	for i := range points {
+		y, x := s.fractionalIndex(points[i][1], rows.size), s.fractionalIndex(points[i][0], columns.size)
+		if s.padding != padZeros {
+			y, x = s.padded(y, rows.size), s.padded(x, columns.size)
+		}
+		top, left := math.Floor(y), math.Floor(x)
+		if counts[i] = 0; !(top >= 0 && left >= 0 && top < lastRow && left < lastColumn) {
+			continue
+		}
+		lower, right := y-top, x-left // weights of the lower row and of the right column
+		upper, topLeft := 1-lower, int(top)*rows.step+int(left)*columns.step
+		four := (*[4]gridTap)(taps[4*i:])
+		four[0].offset, four[0].weight = topLeft, upper*(1-right)
+		four[1].offset, four[1].weight = topLeft+columns.step, upper*right
+		four[2].offset, four[2].weight = topLeft+rows.step, lower*(1-right)
+		four[3].offset, four[3].weight = topLeft+rows.step+columns.step, lower*right
+		counts[i] = 4
 	}
-	top, left := math.Floor(y), math.Floor(x)
-	if !(top >= 0 && left >= 0 && top < float64(rows.size-1) && left < float64(columns.size-1)) {
-		return false
-	}
-	lower, right := y-top, x-left // weights of the lower row and of the right column
-	upper, topLeft := 1-lower, int(top)*rows.step+int(left)*columns.step
-	taps[0] = gridTap{topLeft, upper * (1 - right)}
-	taps[1] = gridTap{topLeft + columns.step, upper * right}
-	taps[2] = gridTap{topLeft + rows.step, lower * (1 - right)}
-	taps[3] = gridTap{topLeft + rows.step + columns.step, lower * right}
-	return true
 }
 
 // maxTapsOf returns the maximum number of taps of a sample in an interpolation mode, with the given number of axes.
