@@ -135,3 +135,48 @@ func TestNegativeTolerances(t *testing.T) {
 		assert.Equal(t, c.rank, out[0].At().Int(), "%v", c.attrs)
 	}
 }
+
+// TestAdjointConjugates checks the elements and the layout of adjoints of complex matrices.
+func TestAdjointConjugates(t *testing.T) {
+	for _, name := range []string{"mH", "matrix_H"} {
+		in := tensor.Zeros(tensor.Complex64, 2, 3)
+		in.Set(tensor.ComplexScalar(1+2i), 0, 2)
+		op := kernels.Lookup(name)
+		call, err := kerneltest.CallOf(op, nil, []tensor.Meta{in.Meta})
+		require.NoError(t, err, name)
+		out, err := kerneltest.RunCall(op, call, []*tensor.Tensor{in})
+		require.NoError(t, err, name)
+		assert.Equal(t, []int{1, 3}, out[0].Strides, name)
+		assert.Equal(t, complex128(1-2i), out[0].At(2, 0).Complex(), name)
+	}
+}
+
+// TestEigenvaluesNotFinite compares eigenvalues and eigenvectors of matrices with NaNs or infinities with PyTorch's.
+func TestEigenvaluesNotFinite(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, c := range []struct {
+		matrix, values, vectors []float64 // without values, PyTorch fails
+	}{
+		{[]float64{inf}, []float64{inf}, []float64{1}},
+		{[]float64{nan}, []float64{nan}, []float64{1}},
+		{[]float64{inf, 2, 2, 1}, []float64{nan, nan}, []float64{1, 0, 0, 1}},
+		{[]float64{1, inf, inf, 1}, []float64{nan, nan}, []float64{nan, nan, nan, nan}},
+		{[]float64{1, 2, 3, 2, inf, 4, 3, 4, 5}, []float64{nan, nan, nan}, []float64{1, 0, 0, 0, 1, 0, 0, 0, 1}},
+		{[]float64{1, 2, inf, 2, 1, 4, inf, 4, 5}, nil, nil},
+		{[]float64{nan, 2, 3, 2, 1, 4, 3, 4, 5}, nil, nil},
+	} {
+		n := int(math.Sqrt(float64(len(c.matrix))))
+		x := tensor.Must(tensor.FromSlice(c.matrix, n, n))
+		op := kernels.Lookup("linalg_eigh")
+		call, err := kerneltest.CallOf(op, nil, []tensor.Meta{x.Meta})
+		require.NoError(t, err)
+		out, err := kerneltest.RunCall(op, call, []*tensor.Tensor{x})
+		if c.values == nil {
+			require.ErrorContains(t, err, "linalg.eigh: The algorithm failed to converge", c.matrix)
+			continue
+		}
+		require.NoError(t, err, c.matrix)
+		assert.NoError(t, kerneltest.CompareTensors(out[0], tensor.Must(tensor.FromSlice(c.values, n))), c.matrix)
+		assert.NoError(t, kerneltest.CompareTensors(out[1], tensor.Must(tensor.FromSlice(c.vectors, n, n))), c.matrix)
+	}
+}

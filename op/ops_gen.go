@@ -4466,7 +4466,7 @@ type LocalResponseNormAttrs struct {
 //
 // Divides `input` [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of `size` neighbouring
 // channels, divided by `size`. size/2 of these channels come before the channel, as in PyTorch. In ONNX,
-// (size-1)/2 channels come before it, which differs for even sizes. The result is row-major.
+// (size-1)/2 channels come before it, which differs for even sizes.
 //
 // Attributes:
 //
@@ -4757,7 +4757,8 @@ func LuUnpack(lUData, lUPivots *graph.Value, attrs ...LuUnpackAttrs) (p, l, u *g
 
 // MH is the op mH.
 //
-// Transposes real matrices: swaps the last two dimensions.
+// Transposes matrices, the last two dimensions, and conjugates their elements. The result for real elements is a
+// view.
 func MH(self *graph.Value) *graph.Value {
 	return node("mH", 1, nil, self)[0]
 }
@@ -4842,7 +4843,7 @@ func MatmulInteger(a, b, aZeroPoint, bZeroPoint *graph.Value) *graph.Value {
 
 // MatrixH is the op matrix_H.
 //
-// Transposes a real matrix.
+// Transposes a matrix and conjugates its elements. The result for real elements is a view.
 func MatrixH(self *graph.Value) *graph.Value {
 	return node("matrix_H", 1, nil, self)[0]
 }
@@ -6303,7 +6304,7 @@ type RandAttrs struct {
 
 // Rand is the op rand.
 //
-// Creates random numbers, uniformly distributed in [0, 1).
+// Creates random numbers, uniformly distributed in [0, 1). The parts of a complex number are independent.
 //
 // Attributes:
 //
@@ -6316,6 +6317,8 @@ func Rand[A Ints](g *graph.Graph, size A, attrs ...RandAttrs) *graph.Value {
 type RandLikeAttrs struct {
 	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
+	// layout of the result (default preserve)
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
@@ -6324,7 +6327,8 @@ type RandLikeAttrs struct {
 
 // RandLike is the op rand_like.
 //
-// Creates random numbers in self's shape, uniformly distributed in [0, 1). The result is row-major.
+// Creates random numbers in self's shape, uniformly distributed in [0, 1). The parts of a complex number are
+// independent.
 func RandLike(self *graph.Value, attrs ...RandLikeAttrs) *graph.Value {
 	return node("rand_like", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -6365,7 +6369,8 @@ type RandnAttrs struct {
 
 // Randn is the op randn.
 //
-// Creates random numbers, normally distributed with mean 0 and variance 1.
+// Creates random numbers, normally distributed with mean 0 and variance 1. The parts of a complex number are
+// independent.
 //
 // Attributes:
 //
@@ -6378,6 +6383,8 @@ func Randn[A Ints](g *graph.Graph, size A, attrs ...RandnAttrs) *graph.Value {
 type RandnLikeAttrs struct {
 	// dtype of the result; default: self's
 	DType tensor.DType `attr:"dtype"`
+	// layout of the result (default preserve)
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format"`
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
@@ -6386,8 +6393,8 @@ type RandnLikeAttrs struct {
 
 // RandnLike is the op randn_like.
 //
-// Creates random numbers in self's shape, normally distributed with mean 0 and variance 1. The result is
-// row-major.
+// Creates random numbers in self's shape, normally distributed with mean 0 and variance 1. The parts of a
+// complex number are independent.
 func RandnLike(self *graph.Value, attrs ...RandnLikeAttrs) *graph.Value {
 	return node("randn_like", 1, nonzeroAttrs(attrs), self)[0]
 }

@@ -20,7 +20,6 @@ package rowprog
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -96,8 +95,7 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 	if err != nil {
 		return nil, err
 	}
-	shape, err := p.axes(mask)
-	if err != nil {
+	if err := p.axes(mask); err != nil {
 		return nil, err
 	}
 	if p.rowLen == 1 {
@@ -110,12 +108,8 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 		if i < p.outCount {
 			whole[i] = varies
 		} else {
-			uniform[i-p.outCount] = !varies
-		}
-	}
-	for i, meta := range ins {
-		if uniform[i] && meta.Numel() == 0 && tensor.Numel(shape) == 0 && p.numRows() > 0 {
-			return nil, fmt.Errorf("rowprog: operand %d, %v, has no element for a row", i, meta)
+			// An operand without elements, of rows without elements, may have stride 0.
+			uniform[i-p.outCount] = !varies && (p.metas[i].Numel() > 0 || p.numRows() == 0)
 		}
 	}
 	if p.program, err = code.RowProgram(uniform, whole); err != nil {
@@ -137,10 +131,11 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
 // axes sets the kept and reduced axes, ordered by ascending stride of the lead operand (see leadOperand), and merges
-// adjacent axes where possible. shape is the shape to which all operands are broadcast.
-func (p *Plan) axes(mask []bool) (shape []int, err error) {
-	if shape, err = fullShape(p.metas, len(mask)); err != nil {
-		return nil, err
+// adjacent axes where possible.
+func (p *Plan) axes(mask []bool) error {
+	shape, err := fullShape(p.metas, len(mask))
+	if err != nil {
+		return err
 	}
 	p.kept, p.reduced = axesOf(shape, p.metas, mask)
 	p.rowLen = elementsOf(p.reduced)
@@ -155,7 +150,7 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	sorted.Func(p.kept, byDistance)
 	sorted.Func(p.reduced, byDistance)
 	p.kept, p.reduced = mergeAxes(p.kept, len(p.metas)), mergeAxes(p.reduced, len(p.metas))
-	return shape, nil
+	return nil
 }
 
 // leadOperand returns the index in metas of the operand with the most elements, whose strides determine the order of

@@ -2,19 +2,10 @@
 import torch
 
 from draw import DTYPES, FORMATS
+from functions import FUNCTIONS
 
 
 SCALARS = ("number", "Scalar", "Optional[number]", "Optional[Scalar]")
-
-
-def embedding_bag(weight, indices, offsets=None, per_sample_weights=None, mode=0, **attrs):
-    """torch.nn.functional's function with the operands, modes and order of aten's op."""
-    return torch.nn.functional.embedding_bag(indices, weight, offsets, mode=("sum", "mean", "max")[mode],
-                                             per_sample_weights=per_sample_weights, **attrs)
-
-
-# Ops with the results of a Python function, not of aten's op.
-FUNCTIONS = {"embedding_bag": embedding_bag}
 
 
 def overloads(name):
@@ -95,7 +86,7 @@ def bind(s, op, operands, attrs):
             if not isinstance(v, torch.Tensor) and not (v is None and "Optional" in kind):
                 return None
             args[a.name] = v
-        elif rest and kind in ("number", "Scalar") and not isinstance(rest[0], torch.Tensor) and rest[0] is not None:
+        elif rest and kind in ("number", "Scalar", "float") and not isinstance(rest[0], torch.Tensor) and rest[0] is not None:
             args[a.name] = rest.pop(0)
         elif not a.has_default_value():
             if not kind.startswith("Optional["):
@@ -109,7 +100,7 @@ def bind(s, op, operands, attrs):
 def find(op, operands, attrs):
     """The overload to call, its positional arguments and its keyword arguments, or None."""
     if op in FUNCTIONS:
-        return FUNCTIONS[op], operands, attrs
+        return FUNCTIONS[op], operands, {k: special_value(k, v) for k, v in attrs.items() if v is not None}
     candidates = overloads(op)
     if op == "index_put":                           # its values are before the indices
         operands = operands[:1] + operands[2:] + operands[1:2]

@@ -81,7 +81,7 @@ class Calls:
             if any(g in why for g in GAPS):
                 return False
         if res is not None:
-            res = list(res) if isinstance(res, (tuple, list)) else [res]
+            res = list(res) if isinstance(res, (tuple, list)) else [torch.tensor(res)] if isinstance(res, (bool, int)) else [res]
             if not res or any(not isinstance(t, torch.Tensor) or t.dtype not in NAME for t in res):
                 return False
         self.again["n%d" % len(self.nodes)] = found

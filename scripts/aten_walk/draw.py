@@ -15,8 +15,9 @@ FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channel
 class T:
     """A tensor operand: its shape, its dtype (None: the call's dtype) and the kind of its values."""
 
-    def __init__(self, shape, dtype=None, lo=None, hi=None, pos=False, plain=False, rising=False):
+    def __init__(self, shape, dtype=None, lo=None, hi=None, pos=False, plain=False, rising=False, unit=False):
         self.shape, self.dtype, self.lo, self.hi, self.pos, self.plain = list(shape), dtype, lo, hi, pos, plain
+        self.unit = unit                            # quarters from 0 to 1
         self.rising = rising                        # row-major, sorted integers from lo; whole: to hi - 1
 
 
@@ -72,6 +73,8 @@ class Draw:
 
     def fill(self, numel, dtype, t):
         r = np.random.default_rng(self.rng.randrange(1 << 60))
+        if t.unit:
+            return torch.from_numpy(r.integers(0, 5, numel) / 4).to(dtype)
         if t.lo is not None:
             return torch.from_numpy(r.integers(t.lo, max(t.hi, t.lo + 1), numel)).to(dtype)
         if dtype == torch.bool:

@@ -27,7 +27,7 @@ def _mode(r):
 @call("quantile", "nanquantile")
 def _quantile(r):
     s, ins = one(r)
-    q = r.of(0.25, 0.5, 1.0, T([], pos=True), T([r.of(1, 2, 3)], pos=True))
+    q = r.of(0.25, 0.5, 1.0, 1.5, T([], lo=0, hi=2), T([r.of(1, 2, 3)], unit=True), T([r.of(1, 2)], r.other_dtype(0.1), unit=True))
     return ins + [q], r.some(dim=(r.dim(s),), keepdim=(True, False), interpolation=("linear", "lower", "higher", "midpoint", "nearest"))
 
 

@@ -209,10 +209,16 @@ def _permute(r):
     return [T(s)], {"dims": [d - len(s) if r.flip(0.3) else d for d in p]}
 
 
-@call("transpose", "swapaxes", "swapdims")
+@call("transpose", "swapdims")
 def _transpose(r):
     s = r.shape()
     return [T(s)], {"dim0": r.dim(s), "dim1": r.dim(s)}
+
+
+@call("swapaxes")
+def _swapaxes(r):
+    s = r.shape()
+    return [T(s)], {"axis0": r.dim(s), "axis1": r.dim(s)}
 
 
 @call("movedim", "moveaxis")

@@ -245,6 +245,16 @@ def dependent(k):
         k.attrs.get("driver") == "gels" or k.attrs.get("rcond", 1) <= 0)
 
 
+def rounded_window(k):
+    return len(k.given) > 1 and k.given[1]["dtype"] == "float32" and np.allclose(k.got(0), k.want(0), rtol=1e-6, atol=1e-6)
+
+
+def small_sums(k):
+    """The differences are below the rounding error of the greatest element of the operand."""
+    single = k.c.values[k.outs[0]]["dtype"] in ("float32", "complex64")
+    return abs(k.got(0) - k.want(0)).max() < (1e-6 if single else 1e-14) * np.abs(k.data(0).astype("complex128")).max()
+
+
 def failed(k):
     return bool(k.want(-1).any())
 
@@ -284,6 +294,7 @@ RULES = [
     ("group_norm instance_norm batch_norm layer_norm native_layer_norm", "value", "", cancelled, "rounding errors of a difference are divided by a number near 0"),
     ("batch_norm", "value", "nan|inf", strided_odd, "1.13 scales non-dense operands before the shift and others after it, which differs for infinities"),
     (FFT, "value", "nan|inf", odd, "with infinities the NaNs depend on the algorithm"),
+    (FFT, "value", "", small_sums, "sums that are small beside their terms are rounded differently"),
     (FFT, "served", "negative padding", empty, "1.13 rejects resizing a tensor with an empty dimension"),
     ("var_mean std_mean native_layer_norm", "value", "_1: at .* got -?inf, want nan", odd, "the mean of infinities is infinite; Welford's algorithm returns NaN depending on their order"),
     ("native_layer_norm", "value", "_1: at .* got nan, want 0.0", empty, "the mean of no elements is NaN"),
@@ -309,6 +320,8 @@ RULES = [
     ("rnn_tanh", "refused", "same dtype", empty, "1.13 accepts empty tensors of two dtypes"),
     ("det linalg_det", "refused", "Low precision", empty, "1.13 does not check empty tensors"),
     ("einsum", "dtype", "", empty, "1.13 contracts empty tensors in another order"),
+    ("local_response_norm", "refused", "'Long'", None, "1.13 truncates the means of integers"),
+    ("local_response_norm", "refused strides", "", empty, "1.13 returns empty operands unchecked"),
     # Indices and views
     ("index", "refused", "at least one index", empty, "1.13 accepts it only for empty tensors"),
     ("embedding_bag", "served", "scalar types: Half, Float, Double; but got .*BFloat16", None, "bfloat16 is supported, as in later versions"),
@@ -323,10 +336,10 @@ RULES = [
     ("addmv", "shape", "", empty, "1.13 does not expand self if the matrix is empty"),
     ("addbmm", "served", "can't be cast", empty, "a factor is valid if the inner size is 0"),
     ("vdot linalg_vecdot", "value", "want 0j", None, "the complex dot product of Debian's BLAS gives 0"),
-    ("mH matrix_H", "refused", "no view", of_complex, "the result of 1.13 is a view that is conjugated when it is read"),
+    ("mH matrix_H", "strides offset flags alias_of", "", of_complex, "the result of 1.13 is a view that is conjugated when it is read"),
     ("narrow_copy", "value", "", lambda k: not dense(k.x), "1.13 copies the wrong elements of operands that are not contiguous"),
     ("diag", "served", "multiplication overflow", None, "a diagonal beyond the matrix is empty"),
-    ("kron isin", "served", "view size is not compatible", None, "1.13 views a product that may not be contiguous"),
+    ("kron isin local_response_norm", "served", "view size is not compatible", None, "1.13 views a product that may not be contiguous"),
     ("cov", "value", "", rounded_weights, "weights of float32 are added in another order"),
     ("cov", "served", "weights sum to zero", None, "weights are data; the covariance is NaN"),
     ("msort", "refused", "complex dtypes", scalar, "1.13 does not check operands without dimensions"),
@@ -334,10 +347,11 @@ RULES = [
     ("cdist", "value", "got inf, want nan", odd, "distances are not computed by a matrix product, which subtracts infinities"),
     # Factors of matrices
     ("linalg_eigh linalg_svd svd", "value", "", factors, "vectors are unique only up to a factor of magnitude 1"),
+    ("linalg_eigh linalg_eigvalsh", "value fails served", "", odd, "1.13's result for infinities depends on their positions"),
     ("linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_solve linalg_solve_ex linalg_inv linalg_inv_ex inverse "
-     "linalg_cond linalg_tensorinv linalg_tensorsolve", "value fails served", "", expanded,
+     "linalg_qr qr logdet slogdet linalg_slogdet linalg_cond linalg_tensorinv linalg_tensorsolve", "value fails served", "", expanded,
      "the factors of singular matrices depend on rounding"),
-    ("linalg_inv linalg_inv_ex inverse", "value", "nan|inf", odd, "the inverse of a matrix with infinities depends on the algorithm"),
+    ("linalg_inv linalg_inv_ex inverse linalg_qr qr", "value", "nan|inf", odd, "the factors of a matrix with infinities depend on the algorithm"),
     ("linalg_lstsq", "value fails served", "", dependent, "the factors of singular matrices depend on rounding"),
     ("linalg_lstsq", "shape", "", lambda k: len(k.ins[1]["shape"]) < len(k.shape) and k.ins[1]["shape"] != k.shape[:-1],
      "1.13 confuses the columns and the size of vectors if the batches differ"),
@@ -351,10 +365,12 @@ RULES = [
     ("linalg_matrix_rank linalg_cond", "refused", "doesn't handle types|Expected a tensor of|batches of square", empty, "1.13 does not check empty tensors"),
     ("linalg_matrix_exp matrix_exp", "value", "", lambda k: bfloat16(k) and nearer(k), "1.13 computes infinities and NaNs for bfloat16"),
     ("pinverse linalg_pinv linalg_cond", "value", "", nearer, "1.13 rounds more"),
+    ("linalg_matrix_power matrix_power", "value", "", bfloat16, "1.13 rounds each addition of a product to bfloat16"),
     ("linalg_multi_dot", "value", "", bfloat16, "intermediate products are rounded to bfloat16"),
     ("istft", "served", "window overlap add|numel", None, "the sum of windows is data; where it is 0, the result is not finite"),
     ("istft", "value", "", lambda k: "float64" in str(k.c.values[k.outs[0]]["dtype"]) and k.dtype in ("float32", "complex64"),
      "the transform of float32 numbers is rounded to float32"),
+    ("istft", "value", "", rounded_window, "the squares of float32 windows are added in another order"),
     # Losses and the like
     ("logsumexp", "served", "doesn't match the broadcast shape", lambda k: k.attrs["dim"] == [], "an empty list of dimensions means all, as in every other reduction"),
     ("instance_norm", "served", "single memory location|could not infer", None, "graphs do not write running statistics"),
@@ -369,3 +385,15 @@ def reason(kind, n, text, c):
         if (ops is None or n["op"] in ops.split()) and kind in of.split() and re.search(words, text) and (when is None or when(k)):
             return why
     return None
+
+
+# Ops that the walk does not call, and the reasons.
+UNWALKED = {
+    "an operator of ONNX, which scripts/vectors compares":
+        """compress conv_integer depth_to_space dequantize_linear dft dynamic_quantize_linear gather_nd hardmax lp_pool matmul_integer
+        mel_weight_matrix non_max_suppression onnx_gru onnx_lstm onnx_rnn pairwise_probabilities qlinear_conv qlinear_matmul
+        quantize_linear resize scatter_nd shrink space_to_depth tfidf_vectorizer tree_ensemble unique""",
+    "runs a graph": "if if_sizes loop scan",
+    "an op of graphrun": "conv2d_bytes linear_blocks matmul_bytes pointwise raise",
+    "later than PyTorch 1.13": "rms_norm",
+}

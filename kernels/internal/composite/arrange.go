@@ -32,6 +32,26 @@ var (
 		s.Reject(len(s.shape(in[0])) < 1, "Input must be >= 1-d.")
 		return s.flip(in[0], 0)
 	})
+	MH = defineOne(graph.Semantics{
+		Name: "mH", Doc: "Transposes matrices, the last two dimensions, and conjugates their elements. The result for " +
+			"real elements is a view.",
+		Params: selfOnly, Examples: adjointExamples,
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+		s.Reject(len(s.shape(in[0])) == 1, "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
+		return s.adjoint(in[0])
+	})
+	MatrixH = defineOne(graph.Semantics{
+		Name: "matrix_H", Doc: "Transposes a matrix and conjugates its elements. The result for real elements is a view.",
+		Params: selfOnly, Examples: adjointExamples,
+	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+		rank, hint := len(s.shape(in[0])), ""
+		if rank > 2 {
+			hint = " For batches of matrices, consider using tensor.mH"
+		}
+		s.Reject(rank != 0 && rank != 2, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", rank,
+			hint)
+		return s.adjoint(in[0])
+	})
 	Rot90 = defineOne(graph.Semantics{
 		Name: "rot90", Doc: "Rotates a plane of two dimensions by multiples of 90 degrees, from the first towards " +
 			"the second.",
@@ -153,3 +173,7 @@ func (s steps) diagEmbed(x graph.Arg, offset, dim1, dim2 int) graph.Arg {
 	return s.rowMajor(s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1},
 		"destination": []int{firstDim, secondDim}}, result))
 }
+
+// adjointExamples are the examples of conjugate transposes.
+var adjointExamples = append(kit.OneExample(kit.F32(2, 3), nil),
+	kit.OneExample(tensor.New(tensor.Complex64, 2, 3), nil)...)

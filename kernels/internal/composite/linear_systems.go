@@ -24,6 +24,38 @@ type vanderAttrs struct {
 	N *int `attr:"N" default:"none" doc:"number of columns; default: the number of elements of a vector"`
 }
 
+type luUnpackAttrs struct {
+	UnpackData   bool `attr:"unpack_data" default:"true" doc:"return L and U; else they are empty"`
+	UnpackPivots bool `attr:"unpack_pivots" default:"true" doc:"return P; else it is empty"`
+}
+
+// LUUnpack is torch.lu_unpack. Its triangles are copies, also of integers that float64 cannot hold.
+var LUUnpack = define(graph.Semantics{
+	Name: "lu_unpack", Doc: "Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P " +
+		"permutes rows, L is lower triangular with ones on the diagonal, U is upper triangular. Dimensions before the " +
+		"last two are a batch.",
+	Params: linalg.LUUnpackParams, Outputs: []string{"P", "L", "U"},
+	Examples: []graph.Example{
+		kit.Example(graph.Attrs{"unpack_pivots": false}, kit.F32(2, 4, 3), tensor.New(tensor.Int32, 2, 3)),
+		kit.Example(graph.Attrs{"unpack_pivots": false}, kit.F32(3, 5), tensor.New(tensor.Int32, 3))},
+}, luUnpack)
+
+func luUnpack(s steps, a *luUnpackAttrs, in []graph.Arg) []graph.Arg {
+	data := in[0]
+	permutation := s.Apply(linalg.LUPermutation(), graph.Attrs{"unpack_pivots": a.UnpackPivots}, data, in[1])
+	if !a.UnpackData {
+		none := func() graph.Arg { return s.Apply(view.NewZeros, graph.Attrs{"size": []int{0}}, data) }
+		return []graph.Arg{permutation, none(), none()}
+	}
+	shape := s.shape(data)
+	rows, cols := shape[len(shape)-2], shape[len(shape)-1]
+	lower := s.Apply(view.Tril, graph.Attrs{"diagonal": -1}, s.slice(data, -1, 0, rows.Min(cols)))
+	diagonal := s.Apply(view.Eye, graph.Attrs{"n": rows, "m": rows.Min(cols), "dtype": tensor.Bool})
+	one := s.Apply(view.NewOnes, graph.Attrs{"size": []int{}}, data)
+	upper := s.Apply(view.Triu, nil, s.slice(data, -2, 0, rows.Min(cols)))
+	return []graph.Arg{permutation, s.rowMajor(s.where(diagonal, one, lower)), s.rowMajor(upper)}
+}
+
 // Equations with tensors in place of matrices, and Vandermonde matrices.
 var (
 	LinalgTensorinv = defineOne(graph.Semantics{

@@ -253,6 +253,8 @@ var (
 				xType.Shape[:batchRank]) || !kit.SizeIs(varianceType.Shape[batchRank], 1):
 				s.Reject(true, "var is of incorrect size")
 			}
+			s.Reject(!varianceType.DType.IsFloat(), "result type Float can't be cast to the desired output type %s",
+				varianceType.DType.TorchName())
 			variance = s.Apply(pointwise.Clamp, graph.Attrs{"min": a.Eps}, variance)
 			squares := s.Apply(pointwise.Square, nil, s.sub(in[0], in[1]))
 			losses := s.mul(compose.Number(0.5), s.add(s.log(variance), s.div(squares, variance)))

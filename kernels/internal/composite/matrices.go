@@ -274,9 +274,9 @@ func (s steps) pinv(x graph.Arg, atol, rtol threshold, isHermitian bool) graph.A
 	return s.Apply(product.Matmul, nil, s.mul(right, s.to(s.unsqueeze(inverted, -2), dtype)), s.adjoint(left))
 }
 
-// adjoint returns the conjugate transposes of matrices.
+// adjoint returns the conjugate transposes of matrices, or the conjugate of a value of rank 0.
 func (s steps) adjoint(x graph.Arg) graph.Arg {
-	x = s.transpose(x, -2, -1)
+	x = s.Apply(view.MT, nil, x)
 	if x.Type().DType.IsComplex() {
 		x = s.Apply(pointwise.ConjPhysical, nil, x)
 	}
@@ -390,12 +390,13 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 		"destination": []int{-2, -1}}, x))
 	var result graph.Arg
 	if word == "nuc" {
-		result = s.sum(values, false, []int{-1})
+		result = s.sum(values, a.Keepdim, []int{-1})
 	} else {
-		result = s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{-1}}, values)
+		result = s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{-1}, "keepdim": a.Keepdim}, values)
 	}
 	if a.Keepdim {
-		result = s.unsqueeze(s.unsqueeze(result, min(rowDim, columnDim)), max(rowDim, columnDim))
+		result = s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1}, "destination": []int{rowDim, columnDim}},
+			s.unsqueeze(result, -1))
 	}
 	return result
 }

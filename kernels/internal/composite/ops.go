@@ -7,11 +7,11 @@ import (
 // Ops returns the ops of this package, in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
-		Fliplr, Flipud, Rot90, NarrowCopy, Msort, DiagEmbed, Diag, Diagflat,
+		Fliplr, Flipud, MH, MatrixH, Rot90, NarrowCopy, Msort, DiagEmbed, Diag, Diagflat,
 		Diff, Trapezoid, Trapz, CumulativeTrapezoid, Gradient,
 		Histc, Renorm, Logcumsumexp, MaskedScatter, Quantile, Nanquantile,
 		Normalize, CosineSimilarity, PairwiseDistance, Dist, Cdist, Pdist, LinalgCross, Cross, Vecdot,
-		LinalgTensorinv, LinalgTensorsolve, LinalgVander,
+		LinalgTensorinv, LinalgTensorsolve, LinalgVander, LUUnpack,
 		Logspace, AsStridedScatter,
 		NativeLayerNorm,
 		Put, IndexReduce,

@@ -73,6 +73,9 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 	if c.Type(0).DType != c.Type(1).DType {
 		return nil, errors.New("dets should have the same type as scores")
 	}
+	if !c.Type(0).DType.IsFloat() {
+		return nil, kit.NotImplementedBy("nms_kernel", c.Type(0).DType)
+	}
 	return oneOutline(tensor.Int64, unknownSize)
 }, func(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	boxShape, scores := in[0].Shape, in[1]

@@ -61,6 +61,22 @@ func CheckNumberFits(number tensor.Scalar, dtype tensor.DType) error {
 	return nil
 }
 
+// InRange reports whether an integer is between the least and the greatest finite number of a real dtype.
+func InRange(n int, dtype tensor.DType) bool {
+	limit, bounded := limits[dtype]
+	switch {
+	case dtype == tensor.Bool:
+		return n == 0 || n == 1
+	case !bounded || dtype == tensor.Int64:
+		return true
+	case dtype == tensor.Uint64:
+		return n >= 0
+	case !dtype.IsSigned():
+		limit[0] = 0
+	}
+	return float64(n) >= limit[0] && float64(n) <= limit[1]
+}
+
 // NumberOrSizeFits is [CheckNumberFits] for a number or an unknown size. It adds guards for an unknown size.
 func NumberOrSizeFits(n graph.NumberOrSize, dtype tensor.DType) error {
 	if n.Number.IsSet() {

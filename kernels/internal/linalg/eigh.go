@@ -2,6 +2,7 @@ package linalg
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -62,13 +63,50 @@ func eigen[T number](t *task[T]) error {
 		t.countWork(a.rows)
 	}
 	if !t.isFinite(a) {
-		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
-			"has too many repeated eigenvalues.", t.errorPrefix())
+		return t.eigenNotFinite(a)
 	}
 	vectors := t.zeros(a.rows, a.cols)
 	t.setReals(0, t.eigh(a, vectors))
 	if len(t.out) > 1 {
 		copy(t.out[1].elements, vectors.elements)
 	}
+	return nil
+}
+
+// eigenNotFinite sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does, whose results for
+// matrices of more than two rows also depend on the positions of the infinities.
+func (t *task[T]) eigenNotFinite(a matrix[T]) error {
+	onlyOnDiagonal := true // whether infinities on the diagonal are the only elements that are not finite
+	for j := range a.cols {
+		for i, x := range a.column(j) {
+			re, im := t.re(x), t.im(x)
+			if i == j && !math.IsNaN(re) || re-re == 0 && im-im == 0 {
+				continue
+			}
+			onlyOnDiagonal = false
+		}
+	}
+	if a.rows > 2 && !onlyOnDiagonal {
+		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
+			"has too many repeated eigenvalues.", t.errorPrefix())
+	}
+	values := make([]float64, a.rows)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	if a.rows == 1 {
+		values[0], onlyOnDiagonal = t.re(a.at(0, 0)), true
+	}
+	t.setReals(0, values)
+	if len(t.out) == 1 {
+		return nil
+	}
+	vectors := t.identity(a.rows, a.cols)
+	if !onlyOnDiagonal {
+		for i := range vectors.elements {
+			vectors.elements[i] = t.fromParts(math.NaN(), math.NaN())
+		}
+	}
+	copy(t.out[1].elements, vectors.elements)
 	return nil
 }

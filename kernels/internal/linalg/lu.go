@@ -3,6 +3,7 @@ package linalg
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -19,8 +20,7 @@ type luExAttrs struct {
 	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a pivot is 0; else report it in info"`
 }
 
-type luUnpackAttrs struct {
-	UnpackData   bool `attr:"unpack_data" default:"true" doc:"return L and U; else they are empty"`
+type luPermutationAttrs struct {
 	UnpackPivots bool `attr:"unpack_pivots" default:"true" doc:"return P; else it is empty"`
 }
 
@@ -30,6 +30,10 @@ type luSolveAttrs struct {
 }
 
 var threeMatrices = []string{"P", "L", "U"}
+
+// LUUnpackParams are the operands of lu_unpack.
+var LUUnpackParams = []graph.Param{{Name: "LU_data"},
+	{Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}}
 
 // luSolveCheck checks the operand LU of linalg_lu_solve and lu_solve.
 var luSolveCheck = matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", rejectsIntegers: true}
@@ -46,19 +50,9 @@ var (
 			if err := checkLU("linalg.lu", aType, kit.Attrs[luAttrs](c).Pivot); err != nil {
 				return nil, err
 			}
-			return unpackedTypes(c, aType, true, true)
+			return unpackedTypes(c, aType)
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrixRanks(3)})
-	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
-		Doc: "Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P permutes rows, " +
-			"L is lower triangular with ones on the diagonal, U is upper triangular.",
-		Params:  []graph.Param{{Name: "LU_data"}, {Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}},
-		Outputs: threeMatrices, Infer: inferUnpack,
-		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
-			tensor.New(tensor.Int32, 2, 3)),
-			kit.Example(graph.Attrs{"unpack_pivots": false}, wideExample, tensor.New(tensor.Int32, 3))},
-	}, algorithm{float: unpackLU[float64], complex: unpackLU[complex128],
-		ranks: fixedRanks([]int{2, 1}, []int{2, 2, 2})})
 	LinalgLUSolve = matrixOp(graph.SchemaOf[luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
 		Doc: "Solves linear equations with the results `LU` and `pivots` of linalg_lu_factor of a matrix A: A X " +
 			"= B, or X A = B.",
@@ -93,6 +87,17 @@ var (
 	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: memoryOfCopies(1),
 		ranks: fixedRanks([]int{2, 2, 1}, []int{2})})
 )
+
+// LUPermutation is the part of lu_unpack that computes P. It is not in the catalogue.
+var LUPermutation = sync.OnceValue(func() *graph.Op {
+	return matrixOp(graph.SchemaOf[luPermutationAttrs](), graph.Semantics{Name: "lu_permutation",
+		Doc:    "Returns P from the results of linalg_lu_factor, or an empty vector.",
+		Params: LUUnpackParams, Infer: inferPermutation,
+		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
+			tensor.New(tensor.Int32, 2, 3))},
+	}, algorithm{float: unpackPivots[float64], complex: unpackPivots[complex128],
+		ranks: fixedRanks([]int{2, 1}, []int{2})})
+})
 
 // examplesOfLUSolve returns an example with 0x0 matrices, because random numbers would not be valid pivots. The
 // arguments are the indices of the operands LU, pivots and B.
@@ -170,27 +175,19 @@ func factorWithPivots[T number](t *task[T], attrs luExAttrs) error {
 	return nil
 }
 
-// unpackedTypes returns the types of P, L and U. L and U are empty unless withTriangles is set; P is empty unless
-// withPermutation is set.
-func unpackedTypes(c *graph.Call, luType tensor.Type, withTriangles, withPermutation bool) ([]graph.Result, error) {
+// unpackedTypes returns the types of P, L and U.
+func unpackedTypes(c *graph.Call, luType tensor.Type) ([]graph.Result, error) {
 	rank := luType.Rank()
 	rows, cols := luType.Shape[rank-2], luType.Shape[rank-1]
 	minSize := rows.Min(cols)
-	types := []tensor.Type{emptyVector(luType.DType), emptyVector(luType.DType), emptyVector(luType.DType)}
-	var err error
-	setType := func(i int, sizes ...sym.Int) {
-		if err == nil {
-			types[i], err = kit.FreshType(luType.DType, withBatch(batchSizes(luType), sizes...))
+	types := make([]tensor.Type, 3)
+	for i, sizes := range [][]sym.Int{{rows, rows}, {rows, minSize}, {minSize, cols}} {
+		var err error
+		if types[i], err = kit.FreshType(luType.DType, withBatch(batchSizes(luType), sizes...)); err != nil {
+			return nil, err
 		}
 	}
-	if withPermutation {
-		setType(0, rows, rows)
-	}
-	if withTriangles {
-		setType(1, rows, minSize)
-		setType(2, minSize, cols)
-	}
-	return c.NewResults(types...), err
+	return c.NewResults(types...), nil
 }
 
 // factorLU computes the results P, L and U of a task.
@@ -226,8 +223,8 @@ func setTriangles[T number](t *task[T], a matrix[T]) {
 	}
 }
 
-func inferUnpack(c *graph.Call) ([]graph.Result, error) {
-	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[luUnpackAttrs](c)
+func inferPermutation(c *graph.Call) ([]graph.Result, error) {
+	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[luPermutationAttrs](c)
 	if luType.Rank() < 2 {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: %s instead",
 			tensor.Sizes(luType.Shape))
@@ -241,7 +238,12 @@ func inferUnpack(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(sizes),
 			tensor.Sizes(pivots.Shape))
 	}
-	return unpackedTypes(c, luType, attrs.UnpackData, attrs.UnpackPivots)
+	if !attrs.UnpackPivots {
+		return c.NewResult(emptyVector(luType.DType)), nil
+	}
+	rows := luType.Shape[rank-2]
+	out, err := kit.FreshType(luType.DType, withBatch(batchSizes(luType), rows, rows))
+	return c.NewResult(out), err
 }
 
 // pivotsOf returns the elements of an operand with pivots. It returns an error if a pivot is not a row number from 1 to
@@ -258,19 +260,16 @@ func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) 
 	return pivots, nil
 }
 
-// unpackLU computes the results of lu_unpack that its attributes request.
-func unpackLU[T number](t *task[T]) error {
-	a, attrs := t.in[0], kit.Attrs[luUnpackAttrs](t.call)
-	if attrs.UnpackPivots {
-		pivots, err := pivotsOf(t, t.in[1], a.rows)
-		if err != nil {
-			return err
-		}
-		setPermutation(t, pivots)
+// unpackPivots computes the result of lu_permutation.
+func unpackPivots[T number](t *task[T]) error {
+	if !kit.Attrs[luPermutationAttrs](t.call).UnpackPivots {
+		return nil
 	}
-	if attrs.UnpackData {
-		setTriangles(t, a)
+	pivots, err := pivotsOf(t, t.in[1], t.in[0].rows)
+	if err != nil {
+		return err
 	}
+	setPermutation(t, pivots)
 	return nil
 }
 

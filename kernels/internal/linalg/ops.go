@@ -9,7 +9,7 @@ func Ops() []*graph.Op {
 		Eigh, Eigvalsh,
 		Inv, Inverse, InvEx, Solve, SolveEx,
 		Lstsq,
-		LUFactor, LUFactorEx, LU, LUUnpack, LinalgLUSolve, LUSolve,
+		LUFactor, LUFactorEx, LU, LinalgLUSolve, LUSolve,
 		LinalgMatrixExp, MatrixExp,
 		LinalgQR, QR, Geqrf, HouseholderProduct, Orgqr, Ormqr,
 		LinalgSlogdet, Slogdet, Logdet,

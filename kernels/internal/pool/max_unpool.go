@@ -44,6 +44,9 @@ var (
 func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
+		if a, ok := c.Attrs.(*maxUnpool3dAttrs); ok && err == nil && len(a.Stride) > 0 && slices.Min(a.Stride) < 1 {
+			err = fmt.Errorf("strides should be greater than zero, but got stride: %s", tensor.ListString(a.Stride))
+		}
 		return c.NewResult(t), err
 	}
 	planeSize := func(c *graph.Call) int { return tensor.Numel(kit.KnownSizes(size(c))) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -114,7 +115,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 		Name: "local_response_norm",
 		Doc: "Divides `input` [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of `size` neighbouring " +
 			"channels, divided by `size`. size/2 of these channels come before the channel, as in PyTorch. In ONNX, " +
-			"(size-1)/2 channels come before it, which differs for even sizes. The result is row-major.",
+			"(size-1)/2 channels come before it, which differs for even sizes.",
 		Params: []graph.Param{kit.Input},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			inputType := call.Type(0)
@@ -128,7 +129,13 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			if !inputType.DType.IsFloat() {
 				return nil, kit.NotImplementedBy("avg_pool2d", inputType.DType)
 			}
-			return call.NewResult(inputType.RowMajor()), nil
+			// The layout is that of a division by a row-major value.
+			r, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(inputType),
+				rule.OperandOfType(inputType.RowMajor())).Rule()
+			if err != nil {
+				return nil, err
+			}
+			return call.NewResult(r.Type(0)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, input := kit.Attrs[localResponseAttrs](c), in[0]

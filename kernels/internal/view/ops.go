@@ -18,7 +18,7 @@ func Ops() []*graph.Op {
 		Linspace,
 		NewZeros, NewOnes, NewFull,
 		Pad, ConstantPadNd,
-		Permute, Transpose, Swapdims, Swapaxes, T, Movedim, Moveaxis, NumpyT, MT, MH, MatrixH,
+		Permute, Transpose, Swapdims, Swapaxes, T, Movedim, Moveaxis, NumpyT, MT,
 		Rand, Randn, RandLike, RandnLike, Randint, Bernoulli, Dropout,
 		Multinomial,
 		Repeat, Tile,

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -113,7 +114,7 @@ func movedimOp(name string) *graph.Op {
 	})
 }
 
-// NumpyT is Tensor.T, MT and MH are Tensor.mT and Tensor.mH, and MatrixH is Tensor.H.
+// NumpyT is Tensor.T, and MT is Tensor.mT.
 var (
 	NumpyT = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 		Name:     "numpy_T",
@@ -126,45 +127,15 @@ var (
 		}
 		return t.Permute(dims)
 	})
-	MT      = matrixTransposeOp("mT", "Transposes matrices: swaps the last two dimensions.", checkMatrices)
-	MH      = matrixTransposeOp("mH", "Transposes real matrices: swaps the last two dimensions.", checkAdjoint)
-	MatrixH = matrixTransposeOp("matrix_H", "Transposes a real matrix.", checkAdjoint)
-)
-
-// matrixTransposeOp defines an op that swaps the last two dimensions. A value of rank 0 is returned unchanged. check
-// returns an error for an operand that the op does not accept.
-func matrixTransposeOp(name, doc string, check func(name string, t tensor.Type) error) *graph.Op {
-	return permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
-		Name: name, Doc: doc, Examples: kit.OneExample(kit.F32(2, 3), nil),
+	MT = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
+		Name: "mT", Doc: "Transposes matrices: swaps the last two dimensions.", Examples: kit.OneExample(kit.F32(2, 3), nil),
 	}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-		if err := check(name, t); err != nil || t.Rank() == 0 {
-			return t, err
+		switch t.Rank() {
+		case 0:
+			return t, nil
+		case 1:
+			return t, errors.New("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
 		}
 		return t.Transpose(-2, -1)
 	})
-}
-
-// checkMatrices rejects vectors.
-func checkMatrices(name string, t tensor.Type) error {
-	if t.Rank() == 1 {
-		return fmt.Errorf("tensor.%s is only supported on matrices or batches of matrices. Got 1-D tensor.", name)
-	}
-	return nil
-}
-
-// checkAdjoint rejects complex values, because PyTorch's result is a view whose elements are conjugated when they are
-// read. It also rejects vectors and, for matrix_H, batches of matrices.
-func checkAdjoint(name string, t tensor.Type) error {
-	switch {
-	case t.DType.IsComplex():
-		return fmt.Errorf("%s does not support complex values, because the result cannot be a view; use conj_physical of "+
-			"the transposed value instead", name)
-	case name == "matrix_H" && t.Rank() != 0 && t.Rank() != 2:
-		hint := ""
-		if t.Rank() > 2 {
-			hint = " For batches of matrices, consider using tensor.mH"
-		}
-		return fmt.Errorf("tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", t.Rank(), hint)
-	}
-	return checkMatrices(name, t)
-}
+)

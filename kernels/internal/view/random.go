@@ -16,12 +16,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normal converts random words to a normally distributed number, by the Box-Muller transform.
-func normal(words [4]uint32) float64 {
-	// radial is in (0, 1], so that its logarithm is finite. angular is in [0, 1). Both have 53 random bits.
+// normalScalar converts random words to a normally distributed number of the given dtype, by the Box-Muller transform.
+// The two parts of a complex number have variance 1/2 each.
+func normalScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
+	// radial is in (0, 1], so that its logarithm is finite. angle is in [0, 2 pi). Both have 53 random bits.
 	radial := (float64((uint64(words[0])<<32|uint64(words[1]))>>11) + 1) * 0x1p-53
-	angular := float64((uint64(words[2])<<32|uint64(words[3]))>>11) * 0x1p-53
-	return math.Sqrt(-2*math.Log(radial)) * math.Cos(2*math.Pi*angular)
+	angle := 2 * math.Pi * (float64((uint64(words[2])<<32|uint64(words[3]))>>11) * 0x1p-53)
+	if dtype.IsComplex() {
+		radius := math.Sqrt(-math.Log(radial))
+		return tensor.ComplexScalar(complex(radius*math.Cos(angle), radius*math.Sin(angle)))
+	}
+	return tensor.FloatScalar(math.Sqrt(-2*math.Log(radial)) * math.Cos(angle))
+}
+
+// uniformScalar converts random words to a number of the given dtype whose parts are uniformly distributed in [0, 1).
+func uniformScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
+	if !dtype.IsComplex() {
+		return tensor.FloatScalar(uniform(words, dtype))
+	}
+	part := dtype.ToReal()
+	return tensor.ComplexScalar(complex(uniform(words, part), uniform([4]uint32{words[2], words[3]}, part)))
 }
 
 type randAttrs struct {
@@ -31,8 +45,9 @@ type randAttrs struct {
 }
 
 type randLikeAttrs struct {
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
-	Seed  int          `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
+	Seed         int                 `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
 type randintAttrs struct {
@@ -50,22 +65,19 @@ type seedAttrs struct {
 // Rand, Randn, RandLike, RandnLike and Randint create random numbers. Each node has its own seed, while PyTorch's ops
 // share a generator.
 var (
-	Rand  = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniform)
-	Randn = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.",
-		func(words [4]uint32, _ tensor.DType) float64 { return normal(words) })
+	Rand     = randOp("rand", "Creates random numbers, uniformly distributed in [0, 1).", uniformDraw)
+	Randn    = randOp("randn", "Creates random numbers, normally distributed with mean 0 and variance 1.", normalDraw)
 	RandLike = randLikeOp("rand_like", "Creates random numbers in self's shape, uniformly distributed in [0, 1).",
-		uniform)
+		uniformDraw)
 	RandnLike = randLikeOp("randn_like", "Creates random numbers in self's shape, normally distributed with mean 0 and "+
-		"variance 1.",
-		func(words [4]uint32, _ tensor.DType) float64 { return normal(words) })
+		"variance 1.", normalDraw)
 	Randint = kit.ElementOp[randintAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "randint", Doc: "Creates random integers in [low, high).",
 		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
 	}}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[randintAttrs](c)
-		if a.Low >= a.High {
-			return tensor.Type{}, fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d",
-				a.Low, a.High)
+		if err := a.check(); err != nil {
+			return tensor.Type{}, err
 		}
 		return kit.FreshType(a.DType, a.Size)
 	}, func(c *graph.Call) func(i int) tensor.Scalar {
@@ -79,26 +91,57 @@ var (
 	})
 )
 
-// randOp defines an op that creates random floats. draw converts the random words of an element ([philox]) to its value
-// in the given dtype.
-func randOp(name, doc string, draw func(words [4]uint32, dtype tensor.DType) float64) *graph.Op {
+// check fails if the range is empty, or if the dtype cannot hold its bounds.
+func (a *randintAttrs) check() error {
+	switch {
+	case a.Low >= a.High:
+		return fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", a.Low, a.High)
+	case a.DType.IsComplex():
+		return errors.New("check_random_bounds handles only integral, floating-point and boolean types")
+	case !kit.InRange(a.Low, a.DType):
+		return fmt.Errorf("from is out of bounds for %s", kit.CppName(a.DType))
+	case !kit.InRange(a.High-1, a.DType):
+		return fmt.Errorf("to - 1 is out of bounds for %s", kit.CppName(a.DType))
+	}
+	return nil
+}
+
+// draw converts the random words of an element ([philox]) to its value in a dtype. kernel is the name of PyTorch's
+// kernel in errors about dtypes.
+type draw struct {
+	kernel string
+	scalar func(words [4]uint32, dtype tensor.DType) tensor.Scalar
+}
+
+var (
+	uniformDraw = draw{"check_uniform_bounds", uniformScalar}
+	normalDraw  = draw{"normal_kernel_cpu", normalScalar}
+)
+
+// randOp defines an op that creates random floats or complex numbers.
+func randOp(name, doc string, d draw) *graph.Op {
 	return kit.ElementOp[randAttrs](graph.Op{Semantics: graph.Semantics{
-		Name: name, Doc: doc,
-		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}}},
+		Name: name, Doc: doc + complexDrawDoc,
+		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}},
+			{Attrs: graph.Attrs{"size": []int{2, 3}, "dtype": "complex64"}}},
 	}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[randAttrs](c)
-			return randType(a.DType, a.Size)
+			if err := d.check(a.DType); err != nil {
+				return tensor.Type{}, err
+			}
+			return kit.FreshType(a.DType, a.Size)
 		}, func(c *graph.Call) func(int) tensor.Scalar {
 			a := kit.Attrs[randAttrs](c)
-			return func(i int) tensor.Scalar {
-				return tensor.FloatScalar(draw(philox(uint64(i), uint64(a.Seed)), a.DType))
-			}
+			return d.elements(a.DType, a.Seed)
 		})
 }
 
-// randLikeOp is randOp for an op whose result has the shape of self.
-func randLikeOp(name, doc string, draw func(words [4]uint32, resultDType tensor.DType) float64) *graph.Op {
+// complexDrawDoc is a sentence of the docs of random numbers.
+const complexDrawDoc = " The parts of a complex number are independent."
+
+// randLikeOp is randOp for an op whose result has the shape and layout of self.
+func randLikeOp(name, doc string, d draw) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
 		if dtype := kit.Attrs[randLikeAttrs](c).DType; dtype != tensor.Invalid {
 			return dtype
@@ -106,24 +149,31 @@ func randLikeOp(name, doc string, draw func(words [4]uint32, resultDType tensor.
 		return c.Type(0).DType
 	}
 	return kit.ElementOp[randLikeAttrs](graph.Op{Semantics: graph.Semantics{
-		Name: name, Doc: doc + " The result is row-major.",
-		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3), nil),
+		Name: name, Doc: doc + complexDrawDoc,
+		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
 	}},
-		func(c *graph.Call) (tensor.Type, error) { return randType(dtype(c), c.Type(0).Shape) },
-		func(c *graph.Call) func(int) tensor.Scalar {
-			seed, dtype := uint64(kit.Attrs[randLikeAttrs](c).Seed), dtype(c)
-			return func(i int) tensor.Scalar {
-				return tensor.FloatScalar(draw(philox(uint64(i), seed), dtype))
+		func(c *graph.Call) (tensor.Type, error) {
+			if err := d.check(dtype(c)); err != nil {
+				return tensor.Type{}, err
 			}
+			return emptyLikeType(c.Type(0), dtype(c), kit.Attrs[randLikeAttrs](c).MemoryFormat)
+		},
+		func(c *graph.Call) func(int) tensor.Scalar {
+			return d.elements(dtype(c), kit.Attrs[randLikeAttrs](c).Seed)
 		})
 }
 
-// randType returns the row-major type of new random floats, or PyTorch's error if the dtype is no float dtype.
-func randType(dtype tensor.DType, size []sym.Int) (tensor.Type, error) {
-	if !dtype.IsFloat() {
-		return tensor.Type{}, kit.NotImplementedBy("check_uniform_bounds", dtype)
+// check returns PyTorch's error if the dtype has no random numbers.
+func (d draw) check(dtype tensor.DType) error {
+	if !dtype.IsFloat() && !dtype.IsComplex() {
+		return kit.NotImplementedBy(d.kernel, dtype)
 	}
-	return kit.FreshType(dtype, size)
+	return nil
+}
+
+// elements returns the function from row-major indices to elements.
+func (d draw) elements(dtype tensor.DType, seed int) func(int) tensor.Scalar {
+	return func(i int) tensor.Scalar { return d.scalar(philox(uint64(i), uint64(seed)), dtype) }
 }
 
 // Bernoulli draws ones and zeros with given probabilities.
