@@ -18,9 +18,8 @@ type Options struct {
 	CallTime time.Duration
 	// MaxBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MaxBytes int
-	// Device, if set, is measured after the host. The profile then has the rates of the device, keyed by
-	// the name of its driver. A small call
-	// of each kernel checks the device before the host is measured.
+	// Device, if set, is measured after the host. The profile then has the rates of the device, keyed by the name of its
+	// driver. A small call of each kernel checks the device before the host is measured.
 	Device graph.Device
 	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
 	// number of all measurements, and the name of the measured kernel or access.

@@ -23,14 +23,14 @@ type deviceMeasurer struct {
 	queue   graph.Queue
 	options *Options
 	rates   machine.DeviceRates
-	runs    []deviceRun // that determine the rates
+	runs    []deviceRun // the runs that determine the rates
 }
 
 // deviceRun is a measured run. It adds one call to the queue calls times, and then waits for the device.
 type deviceRun struct {
 	of, unit  string     // see Point
-	work      graph.Work // of a call
-	callBytes float64    // that a call accesses
+	work      graph.Work // the work of a call
+	callBytes float64    // bytes that a call accesses
 	calls     int
 	ns        float64 // median time
 }
@@ -284,7 +284,7 @@ type deviceCall struct {
 	call    func() error // adds the call to the queue
 	free    func()
 	work    graph.Work
-	bytes   float64 // that the call accesses
+	bytes   float64 // bytes that the call accesses
 	units   float64 // units of work of the rate that the call measures
 	otherPS float64 // the predicted time of other work, in picoseconds
 }

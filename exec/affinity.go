@@ -60,12 +60,12 @@ func (a *affinity) foreignBytes(start, size int) int {
 	placed := lastUse{storageStart: start, storageBytes: size}
 	// For each earlier use, the bytes that worker w writes again are the intersection of its part of the new storage, its
 	// part of the earlier storage, and the range [u.begin, u.end) that is left of the earlier storage.
-	for _, u := range uses {
-		totalBytes += min(u.end, start+size) - max(u.begin, start)
+	for _, use := range uses {
+		totalBytes += min(use.end, start+size) - max(use.begin, start)
 		for w := range a.workers {
 			from, to := placed.workerRange(w, a.workers)
-			begin, end := u.workerRange(w, a.workers)
-			ownBytes += max(0, min(to, end, u.end)-max(from, begin, u.begin))
+			begin, end := use.workerRange(w, a.workers)
+			ownBytes += max(0, min(to, end, use.end)-max(from, begin, use.begin))
 		}
 	}
 	return totalBytes - ownBytes
@@ -79,16 +79,16 @@ func (a *affinity) record(start, size int) {
 	limit := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
 	replacement := make([]lastUse, 0, 3)
 	if first < limit {
-		if u := a.lastUses[first]; u.begin < start {
-			u.end = start
-			replacement = append(replacement, u)
+		if cut := a.lastUses[first]; cut.begin < start {
+			cut.end = start
+			replacement = append(replacement, cut)
 		}
 	}
 	replacement = append(replacement, lastUse{begin: start, end: end, storageStart: start, storageBytes: size})
 	if first < limit {
-		if u := a.lastUses[limit-1]; u.end > end {
-			u.begin = end
-			replacement = append(replacement, u)
+		if cut := a.lastUses[limit-1]; cut.end > end {
+			cut.begin = end
+			replacement = append(replacement, cut)
 		}
 	}
 	a.lastUses = slices.Replace(a.lastUses, first, max(first, limit), replacement...)
@@ -107,16 +107,16 @@ func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
 		}
 	}
 	for k := range blocks {
-		b := &blocks[k]
-		if b.size < size {
+		candidateBlock := &blocks[k]
+		if candidateBlock.size < size {
 			continue
 		}
-		lastAddress := b.offset + b.size - size
-		consider(k, b.offset)
+		lastAddress := candidateBlock.offset + candidateBlock.size - size
+		consider(k, candidateBlock.offset)
 		consider(k, lastAddress)
-		for _, u := range a.lastUsesIn(b.offset, b.offset+b.size) {
-			middle := (u.storageStart + (u.storageBytes-size)/2) &^ (tensor.Align - 1)
-			consider(k, min(max(middle, b.offset), lastAddress))
+		for _, use := range a.lastUsesIn(candidateBlock.offset, candidateBlock.offset+candidateBlock.size) {
+			middle := (use.storageStart + (use.storageBytes-size)/2) &^ (tensor.Align - 1)
+			consider(k, min(max(middle, candidateBlock.offset), lastAddress))
 		}
 	}
 	return best, address

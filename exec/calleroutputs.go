@@ -35,12 +35,12 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 		return nil
 	}
 	readsGaps := readsStorage(whole) // whether the run may read bytes between the elements of an input: see mayRead
-	for i, t := range caller.tensors {
-		if t == nil {
+	for i, given := range caller.tensors {
+		if given == nil {
 			continue
 		}
 		output := caller.outputs[i]
-		if err := caller.checkTensor(i, t.DType, t.Shape); err != nil {
+		if err := caller.checkTensor(i, given.DType, given.Shape); err != nil {
 			return err
 		}
 		if v := output.Value; !v.Dynamic {
@@ -48,18 +48,18 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 				return err
 			}
 		}
-		for k, x := range in {
-			if mayRead(x, t, readsGaps) {
+		for k, other := range in {
+			if mayRead(other, given, readsGaps) {
 				return sharedMemoryError(output.Name, "input", whole.Inputs[k].Name)
 			}
 		}
-		for k, x := range caller.tensors[:i] {
-			if x != nil && tensor.Overlap(t, x) {
+		for k, other := range caller.tensors[:i] {
+			if other != nil && tensor.Overlap(given, other) {
 				return sharedMemoryError(output.Name, "the tensor given for output", caller.outputs[k].Name)
 			}
 		}
 		for _, c := range whole.Constants {
-			if c.Const != nil && rangeOf(t).overlaps(rangeOf(c.Const)) {
+			if c.Const != nil && rangeOf(given).overlaps(rangeOf(c.Const)) {
 				return sharedMemoryError(output.Name, "constant", c.Name)
 			}
 		}

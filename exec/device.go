@@ -55,7 +55,7 @@ func (p *Program) deviceNeed() Need {
 		if key := constant.constantData(); !seen[key] {
 			seen[key] = true
 			need.Constants = sum(need.Constants, constant.bytes)
-			need.add("constant", constant.root, constant.bytes)
+			need.addHolding("constant", constant.root, constant.bytes)
 		}
 	}
 	return need

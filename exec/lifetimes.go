@@ -20,16 +20,16 @@ func (p *Program) Lifetimes() []Lifetime {
 	list := make([]Lifetime, 0, len(p.storages))
 	listIndex := make([]int, len(p.storages)) // listIndex[s] is 1 + the index in list of storage s
 	for i := range p.steps {
-		st := &p.steps[i]
-		for _, r := range st.addresses {
-			if r.storage < 0 {
+		step := &p.steps[i]
+		for _, ref := range step.addresses {
+			if ref.storage < 0 {
 				continue
 			}
-			storage := &p.storages[r.storage]
+			storage := &p.storages[ref.storage]
 			if storage.kind != inArena && storage.kind != inNewMemory || storage.place != tensor.Host {
 				continue
 			}
-			index := &listIndex[r.storage]
+			index := &listIndex[ref.storage]
 			if *index == 0 {
 				list = append(list, Lifetime{Bytes: storage.bytes, Output: storage.kind == inNewMemory})
 				*index = len(list)
@@ -39,7 +39,7 @@ func (p *Program) Lifetimes() []Lifetime {
 				lifetime.Steps = append(lifetime.Steps, i)
 			}
 		}
-		if n := st.kernel.Scratch; n > 0 && st.kernel.Place == tensor.Host {
+		if n := step.kernel.Scratch; n > 0 && step.kernel.Place == tensor.Host {
 			list = append(list, Lifetime{Bytes: n, Steps: []int{i}})
 		}
 	}

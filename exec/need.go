@@ -46,8 +46,8 @@ func (h Holding) String() string {
 // maxHoldings is the maximum number of values that a Need names.
 const maxHoldings = 5
 
-// add records a value that takes memory.
-func (n *Need) add(kind string, v *graph.Value, bytes int) {
+// addHolding records a value that takes memory.
+func (n *Need) addHolding(kind string, v *graph.Value, bytes int) {
 	if bytes == 0 || len(n.Largest) == maxHoldings && n.Largest[maxHoldings-1].Bytes >= bytes {
 		return
 	}
@@ -68,7 +68,7 @@ func (n *Need) AddInput(v *graph.Value) {
 	}
 	bytes := storageBytes(v)
 	n.Inputs = sum(n.Inputs, bytes)
-	n.add("input", v, bytes)
+	n.addHolding("input", v, bytes)
 }
 
 // storageBytes returns the size of a value in bytes, including gaps between elements.
@@ -226,16 +226,16 @@ func (p *Program) computeNeed() {
 			n.AddInput(storage.root)
 		case storage.kind == inNewMemory:
 			n.Outputs = sum(n.Outputs, bytes)
-			n.add("output", storage.root, bytes)
+			n.addHolding("output", storage.root, bytes)
 		case storage.kind == inArena:
-			n.add("value", storage.root, bytes)
+			n.addHolding("value", storage.root, bytes)
 		case storage.root != nil && storage.root.Packed == nil:
 			n.Constants = sum(n.Constants, bytes)
-			n.add("constant", storage.root, bytes)
+			n.addHolding("constant", storage.root, bytes)
 		default: // a packed constant, or a constant of a kernel, which has no root value
 			n.Packed = sum(n.Packed, bytes)
 			if storage.root != nil {
-				n.add("packed weight", storage.root, bytes)
+				n.addHolding("packed weight", storage.root, bytes)
 				n.addOriginal(storage.root, seen)
 			}
 		}
@@ -279,10 +279,10 @@ func minNeed(g *graph.Graph) Need {
 			case v.Alias != nil || v.ContainedIn != nil || v.Place() != tensor.Host:
 			case output[v]:
 				n.Outputs = sum(n.Outputs, bytes)
-				n.add("output", v, bytes)
+				n.addHolding("output", v, bytes)
 			default:
 				n.Arena = max(n.Arena, bytes)
-				n.add("value", v, bytes)
+				n.addHolding("value", v, bytes)
 			}
 		}
 	}

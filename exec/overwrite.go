@@ -16,17 +16,17 @@ import (
 // overwritten by at most one output.
 func (m *memoryPlanner) overwriteInputs(i int) {
 	p := m.program
-	st := &p.steps[i]
-	outCount := len(st.node.Out)
-	for _, pair := range st.kernel.InPlace {
-		out, in := st.addresses[pair.Out], st.addresses[outCount+pair.In]
+	step := &p.steps[i]
+	outCount := len(step.node.Out)
+	for _, pair := range step.kernel.InPlace {
+		out, in := step.addresses[pair.Out], step.addresses[outCount+pair.In]
 		if out.storage < 0 || in.storage < 0 || p.storages[out.storage].kind != inNewMemory ||
 			p.storages[in.storage].kind != inInput || p.storages[in.storage].lastStep != i || p.omittedValues != nil ||
 			slices.Contains(m.overwrites, 1+p.storages[in.storage].input) {
 			continue
 		}
 		from, to := p.storages[in.storage].root.Meta, p.storages[out.storage].root
-		if to != st.node.Out[pair.Out] || !sameLayout(from, to.Meta) || !sameLayout(from, st.node.In[pair.In].Meta()) ||
+		if to != step.node.Out[pair.Out] || !sameLayout(from, to.Meta) || !sameLayout(from, step.node.In[pair.In].Meta()) ||
 			!m.readsSameElements(i, pair.In) || p.viewsInput(in.storage) {
 			continue
 		}

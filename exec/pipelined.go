@@ -64,13 +64,13 @@ func (st *step) pipelinePhase() *graph.Phase {
 // chunks of the two steps are interleaved. The result is negative if the steps cannot be interleaved, or if
 // interleaving saves no memory traffic.
 func (p *Program) bufferedBytes(i int) int {
-	previous, st := &p.steps[i-1], &p.steps[i]
-	from, target := previous.pipelinePhase(), st.pipelinePhase()
-	if from == nil || target == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
-		st.addresses[1] != previous.addresses[0] { // the first operand is the previous result
+	previous, step := &p.steps[i-1], &p.steps[i]
+	from, target := previous.pipelinePhase(), step.pipelinePhase()
+	if from == nil || target == nil || len(step.node.In) == 0 || step.node.In[0].Kind != graph.TensorArg ||
+		step.addresses[1] != previous.addresses[0] { // the first operand is the previous result
 		return -1
 	}
-	written, read := previous.node.Out[0].Meta, st.node.In[0].Meta()
+	written, read := previous.node.Out[0].Meta, step.node.In[0].Meta()
 	if written.DType != read.DType || written.Numel() != read.Numel() || !written.SameAddresses(read) ||
 		written.Bytes() < minPipelinedBytes {
 		return -1
@@ -106,15 +106,15 @@ func (p *Program) readsFrom(i, first int) bool {
 
 // runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
 // of the latest step of the group for which all operands are ready.
-func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
+func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, end int) error {
 	var next [maxGroupSteps]int // next[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
-		st := &s.program.steps[i]
-		ph, c := &st.kernel.Phases[0], next[i-first]
+		step := &s.program.steps[i]
+		phase, c := &step.kernel.Phases[0], next[i-first]
 		switch {
-		case c == ph.Chunks && i == end-1:
+		case c == phase.Chunks && i == end-1:
 			return nil
-		case c == ph.Chunks: // the next step has all of its operands
+		case c == phase.Chunks: // the next step has all of its operands
 			i++
 			continue
 		case i > first && s.program.mustWait(i, c, next[i-1-first]):
@@ -123,10 +123,10 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		s.prepare(w, st)
-		s.beginStep(w, i)
-		err := s.chunk(w, i, 0, c)
-		s.endStep(w, err == nil && c == ph.Chunks-1)
+		s.prepare(worker, step)
+		s.beginStep(worker, i)
+		err := s.runChunk(worker, i, 0, c)
+		s.endStep(worker, err == nil && c == phase.Chunks-1)
 		if err != nil {
 			return s.failure(ctx, i, err)
 		}

@@ -12,18 +12,18 @@ import (
 // start of the last serial section before a shared section, execute asks the pool to wake workers for the shared one.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.program.sections {
-		sec := &s.program.sections[i]
+		section := &s.program.sections[i]
 		var err error
-		if sec.nextPolicy != workerpool.StartNone {
-			workerpool.Expect(len(s.workers)-1, sec.nextPolicy)
+		if section.nextPolicy != workerpool.StartNone {
+			workerpool.Expect(len(s.workers)-1, section.nextPolicy)
 		}
 		switch {
-		case sec.shared != nil && workerpool.Ready(sec.shared.maxPolicy):
-			err = s.runShared(ctx, sec)
+		case section.shared != nil && workerpool.Ready(section.shared.maxPolicy):
+			err = s.runShared(ctx, section)
 		case s.stepFailures != nil || s.tracedRun != nil:
-			err = s.runSerialObserved(ctx, sec)
+			err = s.runSerialObserved(ctx, section)
 		default:
-			err = s.runSerial(ctx, sec)
+			err = s.runSerial(ctx, section)
 		}
 		if err != nil {
 			return err
@@ -34,39 +34,39 @@ func (s *Session) execute(ctx context.Context) error {
 
 // runSerial runs the steps of a section in order in the calling goroutine. For a step of one chunk, the overhead is a
 // check of the context and a function call.
-func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
-	i, w := sec.first, &s.workers[0]
+func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
+	i, worker := section.first, &s.workers[0]
 	defer func() {
-		if x := recover(); x != nil {
-			err = s.failure(ctx, i, panicError(x))
+		if recovered := recover(); recovered != nil {
+			err = s.failure(ctx, i, panicError(recovered))
 		}
 	}()
-	w.mem.Scratch = nil
-	for ; i < sec.end; i++ {
-		c := &s.program.calls[i]
-		if groupEnd := s.program.steps[i].pipelineEnd; c.run == nil && groupEnd > 0 {
-			if err := s.runPipelined(ctx, w, i, groupEnd); err != nil {
+	worker.mem.Scratch = nil
+	for ; i < section.end; i++ {
+		call := &s.program.calls[i]
+		if groupEnd := s.program.steps[i].pipelineEnd; call.run == nil && groupEnd > 0 {
+			if err := s.runPipelined(ctx, worker, i, groupEnd); err != nil {
 				return err
 			}
-			w.mem.Scratch = nil
+			worker.mem.Scratch = nil
 			i = groupEnd - 1 // the loop continues with the step after the group
 			continue
 		}
-		if c.run == nil { // several chunks, or scratch memory
-			if err := s.runStepSerially(ctx, w, i); err != nil {
+		if call.run == nil { // several chunks, or scratch memory
+			if err := s.runStepSerially(ctx, worker, i); err != nil {
 				return err
 			}
-			w.mem.Scratch = nil
+			worker.mem.Scratch = nil
 			continue
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		w.mem.Ptrs = s.ptrs[c.firstPtr : c.firstPtr+c.ptrCount]
+		worker.mem.Ptrs = s.ptrs[call.firstPtr : call.firstPtr+call.ptrCount]
 		if s.device != nil {
-			w.mem.Addresses = s.device.addresses[c.firstPtr : c.firstPtr+c.ptrCount]
+			worker.mem.Addresses = s.device.addresses[call.firstPtr : call.firstPtr+call.ptrCount]
 		}
-		if err := c.run(&w.mem, 0); err != nil {
+		if err := call.run(&worker.mem, 0); err != nil {
 			return s.failure(ctx, i, err)
 		}
 	}
@@ -84,38 +84,38 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 
 // runSerialObserved does what [Session.runSerial] does, for runs that have a tracer, and for runs that continue after a
 // failed step.
-func (s *Session) runSerialObserved(ctx context.Context, sec *section) error {
-	w := &s.workers[0]
-	for i := sec.first; i < sec.end; i++ {
+func (s *Session) runSerialObserved(ctx context.Context, section *section) error {
+	worker := &s.workers[0]
+	for i := section.first; i < section.end; i++ {
 		if groupEnd := s.program.steps[i].pipelineEnd; groupEnd > 0 {
-			if err := s.runPipelined(ctx, w, i, groupEnd); err != nil {
+			if err := s.runPipelined(ctx, worker, i, groupEnd); err != nil {
 				return err
 			}
 			i = groupEnd - 1
 			continue
 		}
-		s.beginStep(w, i)
+		s.beginStep(worker, i)
 		if s.stepFailures == nil || !s.stepFailures.propagate(i) {
-			if err := s.runStepSerially(ctx, w, i); err != nil {
-				s.endStep(w, false)
+			if err := s.runStepSerially(ctx, worker, i); err != nil {
+				s.endStep(worker, false)
 				return err
 			}
 		}
-		s.endStep(w, true)
+		s.endStep(worker, true)
 	}
 	return nil
 }
 
 // runStepSerially runs all chunks of a step in the calling goroutine.
-func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) error {
-	st := &s.program.steps[i]
-	s.prepare(w, st)
-	for ph := range st.kernel.Phases {
-		for c := range st.kernel.Phases[ph].Chunks {
+func (s *Session) runStepSerially(ctx context.Context, worker *workerState, i int) error {
+	step := &s.program.steps[i]
+	s.prepare(worker, step)
+	for phase := range step.kernel.Phases {
+		for chunk := range step.kernel.Phases[phase].Chunks {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := s.chunk(w, i, ph, c); err != nil {
+			if err := s.runChunk(worker, i, phase, chunk); err != nil {
 				if s.stepFailures == nil || ctx.Err() != nil {
 					return s.failure(ctx, i, err)
 				}
@@ -128,27 +128,27 @@ func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) er
 }
 
 // prepare sets the addresses and scratch memory of a step for a worker.
-func (s *Session) prepare(w *workerState, st *step) {
-	w.mem.Ptrs = s.ptrs[st.firstPtr : st.firstPtr+len(st.addresses)]
-	w.mem.Scratch = nil
-	n := st.kernel.Scratch
+func (s *Session) prepare(worker *workerState, step *step) {
+	worker.mem.Ptrs = s.ptrs[step.firstPtr : step.firstPtr+len(step.addresses)]
+	worker.mem.Scratch = nil
+	scratchBytes := step.kernel.Scratch
 	switch {
 	case s.device != nil:
-		w.mem.Addresses = s.device.addressesOf(st)
-		if n > 0 && st.kernel.Place == tensor.Host {
-			w.mem.Scratch = s.arena.Bytes()[st.scratch : st.scratch+n]
+		worker.mem.Addresses = s.device.addressesOf(step)
+		if scratchBytes > 0 && step.kernel.Place == tensor.Host {
+			worker.mem.Scratch = s.arena.Bytes()[step.scratch : step.scratch+scratchBytes]
 		}
-	case n > 0:
-		w.mem.Scratch = s.arena.Bytes()[st.scratch : st.scratch+n]
+	case scratchBytes > 0:
+		worker.mem.Scratch = s.arena.Bytes()[step.scratch : step.scratch+scratchBytes]
 	}
 }
 
-// call runs one chunk. A panic in a kernel becomes an error: see panicError.
-func (s *Session) call(w *workerState, st *step, phase, c int) (err error) {
+// callKernel runs one chunk. A panic in a kernel becomes an error: see panicError.
+func (s *Session) callKernel(worker *workerState, step *step, phase, chunk int) (err error) {
 	defer func() {
-		if x := recover(); x != nil {
-			err = panicError(x)
+		if recovered := recover(); recovered != nil {
+			err = panicError(recovered)
 		}
 	}()
-	return st.kernel.Phases[phase].Run(&w.mem, c)
+	return step.kernel.Phases[phase].Run(&worker.mem, chunk)
 }

@@ -53,11 +53,11 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	if profile == nil {
 		profile = machine.SharedDefaultProfile()
 	}
-	s := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)}
-	s.costs = p.stepCosts(profile, s.minSharedNS)
-	split := p.chooseSplits(s.costs, s.minSharedNS)
-	saved := p.savings(s.costs, split, s.minSharedNS)
-	s.policies = wakePolicies(s.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
+	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)}
+	whole.costs = p.stepCosts(profile, whole.minSharedNS)
+	split := p.chooseSplits(whole.costs, whole.minSharedNS)
+	saved := p.savings(whole.costs, split, whole.minSharedNS)
+	whole.policies = wakePolicies(whole.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the last section so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
@@ -72,9 +72,9 @@ func (p *Program) cutSections(profile *machine.Profile) {
 			}
 		}
 		if i > covered {
-			p.addSerial(s.costs, covered, i, s.policies[i])
+			p.addSerial(whole.costs, covered, i, whole.policies[i])
 		}
-		p.sections = append(p.sections, section{first: i, end: end, shared: p.sectionSharing(s, i, end)})
+		p.sections = append(p.sections, section{first: i, end: end, shared: p.sectionSharing(whole, i, end)})
 		covered, i = end, end-1 // the loop continues with step end
 	}
 	if covered < n {
@@ -106,10 +106,10 @@ func (p *Program) setParts(split []bool) {
 	p.partOffsets = make([]int, p.phases+1)
 	for _, sec := range p.sections {
 		for i := sec.first; i < sec.end && sec.shared != nil; i++ {
-			st := &p.steps[i]
-			for k, ph := range st.kernel.Phases {
+			step := &p.steps[i]
+			for k, ph := range step.kernel.Phases {
 				if ph.Chunks > 1 && split[i] {
-					p.partOffsets[st.firstPhase+k+1] = min(p.threads, ph.Chunks)
+					p.partOffsets[step.firstPhase+k+1] = min(p.threads, ph.Chunks)
 				}
 			}
 		}
@@ -122,16 +122,16 @@ func (p *Program) setParts(split []bool) {
 // sectionSharing returns the part of `all`, the sharing of the whole program, that describes the steps [first, end).
 func (p *Program) sectionSharing(all sharing, first, end int) *sharing {
 	policies := all.policies[first:end]
-	s := sharing{waitCounts: make([]int32, end-first), costs: all.costs[first:end], policies: policies,
+	part := sharing{waitCounts: make([]int32, end-first), costs: all.costs[first:end], policies: policies,
 		maxPolicy: slices.Max(policies), minSharedNS: all.minSharedNS}
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].waitingSteps {
 			if int(k) < end {
-				s.waitCounts[int(k)-first]++
+				part.waitCounts[int(k)-first]++
 			}
 		}
 	}
-	return &s
+	return &part
 }
 
 // maxElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
@@ -140,18 +140,18 @@ const maxElementNS = 20
 // stepCosts estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
 // arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
 // work of small pointwise steps is not computed, because they are not worth sharing.
-func (p *Program) stepCosts(costs *machine.Profile, minSharedNS float64) []float64 {
-	list := make([]float64, len(p.steps))
-	inBatches(len(list), p.threads, func(begin, end int) {
+func (p *Program) stepCosts(profile *machine.Profile, minSharedNS float64) []float64 {
+	costs := make([]float64, len(p.steps))
+	inBatches(len(costs), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			list[i] = p.steps[i].cost(costs, minSharedNS)
+			costs[i] = p.steps[i].cost(profile, minSharedNS)
 		}
 	})
-	return list
+	return costs
 }
 
 // cost estimates the time of one step on one worker, in nanoseconds: see [Program.stepCosts].
-func (st *step) cost(costs *machine.Profile, minSharedNS float64) (ns float64) {
+func (st *step) cost(profile *machine.Profile, minSharedNS float64) (ns float64) {
 	if st.node.Impl.OnDevice() {
 		return 0 // no worker computes
 	}
@@ -160,20 +160,20 @@ func (st *step) cost(costs *machine.Profile, minSharedNS float64) (ns float64) {
 	compiled := ns > 0
 	if !compiled {
 		// Without a stated time, a chunk is assumed to take ten times its overhead.
-		chunkNS := 10 * cmp.Or(costs.ChunkNS, machine.DefaultChunkNS)
+		chunkNS := 10 * cmp.Or(profile.ChunkNS, machine.DefaultChunkNS)
 		for _, ph := range st.kernel.Phases {
 			ns += float64(float64(max(ph.Chunks-1, 0)) * chunkNS)
 		}
 	}
 	if isWorthPricing {
-		ns = max(ns, workCost(st.node, costs, compiled))
+		ns = max(ns, workCost(st.node, profile, compiled))
 	}
 	return ns
 }
 
 // workCost estimates a node's time from the work that its implementation states ([graph.Impl.Work]). If onlyMemory is
 // true, only memory accesses count. It returns 0 if the implementation states no work.
-func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float64) {
+func workCost(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns float64) {
 	defer func() { _ = recover() }() // a faulty price must not fail the compilation
 	call := n.Call()
 	impl := n.Op.Fitting(call)
@@ -185,7 +185,7 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 		if onlyMemory {
 			work.Parts = [len(work.Parts)]graph.Part{}
 		}
-		return costs.PriceNS(work)
+		return profile.PriceNS(work)
 	}
 	ns = price(impl.Work(call, call.Walk))
 	read := impl.OperandWorkFunc(call, call.Walk)
@@ -210,9 +210,9 @@ func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []
 	depth := make([]int32, len(p.steps))
 	previous := -1 // the last step before i that is worth sharing
 	for i := range p.steps {
-		s := &p.steps[i]
+		step := &p.steps[i]
 		chunks := 1
-		for _, ph := range s.kernel.Phases {
+		for _, ph := range step.kernel.Phases {
 			chunks = max(chunks, ph.Chunks)
 		}
 		if costs[i] >= minSharedNS {
@@ -226,7 +226,7 @@ func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []
 			}
 			previous = i
 		}
-		for _, k := range s.waitingSteps {
+		for _, k := range step.waitingSteps {
 			depth[k] = max(depth[k], depth[i])
 		}
 	}

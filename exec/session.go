@@ -66,46 +66,46 @@ func (p *Program) NewSession() *Session {
 		s.stepFailures = &stepFailures{program: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
 	for i := range s.workers {
-		w := &s.workers[i]
-		w.mem.WorkerScratch = p.pool.Take(p.workerBytes, false).Bytes()
-		w.mem.State = &w.state
-		w.index = i
+		worker := &s.workers[i]
+		worker.mem.WorkerScratch = p.pool.Take(p.workerBytes, false).Bytes()
+		worker.mem.State = &worker.state
+		worker.index = i
 	}
 	for i := range p.steps {
-		st := &p.steps[i]
-		for k, r := range st.addresses {
-			if r.storage < 0 || p.storages[r.storage].place != tensor.Host {
+		step := &p.steps[i]
+		for k, ref := range step.addresses {
+			if ref.storage < 0 || p.storages[ref.storage].place != tensor.Host {
 				continue
 			}
-			switch storage := &p.storages[r.storage]; storage.kind {
+			switch storage := &p.storages[ref.storage]; storage.kind {
 			case inArena:
-				s.ptrs[st.firstPtr+k] = address(s.arena.Bytes(), storage.arenaOffset+r.offset)
+				s.ptrs[step.firstPtr+k] = address(s.arena.Bytes(), storage.arenaOffset+ref.offset)
 			case inConst:
-				s.ptrs[st.firstPtr+k] = address(storage.data.Storage().Bytes(), r.offset)
+				s.ptrs[step.firstPtr+k] = address(storage.data.Storage().Bytes(), ref.offset)
 			default:
-				s.patches = append(s.patches, patch{st.firstPtr + k, r})
+				s.patches = append(s.patches, patch{step.firstPtr + k, ref})
 			}
 		}
 	}
 	return s
 }
 
-// address returns the address of the byte at offset off of b.
-func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) }
+// address returns the address of a byte of memory.
+func address(memory []byte, offset int) unsafe.Pointer { return unsafe.Pointer(&memory[offset]) }
 
 // bind sets the addresses of the run's inputs and outputs.
 func (s *Session) bind(in []*tensor.Tensor) {
-	for _, p := range s.patches {
-		storage := &s.program.storages[p.ref.storage]
+	for _, patched := range s.patches {
+		storage := &s.program.storages[patched.ref.storage]
 		if storage.kind == inNewMemory {
-			memory := &s.outputMemories[p.ref.storage]
-			s.ptrs[p.ptrIndex] = address(memory.storage.Bytes(), memory.shift+p.ref.offset)
+			memory := &s.outputMemories[patched.ref.storage]
+			s.ptrs[patched.ptrIndex] = address(memory.storage.Bytes(), memory.shift+patched.ref.offset)
 			continue
 		}
 		// The offsets of patches are those of the declared layout; shift is the distance in bytes to the given tensor.
 		t := in[storage.input]
 		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
-		s.ptrs[p.ptrIndex] = address(t.Storage().Bytes(), shift+p.ref.offset)
+		s.ptrs[patched.ptrIndex] = address(t.Storage().Bytes(), shift+patched.ref.offset)
 	}
 }
 

@@ -360,7 +360,7 @@ func (s *Session) tryChunk(worker *workerState, open openPhase, chunk int) bool 
 	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
 		return true
 	}
-	err := s.chunk(worker, open.step, open.phase, chunk)
+	err := s.runChunk(worker, open.step, open.phase, chunk)
 	switch {
 	case err == nil:
 	case run.ctx.Err() != nil:

@@ -84,21 +84,21 @@ func (t *transfer) loss(otherIsSplit bool) float64 {
 // operands are in place, are skipped.
 func (p *Program) transfers(lineNS float64) []transfer {
 	var list []transfer
-	writer := make([]int32, len(p.storages)) // writer[s] is 1 + the last step that writes storage s
+	writer := make([]int32, len(p.storages)) // by storage: 1 + the last step that writes it
 	for i := range p.steps {
-		s := &p.steps[i]
-		if !s.hasChunks() {
+		step := &p.steps[i]
+		if !step.hasChunks() {
 			continue
 		}
-		outCount := len(s.node.Out)
-		for k, r := range s.addresses[outCount:] {
-			if a := &s.node.In[k]; r.storage >= 0 && a.Kind == graph.TensorArg && writer[r.storage] > 0 {
+		outCount := len(step.node.Out)
+		for k, r := range step.addresses[outCount:] {
+			if a := &step.node.In[k]; r.storage >= 0 && a.Kind == graph.TensorArg && writer[r.storage] > 0 {
 				from := writer[r.storage] - 1
 				bytes := min(a.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
 				list = append(list, transfer{from: from, to: int32(i), ns: float64(bytes/2/machine.LineBytes) * lineNS})
 			}
 		}
-		for _, r := range s.addresses[:outCount] {
+		for _, r := range step.addresses[:outCount] {
 			if r.storage >= 0 {
 				writer[r.storage] = int32(i) + 1
 			}

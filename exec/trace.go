@@ -96,20 +96,20 @@ func (s *Session) runTraced(ctx context.Context, parent *Run, in, out []*tensor.
 }
 
 // beginStep reports to the tracer that a worker begins a step, unless this was reported already.
-func (s *Session) beginStep(w *workerState, step int) {
-	if s.tracedRun != nil && w.tracedStep != step+1 {
-		w.tracedStep = step + 1
-		s.program.tracer.BeginStep(s.position(w, step, 0, 0))
+func (s *Session) beginStep(worker *workerState, step int) {
+	if s.tracedRun != nil && worker.tracedStep != step+1 {
+		worker.tracedStep = step + 1
+		s.program.tracer.BeginStep(s.position(worker, step, 0, 0))
 	}
 }
 
 // endStep reports to the tracer that a worker leaves its current step, if any. done reports whether all chunks of the
 // step have finished.
-func (s *Session) endStep(w *workerState, done bool) {
-	if s.tracedRun != nil && w.tracedStep != 0 {
-		step := w.tracedStep - 1
-		w.tracedStep = 0
-		s.program.tracer.EndStep(s.position(w, step, 0, 0), done)
+func (s *Session) endStep(worker *workerState, done bool) {
+	if s.tracedRun != nil && worker.tracedStep != 0 {
+		step := worker.tracedStep - 1
+		worker.tracedStep = 0
+		s.program.tracer.EndStep(s.position(worker, step, 0, 0), done)
 	}
 }
 
@@ -119,16 +119,16 @@ func (s *Session) position(w *workerState, step, phase, chunk int) Position {
 		Chunk: chunk}
 }
 
-// chunk runs one chunk and reports it to the tracer.
-func (s *Session) chunk(w *workerState, step, phase, c int) error {
-	st := &s.program.steps[step]
+// runChunk runs one runChunk and reports it to the tracer.
+func (s *Session) runChunk(worker *workerState, step, phase, chunk int) error {
+	kernelStep := &s.program.steps[step]
 	if s.tracedRun == nil {
-		return s.call(w, st, phase, c)
+		return s.callKernel(worker, kernelStep, phase, chunk)
 	}
-	p := s.position(w, step, phase, c)
-	s.program.tracer.BeginChunk(p)
-	err := s.call(w, st, phase, c)
-	s.program.tracer.EndChunk(p, err)
+	position := s.position(worker, step, phase, chunk)
+	s.program.tracer.BeginChunk(position)
+	err := s.callKernel(worker, kernelStep, phase, chunk)
+	s.program.tracer.EndChunk(position, err)
 	return err
 }
 

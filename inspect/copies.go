@@ -22,29 +22,28 @@ type CopyReason struct {
 }
 
 // copyReasons explains the copies of a value, and the copies that are operands of the value's step.
-func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Plan) []CopyReason {
+func copyReasons(p *program.Program, v *graph.Value, outcome *Outcome, plan *passes.Plan) []CopyReason {
 	list := []CopyReason{}
-	var e *passes.Explainer
+	var explainer *passes.Explainer
 	for i := range plan.Copies {
-		c := &plan.Copies[i]
-		if !concerns(c, v, o) {
+		copied := &plan.Copies[i]
+		if !concerns(copied, v, outcome) {
 			continue
 		}
-		if e == nil { // made for the first copy, because most values have none
-			e = plan.Explainer()
+		if explainer == nil { // made for the first copy, because most values have none
+			explainer = plan.Explainer()
 		}
-		sides := e.Sides(c)
-		r := CopyReason{Copy: program.CopyOf(c, sides), SourceReasons: notNil(sides.SourceReasons),
+		sides := explainer.Sides(copied)
+		reason := CopyReason{Copy: program.CopyOf(copied, sides), SourceReasons: notNil(sides.SourceReasons),
 			TargetReasons: notNil(sides.TargetReasons)}
-		r.WithoutNS, r.Instead = p.WithoutCopy(c)
-		list = append(list, r)
+		reason.WithoutNS, reason.Instead = p.WithoutCopy(copied)
+		list = append(list, reason)
 	}
 	return list
 }
 
-// concerns reports whether c is a copy of the value, or an operand of the step that computes the value.
-func concerns(c *passes.Copy, v *graph.Value, o *Outcome) bool {
-	return c.Value == v.Name || c.Node != nil && slices.ContainsFunc(c.Node.Out, func(copied *graph.Value) bool {
-		return slices.Contains(o.Reads, copied.Name)
-	})
+// concerns reports whether a copy is a copy of the value, or an operand of the step that computes the value.
+func concerns(copied *passes.Copy, v *graph.Value, outcome *Outcome) bool {
+	isRead := func(result *graph.Value) bool { return slices.Contains(outcome.Reads, result.Name) }
+	return copied.Value == v.Name || copied.Node != nil && slices.ContainsFunc(copied.Node.Out, isRead)
 }

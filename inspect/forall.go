@@ -270,19 +270,19 @@ func (prover *prover) conclude() error {
 	env, naming := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
 	for i, name := range prover.program.OpenSymbols() {
-		b := prover.program.Source().Symbols[name]
-		upper := b.Max
+		bounds := prover.program.Source().Symbols[name]
+		upper := bounds.Max
 		if upper == 0 {
 			upper = tensor.MaxBytes // no size is greater
 		}
 		const hint = 2 // does not affect the decision, but must be within the bounds
-		s, err := env.Symbol(naming.Name(name), b.Min, upper, prover.program.Clamp(i, hint))
+		symbol, err := env.Symbol(naming.Name(name), bounds.Min, upper, prover.program.Clamp(i, hint))
 		if err != nil {
 			return err
 		}
-		symbols[naming.Name(name)] = s
+		symbols[naming.Name(name)] = symbol
 	}
-	lookup := func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok }
+	lookup := func(name string) (sym.Int, bool) { symbol, ok := symbols[name]; return symbol, ok }
 	covered := sym.BoolOf(false) // the sizes of all cases
 	for _, covering := range prover.cases {
 		inCase := sym.BoolOf(true)
@@ -322,16 +322,16 @@ func (prover *prover) samples() [][]int {
 	}
 	candidates := make([][]int, len(p.OpenSymbols()))
 	for i, name := range p.OpenSymbols() {
-		b := p.Source().Symbols[name]
-		values := []int{b.Min, b.Min + 1, b.Min + 2, 3, 8}
+		bounds := p.Source().Symbols[name]
+		values := []int{bounds.Min, bounds.Min + 1, bounds.Min + 2, 3, 8}
 		for _, sizes := range list {
 			values = append(values, sizes[i])
 		}
-		if b.Max > 0 {
-			values = append(values, b.Max-1, b.Max)
+		if bounds.Max > 0 {
+			values = append(values, bounds.Max-1, bounds.Max)
 		}
-		for k, n := range values {
-			values[k] = p.Clamp(i, n)
+		for k, size := range values {
+			values[k] = p.Clamp(i, size)
 		}
 		sorted.Ints(values)
 		candidates[i] = slices.Compact(values)
@@ -340,8 +340,8 @@ func (prover *prover) samples() [][]int {
 	for _, values := range candidates {
 		var extended [][]int
 		for _, begin := range combinations {
-			for _, n := range values {
-				extended = append(extended, append(slices.Clip(begin), n))
+			for _, size := range values {
+				extended = append(extended, append(slices.Clip(begin), size))
 			}
 		}
 		combinations = extended[:min(len(extended), maxSamples)]

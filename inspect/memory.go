@@ -27,9 +27,9 @@ type memory struct {
 
 // memoryOf computes the memory of a planned graph with symbolic sizes. It returns false if the expressions would be
 // long: see maxMoments and maxNodes.
-func memoryOf(g *graph.Graph) (m memory, ok bool) {
+func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	if len(g.Nodes) > maxNodes {
-		return m, false
+		return sizes, false
 	}
 	isOutput := map[*graph.Value]bool{}
 	for _, output := range g.Outputs {
@@ -53,7 +53,7 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 			}
 			bytes := bufferElements(v).Mul(sym.Of(v.Type.DType.Size()))
 			if isOutput[v] {
-				m.outputs = m.outputs.Add(bytes)
+				sizes.outputs = sizes.outputs.Add(bytes)
 				continue
 			}
 			live = live.Add(bytes)
@@ -64,17 +64,17 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 			moments = addMoment(moments, live)
 		}
 		if len(moments) > maxMoments {
-			return m, false
+			return sizes, false
 		}
 		live = live.Sub(freedAfter[i])
 	}
 	for i, bytes := range moments {
 		if i == 0 {
-			m.peak = bytes
+			sizes.peak = bytes
 		}
-		m.peak = m.peak.Max(bytes)
+		sizes.peak = sizes.peak.Max(bytes)
 	}
-	return m, true
+	return sizes, true
 }
 
 // bufferElements returns the number of elements in the buffer of a value. A value that a step writes as dense is dense

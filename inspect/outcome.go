@@ -98,16 +98,16 @@ func noStepReason(v *graph.Value, plan *passes.Plan) string {
 
 // addStep adds to o the step that computes v, if there is one.
 func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
-	for _, s := range p.Steps() {
-		if !slices.Contains(s.Ops, v.Node.Name) {
+	for _, candidate := range p.Steps() {
+		if !slices.Contains(candidate.Ops, v.Node.Name) {
 			continue
 		}
-		o.Step, o.What = s.Name, "a separate step computes it"
-		if s.Node.Impl != nil {
-			o.Impl, o.Device = s.Node.Impl.Name, plan.DeviceOf(s.Node)
+		o.Step, o.What = candidate.Name, "a separate step computes it"
+		if candidate.Node.Impl != nil {
+			o.Impl, o.Device = candidate.Node.Impl.Name, plan.DeviceOf(candidate.Node)
 		}
-		if len(s.Ops) > 1 {
-			o.With = slices.DeleteFunc(slices.Clone(s.Ops), func(name string) bool { return name == v.Node.Name })
+		if len(candidate.Ops) > 1 {
+			o.With = slices.DeleteFunc(slices.Clone(candidate.Ops), func(name string) bool { return name == v.Node.Name })
 			o.What = fmt.Sprintf("one loop computes it together with %s", strings.Join(o.With, ", "))
 			if len(o.Strides) == 0 && v.Meta.Rank() > 0 {
 				o.What += "; it is never stored"
@@ -116,7 +116,7 @@ func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
 		if o.Device != "" {
 			o.What += ", on device " + o.Device
 		}
-		for _, a := range s.Node.In {
+		for _, a := range candidate.Node.In {
 			if a.Kind == graph.TensorArg && !slices.Contains(o.Reads, a.Value.Name) {
 				o.Reads = append(o.Reads, a.Value.Name)
 			}

@@ -156,11 +156,11 @@ func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 
 // Graph converts the model. The graph is valid for all sizes of the symbols.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
-	r, err := m.convert(o, false)
+	conversion, err := m.convert(o, false)
 	if err != nil {
 		return nil, err
 	}
-	return r.Graph, nil
+	return conversion.Graph, nil
 }
 
 // LoadSome loads a model as [Load] does, but skips mistakes: see [Model.GraphSome].
@@ -177,11 +177,11 @@ func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 // ([graph.Graph.InferAll]). Unavailable initializers, inputs and outputs are not in the graph; the second result has
 // their errors. The last result is an error if no part of the model can be converted.
 func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
-	r, err := m.convert(o, true)
+	conversion, err := m.convert(o, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	return r.Graph, r.Skipped, nil
+	return conversion.Graph, conversion.Skipped, nil
 }
 
 // ErrUnavailableOperand matches ([errors.Is]) the error of a node that reads an unavailable value. The value has an

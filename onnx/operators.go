@@ -174,39 +174,39 @@ func (o *Options) complete() (convert.Options, error) {
 	if full.Lookup == nil {
 		full.Lookup = kernels.Lookup
 	}
-	t := &convert.Table{Converters: map[convert.Operator]convert.Converter{}, Custom: map[convert.Operator]bool{},
+	table := &convert.Table{Converters: map[convert.Operator]convert.Converter{}, Custom: map[convert.Operator]bool{},
 		Strings: stringOperators, Domains: sorted.Keys(domains)}
 	for domain, list := range domains {
-		for name, c := range list {
-			t.Converters[convert.Operator{Domain: domain, Name: name}] = c
+		for name, converter := range list {
+			table.Converters[convert.Operator{Domain: domain, Name: name}] = converter
 		}
 	}
-	if err := o.Replaced.addConverters(t, true); err != nil {
+	if err := o.Replaced.addConverters(table, true); err != nil {
 		return full, fmt.Errorf("Options.Replaced: %w", err)
 	}
-	if err := o.Operators.addConverters(t, false); err != nil {
+	if err := o.Operators.addConverters(table, false); err != nil {
 		return full, fmt.Errorf("Options.Operators: %w", err)
 	}
-	full.Table = t
+	full.Table = table
 	return full, nil
 }
 
 // addConverters adds converters to a table. If replace is true, each operator must already have a converter in the
 // table. Otherwise no operator may have a converter, and the converters take precedence over functions of the model.
-func (o Operators) addConverters(t *convert.Table, replace bool) error {
+func (o Operators) addConverters(table *convert.Table, replace bool) error {
 	for _, domain := range sorted.Keys(o) {
 		for _, name := range sorted.Keys(o[domain]) {
 			key := convert.Operator{Domain: convert.CanonicalDomain(domain), Name: name}
 			added := o[domain][name]
-			switch old := t.Converters[key]; {
+			switch old := table.Converters[key]; {
 			case added == nil:
 				return fmt.Errorf("the converter of %s is nil", key)
 			case old == nil && replace:
-				return fmt.Errorf("%s has no converter to replace%s", key, suggest.DidYouMean(t.Nearest(key)))
+				return fmt.Errorf("%s has no converter to replace%s", key, suggest.DidYouMean(table.Nearest(key)))
 			case old != nil && !replace:
 				return fmt.Errorf("%s has a converter: Options.Replaced replaces it", key)
 			}
-			t.Converters[key], t.Custom[key] = added.convert, !replace
+			table.Converters[key], table.Custom[key] = added.convert, !replace
 		}
 	}
 	return nil

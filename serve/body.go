@@ -26,11 +26,11 @@ const (
 )
 
 // readBody reads the body of a request. The binary data after the JSON are aligned to [tensor.Align].
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (b body, err error) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, err error) {
 	defer func() { // after CatchMemory
-		if err != nil && b.storage != nil {
-			_ = b.storage.Release()
-			b = body{}
+		if err != nil && result.storage != nil {
+			_ = result.storage.Release()
+			result = body{}
 		}
 	}()
 	defer tensor.CatchMemory(&err)
@@ -46,28 +46,28 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (b body, err e
 	jsonLength, _ := strconv.Atoi(r.Header.Get(headerLength)) // decodeRequest reports errors
 	padding := -jsonLength & (tensor.Align - 1)
 	reader := http.MaxBytesReader(w, r.Body, maxBody)
-	for capacity := min(length, firstPart); ; capacity = min(length, max(maxReserved, bodyGrowth*len(b.bytes))) {
+	for capacity := min(length, firstPart); ; capacity = min(length, max(maxReserved, bodyGrowth*len(result.bytes))) {
 		// The additional byte lets the last call of Read return io.EOF, or the error of a body that exceeds MaxBody.
 		storage := s.bodies.Take(padding+capacity+1, false)
 		grown := storage.Bytes()[padding:]
-		received := copy(grown, b.bytes)
-		if b.storage != nil {
-			_ = b.storage.Release()
+		received := copy(grown, result.bytes)
+		if result.storage != nil {
+			_ = result.storage.Release()
 		}
 		for err == nil && received < len(grown) {
 			var n int
 			n, err = reader.Read(grown[received:])
 			received += n
 		}
-		b = body{grown[:received], storage}
+		result = body{grown[:received], storage}
 		if err == io.EOF {
-			return b, nil
+			return result, nil
 		}
 		if err == nil && received > length {
 			err = errors.New("the body is longer than its announced length")
 		}
 		if err != nil {
-			return b, err
+			return result, err
 		}
 	}
 }

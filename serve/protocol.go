@@ -108,31 +108,31 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	if err != nil {
 		return nil, fmt.Errorf("the request is not valid JSON: %w", err)
 	}
-	r := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}
+	decoded := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}
 	for i := range doc.Inputs {
 		in := &doc.Inputs[i]
 		index := slices.IndexFunc(m.inputs, func(p port) bool { return p.name == in.Name })
 		switch {
 		case index < 0:
 			return nil, fmt.Errorf("the model has no input %q; its inputs are %s", in.Name, portNames(m.inputs))
-		case r.inputs[in.Name] != nil:
+		case decoded.inputs[in.Name] != nil:
 			return nil, fmt.Errorf("input %q is given twice", in.Name)
 		}
-		t, unread, err := m.inputs[index].decode(in, binaryData)
+		input, unread, err := m.inputs[index].decode(in, binaryData)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
-		r.inputs[in.Name], binaryData = t, unread
+		decoded.inputs[in.Name], binaryData = input, unread
 	}
 	if len(binaryData) > 0 {
 		return nil, fmt.Errorf("%d bytes follow the data of the last input", len(binaryData))
 	}
 	for _, p := range m.inputs {
-		if r.inputs[p.name] == nil {
+		if decoded.inputs[p.name] == nil {
 			return nil, fmt.Errorf("input %q is missing", p.name)
 		}
 	}
-	return r, m.chooseOutputs(r, doc)
+	return decoded, m.chooseOutputs(decoded, doc)
 }
 
 // parsedDoc is the JSON of a request and its parsed form, which must not be changed.
@@ -161,11 +161,11 @@ func (m *model) parseDoc(text []byte) (*requestDoc, error) {
 }
 
 // chooseOutputs sets the outputs that the request names, or all outputs if it names none.
-func (m *model) chooseOutputs(r *request, doc *requestDoc) error {
+func (m *model) chooseOutputs(decoded *request, doc *requestDoc) error {
 	binaryByDefault := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
 	if len(doc.Outputs) == 0 {
 		for _, p := range m.outputs {
-			r.outputs = append(r.outputs, wantedOutput{p, binaryByDefault})
+			decoded.outputs = append(decoded.outputs, wantedOutput{p, binaryByDefault})
 		}
 		return nil
 	}
@@ -174,14 +174,14 @@ func (m *model) chooseOutputs(r *request, doc *requestDoc) error {
 		if index < 0 {
 			return fmt.Errorf("the model has no output %q; its outputs are %s", output.Name, portNames(m.outputs))
 		}
-		if slices.ContainsFunc(r.outputs, func(w wantedOutput) bool { return w.port.name == output.Name }) {
+		if slices.ContainsFunc(decoded.outputs, func(w wantedOutput) bool { return w.port.name == output.Name }) {
 			return fmt.Errorf("output %q is requested twice", output.Name)
 		}
 		binary := binaryByDefault
 		if output.Parameters.BinaryData != nil {
 			binary = *output.Parameters.BinaryData
 		}
-		r.outputs = append(r.outputs, wantedOutput{m.outputs[index], binary})
+		decoded.outputs = append(decoded.outputs, wantedOutput{m.outputs[index], binary})
 	}
 	return nil
 }
@@ -316,21 +316,21 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 		}
 		return p.labels.Encode(list, shape...)
 	}
-	t := tensor.Empty(tensor.New(p.dtype, shape...))
+	result := tensor.Empty(tensor.New(p.dtype, shape...))
 	set := numerals.Setter(p.dtype)
-	elementBytes, size, i := t.Storage().Bytes(), p.dtype.Size(), 0
+	elementBytes, size, index := result.Storage().Bytes(), p.dtype.Size(), 0
 	for text := range elements.all {
-		if i < count {
-			if err := set(elementBytes[i*size:], text); err != nil {
-				return nil, fmt.Errorf("element %d, %.40s: %w", i, text, err)
+		if index < count {
+			if err := set(elementBytes[index*size:], text); err != nil {
+				return nil, fmt.Errorf("element %d, %.40s: %w", index, text, err)
 			}
 		}
-		i++
+		index++
 	}
-	if elements.err != nil || i != count {
-		return nil, countError(elements.err, i, count, shape)
+	if elements.err != nil || index != count {
+		return nil, countError(elements.err, index, count, shape)
 	}
-	return t, nil
+	return result, nil
 }
 
 // countError returns err or, if err is nil, the error for n elements in place of count.

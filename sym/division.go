@@ -50,9 +50,9 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 		return quotient
 	}
 	if len(b.terms) == 1 && b.constant == 0 {
-		// (quotient*b + r) // b = quotient + r // b
-		quotient, r := env.splitMultiples(a, b.terms[0])
-		dividend, divisor := env.cancel(r, b)
+		// (quotient*b + rest) // b = quotient + rest // b
+		quotient, rest := env.splitMultiples(a, b.terms[0])
+		dividend, divisor := env.cancel(rest, b)
 		return env.addMultiple(quotient, env.quotientAtom(dividend, divisor), 1)
 	}
 	dividend, divisor := env.cancel(a, b)
@@ -71,68 +71,70 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 	return env.atom(kindDiv, a, b)
 }
 
-// floorConstant returns a // c.
-func (env *Env) floorConstant(a *expr, c int) *expr {
+// floorConstant returns a // divisor.
+func (env *Env) floorConstant(a *expr, divisor int) *expr {
 	switch {
-	case c == 0 || c == math.MinInt:
+	case divisor == 0 || divisor == math.MinInt:
 		// Divisions by 0 and by math.MinInt are not simplified. Divisions by 0 occur only in parts that are never
 		// evaluated. math.MinInt has no negation.
-		return env.atom(kindDiv, a, env.constant(c))
-	case c < 0:
-		return env.floorConstant(env.addMultiple(env.constant(0), a, -1), -c)
+		return env.atom(kindDiv, a, env.constant(divisor))
+	case divisor < 0:
+		return env.floorConstant(env.addMultiple(env.constant(0), a, -1), -divisor)
 	}
-	q, r := env.splitCoefficients(a, c)
-	switch lo, hi := env.bounds(r); {
-	case lo >= 0 && hi < c:
-		return q
-	case len(r.terms) == 0:
-		return env.addMultiple(q, env.constant(floorDiv(r.constant, c)), 1)
+	quotient, remainder := env.splitCoefficients(a, divisor)
+	switch lo, hi := env.bounds(remainder); {
+	case lo >= 0 && hi < divisor:
+		return quotient
+	case len(remainder.terms) == 0:
+		return env.addMultiple(quotient, env.constant(floorDiv(remainder.constant, divisor)), 1)
 	}
 	// (g*y + k) // (g*d) = (y + k//g) // d
-	if common := gcd(r.gcd(), c); common > 1 {
-		r, c = env.dividedBy(r, common, floorDiv(r.constant, common)), c/common
-		if c == 1 {
-			return env.addMultiple(q, r, 1)
+	if common := gcd(remainder.gcd(), divisor); common > 1 {
+		remainder, divisor = env.dividedBy(remainder, common, floorDiv(remainder.constant, common)), divisor/common
+		if divisor == 1 {
+			return env.addMultiple(quotient, remainder, 1)
 		}
 	}
-	// (y // d) // c = y // (d*c) for positive d
-	if inner := r.single(); inner != nil && inner.kind == kindDiv && len(inner.args[1].terms) == 0 &&
+	// (y // d) // divisor = y // (d*divisor) for positive d
+	if inner := remainder.single(); inner != nil && inner.kind == kindDiv && len(inner.args[1].terms) == 0 &&
 		inner.args[1].constant > 0 &&
-		inner.args[1].constant <= math.MaxInt/c {
-		return env.addMultiple(q, env.floorConstant(inner.args[0], inner.args[1].constant*c), 1)
+		inner.args[1].constant <= math.MaxInt/divisor {
+		return env.addMultiple(quotient, env.floorConstant(inner.args[0], inner.args[1].constant*divisor), 1)
 	}
-	return env.addMultiple(q, env.atom(kindDiv, r, env.constant(c)), 1)
+	return env.addMultiple(quotient, env.atom(kindDiv, remainder, env.constant(divisor)), 1)
 }
 
-// splitCoefficients returns q and r with a = c*q + r, where the coefficients of r are from 0 to c-1.
-func (env *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
+// splitCoefficients returns expressions with a = divisor*quotientExpr + remainderExpr, where the coefficients of
+// remainderExpr are from 0 to divisor-1.
+func (env *Env) splitCoefficients(a *expr, divisor int) (quotientExpr, remainderExpr *expr) {
 	var quotient, remainder []term
 	for _, t := range a.terms {
-		quotientCoeff := floorDiv(t.coeff, c)
+		quotientCoeff := floorDiv(t.coeff, divisor)
 		if quotientCoeff != 0 {
 			quotient = append(quotient, term{quotientCoeff, t.atoms})
 		}
-		if coeff := t.coeff - quotientCoeff*c; coeff != 0 {
+		if coeff := t.coeff - quotientCoeff*divisor; coeff != 0 {
 			remainder = append(remainder, term{coeff, t.atoms})
 		}
 	}
-	quotientConstant := floorDiv(a.constant, c)
-	return env.sum(quotient, quotientConstant), env.sum(remainder, a.constant-quotientConstant*c)
+	quotientConstant := floorDiv(a.constant, divisor)
+	return env.sum(quotient, quotientConstant), env.sum(remainder, a.constant-quotientConstant*divisor)
 }
 
-// splitMultiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
-func (env *Env) splitMultiples(a *expr, d term) (q, r *expr) {
+// splitMultiples returns expressions with a = quotientExpr*divisor + remainderExpr, where no term of remainderExpr is a
+// multiple of divisor.
+func (env *Env) splitMultiples(a *expr, divisor term) (quotientExpr, remainderExpr *expr) {
 	var quotient, remainder []term
 	constant := 0
 	for _, t := range a.terms {
-		remaining, ok := withoutAtoms(t.atoms, d.atoms)
+		remaining, ok := withoutAtoms(t.atoms, divisor.atoms)
 		switch {
-		case !ok || t.coeff%d.coeff != 0:
+		case !ok || t.coeff%divisor.coeff != 0:
 			remainder = append(remainder, t)
 		case len(remaining) == 0:
-			constant += t.coeff / d.coeff
+			constant += t.coeff / divisor.coeff
 		default:
-			quotient = append(quotient, term{t.coeff / d.coeff, remaining})
+			quotient = append(quotient, term{t.coeff / divisor.coeff, remaining})
 		}
 	}
 	return env.sum(quotient, constant), env.sum(remainder, a.constant)
@@ -140,18 +142,18 @@ func (env *Env) splitMultiples(a *expr, d term) (q, r *expr) {
 
 // exactQuotient divides polynomials. ok reports whether b divides a, with a quotient of at most as many terms as a has,
 // constants included.
-func (env *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
-	q = env.constant(0)
+func (env *Env) exactQuotient(a, b *expr) (quotient *expr, ok bool) {
+	quotient = env.constant(0)
 	for steps := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; steps-- {
 		dividend, divisor := a.leadingTerm(), b.leadingTerm()
 		remaining, divides := withoutAtoms(dividend.atoms, divisor.atoms)
 		if !divides || dividend.coeff%divisor.coeff != 0 || steps == 0 {
 			return nil, false
 		}
-		t := env.termExpr(term{dividend.coeff / divisor.coeff, remaining})
-		q, a = env.addMultiple(q, t, 1), env.addMultiple(a, env.multiply(t, b), -1)
+		factor := env.termExpr(term{dividend.coeff / divisor.coeff, remaining})
+		quotient, a = env.addMultiple(quotient, factor, 1), env.addMultiple(a, env.multiply(factor, b), -1)
 	}
-	return q, true
+	return quotient, true
 }
 
 // cancel divides a and b by the atoms and the integer factor that all their terms share. The caller has recorded that

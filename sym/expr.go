@@ -202,34 +202,34 @@ func mul(a, b Int) Int {
 	return env.multiply(env.exprOf(a), env.exprOf(b)).int()
 }
 
-// addMultiple returns a + k*b.
-func (env *Env) addMultiple(a, b *expr, k int) *expr {
+// addMultiple returns a + factor*b.
+func (env *Env) addMultiple(a, b *expr, factor int) *expr {
 	switch {
 	case len(b.terms) == 0 && b.constant == 0:
 		return a
-	case k == 1:
+	case factor == 1:
 		return env.memoized('+', a, b, func() *expr { return env.scaledSum(a, b, 1) })
-	case k == -1:
+	case factor == -1:
 		return env.memoized('-', a, b, func() *expr { return env.scaledSum(a, b, -1) })
 	}
-	return env.scaledSum(a, b, k)
+	return env.scaledSum(a, b, factor)
 }
 
 // scaledSum is addMultiple without memoization. If a coefficient overflows an int, the sum is an atom
 // (kindUnexpandedSum).
-func (env *Env) scaledSum(a, b *expr, k int) *expr {
+func (env *Env) scaledSum(a, b *expr, factor int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	var arith checkedArithmetic
 	for _, t := range b.terms {
-		terms = append(terms, term{arith.product(k, t.coeff), t.atoms})
+		terms = append(terms, term{arith.product(factor, t.coeff), t.atoms})
 	}
-	constant := arith.sum(a.constant, arith.product(k, b.constant))
+	constant := arith.sum(a.constant, arith.product(factor, b.constant))
 	if !arith.overflowed {
 		if e := env.sum(terms, constant); e != nil {
 			return e
 		}
 	}
-	return env.unexpanded(kindUnexpandedSum, a, env.multiply(env.constant(k), b))
+	return env.unexpanded(kindUnexpandedSum, a, env.multiply(env.constant(factor), b))
 }
 
 func (env *Env) multiply(a, b *expr) *expr {
@@ -302,11 +302,11 @@ func (e *expr) leadingTerm() term {
 
 // gcd returns the greatest common divisor of the coefficients, without the constant.
 func (e *expr) gcd() int {
-	g := 0
+	common := 0
 	for _, t := range e.terms {
-		g = gcd(g, t.coeff)
+		common = gcd(common, t.coeff)
 	}
-	return g
+	return common
 }
 
 // gcd returns the greatest common divisor. For math.MinInt and 0, whose greatest common divisor overflows an int, it
@@ -321,12 +321,12 @@ func gcd(a, b int) int {
 	return max(a, -a)
 }
 
-// dividedBy returns an expression with the coefficients of e divided by g, and with the constant c. g must divide the
-// coefficients.
-func (env *Env) dividedBy(e *expr, g, c int) *expr {
+// dividedBy returns an expression with the coefficients of e divided by divisor, and with the given constant. divisor
+// must divide the coefficients.
+func (env *Env) dividedBy(e *expr, divisor, constant int) *expr {
 	terms := make([]term, len(e.terms))
 	for i, t := range e.terms {
-		terms[i] = term{t.coeff / g, t.atoms}
+		terms[i] = term{t.coeff / divisor, t.atoms}
 	}
-	return env.sum(terms, c)
+	return env.sum(terms, constant)
 }

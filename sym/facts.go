@@ -59,10 +59,10 @@ func (env *Env) mark() mark {
 
 // reset undoes all facts and guards since the mark.
 func (env *Env) reset(m mark) {
-	f := &env.facts
-	for len(f.trail) > m.trail {
-		last := f.trail[len(f.trail)-1]
-		f.trail = f.trail[:len(f.trail)-1]
+	facts := &env.facts
+	for len(facts.trail) > m.trail {
+		last := facts.trail[len(facts.trail)-1]
+		facts.trail = facts.trail[:len(facts.trail)-1]
 		switch {
 		case last.atom != nil:
 			last.atom.replacement = nil
@@ -72,8 +72,9 @@ func (env *Env) reset(m mark) {
 			last.expr.fact = last.fact
 		}
 	}
-	f.generation, f.sumFacts, f.contradiction, f.hypotheses = m.generation, m.sumFacts, m.contradiction, m.hypotheses
-	f.trueRelations, f.clauses = f.trueRelations[:m.trueRelations], f.clauses[:m.clauses]
+	facts.generation, facts.sumFacts, facts.hypotheses = m.generation, m.sumFacts, m.hypotheses
+	facts.contradiction = m.contradiction
+	facts.trueRelations, facts.clauses = facts.trueRelations[:m.trueRelations], facts.clauses[:m.clauses]
 	env.guards = env.guards[:m.guards]
 }
 

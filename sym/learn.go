@@ -308,29 +308,30 @@ func (env *Env) propagateExtreme(a *atom, lo, hi int) {
 	}
 }
 
-// narrowResidue adds the fact that e is r modulo m.
-func (env *Env) narrowResidue(e *expr, m, r int) {
+// narrowResidue adds the fact that e is residue modulo modulus.
+func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 	primitive, factor, constant := env.linear(e)
 	if factor != 1 && factor != -1 || max(constant, -constant) > maxModulus {
 		return
 	}
 	// e = factor*primitive + constant with factor 1 or -1, so primitive = factor*(e - constant).
-	m, r = modulo(m, factor*(r-constant))
+	modulus, residue = modulo(modulus, factor*(residue-constant))
 	updated := env.factOf(primitive)
-	if (r-updated.rem)%gcd(m, updated.mod) != 0 {
+	if (residue-updated.rem)%gcd(modulus, updated.mod) != 0 {
 		env.contradict()
 		return
 	}
-	if updated.mod%m == 0 || updated.mod > maxModulus/m {
+	if updated.mod%modulus == 0 || updated.mod > maxModulus/modulus {
 		return
 	}
-	// The Chinese remainder theorem gives the residue r + m*multiple modulo m*n, the least common multiple. It is rem
-	// modulo mod, so multiple = (rem-r)/divisor * inverse(m/divisor) modulo n.
-	divisor := gcd(m, updated.mod)
-	n := updated.mod / divisor
-	_, multiple := modulo(n, (updated.rem-r)/divisor)
-	_, multiple = modulo(n, multiple*inverse(m/divisor, n))
-	updated.mod, updated.rem = m*n, r+m*multiple
+	// By the Chinese remainder theorem, the new residue is residue + modulus*multiple. The new modulus is the least
+	// common multiple, modulus*cofactor. The new residue is rem modulo mod, so multiple =
+	// (rem-residue)/divisor * inverse(modulus/divisor) modulo cofactor.
+	divisor := gcd(modulus, updated.mod)
+	cofactor := updated.mod / divisor
+	_, multiple := modulo(cofactor, (updated.rem-residue)/divisor)
+	_, multiple = modulo(cofactor, multiple*inverse(modulus/divisor, cofactor))
+	updated.mod, updated.rem = modulus*cofactor, residue+modulus*multiple
 	updated.tighten()
 	if updated.lo > updated.hi {
 		env.contradict()

@@ -63,8 +63,8 @@ func (env *Env) condTruth(c *cond) (truth, known bool) {
 	}
 	decisive := c.kind == condOr // an operand with this truth decides the truth of c
 	allKnown := true
-	for _, p := range c.args {
-		truth, known := env.condTruth(p)
+	for _, part := range c.args {
+		truth, known := env.condTruth(part)
 		if known && truth == decisive {
 			return decisive, true
 		}
@@ -120,9 +120,9 @@ func (env *Env) reduceParts(c *cond) reduction {
 // sameParts reports whether both lists, of the same length and without duplicates, have the same parts in any order.
 func sameParts(a, b []*cond) bool {
 	common := 0
-	for _, p := range a {
-		for _, q := range b {
-			if p == q {
+	for _, part := range a {
+		for _, other := range b {
+			if part == other {
 				common++
 			}
 		}
@@ -130,11 +130,11 @@ func sameParts(a, b []*cond) bool {
 	return common == len(b)
 }
 
-// flatten replaces each nested condition of kind k by its operands.
-func flatten(k condKind, parts []*cond) []*cond {
+// flatten replaces each nested condition of the given kind by its operands.
+func flatten(kind condKind, parts []*cond) []*cond {
 	var out []*cond
 	for _, part := range parts {
-		if part.kind == k {
+		if part.kind == kind {
 			out = append(out, part.args...)
 		} else {
 			out = append(out, part)

@@ -129,12 +129,12 @@ func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, t beam.EventT
 	if err != nil {
 		return f.handleError(ctx, e.Name, t, err, fail)
 	}
-	p := pendingElement{e.Name, t, f.model.axis.NewRun(in)}
-	if _, global := w.(window.GlobalWindow); !global || p.run.Rows == 0 { // 0 rows: the run cannot be joined
-		return f.runBatch(ctx, []pendingElement{p}, emit, fail)
+	element := pendingElement{e.Name, t, f.model.axis.NewRun(in)}
+	if _, global := w.(window.GlobalWindow); !global || element.run.Rows == 0 { // 0 rows: the run cannot be joined
+		return f.runBatch(ctx, []pendingElement{element}, emit, fail)
 	}
-	f.pending = append(f.pending, p)
-	f.pendingRows += p.run.Rows
+	f.pending = append(f.pending, element)
+	f.pendingRows += element.run.Rows
 	for _, t := range in {
 		f.pendingBytes += t.Bytes()
 	}

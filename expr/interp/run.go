@@ -17,10 +17,9 @@ type Scratch struct {
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (runner *Runner) NewScratch() *Scratch {
-	scratch := &Scratch{runner: runner, mem: append(make([]uint64, 0, len(runner.consts)+runner.blocks*blockWords+1),
-		runner.consts...),
-		totals: make([][expr.FoldLanes]uint64, len(runner.totals)), slots: make([]unsafe.Pointer,
-			len(runner.elementSize)+runner.folds)}
+	scratch := &Scratch{runner: runner, totals: make([][expr.FoldLanes]uint64, len(runner.totals)),
+		mem:   append(make([]uint64, 0, len(runner.consts)+runner.blocks*blockWords+1), runner.consts...),
+		slots: make([]unsafe.Pointer, len(runner.elementSize)+runner.folds)}
 	scratch.mem = scratch.mem[:cap(scratch.mem)]
 	for k := range scratch.totals {
 		scratch.accs = append(scratch.accs, unsafe.Pointer(&scratch.totals[k]))
@@ -42,30 +41,32 @@ func (s *Scratch) operand(p *place) operand {
 // run runs steps for n elements.
 func (s *Scratch) run(steps []step, n int) {
 	for k := 0; k < len(steps); k++ {
-		t := &steps[k]
-		if t.loop != nil {
-			t.loop(operands{s.operand(&t.dst), s.operand(&t.a), s.operand(&t.b), s.operand(&t.c), s.operand(&t.d), n})
-		} else if noElementEquals(s.operand(&t.a), n, t.maskBit) {
-			k += t.skipCount
+		current := &steps[k]
+		if current.loop != nil {
+			current.loop(operands{s.operand(&current.dst), s.operand(&current.a), s.operand(&current.b),
+				s.operand(&current.c), s.operand(&current.d), n})
+		} else if noElementEquals(s.operand(&current.a), n, current.maskBit) {
+			k += current.skipCount
 		}
 	}
 }
 
-// Run computes n1 rows of n0 elements each. ptrs are the addresses of the first row: outputs, then operands. strides
-// are the bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs are the
-// addresses of the [expr.FoldLanes] accumulators of each fold. The caller initializes the accumulators by
-// [expr.Neutral], or passes the accumulators of earlier rows. With CombinesLanes, accs[k] is instead the address of
-// the results of fold k, one number for each row.
+// Run computes rows of rowLength elements each. ptrs are the addresses of the first row: outputs, then operands.
+// strides are the bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs
+// are the addresses of the [expr.FoldLanes] accumulators of each fold. The caller initializes the accumulators by
+// [expr.Neutral], or passes the accumulators of earlier rows. With CombinesLanes, accs[k] is instead the address of the
+// results of fold k, one number for each row.
 //
 // scratch is a Scratch of this Runner that no other goroutine uses. If scratch is nil, Run takes a Scratch from a pool.
 // Run does not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the
 // Loop describes.
-func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
+func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer,
+	rowLength, rows int) {
 	if len(ptrs) != len(runner.elementSize) || len(strides) != len(runner.elementSize) || scratch != nil &&
 		scratch.runner != runner {
 		panic("interp: Run needs an address and a stride for each output and operand, and a Scratch of this Runner")
 	}
-	if n0 <= 0 || n1 <= 0 {
+	if rowLength <= 0 || rows <= 0 {
 		return
 	}
 	pooled := scratch == nil
@@ -74,13 +75,13 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 	copy(scratch.slots[len(ptrs):], accs[:runner.folds])
 	copy(scratch.slots[len(ptrs):], scratch.accs) // with CombinesLanes, rows are folded into memory of scratch
-	for j := range n1 {
+	for j := range rows {
 		for k := range runner.totals {
-			t := &runner.totals[k]
-			moves[sizeIndex(t.size)](operands{dst: operand{scratch.accs[k], 0, t.size},
-				a: operand{ptr: unsafe.Pointer(&t.neutral)}, n: expr.FoldLanes})
+			total := &runner.totals[k]
+			moves[sizeIndex(total.size)](operands{dst: operand{scratch.accs[k], 0, total.size},
+				a: operand{ptr: unsafe.Pointer(&total.neutral)}, n: expr.FoldLanes})
 		}
-		runner.runRow(scratch, ptrs, strides, j, n0)
+		runner.runRow(scratch, ptrs, strides, j, rowLength)
 		for k := range runner.totals {
 			runner.totals[k].combine(unsafe.Add(accs[k], j*runner.totals[k].size), scratch.accs[k], 1)
 		}
@@ -91,8 +92,8 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 }
 
-// runRow computes row j of n0 elements, block by block.
-func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, j, n0 int) {
+// runRow computes row j of rowLength elements, block by block.
+func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, j, rowLength int) {
 	for k, p := range ptrs {
 		if p != nil { // an output that is not stored may have no address
 			p = unsafe.Add(p, j*strides[k])
@@ -101,9 +102,9 @@ func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []
 	}
 	scratch.run(runner.row, 1) // the values that are constant within the row
 	for {
-		n := min(n0, runner.blockLen)
+		n := min(rowLength, runner.blockLen)
 		scratch.run(runner.body, n)
-		if n0 -= n; n0 == 0 {
+		if rowLength -= n; rowLength == 0 {
 			return
 		}
 		for k, size := range runner.elementSize {

@@ -46,8 +46,7 @@ var table = func() *loopTable {
 	t[expr.Exp][tensor.Float32] = func(o operands) { each1(&o, elementary.Exp32) }
 	for _, op := range []expr.Op{expr.And, expr.Or, expr.Xor} {
 		for _, dtype := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16,
-			tensor.Int32,
-			tensor.Uint32} {
+			tensor.Int32, tensor.Uint32} {
 			t[op][dtype] = inWords(t[op][dtype], t[op][tensor.Uint64], dtype.Size(), false, false)
 		}
 	}

@@ -34,15 +34,15 @@ func PackedBBytes(dtype tensor.DType, k, n int) int {
 	return roundUp(n, kernelsOf(dtype).nr) * k * dtype.Size()
 }
 
-// PackA packs the m×k matrix at src, with the strides rowStride and colStride in elements, into dst[:PackedABytes(d,
-// m, k)], for an operand whose Source is Prepacked. Products read a dst faster if it is aligned to 64 bytes. The
-// format depends on the CPU, so dst must not be written to files.
+// PackA packs the m×k matrix at src, with the strides rowStride and colStride in elements, into
+// dst[:PackedABytes(dtype, m, k)], for an operand whose Source is Prepacked. Products read a dst faster if it is
+// aligned to 64 bytes. The format depends on the CPU, so dst must not be written to files.
 func PackA(dtype tensor.DType, dst []byte, src unsafe.Pointer, m, k, rowStride, colStride int) {
 	PackPanels(dtype, dst, kernelsOf(dtype).mr, src, k, m, colStride, rowStride)
 }
 
-// PackB packs the k×n matrix at src, with the strides rowStride and colStride in elements, into dst[:PackedBBytes(d,
-// k, n)]; see PackA.
+// PackB packs the k×n matrix at src, with the strides rowStride and colStride in elements, into
+// dst[:PackedBBytes(dtype, k, n)]; see PackA.
 func PackB(dtype tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, colStride int) {
 	PackPanels(dtype, dst, kernelsOf(dtype).nr, src, k, n, rowStride, colStride)
 }

@@ -11,6 +11,9 @@ import (
 // block of K, runTile locates or packs the panels of both operands, and then calls a kernel for each register tile. A
 // panel is a contiguous copy of a few lanes. Lanes are rows of A or columns of B. A term is one of the K products whose
 // sum is an element of C.
+//
+// In this package, i counts rows of C, j its columns, k terms, and l lanes. The names i0 and i1 stand for the range
+// [i0, i1).
 
 // execution is the state of one Run call. If the plan computes the transposed product, its A is the caller's B, and
 // vice versa.
@@ -25,20 +28,19 @@ type execution struct {
 	copyPanels             bool           // whether the first register tile of each panel of B copies the panel
 	epilogue               func(i0, i1, j0, j1 int)
 	check                  func() // Args.Check, or nil
-	macsSinceCheck         int    // multiplications since check was called
+	macsSinceCheck         int    // multiply-accumulate operations since check was called
 }
 
 const (
-	// checkMACs is the number of multiplications between two calls of Args.Check: at most 10 ms, with the slowest
-	// kernels.
+	// checkMACs is the number of multiply-accumulate operations (MACs) between two calls of Args.Check: at most 10 ms,
+	// with the slowest kernels.
 	checkMACs = 1 << 21
-	// packCost is the cost of packing an element by a PackFunc, in multiplications. stripCost is the cost of preparing a
-	// strip: a panel of B times a block of rows of A.
+	// packCost is the cost of packing an element by a PackFunc, in MACs. stripCost is the cost of preparing a strip: a
+	// panel of B times a block of rows of A.
 	packCost, stripCost = 16, 1 << 12
 )
 
-// countMACs adds n multiplications, or packing work with the cost of n multiplications. It calls Args.Check after
-// every checkMACs multiplications.
+// countMACs counts n MACs, or packing work with the cost of n MACs. It calls Args.Check after every checkMACs.
 func (x *execution) countMACs(n int) {
 	if x.macsSinceCheck += n; x.macsSinceCheck >= checkMACs && x.check != nil {
 		x.macsSinceCheck = 0

@@ -122,18 +122,18 @@ func (k Kernel) Bits() Kernel {
 	return k
 }
 
-// Ignoring returns the kernel with an additional last operand of dtype d, which the kernel ignores.
-func (k Kernel) Ignoring(d tensor.DType) Kernel {
+// Ignoring returns the kernel with an additional last operand of the given dtype, which the kernel ignores.
+func (k Kernel) Ignoring(dtype tensor.DType) Kernel {
 	switch {
 	case k.err != nil:
 	case k.expression == nil && k.numOperands == MaxOperands:
 		k.err = fmt.Errorf("iter: Ignoring: the kernel already has %d operands, which is the limit", MaxOperands)
-	case !d.Valid():
-		k.err = fmt.Errorf("iter: Ignoring: dtype %v of the operand is invalid", d)
+	case !dtype.Valid():
+		k.err = fmt.Errorf("iter: Ignoring: dtype %v of the operand is invalid", dtype)
 	default:
-		k.types = append(slices.Clone(k.types), d)
+		k.types = append(slices.Clone(k.types), dtype)
 		k.numOperands++
-		ignoring := func(c *expr.Code) *expr.Code { return c.WithOperand(d) }
+		ignoring := func(c *expr.Code) *expr.Code { return c.WithOperand(dtype) }
 		k.expression, k.replacedExpression = k.expression.withChange(ignoring), k.replacedExpression.withChange(ignoring)
 	}
 	return k
@@ -159,34 +159,34 @@ func (k Kernel) Exchange(i, j int) Kernel {
 		return k
 	}
 	inner := k.block
-	k.block = func(p []unsafe.Pointer, n int) error {
-		p[i], p[j] = p[j], p[i]
-		err := inner(p, n)
-		p[i], p[j] = p[j], p[i]
+	k.block = func(ptrs []unsafe.Pointer, n int) error {
+		ptrs[i], ptrs[j] = ptrs[j], ptrs[i]
+		err := inner(ptrs, n)
+		ptrs[i], ptrs[j] = ptrs[j], ptrs[i]
 		return err
 	}
 	return k
 }
 
 // Fits returns an error with the reason if the kernel cannot run over the iteration.
-func (k Kernel) Fits(it *Rule) error {
+func (k Kernel) Fits(iteration *Rule) error {
 	switch {
-	case it == nil:
+	case iteration == nil:
 		return errNilRule
 	case k.err != nil:
 		return k.err
 	case k.IsZero():
 		return errors.New("iter: the zero Kernel computes nothing")
-	case it.flags.reduction:
+	case iteration.flags.reduction:
 		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
-	case !k.sameCounts(it):
+	case !k.sameCounts(iteration):
 		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, but the iteration has %d and %d",
-			k, k.numResults, k.numOperands, it.outCount, len(it.ops)-it.outCount)
+			k, k.numResults, k.numOperands, iteration.outCount, len(iteration.ops)-iteration.outCount)
 	}
-	for i := range it.ops {
-		if !k.acceptsDType(i, it.ops[i].TargetDType) {
+	for i := range iteration.ops {
+		if !k.acceptsDType(i, iteration.ops[i].TargetDType) {
 			return fmt.Errorf("iter: the kernel %v has %s as %v, but the iteration (%v) has it as %v",
-				k, it.Place(i), k.types[i], it.ops[i].memoryType(), it.ops[i].TargetDType)
+				k, iteration.Place(i), k.types[i], iteration.ops[i].memoryType(), iteration.ops[i].TargetDType)
 		}
 	}
 	return nil
@@ -195,17 +195,17 @@ func (k Kernel) Fits(it *Rule) error {
 var errNilRule = errors.New("iter: the Iterator is nil")
 
 // sameCounts reports whether the kernel and the iteration have the same numbers of results and operands.
-func (k *Kernel) sameCounts(it *Rule) bool {
-	return int(k.numResults) == it.outCount && int(k.numOperands) == len(it.ops)-it.outCount
+func (k *Kernel) sameCounts(iteration *Rule) bool {
+	return int(k.numResults) == iteration.outCount && int(k.numOperands) == len(iteration.ops)-iteration.outCount
 }
 
 // acceptsAll reports whether the kernel's results and operands have the numbers and dtypes of the iteration.
-func (k *Kernel) acceptsAll(it *Rule) bool {
-	if !k.sameCounts(it) {
+func (k *Kernel) acceptsAll(iteration *Rule) bool {
+	if !k.sameCounts(iteration) {
 		return false
 	}
-	for i := range it.ops {
-		if !k.acceptsDType(i, it.ops[i].TargetDType) {
+	for i := range iteration.ops {
+		if !k.acceptsDType(i, iteration.ops[i].TargetDType) {
 			return false
 		}
 	}
@@ -218,4 +218,4 @@ func (k *Kernel) acceptsDType(i int, d tensor.DType) bool {
 }
 
 // Choose implements [Kernels].
-func (k Kernel) Choose(it *Rule) (Kernel, error) { return k, k.Fits(it) }
+func (k Kernel) Choose(iteration *Rule) (Kernel, error) { return k, k.Fits(iteration) }

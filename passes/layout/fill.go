@@ -14,8 +14,8 @@ import (
 // Limits on the work of [memorySearch.fill].
 const (
 	maxRounds   = 3
-	maxMeasured = 32 // maximum number of plans that are examined to find the other memory of limits
-	maxExamined = 48 // number of plans, examined in addition, from which the search ends
+	maxMeasured = 32 // maximum number of plans that measureOther examines
+	maxExamined = 48 // number of further plans after which the search ends
 )
 
 // nodeLimit is a limit on the bytes of the constants of a node: a variant of the limit in the current plan.
@@ -30,13 +30,13 @@ type nodeLimit struct {
 // time to find the cost of each change, and then makes the changes that together fit and save most: see
 // [memorySearch.combine]. It repeats this while the plan becomes cheaper, because the costs of changes depend on each
 // other: nodes may need different layouts. Finally it raises limits one at a time, the greatest saving per byte first.
-func (s *memorySearch) fill(p *pricedPlan) error {
+func (s *memorySearch) fill(plan *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // no search, because many problems are solved
 	var variants []nodeLimit
 	for round := range maxRounds {
 		var err error
-		if variants, err = s.nodeLimits(p); err != nil {
+		if variants, err = s.nodeLimits(plan); err != nil {
 			return err
 		}
 		if round == 0 {
@@ -45,33 +45,33 @@ func (s *memorySearch) fill(p *pricedPlan) error {
 			}
 			s.maxExamined = len(s.needByLabels) + maxExamined
 		}
-		better, err := s.combine(p, variants)
+		better, err := s.combine(plan, variants)
 		if err != nil {
 			return err
-		} else if better == p {
+		} else if better == plan {
 			break
 		}
-		p = better
+		plan = better
 	}
-	if p.unused < 0 { // the plan does not fit
+	if plan.unused < 0 { // the plan does not fit
 		return nil
 	}
-	return s.raiseLimits(p, variants)
+	return s.raiseLimits(plan, variants)
 }
 
 // raiseLimits raises the limits of a plan that fits one at a time, the greatest saving per byte first.
-func (s *memorySearch) raiseLimits(p *pricedPlan, variants []nodeLimit) error {
-	before := s.limitsOf(p)
+func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error {
+	before := s.limitsOf(plan)
 	savingPerByte := func(variant nodeLimit) float64 {
-		return float64(p.CostPS-variant.ps) / float64(variant.bytes-before[variant.node])
+		return float64(plan.CostPS-variant.ps) / float64(variant.bytes-before[variant.node])
 	}
 	variants = slices.DeleteFunc(slices.Clone(variants), func(variant nodeLimit) bool {
-		return variant.bytes <= before[variant.node] || variant.ps >= p.CostPS
+		return variant.bytes <= before[variant.node] || variant.ps >= plan.CostPS
 	})
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
 	for _, variant := range variants {
-		limits := s.limitsOf(p)
-		if more := variant.bytes - limits[variant.node]; more <= 0 || more > p.unused || s.exhausted() {
+		limits := s.limitsOf(plan)
+		if more := variant.bytes - limits[variant.node]; more <= 0 || more > plan.unused || s.exhausted() {
 			continue
 		}
 		limits[variant.node] = variant.bytes
@@ -80,7 +80,7 @@ func (s *memorySearch) raiseLimits(p *pricedPlan, variants []nodeLimit) error {
 			return err
 		}
 		if next != nil && next.unused >= 0 {
-			p = next
+			plan = next
 		}
 	}
 	return nil
@@ -98,11 +98,11 @@ func (s *memorySearch) tryLimits(limits []int64, ps int64) (*pricedPlan, error) 
 }
 
 // limitsOf returns, for each node, the bytes of the constants that a plan reads.
-func (s *memorySearch) limitsOf(p *pricedPlan) []int64 {
+func (s *memorySearch) limitsOf(plan *pricedPlan) []int64 {
 	limits := make([]int64, len(s.bytes))
 	for i, bytes := range s.bytes {
 		if bytes != nil {
-			limits[i] = bytes[p.Labels[s.model.computedNodes[i].id]]
+			limits[i] = bytes[plan.Labels[s.model.computedNodes[i].id]]
 		}
 	}
 	return limits
@@ -110,8 +110,8 @@ func (s *memorySearch) limitsOf(p *pricedPlan) []int64 {
 
 // nodeLimits returns the limits to consider for each node: its bytes in the plan, and each other number of bytes with
 // which the node itself is cheaper than with fewer bytes.
-func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
-	limits := s.limitsOf(p)
+func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error) {
+	limits := s.limitsOf(plan)
 	for i, bytes := range s.bytes {
 		var levels []nodeLimit
 		for label := range bytes {
@@ -128,7 +128,7 @@ func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 			if !isUseful || isDuplicate {
 				continue
 			}
-			variant.ps = p.CostPS
+			variant.ps = plan.CostPS
 			if variant.bytes != limits[i] {
 				changed := slices.Clone(limits)
 				changed[i] = variant.bytes
@@ -161,13 +161,13 @@ func (l *label) leastCost() int64 {
 // solveLimited returns the cheapest plan in which the constants of each node have at most the given bytes, or nil if
 // none is found without search.
 func (s *memorySearch) solveLimited(limits []int64) (*pricedPlan, error) {
-	p := s.withCosts(func(node int, bytes int64) int64 {
+	problem := s.withCosts(func(node int, bytes int64) int64 {
 		if bytes > limits[node] {
 			return wcsp.Forbidden
 		}
 		return 0
 	})
-	found, err := wcsp.Exact.Solve(p, s.options)
+	found, err := wcsp.Exact.Solve(problem, s.options)
 	if err != nil {
 		var infeasible *wcsp.InfeasibleError
 		if errors.Is(err, wcsp.ErrNotFound) || errors.As(err, &infeasible) {

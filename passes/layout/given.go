@@ -120,23 +120,24 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(labels)}
-	if s.Cost, err = p.Cost(s.Labels); err != nil {
+	solution := &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(labels)}
+	if solution.Cost, err = p.Cost(solution.Labels); err != nil {
 		return nil, fmt.Errorf("the solution does not fit this problem: %w", err)
 	}
-	if s.Cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("the solution is infeasible: %s", firstForbidden(p, s.Labels))
+	if solution.Cost >= wcsp.Forbidden {
+		return nil, fmt.Errorf("the solution is infeasible: %s", firstForbidden(p, solution.Labels))
 	}
-	if c := g.solution.Cost; c != 0 && c != s.Cost {
-		return nil, fmt.Errorf("the cost of the solution is %d picoseconds, but its labels cost %d", c, s.Cost)
+	if statedCost := g.solution.Cost; statedCost != 0 && statedCost != solution.Cost {
+		return nil, fmt.Errorf("the cost of the solution is %d picoseconds, but its labels cost %d", statedCost,
+			solution.Cost)
 	}
 	if g.solution.Proof != nil {
-		s.Bound, s.Proof = g.solution.Bound, g.solution.Proof
-		if err := verify.Solution(p, s); err != nil {
+		solution.Bound, solution.Proof = g.solution.Bound, g.solution.Proof
+		if err := verify.Solution(p, solution); err != nil {
 			return nil, fmt.Errorf("the proof of the solution is invalid: %w", err)
 		}
 	}
-	return s, nil
+	return solution, nil
 }
 
 // firstForbidden describes the first factor that forbids the labels.

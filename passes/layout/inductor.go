@@ -56,7 +56,7 @@ func channelsLastConvolutions(p *Problem) map[*graph.Value]tensor.Order {
 		}
 	}
 	g := p.Graph
-	// Inductor counts all outputs together as 1 node
+	// Inductor counts all outputs together as one node.
 	if !channelsLastIsFaster(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) {
 		return nil
 	}

@@ -113,9 +113,9 @@ func (live *liveValues) lastReader(v *graph.Value) int {
 		return len(live.model.computedNodes)
 	}
 	last := -1
-	for _, u := range live.model.readers.At(v) {
-		if live.model.computedNodes[u.node] != nil {
-			last = max(last, u.node)
+	for _, reader := range live.model.readers.At(v) {
+		if live.model.computedNodes[reader.node] != nil {
+			last = max(last, reader.node)
 		}
 	}
 	return last

@@ -132,16 +132,16 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 	if decoder.needed.At(variable.value) == 0 {
 		return
 	}
-	for _, s := range decoder.recipe(variable, roots, operandCopies).steps {
+	for _, copyStep := range decoder.recipe(variable, roots, operandCopies).steps {
 		var cost int64
-		if s.from < 0 { // a copy of the view's operand
-			cost = operandCopies[s.to].ps
+		if copyStep.from < 0 { // a copy of the view's operand
+			cost = operandCopies[copyStep.to].ps
 		} else {
-			cost = decoder.model.copyCostMatrix(variable)[int(s.from)*len(variable.forms)+int(s.to)]
+			cost = decoder.model.copyCostMatrix(variable)[int(copyStep.from)*len(variable.forms)+int(copyStep.to)]
 		}
-		copied := decoder.describeCopy(variable, int(s.from), int(s.to))
+		copied := decoder.describeCopy(variable, int(copyStep.from), int(copyStep.to))
 		copied.CostNS = float64(cost) / 1000
-		if s.from >= 0 || !operandCopies[s.to].byNode {
+		if copyStep.from >= 0 || !operandCopies[copyStep.to].byNode {
 			out.Inserted++
 		}
 		out.CopyCostPS += cost

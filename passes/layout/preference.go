@@ -64,23 +64,23 @@ type weightedSolution struct {
 
 // solve solves the weighted problem of the model.
 func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
-	s, err := wcsp.Exact.Solve(m.Weighted, options)
+	found, err := wcsp.Exact.Solve(m.Weighted, options)
 	if err != nil {
 		return nil, err
 	}
-	solution := &weightedSolution{model: m, labels: s.Labels, bound: s.Bound, cost: s.Cost}
-	if solution.ps, err = m.WCSP.Cost(s.Labels); err != nil {
+	solution := &weightedSolution{model: m, labels: found.Labels, bound: found.Bound, cost: found.Cost}
+	if solution.ps, err = m.WCSP.Cost(found.Labels); err != nil {
 		return nil, err
 	}
 	if m.Weights.Copy == 0 {
-		outcome, err := m.Outcome(s.Labels)
+		outcome, err := m.Outcome(found.Labels)
 		if err != nil {
 			return nil, err
 		}
 		solution.copies = outcome.Inserted
 		return solution, nil
 	}
-	weightOfCopying := s.Cost - m.Weights.Time*solution.ps
+	weightOfCopying := found.Cost - m.Weights.Time*solution.ps
 	// A copy weighs more than all units, so the remainder is the number of units.
 	solution.copies, solution.units = int(weightOfCopying/m.Weights.Copy), weightOfCopying%m.Weights.Copy
 	return solution, nil
@@ -104,27 +104,29 @@ func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Pre
 		return nil, nil, err
 	}
 	weights := m.Weights
-	p := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / weights.Time, Made: weights, Proof: weights,
+	preference := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / weights.Time, Made: weights, Proof: weights,
 		Bound: best.bound}
-	p.BudgetPS = Budget(p.LeastPS, p.Slack)
-	if p.Slack > 0 && best.copies > 0 && best.ps <= p.BudgetPS {
-		if best, err = m.findFewerCopies(options, best, p); err != nil {
+	preference.BudgetPS = Budget(preference.LeastPS, preference.Slack)
+	if preference.Slack > 0 && best.copies > 0 && best.ps <= preference.BudgetPS {
+		if best, err = m.findFewerCopies(options, best, preference); err != nil {
 			return nil, nil, err
 		}
 	}
-	p.CostPS, p.Copies, p.Units, p.Made = best.ps, best.copies, best.units, best.model.Weights
-	maxUnits := m.planBounds.maxUnits(p.Proof.UnitBytes)
-	p.FewestCopies = min(p.Copies, p.Proof.MinCopiesWithin(p.Bound, p.BudgetPS, maxUnits))
-	return best, p, nil
+	preference.CostPS, preference.Copies, preference.Units = best.ps, best.copies, best.units
+	preference.Made = best.model.Weights
+	maxUnits := m.planBounds.maxUnits(preference.Proof.UnitBytes)
+	preference.FewestCopies = min(preference.Copies,
+		preference.Proof.MinCopiesWithin(preference.Bound, preference.BudgetPS, maxUnits))
+	return best, preference, nil
 }
 
 // maxEdges is the maximum number of problems that are solved for a slack. Usually a few steps along the hull suffice.
 const maxEdges = 64
 
 // findFewerCopies looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
-func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution, p *Preference) (*weightedSolution,
-	error) {
-	timeWeight, copyWeight := int64(1), p.BudgetPS-p.LeastPS+1 // a copy weighs more than the slack
+func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution,
+	preference *Preference) (*weightedSolution, error) {
+	timeWeight, copyWeight := int64(1), preference.BudgetPS-preference.LeastPS+1 // a copy weighs more than the slack
 	// The ends of the edge are best, which is within the budget, and overBudget, which is above it.
 	var overBudget *weightedSolution
 	for range maxEdges {
@@ -143,10 +145,10 @@ func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution, p 
 		} else if err != nil {
 			return nil, err
 		}
-		p.Proof, p.Bound = weights, solution.bound
+		preference.Proof, preference.Bound = weights, solution.bound
 		weightedSum := func(s *weightedSolution) int64 { return timeWeight*s.ps + copyWeight*int64(s.copies) }
 		isBetter := weightedSum(solution) < weightedSum(best)
-		isWithinBudget := solution.ps <= p.BudgetPS
+		isWithinBudget := solution.ps <= preference.BudgetPS
 		if isWithinBudget && solution.copies < best.copies {
 			best = solution
 		}

@@ -60,23 +60,23 @@ func (c *comparer) Choose(p *layout.Problem) (*layout.Assignment, error) {
 }
 
 // solve returns the plan of least weighted cost.
-func solve(m *layout.Model) (plan, error) {
-	s, err := wcsp.Exact.Solve(m.Weighted, wcsp.Options{TimeLimit: 10 * time.Second})
+func solve(model *layout.Model) (plan, error) {
+	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: 10 * time.Second})
 	if err != nil {
 		return plan{}, err
 	}
-	if !s.Optimal() {
+	if !solution.Optimal() {
 		return plan{}, errors.New("the solver reached its time limit")
 	}
-	o, err := m.Outcome(s.Labels)
+	outcome, err := model.Outcome(solution.Labels)
 	if err != nil {
 		return plan{}, err
 	}
-	p := plan{ps: o.CostPS, copies: o.Inserted}
-	for _, c := range o.Copies {
-		p.bytes += c.Bytes
+	chosen := plan{ps: outcome.CostPS, copies: outcome.Inserted}
+	for _, c := range outcome.Copies {
+		chosen.bytes += c.Bytes
 	}
-	return p, nil
+	return chosen, nil
 }
 
 func main() {

@@ -47,7 +47,7 @@ type Spec struct {
 
 	// Int8 selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed
 	// in the vector operand. The product of two groups is the sum of four products. Accumulators, initial sums and
-	// results are int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The
+	// results are int32. If there is an epilogue, the accumulators are converted to float32 first. ElemBytes is 4. The
 	// processor must have a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
 	Int8 bool
 	// SignedIn selects signed bytes in the broadcast operand. It must equal the result of [ReadsSigned].
@@ -57,7 +57,7 @@ type Spec struct {
 	// PackedStep.
 	Int8Matrix bool
 	// MatrixUnit executes Int8 with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant
-	// numbers of terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances
+	// numbers of terms, InStep equal to ElemBytes, equal VecSteps, all rows in every run, and rows at constant distances
 	// in one or two parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
 	MatrixUnit bool
 	// Int16 selects int16 products: an element is a pair of int16, and Int8 is not set. Otherwise the rules of Int8

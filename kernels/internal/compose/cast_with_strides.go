@@ -38,17 +38,17 @@ var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
 })
 
 func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
-	a, t := kit.Attrs[castWithStridesAttrs](call), call.Type(0)
-	if len(a.Strides) != t.Rank() {
+	attrs, self := kit.Attrs[castWithStridesAttrs](call), call.Type(0)
+	if len(attrs.Strides) != self.Rank() {
 		return nil, errors.New("cast_with_strides: expected a stride for each dimension")
 	}
-	t = t.WithDType(a.DType)
-	t.Offset, t.Strides = sym.Int{}, make([]sym.Int, len(a.Strides))
-	for d, s := range a.Strides {
-		t.Strides[d] = sym.Of(s)
+	self = self.WithDType(attrs.DType)
+	self.Offset, self.Strides = sym.Int{}, make([]sym.Int, len(attrs.Strides))
+	for d, s := range attrs.Strides {
+		self.Strides[d] = sym.Of(s)
 	}
-	if m, ok := t.Meta(); ok && !m.IsNonOverlappingAndDense() {
+	if m, ok := self.Meta(); ok && !m.IsNonOverlappingAndDense() {
 		return nil, errors.New("cast_with_strides: expected strides of a dense value")
 	}
-	return call.NewResult(t), nil
+	return call.NewResult(self), nil
 }

@@ -55,12 +55,12 @@ func Number(x float64) graph.Arg {
 	return graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
 }
 
-// Convert converts x to dtype d. It returns x unchanged if x has dtype d.
-func (p *Builder) Convert(d tensor.DType, x graph.Arg) graph.Arg {
-	if p.err != nil || x.Type().DType == d {
+// Convert converts x to a dtype. It returns x unchanged if x has this dtype.
+func (p *Builder) Convert(dtype tensor.DType, x graph.Arg) graph.Arg {
+	if p.err != nil || x.Type().DType == dtype {
 		return x
 	}
-	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
+	return p.Add(view.To, graph.Attrs{"dtype": dtype}, x)
 }
 
 // BroadcastAlong returns a view of x, which has at most one dimension, that broadcasts to values of the given rank

@@ -17,34 +17,34 @@ func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteCont
 	if dtype != tensor.Float16 && dtype != tensor.BFloat16 || parts.ReplacedNode() == nil {
 		return rewrite, nil
 	}
-	p := NewBuilder(parts, c)
+	builder := NewBuilder(parts, c)
 	in := make([]graph.Arg, len(c.In))
 	for i, x := range c.In {
 		if in[i] = x; x.Kind == graph.TensorArg {
-			in[i] = p.reuseConversion(widened, x, context)
+			in[i] = builder.reuseConversion(widened, x, context)
 		}
 	}
-	if p.err != nil {
-		return rewrite, p.err
+	if builder.err != nil {
+		return rewrite, builder.err
 	}
 	out, err := parts.Repeat(parts.ReplacedNode(), in...)
 	if err != nil {
 		return rewrite, err
 	}
 	rewrite.Why = "sums of " + dtype.String() + " are computed in " + widened.String()
-	rewrite.Results, err = p.Result(p.Convert(dtype, graph.ArgOf(out[0])))
+	rewrite.Results, err = builder.Result(builder.Convert(dtype, graph.ArgOf(out[0])))
 	return rewrite, err
 }
 
-// reuseConversion converts x to dtype d. If another `to` node has already converted x to d in the same layout,
+// reuseConversion converts x to dtype. If another `to` node has already converted x to dtype in the same layout,
 // reuseConversion returns the result of that node.
-func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, context graph.RewriteContext) graph.Arg {
+func (p *Builder) reuseConversion(dtype tensor.DType, x graph.Arg, context graph.RewriteContext) graph.Arg {
 	if context.ComputedFrom != nil {
 		for _, v := range context.ComputedFrom(x.Value) {
-			if v.Node.Op == view.To && v.Type.DType == d && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
+			if v.Node.Op == view.To && v.Type.DType == dtype && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
 				return graph.ArgOf(v)
 			}
 		}
 	}
-	return p.Convert(d, x)
+	return p.Convert(dtype, x)
 }

@@ -185,9 +185,8 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // runTask runs the task at index chunk of the batch: it loads the operands, computes the results and stores them.
 // computeType is the dtype of T.
-func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer, in,
-	out []part,
-	batch []int, chunk int, computeType tensor.DType) error {
+func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer,
+	in, out []part, batch []int, chunk int, computeType tensor.DType) error {
 	current := &task[T]{solver: taskSolver, call: c, chunk: chunk, isBatch: len(batch) > 0}
 	elementSize := int(unsafe.Sizeof(*new(T)))
 	for i := range in {
@@ -196,8 +195,7 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 			current.in = append(current.in, matrix[T]{})
 			continue
 		}
-		operand, load := taskSolver.zeros(p.rows, p.cols),
-			tensor.Converter(computeType, p.meta.DType)
+		operand, load := taskSolver.zeros(p.rows, p.cols), tensor.Converter(computeType, p.meta.DType)
 		for j := range p.cols {
 			if p.rows > 0 {
 				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), p.column(ptrs, batch, chunk, j), elementSize,
@@ -219,8 +217,7 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 		for j := range p.cols {
 			if p.rows > 0 && p.isStored(batch, chunk) {
 				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
-					p.rowStep, elementSize,
-					p.rows)
+					p.rowStep, elementSize, p.rows)
 			}
 			taskSolver.countWork(p.rows)
 		}

@@ -31,15 +31,15 @@ func eighOp(name string, outputs []string) *graph.Op {
 	}
 	return matrixOp(graph.SchemaOf[eighAttrs](), graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := (matrixCheck{name: "linalg.eigh", kernel: "linalg_eigh"}).check(t, true); err != nil {
+			self := c.Type(0)
+			if err := (matrixCheck{name: "linalg.eigh", kernel: "linalg_eigh"}).check(self, true); err != nil {
 				return nil, err
 			}
-			values := tensor.NewType(t.DType.ToReal(), t.Shape[:t.Rank()-1]...)
+			values := tensor.NewType(self.DType.ToReal(), self.Shape[:self.Rank()-1]...)
 			if !withVectors {
 				return c.NewResult(values), nil
 			}
-			vectors, err := columnMajor(t.DType, t.Shape...)
+			vectors, err := columnMajor(self.DType, self.Shape...)
 			return c.NewResults(values, vectors), err
 		},
 		Examples: examples(nil, squareExample, complexExample),

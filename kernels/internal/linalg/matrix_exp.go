@@ -20,12 +20,12 @@ func matrixExpOp(name string) *graph.Op {
 	return matrixOp(kit.NoAttrs, graph.Semantics{Name: name, Doc: "Returns the exponentials of square matrices.",
 		Params: selfOnly,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			err := (matrixCheck{name: "linalg.matrix_exp"}).check(t.WithDType(t.DType.OpMath()), true)
+			self := c.Type(0)
+			err := (matrixCheck{name: "linalg.matrix_exp"}).check(self.WithDType(self.DType.OpMath()), true)
 			if err != nil {
 				return nil, err
 			}
-			out, err := exponentialType(t)
+			out, err := exponentialType(self)
 			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),

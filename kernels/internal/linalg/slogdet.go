@@ -15,11 +15,11 @@ var (
 	Logdet        = matrixOp(kit.NoAttrs, graph.Semantics{Name: "logdet",
 		Doc: "Returns the logarithms of determinants, NaN for negative ones.", Params: selfOnly,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := (matrixCheck{name: "logdet"}).check(t, true); err != nil {
+			self := c.Type(0)
+			if err := (matrixCheck{name: "logdet"}).check(self, true); err != nil {
 				return nil, err
 			}
-			return c.NewResult(tensor.NewType(t.DType, batchSizes(t)...)), nil
+			return c.NewResult(tensor.NewType(self.DType, batchSizes(self)...)), nil
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: logdet[float64], complex: logdet[complex128], ranks: fixedRanks([]int{2}, []int{0})})
@@ -32,11 +32,12 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 			"magnitudes.",
 		Params: []graph.Param{operand}, Outputs: []string{"sign", "logabsdet"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if err := (matrixCheck{name: "linalg.slogdet"}).check(t, true); err != nil {
+			self := c.Type(0)
+			if err := (matrixCheck{name: "linalg.slogdet"}).check(self, true); err != nil {
 				return nil, err
 			}
-			return c.NewResults(tensor.NewType(t.DType, batchSizes(t)...), tensor.NewType(t.DType.ToReal(), batchSizes(t)...)),
+			return c.NewResults(tensor.NewType(self.DType, batchSizes(self)...),
+					tensor.NewType(self.DType.ToReal(), batchSizes(self)...)),
 				nil
 		},
 		Examples: examples(nil, squareExample, complexExample),

@@ -22,13 +22,13 @@ var Abs = kit.Define[kit.EmptyAttrs](graph.Op{
 			}
 			return kit.InferWithLayout(&magnitude, preservedLayout)(c) // unary_op_impl_with_complex_to_float
 		},
-		Ref: kit.PointwiseRef(&magnitude, kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&magnitude, kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
-			case d.IsComplex():
+			case dtype.IsComplex():
 				return tensor.FloatScalar(cmplx.Abs(x[0].Complex()))
-			case d.IsFloat():
+			case dtype.IsFloat():
 				return tensor.FloatScalar(math.Abs(x[0].Float()))
-			case !d.IsSigned():
+			case !dtype.IsSigned():
 				return x[0]
 			}
 			return tensor.IntScalar(max(x[0].Int(), -x[0].Int())) // the least integer wraps to itself

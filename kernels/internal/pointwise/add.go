@@ -146,10 +146,10 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kerne
 
 // timesSign returns sign times a plain number. The product has the kind of the number: integer, float or complex.
 func timesSign(number tensor.Scalar, sign int64) tensor.Scalar {
-	switch d := number.DType(); {
-	case d.IsComplex():
+	switch dtype := number.DType(); {
+	case dtype.IsComplex():
 		return tensor.ComplexScalar(kit.MulComplex(complex(float64(sign), 0), number.Complex()))
-	case d.IsFloat():
+	case dtype.IsFloat():
 		return tensor.FloatScalar(float64(sign) * number.Float())
 	}
 	return tensor.IntScalar(sign * number.Int())
@@ -167,11 +167,11 @@ func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 				factor := kit.MulComplex(complex(float64(sign), 0), alpha.Complex())
 				return x[0] + kit.MulComplex(factor, x[1])
 			})
-		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			if d == tensor.Bool { // only add supports bools
+		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			if dtype == tensor.Bool { // only add supports bools
 				return tensor.BoolScalar(x[0].Int() != 0 || x[1].Int() != 0 && alpha.Int() != 0)
 			}
-			return numbers(d, x)
+			return numbers(dtype, x)
 		}
 	}
 }

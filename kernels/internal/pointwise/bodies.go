@@ -87,12 +87,13 @@ func ternary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
 }
 
-// unaryWithResult returns the config of a unary op that computes in its operand's dtype and has a result of dtype d.
-func unaryWithResult(d tensor.DType) config {
+// unaryWithResult returns the config of a unary op that computes in its operand's dtype and has a result of dtype
+// `dtype`.
+func unaryWithResult(dtype tensor.DType) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		out := outs[0]
 		if !out.Defined {
-			out = rule.UndefinedOutputOf(d)
+			out = rule.UndefinedOutputOf(dtype)
 		}
 		return rule.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).OpMath(true), nil
 	}

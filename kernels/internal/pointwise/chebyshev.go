@@ -35,25 +35,25 @@ var chebyshevTexts = map[rune]string{
 
 // chebyshev defines the op special_name for the polynomials of a kind: t, u, v or w.
 func chebyshev(name string, kind rune) *graph.Op {
-	at, argument := "x", "float64(x)"
+	argumentText, argumentFormula := "x", "float64(x)"
 	shifted := strings.HasPrefix(name, "shifted")
 	if shifted {
-		at, argument = "2x - 1", "2 * float64(x) - 1"
+		argumentText, argumentFormula = "2x - 1", "2 * float64(x) - 1"
 	}
-	halves := "" // the polynomials of the third and fourth kinds, which have half angles
+	halfAngles := "" // the polynomials of the third and fourth kinds, which have half angles
 	if kind == 'v' || kind == 'w' {
-		halves = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
+		halfAngles = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
 			"fourth = where(a < 1, sin((k + 0.5) * t) / sin(t * 0.5), " +
 			"where(a == 1, 2 * k + 1, sinh((k + 0.5) * p) / sinh(p * 0.5))); "
 	}
-	text := "v = " + argument + "; k = trunc(float64(n)); a = abs(v); " +
+	text := "v = " + argumentFormula + "; k = trunc(float64(n)); a = abs(v); " +
 		"t = acos(minimum(a, 1)); p = acosh(maximum(a, 1)); " +
-		halves + "r = " + chebyshevTexts[kind] + "; " +
+		halfAngles + "r = " + chebyshevTexts[kind] + "; " +
 		"whole = where(k == 0, 1, where(a == inf, inf, where(a < 1 and k > 2147483648, nan, r))); " +
 		"type_as(where(k < 0, 0, where(v < 0 and fmod(k, 2) != 0, -whole, whole)), x)"
 	return elementwise(kit.NoAttrs, "special_"+name, "Returns the Chebyshev polynomial of kind "+string(kind-'a'+'A')+
-		" and degree n at "+at+". A negative degree gives 0. "+
-		"Where |"+at+"| < 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
+		" and degree n at "+argumentText+". A negative degree gives 0. "+
+		"Where |"+argumentText+"| < 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
 		[]graph.Param{{Name: "x", AcceptsNumber: true}, {Name: "n", AcceptsNumber: true}},
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
 			Body: bodyByDType(name, bodiesOf(formula(text, "x", "n"), floats))},

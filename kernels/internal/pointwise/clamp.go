@@ -59,11 +59,11 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 	examples ...graph.Example) *graph.Op {
 	pointwise := &graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-			k := bounds(c)
-			if err := k.check(c); err != nil {
+			given := bounds(c)
+			if err := given.check(c); err != nil {
 				return rule.Config{}, err
 			}
-			return k.config(c, outs)
+			return given.config(c, outs)
 		},
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) { return bounds(c).body(name, it) },
 	}
@@ -71,11 +71,11 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: params, Examples: examples,
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				res, err := pointwise.Infer(c)
+				results, err := pointwise.Infer(c)
 				if err != nil || hasTensorBound(c) {
-					return res, err
+					return results, err
 				}
-				t, err := castLayout(c.Type(0), res[0].Type.DType)
+				t, err := castLayout(c.Type(0), results[0].Type.DType)
 				return c.NewResult(t), err
 			},
 			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),

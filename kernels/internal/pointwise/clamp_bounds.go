@@ -125,16 +125,16 @@ func fitsNumber(dtype tensor.DType, s tensor.Scalar) error {
 	return nil
 }
 
-// wrapBound converts a bound to the integer dtype d. A negative bound wraps if d is unsigned. Bools are clamped as
+// wrapBound converts a bound to an integer dtype. A negative bound wraps if the dtype is unsigned. Bools are clamped as
 // int64. If the bound is not set, the result is neutral.
-func wrapBound(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
+func wrapBound(dtype tensor.DType, s tensor.Scalar, neutral int64) int64 {
 	switch {
 	case !s.IsSet():
 		return neutral
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		return s.Int()
 	}
-	return s.Tensor(d).At().Int()
+	return s.Tensor(dtype).At().Int()
 }
 
 // ref is the reference function of one element. operands holds the element of self, followed by the bounds that are

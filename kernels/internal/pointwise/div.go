@@ -76,16 +76,16 @@ func floorDiv(a, b float64, round func(float64) float64) float64 {
 	if b == 0 {
 		return a / b
 	}
-	mod := math.Mod(a, b)
-	div := round(round(a-mod) / b)
-	if mod != 0 && (b < 0) != (mod < 0) {
-		div = round(div - 1)
+	remainder := math.Mod(a, b)
+	quotient := round(round(a-remainder) / b)
+	if remainder != 0 && (b < 0) != (remainder < 0) {
+		quotient = round(quotient - 1)
 	}
-	if div == 0 {
+	if quotient == 0 {
 		return math.Copysign(0, a/b)
 	}
-	floor := math.Floor(div)
-	if round(div-floor) > 0.5 {
+	floor := math.Floor(quotient)
+	if round(quotient-floor) > 0.5 {
 		floor++
 	}
 	return floor

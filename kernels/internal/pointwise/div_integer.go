@@ -69,13 +69,13 @@ func checkedReference[T int64 | uint64](f func(a, b T) T) func(x []T) T {
 	}
 }
 
-// roundTo returns a function that rounds an intermediate result to float dtype d. For other dtypes the function
+// roundTo returns a function that rounds an intermediate result to a float dtype. For other dtypes the function
 // returns its argument.
-func roundTo(d tensor.DType) func(float64) float64 {
-	if round16 := roundTo16Bits(d); round16 != nil {
+func roundTo(dtype tensor.DType) func(float64) float64 {
+	if round16 := roundTo16Bits(dtype); round16 != nil {
 		return func(x float64) float64 { return float64(round16(float32(x))) }
 	}
-	if d == tensor.Float32 {
+	if dtype == tensor.Float32 {
 		return func(x float64) float64 { return float64(float32(x)) }
 	}
 	return func(x float64) float64 { return x }

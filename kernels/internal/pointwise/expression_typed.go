@@ -112,19 +112,19 @@ func cachedExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpressio
 }
 
 // matches reports whether an expression was typed for the operands and attributes of a call.
-func (t *typedExpression) matches(c *graph.Call, a *expressionAttrs) bool {
-	if len(c.In) != len(t.in) || (a.Params == nil) != (t.names == nil) || !slices.Equal(a.Params, t.names) ||
-		len(a.Numbers) != len(t.numbers) {
+func (t *typedExpression) matches(c *graph.Call, attrs *expressionAttrs) bool {
+	if len(c.In) != len(t.in) || (attrs.Params == nil) != (t.names == nil) || !slices.Equal(attrs.Params, t.names) ||
+		len(attrs.Numbers) != len(t.numbers) {
 		return false
 	}
 	for k := range c.In {
-		if o := typedOperandOf(&c.In[k]); o.dtype != t.in[k].dtype || o.zeroDim != t.in[k].zeroDim ||
-			!sameNumber(o.number, t.in[k].number) {
+		if operand := typedOperandOf(&c.In[k]); operand.dtype != t.in[k].dtype || operand.zeroDim != t.in[k].zeroDim ||
+			!sameNumber(operand.number, t.in[k].number) {
 			return false
 		}
 	}
-	for name, n := range a.Numbers {
-		if m, ok := t.numbers[name]; !ok || !sameNumber(m, n) {
+	for name, number := range attrs.Numbers {
+		if known, ok := t.numbers[name]; !ok || !sameNumber(known, number) {
 			return false
 		}
 	}
@@ -190,25 +190,25 @@ func wrongAttr(name, format string, args ...any) error {
 
 // typeExpression parses the expression and infers the dtypes of its operations for the operands of a call. Plain
 // numbers are typed like number literals of the text.
-func typeExpression(call *graph.Call, a *expressionAttrs) (*typedExpression, error) {
-	formula, err := parseExpression(call, a)
+func typeExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpression, error) {
+	formula, err := parseExpression(call, attrs)
 	if err != nil {
 		return nil, err
 	}
-	typed := &typedExpression{names: slices.Clone(a.Params), numbers: maps.Clone(a.Numbers), formula: formula}
-	attrs := numbers{}
-	maps.Copy(attrs, a.Numbers)
+	typed := &typedExpression{names: slices.Clone(attrs.Params), numbers: maps.Clone(attrs.Numbers), formula: formula}
+	namedNumbers := numbers{}
+	maps.Copy(namedNumbers, attrs.Numbers)
 	in, zeroDim := make([]tensor.DType, len(call.In)), make([]bool, len(call.In))
 	for k := range call.In {
-		x := &call.In[k]
-		typed.in = append(typed.in, typedOperandOf(x))
-		o := x.Operand()
-		in[k], zeroDim[k] = o.Type.DType, o.Type.Rank() == 0
-		if x.Kind == graph.NumberArg {
-			attrs[formula.Params()[k]] = x.Number
+		arg := &call.In[k]
+		typed.in = append(typed.in, typedOperandOf(arg))
+		operand := arg.Operand()
+		in[k], zeroDim[k] = operand.Type.DType, operand.Type.Rank() == 0
+		if arg.Kind == graph.NumberArg {
+			namedNumbers[formula.Params()[k]] = arg.Number
 		}
 	}
-	if typed.code, err = formula.Code(in, expr.Typing{Attrs: attrs, ZeroDim: zeroDim}); err != nil {
+	if typed.code, err = formula.Code(in, expr.Typing{Attrs: namedNumbers, ZeroDim: zeroDim}); err != nil {
 		return nil, wrongAttr("expr", "%w", err)
 	}
 	typed.kernel = rule.Expr(typed.code)

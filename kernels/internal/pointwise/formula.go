@@ -36,10 +36,10 @@ func bodiesOf(f *expr.Formula, dtypes ...[]tensor.DType) bodies {
 // bodiesWithResult is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype of the
 // operands to the dtype of the result.
 func bodiesWithResult(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
-	return bodiesFor(f, func(d tensor.DType) []tensor.DType {
-		types := []tensor.DType{result(d)}
+	return bodiesFor(f, func(dtype tensor.DType) []tensor.DType {
+		types := []tensor.DType{result(dtype)}
 		for range f.Params() {
-			types = append(types, d)
+			types = append(types, dtype)
 		}
 		return types
 	}, dtypes...)
@@ -86,13 +86,13 @@ func attrBody(torchKernel string, f *expr.Formula, attrs func(c *graph.Call) num
 	}
 }
 
-// toIntegerOrFloat converts a plain number to an integer or a float, depending on d. Conversion to an integer
+// toIntegerOrFloat converts a plain number to an integer or a float, depending on dtype. Conversion to an integer
 // truncates.
-func toIntegerOrFloat(d tensor.DType, s tensor.Scalar) tensor.Scalar {
+func toIntegerOrFloat(dtype tensor.DType, s tensor.Scalar) tensor.Scalar {
 	switch {
 	case !s.IsSet():
 		return s
-	case d.IsIntegral(true):
+	case dtype.IsIntegral(true):
 		return tensor.IntScalar(s.Int())
 	}
 	return tensor.FloatScalar(s.Float())

@@ -85,13 +85,13 @@ func gcdRef(d tensor.DType, a, b int64) int64 {
 }
 
 // lcmRef is the reference of lcm.
-func lcmRef(d tensor.DType, a, b int64) int64 {
-	g := gcdRef(d, a, b)
+func lcmRef(dtype tensor.DType, a, b int64) int64 {
+	g := gcdRef(dtype, a, b)
 	if g == 0 {
 		return 0
 	}
 	m := a / g * b
-	if d == tensor.Int32 {
+	if dtype == tensor.Int32 {
 		m = int64(int32(m))
 	}
 	return absolute(m)

@@ -34,16 +34,16 @@ var (
 // determines it.
 func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), ofFloat func(float64) bool,
 	ofComplex func(complex128) bool) *graph.Op {
-	cfg, t := unaryWithResult(tensor.Bool), bodiesWithResult(formula(text), toBool, bools, integers, floats)
+	cfg, table := unaryWithResult(tensor.Bool), bodiesWithResult(formula(text), toBool, bools, integers, floats)
 	switch {
 	case ofComplex != nil:
-		t = mergeTables(t, bodiesWithResult(formula(text), toBool, complexes))
+		table = mergeTables(table, bodiesWithResult(formula(text), toBool, complexes))
 	case name == "signbit":
 		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:
 		cfg = rejectComplex(cfg, name+" does not support complex inputs.")
 	}
-	pointwise := &graph.Pointwise{Config: cfg, Body: bodyByDType(name, t)}
+	pointwise := &graph.Pointwise{Config: cfg, Body: bodyByDType(name, table)}
 	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
@@ -80,15 +80,17 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 		return preservedLayout(c)
 	}
 	t := realPart(c.Type(0))
-	same, err := kit.FirstResultType(rule.Comparison(rule.UndefinedOutput(), rule.OperandOfType(t), rule.OperandOfType(t)))
+	operand := rule.OperandOfType(t)
+	equality, err := kit.FirstResultType(rule.Comparison(rule.UndefinedOutput(), operand, operand))
 	if err != nil {
-		return same, err
+		return equality, err
 	}
-	size, err := magnitudeAgainstInf(t)
+	comparison, err := magnitudeAgainstInf(t)
 	if err != nil {
-		return size, err
+		return comparison, err
 	}
-	return kit.FirstResultType(rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(same), rule.OperandOfType(size)))
+	return kit.FirstResultType(rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(equality),
+		rule.OperandOfType(comparison)))
 }
 
 // magnitudeAgainstInf returns the layout of a comparison of t.abs() with infinity.

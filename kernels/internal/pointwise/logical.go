@@ -19,14 +19,14 @@ var (
 		func(a, b bool) bool { return a != b })
 )
 
-// logicalOp defines an op by its formulas for numbers and for bools. f is the reference function.
-func logicalOp(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *graph.Op {
+// logicalOp defines an op by its formulas for numbers and for bools. reference is the function of the reference.
+func logicalOp(name, doc, ofNumbers, ofBools string, reference func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, predicateBodies(ofNumbers, ofBools))},
 		kit.IgnoreCall(boolRef(
-			func(x []int64) bool { return f(x[0] != 0, x[1] != 0) },
-			func(x []float64) bool { return f(x[0] != 0, x[1] != 0) },
-			func(x []complex128) bool { return f(x[0] != 0, x[1] != 0) })),
+			func(x []int64) bool { return reference(x[0] != 0, x[1] != 0) },
+			func(x []float64) bool { return reference(x[0] != 0, x[1] != 0) },
+			func(x []complex128) bool { return reference(x[0] != 0, x[1] != 0) })),
 		kit.ExBinary, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 

@@ -13,17 +13,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementwise defines a pointwise op by its computation p and its reference. f returns, for a call, the reference
+// elementwise defines a pointwise op by its computation and its reference. reference returns, for a call, the reference
 // function of one element.
-func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p *graph.Pointwise,
-	f func(*graph.Call) kit.ScalarFunc,
-	examples ...graph.Example) *graph.Op {
+func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, pointwise *graph.Pointwise,
+	reference func(*graph.Call) kit.ScalarFunc, examples ...graph.Example) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc, Params: params, Ref: kit.PointwiseRef(p, f),
+			Name: name, Doc: doc, Params: params, Ref: kit.PointwiseRef(pointwise, reference),
 			Examples: examples,
 		},
-		Lowerings: graph.Lowerings{Pointwise: p},
+		Lowerings: graph.Lowerings{Pointwise: pointwise},
 	})
 }
 

@@ -32,12 +32,12 @@ var Square = kit.Define[kit.EmptyAttrs](graph.Op{
 		Doc:    "Multiplies self by itself. Bools become int64.",
 		Params: unaryParams,
 		Infer: kit.InferWithLayout(&squaring, func(c *graph.Call) (tensor.Type, error) {
-			t := c.Type(0)
-			d := t.DType
-			if d == tensor.Bool {
-				d = tensor.Int64
+			self := c.Type(0)
+			dtype := self.DType
+			if dtype == tensor.Bool {
+				dtype = tensor.Int64
 			}
-			return castLayout(t, d)
+			return castLayout(self, dtype)
 		}),
 		Ref: kit.PointwiseRef(&squaring, kit.IgnoreCall(kit.ByDTypeKind(
 			func(x []int64) int64 { return x[0] * x[0] },
@@ -68,8 +68,9 @@ var (
 
 // powCheck rejects integers to the power of a negative plain integer, as PyTorch does.
 func powCheck(c *graph.Call) error {
-	if e := c.In[1]; e.Kind == graph.NumberArg && !e.Number.DType().IsFloat() && !e.Number.DType().IsComplex() &&
-		e.Number.Int() < 0 && c.Type(0).DType.IsIntegral(true) {
+	exponent := c.In[1]
+	if exponent.Kind == graph.NumberArg && !exponent.Number.DType().IsFloat() && !exponent.Number.DType().IsComplex() &&
+		exponent.Number.Int() < 0 && c.Type(0).DType.IsIntegral(true) {
 		return errors.New("Integers to negative integer powers are not allowed.")
 	}
 	return nil
@@ -78,11 +79,11 @@ func powCheck(c *graph.Call) error {
 // powInfer infers the type of the result. The layout depends on the overload of aten. For two tensors it follows the
 // permutation rule. For a plain exponent it is the layout of a unary op. For a plain base it is row-major.
 func powInfer(call *graph.Call) ([]graph.Result, error) {
-	res, err := power.Infer(call)
+	results, err := power.Infer(call)
 	if err != nil {
 		return nil, err
 	}
-	t := res[0].Type
+	t := results[0].Type
 	switch {
 	case call.In[0].Kind == graph.NumberArg:
 		t = t.RowMajor()
@@ -98,15 +99,15 @@ func powInfer(call *graph.Call) ([]graph.Result, error) {
 // have cheaper formulas (pow_tensor_scalar_optimized_kernel), and powers of integers are repeated multiplications.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	body, err := powBodies.kernelNamed("pow", it)
-	e := c.In[1]
-	if err != nil || e.Kind != graph.NumberArg {
+	exponent := c.In[1]
+	if err != nil || exponent.Kind != graph.NumberArg {
 		return body, err
 	}
-	n := e.Number.Tensor(it.DType(1)).At()            // in the dtype of the computation
-	if it.DType(1).IsIntegral(false) && n.Int() < 0 { // the exponent was too large for the dtype and wrapped
+	value := exponent.Number.Tensor(it.DType(1)).At()     // in the dtype of the computation
+	if it.DType(1).IsIntegral(false) && value.Int() < 0 { // the exponent was too large for the dtype and wrapped
 		return body, nil
 	}
-	return kernelWith(constantPower, it, numbers{"e": n}), nil
+	return kernelWith(constantPower, it, numbers{"e": value}), nil
 }
 
 // powRef is the reference function of pow. Powers of integers wrap.

@@ -56,10 +56,11 @@ var Prelu = kit.Define[kit.EmptyAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, x, rank := compose.NewBuilder(parts, c), c.In[0], c.Meta(0).Rank()
+			builder, self, rank := compose.NewBuilder(parts, c), c.In[0], c.Meta(0).Rank()
 			channelDim := min(1, max(rank-1, 0)) // 0 for a vector, whose weight has one element
-			w := p.BroadcastAlong(c.In[1], channelDim, rank)
-			return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
+			weight := builder.BroadcastAlong(c.In[1], channelDim, rank)
+			isPositive := builder.Add(Gt, nil, self, compose.Number(0))
+			return builder.Result(builder.Add(Where, nil, isPositive, self, builder.Add(Mul, nil, self, weight)))
 		},
 	},
 })
@@ -89,10 +90,10 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			ta, tb := tensor.Must(in[0].View(kit.KnownMeta(a))), tensor.Must(in[0].View(kit.KnownMeta(b)))
-			out := tensor.Zeros(ta.DType, ta.Shape...)
-			kit.EachIndex(ta.Shape, func(i []int) {
-				out.Set(tensor.FloatScalar(ta.At(i...).Float()*kit.Sigmoid(tb.At(i...).Float())), i...)
+			left, right := tensor.Must(in[0].View(kit.KnownMeta(a))), tensor.Must(in[0].View(kit.KnownMeta(b)))
+			out := tensor.Zeros(left.DType, left.Shape...)
+			kit.EachIndex(left.Shape, func(i []int) {
+				out.Set(tensor.FloatScalar(left.At(i...).Float()*kit.Sigmoid(right.At(i...).Float())), i...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
@@ -105,15 +106,15 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			p, dim := compose.NewBuilder(parts, c), kit.Attrs[gluAttrs](c).Dim
+			builder, dim := compose.NewBuilder(parts, c), kit.Attrs[gluAttrs](c).Dim
 			// half returns half i of self, 0 or 1.
 			half := func(i int) graph.Arg {
 				n := kit.SizeOf(kit.KnownMeta(a), dim)
-				return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
+				return builder.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
 			}
 			// The sigmoid is computed in OpMath, so that only the product is rounded to the dtype.
-			left, right := half(0), p.Convert(a.DType.OpMath(), half(1))
-			return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
+			left, right := half(0), builder.Convert(a.DType.OpMath(), half(1))
+			return builder.Result(builder.Add(Mul, nil, left, builder.Add(Sigmoid, nil, right)))
 		},
 	},
 })
@@ -124,17 +125,17 @@ func gluHalves(c *graph.Call) (left, right tensor.Type, err error) {
 	if self.Rank() == 0 {
 		return left, right, fmt.Errorf("glu does not support 0-dimensional tensors")
 	}
-	d, err := tensor.WrapDim(kit.Attrs[gluAttrs](c).Dim, self.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[gluAttrs](c).Dim, self.Rank())
 	if err != nil {
 		return left, right, err
 	}
-	n := self.Shape[d]
-	if !kit.SizeIs(n.Mod(sym.Of(2)), 0) {
-		return left, right, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", d, n)
+	size := self.Shape[dim]
+	if !kit.SizeIs(size.Mod(sym.Of(2)), 0) {
+		return left, right, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", dim, size)
 	}
-	half := n.Div(sym.Of(2))
-	if left, err = self.Narrow(d, sym.Int{}, half); err == nil {
-		right, err = self.Narrow(d, half, half)
+	half := size.Div(sym.Of(2))
+	if left, err = self.Narrow(dim, sym.Int{}, half); err == nil {
+		right, err = self.Narrow(dim, half, half)
 	}
 	return left, right, err
 }

@@ -36,13 +36,13 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
 		decimals := kit.Attrs[roundAttrs](c).Decimals
-		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
-			case d.IsIntegral(false):
+			case dtype.IsIntegral(false):
 				return x[0]
 			case c.Type(0).DType.IsReducedFloat():
 				return tensor.FloatScalar(float64(roundScaled(decimals, float32(x[0].Float()), roundTo16Bits(c.Type(0).DType))))
-			case d == tensor.Float32:
+			case dtype == tensor.Float32:
 				exact := func(x float32) float32 { return x } // float32 arithmetic has rounded x
 				return tensor.FloatScalar(float64(roundScaled(decimals, float32(x[0].Float()), exact)))
 			}

@@ -47,13 +47,13 @@ var hypotBodies = mergeTables(bodiesOf(formula("a = float64(x); b = float64(y); 
 	[]tensor.DType{tensor.Float32}),
 	bodiesOf(formula("hypot(x, y)", "x", "y"), []tensor.DType{tensor.Float64}))
 
-// binaryFunction defines a binary op on floats by its formula text and its reference function f. cfg is the
-// configuration of the iteration.
-func binaryFunction(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
-	moreExamples ...graph.Example) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-		Body: bodyByDType(name, bodiesOf(formula(text, "x", "y"), floats))},
-		floatRef2(f), append([]graph.Example{kit.ExBinary}, moreExamples...)...)
+// binaryFunction defines a binary op on floats by the text of its formula, by the configuration of its iteration, and
+// by its reference function.
+func binaryFunction(name, doc, formulaText string, params []graph.Param, iteration config,
+	reference func(x, y float64) float64, moreExamples ...graph.Example) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: iteration,
+		Body: bodyByDType(name, bodiesOf(formula(formulaText, "x", "y"), floats))},
+		floatRef2(reference), append([]graph.Example{kit.ExBinary}, moreExamples...)...)
 }
 
 // nextafter is the reference function of nextafter.
@@ -65,6 +65,7 @@ func nextafter(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	case tensor.Float32:
 		return tensor.FloatScalar(float64(math.Nextafter32(float32(from), float32(to))))
 	}
+	// A bfloat16 has the upper 16 bits of a float32. The least bfloat16 above 0 is 2^-133.
 	switch bits := math.Float32bits(float32(from)); {
 	case from != from:
 		return tensor.FloatScalar(from)
@@ -149,9 +150,9 @@ var nanReplacement = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it
 	if !it.DType(1).IsFloat() {
 		return copyBodies.kernelNamed("nan_to_num", it)
 	}
-	r := replacements(c, it.Type(0).DType)
-	return kernelWith(replaceFormula, it, numbers{"n": tensor.FloatScalar(r[0]), "up": tensor.FloatScalar(r[1]),
-		"down": tensor.FloatScalar(r[2])}), nil
+	byClass := replacements(c, it.Type(0).DType)
+	return kernelWith(replaceFormula, it, numbers{"n": tensor.FloatScalar(byClass[0]),
+		"up": tensor.FloatScalar(byClass[1]), "down": tensor.FloatScalar(byClass[2])}), nil
 }}
 
 var (
@@ -161,32 +162,32 @@ var (
 
 // replaceRef returns the reference of nan_to_num.
 func replaceRef(c *graph.Call) kit.ScalarFunc {
-	r := replacements(c, c.Type(0).DType)
+	byClass := replacements(c, c.Type(0).DType)
 	return kit.ByDTypeKind(
 		func(x []int64) int64 { return x[0] },
 		func(x []float64) float64 {
 			switch {
 			case x[0] != x[0]:
-				return r[0]
+				return byClass[0]
 			case math.IsInf(x[0], 1):
-				return r[1]
+				return byClass[1]
 			case math.IsInf(x[0], -1):
-				return r[2]
+				return byClass[2]
 			}
 			return x[0]
 		}, nil)
 }
 
 // replacements returns the replacements of NaN, infinity and negative infinity in a dtype.
-func replacements(c *graph.Call, d tensor.DType) (r [3]float64) {
+func replacements(c *graph.Call, d tensor.DType) (byClass [3]float64) {
 	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32,
 		tensor.Float64: math.MaxFloat64}[d]
-	r = [3]float64{0, limit, -limit}
+	byClass = [3]float64{0, limit, -limit}
 	a := kit.Attrs[nanToNumAttrs](c)
-	for i, p := range []*float64{a.NaN, a.PosInf, a.NegInf} {
-		if p != nil {
-			r[i] = *p
+	for i, given := range []*float64{a.NaN, a.PosInf, a.NegInf} {
+		if given != nil {
+			byClass[i] = *given
 		}
 	}
-	return r
+	return byClass
 }

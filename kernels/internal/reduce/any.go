@@ -30,13 +30,13 @@ func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	}}, func(c *graph.Call) (folds.Spec, error) {
-		a, t := kit.Attrs[anyAttrs](c), c.Type(0)
-		mask, err := rule.ReduceMask(a.Dim, t.Rank())
+		attrs, self := kit.Attrs[anyAttrs](c), c.Type(0)
+		mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 		out := tensor.Bool
-		if t.DType == tensor.Uint8 {
+		if self.DType == tensor.Uint8 {
 			out = tensor.Uint8
 		}
-		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
+		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return folds.AnyOrAll(isAny) },
 					Row: func(b *expr.Builder, x folds.Number) []folds.Number { return extremumRow(b, x, isAny) },

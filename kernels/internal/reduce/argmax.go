@@ -47,20 +47,20 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		},
 		Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
-		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
-		if err := checkNonEmptyDim(name, t, a.Dim, ""); err != nil {
+		attrs, self := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		if err := checkNonEmptyDim(name, self, attrs.Dim, ""); err != nil {
 			return folds.Spec{}, err
 		}
-		mask, err := folds.MaskOfDim(a.Dim, t.Rank())
+		mask, err := folds.MaskOfDim(attrs.Dim, self.Rank())
 		// As PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
-		dtype := t.DType
+		dtype := self.DType
 		if dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
-			if err == nil && !kit.IsEmpty(t) && !isDimOfSizeOne(t, mask, a.Dim) {
+			if err == nil && !kit.IsEmpty(self) && !isDimOfSizeOne(self, mask, attrs.Dim) {
 				err = kit.NotImplemented(name, dtype)
 			}
 			dtype = tensor.Float64 // any dtype works, because at most one element is reduced
 		}
-		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{tensor.Int64},
+		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{tensor.Int64},
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, greatest, onlyIndex) },
 					UseFoldForUnsuitedRows: true,
@@ -124,10 +124,10 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		case self.DType.IsBareUnsigned():
 			err = kit.NotImplemented(name, self.DType)
 		}
-		d := self.DType
-		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
+		dtype := self.DType
+		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype, tensor.Int64},
 			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, valueAndIndex) },
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, greatest, valueAndIndex) },
 					UseFoldForUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
 						return bestRow(b, x.Re, greatest, valueAndIndex)

@@ -31,16 +31,17 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 			{Name: "running_var", Optional: true}},
 		Infer: inferBatchNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[batchNormAttrs](c)
+			attrs := kit.Attrs[batchNormAttrs](c)
 			for len(in) < 5 {
 				in = append(in, nil)
 			}
 			runningMean, runningVar := in[3], in[4]
-			if a.Training {
+			if attrs.Training {
 				runningMean, runningVar = nil, nil
 			}
 			channel := func(index []int) int { return index[1] }
-			return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], runningMean, runningVar)}, nil
+			out := normReference(in[0], attrs.Eps, channel, channel, in[1], in[2], runningMean, runningVar)
+			return []*tensor.Tensor{out}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),

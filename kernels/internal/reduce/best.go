@@ -25,7 +25,7 @@ const (
 	valueAndIndex = true
 )
 
-// bestFold returns the fold of the best element of dtype d. Its results are the element, if withValue is set, and the
+// bestFold returns the fold of the best element of a dtype. Its results are the element, if withValue is set, and the
 // element's index.
 func bestFold(d tensor.DType, greatest, withValue bool) *iter.Fold {
 	switch kit.LoopDType(d) {
@@ -182,10 +182,10 @@ func bestRow(builder *expr.Builder, x expr.Value, greatest, withValue bool) []fo
 }
 
 // isBest returns the condition that an element equals the extreme of its row or is NaN.
-func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
-	condition := b.Emit(expr.Eq, x, best)
-	if b.DType(x).IsFloat() {
-		condition = b.Emit(expr.Or, condition, b.Emit(expr.Ne, x, x))
+func isBest(builder *expr.Builder, x, best expr.Value) expr.Value {
+	condition := builder.Emit(expr.Eq, x, best)
+	if builder.DType(x).IsFloat() {
+		condition = builder.Emit(expr.Or, condition, builder.Emit(expr.Ne, x, x))
 	}
 	return condition
 }

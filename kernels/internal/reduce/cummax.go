@@ -29,14 +29,14 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 				"far.",
 			Params: []graph.Param{kit.Self}, Outputs: []string{"values", "indices"},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t := c.Type(0)
-				if _, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, t.Rank()); err != nil {
+				self := c.Type(0)
+				if _, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, self.Rank()); err != nil {
 					return nil, err
 				}
-				if d := t.DType; d.IsComplex() || d.IsBareUnsigned() {
+				if d := self.DType; d.IsComplex() || d.IsBareUnsigned() {
 					return nil, kit.NotImplementedBy(name+"_cpu", d)
 				}
-				return kit.WithIndices(c, t.RowMajor()), nil
+				return kit.WithIndices(c, self.RowMajor()), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				return runningReference(in[0], kit.Attrs[runningAttrs](c).Dim, greatest)
@@ -60,25 +60,25 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 	})
 }
 
-// runningKernel returns a kernel over row-major elements of dtype d. It processes up to columnUnit adjacent lines at
-// once. The running extreme of a line is the previous element of the result.
-func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool) (*graph.Kernel, error) {
-	m := c.Meta(0)
-	dim, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, m.Rank())
+// runningKernel returns a kernel over row-major elements of the given dtype. It processes up to columnUnit adjacent
+// lines at once. The running extreme of a line is the previous element of the result.
+func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, greatest bool) (*graph.Kernel, error) {
+	self := c.Meta(0)
+	dim, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}
 	builder := copies.NewKernelBuilder(c)
 	// Values are [outer, n, inner]: n elements in each of inner adjacent lines. A unit of work is a block of up to
 	// columnUnit adjacent lines: unit = outer index * blocks + block.
-	n, inner := kit.SizeOf(m, dim), tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
-	buffers := []kit.Buffer{builder.Result(0, d), builder.Result(1, tensor.Int64),
-		builder.ToRowMajor(builder.Operand(0), d)}
+	n, inner := kit.SizeOf(self, dim), tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
+	buffers := []kit.Buffer{builder.Result(0, dtype), builder.Result(1, tensor.Int64),
+		builder.ToRowMajor(builder.Operand(0), dtype)}
 	blocks := kit.DivUp(inner, columnUnit)
-	units, unitCost := m.Numel()/(n*inner)*blocks, 4*n*min(inner, columnUnit)
+	units, unitCost := self.Numel()/(n*inner)*blocks, 4*n*min(inner, columnUnit)
 	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
-		values, indices := sliceAt[T](mem.Ptrs[0], m.Numel()), sliceAt[int64](mem.Ptrs[1], m.Numel())
-		in := sliceAt[T](mem.Ptrs[2], m.Numel())
+		values, indices := sliceAt[T](mem.Ptrs[0], self.Numel()), sliceAt[int64](mem.Ptrs[1], self.Numel())
+		in := sliceAt[T](mem.Ptrs[2], self.Numel())
 		for unit := begin; unit < end; unit++ {
 			// first is the index of the first element of the first line.
 			outer, firstLine := unit/blocks, unit%blocks*columnUnit

@@ -28,14 +28,14 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
 			Attrs: graph.Attrs{"dim": []int{1}}}},
 	}}, func(c *graph.Call) (folds.Spec, error) {
-		a, t := kit.Attrs[extremaAttrs](c), c.Type(0)
-		if err := checkNonEmpty(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+		attrs, self := kit.Attrs[extremaAttrs](c), c.Type(0)
+		if err := checkNonEmpty(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err
 		}
-		mask, err := rule.ReduceMask(a.Dim, t.Rank())
-		if err == nil && !kit.IsEmpty(t) && (t.DType.IsComplex() || t.DType.IsBareUnsigned()) {
-			err = kit.NotImplemented(kernel, t.DType)
+		mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
+		if err == nil && !kit.IsEmpty(self) && (self.DType.IsComplex() || self.DType.IsBareUnsigned()) {
+			err = kit.NotImplemented(kernel, self.DType)
 		}
-		return extremumSpec(t.DType, mask, a.Keepdim, greatest), err
+		return extremumSpec(self.DType, mask, attrs.Keepdim, greatest), err
 	})
 }

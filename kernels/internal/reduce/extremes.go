@@ -33,10 +33,10 @@ func checkNonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 }
 
 // extremumSpec describes the reduction to the greatest element, or to the least.
-func extremumSpec(d tensor.DType, mask []bool, keepdim, greatest bool) folds.Spec {
-	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d},
+func extremumSpec(dtype tensor.DType, mask []bool, keepdim, greatest bool) folds.Spec {
+	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
-			return folds.Computation{Fold: func() *iter.Fold { return extremumFold(d, greatest) },
+			return folds.Computation{Fold: func() *iter.Fold { return extremumFold(dtype, greatest) },
 				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return extremumRow(b, x, greatest) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					return []tensor.Scalar{x[refBest(x, greatest)]}
@@ -65,12 +65,12 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 }
 
 // extremumRow returns the greatest or least element of a row as an expression. true is greater than false.
-func extremumRow(b *expr.Builder, x folds.Number, greatest bool) []folds.Number {
+func extremumRow(builder *expr.Builder, x folds.Number, greatest bool) []folds.Number {
 	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[greatest]
-	if b.DType(x.Re) == tensor.Bool {
+	if builder.DType(x.Re) == tensor.Bool {
 		op = map[bool]expr.Op{false: expr.And, true: expr.Or}[greatest]
 	}
-	return []folds.Number{folds.Real(b.Reduce(op, x.Re))}
+	return []folds.Number{folds.Real(builder.Reduce(op, x.Re))}
 }
 
 // extremumFold returns the fold of the greatest or least element, in Go. The fold of floats also finds the position of

@@ -26,12 +26,12 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferGroupNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[groupNormAttrs](c)
+			attrs := kit.Attrs[groupNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil)[:3]
-			channelsPerGroup := in[0].Shape[1] / a.NumGroups
-			group := func(index []int) int { return index[0]*a.NumGroups + index[1]/channelsPerGroup }
+			channelsPerGroup := in[0].Shape[1] / attrs.NumGroups
+			group := func(index []int) int { return index[0]*attrs.NumGroups + index[1]/channelsPerGroup }
 			channel := func(index []int) int { return index[1] }
-			return []*tensor.Tensor{normReference(in[0], a.Eps, group, channel, in[1], in[2], nil, nil)}, nil
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[1], in[2], nil, nil)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
 			tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
@@ -40,11 +40,11 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: groupNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			a := kit.Attrs[groupNormAttrs](c)
+			attrs := kit.Attrs[groupNormAttrs](c)
 			if k, err := compileSuitedRows(c, groupNormRows); k != nil || err != nil {
 				return k, err
 			}
-			return (&channelNorm{groups: a.NumGroups, eps: a.Eps}).compile(c)
+			return (&channelNorm{groups: attrs.NumGroups, eps: attrs.Eps}).compile(c)
 		},
 	},
 })
@@ -61,34 +61,34 @@ const (
 // except the first two. groupNormRows returns nil if rows consist of many short runs; the loops of a channelNorm then
 // have longer runs, because the channels of all groups are contiguous.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
-	a, m := kit.Attrs[groupNormAttrs](c), c.Meta(0)
-	run := m.Shape[1] / a.NumGroups
-	if m.Strides[1] == 1 && run > 1 && run < shortRun && tensor.Numel(m.Shape[2:]) >= manyRuns {
+	attrs, input := kit.Attrs[groupNormAttrs](c), c.Meta(0)
+	runLength := input.Shape[1] / attrs.NumGroups
+	if input.Strides[1] == 1 && runLength > 1 && runLength < shortRun && tensor.Numel(input.Shape[2:]) >= manyRuns {
 		return nil, nil
 	}
-	return sampleNormRows(c, a.NumGroups, a.Eps)
+	return sampleNormRows(c, attrs.NumGroups, attrs.Eps)
 }
 
 // sampleNormRows returns the normalization of an operand [n, c, ...] as an expression. A row has c/groups channels of a
 // sample, at all positions. groups 0 stands for rows of one channel.
 func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error) {
-	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
+	builder, loaded, operands, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
 	shape, channelsPerRow := c.Meta(0).Shape, 1
 	if groups != 0 {
 		// The mask is for [n, groups, c/groups, ...]: the channels of a group are part of the row.
 		mask = slices.Insert(mask, 2, true)
 		channelsPerRow = shape[1] / groups
 	}
-	y := affineNormRow(b, v, float64(channelsPerRow*tensor.Numel(shape[2:])), eps)
-	r, err := singleResultRows(b, mask, in, y, c.Meta(0).DType)
+	y := affineNormRow(builder, loaded, float64(channelsPerRow*tensor.Numel(shape[2:])), eps)
+	rows, err := singleResultRows(builder, mask, operands, y, c.Meta(0).DType)
 	if err != nil {
 		return nil, err
 	}
-	r.ChannelGroups, r.Channels = groups, make([]bool, len(in))
-	for k, operand := range in {
-		r.Channels[k] = operand > 0 // weight and bias
+	rows.ChannelGroups, rows.Channels = groups, make([]bool, len(operands))
+	for k, operand := range operands {
+		rows.Channels[k] = operand > 0 // weight and bias
 	}
-	return r, nil
+	return rows, nil
 }
 
 func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
@@ -151,15 +151,15 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 			{Name: "running_var", Optional: true}},
 		Infer: inferInstanceNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[instanceNormAttrs](c)
+			attrs := kit.Attrs[instanceNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil, nil, nil)[:5]
 			runningMean, runningVar := in[3], in[4]
-			if a.UseInputStats {
+			if attrs.UseInputStats {
 				runningMean, runningVar = nil, nil
 			}
 			group := func(index []int) int { return index[0]*in[0].Shape[1] + index[1] }
 			channel := func(index []int) int { return index[1] }
-			return []*tensor.Tensor{normReference(in[0], a.Eps, group, channel, in[1], in[2], runningMean, runningVar)}, nil
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[1], in[2], runningMean, runningVar)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 	},
@@ -167,15 +167,15 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: instanceNormRows,
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
-			a := kit.Attrs[instanceNormAttrs](call)
+			attrs := kit.Attrs[instanceNormAttrs](call)
 			if k, err := compileSuitedRows(call, instanceNormRows); k != nil || err != nil {
 				return k, err
 			}
-			s := &channelNorm{groups: call.Meta(0).Shape[1], eps: a.Eps}
-			if !a.UseInputStats {
-				s.meanOperand, s.varianceOperand = 3, 4
+			norm := &channelNorm{groups: call.Meta(0).Shape[1], eps: attrs.Eps}
+			if !attrs.UseInputStats {
+				norm.meanOperand, norm.varianceOperand = 3, 4
 			}
-			return s.compile(call)
+			return norm.compile(call)
 		},
 	},
 })
@@ -183,11 +183,11 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 // instanceNormRows returns the expression over rows of one channel. It returns nil if the statistics are operands,
 // because then no row is reduced.
 func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
-	a := kit.Attrs[instanceNormAttrs](c)
-	if !a.UseInputStats {
+	attrs := kit.Attrs[instanceNormAttrs](c)
+	if !attrs.UseInputStats {
 		return nil, nil
 	}
-	return sampleNormRows(c, 0, a.Eps)
+	return sampleNormRows(c, 0, attrs.Eps)
 }
 
 func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {

@@ -24,14 +24,14 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			"result is row-major.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Type(0)
-			if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
+			self := c.Type(0)
+			if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, self.Rank()); err != nil {
 				return nil, err
 			}
-			if !m.DType.IsFloat() {
-				return nil, kit.NotImplemented("hardmax", m.DType)
+			if !self.DType.IsFloat() {
+				return nil, kit.NotImplemented("hardmax", self.DType)
 			}
-			return c.NewResult(m.RowMajor()), nil
+			return c.NewResult(self.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			input := in[0]
@@ -40,19 +40,19 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 				out.Set(tensor.IntScalar(1))
 				return []*tensor.Tensor{out}, nil
 			}
-			d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, input.Rank())
-			line := make([]tensor.Scalar, input.Shape[d])
+			dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, input.Rank())
+			line := make([]tensor.Scalar, input.Shape[dim])
 			kit.EachIndex(input.Shape, func(index []int) {
-				if index[d] > 0 { // a line is processed at its first element
+				if index[dim] > 0 { // a line is processed at its first element
 					return
 				}
 				for i := range line {
-					index[d] = i
+					index[dim] = i
 					line[i] = tensor.FloatScalar(input.At(index...).Float())
 				}
-				index[d] = refBest(line, true)
+				index[dim] = refBest(line, true)
 				out.Set(tensor.IntScalar(1), index...)
-				index[d] = 0
+				index[dim] = 0
 			})
 			return []*tensor.Tensor{out}, err
 		},
@@ -84,24 +84,25 @@ func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := call.Meta(0).DType
-	b := expr.NewBuilder(d)
-	x := folds.Operand(b, 0, d).Re
-	position := b.Position()
-	isFirst := b.Emit(expr.Eq, position, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), position))
-	y := b.Emit(expr.Select, isFirst, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
-	return singleResultRows(b, lineMask(call.Meta(0).Rank(), dim), []int{0}, y, d)
+	dtype := call.Meta(0).DType
+	builder := expr.NewBuilder(dtype)
+	x := folds.Operand(builder, 0, dtype).Re
+	position := builder.Position()
+	first := firstWhere(builder, isBest(builder, x, builder.Reduce(expr.Max, x)), position)
+	isFirst := builder.Emit(expr.Eq, position, first)
+	y := builder.Emit(expr.Select, isFirst, builder.Const(builder.DType(x), 1), builder.Const(builder.DType(x), 0))
+	return singleResultRows(builder, lineMask(call.Meta(0).Rank(), dim), []int{0}, y, dtype)
 }
 
 // compileHardmax returns a kernel that finds the positions of the greatest elements of all lines before it writes the
 // result.
 func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
-	m, dtype := c.Meta(0), c.Out[0].DType
-	if m.Numel() == 0 {
+	self, dtype := c.Meta(0), c.Out[0].DType
+	if self.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	builder, n, shape := copies.NewKernelBuilder(c), kit.SizeOf(m, dim), slices.Clone(m.Shape)
-	if m.Rank() > 0 {
+	builder, n, shape := copies.NewKernelBuilder(c), kit.SizeOf(self, dim), slices.Clone(self.Shape)
+	if self.Rank() > 0 {
 		shape[dim] = 1
 	}
 	positions, one := builder.NewScratch(tensor.Int64, shape...), tensor.Zeros(dtype)
@@ -109,10 +110,10 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.Operand(0))
 	// The result is [outer, n, inner], positions are [outer, inner]. A unit of work is one index of outer. It clears its
 	// part of the result and then copies a 1 to each position.
-	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
+	inner := tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
 	buffers := []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers,
-		copies.ChunkedPhase(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
+		copies.ChunkedPhase(self.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
 				resultBytes := kit.PlaneOf[byte](m.Ptrs[0], unit, n*inner*dtype.Size())
 				kit.ForEachBlock(m.Context, len(resultBytes), func(from, to int) { clear(resultBytes[from:to]) })

@@ -26,10 +26,10 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferLayerNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[layerNormAttrs](c)
+			attrs := kit.Attrs[layerNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil)[:3]
 			shape := in[0].Shape
-			first := len(shape) - len(a.NormalizedShape) // the first normalized dimension
+			first := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
 			rowMajorIndex := func(index, shape []int) int {
 				i := 0
 				for d, s := range shape {
@@ -39,7 +39,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			}
 			row := func(index []int) int { return rowMajorIndex(index, shape[:first]) }
 			param := func(index []int) int { return rowMajorIndex(index[first:], shape[first:]) }
-			return []*tensor.Tensor{normReference(in[0], a.Eps, row, param, in[1], in[2], nil, nil)}, nil
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, row, param, in[1], in[2], nil, nil)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
 			tensor.New(tensor.Float32, 4)},
@@ -49,11 +49,11 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: layerNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			a := kit.Attrs[layerNormAttrs](c)
+			attrs := kit.Attrs[layerNormAttrs](c)
 			if k, err := compileRows(c, layerNormRows); k != nil || err != nil {
 				return k, err
 			}
-			return compileRowNorm(c, layerNorm, len(a.NormalizedShape), a.Eps)
+			return compileRowNorm(c, layerNorm, len(attrs.NormalizedShape), attrs.Eps)
 		},
 	},
 })

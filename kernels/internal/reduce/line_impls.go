@@ -47,13 +47,13 @@ func (o lineOp) impls() []graph.Impl {
 	}
 	for i := range list {
 		order := lineOrder(i)
-		list[i].Work = func(c *graph.Call, w graph.Walk) graph.Work {
-			e, compiled := effort()
-			return o.work(c, order, w, e, compiled)
+		list[i].Work = func(c *graph.Call, walk graph.Walk) graph.Work {
+			counts, compiled := effort()
+			return o.work(c, order, walk, counts, compiled)
 		}
-		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
-			_, run, _ := o.axes(c, order, m, w.ResultLayout(0, c.Out[0]))
-			addStridedAccess(&work, m, run.N == 1 || run.In == m.DType.Size())
+		list[i].Read = func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
+			_, run, _ := o.axes(c, order, operand, walk.ResultLayout(0, c.Out[0]))
+			addStridedAccess(&work, operand, run.N == 1 || run.In == operand.DType.Size())
 			return work, true
 		}
 		list[i].Lower = func(c *graph.Call) (*graph.Kernel, error) {
@@ -80,13 +80,13 @@ func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) fu
 
 // axes returns two axes: along a line, and along a run. A run has the elements that are accessed one after another. In
 // order lineRows, these are the elements of a line. In order lineColumns, they are one element of each of up to
-// columnUnit adjacent lines. m and out are the metas of operand and result.
-func (o lineOp) axes(c *graph.Call, order lineOrder, m, out tensor.Meta) (line, run axes.Axis, err error) {
+// columnUnit adjacent lines. operand and out are the metas of operand and result.
+func (o lineOp) axes(c *graph.Call, order lineOrder, operand, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
 		return line, run, err
 	}
-	keptAxes, lines := axes.Split(axes.Dims(m, out), lineMask(m.Rank(), dim), true)
+	keptAxes, lines := axes.Split(axes.Dims(operand, out), lineMask(operand.Rank(), dim), true)
 	if order == lineRows {
 		return lines[0], lines[0], nil
 	}
@@ -106,45 +106,46 @@ func lineMask(rank, dim int) []bool {
 
 // effort returns the predicted effort of the expression over a row of float32. compiled is false if there is no
 // expression or no machine code.
-func (o lineOp) effort() (e fusion.OpCounts, compiled bool) {
+func (o lineOp) effort() (counts fusion.OpCounts, compiled bool) {
 	if o.rows == nil || !loops.CodeAvailable() {
-		return e, false
+		return counts, false
 	}
 	defer func() { _ = recover() }() // the zero values of attributes may be invalid
-	m := tensor.New(tensor.Float32, 2, 3)
-	r, err := o.rows(&graph.Call{In: []graph.Arg{graph.ArgOf(&graph.Value{Meta: m, Type: m.Type()})},
-		Out:   []tensor.Meta{m},
+	meta := tensor.New(tensor.Float32, 2, 3)
+	rows, err := o.rows(&graph.Call{In: []graph.Arg{graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})},
+		Out:   []tensor.Meta{meta},
 		Attrs: o.typicalAttrs})
-	if err != nil || r == nil {
-		return e, false
+	if err != nil || rows == nil {
+		return counts, false
 	}
-	return fusion.EffortOf(r.Code), true
+	return fusion.EffortOf(rows.Code), true
 }
 
-// work returns the work of the op if the operand has the layout that w gives the result. If compiled is set, e is the
-// effort of the expression.
-func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.OpCounts, compiled bool) graph.Work {
-	work, out := graph.Work{StartedSteps: 1}, w.ResultLayout(0, c.Out[0])
+// work returns the work of the op if the operand has the layout that walk gives the result. If compiled is set, counts
+// is the effort of the expression.
+func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fusion.OpCounts,
+	compiled bool) graph.Work {
+	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	c.AddStreamed(&work)
 	line, run, err := o.axes(c, order, out, out)
 	if err != nil {
 		return work
 	}
-	n := float64(out.Numel())
+	elements := float64(out.Numel())
 	if compiled {
 		// In order lineColumns, a vector register holds elements of several lines. These lines count as one row.
-		rows := n / float64(max(1, line.N))
+		rows := elements / float64(max(1, line.N))
 		if order == lineColumns {
 			rows /= float64(max(1, min(run.N, columnLanes)))
 		}
-		e.AddTo(&work, n, rows)
+		counts.AddTo(&work, elements, rows)
 	} else {
-		work.AddUnits(graph.GoSimple, n*o.elementCost.Simple)
-		work.AddUnits(graph.GoFunction, n*o.elementCost.Function)
-		work.Flops = n * (o.elementCost.Simple + o.elementCost.Function)
+		work.AddUnits(graph.GoSimple, elements*o.elementCost.Simple)
+		work.AddUnits(graph.GoFunction, elements*o.elementCost.Function)
+		work.Flops = elements * (o.elementCost.Simple + o.elementCost.Function)
 	}
 	if !compiled || order == lineColumns {
-		work.AddUnits(lineBegin, n/float64(max(1, run.N)))
+		work.AddUnits(lineBegin, elements/float64(max(1, run.N)))
 	}
 	addStridedAccess(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())
 	return work

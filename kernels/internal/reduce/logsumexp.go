@@ -27,14 +27,14 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 1, Function: 0.7}},
 }, func(c *graph.Call) (folds.Spec, error) {
-	a, self := kit.Attrs[logsumexpAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[logsumexpAttrs](c), c.Type(0)
 	if self.DType.IsComplex() {
 		return folds.Spec{}, errors.New("logsumexp(): Expected floating point type for result tensor, but got: " +
 			self.DType.TorchName())
 	}
-	mask, err := rule.ReduceMask(a.Dim, self.Rank())
+	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 	d := tensor.FloatFor(self.DType)
-	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
+	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Computation: func() folds.Computation {
 			return folds.Computation{Row: logsumexpRow,
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
@@ -57,12 +57,12 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 // logsumexpRow returns the logarithm of the sum of a row's exponentials as an expression: shift +
 // log(sum(exp(x-shift))). shift is the maximum of the row. An infinite maximum is replaced by 0, because inf-inf is
 // NaN.
-func logsumexpRow(b *expr.Builder, x folds.Number) []folds.Number {
-	d := b.DType(x.Re)
-	zero := b.Const(d, 0)
-	maximum := b.Reduce(expr.Max, x.Re)
-	isInfinite := b.Emit(expr.Eq, b.Emit(expr.Abs, maximum), b.Const(d, math.Inf(1)))
-	shift := b.Emit(expr.Select, isInfinite, zero, maximum)
-	sum := folds.Total(b, folds.InFloat64(b, b.Emit(expr.Exp, b.Emit(expr.Sub, x.Re, shift))))
-	return []folds.Number{folds.Real(b.Emit(expr.Add, folds.InFloat64(b, shift), b.Emit(expr.Log, sum)))}
+func logsumexpRow(builder *expr.Builder, x folds.Number) []folds.Number {
+	d := builder.DType(x.Re)
+	zero := builder.Const(d, 0)
+	maximum := builder.Reduce(expr.Max, x.Re)
+	isInfinite := builder.Emit(expr.Eq, builder.Emit(expr.Abs, maximum), builder.Const(d, math.Inf(1)))
+	shift := builder.Emit(expr.Select, isInfinite, zero, maximum)
+	sum := folds.Total(builder, folds.InFloat64(builder, builder.Emit(expr.Exp, builder.Emit(expr.Sub, x.Re, shift))))
+	return []folds.Number{folds.Real(builder.Emit(expr.Add, folds.InFloat64(builder, shift), builder.Emit(expr.Log, sum)))}
 }

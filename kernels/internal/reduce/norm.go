@@ -41,21 +41,21 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
-	a, m := kit.Attrs[normAttrs](c), c.Type(0)
-	dtype := m.DType
-	if a.DType != tensor.Invalid {
-		dtype = a.DType
+	attrs, self := kit.Attrs[normAttrs](c), c.Type(0)
+	dtype := self.DType
+	if attrs.DType != tensor.Invalid {
+		dtype = attrs.DType
 	}
 	if !dtype.IsFloat() && !dtype.IsComplex() {
 		return folds.Spec{}, fmt.Errorf("norm(): input dtype should be either floating point or complex. Got %s instead.",
 			dtype.TorchName())
 	}
-	mask, err := rule.ReduceMask(a.Dim, m.Rank())
-	p := a.P.Float()
-	if kit.IsEmpty(m) {
+	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
+	p := attrs.P.Float()
+	if kit.IsEmpty(self) {
 		p = 0 // without elements, norms of all orders are 0
 	}
-	return normSpec(dtype, mask, a.Keepdim, p), err
+	return normSpec(dtype, mask, attrs.Keepdim, p), err
 })
 
 // VectorNorm is linalg.vector_norm.
@@ -67,20 +67,20 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
-	a, m := kit.Attrs[vectorNormAttrs](c), c.Type(0)
-	dtype, err := vectorNormDType(m.DType, a.DType)
+	attrs, self := kit.Attrs[vectorNormAttrs](c), c.Type(0)
+	dtype, err := vectorNormDType(self.DType, attrs.DType)
 	if err != nil {
 		return folds.Spec{}, err
 	}
 	// For these orders, the norm of no elements would be infinite or undefined.
-	if p := a.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && kit.IsEmpty(m) {
-		err = checkEmptyNorm(m, a.Dim, a.Ord)
+	if p := attrs.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && kit.IsEmpty(self) {
+		err = checkEmptyNorm(self, attrs.Dim, attrs.Ord)
 	}
 	if err != nil {
 		return folds.Spec{}, err
 	}
-	mask, err := rule.ReduceMask(a.Dim, m.Rank())
-	return normSpec(dtype, mask, a.Keepdim, a.Ord.Float()), err
+	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
+	return normSpec(dtype, mask, attrs.Keepdim, attrs.Ord.Float()), err
 })
 
 // vectorNormDType returns the dtype to which operands of dtype in are converted. given is the attribute dtype, or
@@ -133,12 +133,12 @@ func checkEmptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
 	return nil
 }
 
-// normSpec describes the norm of order p as a reduction. Operands are converted to d.
-func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
-	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
+// normSpec describes the norm of order p as a reduction. Operands are converted to dtype.
+func normSpec(dtype tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
+	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: dtype, Outs: []tensor.DType{dtype.ToReal()},
 		Computation: func() folds.Computation {
-			return folds.Computation{Fold: norm2Fold(d, p),
-				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return normRow(b, x, p) },
+			return folds.Computation{Fold: norm2Fold(dtype, p),
+				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return normRow(builder, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					sum, smallest, largest := 0.0, math.Inf(1), 0.0
 					for _, v := range x {
@@ -207,11 +207,11 @@ func magnitude(builder *expr.Builder, x folds.Number) expr.Value {
 
 // norm2Fold returns the fold that computes the norm of order 2 of real numbers. It returns nil for complex numbers and
 // for other orders.
-func norm2Fold(d tensor.DType, p float64) func() *iter.Fold {
+func norm2Fold(dtype tensor.DType, p float64) func() *iter.Fold {
 	switch {
-	case p != 2 || d.IsComplex():
+	case p != 2 || dtype.IsComplex():
 		return nil
-	case kit.LoopDType(d) == tensor.Float32:
+	case kit.LoopDType(dtype) == tensor.Float32:
 		return norm2FoldOf[float32]
 	}
 	return norm2FoldOf[float64]
@@ -219,7 +219,7 @@ func norm2Fold(d tensor.DType, p float64) func() *iter.Fold {
 
 // norm2FoldOf is norm2Fold for elements of type T. The accumulator is the sum of squares.
 func norm2FoldOf[T float32 | float64]() *iter.Fold {
-	f := iter.NewFold(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
+	fold := iter.NewFold(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
 		func(a []float64, x []T, _ int) {
 			x = x[:len(a)]
 			for i := range a {
@@ -227,7 +227,7 @@ func norm2FoldOf[T float32 | float64]() *iter.Fold {
 				a[i] += float64(v * v)
 			}
 		}, folds.AddTo[float64])
-	return iter.WithResult(f.Weight(4), func(dst, a []float64) {
+	return iter.WithResult(fold.Weight(4), func(dst, a []float64) {
 		for i, s := range a {
 			dst[i] = math.Sqrt(s)
 		}

@@ -43,29 +43,31 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 // given. If mean and variance are nil, the statistics of each group are computed from t.
 func normReference(t *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
 	variance *tensor.Tensor) *tensor.Tensor {
-	sum, squares, n := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group
+	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group
 	forEach := func(f func(index []int, group int, x float64)) {
 		kit.EachIndex(t.Shape, func(index []int) { f(index, groupOf(index), t.At(index...).Float()) })
 	}
 	forEach(func(_ []int, group int, x float64) {
 		sum[group] += x
-		n[group]++
+		count[group]++
 	})
 	forEach(func(_ []int, group int, x float64) {
-		d := x - sum[group]/n[group]
-		squares[group] += float64(d * d)
+		deviation := x - sum[group]/count[group]
+		squares[group] += float64(deviation * deviation)
 	})
 	out := tensor.Zeros(t.DType, t.Shape...)
-	// valueOf returns the element of p for an index of t, or omitted if p is not given.
-	valueOf := func(p *tensor.Tensor, index []int, omitted float64) float64 {
-		if p == nil {
+	// valueOf returns the element of a parameter for an index of t, or omitted if the parameter is not given.
+	valueOf := func(param *tensor.Tensor, index []int, omitted float64) float64 {
+		if param == nil {
 			return omitted
 		}
-		return p.CopyTo(tensor.New(tensor.Float64, p.Shape...)).At(kit.Unravel(paramOf(index), p.Shape)...).Float()
+		paramIndex := kit.Unravel(paramOf(index), param.Shape)
+		return param.CopyTo(tensor.New(tensor.Float64, param.Shape...)).At(paramIndex...).Float()
 	}
 	forEach(func(index []int, group int, x float64) {
-		m, v := valueOf(mean, index, sum[group]/n[group]), valueOf(variance, index, squares[group]/n[group])
-		y := (x - m) / math.Sqrt(v+eps)
+		groupMean := valueOf(mean, index, sum[group]/count[group])
+		groupVariance := valueOf(variance, index, squares[group]/count[group])
+		y := (x - groupMean) / math.Sqrt(groupVariance+eps)
 		out.Set(tensor.FloatScalar(float64(y*valueOf(weight, index, 1))+valueOf(bias, index, 0)), index...)
 	})
 	return out
@@ -75,21 +77,21 @@ func normReference(t *tensor.Tensor, eps float64, groupOf, paramOf func(index []
 // _batch_norm_impl_index does. The running statistics may be omitted only if training is set.
 func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 	const firstStatistic = 3
-	for _, p := range []struct {
+	for _, statistic := range []struct {
 		operand int
 		name    string
 	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
 		switch {
-		case c.HasOperand(p.operand):
-			t := c.Type(p.operand)
+		case c.HasOperand(statistic.operand):
+			t := c.Type(statistic.operand)
 			if n := t.Numel(); n.Ne(features).Holds() {
-				return fmt.Errorf("%s should contain %v elements not %v", p.name, features, n)
+				return fmt.Errorf("%s should contain %v elements not %v", statistic.name, features, n)
 			}
 			if t.Rank() != 1 {
-				return fmt.Errorf("%s must have 1 dimension, got %d", p.name, t.Rank())
+				return fmt.Errorf("%s must have 1 dimension, got %d", statistic.name, t.Rank())
 			}
-		case p.operand >= firstStatistic && !training:
-			return errors.New(p.name + " must be defined in evaluation mode")
+		case statistic.operand >= firstStatistic && !training:
+			return errors.New(statistic.name + " must be defined in evaluation mode")
 		}
 	}
 	return nil

@@ -19,18 +19,19 @@ const (
 	rmsNorm
 )
 
-// compileRowNorm returns a kernel of op with loops in Go. Rows have the last dims dimensions of the input. The operands
-// of the call are input, weight and, for layer_norm, bias.
-func compileRowNorm(c *graph.Call, op rowNorm, dims int, eps float64) (*graph.Kernel, error) {
+// compileRowNorm returns a kernel of op with loops in Go. Rows have the last rowDims dimensions of the input. The
+// operands of the call are input, weight and, for layer_norm, bias.
+func compileRowNorm(c *graph.Call, op rowNorm, rowDims int, eps float64) (*graph.Kernel, error) {
 	if c.Meta(0).DType.OpMath() == tensor.Float32 {
-		return compileRowNormAs[float32](c, op, dims, eps)
+		return compileRowNormAs[float32](c, op, rowDims, eps)
 	}
-	return compileRowNormAs[float64](c, op, dims, eps)
+	return compileRowNormAs[float64](c, op, rowDims, eps)
 }
 
 // compileRowNormAs is compileRowNorm for a computation in T. Operands that have another dtype or are not row-major are
 // copied first.
-func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, dims int, eps float64) (*graph.Kernel, error) {
+func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, rowDims int,
+	eps float64) (*graph.Kernel, error) {
 	input := call.Meta(0)
 	if input.Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -39,26 +40,26 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, dims in
 	if op == rmsNorm {
 		normalize = scaleRow[T]
 	}
-	builder, d := copies.NewKernelBuilder(call), tensor.DTypeOf[T]()
-	n := tensor.Numel(input.Shape[input.Rank()-dims:])
-	buffers := []kit.Buffer{builder.Result(0, d), builder.ToRowMajor(builder.Operand(0), d),
-		builder.ToRowMajor(builder.Operand(1), d),
-		builder.ToRowMajor(builder.Operand(2), d)}
-	division := machine.DivideUnits(input.Numel()/n, n, machine.ReduceGrain/2)
+	builder, dtype := copies.NewKernelBuilder(call), tensor.DTypeOf[T]()
+	rowSize := tensor.Numel(input.Shape[input.Rank()-rowDims:])
+	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(0), dtype),
+		builder.ToRowMajor(builder.Operand(1), dtype), builder.ToRowMajor(builder.Operand(2), dtype)}
+	division := machine.DivideUnits(input.Numel()/rowSize, rowSize, machine.ReduceGrain/2)
 	phase := graph.Phase{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
-		weight, bias := kit.ElementsOf[T](mem.Ptrs[2], n), kit.ElementsOf[T](mem.Ptrs[3], n)
+		weight, bias := kit.ElementsOf[T](mem.Ptrs[2], rowSize), kit.ElementsOf[T](mem.Ptrs[3], rowSize)
 		begin, end := division.ChunkRange(chunk)
 		for row := begin; row < end; row++ {
-			normalize(mem, kit.PlaneOf[T](mem.Ptrs[0], row, n), kit.PlaneOf[T](mem.Ptrs[1], row, n), weight, bias, eps)
+			result, operand := kit.PlaneOf[T](mem.Ptrs[0], row, rowSize), kit.PlaneOf[T](mem.Ptrs[1], row, rowSize)
+			normalize(mem, result, operand, weight, bias, eps)
 		}
 		return nil
 	}}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
-	k, err := builder.Kernel()
+	kernel, err := builder.Kernel()
 	if err == nil && input.SameAddresses(call.Out[0]) {
-		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 	}
-	return k, err
+	return kernel, err
 }
 
 // normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. Mean and variance are computed in
@@ -66,10 +67,10 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, dims in
 func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float64) {
 	var sum, squares float64
 	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
-	n := float64(len(x))
-	mean := sum / n
+	count := float64(len(x))
+	mean := sum / count
 	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
-	scale := 1 / math.Sqrt(squares/n+eps)
+	scale := 1 / math.Sqrt(squares/count+eps)
 	// (x-mean)*scale = (x-meanT)*scale + (meanT-mean)*scale
 	meanT := T(mean)
 	scaleT, correction := T(scale), T((float64(meanT)-mean)*scale)
@@ -93,14 +94,14 @@ func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
 func multiplyRow[T float32 | float64](y, x, w []T, factor T) {
 	y = y[:len(x)]
 	if w == nil {
-		for i, e := range x {
-			y[i] = e * factor
+		for i, element := range x {
+			y[i] = element * factor
 		}
 		return
 	}
 	w = w[:len(x)]
-	for i, e := range x {
-		y[i] = e * factor * w[i]
+	for i, element := range x {
+		y[i] = element * factor * w[i]
 	}
 }
 

@@ -48,14 +48,15 @@ func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *gr
 	}
 }
 
-// singleResultRows returns an expression with the single result y. The result has dtype d and the shape of operand 0.
-// mask marks the reduced dimensions. in has the indices of the operands that b loads.
-func singleResultRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
-	code, err := b.Build(folds.Result(b, folds.Real(y), d))
+// singleResultRows returns an expression with a single result, which has the given dtype and the shape of operand 0.
+// mask marks the reduced dimensions. operands has the indices of the operands that the builder loads.
+func singleResultRows(builder *expr.Builder, mask []bool, operands []int, result expr.Value,
+	dtype tensor.DType) (*graph.Rows, error) {
+	code, err := builder.Build(folds.Result(builder, folds.Real(result), dtype))
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
+	return &graph.Rows{Mask: mask, In: operands, Code: code}, nil
 }
 
 // softmaxRows returns the softmax, or its logarithm if isLog is set, of a line converted to the given dtype.
@@ -77,41 +78,45 @@ func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph
 }
 
 // normOperands starts the expression of a normalization over the last dims dimensions. It loads the input, operand 0,
-// and the operands 1 to params if they are given: weight and bias. v[i] is the loaded operand i, or None. in has the
-// indices of the loaded operands, and mask marks the last dims dimensions.
-func normOperands(call *graph.Call, dims, params int) (builder *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
+// and the operands 1 to params if they are given: weight and bias. loaded[i] is the value of operand i, or None.
+// operands has the indices of the loaded operands, and mask marks the last dims dimensions.
+func normOperands(call *graph.Call, dims, params int) (builder *expr.Builder, loaded [3]expr.Value, operands []int,
+	mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
 		if call.HasOperand(i) {
-			types, in = append(types, call.Meta(i).DType), append(in, i)
+			types, operands = append(types, call.Meta(i).DType), append(operands, i)
 		}
 	}
 	builder = expr.NewBuilder(types...)
 	loopDType := call.Meta(0).DType.OpMath()
-	v = [3]expr.Value{expr.None, expr.None, expr.None}
-	for k, i := range in {
-		v[i] = builder.Convert(loopDType, folds.Operand(builder, k, types[k]).Re)
+	loaded = [3]expr.Value{expr.None, expr.None, expr.None}
+	for k, i := range operands {
+		loaded[i] = builder.Convert(loopDType, folds.Operand(builder, k, types[k]).Re)
 	}
 	mask = make([]bool, call.Meta(0).Rank())
 	for d := max(0, len(mask)-dims); d < len(mask); d++ {
 		mask[d] = true
 	}
-	return builder, v, in, mask
+	return builder, loaded, operands, mask
 }
 
-// inverseRoot returns 1/sqrt(v + eps), converted to dtype d. v is a float64.
-func inverseRoot(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) expr.Value {
+// inverseRoot returns 1/sqrt(variance + eps), converted to dtype. variance is a float64.
+func inverseRoot(builder *expr.Builder, variance expr.Value, eps float64, dtype tensor.DType) expr.Value {
 	const f64 = tensor.Float64
-	return b.Convert(d, b.Emit(expr.Div, b.Const(f64, 1), b.Emit(expr.Sqrt, b.Emit(expr.Add, v, b.Const(f64, eps)))))
+	one := builder.Const(f64, 1)
+	root := builder.Emit(expr.Sqrt, builder.Emit(expr.Add, variance, builder.Const(f64, eps)))
+	return builder.Convert(dtype, builder.Emit(expr.Div, one, root))
 }
 
 // varRow returns the variance and the mean of a row of n elements, in float64: mean = sum(x)/n and
 // variance = sum((x-mean)^2)/divisor.
-func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (variance, mean expr.Value) {
-	x = folds.InFloat64(b, x)
-	mean = b.Emit(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
-	d := b.Emit(expr.Sub, x, mean)
-	return b.Emit(expr.Div, folds.Total(b, b.Emit(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
+func varRow(builder *expr.Builder, x expr.Value, n, divisor float64) (variance, mean expr.Value) {
+	x = folds.InFloat64(builder, x)
+	mean = builder.Emit(expr.Div, folds.Total(builder, x), builder.Const(tensor.Float64, n))
+	deviation := builder.Emit(expr.Sub, x, mean)
+	squares := folds.Total(builder, builder.Emit(expr.Mul, deviation, deviation))
+	return builder.Emit(expr.Div, squares, builder.Const(tensor.Float64, divisor)), mean
 }
 
 // For rows of float32 with maxFloat32Squares to maxOnePass elements, mean and variance are computed in one pass, from
@@ -168,18 +173,18 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 	return builder.Emit(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }
 
-// affineNormRow returns y*weight + bias, where y is the standardizedRow of the input of n elements. v has the input,
-// the weight and the bias, as from normOperands. A weight or bias that is None is omitted.
-func affineNormRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
-	input, weight, bias := v[0], v[1], v[2]
-	y := standardizedRow(b, input, n, eps)
+// affineNormRow returns y*weight + bias, where y is the standardizedRow of the input of n elements. loaded has the
+// input, the weight and the bias, as from normOperands. A weight or bias that is None is omitted.
+func affineNormRow(builder *expr.Builder, loaded [3]expr.Value, n, eps float64) expr.Value {
+	input, weight, bias := loaded[0], loaded[1], loaded[2]
+	y := standardizedRow(builder, input, n, eps)
 	switch {
 	case weight != expr.None && bias != expr.None:
-		return b.Emit(expr.FMA, y, weight, bias)
+		return builder.Emit(expr.FMA, y, weight, bias)
 	case weight != expr.None:
-		return b.Emit(expr.Mul, y, weight)
+		return builder.Emit(expr.Mul, y, weight)
 	case bias != expr.None:
-		return b.Emit(expr.Add, y, bias)
+		return builder.Emit(expr.Add, y, bias)
 	}
 	return y
 }

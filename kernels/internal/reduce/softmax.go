@@ -72,17 +72,17 @@ func softmaxDType(c *graph.Call) tensor.DType {
 // inferSoftmax infers a call of the op with the given name. If the dtype is not supported, the error names the kernel
 // of PyTorch that rejects it.
 func inferSoftmax(call *graph.Call, name string) ([]graph.Result, error) {
-	m, dtype := call.Type(0), softmaxDType(call)
-	dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](call).Dim, m.Rank())
+	self, dtype := call.Type(0), softmaxDType(call)
+	dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](call).Dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}
-	if !dtype.IsFloat() && !kit.IsEmpty(m) {
+	if !dtype.IsFloat() && !kit.IsEmpty(self) {
 		kernel := "softmax_kernel_impl"
-		if dim >= m.Rank()-1 {
+		if dim >= self.Rank()-1 {
 			kernel = name + "_lastdim_kernel_impl"
 		}
 		return nil, kit.NotImplementedBy(kernel, dtype)
 	}
-	return call.NewResult(m.RowMajor().WithDType(dtype)), nil
+	return call.NewResult(self.RowMajor().WithDType(dtype)), nil
 }

@@ -27,10 +27,10 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Sem
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
-	mask, err := rule.ReduceMask(a.Dim, t.Rank())
-	d := folds.SumDType(t.DType, a.DType)
-	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
+	attrs, t := kit.Attrs[sumAttrs](c), c.Type(0)
+	mask, err := rule.ReduceMask(attrs.Dim, t.Rank())
+	d := folds.SumDType(t.DType, attrs.DType)
+	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Computation: func() folds.Computation { return folds.Summing(d, 1) }}, err // divided by 1
 })
 
@@ -40,20 +40,20 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Se
 	Doc:      "Averages the elements over the given dimensions. Bools and integers need a float or complex `dtype`.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
-	dtype, source := t.DType, "Input"
-	if a.DType != tensor.Invalid {
-		dtype, source = a.DType, "Optional"
+	attrs, self := kit.Attrs[sumAttrs](c), c.Type(0)
+	dtype, source := self.DType, "Input"
+	if attrs.DType != tensor.Invalid {
+		dtype, source = attrs.DType, "Optional"
 	}
 	if !dtype.IsFloat() && !dtype.IsComplex() {
 		return folds.Spec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or "+
 			"complex dtype. Got: %s", source, dtype.TorchName())
 	}
-	mask, err := rule.ReduceMask(a.Dim, t.Rank())
+	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 	if err != nil {
 		return folds.Spec{}, err
 	}
-	n := folds.SymbolicCount(t.Shape, mask)
-	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
+	n := folds.SymbolicCount(self.Shape, mask)
+	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation { return folds.Summing(dtype, float64(kit.KnownSize(n))) }}, nil
 })

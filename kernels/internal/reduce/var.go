@@ -54,23 +54,23 @@ func varOp(name, doc string, results variance) *graph.Op {
 		op.Outputs = []string{name[:3], "mean"} // var or std
 	}
 	return folds.Define(graph.SchemaOf[varAttrs](), op, func(c *graph.Call) (folds.Spec, error) {
-		a, t := kit.Attrs[varAttrs](c), c.Type(0)
-		if !t.DType.IsFloat() && !t.DType.IsComplex() {
+		attrs, self := kit.Attrs[varAttrs](c), c.Type(0)
+		if !self.DType.IsFloat() && !self.DType.IsComplex() {
 			if results.returnsMean {
 				return folds.Spec{}, errors.New(name + " only support floating point and complex dtypes")
 			}
 			return folds.Spec{}, errors.New("std and var only support floating point and complex dtypes")
 		}
-		mask, err := rule.ReduceMask(a.Dim, t.Rank())
+		mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 		if err != nil {
 			return folds.Spec{}, err
 		}
 		v := results
-		v.dtype, v.n, v.correction = t.DType, folds.SymbolicCount(t.Shape, mask), a.correction()
-		outs := []tensor.DType{t.DType.ToReal()}
+		v.dtype, v.n, v.correction = self.DType, folds.SymbolicCount(self.Shape, mask), attrs.correction()
+		outs := []tensor.DType{self.DType.ToReal()}
 		if v.returnsMean {
-			outs = append(outs, t.DType)
+			outs = append(outs, self.DType)
 		}
-		return v.spec(mask, a.Keepdim, outs...), nil
+		return v.spec(mask, attrs.Keepdim, outs...), nil
 	})
 }

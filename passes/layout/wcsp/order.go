@@ -119,7 +119,7 @@ func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
 }
 
 // run eliminates variables from the graph until the messages of all remaining variables would be too large.
-func (o *ordering) run(p *eliminationPlan) {
+func (o *ordering) run(plan *eliminationPlan) {
 	entries := int64(0)
 	for len(o.queue) > 0 {
 		interrupt.Check(o.ctx)
@@ -133,9 +133,9 @@ func (o *ordering) run(p *eliminationPlan) {
 			return
 		}
 		o.keys[v] = -1
-		p.order = append(p.order, v)
-		p.tooLargeCount--
-		p.work = min(p.work+product(entryCount, o.sizes[v]), math.MaxInt64/4)
+		plan.order = append(plan.order, v)
+		plan.tooLargeCount--
+		plan.work = min(plan.work+product(entryCount, o.sizes[v]), math.MaxInt64/4)
 		for _, neighbour := range o.eliminate(v) {
 			if o.keys[neighbour] >= 0 {
 				before := o.keys[neighbour]

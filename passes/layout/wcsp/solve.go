@@ -105,29 +105,29 @@ func (exact) Solve(p *Problem, options Options) (*Solution, error) {
 // solve is [Exact] with the options of the search.
 func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
-	in, err := prepare(s.ctx, p)
+	instance, err := prepare(s.ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	remaining, prunings := prune(in)
-	r := s.minimize(in.restrict(remaining), Forbidden, true)
+	remaining, prunings := prune(instance)
+	found := s.minimize(instance.restrict(remaining), Forbidden, true)
 	switch {
-	case r.bound == Forbidden:
+	case found.bound == Forbidden:
 		return nil, &InfeasibleError{Variable: s.infeasibleVariable, Factor: -1, Name: p.Variables[s.infeasibleVariable].Name}
-	case r.cost == Forbidden:
+	case found.cost == Forbidden:
 		return nil, ErrNotFound
 	}
-	for v, label := range r.labels {
-		r.labels[v] = remaining[v][label]
+	for v, label := range found.labels {
+		found.labels[v] = remaining[v][label]
 	}
-	solution := &Solution{Version: Version, Labels: r.labels, Bound: r.bound}
-	if solution.Cost = p.cost(r.labels); solution.Cost != r.cost || r.cost < r.bound {
-		panic(fmt.Sprintf("wcsp: an assignment costs %d, but was computed as %d with bound %d", solution.Cost, r.cost,
-			r.bound))
+	solution := &Solution{Version: Version, Labels: found.labels, Bound: found.bound}
+	if solution.Cost = p.cost(found.labels); solution.Cost != found.cost || found.cost < found.bound {
+		panic(fmt.Sprintf("wcsp: an assignment costs %d, but was computed as %d with bound %d", solution.Cost, found.cost,
+			found.bound))
 	}
 	if s.wantProof {
 		solution.Proof = &Proof{Prunings: prunings}
-		solution.Proof.Root, solution.Bound = r.tree.node(r.tree.bound)
+		solution.Proof.Root, solution.Bound = found.tree.node(found.tree.bound)
 	}
 	return solution, nil
 }

@@ -51,7 +51,7 @@ func (g *gen) selectInst(inst *lane.Inst) *laneValue {
 	return g.apply(inst.Op, d, args[0], args[1])
 }
 
-// convertsThroughInt32 reports whether a float is converted to dtype d in two steps, through int32.
+// convertsThroughInt32 reports whether a float is converted to a dtype in two steps, through int32.
 func convertsThroughInt32(d tensor.DType) bool {
 	return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32
 }
@@ -312,7 +312,7 @@ var multiplyAddForms = func() map[string][]alloc.Form {
 	return all
 }()
 
-// boolNames are the instructions for operations on bools: see maskOp.
+// boolNames has the instructions for operations on bools, with AVX-512 and without (see maskOp).
 var boolNames = map[lane.Op][2]string{lane.And: {"KANDW", "VPAND"}, lane.Or: {"KORW", "VPOR"},
 	lane.Xor: {"KXORW", "VPXOR"}, lane.Ne: {"KXORW", "VPXOR"}}
 

@@ -65,28 +65,28 @@ func (s *selector) convertParts(parts []alloc.Virt, from, to tensor.DType) []all
 }
 
 // notZero returns a mask of the lanes that are not 0. NaN is not 0.
-func (s *selector) notZero(x []alloc.Virt, d tensor.DType) []alloc.Virt {
-	shape := arrangement(d.Size())
-	return s.makeParts(d.Size(), func(p int) alloc.Virt {
+func (s *selector) notZero(x []alloc.Virt, dtype tensor.DType) []alloc.Virt {
+	shape := arrangement(dtype.Size())
+	return s.makeParts(dtype.Size(), func(p int) alloc.Virt {
 		switch {
-		case d.IsReducedFloat(): // 0 and -0 differ only in the sign
+		case dtype.IsReducedFloat(): // 0 and -0 differ only in the sign
 			return s.op("cmtst", shape, x[p], s.constant(2, 0x7fff))
-		case d.IsFloat():
+		case dtype.IsFloat():
 			return s.bitwise("not", s.add(alloc.Inst{Name: "fcmeq " + shape + " " + shape + " #0.0", Src: sources(x[p])}))
 		}
 		return s.op("cmtst", shape, x[p], x[p])
 	})
 }
 
-// maskToNumber converts a mask to 1 or 0 of dtype d.
-func (s *selector) maskToNumber(x []alloc.Virt, d tensor.DType) []alloc.Virt {
-	return s.makeParts(d.Size(), func(p int) alloc.Virt {
-		if d.IsFloat() {
-			one := lane.Eval(lane.Convert, d, tensor.Bool, [3]uint64{1})
-			return s.bitwise("and", x[p], s.constant(d.Size(), one))
+// maskToNumber converts a mask to 1 or 0 of the given dtype.
+func (s *selector) maskToNumber(x []alloc.Virt, dtype tensor.DType) []alloc.Virt {
+	return s.makeParts(dtype.Size(), func(p int) alloc.Virt {
+		if dtype.IsFloat() {
+			one := lane.Eval(lane.Convert, dtype, tensor.Bool, [3]uint64{1})
+			return s.bitwise("and", x[p], s.constant(dtype.Size(), one))
 		}
 		// A true lane is all ones, -1.
-		return s.op("neg", arrangement(d.Size()), x[p])
+		return s.op("neg", arrangement(dtype.Size()), x[p])
 	})
 }
 

@@ -55,27 +55,27 @@ func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 	type begin struct{ line, pc int } // index of a line, and the offset of its instruction
 	var begins []begin
 	var code []byte
-	for l := range strings.SplitSeq(symbol, "\n") {
-		l = strings.TrimPrefix(l, "\t")
-		if !strings.HasPrefix(l, "0x") {
+	for listingLine := range strings.SplitSeq(symbol, "\n") {
+		listingLine = strings.TrimPrefix(listingLine, "\t")
+		if !strings.HasPrefix(listingLine, "0x") {
 			continue
 		}
 		const position = len("0x0006 00006 ")
-		if strings.Index(l, "(/") == position {
-			end := strings.Index(l, ")")
-			pc, err1 := strconv.ParseInt(l[2:6], 16, 64)
-			line, err2 := strconv.Atoi(l[strings.LastIndex(l[:end], ":")+1 : end])
+		if strings.Index(listingLine, "(/") == position {
+			end := strings.Index(listingLine, ")")
+			pc, err1 := strconv.ParseInt(listingLine[2:6], 16, 64)
+			line, err2 := strconv.Atoi(listingLine[strings.LastIndex(listingLine[:end], ":")+1 : end])
 			if err1 != nil || err2 != nil {
-				t.Fatalf("%q: %v, %v", l, err1, err2)
+				t.Fatalf("%q: %v, %v", listingLine, err1, err2)
 			}
 			begins = append(begins, begin{line - 1, int(pc)})
 			continue
 		}
-		_, text, _ := strings.Cut(l, " ")
+		_, text, _ := strings.Cut(listingLine, " ")
 		text, _, _ = strings.Cut(text, "  ")
 		encoding, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
 		if err != nil {
-			t.Fatalf("%q: %v", l, err)
+			t.Fatalf("%q: %v", listingLine, err)
 		}
 		code = append(code, encoding...)
 	}

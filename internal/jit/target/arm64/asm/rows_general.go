@@ -68,9 +68,9 @@ func encodeAddImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:2], 2)
-	n, okImm := immediate12Field(args[2])
-	return r.code | sf | n | g[1]<<5 | g[0], ok && okImm
+	regs, widthBit, ok := registers(args[:2], 2)
+	field, okImm := immediate12Field(args[2])
+	return r.code | widthBit | field | regs[1]<<5 | regs[0], ok && okImm
 }
 
 // encodeCompareImmediate encodes a subtraction or an addition that sets the flags and discards its result.
@@ -78,9 +78,9 @@ func encodeCompareImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:1], 1)
-	n, okImm := immediate12Field(args[1])
-	return r.code | sf | n | g[0]<<5, ok && okImm
+	regs, widthBit, ok := registers(args[:1], 1)
+	field, okImm := immediate12Field(args[1])
+	return r.code | widthBit | field | regs[0]<<5, ok && okImm
 }
 
 // encodeRegisters3 encodes sf op 01011 shift 0 Rm imm6 Rn Rd. A fourth operand shifts the third.
@@ -100,8 +100,8 @@ func encodeRegisters3(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeRegisters2 encodes comparisons of registers.
 func encodeRegisters2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, sf, ok := registers(args, 2)
-	return r.code | sf | g[1]<<16 | g[0]<<5, ok
+	regs, widthBit, ok := registers(args, 2)
+	return r.code | widthBit | regs[1]<<16 | regs[0]<<5, ok
 }
 
 // maskField returns the fields N, immr and imms of a mask. A mask repeats an element of 2, 4, ..., 64 bits; the
@@ -122,9 +122,9 @@ func maskField(pattern uint64, width int) (uint32, bool) {
 	}
 	mask := ^uint64(0) >> (64 - size)
 	for rotation := range size {
-		e := pattern & mask
-		e = (e<<rotation | e>>(size-rotation)) & mask // rotated left
-		if ones := bits.TrailingZeros64(^e); e == 1<<ones-1 && ones > 0 && ones < size {
+		element := pattern & mask
+		element = (element<<rotation | element>>(size-rotation)) & mask // rotated left
+		if ones := bits.TrailingZeros64(^element); element == 1<<ones-1 && ones > 0 && ones < size {
 			// imms has the number of ones minus 1 in its low bits. Above them, ones and then a 0 encode the size.
 			imms := uint32(ones-1) | uint32(^(2*size-1))&0x3F
 			field := uint32(rotation)<<16 | imms<<10
@@ -142,10 +142,10 @@ func encodeMaskImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:2], 2)
-	n, isImm := args[2].(Imm)
-	field, okMask := maskField(uint64(n), 32<<(sf>>31))
-	return r.code | sf | field | g[1]<<5 | g[0], ok && isImm && okMask
+	regs, widthBit, ok := registers(args[:2], 2)
+	pattern, isImm := args[2].(Imm)
+	field, okMask := maskField(uint64(pattern), 32<<(widthBit>>31))
+	return r.code | widthBit | field | regs[1]<<5 | regs[0], ok && isImm && okMask
 }
 
 // encodeTestImmediate encodes the comparison of a register's bits with zero.
@@ -153,16 +153,16 @@ func encodeTestImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:1], 1)
-	n, isImm := args[1].(Imm)
-	field, okMask := maskField(uint64(n), 32<<(sf>>31))
-	return r.code | sf | field | g[0]<<5, ok && isImm && okMask
+	regs, widthBit, ok := registers(args[:1], 1)
+	pattern, isImm := args[1].(Imm)
+	field, okMask := maskField(uint64(pattern), 32<<(widthBit>>31))
+	return r.code | widthBit | field | regs[0]<<5, ok && isImm && okMask
 }
 
 // encodeMoveRegister encodes operations with the zero register as first operand.
 func encodeMoveRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, sf, ok := registers(args, 2)
-	return r.code | sf | g[1]<<16 | g[0], ok
+	regs, widthBit, ok := registers(args, 2)
+	return r.code | widthBit | regs[1]<<16 | regs[0], ok
 }
 
 // encodeMoveImmediate encodes sf opc 100101 hw imm16 Rd. The shift is a multiple of 16.
@@ -178,28 +178,28 @@ func encodeMoveImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	g, sf, ok := registers(args[:1], 1)
-	n, isImm := args[1].(Imm)
-	return r.code | sf | uint32(shift/16)<<21 | uint32(n)<<5 | g[0],
-		ok && isImm && n == Imm(uint16(n)) && shift >= 0 && shift%16 == 0 && shift < 32<<(sf>>31)
+	regs, widthBit, ok := registers(args[:1], 1)
+	constant, isImm := args[1].(Imm)
+	return r.code | widthBit | uint32(shift/16)<<21 | uint32(constant)<<5 | regs[0],
+		ok && isImm && constant == Imm(uint16(constant)) && shift >= 0 && shift%16 == 0 && shift < 32<<(widthBit>>31)
 }
 
 // encodeRegisters3Plain encodes operations on three registers without a shift.
 func encodeRegisters3Plain(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, sf, ok := registers(args, 3)
-	return r.code | sf | g[2]<<16 | g[1]<<5 | g[0], ok
+	regs, widthBit, ok := registers(args, 3)
+	return r.code | widthBit | regs[2]<<16 | regs[1]<<5 | regs[0], ok
 }
 
 // encodeHighProduct encodes the upper 64 bits of products.
 func encodeHighProduct(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, sf, ok := registers(args, 3)
-	return r.code | g[2]<<16 | g[1]<<5 | g[0], ok && sf != 0
+	regs, widthBit, ok := registers(args, 3)
+	return r.code | regs[2]<<16 | regs[1]<<5 | regs[0], ok && widthBit != 0
 }
 
 // encodeProduct4 encodes sums and differences of the last operand and a product.
 func encodeProduct4(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	g, sf, ok := registers(args, 4)
-	return r.code | sf | g[2]<<16 | g[3]<<10 | g[1]<<5 | g[0], ok
+	regs, widthBit, ok := registers(args, 4)
+	return r.code | widthBit | regs[2]<<16 | regs[3]<<10 | regs[1]<<5 | regs[0], ok
 }
 
 // shiftOperands returns the fields of a shift by a constant, its distance and the width of the registers.
@@ -208,24 +208,25 @@ func shiftOperands(args []Arg) (field uint32, distance, width int, ok bool) {
 		return 0, 0, 0, false
 	}
 	regs, widthBit, ok := registers(args[:2], 2)
-	n, isImm := args[2].(Imm)
+	count, isImm := args[2].(Imm)
 	width = 32 << (widthBit >> 31)
 	// widthBit (sf) >> 9 is the field N, which equals sf.
-	return widthBit | widthBit>>9 | regs[1]<<5 | regs[0], int(n), width, ok && isImm && n >= 0 && int(n) < width
+	field = widthBit | widthBit>>9 | regs[1]<<5 | regs[0]
+	return field, int(count), width, ok && isImm && count >= 0 && int(count) < width
 }
 
-// encodeShiftImmediateLeft encodes a bit-field move: sf 10 100110 N immr imms Rn Rd. immr is -n modulo the width, and
-// imms is the width minus 1 minus n.
+// encodeShiftImmediateLeft encodes a bit-field move: sf 10 100110 N immr imms Rn Rd. immr is the negated
+// distance modulo the width, and imms is the width minus 1 minus the distance.
 func encodeShiftImmediateLeft(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	field, n, width, ok := shiftOperands(args)
-	return r.code | field | uint32(-n&(width-1))<<16 | uint32(width-1-n)<<10, ok
+	field, distance, width, ok := shiftOperands(args)
+	return r.code | field | uint32(-distance&(width-1))<<16 | uint32(width-1-distance)<<10, ok
 }
 
-// encodeShiftImmediateRight encodes a bit-field move that ends at the highest bit: immr is n, and imms is the width
-// minus 1.
+// encodeShiftImmediateRight encodes a bit-field move that ends at the highest bit: immr is the distance, and imms is
+// the width minus 1.
 func encodeShiftImmediateRight(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	field, n, width, ok := shiftOperands(args)
-	return r.code | field | uint32(n)<<16 | uint32(width-1)<<10, ok
+	field, distance, width, ok := shiftOperands(args)
+	return r.code | field | uint32(distance)<<16 | uint32(width-1)<<10, ok
 }
 
 // encodeConditional encodes selections between two registers: sf 0011010100 Rm cond op Rn Rd.
@@ -233,9 +234,9 @@ func encodeConditional(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
 		return 0, false
 	}
-	regs, sf, ok := registers(args[:3], 3)
+	regs, widthBit, ok := registers(args[:3], 3)
 	c, isCond := args[3].(Cond)
-	return r.code | sf | regs[2]<<16 | uint32(c)<<12 | regs[1]<<5 | regs[0], ok && isCond
+	return r.code | widthBit | regs[2]<<16 | uint32(c)<<12 | regs[1]<<5 | regs[0], ok && isCond
 }
 
 // encodeAddressOf encodes the address of a constant of the code.
@@ -272,8 +273,8 @@ func encodeJumpZero(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	regs, sf, ok := registers(args[:1], 1)
-	return r.code | sf | regs[0], ok && a.recordBranch(args[1])
+	regs, widthBit, ok := registers(args[:1], 1)
+	return r.code | widthBit | regs[0], ok && a.recordBranch(args[1])
 }
 
 // encodeJumpBit encodes b5 011011 op b40 imm14 Rt. The second operand is the number of the bit.
