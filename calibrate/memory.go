@@ -106,10 +106,10 @@ func channelsLast(shape ...int) tensor.Meta {
 // their defaults.
 func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
-	for _, r := range rates {
-		for _, c := range r.Calls {
-			if isAvailable(c) {
-				list = append(list, &probe{rate: r.Name, unit: r.Unit, call: c})
+	for _, rate := range rates {
+		for _, call := range rate.Calls {
+			if isAvailable(call) {
+				list = append(list, &probe{rate: rate.Name, unit: rate.Unit, call: call})
 			}
 		}
 	}

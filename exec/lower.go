@@ -28,7 +28,7 @@ const lowerBatch = 16
 // lowerAll compiles the kernels of all nodes in parallel, and then links their machine code in one operation. The
 // result does not depend on the number of workers. If the compilation of a node fails, later nodes may not be
 // lowered, unless Options.KeepGoing is set. All nodes before the first failing node are always lowered.
-func lowerAll(g *graph.Graph, o Options) []loweredNode {
+func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	list := make([]loweredNode, len(g.Nodes))
 	var firstFailed atomic.Int64 // index of the first node known to fail
 	firstFailed.Store(int64(len(list)))
@@ -38,7 +38,8 @@ func lowerAll(g *graph.Graph, o Options) []loweredNode {
 			if n.IsView() {
 				continue
 			}
-			if list[i].kernel, list[i].err = lower(o.Context, n, o.Threads); list[i].err == nil || o.KeepGoing {
+			list[i].kernel, list[i].err = lower(options.Context, n, options.Threads)
+			if list[i].err == nil || options.KeepGoing {
 				continue
 			}
 			// firstFailed = min(firstFailed, i), atomically
@@ -47,7 +48,7 @@ func lowerAll(g *graph.Graph, o Options) []loweredNode {
 			}
 		}
 	}
-	inBatches(len(list), o.Threads, batch)
+	inBatches(len(list), options.Threads, batch)
 	// The error is ignored: if memory cannot be made executable, loops run in Go.
 	_ = jit.Link()
 	return list

@@ -30,17 +30,17 @@ func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.
 // tensor for an earlier output, or with an input. The tensor of an input itself is permitted. direct reports whether
 // a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
 func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
-	name, t := p.outputs[i].Name, out[i]
-	inputs, permitted := p.overlappedInputs(t, in)
+	name, given := p.outputs[i].Name, out[i]
+	inputs, permitted := p.overlappedInputs(given, in)
 	if !permitted {
 		return false, sharedMemoryError(name, "input", p.inputs[inputs[0]].Name)
 	}
-	for k, x := range out[:i] {
-		if x != nil && tensor.Overlap(t, x) {
+	for k, other := range out[:i] {
+		if other != nil && tensor.Overlap(given, other) {
 			return false, sharedMemoryError(name, "the tensor given for output", p.outputs[k].Name)
 		}
 	}
-	if p.constantOverlaps(rangeOf(t)) {
+	if p.constantOverlaps(rangeOf(given)) {
 		return false, fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
 	}
 	return p.mayOverwrite(i, inputs), nil
@@ -74,18 +74,18 @@ func (p *Program) constantOverlaps(r addressRange) bool {
 func (p *Program) findConstants() {
 	var all []addressRange
 	for i := range p.storages {
-		if s := &p.storages[i]; s.kind == inConst {
-			if r := rangeOf(s.data); r.from < r.to {
-				all = append(all, r)
+		if storage := &p.storages[i]; storage.kind == inConst {
+			if span := rangeOf(storage.data); span.from < span.to {
+				all = append(all, span)
 			}
 		}
 	}
 	sorted.Func(all, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
-	for _, r := range all {
-		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(r) {
-			p.constants[n-1].to = max(p.constants[n-1].to, r.to)
+	for _, span := range all {
+		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(span) {
+			p.constants[n-1].to = max(p.constants[n-1].to, span.to)
 			continue
 		}
-		p.constants = append(p.constants, r)
+		p.constants = append(p.constants, span)
 	}
 }

@@ -56,33 +56,33 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 		return nil, errors.New("the program has no steps before a run, because the shapes of all its nodes depend on data")
 	}
 	steps := first.Program.Steps()
-	i := slices.IndexFunc(steps, func(s exec.Step) bool { return s.Name == step })
+	i := slices.IndexFunc(steps, func(found exec.Step) bool { return found.Name == step })
 	if i < 0 {
-		i = slices.IndexFunc(steps, func(s exec.Step) bool { return slices.Contains(s.Ops, step) })
+		i = slices.IndexFunc(steps, func(found exec.Step) bool { return slices.Contains(found.Ops, step) })
 	}
 	if i < 0 {
 		names := func(yield func(string) bool) {
-			for _, s := range steps {
-				if !yield(s.Name) {
+			for _, found := range steps {
+				if !yield(found.Name) {
 					return
 				}
 			}
 		}
 		return nil, fmt.Errorf("there is no step %q%s", step, suggest.ForUnknown(step, "steps", names))
 	}
-	s := steps[i]
-	r := &StepCode{Step: s.Name, Ops: notNil(s.Ops), Loops: []LoopCode{}}
-	if s.Code != nil {
-		r.Loops = mapSlice(s.Code(), loopCodeOf)
+	found := steps[i]
+	code := &StepCode{Step: found.Name, Ops: notNil(found.Ops), Loops: []LoopCode{}}
+	if found.Code != nil {
+		code.Loops = mapSlice(found.Code(), loopCodeOf)
 	}
 	switch {
-	case len(r.Loops) > 0:
-	case s.Loop != nil:
-		r.Why = "the op has no expression: a Go function computes its elements"
+	case len(code.Loops) > 0:
+	case found.Loop != nil:
+		code.Why = "the op has no expression: a Go function computes its elements"
 	default:
-		r.Why = "the kernel of the step has no expression: it is written in Go, or only copies elements"
+		code.Why = "the kernel of the step has no expression: it is written in Go, or only copies elements"
 	}
-	return r, nil
+	return code, nil
 }
 
 // loopCodeOf returns the expression of a loop, the accesses of its results and operands, and its machine code.

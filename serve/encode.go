@@ -28,14 +28,14 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text 
 		if i > 0 {
 			text = append(text, ',')
 		}
-		t := out[wanted.port.name]
-		data, err := wanted.port.encode(t, wanted.binary)
+		output := out[wanted.port.name]
+		data, err := wanted.port.encode(output, wanted.binary)
 		if err != nil {
 			return nil, nil, fmt.Errorf("output %q: %w", wanted.port.name, err)
 		}
 		text = appendString(append(text, `{"name":`...), wanted.port.name)
 		text = append(text, `,"shape":[`...)
-		for k, size := range t.Shape {
+		for k, size := range output.Shape {
 			if k > 0 {
 				text = append(text, ',')
 			}

@@ -66,9 +66,9 @@ func findVersions(paths []string) (list []version, err error) {
 
 // withoutOp removes the name of the system call from an error about a path.
 func withoutOp(path string, err error) error {
-	var e *fs.PathError
-	if errors.As(err, &e) {
-		return fmt.Errorf("%s: %w", path, e.Err)
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return fmt.Errorf("%s: %w", path, pathError.Err)
 	}
 	return err
 }
@@ -93,13 +93,13 @@ func versionsIn(dir string) (list []version, err error) {
 	if err != nil {
 		return nil, withoutOp(dir, err)
 	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
 		info, err := os.Stat(path) // follows links
 		switch {
-		case strings.HasPrefix(e.Name(), ".") || err != nil:
+		case strings.HasPrefix(entry.Name(), ".") || err != nil:
 		case info.IsDir():
-			list = append(list, versionsOf(e.Name(), path)...)
+			list = append(list, versionsOf(entry.Name(), path)...)
 		case isModelFile(path):
 			list = append(list, version{baseName(path), "1", path, signatureOf(path, sharedDirectory)})
 		}
@@ -113,11 +113,11 @@ func versionsOf(model, dir string) (list []version) {
 		list = append(list, version{model, "1", path, signatureOf(path, ownDirectory)})
 	}
 	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		path := modelIn(filepath.Join(dir, e.Name()))
-		if err == nil && n > 0 && strconv.Itoa(n) == e.Name() && path != "" { // no leading zeros or sign
-			list = append(list, version{model, e.Name(), path, signatureOf(path, ownDirectory)})
+	for _, entry := range entries {
+		number, err := strconv.Atoi(entry.Name())
+		path := modelIn(filepath.Join(dir, entry.Name()))
+		if err == nil && number > 0 && strconv.Itoa(number) == entry.Name() && path != "" { // no leading zeros or sign
+			list = append(list, version{model, entry.Name(), path, signatureOf(path, ownDirectory)})
 		}
 	}
 	return list
@@ -145,16 +145,16 @@ const (
 // signatureOf returns the signature of the model at path. In a shared directory, the files of a model are for example
 // net.onnx, net.onnx.data and net.safetensors.
 func signatureOf(path string, use directoryUse) signature {
-	var b strings.Builder
+	var text strings.Builder
 	entries, _ := os.ReadDir(filepath.Dir(path))
-	for _, e := range entries {
-		if use == sharedDirectory && !strings.HasPrefix(e.Name(), baseName(path)+".") {
+	for _, entry := range entries {
+		if use == sharedDirectory && !strings.HasPrefix(entry.Name(), baseName(path)+".") {
 			continue
 		}
-		info, err := os.Stat(filepath.Join(filepath.Dir(path), e.Name()))
+		info, err := os.Stat(filepath.Join(filepath.Dir(path), entry.Name()))
 		if err == nil && info.Mode().IsRegular() {
-			fmt.Fprintf(&b, "%s %d %s\n", e.Name(), info.Size(), info.ModTime().Format(time.RFC3339Nano))
+			fmt.Fprintf(&text, "%s %d %s\n", entry.Name(), info.Size(), info.ModTime().Format(time.RFC3339Nano))
 		}
 	}
-	return signature(b.String())
+	return signature(text.String())
 }

@@ -97,13 +97,13 @@ func (p *parser) sum() (Int, error) {
 
 // sumFits reports whether the constant and all coefficients of left+right (of left-right if minus is set) fit an int.
 func sumFits(left, right Int, minus bool) bool {
-	leftNumber, aKnown := left.Known()
-	rightNumber, bKnown := right.Known()
+	leftNumber, leftKnown := left.Known()
+	rightNumber, rightKnown := right.Known()
 	switch {
-	case aKnown && bKnown && minus:
+	case leftKnown && rightKnown && minus:
 		_, fits := subFits(leftNumber, rightNumber)
 		return fits
-	case aKnown && bKnown:
+	case leftKnown && rightKnown:
 		_, fits := addFits(leftNumber, rightNumber)
 		return fits
 	}
@@ -118,10 +118,10 @@ func termsFit(left, right Int) bool { return left.terms()*right.terms() <= maxTe
 
 // productFits reports whether the constant and all coefficients of left*right fit an int.
 func productFits(left, right Int) bool {
-	a, aKnown := left.Known()
-	b, bKnown := right.Known()
-	if aKnown && bKnown {
-		_, fits := mulFits(a, b)
+	leftNumber, leftKnown := left.Known()
+	rightNumber, rightKnown := right.Known()
+	if leftKnown && rightKnown {
+		_, fits := mulFits(leftNumber, rightNumber)
 		return fits
 	}
 	// This is the maximum number of pairs of terms that contribute to one coefficient of the product.

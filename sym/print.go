@@ -44,28 +44,29 @@ func (e *expr) String() string {
 
 // print writes a coefficient times the product. If negated is set, the caller has written a minus sign. The minus sign
 // binds more tightly than // and %, so that the product may need parentheses.
-func (t term) print(b *strings.Builder, coeff int, negated bool) {
+func (t term) print(out *strings.Builder, coeff int, negated bool) {
 	if coeff != 1 {
-		fmt.Fprintf(b, "%d*", coeff)
+		fmt.Fprintf(out, "%d*", coeff)
 	}
 	for i := 0; i < len(t.atoms); {
-		n := 1
-		for i+n < len(t.atoms) && t.atoms[i+n] == t.atoms[i] && n < maxPower { // the parser rejects greater exponents
-			n++
+		exponent := 1
+		// The parser rejects exponents above maxPower.
+		for i+exponent < len(t.atoms) && t.atoms[i+exponent] == t.atoms[i] && exponent < maxPower {
+			exponent++
 		}
 		if i > 0 {
-			b.WriteString("*")
+			out.WriteString("*")
 		}
 		text := t.atoms[i].String()
 		infix := t.atoms[i].kind == kindDiv || t.atoms[i].kind == kindMod
 		if infix && (negated || coeff != 1 || len(t.atoms) > 1) {
 			text = "(" + text + ")"
 		}
-		b.WriteString(text)
-		if n > 1 {
-			fmt.Fprintf(b, "**%d", n)
+		out.WriteString(text)
+		if exponent > 1 {
+			fmt.Fprintf(out, "**%d", exponent)
 		}
-		i += n
+		i += exponent
 	}
 }
 

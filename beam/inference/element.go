@@ -36,29 +36,29 @@ func init() {
 	beam.RegisterCoder(reflect.TypeFor[Element](), encodeElement, decodeElement)
 }
 
-func encodeElement(e Element) ([]byte, error) {
+func encodeElement(element Element) ([]byte, error) {
 	var list []safetensors.Entry
-	for name, t := range e.Tensors {
+	for name, t := range element.Tensors {
 		list = append(list, safetensors.Entry{Name: name, Tensor: t})
 	}
-	var b bytes.Buffer
-	if err := safetensors.Write(&b, list, map[string]string{nameKey: e.Name}); err != nil {
-		return nil, fmt.Errorf("element %q: %w", e.Name, err)
+	var data bytes.Buffer
+	if err := safetensors.Write(&data, list, map[string]string{nameKey: element.Name}); err != nil {
+		return nil, fmt.Errorf("element %q: %w", element.Name, err)
 	}
-	return b.Bytes(), nil
+	return data.Bytes(), nil
 }
 
 // decodeElement copies the tensors, because the runner may reuse data.
 func decodeElement(data []byte) (Element, error) {
-	f, err := safetensors.Parse(bytes.Clone(data))
+	file, err := safetensors.Parse(bytes.Clone(data))
 	if err != nil {
 		return Element{}, err
 	}
-	e := Element{Name: f.Metadata()[nameKey], Tensors: map[string]*tensor.Tensor{}}
-	for _, name := range f.Names() {
-		if e.Tensors[name], err = f.Tensor(name); err != nil {
-			return Element{}, fmt.Errorf("element %q: %w", e.Name, err)
+	element := Element{Name: file.Metadata()[nameKey], Tensors: map[string]*tensor.Tensor{}}
+	for _, name := range file.Names() {
+		if element.Tensors[name], err = file.Tensor(name); err != nil {
+			return Element{}, fmt.Errorf("element %q: %w", element.Name, err)
 		}
 	}
-	return e, nil
+	return element, nil
 }

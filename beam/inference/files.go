@@ -83,19 +83,19 @@ func (f *readFn) ProcessElement(ctx context.Context, file string, emit func(Elem
 func parse(file string, data []byte) (map[string]*tensor.Tensor, error) {
 	switch strings.ToLower(path.Ext(file)) {
 	case ".npy":
-		t, err := npz.ReadNPY(bytes.NewReader(data), int64(len(data)))
+		array, err := npz.ReadNPY(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		return map[string]*tensor.Tensor{"": t}, nil
+		return map[string]*tensor.Tensor{"": array}, nil
 	case ".npz":
-		a, err := npz.NewArchive(file, bytes.NewReader(data), int64(len(data)))
+		archive, err := npz.NewArchive(file, bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return nil, err
 		}
 		tensors := map[string]*tensor.Tensor{}
-		for _, name := range a.Names() {
-			if tensors[name], err = a.Read(name); err != nil {
+		for _, name := range archive.Names() {
+			if tensors[name], err = archive.Read(name); err != nil {
 				return nil, err
 			}
 		}
@@ -116,16 +116,16 @@ func WriteFiles(s beam.Scope, dir string, elements beam.PCollection) beam.PColle
 // writeFn writes elements.
 type writeFn struct{ Dir string }
 
-func (f *writeFn) ProcessElement(ctx context.Context, e Element) (string, error) {
-	if e.Name == "" || strings.HasPrefix(e.Name, ".") || strings.ContainsAny(e.Name, "/\\") {
-		return "", fmt.Errorf("element %q: the name is not the name of a file", e.Name)
+func (f *writeFn) ProcessElement(ctx context.Context, element Element) (string, error) {
+	if element.Name == "" || strings.HasPrefix(element.Name, ".") || strings.ContainsAny(element.Name, "/\\") {
+		return "", fmt.Errorf("element %q: the name is not the name of a file", element.Name)
 	}
-	var b bytes.Buffer
-	if err := npz.WriteNPZ(&b, npz.EntriesOf(e.Tensors)); err != nil {
-		return "", fmt.Errorf("element %q: %w", e.Name, err)
+	var data bytes.Buffer
+	if err := npz.WriteNPZ(&data, npz.EntriesOf(element.Tensors)); err != nil {
+		return "", fmt.Errorf("element %q: %w", element.Name, err)
 	}
-	file := strings.TrimSuffix(f.Dir, "/") + "/" + e.Name + ".npz"
-	if err := writeFile(ctx, file, b.Bytes()); err != nil {
+	file := strings.TrimSuffix(f.Dir, "/") + "/" + element.Name + ".npz"
+	if err := writeFile(ctx, file, data.Bytes()); err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	return file, nil

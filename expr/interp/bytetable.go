@@ -11,9 +11,9 @@ import (
 // tabulate replaces the steps of a code whose only operands are one byte or two bools by a lookup in a table of its
 // results. An exponential of bytes, for example, then takes a twentieth of the time. The code may have operands that it
 // does not load.
-func (runner *Runner) tabulate(l *expr.Loop) {
-	code := l.Code
-	if len(code.Out) != 1 || code.Out[0].Im != expr.None || len(l.Folds) > 0 {
+func (runner *Runner) tabulate(source *expr.Loop) {
+	code := source.Code
+	if len(code.Out) != 1 || code.Out[0].Im != expr.None || len(source.Folds) > 0 {
 		return
 	}
 	isPrimitive := true
@@ -23,8 +23,8 @@ func (runner *Runner) tabulate(l *expr.Loop) {
 			loaded = append(loaded, int(inst.A))
 		}
 	}
-	isByte := func(k int) bool { return code.In[k].Size() == 1 && !l.Uniform[k] }
-	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !l.Uniform[k] }
+	isByte := func(k int) bool { return code.In[k].Size() == 1 && !source.Uniform[k] }
+	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !source.Uniform[k] }
 	switch {
 	case isPrimitive: // the loops are fast enough
 		return
@@ -43,9 +43,9 @@ func (runner *Runner) tabulate(l *expr.Loop) {
 	operands := make([]unsafe.Pointer, len(runner.elementSize))
 	operands[0] = results
 	lookUp := step{dst: place{slot: 0, stride: size}}
-	for n, k := range loaded {
-		operands[1+k] = unsafe.Pointer(&bytes[n])
-		*[]*place{&lookUp.a, &lookUp.b}[n] = place{slot: 1 + k, stride: 1}
+	for position, k := range loaded {
+		operands[1+k] = unsafe.Pointer(&bytes[position])
+		*[]*place{&lookUp.a, &lookUp.b}[position] = place{slot: 1 + k, stride: 1}
 	}
 	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), 1)
 	loops := [2][4]func(unsafe.Pointer) loop{{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]},
@@ -56,11 +56,11 @@ func (runner *Runner) tabulate(l *expr.Loop) {
 
 // lookUpOf returns the loop that looks up results of the size of U.
 func lookUpOf[U word](results unsafe.Pointer) loop {
-	t := (*[256]U)(results)
+	table := (*[256]U)(results)
 	return func(o operands) {
 		a, dst := o.a, unsafe.Slice((*U)(o.dst.ptr), o.n)
 		for i := range dst {
-			dst[i] = t[*(*uint8)(unsafe.Add(a.ptr, a.offset))]
+			dst[i] = table[*(*uint8)(unsafe.Add(a.ptr, a.offset))]
 			a.offset += a.stride
 		}
 	}
@@ -68,6 +68,6 @@ func lookUpOf[U word](results unsafe.Pointer) loop {
 
 // lookUpPairOf returns the loop that looks up results of the size of U for two bools.
 func lookUpPairOf[U word](results unsafe.Pointer) loop {
-	t := (*[256]U)(results)
-	return func(o operands) { each2(&o, func(x, y uint8) U { return t[x|y<<1] }) }
+	table := (*[256]U)(results)
+	return func(o operands) { each2(&o, func(x, y uint8) U { return table[x|y<<1] }) }
 }

@@ -21,16 +21,16 @@ func foldLoop(operation loop) loop {
 // Combine returns a loop over n rows. For each row it combines the [expr.FoldLanes] accumulators into one number. The
 // accumulators are stored row after row. Lane k is first combined with lane k+16, then with lane k+8, and so on, as
 // machine code combines halves of vectors. Combine returns nil for operations and dtypes without folds.
-func Combine(o expr.Op, dtype tensor.DType) func(dst, acc unsafe.Pointer, n int) {
-	switch o {
+func Combine(op expr.Op, dtype tensor.DType) func(dst, acc unsafe.Pointer, n int) {
+	switch op {
 	case expr.Add, expr.Mul, expr.Min, expr.Max, expr.And, expr.Or:
 	default:
 		return nil
 	}
-	if !dtype.Valid() || dtype.IsComplex() || table[o][dtype] == nil {
+	if !dtype.Valid() || dtype.IsComplex() || table[op][dtype] == nil {
 		return nil
 	}
-	operation, size := table[o][dtype], dtype.Size()
+	operation, size := table[op][dtype], dtype.Size()
 	return func(dst, acc unsafe.Pointer, n int) {
 		for i := range n {
 			lanes := operand{unsafe.Add(acc, i*expr.FoldLanes*size), 0, size}

@@ -114,9 +114,9 @@ func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {
 	}
 	a.plansLock.Lock()
 	defer a.plansLock.Unlock()
-	for _, p := range a.plans {
-		if p == plan || p.Decisions.Equal(plan.Decisions) {
-			return p
+	for _, known := range a.plans {
+		if known == plan || known.Decisions.Equal(plan.Decisions) {
+			return known
 		}
 	}
 	if len(a.plans) >= maxPlans {

@@ -11,7 +11,7 @@ import (
 // Kernels is a [Kernel], or a [Table] from which a kernel is selected.
 type Kernels interface {
 	// Choose returns the kernel for the iteration's dtypes.
-	Choose(it *Rule) (Kernel, error)
+	Choose(iteration *Rule) (Kernel, error)
 }
 
 // Table holds the kernels of one op, one for each combination of dtypes that the op supports (PyTorch's AT_DISPATCH).
@@ -111,12 +111,12 @@ func (t *Table) noKernelError(iteration *Rule) error {
 }
 
 // acceptsInputs reports whether the kernel accepts the dtypes of the inputs. It ignores the dtypes of the outputs.
-func (k Kernel) acceptsInputs(it *Rule) bool {
-	if !k.sameCounts(it) || k.numOperands == 0 {
+func (k Kernel) acceptsInputs(iteration *Rule) bool {
+	if !k.sameCounts(iteration) || k.numOperands == 0 {
 		return false
 	}
-	for i := int(k.numResults); i < len(it.ops); i++ {
-		if !k.acceptsDType(i, it.ops[i].TargetDType) {
+	for i := int(k.numResults); i < len(iteration.ops); i++ {
+		if !k.acceptsDType(i, iteration.ops[i].TargetDType) {
 			return false
 		}
 	}
@@ -126,13 +126,13 @@ func (k Kernel) acceptsInputs(it *Rule) bool {
 // NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The error names
 // the common dtype. If there is no common dtype, it names the dtype of the first input or, without inputs, of the
 // output.
-func NotImplemented(name string, it *Rule) error {
-	dtype := it.common
-	if dtype == tensor.Invalid && len(it.ops) > 0 {
-		dtype = it.ops[min(it.outCount, len(it.ops)-1)].MemoryDType
+func NotImplemented(name string, iteration *Rule) error {
+	dtype := iteration.common
+	if dtype == tensor.Invalid && len(iteration.ops) > 0 {
+		dtype = iteration.ops[min(iteration.outCount, len(iteration.ops)-1)].MemoryDType
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, dtype.TorchName())
 }
 
 // Choose implements [Kernels].
-func (t *Table) Choose(it *Rule) (Kernel, error) { return t.For(it) }
+func (t *Table) Choose(iteration *Rule) (Kernel, error) { return t.For(iteration) }

@@ -47,7 +47,7 @@ func (w Weights) MinCopiesWithin(bound, budget, maxUnits int64) int {
 	if w.Copy < 1 || w.Time < 1 || budget < 0 || budget > bound/w.Time { // the time alone may reach the bound
 		return 0
 	}
-	weightOfCopies := bound - w.Time*budget - maxUnits // at least
+	weightOfCopies := bound - w.Time*budget - maxUnits // a lower bound
 	return int(max(0, (weightOfCopies+w.Copy-1)/w.Copy))
 }
 
@@ -57,7 +57,7 @@ func (w Weights) MinUnitsWithin(bound, budget int64, copies int) int64 {
 	if w.UnitBytes == 0 || w.Time < 1 || budget < 0 || budget > bound/w.Time { // the time alone may reach the bound
 		return 0
 	}
-	weightOfCopying := bound - w.Time*budget // at least, of copies and units
+	weightOfCopying := bound - w.Time*budget // a lower bound on the weight of copies and units
 	if w.Copy > 0 && int64(copies) > weightOfCopying/w.Copy {
 		return 0
 	}

@@ -44,8 +44,8 @@ func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
 	}
 	self = self.WithDType(attrs.DType)
 	self.Offset, self.Strides = sym.Int{}, make([]sym.Int, len(attrs.Strides))
-	for d, s := range attrs.Strides {
-		self.Strides[d] = sym.Of(s)
+	for dim, stride := range attrs.Strides {
+		self.Strides[dim] = sym.Of(stride)
 	}
 	if m, ok := self.Meta(); ok && !m.IsNonOverlappingAndDense() {
 		return nil, errors.New("cast_with_strides: expected strides of a dense value")

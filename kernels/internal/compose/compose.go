@@ -25,14 +25,14 @@ type Builder struct {
 // NewBuilder starts the decomposition of a call.
 func NewBuilder(parts *graph.Parts, c *graph.Call) *Builder { return &Builder{Call: c, parts: parts} }
 
-// AddMany adds a node with n results and returns them as operands for other nodes. a has the attributes. After an error
-// the operands are zero.
-func (p *Builder) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
+// AddMany adds a node with n results and returns them as operands for other nodes. After an error the operands are
+// zero.
+func (p *Builder) AddMany(n int, op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, n)
 	if p.err != nil {
 		return args
 	}
-	out, err := p.parts.Add(op, a, in...)
+	out, err := p.parts.Add(op, attrs, in...)
 	if err != nil {
 		p.err = err
 		return args
@@ -46,8 +46,8 @@ func (p *Builder) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) [
 // Add adds a node with one result.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func (p *Builder) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
-	return p.AddMany(1, op, a, in...)[0]
+func (p *Builder) Add(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) graph.Arg {
+	return p.AddMany(1, op, attrs, in...)[0]
 }
 
 // Number returns a plain number as an operand.
@@ -71,9 +71,9 @@ func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x
 	}
-	m, shape := x.Meta(), []int{}
+	meta, shape := x.Meta(), []int{}
 	switch {
-	case rank > 0 && m.Numel() == 1:
+	case rank > 0 && meta.Numel() == 1:
 		shape = []int{1}
 	case rank > 0:
 		shape = []int{-1}
@@ -81,7 +81,7 @@ func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 			shape = append(shape, 1)
 		}
 	}
-	if slices.Equal(shape, m.Shape) || len(shape) == 1 && m.Rank() == 1 {
+	if slices.Equal(shape, meta.Shape) || len(shape) == 1 && meta.Rank() == 1 {
 		return x
 	}
 	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)

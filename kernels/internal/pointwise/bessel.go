@@ -47,57 +47,57 @@ func besselText(order int, scaled bool) string {
 	return text + "type_as(r, x)"
 }
 
-// chebyshevSeries returns statements that set the variable name to the sum of a Chebyshev series. at is the expression
-// of twice the argument. The coefficients are in descending order of degree.
-func chebyshevSeries(name, at string, coefficients []float64) string {
+// chebyshevSeries returns statements that set the variable name to the sum of a Chebyshev series. twiceArgument
+// is an expression. The coefficients are in descending order of degree.
+func chebyshevSeries(name, twiceArgument string, coefficients []float64) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%st = %s; ", name, at)
-	b := [3]string{"0", "0", "0"} // the last three values of Clenshaw's recurrence, the newest first
-	for i, c := range coefficients {
+	fmt.Fprintf(&text, "%st = %s; ", name, twiceArgument)
+	recent := [3]string{"0", "0", "0"} // the last three values of Clenshaw's recurrence, the newest first
+	for i, coefficient := range coefficients {
 		next := fmt.Sprintf("%sb%d", name, i)
-		fmt.Fprintf(&text, "%s = %st * %s - %s + %g; ", next, name, b[0], b[1], c)
-		b = [3]string{next, b[0], b[1]}
+		fmt.Fprintf(&text, "%s = %st * %s - %s + %g; ", next, name, recent[0], recent[1], coefficient)
+		recent = [3]string{next, recent[0], recent[1]}
 	}
-	fmt.Fprintf(&text, "%s = 0.5 * (%s - %s); ", name, b[0], b[2])
+	fmt.Fprintf(&text, "%s = 0.5 * (%s - %s); ", name, recent[0], recent[2])
 	return text.String()
 }
 
 // besselReference is the reference function. It sums the power series, or above 30 the asymptotic series.
 func besselReference(order int, scaled bool, x float64) float64 {
-	a, sign := math.Abs(x), 1.0
+	magnitude, sign := math.Abs(x), 1.0
 	if order == 1 && x < 0 {
 		sign = -1
 	}
-	if math.IsInf(a, 0) {
+	if math.IsInf(magnitude, 0) {
 		if scaled {
 			return 0 * sign
 		}
 		return math.NaN()
 	}
-	if a > 30 {
+	if magnitude > 30 {
 		term, sum, mu := 1.0, 1.0, float64(4*order*order)
 		for k := 1; k < 20; k++ {
 			odd := float64(2*k - 1)
-			term = float64(term * (float64(odd*odd) - mu) / (float64(k) * 8 * a))
+			term = float64(term * (float64(odd*odd) - mu) / (float64(k) * 8 * magnitude))
 			sum += term
 		}
-		sum /= math.Sqrt(2*math.Pi) * math.Sqrt(a) // 2πa can be infinite
+		sum /= math.Sqrt(2*math.Pi) * math.Sqrt(magnitude) // 2π times the magnitude can be infinite
 		if scaled {
 			return sign * sum
 		}
-		return sign * math.Exp(a) * sum
+		return sign * math.Exp(magnitude) * sum
 	}
 	term := 1.0
 	if order == 1 {
-		term = a / 2
+		term = magnitude / 2
 	}
 	sum := term
 	for k := 1; k < 100; k++ {
-		term = float64(term * (a / 2 * a / 2 / float64(k*(k+order))))
+		term = float64(term * (magnitude / 2 * magnitude / 2 / float64(k*(k+order))))
 		sum += term
 	}
 	if scaled {
-		sum *= math.Exp(-a)
+		sum *= math.Exp(-magnitude)
 	}
 	return sign * sum
 }

@@ -17,10 +17,10 @@ type bodies [tensor.Complex128 + 1]rule.Kernel
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func mergeTables(tables ...bodies) (out bodies) {
-	for _, t := range tables {
-		for d, b := range t {
-			if !b.IsZero() {
-				out[d] = b
+	for _, table := range tables {
+		for dtype, kernel := range table {
+			if !kernel.IsZero() {
+				out[dtype] = kernel
 			}
 		}
 	}
@@ -35,23 +35,23 @@ func (t *bodies) kernelFor(name string, it *rule.Rule) (rule.Kernel, error) {
 
 // kernelNamed is kernelFor with the full name of PyTorch's kernel, torchKernel.
 func (t *bodies) kernelNamed(torchKernel string, it *rule.Rule) (rule.Kernel, error) {
-	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
-		return b, nil
+	if kernel := t[it.DType(it.NumOutputs())]; !kernel.IsZero() {
+		return kernel, nil
 	}
 	return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 }
 
-// bodyByDType returns the function [graph.Pointwise.Body] of an op with the kernels t, which do not depend on
+// bodyByDType returns the function [graph.Pointwise.Body] of an op whose kernels do not depend on
 // attributes.
-func bodyByDType(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return namedBody(name+"_cpu", t)
+func bodyByDType(name string, kernels bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+	return namedBody(name+"_cpu", kernels)
 }
 
 // namedBody is bodyByDType with the full name of PyTorch's kernel, torchKernel.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func namedBody(torchKernel string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.kernelNamed(torchKernel, it) }
+func namedBody(torchKernel string, kernels bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return kernels.kernelNamed(torchKernel, it) }
 }
 
 // unary, unaryFloat, binary, binaryFloat, comparison and ternary return PyTorch's predefined configurations for a call.
@@ -103,21 +103,21 @@ func unaryWithResult(dtype tensor.DType) config {
 // outputs; inference passes undefined ones.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
-// withCheck returns the config f, except that calls for which check fails are rejected.
+// withCheck returns the config base, except that calls for which check fails are rejected.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func withCheck(f config, check func(c *graph.Call) error) config {
+func withCheck(base config, check func(c *graph.Call) error) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {
 			return rule.Config{}, err
 		}
-		return f(c, outs)
+		return base(c, outs)
 	}
 }
 
-// rejectComplex returns the config f, except that complex operands are rejected with the given message.
-func rejectComplex(f config, message string) config {
-	return withCheck(f, func(c *graph.Call) error {
+// rejectComplex returns the config base, except that complex operands are rejected with the given message.
+func rejectComplex(base config, message string) config {
+	return withCheck(base, func(c *graph.Call) error {
 		for i := range c.In {
 			if c.Type(i).DType.IsComplex() {
 				return errors.New(message)

@@ -20,12 +20,12 @@ var (
 		tensor.Uint8: mapPairs(lcm[uint8, int32])})
 )
 
-// divisorOp defines an op on pairs of integers by its kernels and its reference function f. Overflow wraps.
-func divisorOp(name, doc string, f func(d tensor.DType, a, b int64) int64, t bodies) *graph.Op {
+// divisorOp defines an op on pairs of integers by its kernels and its reference function. Overflow wraps.
+func divisorOp(name, doc string, reference func(d tensor.DType, a, b int64) int64, kernels bodies) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType(name, t)},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType(name, kernels)},
 		kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			return tensor.IntScalar(f(d, x[0].Int(), x[1].Int()))
+			return tensor.IntScalar(reference(d, x[0].Int(), x[1].Int()))
 		}), kit.ExIntegers)
 }
 
@@ -50,11 +50,11 @@ func gcd[T integer](a, b T) T {
 
 // lcm returns |a / gcd(a, b) * b|, computed in the type P.
 func lcm[T, P integer](a, b T) T {
-	g := gcd(a, b)
-	if g == 0 {
+	divisor := gcd(a, b)
+	if divisor == 0 {
 		return 0
 	}
-	return T(absolute(P(a) / P(g) * P(b)))
+	return T(absolute(P(a) / P(divisor) * P(b)))
 }
 
 func absolute[T integer](a T) T {
@@ -86,13 +86,13 @@ func gcdRef(d tensor.DType, a, b int64) int64 {
 
 // lcmRef is the reference of lcm.
 func lcmRef(dtype tensor.DType, a, b int64) int64 {
-	g := gcdRef(dtype, a, b)
-	if g == 0 {
+	divisor := gcdRef(dtype, a, b)
+	if divisor == 0 {
 		return 0
 	}
-	m := a / g * b
+	multiple := a / divisor * b
 	if dtype == tensor.Int32 {
-		m = int64(int32(m))
+		multiple = int64(int32(multiple))
 	}
-	return absolute(m)
+	return absolute(multiple)
 }

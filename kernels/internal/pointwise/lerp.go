@@ -23,9 +23,9 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 			"number. All tensors must have the same dtype.",
 		Params: []graph.Param{kit.Self, {Name: "end"}, {Name: "weight", Optional: true, AcceptsNumber: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			res, err := interpolation.Infer(c)
+			results, err := interpolation.Infer(c)
 			if err != nil || len(c.In) < 3 || c.In[2].Kind != graph.NumberArg {
-				return res, err
+				return results, err
 			}
 			// A plain weight does not affect the layout.
 			t, err := kit.FirstResultType(rule.Binary(rule.UndefinedOutput(), c.In[0].Operand(), c.In[1].Operand()))
@@ -98,10 +98,10 @@ func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 }
 
 func lerpRef(c *graph.Call) kit.ScalarFunc {
-	w := kit.Attrs[lerpAttrs](c).Weight
+	weight := kit.Attrs[lerpAttrs](c).Weight
 	return func(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
-		if w.IsSet() {
-			operands = append(operands[:2:2], w)
+		if weight.IsSet() {
+			operands = append(operands[:2:2], weight)
 		}
 		round := roundTo(dtype)
 		return kit.ByDTypeKind(nil,

@@ -34,10 +34,9 @@ var (
 		})
 )
 
-// extremumOp defines an op with the kernels t. i, u and f are the references for signed integers, uint64 and floats.
-func extremumOp(name, doc string, t bodies, i func(a, b int64) int64, u func(a, b uint64) uint64,
-	f func(a, b float64) float64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, t), extremumRef(i, u, f),
-		kit.ExBinary,
-		kit.ExIntegers)
+// extremumOp defines an op by its kernels, and by its references for signed integers, uint64 and floats.
+func extremumOp(name, doc string, kernels bodies, signed func(a, b int64) int64, unsigned func(a, b uint64) uint64,
+	float func(a, b float64) float64) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, kernels),
+		extremumRef(signed, unsigned, float), kit.ExBinary, kit.ExIntegers)
 }

@@ -26,9 +26,10 @@ var (
 // ndtriText returns the formula of ndtri, the rational approximations of Cephes: one for probabilities from exp(-2) to
 // 1-exp(-2), and two for the tails, in z = 1/sqrt(-2 log p). The constants are 1-exp(-2), sqrt(2*pi) and exp(-2).
 func ndtriText() string {
-	// quotient returns the formula of rational approximation k in the variable named by at.
-	quotient := func(at string, k int) string {
-		return fmt.Sprintf("(%s) / (%s)", polynomial(at, ndtriNumerators[k]), polynomial(at, ndtriDenominators[k]))
+	// quotient returns the formula of the rational approximation with an index, in a variable.
+	quotient := func(variable string, index int) string {
+		numerator := polynomial(variable, ndtriNumerators[index])
+		return fmt.Sprintf("(%s) / (%s)", numerator, polynomial(variable, ndtriDenominators[index]))
 	}
 	return "p = float64(x); above = p > 0.8646647167633873; q = where(above, 1 - p, p); c = q - 0.5; c2 = c * c; " +
 		"center = 2.5066282746310002 * (c + c * (c2 * (" + quotient("c2", 0) + "))); " +
@@ -38,12 +39,12 @@ func ndtriText() string {
 		"type_as(where(p == 0, -inf, where(p == 1, inf, where(p < 0 or p > 1, nan, r))), x)"
 }
 
-// polynomial returns the expression of a polynomial of the variable at. The coefficients are in descending order of
+// polynomial returns the expression of a polynomial of a variable. The coefficients are in descending order of
 // degree.
-func polynomial(at string, coefficients []float64) string {
+func polynomial(variable string, coefficients []float64) string {
 	text := fmt.Sprintf("%.17g", coefficients[0])
-	for _, c := range coefficients[1:] {
-		text = fmt.Sprintf("(%s) * %s + %.17g", text, at, c)
+	for _, coefficient := range coefficients[1:] {
+		text = fmt.Sprintf("(%s) * %s + %.17g", text, variable, coefficient)
 	}
 	return strings.ReplaceAll(text, "+ -", "- ")
 }

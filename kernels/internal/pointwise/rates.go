@@ -9,11 +9,11 @@ import (
 // Rates lists the rates of pointwise loops. A rate is the time of one unit of work. Package calibrate runs the calls of
 // a rate to measure it.
 func Rates() []graph.Rate {
-	// on returns a call of an op on row-major operands.
-	on := func(op string, shapes ...[]int) graph.RateCall {
+	// callOf returns a call of an op on row-major operands.
+	callOf := func(op string, shapes ...[]int) graph.RateCall {
 		c := graph.RateCall{Op: op}
-		for _, s := range shapes {
-			c.In = append(c.In, kit.F32(s...))
+		for _, shape := range shapes {
+			c.In = append(c.In, kit.F32(shape...))
 		}
 		return c
 	}
@@ -24,19 +24,20 @@ func Rates() []graph.Rate {
 	}
 	return []graph.Rate{
 		{Name: graph.LoopSimple, Unit: "an instruction of a compiled loop, per element",
-			Calls: []graph.RateCall{on("exp", cached), on("erf", cached), on("log", cached)}},
+			Calls: []graph.RateCall{callOf("exp", cached), callOf("erf", cached), callOf("log", cached)}},
 		// These calls are interpreted only where loops cannot be compiled.
 		{Name: graph.GoLoop, Unit: "an instruction of an interpreted loop, per element",
-			Calls: []graph.RateCall{on("erf", cached), on("sigmoid", cached), on("hardswish", cached), on("relu", cached)}},
+			Calls: []graph.RateCall{callOf("erf", cached), callOf("sigmoid", cached), callOf("hardswish", cached),
+				callOf("relu", cached)}},
 		{Name: graph.LoopDivide, Unit: "a division or a square root, per element",
-			Calls: []graph.RateCall{on("sigmoid", cached), on("sqrt", cached), on("hardswish", cached)}},
+			Calls: []graph.RateCall{callOf("sigmoid", cached), callOf("sqrt", cached), callOf("hardswish", cached)}},
 		{Name: graph.LoopRun, Unit: "a run of elements in which a broadcast operand is constant",
-			Calls: []graph.RateCall{on("mul", []int{1, 960, 1, 1}, []int{1, 960, 7, 7}),
-				on("mul", []int{1, 240, 1, 1}, []int{1, 240, 14, 14}),
-				on("add", []int{192}, []int{784, 192}), on("add", []int{96}, []int{3136, 96})}},
+			Calls: []graph.RateCall{callOf("mul", []int{1, 960, 1, 1}, []int{1, 960, 7, 7}),
+				callOf("mul", []int{1, 240, 1, 1}, []int{1, 240, 14, 14}),
+				callOf("add", []int{192}, []int{784, 192}), callOf("add", []int{96}, []int{3136, 96})}},
 		{Name: graph.LoopBroadcast, Unit: "the start of a loop of several runs in which a broadcast operand is constant",
-			Calls: []graph.RateCall{on("add", []int{768}, []int{49, 768}), on("add", []int{384}, []int{196, 384}),
-				on("mul", []int{1, 96, 1, 1}, []int{1, 96, 14, 14})}},
+			Calls: []graph.RateCall{callOf("add", []int{768}, []int{49, 768}), callOf("add", []int{384}, []int{196, 384}),
+				callOf("mul", []int{1, 96, 1, 1}, []int{1, 96, 14, 14})}},
 		{Name: graph.LoopTransposed, Unit: "an element of an operand that a loop reads in transposed tiles",
 			Calls: []graph.RateCall{transposed(64, 28), transposed(144, 14), transposed(96, 56)}},
 	}

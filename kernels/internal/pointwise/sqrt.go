@@ -19,14 +19,15 @@ var (
 		func(x float64) float64 { return 1 / x }, func(z complex128) complex128 { return 1 / z })
 )
 
-// rootOp defines an op of this file. torchKernel is PyTorch's name of the kernel, for errors. text is the formula of
-// the op. f and z are its references for real and complex numbers.
-func rootOp(name, torchKernel, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
+// rootOp defines an op of this file. torchKernel is PyTorch's name of the kernel, for errors. ofReal and ofComplex are
+// the references for real and complex numbers.
+func rootOp(name, torchKernel, doc, formulaText string, ofReal func(float64) float64,
+	ofComplex func(complex128) complex128) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, &graph.Pointwise{Config: unaryFloat,
-		Body: namedBody(torchKernel, bodiesOf(formula(text), floats, complexes))},
+		Body: namedBody(torchKernel, bodiesOf(formula(formulaText), floats, complexes))},
 		kit.IgnoreCall(kit.ByDTypeKind(nil,
-			func(x []float64) float64 { return f(x[0]) },
-			func(x []complex128) complex128 { return z(x[0]) })),
+			func(x []float64) float64 { return ofReal(x[0]) },
+			func(x []complex128) complex128 { return ofComplex(x[0]) })),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 

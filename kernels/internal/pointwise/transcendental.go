@@ -7,26 +7,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// functionOp defines a unary op. The op applies a function of the expression language, and both have the same name. f
-// and z are the references for floats and complex numbers. z is nil if complex numbers are not supported. Bools and
-// integers are computed as float32. torchKernel is PyTorch's name of the kernel, for errors.
-func functionOp(name, torchKernel, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
-	return formulaOp(name, torchKernel, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
+// functionOp defines a unary op. The op applies a function of the expression language, and both have the same name.
+// ofReal and ofComplex are the references for floats and complex numbers. ofComplex is nil if complex numbers are not
+// supported. Bools and integers are computed as float32. torchKernel is PyTorch's name of the kernel, for errors.
+func functionOp(name, torchKernel, doc string, ofReal func(float64) float64,
+	ofComplex func(complex128) complex128) *graph.Op {
+	return formulaOp(name, torchKernel, doc, name+"(x)", unaryFloat, ofReal, ofComplex,
+		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
-// formulaOp defines a unary op by its formula text and its references f for floats and z for complex numbers. z is nil
-// if complex numbers are not supported. cfg is the configuration of the iteration.
-func formulaOp(name, torchKernel, doc, text string, cfg config, f func(float64) float64, z func(complex128) complex128,
-	examples ...graph.Example) *graph.Op {
+// formulaOp defines a unary op by the text of its formula, by the configuration of its iteration, and by its references
+// for floats and complex numbers. ofComplex is nil if complex numbers are not supported.
+func formulaOp(name, torchKernel, doc, formulaText string, iteration config, ofReal func(float64) float64,
+	ofComplex func(complex128) complex128, examples ...graph.Example) *graph.Op {
 	dtypes := [][]tensor.DType{floats}
-	if z != nil {
+	if ofComplex != nil {
 		dtypes = append(dtypes, complexes)
 	}
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-			Body: namedBody(torchKernel, bodiesOf(formula(text, "x"), dtypes...))},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: iteration,
+			Body: namedBody(torchKernel, bodiesOf(formula(formulaText, "x"), dtypes...))},
 		kit.IgnoreCall(kit.ByDTypeKind(nil,
-			func(x []float64) float64 { return f(x[0]) },
-			func(x []complex128) complex128 { return z(x[0]) })),
+			func(x []float64) float64 { return ofReal(x[0]) },
+			func(x []complex128) complex128 { return ofComplex(x[0]) })),
 		examples...)
 }

@@ -55,12 +55,12 @@ func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	}
 	cfg := rule.New().CheckAllSameDType(false).Output(out).Input(call.In[0].Operand())
 	for _, a := range call.In[1:] {
-		o := a.Operand()
+		operand := a.Operand()
 		if a.Kind == graph.NumberArg {
-			o = rule.OperandOfType(tensor.Type{DType: dtype}) // a 0-dim value that needs no conversion
+			operand = rule.OperandOfType(tensor.Type{DType: dtype}) // a 0-dim value that needs no conversion
 		}
-		cfg = cfg.Input(o)
-		if o.Type.DType != dtype {
+		cfg = cfg.Input(operand)
+		if operand.Type.DType != dtype {
 			cfg = cfg.PromoteInputsToCommonDType(true)
 		}
 	}

@@ -47,16 +47,16 @@ func extremumSpec(dtype tensor.DType, mask []bool, keepdim, greatest bool) folds
 // refBest returns the index of the first greatest or least element, or of the first NaN if there is one.
 func refBest(x []tensor.Scalar, greatest bool) int {
 	best := 0
-	for i, v := range x {
-		switch b := x[best]; {
-		case v.Float() != v.Float():
+	for i, element := range x {
+		switch current := x[best]; {
+		case element.Float() != element.Float():
 			return i
-		case v.DType() == tensor.Float64: // the dtype of all scalars that are floats
-			if greatest && v.Float() > b.Float() || !greatest && v.Float() < b.Float() {
+		case element.DType() == tensor.Float64: // the dtype of all scalars that are floats
+			if greatest && element.Float() > current.Float() || !greatest && element.Float() < current.Float() {
 				best = i
 			}
 		default:
-			if greatest && v.Int() > b.Int() || !greatest && v.Int() < b.Int() {
+			if greatest && element.Int() > current.Int() || !greatest && element.Int() < current.Int() {
 				best = i
 			}
 		}

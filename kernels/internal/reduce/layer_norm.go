@@ -88,7 +88,7 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 // layerNormRows returns the expression over rows. Mean and variance are computed in float64.
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[layerNormAttrs](c)
-	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)
-	y := affineNormRow(b, v, float64(folds.Count(c.Meta(0).Shape, mask)), a.Eps)
-	return singleResultRows(b, mask, in, y, c.Meta(0).DType)
+	builder, loaded, operands, mask := normOperands(c, len(a.NormalizedShape), 2)
+	y := affineNormRow(builder, loaded, float64(folds.Count(c.Meta(0).Shape, mask)), a.Eps)
+	return singleResultRows(builder, mask, operands, y, c.Meta(0).DType)
 }

@@ -65,12 +65,13 @@ func varOp(name, doc string, results variance) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		v := results
-		v.dtype, v.n, v.correction = self.DType, folds.SymbolicCount(self.Shape, mask), attrs.correction()
+		computed := results
+		computed.dtype, computed.n = self.DType, folds.SymbolicCount(self.Shape, mask)
+		computed.correction = attrs.correction()
 		outs := []tensor.DType{self.DType.ToReal()}
-		if v.returnsMean {
+		if computed.returnsMean {
 			outs = append(outs, self.DType)
 		}
-		return v.spec(mask, attrs.Keepdim, outs...), nil
+		return computed.spec(mask, attrs.Keepdim, outs...), nil
 	})
 }

@@ -149,11 +149,11 @@ func (s *Symbols) applyLimits(x Element) {
 
 // excludeUnrealistic reports whether a condition is false for all realistic sizes. If so, it bounds the symbols to
 // sizes for which the condition is false.
-func (s *Symbols) excludeUnrealistic(c sym.Bool) bool {
+func (s *Symbols) excludeUnrealistic(condition sym.Bool) bool {
 	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
 		var names []string
-		condition, err := sym.ParseBool(c.String(), func(name string) (sym.Int, bool) {
+		parsed, err := sym.ParseBool(condition.String(), func(name string) (sym.Int, bool) {
 			if _, ok := s.inputs[name]; !ok {
 				return sym.Int{}, false
 			}
@@ -162,9 +162,9 @@ func (s *Symbols) excludeUnrealistic(c sym.Bool) bool {
 			return symbol, err == nil
 		})
 		if err != nil {
-			return false // c depends on data
+			return false // the condition depends on data
 		}
-		if holds, known := condition.Known(); holds || !known {
+		if holds, known := parsed.Known(); holds || !known {
 			continue
 		}
 		for _, name := range names {

@@ -112,13 +112,13 @@ func readJSON(r io.Reader, document any) error {
 	if err != nil {
 		return fmt.Errorf("wcsp: %w", err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(document); err != nil {
-		return fmt.Errorf("wcsp: byte %d: %w", dec.InputOffset(), err)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(document); err != nil {
+		return fmt.Errorf("wcsp: byte %d: %w", decoder.InputOffset(), err)
 	}
-	if rest := bytes.TrimSpace(text[dec.InputOffset():]); len(rest) > 0 {
-		return fmt.Errorf("wcsp: byte %d: unexpected data after the document", dec.InputOffset())
+	if rest := bytes.TrimSpace(text[decoder.InputOffset():]); len(rest) > 0 {
+		return fmt.Errorf("wcsp: byte %d: unexpected data after the document", decoder.InputOffset())
 	}
 	return nil
 }

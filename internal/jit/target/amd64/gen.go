@@ -192,17 +192,17 @@ func (g *gen) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes
 func (g *gen) newLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
 
 // sources returns values as the sources of an instruction.
-func sources(vs ...alloc.Virt) []alloc.Arg {
-	a := make([]alloc.Arg, len(vs))
-	for k, v := range vs {
-		a[k].Virt = v
+func sources(values ...alloc.Virt) []alloc.Arg {
+	args := make([]alloc.Arg, len(values))
+	for k, value := range values {
+		args[k].Virt = value
 	}
-	return a
+	return args
 }
 
 // immediate returns an immediate and values as the sources of an instruction.
-func immediate(imm int64, vs ...alloc.Virt) []alloc.Arg {
-	return append([]alloc.Arg{{Imm: imm}}, sources(vs...)...)
+func immediate(imm int64, values ...alloc.Virt) []alloc.Arg {
+	return append([]alloc.Arg{{Imm: imm}}, sources(values...)...)
 }
 
 // binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
@@ -237,16 +237,16 @@ func (g *gen) convertOp(name string, width uint8, laneBytes int, a alloc.Virt) a
 
 // constLanes returns a constant with x in all lanes.
 func (g *gen) constLanes(laneBytes int, x uint64) alloc.Virt {
-	b := binary.LittleEndian.AppendUint64(nil, x)[:laneBytes]
+	element := binary.LittleEndian.AppendUint64(nil, x)[:laneBytes]
 	width := g.width(laneBytes)
 	if g.avx512 {
 		name := "VBROADCASTSS"
 		if laneBytes == 8 {
 			name = "VBROADCASTSD"
 		}
-		return g.constant(name, width, laneBytes, string(b))
+		return g.constant(name, width, laneBytes, string(element))
 	}
-	return g.constant("VMOVUPS", width, noBroadcast, strings.Repeat(string(b), int(width)/laneBytes))
+	return g.constant("VMOVUPS", width, noBroadcast, strings.Repeat(string(element), int(width)/laneBytes))
 }
 
 // constant returns a constant of the given width, which the instruction with the given name loads from data. Unless

@@ -4,7 +4,7 @@ import "sync"
 
 // row is one form of an instruction. encode checks the operands and puts them into the fields of the encoding. It
 // returns false if the row, which is its argument r, does not accept the operands. The comments on encoders quote
-// section C4.1 of Arm's manual; x stands for a bit of a field that operands fill. In encoders, the variable g has the
+// section C4.1 of Arm's manual; x stands for a bit of a field that operands fill. In encoders, the variable regs has the
 // numbers of general registers, and ok0, ok1, ... report whether operands 0, 1, ... have the right type.
 type row struct {
 	name   string
@@ -38,13 +38,13 @@ var tables = [][]row{integerRows, floatRows, longRows, dotRows, laneRows, moveRo
 
 // rowsOf returns the rows by mnemonic. The map is built when the first instruction is assembled.
 var rowsOf = sync.OnceValue(func() map[string][]row {
-	m := map[string][]row{}
-	for _, t := range tables {
-		for _, r := range t {
-			m[r.name] = append(m[r.name], r)
+	byName := map[string][]row{}
+	for _, table := range tables {
+		for _, form := range table {
+			byName[form.name] = append(byName[form.name], form)
 		}
 	}
-	return m
+	return byName
 })
 
 // vectors returns the operands as vectors, and reports whether they are n valid vector registers.

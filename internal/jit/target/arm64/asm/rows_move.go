@@ -35,9 +35,9 @@ func constantOf(args []Arg) (Vec, Imm, bool) {
 	if len(args) < 2 {
 		return Vec{}, 0, false
 	}
-	vec, ok0 := args[0].(Vec)
-	imm, ok1 := args[1].(Imm)
-	return vec, imm, ok0 && ok1 && isVectorNumber(vec.Num) && vec.valid()
+	vec, isVec := args[0].(Vec)
+	imm, isImm := args[1].(Imm)
+	return vec, imm, isVec && isImm && isVectorNumber(vec.Num) && vec.valid()
 }
 
 // encodeImmediateBytes encodes 0 Q 00111100000 abc 111001 defgh Rd.
@@ -88,16 +88,17 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	vec, ok0 := args[0].(Vec)
-	number, ok1 := args[1].(Float)
-	// The magnitude is n/32 * 2^exponent, with n from 16 to 31. The field has exponent-2 modulo 8, and n-16.
+	vec, isVec := args[0].(Vec)
+	number, isFloat := args[1].(Float)
+	// The magnitude is significand/32 * 2^exponent, with a significand from 16 to 31. The field has exponent-2 modulo 8,
+	// and significand-16.
 	fraction, exponent := math.Frexp(math.Abs(float64(number)))
-	n := math.Ldexp(fraction, 5)
-	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !vec.valid() ||
-		!isVectorNumber(vec.Num) {
+	significand := math.Ldexp(fraction, 5)
+	isEncodable := significand == math.Trunc(significand) && significand >= 16 && exponent >= -2 && exponent <= 5
+	if !isVec || !isFloat || !isEncodable || !vec.valid() || !isVectorNumber(vec.Num) {
 		return 0, false
 	}
-	field := uint8(n-16) | uint8(exponent-2)&7<<4
+	field := uint8(significand-16) | uint8(exponent-2)&7<<4
 	if number < 0 {
 		field |= 0x80
 	}
@@ -194,9 +195,9 @@ func encodeFromInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	scalar, ok0 := args[0].(Scalar)
-	reg, ok1 := args[1].(Reg)
-	return r.code | widthFields(reg, scalar) | reg.num()<<5 | uint32(scalar.Num), ok0 && ok1 && scalar.isFloat()
+	scalar, isScalar := args[0].(Scalar)
+	reg, isReg := args[1].(Reg)
+	return r.code | widthFields(reg, scalar) | reg.num()<<5 | uint32(scalar.Num), isScalar && isReg && scalar.isFloat()
 }
 
 // encodeToInteger encodes conversions of a scalar to a general register.
@@ -204,7 +205,7 @@ func encodeToInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
-	reg, ok0 := args[0].(Reg)
-	scalar, ok1 := args[1].(Scalar)
-	return r.code | widthFields(reg, scalar) | uint32(scalar.Num)<<5 | reg.num(), ok0 && ok1 && scalar.isFloat()
+	reg, isReg := args[0].(Reg)
+	scalar, isScalar := args[1].(Scalar)
+	return r.code | widthFields(reg, scalar) | uint32(scalar.Num)<<5 | reg.num(), isReg && isScalar && scalar.isFloat()
 }
