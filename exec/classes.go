@@ -29,8 +29,8 @@ func (p *preparedSegment) bytes() int {
 	if p.program == nil {
 		return stepBytes
 	}
-	n := p.program.need
-	return sum(n.Packed, n.Arena, n.Scratch, stepBytes*len(p.program.steps))
+	need := p.program.need
+	return sum(need.Packed, need.Arena, need.Scratch, stepBytes*len(p.program.steps))
 }
 
 // isCacheable reports whether p may be cached. A segment from which nodes were omitted may not be cached, because the
@@ -75,18 +75,18 @@ func (c *segmentCache) get(ctx context.Context, key classKey,
 	if entry.segment != nil {
 		return entry.segment, nil
 	}
-	p, err := prepare()
+	prepared, err := prepare()
 	if isMemoryShortage(err) && c.entries.Clear() {
 		debug.FreeOSMemory() // collects the removed entries now; otherwise their memory would still count as used
-		p, err = prepare()
+		prepared, err = prepare()
 	}
-	if err != nil || !p.isCacheable() {
+	if err != nil || !prepared.isCacheable() {
 		c.entries.Drop(key, entry)
-		return p, err
+		return prepared, err
 	}
-	entry.segment = p
-	c.entries.SetSize(key, entry, p.bytes())
-	return p, nil
+	entry.segment = prepared
+	c.entries.SetSize(key, entry, prepared.bytes())
+	return prepared, nil
 }
 
 // isMemoryShortage reports whether an error is a lack of memory.

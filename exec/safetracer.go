@@ -8,7 +8,7 @@ import (
 
 // safeTracer wraps a tracer. If a method of the tracer panics, the panic becomes the error of the run. Otherwise a
 // panic in a worker would end the process. After a panic only EndRun is called.
-type safeTracer struct{ tracer Tracer }
+type safeTracer struct{ wrapped Tracer }
 
 // newSafeTracer wraps t in a safeTracer. It returns t if t is nil or a safeTracer.
 func newSafeTracer(t Tracer) Tracer {
@@ -23,8 +23,8 @@ type tracerPanic struct{ err atomic.Value }
 
 // recordPanic must be deferred. It records a panic of a tracer's method.
 func (t *tracerPanic) recordPanic(method string) {
-	if x := recover(); x != nil {
-		t.err.CompareAndSwap(nil, fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack()))
+	if recovered := recover(); recovered != nil {
+		t.err.CompareAndSwap(nil, fmt.Errorf("tracer: %s panicked: %v\n%s", method, recovered, debug.Stack()))
 	}
 }
 
@@ -47,31 +47,31 @@ func (t *tracerPanic) errorOrPanic(err error) error {
 // BeginRun implements [Tracer].
 func (tracer safeTracer) BeginRun(r *Run) bool {
 	defer r.tracerPanic.recordPanic("BeginRun")
-	return tracer.tracer.BeginRun(r)
+	return tracer.wrapped.BeginRun(r)
 }
 
 // EndRun implements [Tracer].
 func (tracer safeTracer) EndRun(r *Run, err error) {
 	defer r.tracerPanic.recordPanic("EndRun")
-	tracer.tracer.EndRun(r, err)
+	tracer.wrapped.EndRun(r, err)
 }
 
 // BeginStep implements [Tracer].
 func (tracer safeTracer) BeginStep(p Position) {
-	p.Run.tracerPanic.callGuarded("BeginStep", func() { tracer.tracer.BeginStep(p) })
+	p.Run.tracerPanic.callGuarded("BeginStep", func() { tracer.wrapped.BeginStep(p) })
 }
 
 // EndStep implements [Tracer].
 func (tracer safeTracer) EndStep(p Position, done bool) {
-	p.Run.tracerPanic.callGuarded("EndStep", func() { tracer.tracer.EndStep(p, done) })
+	p.Run.tracerPanic.callGuarded("EndStep", func() { tracer.wrapped.EndStep(p, done) })
 }
 
 // BeginChunk implements [Tracer].
 func (tracer safeTracer) BeginChunk(p Position) {
-	p.Run.tracerPanic.callGuarded("BeginChunk", func() { tracer.tracer.BeginChunk(p) })
+	p.Run.tracerPanic.callGuarded("BeginChunk", func() { tracer.wrapped.BeginChunk(p) })
 }
 
 // EndChunk implements [Tracer].
 func (tracer safeTracer) EndChunk(p Position, err error) {
-	p.Run.tracerPanic.callGuarded("EndChunk", func() { tracer.tracer.EndChunk(p, err) })
+	p.Run.tracerPanic.callGuarded("EndChunk", func() { tracer.wrapped.EndChunk(p, err) })
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // Limits of the matrix unit (AMX), which multiplies matrices in tile registers. It multiplies groups of four bytes. In
-// this package, a group counts as one element of an operand (Size 4). The product of two groups (four multiplications)
-// counts as one term. A tile register is not the tile of a Spec. The rows of a tile are divided into parts, and there
-// is a tile register with sums for each part and each vector of columns.
+// this package, a group counts as one element of an operand (ElemBytes 4). The product of two groups (four
+// multiplications) counts as one term. A tile register is not the tile of a Spec. The rows of a tile are divided into
+// parts, and there is a tile register with sums for each part and each vector of columns.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -74,12 +74,12 @@ func (s *Spec) splitForUnit() (split unitSplit, err error) {
 
 // segments divides the rows, which have the given offsets, into segments with equal distances between rows. It returns
 // the numbers of rows of the segments. The distance between the first two rows is used for all segments.
-func (u *unitSplit) segments(in []int) (list []int) {
-	if len(in) > 1 {
-		u.inRowStep = in[1] - in[0]
+func (u *unitSplit) segments(offsets []int) (list []int) {
+	if len(offsets) > 1 {
+		u.inRowStep = offsets[1] - offsets[0]
 	}
-	for i := range in {
-		if i == 0 || in[i]-in[i-1] != u.inRowStep { // a segment begins
+	for i := range offsets {
+		if i == 0 || offsets[i]-offsets[i-1] != u.inRowStep { // a segment begins
 			list = append(list, 0)
 		}
 		list[len(list)-1]++
@@ -88,10 +88,10 @@ func (u *unitSplit) segments(in []int) (list []int) {
 }
 
 // setOutStep sets outRowStep from the offsets of the rows in the result.
-func (u *unitSplit) setOutStep(out []int) {
+func (u *unitSplit) setOutStep(offsets []int) {
 	for part, first := range u.firstRows {
 		for row := first + 1; row < first+u.rows; row++ {
-			step := out[row] - out[row-1]
+			step := offsets[row] - offsets[row-1]
 			if part == 0 && row == first+1 {
 				u.outRowStep = step
 			}
@@ -338,13 +338,12 @@ func (x *unitGen) prefetch(terms int) {
 // them.
 func (x *unitGen) storeSumTiles() {
 	spec := x.spec
-	if spec.Quantized == NotQuantized && len(spec.Epilogue) == 0 && spec.InitialSum != FromResult &&
-		x.split.outRowStep != 0 &&
-		!spec.mayBePartial(x.cpu) {
+	sumsAreResult := spec.Quantized == NotQuantized && len(spec.Epilogue) == 0 && spec.InitialSum != FromResult
+	if sumsAreResult && x.split.outRowStep != 0 && !spec.mayBePartial(x.cpu) {
 		x.amd64.MoveDistance(x.split.outRowStep, countReg)
 		x.eachSum(func(register amd64.Tile, row, vector int) {
-			x.amd64.StoreTile(register, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: spec.Out[row] +
-				vector*lineBytes})
+			x.amd64.StoreTile(register, target.Addr{Base: outTileReg, Index: countReg, Scale: 1,
+				Disp: spec.Out[row] + vector*lineBytes})
 		})
 		return
 	}

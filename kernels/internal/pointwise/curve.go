@@ -10,11 +10,11 @@ import (
 // defaultGrain selects the default number of elements of a chunk; see [graph.Pointwise].
 const defaultGrain = 0
 
-// curve defines a curve: a unary op on floats without attributes. text is its formula for the element x, and f its
-// reference function. torchKernel is PyTorch's name of the kernel, for errors. grain is the number of elements per
-// chunk.
-func curve(name, torchKernel, doc, text string, grain int, f func(float64) float64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, unaryParams, curveOf(torchKernel, text, grain), floatRef(f), kit.ExUnary)
+// curve defines a curve: a unary op on floats without attributes. text is its formula for the element x. torchKernel is
+// PyTorch's name of the kernel, for errors. grain is the number of elements per chunk.
+func curve(name, torchKernel, doc, text string, grain int, reference func(float64) float64) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, unaryParams, curveOf(torchKernel, text, grain),
+		floatRef(reference), kit.ExUnary)
 }
 
 // curveOf returns the pointwise computation of a curve; the parameters are those of curve.
@@ -23,17 +23,17 @@ func curveOf(torchKernel, text string, grain int) *graph.Pointwise {
 		Body: namedBody(torchKernel, bodiesOf(formula(text, "x"), floats))}
 }
 
-// attrCurve is curve for an op with attributes of type A. grain is the number of elements per chunk. attrs returns the
-// numbers that the formula refers to by name. f returns the reference function for the attributes.
-func attrCurve[A any](name, torchKernel, doc, text string, grain int, attrs func(*A) numbers,
-	f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
+// attrCurve is curve for an op with attributes of type A. grain is the number of elements per chunk. numbersOf returns
+// the numbers that the formula refers to by name. referenceOf returns the reference function for the attributes.
+func attrCurve[A any](name, torchKernel, doc, text string, grain int, numbersOf func(*A) numbers,
+	referenceOf func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise(graph.SchemaOf[A](), name, doc, unaryParams,
-		&graph.Pointwise{Grain: grain, Config: unary, Body: attrCurveBody(torchKernel, formula(text, "x"), attrs)},
-		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
+		&graph.Pointwise{Grain: grain, Config: unary, Body: attrCurveBody(torchKernel, formula(text, "x"), numbersOf)},
+		func(c *graph.Call) kit.ScalarFunc { return floatRef(referenceOf(kit.Attrs[A](c)))(c) }, examples...)
 }
 
 // attrCurveBody returns the Body function of an op on floats with a formula that uses attributes.
-func attrCurveBody[A any](torchKernel string, f *expr.Formula, attrs func(*A) numbers) func(*graph.Call,
+func attrCurveBody[A any](torchKernel string, body *expr.Formula, numbersOf func(*A) numbers) func(*graph.Call,
 	*rule.Rule) (rule.Kernel, error) {
-	return attrBody(torchKernel, f, func(c *graph.Call) numbers { return attrs(kit.Attrs[A](c)) }, floats)
+	return attrBody(torchKernel, body, func(c *graph.Call) numbers { return numbersOf(kit.Attrs[A](c)) }, floats)
 }

@@ -15,20 +15,25 @@ import (
 type divisionFormulas struct{ signed, unsigned string }
 
 // integerDivision returns the kernels of an integer division or remainder. A kernel first checks for a divisor of 0.
-func integerDivision(f divisionFormulas) (t bodies) {
-	t = mergeTables(bodiesOf(formula(f.signed), signedInts), bodiesOf(formula(f.unsigned), unsignedInts))
-	t[tensor.Int8], t[tensor.Int16] = rejectZeros[int8](t[tensor.Int8]), rejectZeros[int16](t[tensor.Int16])
-	t[tensor.Int32], t[tensor.Int64] = rejectZeros[int32](t[tensor.Int32]), rejectZeros[int64](t[tensor.Int64])
-	t[tensor.Uint8], t[tensor.Uint16] = rejectZeros[uint8](t[tensor.Uint8]), rejectZeros[uint16](t[tensor.Uint16])
-	t[tensor.Uint32], t[tensor.Uint64] = rejectZeros[uint32](t[tensor.Uint32]), rejectZeros[uint64](t[tensor.Uint64])
-	return t
+func integerDivision(formulas divisionFormulas) (table bodies) {
+	table = mergeTables(bodiesOf(formula(formulas.signed), signedInts),
+		bodiesOf(formula(formulas.unsigned), unsignedInts))
+	table[tensor.Int8] = rejectZeros[int8](table[tensor.Int8])
+	table[tensor.Int16] = rejectZeros[int16](table[tensor.Int16])
+	table[tensor.Int32] = rejectZeros[int32](table[tensor.Int32])
+	table[tensor.Int64] = rejectZeros[int64](table[tensor.Int64])
+	table[tensor.Uint8] = rejectZeros[uint8](table[tensor.Uint8])
+	table[tensor.Uint16] = rejectZeros[uint16](table[tensor.Uint16])
+	table[tensor.Uint32] = rejectZeros[uint32](table[tensor.Uint32])
+	table[tensor.Uint64] = rejectZeros[uint64](table[tensor.Uint64])
+	return table
 }
 
-// rejectZeros returns the kernel k, except that it fails if operand 1 has an element 0.
-func rejectZeros[T integer](k rule.Kernel) rule.Kernel {
+// rejectZeros adds a check to a kernel: it fails if operand 1 has an element 0.
+func rejectZeros[T integer](kernel rule.Kernel) rule.Kernel {
 	const divisor = 1 // index of the operand
-	return iter.WithCheck(k, divisor, func(b []T) error {
-		if HasZero(b) {
+	return iter.WithCheck(kernel, divisor, func(divisors []T) error {
+		if HasZero(divisors) {
 			return kit.ErrZeroDivision
 		}
 		return nil
@@ -36,36 +41,36 @@ func rejectZeros[T integer](k rule.Kernel) rule.Kernel {
 }
 
 // HasZero reports whether an element is 0. It tests eight bytes at a time. Subtracting 1 from each element sets the
-// highest bit of the lowest zero element, because 0-1 wraps. &^ w clears the highest bit of elements in which it was
+// highest bit of the lowest zero element, because 0-1 wraps. &^ word clears the highest bit of elements in which it was
 // set before the subtraction. If no element is 0, the masked result is 0.
-func HasZero[T integer](v []T) bool {
+func HasZero[T integer](list []T) bool {
 	size := int(unsafe.Sizeof(T(0)))
 	perWord := 8 / size
 	ones := ^uint64(0) / (1<<(8*size) - 1)
 	highBits, found := ones<<(8*size-1), uint64(0)
-	words := len(v) / perWord
-	for _, w := range unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(v))), words) {
-		found |= (w - ones) &^ w & highBits
+	words := len(list) / perWord
+	for _, word := range unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(list))), words) {
+		found |= (word - ones) &^ word & highBits
 	}
-	return found != 0 || slices.Contains(v[words*perWord:], 0)
+	return found != 0 || slices.Contains(list[words*perWord:], 0)
 }
 
 // floorQuotient returns a/b rounded down.
 func floorQuotient(a, b int64) int64 {
-	q := a / b
-	if r := a - q*b; r != 0 && (r < 0) != (b < 0) {
-		q--
+	quotient := a / b
+	if remainder := a - quotient*b; remainder != 0 && (remainder < 0) != (b < 0) {
+		quotient--
 	}
-	return q
+	return quotient
 }
 
-// checkedReference returns the reference of an integer division f. Like the kernels, it fails if the divisor is 0.
-func checkedReference[T int64 | uint64](f func(a, b T) T) func(x []T) T {
+// checkedReference returns the reference of an integer division. Like the kernels, it fails if the divisor is 0.
+func checkedReference[T int64 | uint64](divide func(a, b T) T) func(x []T) T {
 	return func(x []T) T {
 		if x[1] == 0 {
 			panic(kit.ErrZeroDivision) // kit.PointwiseRef returns this error
 		}
-		return f(x[0], x[1])
+		return divide(x[0], x[1])
 	}
 }
 
@@ -82,14 +87,14 @@ func roundTo(dtype tensor.DType) func(float64) float64 {
 }
 
 // roundComplexTo is roundTo for complex dtypes. It rounds both parts.
-func roundComplexTo(d tensor.DType) func(complex128) complex128 {
-	part := roundTo(d.ToReal())
+func roundComplexTo(dtype tensor.DType) func(complex128) complex128 {
+	part := roundTo(dtype.ToReal())
 	return func(x complex128) complex128 { return complex(part(real(x)), part(imag(x))) }
 }
 
 // roundTo16Bits returns the function that rounds to the 16-bit float dtype d. It returns nil for other dtypes.
-func roundTo16Bits(d tensor.DType) func(float32) float32 {
-	switch d {
+func roundTo16Bits(dtype tensor.DType) func(float32) float32 {
+	switch dtype {
 	case tensor.BFloat16:
 		return func(x float32) float32 { return tensor.BF16Of(x).Float32() }
 	case tensor.Float16:

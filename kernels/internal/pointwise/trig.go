@@ -34,12 +34,13 @@ var (
 
 // lgamma is the reference function of lgamma, which is -log(|x|) near 0.
 func lgamma(x float64) float64 {
-	if a := math.Abs(x); a < 0x1p-1022 && a > 0 { // on some processors math.Log is wrong for subnormal numbers
-		return 54*math.Ln2 - math.Log(a*0x1p54)
+	// On some processors math.Log is wrong for subnormal numbers.
+	if magnitude := math.Abs(x); magnitude < 0x1p-1022 && magnitude > 0 {
+		return 54*math.Ln2 - math.Log(magnitude*0x1p54)
 	}
-	v, _ := math.Lgamma(x)
+	logarithm, _ := math.Lgamma(x)
 	if math.IsInf(x, -1) {
 		return -x // as in C, unlike Go
 	}
-	return v
+	return logarithm
 }

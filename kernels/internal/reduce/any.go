@@ -39,14 +39,14 @@ func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
 		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return folds.AnyOrAll(isAny) },
-					Row: func(b *expr.Builder, x folds.Number) []folds.Number { return extremumRow(b, x, isAny) },
-					Ref: func(x []tensor.Scalar) []tensor.Scalar {
+					Row: func(b *expr.Builder, row folds.Number) []folds.Number { return extremumRow(b, row, isAny) },
+					Ref: func(row []tensor.Scalar) []tensor.Scalar {
 						result := !isAny
-						for _, v := range x {
+						for _, element := range row {
 							if isAny {
-								result = result || v.Int() != 0
+								result = result || element.Int() != 0
 							} else {
-								result = result && v.Int() != 0
+								result = result && element.Int() != 0
 							}
 						}
 						return []tensor.Scalar{tensor.BoolScalar(result)}

@@ -16,17 +16,17 @@ const maxSize = 24
 // maxPaths is the maximum number of paths through a node's inference that are explored.
 const maxPaths = 16
 
-// ResultShapes infers the symbolic shapes of the results vals of a node. types are the types of its operands. The
+// ResultShapes infers the symbolic shapes of values, the results of a node. types are the types of its operands. The
 // shapes are valid for all sizes that the op accepts. If inference branches on sizes, a size is an expression with a
 // case for each branch. A size whose expression is unknown or too long becomes a new symbol.
-func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, vals []*graph.Value) (shapes [][]sym.Int) {
+func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*graph.Value) (shapes [][]sym.Int) {
 	paths := &pathSizes{sizes: make([][]sym.Int, 0, 8)}
 	cases, err := sym.Fork(s.env, maxPaths, func() ([]int, error) {
-		res, err := node.InferFor(types, s.inputs)
+		results, err := node.InferFor(types, s.inputs)
 		if err != nil {
 			return nil, err
 		}
-		return paths.addPath(vals, res)
+		return paths.addPath(values, results)
 	})
 	// A path that needs a number, at sizes that are realistic, makes all sizes unknown.
 	needsNumber := func(path inferencePath) bool {
@@ -38,16 +38,16 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, vals []*gr
 	isRejected := func(path inferencePath) bool { return path.Err != nil } // at these sizes, the op is invalid
 	cases = slices.DeleteFunc(cases, isRejected)
 	sizeIndex := 0
-	shapes = make([][]sym.Int, len(vals))
-	for i, value := range vals {
+	shapes = make([][]sym.Int, len(values))
+	for i, value := range values {
 		shape := make([]sym.Int, value.Meta.Rank())
-		for k := range shape {
+		for axis := range shape {
 			// -1 stands for a size without expression.
-			if shape[k] = sym.Of(-1); err == nil && len(cases) > 0 {
-				shape[k] = paths.mergedSize(cases, sizeIndex)
+			if shape[axis] = sym.Of(-1); err == nil && len(cases) > 0 {
+				shape[axis] = paths.mergedSize(cases, sizeIndex)
 			}
-			if shape[k].Same(sym.Of(-1)) {
-				shape[k] = s.NewUnknown(0)
+			if shape[axis].Same(sym.Of(-1)) {
+				shape[axis] = s.NewUnknown(0)
 			}
 			sizeIndex++
 		}
@@ -67,19 +67,19 @@ var errRank = errors.New("the number of dimensions depends on sizes")
 // addPath adds the sizes of the results on the current path to paths.sizes, and returns the index of each size there.
 // Sizes that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path
 // on which N is 1.
-func (paths *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, error) {
+func (paths *pathSizes) addPath(values []*graph.Value, results []graph.Result) ([]int, error) {
 	var indices []int
-	for i, v := range vals {
-		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
+	for i, value := range values {
+		if len(results) != len(values) || len(results[i].Type.Shape) != value.Meta.Rank() {
 			return nil, errRank
 		}
-		for _, size := range res[i].Type.Shape {
+		for _, size := range results[i].Type.Shape {
 			sizeIndex := len(indices)
 			if sizeIndex == len(paths.sizes) {
 				paths.sizes = append(paths.sizes, nil)
 			}
-			pathIndex := slices.IndexFunc(paths.sizes[sizeIndex], func(o sym.Int) bool {
-				same, known := o.Eq(size).Known()
+			pathIndex := slices.IndexFunc(paths.sizes[sizeIndex], func(earlier sym.Int) bool {
+				same, known := earlier.Eq(size).Known()
 				return same && known
 			})
 			if pathIndex < 0 {

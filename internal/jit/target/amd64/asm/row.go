@@ -108,16 +108,16 @@ var tables = [][]row{generalRows, moveRows, floatRows, fmaRows, integerRows, con
 
 // rowsOf returns the rows by mnemonic. The map is built when the first instruction is assembled.
 var rowsOf = sync.OnceValue(func() map[string][]row {
-	m := map[string][]row{}
-	for _, t := range tables {
-		for i := 0; i < len(t); {
-			end := i + 1
-			for end < len(t) && t[end].name == t[i].name {
+	byName := map[string][]row{}
+	for _, table := range tables {
+		for first := 0; first < len(table); {
+			end := first + 1
+			for end < len(table) && table[end].name == table[first].name {
 				end++
 			}
-			m[t[i].name] = t[i:end]
-			i = end
+			byName[table[first].name] = table[first:end]
+			first = end
 		}
 	}
-	return m
+	return byName
 })

@@ -4,8 +4,8 @@ import "sync"
 
 // row is one form of an instruction. encode checks the operands and puts them into the fields of the encoding. It
 // returns false if the row, which is its argument r, does not accept the operands. The comments on encoders quote
-// section C4.1 of Arm's manual; x stands for a bit of a field that operands fill. In encoders, the variable regs has the
-// numbers of general registers, and ok0, ok1, ... report whether operands 0, 1, ... have the right type.
+// section C4.1 of Arm's manual; x stands for a bit of a field that operands fill. In encoders, the variable regs has
+// the numbers of general registers, and ok0, ok1, ... report whether operands 0, 1, ... have the right type.
 type row struct {
 	name   string
 	encode func(a *Assembler, r *row, args []Arg) (uint32, bool)

@@ -30,36 +30,38 @@ func shifted(args []Arg) (v [3]Vec, distance int, ok bool) {
 		return v, 0, false
 	}
 	v, ok = vectors(args[:2], 2)
-	n, isImm := args[2].(Imm)
-	return v, int(n), ok && isImm && v[0].Elem <= D
+	imm, isImm := args[2].(Imm)
+	return v, int(imm), ok && isImm && v[0].Elem <= D
 }
 
 // encodeShiftLeft encodes 0 Q U 011110 immh:immb opcode 1 Rn Rd. The immediate is the width plus the distance.
 func encodeShiftLeft(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, n, ok := shifted(args)
+	v, distance, ok := shifted(args)
 	width := 8 << v[0].Elem
-	return r.code | v[0].qBit() | uint32(width+n)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
-		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && n >= 0 && n < width
+	return r.code | v[0].qBit() | uint32(width+distance)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
+		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance >= 0 && distance < width
 }
 
 // encodeShiftRight encodes shifts to the right. The immediate is twice the width minus the distance.
 func encodeShiftRight(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, n, ok := shifted(args)
+	v, distance, ok := shifted(args)
 	width := 8 << v[0].Elem
-	return r.code | v[0].qBit() | uint32(2*width-n)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
-		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && n > 0 && n <= width
+	return r.code | v[0].qBit() | uint32(2*width-distance)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
+		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance > 0 && distance <= width
 }
 
 // encodeShiftLong encodes shifts to the left into elements of twice the width.
 func encodeShiftLong(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, n, ok := shifted(args)
+	v, distance, ok := shifted(args)
 	width := 8 << v[1].Elem
-	return r.code | uint32(width+n)<<16 | v[1].rn() | v[0].rd(), ok && r.isHalfOf(v[1], v[0]) && n >= 0 && n < width
+	return r.code | uint32(width+distance)<<16 | v[1].rn() | v[0].rd(),
+		ok && r.isHalfOf(v[1], v[0]) && distance >= 0 && distance < width
 }
 
 // encodeShiftNarrow encodes shifts to the right into elements of half the width.
 func encodeShiftNarrow(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, n, ok := shifted(args)
+	v, distance, ok := shifted(args)
 	width := 8 << v[0].Elem
-	return r.code | uint32(2*width-n)<<16 | v[1].rn() | v[0].rd(), ok && r.isHalfOf(v[0], v[1]) && n > 0 && n <= width
+	return r.code | uint32(2*width-distance)<<16 | v[1].rn() | v[0].rd(),
+		ok && r.isHalfOf(v[0], v[1]) && distance > 0 && distance <= width
 }
