@@ -198,15 +198,15 @@ func (n Need) Check(limit, held int) error {
 
 // Need returns the memory that a run of the program takes. See [Options.MemoryLimit].
 func (p *Program) Need() Need {
-	n := p.need
-	n.Largest = slices.Clone(n.Largest)
-	return n
+	need := p.need
+	need.Largest = slices.Clone(need.Largest)
+	return need
 }
 
 // computeNeed computes the program's need.
 func (p *Program) computeNeed() {
 	onDevice := p.deviceNeed()
-	n := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads, DeviceConstants: onDevice.Constants,
+	need := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads, DeviceConstants: onDevice.Constants,
 		DeviceArena: onDevice.Arena}
 	seen := map[*tensor.Storage]bool{} // constants that share memory count once
 	for _, storage := range p.storages {
@@ -223,29 +223,29 @@ func (p *Program) computeNeed() {
 		}
 		switch {
 		case storage.kind == inInput:
-			n.AddInput(storage.root)
+			need.AddInput(storage.root)
 		case storage.kind == inNewMemory:
-			n.Outputs = sum(n.Outputs, bytes)
-			n.addHolding("output", storage.root, bytes)
+			need.Outputs = sum(need.Outputs, bytes)
+			need.addHolding("output", storage.root, bytes)
 		case storage.kind == inArena:
-			n.addHolding("value", storage.root, bytes)
+			need.addHolding("value", storage.root, bytes)
 		case storage.root != nil && storage.root.Packed == nil:
-			n.Constants = sum(n.Constants, bytes)
-			n.addHolding("constant", storage.root, bytes)
+			need.Constants = sum(need.Constants, bytes)
+			need.addHolding("constant", storage.root, bytes)
 		default: // a packed constant, or a constant of a kernel, which has no root value
-			n.Packed = sum(n.Packed, bytes)
+			need.Packed = sum(need.Packed, bytes)
 			if storage.root != nil {
-				n.addHolding("packed weight", storage.root, bytes)
-				n.addOriginal(storage.root, seen)
+				need.addHolding("packed weight", storage.root, bytes)
+				need.addOriginal(storage.root, seen)
 			}
 		}
 	}
 	for _, output := range p.outputs {
 		if p.storages[p.storageOf(output.Value)].kind == inConst || output.OwnStorage {
-			n.Outputs = sum(n.Outputs, output.Value.Meta.Bytes()) // the output gets a copy of the value
+			need.Outputs = sum(need.Outputs, output.Value.Meta.Bytes()) // the output gets a copy of the value
 		}
 	}
-	p.need = n
+	p.need = need
 }
 
 // addOriginal adds the original data of a packed constant, if they are kept.

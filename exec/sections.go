@@ -45,9 +45,9 @@ const trialDivisor = 5
 
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
 func (p *Program) cutSections(profile *machine.Profile) {
-	n := len(p.steps)
-	if p.threads == 1 || n == 0 {
-		p.sections = []section{{end: n}}
+	count := len(p.steps)
+	if p.threads == 1 || count == 0 {
+		p.sections = []section{{end: count}}
 		return
 	}
 	if profile == nil {
@@ -59,16 +59,16 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	saved := p.savings(whole.costs, split, whole.minSharedNS)
 	whole.policies = wakePolicies(whole.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the last section so far
-	for i := 0; i < n; i++ {
+	for i := 0; i < count; i++ {
 		if saved[i] == 0 {
 			continue
 		}
 		// A shared section starts at step i, and ends before minSerialSteps consecutive steps for which sharing saves
 		// nothing.
 		end := i + 1
-		for k := end; k < n && k < end+minSerialSteps; k++ {
-			if saved[k] > 0 {
-				end = k + 1
+		for later := end; later < count && later < end+minSerialSteps; later++ {
+			if saved[later] > 0 {
+				end = later + 1
 			}
 		}
 		if i > covered {
@@ -77,8 +77,8 @@ func (p *Program) cutSections(profile *machine.Profile) {
 		p.sections = append(p.sections, section{first: i, end: end, shared: p.sectionSharing(whole, i, end)})
 		covered, i = end, end-1 // the loop continues with step end
 	}
-	if covered < n {
-		p.sections = append(p.sections, section{first: covered, end: n})
+	if covered < count {
+		p.sections = append(p.sections, section{first: covered, end: count})
 	}
 	if len(p.sections) > 1 || p.sections[0].shared != nil {
 		p.setParts(split)

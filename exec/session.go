@@ -57,37 +57,37 @@ type workerState struct {
 // NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough
 // memory.
 func (p *Program) NewSession() *Session {
-	s := &Session{program: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
+	session := &Session{program: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
 		outputMemories: make([]outputMemory, len(p.storages)), workers: make([]workerState, p.threads)}
-	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
-	s.sectionRun.prepare(p)
-	s.sectionRun.job.Help = s.runHelper
+	session.in, session.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
+	session.sectionRun.prepare(p)
+	session.sectionRun.job.Help = session.runHelper
 	if p.omittedValues != nil {
-		s.stepFailures = &stepFailures{program: p, lostSteps: make([]atomic.Bool, len(p.steps))}
+		session.stepFailures = &stepFailures{program: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
-	for i := range s.workers {
-		worker := &s.workers[i]
+	for i := range session.workers {
+		worker := &session.workers[i]
 		worker.mem.WorkerScratch = p.pool.Take(p.workerBytes, false).Bytes()
 		worker.mem.State = &worker.state
 		worker.index = i
 	}
 	for i := range p.steps {
 		step := &p.steps[i]
-		for k, ref := range step.addresses {
+		for index, ref := range step.addresses {
 			if ref.storage < 0 || p.storages[ref.storage].place != tensor.Host {
 				continue
 			}
 			switch storage := &p.storages[ref.storage]; storage.kind {
 			case inArena:
-				s.ptrs[step.firstPtr+k] = address(s.arena.Bytes(), storage.arenaOffset+ref.offset)
+				session.ptrs[step.firstPtr+index] = address(session.arena.Bytes(), storage.arenaOffset+ref.offset)
 			case inConst:
-				s.ptrs[step.firstPtr+k] = address(storage.data.Storage().Bytes(), ref.offset)
+				session.ptrs[step.firstPtr+index] = address(storage.data.Storage().Bytes(), ref.offset)
 			default:
-				s.patches = append(s.patches, patch{step.firstPtr + k, ref})
+				session.patches = append(session.patches, patch{step.firstPtr + index, ref})
 			}
 		}
 	}
-	return s
+	return session
 }
 
 // address returns the address of a byte of memory.

@@ -34,9 +34,9 @@ func (p *Program) chooseSplits(costs []float64, minSharedNS float64) []bool {
 	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {
 		chunks, phases := 1, 0
-		for _, ph := range p.steps[i].kernel.Phases {
-			chunks = max(chunks, ph.Chunks)
-			if ph.Chunks > 1 {
+		for _, phase := range p.steps[i].kernel.Phases {
+			chunks = max(chunks, phase.Chunks)
+			if phase.Chunks > 1 {
 				phases++
 			}
 		}
@@ -50,11 +50,11 @@ func (p *Program) chooseSplits(costs []float64, minSharedNS float64) []bool {
 	losses := make([]float64, len(p.steps))   // losses[i] is the time in ns that transfers of step i add if it is split
 	changeWhileFaster := func(toSplit bool) { // splits steps, or reverts splits, until no change saves time
 		unchanged := false
-		for n := 0; n < maxPasses && !unchanged; n++ {
+		for pass := 0; pass < maxPasses && !unchanged; pass++ {
 			clear(losses) // computed once per pass: changes of a pass affect only the next pass
-			for _, t := range transfers {
-				losses[t.from] += t.loss(split[t.to])
-				losses[t.to] += t.loss(split[t.from])
+			for _, transfer := range transfers {
+				losses[transfer.from] += transfer.loss(split[transfer.to])
+				losses[transfer.to] += transfer.loss(split[transfer.from])
 			}
 			unchanged = true
 			for i := range split {

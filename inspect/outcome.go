@@ -25,25 +25,26 @@ type Outcome struct {
 	Readers  []string `json:"readers" doc:"The nodes of the original graph that read the value."`
 }
 
-// addOutcome describes in the explanation how the program computes v.
-func addOutcome(explanation *Explanation, p *program.Program, binding *program.Binding, v *graph.Value) {
+// addOutcome describes in the explanation how the program computes a value.
+func addOutcome(explanation *Explanation, p *program.Program, binding *program.Binding, value *graph.Value) {
 	outcome := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
 		Readers: []string{}}
-	for _, n := range binding.Graph.Nodes {
-		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value == v }) {
-			outcome.Readers = append(outcome.Readers, n.Name)
+	for _, node := range binding.Graph.Nodes {
+		isRead := func(arg graph.Arg) bool { return arg.Kind == graph.TensorArg && arg.Value == value }
+		if slices.ContainsFunc(node.In, isRead) {
+			outcome.Readers = append(outcome.Readers, node.Name)
 		}
 	}
 	plan, executable := binding.Plan, binding.Program
 	if plan == nil || executable == nil { // all shapes depend on data
 		plan, executable = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
 	}
-	outcome.What = noStepReason(v, plan)
-	if planned := plan.Graph.Value(v.Name); planned != nil && isInGraph(planned, plan.Graph) {
+	outcome.What = noStepReason(value, plan)
+	if planned := plan.Graph.Value(value.Name); planned != nil && isInGraph(planned, plan.Graph) {
 		outcome.Strides = notNil(planned.Meta.Strides)
 	}
-	if v.Node != nil && outcome.What == "" {
-		outcome.addStep(v, executable, plan)
+	if value.Node != nil && outcome.What == "" {
+		outcome.addStep(value, executable, plan)
 	}
 	if outcome.What == "" {
 		outcome.What = "no step computes it"
@@ -52,9 +53,9 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 		}
 	}
 	explanation.Outcome = *outcome
-	explanation.Copies, explanation.Unfused = copyReasons(p, v, outcome, plan), []report.Unfused{}
+	explanation.Copies, explanation.Unfused = copyReasons(p, value, outcome, plan), []report.Unfused{}
 	for _, pair := range plan.Unfused {
-		if v.Node != nil && (pair.Node == v.Node.Name || pair.Reader == v.Node.Name) {
+		if value.Node != nil && (pair.Node == value.Node.Name || pair.Reader == value.Node.Name) {
 			explanation.Unfused = append(explanation.Unfused, report.Unfused(pair))
 		}
 	}

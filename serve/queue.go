@@ -59,19 +59,19 @@ func newQueue(s *Server, m *model) *queue {
 // run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
 // result.release if it is not nil, also after an error.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
-	j := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.rows.NewSingleRun(in)}
+	request := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.rows.NewSingleRun(in)}
 	if q.tryTakeSlot() {
-		q.runBatch([]*job{j}, q.server.slots)
-		r := <-j.result
-		return r, r.err
+		q.runBatch([]*job{request}, q.server.slots)
+		finished := <-request.result
+		return finished, finished.err
 	}
 	if q.server.waiting.Add(1) > int64(q.server.options.Queue) {
 		q.server.waiting.Add(-1)
 		return result{}, errQueueFull
 	}
-	j.run = q.model.rows.NewRun(in)
+	request.run = q.model.rows.NewRun(in)
 	q.mu.Lock()
-	q.waiting = append(q.waiting, j)
+	q.waiting = append(q.waiting, request)
 	if !q.dispatching {
 		q.dispatching = true
 		go q.dispatch()
@@ -82,10 +82,10 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	default: // delay has not yet received the last value
 	}
 	select {
-	case r := <-j.result:
-		return r, r.err
+	case finished := <-request.result:
+		return finished, finished.err
 	case <-ctx.Done():
-		return result{running: q.remove(j)}, context.Cause(ctx)
+		return result{running: q.remove(request)}, context.Cause(ctx)
 	}
 }
 
@@ -231,15 +231,15 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	in, out, err := q.execute(jobs)
 	<-slots
 	if err != nil && len(jobs) > 1 {
-		for _, j := range jobs {
+		for _, request := range jobs {
 			q.server.slots <- struct{}{}
-			q.runBatch([]*job{j}, q.server.slots)
+			q.runBatch([]*job{request}, q.server.slots)
 		}
 		return
 	}
 	active, rows := time.Since(start), 0
-	for _, j := range jobs {
-		rows += max(j.run.Rows, 1)
+	for _, request := range jobs {
+		rows += max(request.run.Rows, 1)
 	}
 	q.model.metrics.executed(rows, active)
 	// The results of the jobs share the memory of out and possibly of in, which is released after all of them.
@@ -248,8 +248,8 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	release := func() {
 		if unreleasedParts.Add(-1) == 0 {
 			for _, tensors := range []map[string]*tensor.Tensor{out, in} {
-				for _, t := range tensors {
-					t.Release()
+				for _, held := range tensors {
+					held.Release()
 				}
 			}
 		}
@@ -258,12 +258,12 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	if err == nil {
 		parts = q.model.rows.Split(out, runsOf(jobs))
 	}
-	for i, j := range jobs {
-		r := result{err: err, release: release, queued: start.Sub(j.arrival), active: active, rows: rows}
+	for i, request := range jobs {
+		finished := result{err: err, release: release, queued: start.Sub(request.arrival), active: active, rows: rows}
 		if err == nil {
-			r.out = parts[i]
+			finished.out = parts[i]
 		}
-		j.result <- r
+		request.result <- finished
 	}
 }
 
@@ -285,10 +285,10 @@ func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err err
 	defer cancel(nil)
 	var unfinishedContexts atomic.Int64
 	unfinishedContexts.Store(int64(len(jobs)))
-	for _, j := range jobs {
-		defer context.AfterFunc(j.ctx, func() {
+	for _, request := range jobs {
+		defer context.AfterFunc(request.ctx, func() {
 			if unfinishedContexts.Add(-1) == 0 {
-				cancel(context.Cause(j.ctx))
+				cancel(context.Cause(request.ctx))
 			}
 		})()
 	}

@@ -327,15 +327,15 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	// The deadline ends the request of a client that sends its body too slowly. If it cannot be set, only the context
 	// ends the request.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.options.Timeout))
-	res, err := s.inferWithin(ctx, w, r, m)
-	outcome := Outcome{Status: http.StatusOK, Err: err, Rows: res.rows, Queued: res.queued, Run: res.active}
+	inferred, err := s.inferWithin(ctx, w, r, m)
+	outcome := Outcome{Status: http.StatusOK, Err: err, Rows: inferred.rows, Queued: inferred.queued, Run: inferred.active}
 	if err != nil {
 		outcome.Status = statusOf(err)
 		m.metrics.failures.Inc()
 	} else {
 		m.metrics.successes.Inc()
 		m.metrics.request.Add(int(time.Since(start).Microseconds()))
-		m.metrics.queued.Add(int(res.queued.Microseconds()))
+		m.metrics.queued.Add(int(inferred.queued.Microseconds()))
 	}
 	end(outcome)
 	return err

@@ -237,16 +237,16 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 	}
 	localB := unsafe.Add(x.worker, plan.worker.packedB)
 	end := x.superStart + x.superTerms
-	t := tileState{execution: x, i0: i0, j0: j0, j1: j1}
+	state := tileState{execution: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
 	for k0 := x.superStart; k0 < end; k0 += plan.kc {
 		k1 := min(k0+plan.kc, end)
 		x.locate(&a, &plan.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
 		x.locate(&b, &plan.b, x.ptrB, x.sharedB, localB, x.packB, k0, k1, j0, j1)
-		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == spec.K
-		x.countMACs(packCost * (i1 - i0 + j1 - j0) * t.kc) // locate may have packed these rows and columns
+		state.k0, state.kc, state.first, state.last = k0, k1-k0, k0 == 0, k1 == spec.K
+		x.countMACs(packCost * (i1 - i0 + j1 - j0) * state.kc) // locate may have packed these rows and columns
 		if args != nil {
-			t.computePanels(args, &a, &b, i0, i1, j0, j1)
+			state.computePanels(args, &a, &b, i0, i1, j0, j1)
 			continue
 		}
 		for blockStart := i0; blockStart < i1; blockStart += plan.rowsPerBlock {
@@ -255,12 +255,12 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 				cols := min(plan.b.panelWidth, j1-j)
 				bPanel := x.elem(b.base, b.laneOffset(j-j0))
 				for i := blockStart; i < blockEnd; i += plan.a.panelWidth {
-					t.micro(x.elem(a.base, a.laneOffset(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
+					state.micro(x.elem(a.base, a.laneOffset(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
 				}
-				if t.last {
+				if state.last {
 					x.runEpilogue(blockStart, blockEnd, j, j+cols)
 				}
-				x.countMACs(stripCost + (blockEnd-blockStart)*cols*t.kc)
+				x.countMACs(stripCost + (blockEnd-blockStart)*cols*state.kc)
 			}
 		}
 	}

@@ -79,8 +79,8 @@ func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
 		s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 			values, err := parts.Add(op, attrs, in...)
 			out := make([]graph.Arg, len(values))
-			for i, v := range values {
-				out[i] = graph.ArgOf(v)
+			for i, value := range values {
+				out[i] = graph.ArgOf(value)
 			}
 			return out, err
 		}}
@@ -138,17 +138,17 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs grap
 		return nil, err
 	}
 	tensors := make([]*tensor.Tensor, len(in))
-	for i, x := range in {
-		switch x.Kind {
+	for i, arg := range in {
+		switch arg.Kind {
 		case graph.TensorArg:
-			tensors[i] = data[x.Value]
+			tensors[i] = data[arg.Value]
 		case graph.NumberArg:
-			tensors[i] = tensor.Zeros(x.Number.DType())
-			tensors[i].Set(x.Number)
+			tensors[i] = tensor.Zeros(arg.Number.DType())
+			tensors[i].Set(arg.Number)
 		}
 	}
-	for _, r := range inferred {
-		c.Out = append(c.Out, r.Meta())
+	for _, result := range inferred {
+		c.Out = append(c.Out, result.Meta())
 	}
 	results := make([]*tensor.Tensor, len(inferred))
 	if inferred[0].Alias < 0 { // views are made from their metas below
@@ -157,16 +157,16 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs grap
 		}
 	}
 	out := make([]graph.Arg, len(inferred))
-	for i, r := range inferred {
-		if r.Alias >= 0 {
-			if results[i], err = tensors[r.Alias].View(r.Meta()); err != nil {
+	for i, result := range inferred {
+		if result.Alias >= 0 {
+			if results[i], err = tensors[result.Alias].View(result.Meta()); err != nil {
 				return nil, err
 			}
-		} else if !results[i].Meta.SameLayout(r.Meta()) {
-			results[i] = results[i].CopyTo(r.Meta())
+		} else if !results[i].Meta.SameLayout(result.Meta()) {
+			results[i] = results[i].CopyTo(result.Meta())
 		}
-		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: results[i].Meta}
-		data[v], out[i] = results[i], graph.ArgOf(v)
+		value := &graph.Value{Name: op.Name, Type: result.Type, Meta: results[i].Meta}
+		data[value], out[i] = results[i], graph.ArgOf(value)
 	}
 	return out, nil
 }

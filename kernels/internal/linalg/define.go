@@ -292,14 +292,14 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 		for _, p := range results {
 			t.out = append(t.out, matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols})
 		}
-		if e := a.complex(t); e != nil && err == nil {
-			err = e
+		if taskErr := a.complex(t); taskErr != nil && err == nil {
+			err = taskErr
 			return
 		}
 		for k, p := range results {
-			for i, v := range t.out[k].elements {
+			for i, element := range t.out[k].elements {
 				if !p.hasNoMatrix {
-					out[k].Set(tensor.ComplexScalar(v), index(out[k], outRanks[k], batchIndex, i%p.rows, i/p.rows)...)
+					out[k].Set(tensor.ComplexScalar(element), index(out[k], outRanks[k], batchIndex, i%p.rows, i/p.rows)...)
 				}
 			}
 		}

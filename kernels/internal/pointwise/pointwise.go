@@ -106,9 +106,9 @@ func boolInt(b bool) int64 {
 func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
 	present := graph.Call{Attrs: call.Attrs, Out: call.Out, Impl: call.Impl, Walk: call.Walk}
 	var positions []int // indices in call.In of the operands that are present
-	for i, a := range call.In {
-		if a.Kind != graph.Null {
-			present.In, positions = append(present.In, a), append(positions, i)
+	for i, arg := range call.In {
+		if arg.Kind != graph.Null {
+			present.In, positions = append(present.In, arg), append(positions, i)
 		}
 	}
 	if len(positions) == len(call.In) {
@@ -136,12 +136,12 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	out := *kernel
 	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(m *graph.Mem, chunk int) error {
 		var ptrs [8]unsafe.Pointer // results and operands; no op with omitted operands has more
-		n := copy(ptrs[:], m.Ptrs[:iterator.NumOutputs()])
+		count := copy(ptrs[:], m.Ptrs[:iterator.NumOutputs()])
 		for _, i := range positions {
-			ptrs[n] = m.Ptrs[iterator.NumOutputs()+i]
-			n++
+			ptrs[count] = m.Ptrs[iterator.NumOutputs()+i]
+			count++
 		}
-		return fusion.RunChunk(loop, m, ptrs[:n], chunk, iter.GrainSize)
+		return fusion.RunChunk(loop, m, ptrs[:count], chunk, iter.GrainSize)
 	}}}
 	out.InPlace = nil
 	for _, pair := range kernel.InPlace {
@@ -149,8 +149,8 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	}
 	if kernel.EmbeddedOperands != nil {
 		out.EmbeddedOperands = make([]*tensor.Tensor, len(call.In))
-		for i, t := range kernel.EmbeddedOperands {
-			out.EmbeddedOperands[positions[i]] = t
+		for i, embedded := range kernel.EmbeddedOperands {
+			out.EmbeddedOperands[positions[i]] = embedded
 		}
 	}
 	return &out, nil

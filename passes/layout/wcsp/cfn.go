@@ -26,11 +26,11 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 		return err
 	}
 	bound := int64(1)
-	for _, f := range p.Factors {
+	for _, factor := range p.Factors {
 		largest := int64(0)
-		for _, c := range f.Costs {
-			if c < Forbidden {
-				largest = max(largest, c)
+		for _, cost := range factor.Costs {
+			if cost < Forbidden {
+				largest = max(largest, cost)
 			}
 		}
 		bound = add(bound, largest)
@@ -41,22 +41,22 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	out := bufio.NewWriter(w) // Flush returns the error of every write
 	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", cfnName(name), bound)
 	names := make([]string, len(p.Variables))
-	for i, v := range p.Variables {
-		names[i] = fmt.Sprintf("\"x%d%s\"", i, cfnName(v.Name))
-		fmt.Fprintf(out, "%s%s:%d", cfnSeparator(i), names[i], len(v.Labels))
+	for i, variable := range p.Variables {
+		names[i] = fmt.Sprintf("\"x%d%s\"", i, cfnName(variable.Name))
+		fmt.Fprintf(out, "%s%s:%d", cfnSeparator(i), names[i], len(variable.Labels))
 	}
 	out.WriteString("},\n\"functions\":{")
-	for i, f := range p.Factors {
-		scope := make([]string, len(f.Scope))
-		for k, v := range f.Scope {
-			scope[k] = names[v]
+	for i, factor := range p.Factors {
+		scope := make([]string, len(factor.Scope))
+		for position, variable := range factor.Scope {
+			scope[position] = names[variable]
 		}
 		fmt.Fprintf(out, "%s\"f%d\":{\"scope\":[%s],\"costs\":[", cfnSeparator(i), i, strings.Join(scope, ","))
-		for k, c := range f.Costs {
-			if k > 0 {
+		for position, cost := range factor.Costs {
+			if position > 0 {
 				out.WriteByte(',')
 			}
-			out.Write(strconv.AppendInt(out.AvailableBuffer(), min(c, bound), 10))
+			out.Write(strconv.AppendInt(out.AvailableBuffer(), min(cost, bound), 10))
 		}
 		out.WriteString("]}")
 	}

@@ -34,39 +34,39 @@ type edge struct {
 }
 
 // prune returns the remaining labels by variable, and the prunings.
-func prune(in *instance) ([][]int, []Pruning) {
-	pruner := &pruner{instance: in, unary: make([][]int64, len(in.problemVariables)),
-		edges:     make([][]edge, len(in.problemVariables)),
-		remaining: make([][]int, len(in.problemVariables))}
-	for v, n := range in.sizes {
-		for label := range n {
-			pruner.remaining[v] = append(pruner.remaining[v], label)
+func prune(problem *instance) ([][]int, []Pruning) {
+	pruner := &pruner{instance: problem, unary: make([][]int64, len(problem.problemVariables)),
+		edges:     make([][]edge, len(problem.problemVariables)),
+		remaining: make([][]int, len(problem.problemVariables))}
+	for variable, labelCount := range problem.sizes {
+		for label := range labelCount {
+			pruner.remaining[variable] = append(pruner.remaining[variable], label)
 		}
 	}
-	for _, f := range in.functions {
-		if len(f.scope) == 1 {
-			pruner.unary[f.scope[0]] = f.table
+	for _, function := range problem.functions {
+		if len(function.scope) == 1 {
+			pruner.unary[function.scope[0]] = function.table
 			continue
 		}
-		first, second := f.scope[0], f.scope[1] // rows and columns of the table
-		columns := in.sizes[second]
+		first, second := function.scope[0], function.scope[1] // rows and columns of the table
+		columns := problem.sizes[second]
 		pruner.edges[first] = append(pruner.edges[first],
-			edge{table: f.table, other: second, stride: columns, otherStride: 1})
+			edge{table: function.table, other: second, stride: columns, otherStride: 1})
 		pruner.edges[second] = append(pruner.edges[second],
-			edge{table: f.table, other: first, stride: 1, otherStride: columns})
+			edge{table: function.table, other: first, stride: 1, otherStride: columns})
 	}
-	queue, queued := make([]int, len(in.problemVariables)), make([]bool, len(in.problemVariables))
-	for v := range queue {
-		queue[v], queued[v] = v, true
+	queue, queued := make([]int, len(problem.problemVariables)), make([]bool, len(problem.problemVariables))
+	for variable := range queue {
+		queue[variable], queued[variable] = variable, true
 	}
 	for len(queue) > 0 && pruner.work < pruneWork {
-		interrupt.Check(in.ctx)
-		v := queue[0]
-		queue, queued[v] = queue[1:], false
-		if !pruner.pruneVariable(v) {
+		interrupt.Check(problem.ctx)
+		variable := queue[0]
+		queue, queued[variable] = queue[1:], false
+		if !pruner.pruneVariable(variable) {
 			continue
 		}
-		for _, edge := range pruner.edges[v] {
+		for _, edge := range pruner.edges[variable] {
 			if !queued[edge.other] && len(pruner.remaining[edge.other]) > 1 {
 				queue, queued[edge.other] = append(queue, edge.other), true
 			}

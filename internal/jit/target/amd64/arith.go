@@ -10,29 +10,29 @@ import (
 
 // selectInst selects machine instructions for one instruction of the loop, whose operands are already selected.
 func (g *gen) selectInst(inst *lane.Inst) *laneValue {
-	d := inst.Type.DType
+	dtype := inst.Type.DType
 	switch inst.Op {
 	case lane.Const:
-		if d != tensor.Bool {
-			return g.constOf(d, inst.Imm)
+		if dtype != tensor.Bool {
+			return g.constOf(dtype, inst.Imm)
 		}
 		if g.bools[inst.Imm] == nil { // the block may have the constant in several widths
-			g.bools[inst.Imm] = g.constOf(d, inst.Imm)
+			g.bools[inst.Imm] = g.constOf(dtype, inst.Imm)
 		}
 		return g.bools[inst.Imm]
 	case lane.Load:
 		return g.load(int(inst.Ptr), int(inst.Imm))
 	case lane.Convert:
 		if rounded := &g.loop.Insts[inst.A]; rounded.Op == lane.Rint && rounded.Type.DType == tensor.Float32 &&
-			convertsThroughInt32(d) {
+			convertsThroughInt32(dtype) {
 			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
 			// conversion become one instruction.
-			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: d,
-				highUndefined: d.Size() < 4}
+			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: dtype,
+				highUndefined: dtype.Size() < 4}
 		}
-		return g.convert(d, g.selectedValue(inst.A))
+		return g.convert(dtype, g.selectedValue(inst.A))
 	case lane.Bits:
-		return &laneValue{reg: g.unpacked(g.selectedValue(inst.A)), dtype: d, highUndefined: d.Size() < 4}
+		return &laneValue{reg: g.unpacked(g.selectedValue(inst.A)), dtype: dtype, highUndefined: dtype.Size() < 4}
 	case lane.Remask:
 		return g.selectedValue(inst.A)
 	case lane.Select:
@@ -40,55 +40,55 @@ func (g *gen) selectInst(inst *lane.Inst) *laneValue {
 	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
 		return &laneValue{reg: g.compare(inst.Op, g.selectedValue(inst.A), g.selectedValue(inst.B)), dtype: tensor.Bool}
 	case lane.FMA:
-		return &laneValue{reg: g.fma(inst), dtype: d}
+		return &laneValue{reg: g.fma(inst), dtype: dtype}
 	case lane.Lookup:
-		return &laneValue{reg: g.lookupOf(inst), dtype: d}
+		return &laneValue{reg: g.lookupOf(inst), dtype: dtype}
 	}
 	var args [3]*laneValue
 	for k, operand := range inst.Operands() {
 		args[k] = g.selectedValue(operand)
 	}
-	return g.apply(inst.Op, d, args[0], args[1])
+	return g.apply(inst.Op, dtype, args[0], args[1])
 }
 
 // convertsThroughInt32 reports whether a float is converted to a dtype in two steps, through int32.
-func convertsThroughInt32(d tensor.DType) bool {
-	return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32
+func convertsThroughInt32(dtype tensor.DType) bool {
+	return dtype.IsIntegral(false) && dtype.Size() <= 4 && dtype != tensor.Uint32
 }
 
 // constOf returns a constant of any dtype.
-func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
-	value := &laneValue{dtype: d}
+func (g *gen) constOf(dtype tensor.DType, imm uint64) *laneValue {
+	value := &laneValue{dtype: dtype}
 	switch {
-	case d == tensor.Bool && g.avx512:
+	case dtype == tensor.Bool && g.avx512:
 		// A mask constant is the comparison 0 != imm of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
 		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(intNotEqual, a, b), Dst: g.New(g.boolVal()),
 			FoldableSource: noFoldableSource})
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		value.reg = g.constLanes(g.maskLane(), -imm) // all bits are 1 for true
-	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
-		shift := 64 - 8*d.Size()
+	case dtype.IsSigned() && !dtype.IsFloat() && dtype.Size() < 4:
+		shift := 64 - 8*dtype.Size()
 		value.reg = g.constLanes(4, uint64(int64(imm<<shift)>>shift))
 	default:
-		value.reg = g.constLanes(laneSize(d), imm)
+		value.reg = g.constLanes(laneSize(dtype), imm)
 	}
 	return value
 }
 
-// apply selects instructions for an operation on values of dtype d. b is nil if the operation has one operand.
-func (g *gen) apply(op lane.Op, d tensor.DType, a, b *laneValue) *laneValue {
+// apply selects instructions for an operation on values of a dtype. b is nil if the operation has one operand.
+func (g *gen) apply(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
 	switch {
-	case d == tensor.Bool:
-		return &laneValue{reg: g.boolOp(op, a.reg, b), dtype: d}
-	case d.IsFloat():
+	case dtype == tensor.Bool:
+		return &laneValue{reg: g.boolOp(op, a.reg, b), dtype: dtype}
+	case dtype.IsFloat():
 		var y alloc.Virt
 		if b != nil {
 			y = b.reg
 		}
-		return &laneValue{reg: g.floatOp(op, laneSize(d), a.reg, y), dtype: d}
+		return &laneValue{reg: g.floatOp(op, laneSize(dtype), a.reg, y), dtype: dtype}
 	}
-	return g.integerOp(op, d, a, b)
+	return g.integerOp(op, dtype, a, b)
 }
 
 // floatOp selects instructions for an operation on floats. b is 0 if the operation has one operand.
@@ -349,17 +349,17 @@ var (
 
 // compare selects a comparison, whose result is a bool.
 func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
-	d := x.dtype
+	dtype := x.dtype
 	switch {
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		return g.compareBools(op, x.reg, y.reg)
-	case d.IsFloat():
-		mask := g.compareFloats(laneSize(d), floatPredicates[op], x.reg, y.reg)
-		return g.widenMask(mask, laneSize(d))
+	case dtype.IsFloat():
+		mask := g.compareFloats(laneSize(dtype), floatPredicates[op], x.reg, y.reg)
+		return g.widenMask(mask, laneSize(dtype))
 	}
 	a, b := g.extended(x), g.extended(y)
-	laneBytes := laneSize(d)
-	unsigned := !d.IsSigned() && d.Size() >= 4
+	laneBytes := laneSize(dtype)
+	unsigned := !dtype.IsSigned() && dtype.Size() >= 4
 	if g.avx512 {
 		name := "VPCMP"
 		if unsigned {
@@ -439,16 +439,16 @@ func (g *gen) laneMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 
 // selectLanes returns ifTrue in lanes where condition is true, and ifFalse in other lanes.
 func (g *gen) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValue {
-	d := ifTrue.dtype
-	if d == tensor.Bool {
+	dtype := ifTrue.dtype
+	if dtype == tensor.Bool {
 		if !g.avx512 {
-			return &laneValue{reg: g.blend(g.maskLane(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: d}
+			return &laneValue{reg: g.blend(g.maskLane(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: dtype}
 		}
 		a := g.maskOp([2]string{"KANDW"}, condition.reg, ifTrue.reg)
 		b := g.maskOp([2]string{"KANDNW"}, condition.reg, ifFalse.reg)
-		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
+		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: dtype}
 	}
-	laneBytes := laneSize(d)
+	laneBytes := laneSize(dtype)
 	result := g.blend(laneBytes, g.laneMask(condition.reg, laneBytes), g.unpacked(ifTrue), g.unpacked(ifFalse))
-	return &laneValue{reg: result, dtype: d, highUndefined: ifTrue.highUndefined || ifFalse.highUndefined}
+	return &laneValue{reg: result, dtype: dtype, highUndefined: ifTrue.highUndefined || ifFalse.highUndefined}
 }

@@ -20,17 +20,16 @@ func (g *gen) emit() error {
 	// The spill area starts at the next multiple of 64.
 	emit("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	emit("ANDQ", asm.Imm(-64), regSpill)
-	for k := range g.baseOf[:g.rowCounter] {
-		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
-		g.savePointer(k, regTemp)
+	for pointer := range g.baseOf[:g.rowCounter] {
+		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*pointer)}, g.pointerRegister(pointer, regTemp))
+		g.savePointer(pointer, regTemp)
 	}
 	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
 	g.savePointer(g.rowCounter, regTemp)
-	for v := range g.Values { // constants in permanent registers are loaded once per call
-		if value := &g.Values[v]; value.Reload != nil && value.Constant && g.bodyRegisters.Permanent[v] >= 0 {
+	for virt := range g.Values { // constants in permanent registers are loaded once per call
+		if value := &g.Values[virt]; value.Reload != nil && value.Constant && g.bodyRegisters.Permanent[virt] >= 0 {
 			emit(value.Reload.Name, g.asm.Constant([]byte(value.Reload.Mem.Data)),
-				vectorRegister(int(g.bodyRegisters.Permanent[v]),
-					value.Bytes))
+				vectorRegister(int(g.bodyRegisters.Permanent[virt]), value.Bytes))
 		}
 	}
 	assembler.Bind(rowStart)
@@ -55,10 +54,10 @@ func (g *gen) emit() error {
 		emit("DECQ", g.pointerWord(g.rowCounter))
 	}
 	emit("JEQ", done)
-	for k := range g.baseOf[:g.rowCounter] {
-		r := g.loadPointer(k)
-		emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
-		g.savePointer(k, r)
+	for pointer := range g.baseOf[:g.rowCounter] {
+		register := g.loadPointer(pointer)
+		emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*pointer)}, register)
+		g.savePointer(pointer, register)
 	}
 	emit("JMP", rowStart)
 	assembler.Bind(done)

@@ -169,10 +169,11 @@ func (g *gen) layOutPointers() {
 // get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
 // allocation failed or its cost is not below limit.
 func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64, ok bool) {
-	n := len(g.Values)
-	registers := alloc.RegisterFile{Permanent: make([]int8, n), PermanentSlot: make([]int16, n), FoldLoads: true}
-	for v := range n {
-		registers.Permanent[v], registers.PermanentSlot[v] = -1, -1
+	valueCount := len(g.Values)
+	registers := alloc.RegisterFile{Permanent: make([]int8, valueCount),
+		PermanentSlot: make([]int16, valueCount), FoldLoads: true}
+	for virt := range valueCount {
+		registers.Permanent[virt], registers.PermanentSlot[virt] = -1, -1
 	}
 	numRegs := 16
 	if g.avx512 {
@@ -182,23 +183,23 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 		numRegs = g.options.Registers
 	}
 	rowConstRegs, lastMask := 0, 7 // row constants take vector registers from 0 on, and mask registers from K7 down
-	for _, v := range permanent {
-		if g.Values[v].Class == alloc.Masks {
+	for _, virt := range permanent {
+		if g.Values[virt].Class == alloc.Masks {
 			if lastMask > 5 { // at most two row constants, in K7 and K6
-				registers.Permanent[v] = int8(lastMask)
+				registers.Permanent[virt] = int8(lastMask)
 				lastMask--
 			}
 			continue
 		}
-		registers.Permanent[v] = int8(rowConstRegs)
+		registers.Permanent[virt] = int8(rowConstRegs)
 		rowConstRegs++
 	}
 	if rowConstRegs > numRegs-minPool {
 		return 0, false
 	}
-	for _, v := range rowConstants {
-		if value := &g.Values[v]; registers.Permanent[v] < 0 && (value.Reload == nil || !value.Constant) {
-			registers.PermanentSlot[v] = int16(slots)
+	for _, virt := range rowConstants {
+		if value := &g.Values[virt]; registers.Permanent[virt] < 0 && (value.Reload == nil || !value.Constant) {
+			registers.PermanentSlot[virt] = int16(slots)
 			slots++
 		}
 	}

@@ -31,29 +31,29 @@ func (c *checker) factorsOf(v int) map[int][]int {
 // of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The factors over
 // the variable alone count as one more neighbour, which has a single label.
 func (c *checker) prune(pruning wcsp.Pruning) error {
-	v := pruning.Variable
-	if v < 0 || v >= len(c.remainingLabels) {
-		return fmt.Errorf("variable %d does not exist", v)
+	variable := pruning.Variable
+	if variable < 0 || variable >= len(c.remainingLabels) {
+		return fmt.Errorf("variable %d does not exist", variable)
 	}
-	index := slices.Index(c.remainingLabels[v], pruning.Label)
-	if index < 0 || !slices.Contains(c.remainingLabels[v], pruning.By) || pruning.Label == pruning.By {
-		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pruning.Label, pruning.By, v)
+	index := slices.Index(c.remainingLabels[variable], pruning.Label)
+	if index < 0 || !slices.Contains(c.remainingLabels[variable], pruning.By) || pruning.Label == pruning.By {
+		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pruning.Label, pruning.By, variable)
 	}
 	var sum int64
 	// labelIsForbidden: for some neighbour, Label is forbidden with every label of the neighbour. byIsWorse: for some
 	// label of a neighbour, By is forbidden and Label is allowed.
 	labelIsForbidden, byIsWorse := false, false
-	others := c.factorsOf(v)
+	others := c.factorsOf(variable)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden
 		labels := c.remainingLabels[other]
-		if other == v {
-			labels = []int{0} // factors over v alone: pairCost ignores this label
+		if other == variable {
+			labels = []int{0} // factors over the variable alone: pairCost ignores this label
 		}
 		c.countSteps(2 * len(labels) * len(others[other]))
 		for _, otherLabel := range labels {
-			cost := c.pairCost(others[other], v, pruning.Label, otherLabel)
-			byCost := c.pairCost(others[other], v, pruning.By, otherLabel)
+			cost := c.pairCost(others[other], variable, pruning.Label, otherLabel)
+			byCost := c.pairCost(others[other], variable, pruning.By, otherLabel)
 			switch {
 			case cost == wcsp.Forbidden:
 			case byCost == wcsp.Forbidden:
@@ -69,9 +69,9 @@ func (c *checker) prune(pruning wcsp.Pruning) error {
 		}
 	}
 	if !labelIsForbidden && (byIsWorse || sum < 0) {
-		return fmt.Errorf("variable %d: label %d can cost less than label %d", v, pruning.Label, pruning.By)
+		return fmt.Errorf("variable %d: label %d can cost less than label %d", variable, pruning.Label, pruning.By)
 	}
-	c.remainingLabels[v] = slices.Delete(slices.Clone(c.remainingLabels[v]), index, index+1)
+	c.remainingLabels[variable] = slices.Delete(slices.Clone(c.remainingLabels[variable]), index, index+1)
 	return nil
 }
 
