@@ -39,16 +39,16 @@ func (f *File) extractRowCount() error {
 		if dims == nil {
 			continue // neither a symbol nor rows: reported later as an unknown symbol
 		}
-		n := sizes[name]
+		count := sizes[name]
 		switch {
-		case n < 1:
+		case count < 1:
 			return fmt.Errorf("%s=%d: the number of rows must be at least 1 (the file has no symbol %s, so %s sets a number "+
-				"of rows)", name, n, name, name)
+				"of rows)", name, count, name, name)
 		case f.rows == nil:
-			f.rows = &rowCount{name, n, map[string]int{}}
-		case f.rows.count != n:
+			f.rows = &rowCount{name, count, map[string]int{}}
+		case f.rows.count != count:
 			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows must have the same number of rows", f.rows.name,
-				f.rows.count, name, n)
+				f.rows.count, name, count)
 		}
 		for input, dim := range dims {
 			if other, exists := f.rows.dims[input]; exists && other != dim {
@@ -100,7 +100,7 @@ func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 		resized := *v
 		shape := slices.Clone(v.Meta.Shape)
 		shape[dim] = r.count
-		if order, dense := tensor.OrderOf(v.Meta); dense {
+		if order, isDense := tensor.OrderOf(v.Meta); isDense {
 			resized.SetMeta(tensor.New(v.Meta.DType, shape...).WithStrides(order.Strides(shape)))
 		}
 		inputs[i] = &resized

@@ -64,15 +64,15 @@ func (c *Code) isExpBelowMax(v Value) bool {
 func (c *Code) onlyAdds(exponential Value) bool {
 	isExponential := make([]bool, len(c.Insts)) // by value: whether the value is the exponential, possibly converted
 	// by value: whether the value depends on the exponential and may be as small
-	dependsOnIt := make([]bool, len(c.Insts))
-	isExponential[exponential], dependsOnIt[exponential] = true, true
+	dependsOnExponential := make([]bool, len(c.Insts))
+	isExponential[exponential], dependsOnExponential[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		inst := c.Insts[v]
 		args := []Value{inst.A, inst.B, inst.C}[:inst.Op.ArgCount()]
-		if !slices.ContainsFunc(args, func(a Value) bool { return a != None && dependsOnIt[a] }) {
+		if !slices.ContainsFunc(args, func(a Value) bool { return a != None && dependsOnExponential[a] }) {
 			continue
 		}
-		dependsOnIt[v] = true
+		dependsOnExponential[v] = true
 		switch inst.Op {
 		case Convert:
 			isExponential[v] = isExponential[inst.A]
@@ -81,15 +81,15 @@ func (c *Code) onlyAdds(exponential Value) bool {
 			}
 		case Add, Sub, Mul, Neg, FMA:
 		case Div:
-			if dependsOnIt[inst.B] {
+			if dependsOnExponential[inst.B] {
 				return false
 			}
 		case Select:
-			if dependsOnIt[inst.A] {
+			if dependsOnExponential[inst.A] {
 				return false
 			}
 		case Reduce:
-			if dependsOnIt[v] = false; Op(inst.Imm) != Add || !isExponential[inst.A] {
+			if dependsOnExponential[v] = false; Op(inst.Imm) != Add || !isExponential[inst.A] {
 				return false
 			}
 		default:

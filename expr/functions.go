@@ -19,22 +19,22 @@ type Function struct {
 // Functions returns the functions of the language, sorted by name, without the casts to dtypes.
 func Functions() []Function {
 	var list []Function
-	for name, b := range builtins {
+	for name, builtin := range builtins {
 		if _, err := tensor.ParseDType(name); err != nil && isName(name) && !keywords[name] {
-			list = append(list, Function{Name: name, Params: slices.Clone(defaultParams[:b.maxOperands])})
+			list = append(list, Function{Name: name, Params: slices.Clone(defaultParams[:builtin.maxOperands])})
 		}
 	}
 	for name, definitions := range library {
 		if !isName(name) {
 			continue // an operator of complex numbers
 		}
-		longest := slices.MaxFunc(definitions, func(a, b definition) int {
-			return len(a.operandNames()) - len(b.operandNames())
+		longest := slices.MaxFunc(definitions, func(a, builtin definition) int {
+			return len(a.operandNames()) - len(builtin.operandNames())
 		})
 		list = append(list, Function{Name: name, Params: longest.operandNames(), Text: longest.text})
 	}
-	sorted.Func(list, func(a, b Function) int {
-		if a.Name < b.Name {
+	sorted.Func(list, func(a, builtin Function) int {
+		if a.Name < builtin.Name {
 			return -1
 		}
 		return 1

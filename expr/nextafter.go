@@ -2,25 +2,25 @@ package expr
 
 import "github.com/graphrun/graphrun/tensor"
 
-// nextafter is the number of dtype d after the first operand in the direction of the second. The bits of positive
-// numbers, as integers, have the order of the numbers.
+// nextafter is the next number of the operands' dtype after the first operand in the direction of the second. The bits
+// of positive numbers, as integers, have the order of the numbers.
 func nextafter(t *typer, x []value) value {
-	d, x := t.promoteFloat(x...)
-	t.reject(d, d.IsComplex() || d == tensor.Float16, "a next number")
+	dtype, x := t.promoteFloat(x...)
+	t.reject(dtype, dtype.IsComplex() || dtype == tensor.Float16, "a next number")
 	bitDType, step := tensor.Int32, int64(1)
-	switch d {
+	switch dtype {
 	case tensor.Float64:
 		bitDType = tensor.Int64
 	case tensor.BFloat16:
 		step = 1 << 16 // the value is a float32
 	}
 	from, to, unit := x[0].re, x[1].re, t.b.Int(bitDType, step)
-	bits, zero := t.b.Bits(bitDType, from), t.b.Const(d.OpMath(), 0)
+	bits, zero := t.b.Bits(bitDType, from), t.b.Const(dtype.OpMath(), 0)
 	grows := t.b.Emit(Eq, t.b.Emit(Lt, from, to), t.b.Emit(Lt, zero, from)) // in magnitude
 	next := t.b.Emit(Select, grows, t.b.Emit(Add, bits, unit), t.b.Emit(Sub, bits, unit))
-	least := copysign(t, []value{{dtype: d, re: t.b.Bits(d.OpMath(), unit), im: None}, x[1]})
-	r := t.b.Emit(Select, t.b.Emit(Eq, from, zero), least.re, t.b.Bits(d.OpMath(), next))
-	r = t.b.Emit(Select, t.b.Emit(Lt, from, to), r, t.b.Emit(Select, t.b.Emit(Lt, to, from), r, to))
-	r = t.b.Emit(Select, t.b.Emit(Eq, from, from), r, from) // NaN
-	return value{dtype: d, re: r, im: None}
+	least := copysign(t, []value{{dtype: dtype, re: t.b.Bits(dtype.OpMath(), unit), im: None}, x[1]})
+	result := t.b.Emit(Select, t.b.Emit(Eq, from, zero), least.re, t.b.Bits(dtype.OpMath(), next))
+	result = t.b.Emit(Select, t.b.Emit(Lt, from, to), result, t.b.Emit(Select, t.b.Emit(Lt, to, from), result, to))
+	result = t.b.Emit(Select, t.b.Emit(Eq, from, from), result, from) // NaN
+	return value{dtype: dtype, re: result, im: None}
 }

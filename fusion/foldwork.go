@@ -128,12 +128,12 @@ func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 
 // addLoopStarts adds the work of starting rows or runs of columns of meta. meta has the shape of the operand
 // (operandShape).
-func (fold *folding) addLoopStarts(work *graph.Work, e OpCounts, meta tensor.Meta) {
+func (fold *folding) addLoopStarts(work *graph.Work, counts OpCounts, meta tensor.Meta) {
 	switch {
 	case fold.foldsFastest(meta):
-		e.addRowLoops(work, float64(meta.Numel()), fold.numRows())
+		counts.addRowLoops(work, float64(meta.Numel()), fold.numRows())
 	case loops.CodeAvailable():
-		work.AddUnoverlapped(e.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*e.Passes)
+		work.AddUnoverlapped(counts.foldKernel(graph.FoldRun, graph.MultipassRun), fold.columnRuns(meta)*counts.Passes)
 	}
 }
 
@@ -146,17 +146,18 @@ func (fold *folding) firstFullResult(call *graph.Call) int {
 
 // work adds to w the work of the elements. If a result determines the direction of loops, it also adds the work of
 // starting the rows or runs of this result.
-func (fold *folding) work(w *graph.Work, e OpCounts, call *graph.Call, walk graph.Walk) {
-	e.AddTo(w, float64(tensor.Numel(fold.operandShape)), 0)
-	if i := fold.firstFullResult(call); i >= 0 && e.Folds > 0 {
-		fold.addLoopStarts(w, e, walk.ResultLayout(i, call.Out[i]))
+func (fold *folding) work(w *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
+	counts.AddTo(w, float64(tensor.Numel(fold.operandShape)), 0)
+	if i := fold.firstFullResult(call); i >= 0 && counts.Folds > 0 {
+		fold.addLoopStarts(w, counts, walk.ResultLayout(i, call.Out[i]))
 	}
 }
 
 // read returns the additional work for operand i in layout meta. If a result determines the direction of loops, an
 // operand with another fastest dimension is transposed. Otherwise the first operand determines the direction, and its
 // additional work is that of starting rows or runs.
-func (fold *folding) read(e OpCounts, call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work) {
+func (fold *folding) read(counts OpCounts, call *graph.Call, walk graph.Walk, i int,
+	meta tensor.Meta) (work graph.Work) {
 	if !slices.Equal(meta.Shape, fold.operandShape) {
 		return work
 	}
@@ -171,7 +172,7 @@ func (fold *folding) read(e OpCounts, call *graph.Call, walk graph.Walk, i int, 
 		return a.Kind == graph.TensorArg && slices.Equal(a.Meta().Shape, fold.operandShape)
 	})
 	if i == first {
-		fold.addLoopStarts(&work, e, meta)
+		fold.addLoopStarts(&work, counts, meta)
 	}
 	return work
 }

@@ -115,12 +115,12 @@ func (it *Iterator) loopOptions(code *expr.Code, t *tiles, staged []bool) loops.
 // walkLoop computes range r, which the caller has checked, with the compiled loop.
 func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it := p.iterator
-	ops := len(it.ops)
+	operandCount := len(it.ops)
 	if p.tiles != nil {
 		return p.walkTiles(c, ptrs, r)
 	}
 	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rows int) error {
-		p.loop.Run(&c.loops, addrs, it.walkStrides[ops:2*ops], rowLen, rows)
+		p.loop.Run(&c.loops, addrs, it.walkStrides[operandCount:2*operandCount], rowLen, rows)
 		return nil
 	})
 }

@@ -38,8 +38,8 @@ func Names() []string {
 	mu.Lock()
 	defer mu.Unlock()
 	names := []string{graph.HostDevice}
-	for _, registered := range drivers {
-		names = append(names, registered.name)
+	for _, known := range drivers {
+		names = append(names, known.name)
 	}
 	return append(names, Auto)
 }

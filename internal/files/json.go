@@ -23,7 +23,7 @@ func DecodePartOfJSON(text []byte, result any) error {
 	return decodeJSON(json.NewDecoder(bytes.NewReader(text)), text, result)
 }
 
-// decodeJSON decodes a text, which dec reads, and rewords the errors.
+// decodeJSON decodes a text, which decoder reads, and rewords the errors.
 func decodeJSON(decoder *json.Decoder, text []byte, result any) error {
 	offset, err := int64(-1), decoder.Decode(result)
 	if err == nil {

@@ -10,12 +10,12 @@ import (
 // maxPipe bounds the bytes that are read from a pipe, because its writer may never stop.
 const maxPipe = 1 << 30
 
-// ReadPipe reads all bytes of a named pipe. For any other path it reads nothing, and pipe is false; the caller then
-// uses [Open].
+// ReadPipe reads all bytes of a named pipe. For any other path it reads nothing, and isPipe is false; the caller
+// then uses [Open].
 //
 // ReadPipe waits for a writer and its bytes. If ctx ends first, ReadPipe returns the cause of ctx, and a goroutine
 // continues to wait. A nil ctx never ends.
-func ReadPipe(ctx context.Context, path string) (data []byte, pipe bool, err error) {
+func ReadPipe(ctx context.Context, path string) (data []byte, isPipe bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Type() != fs.ModeNamedPipe {
 		return nil, false, nil

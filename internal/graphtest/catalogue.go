@@ -89,9 +89,9 @@ func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph
 
 var (
 	// Self is the only operand of most ops.
-	Self     = graph.Param{Name: "self"}
-	selfNum  = graph.Param{Name: "self", AcceptsNumber: true}
-	otherNum = graph.Param{Name: "other", AcceptsNumber: true}
+	Self          = graph.Param{Name: "self"}
+	selfOrNumber  = graph.Param{Name: "self", AcceptsNumber: true}
+	otherOrNumber = graph.Param{Name: "other", AcceptsNumber: true}
 
 	// Catalogue holds the ops by name.
 	Catalogue = map[string]*graph.Op{}
@@ -99,8 +99,8 @@ var (
 
 func init() {
 	for _, op := range []*graph.Op{
-		pointwise("add", graph.SchemaOf[alphaAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
-		pointwise("mul", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
+		pointwise("add", graph.SchemaOf[alphaAttrs](), &graph.Pointwise{Config: binary}, selfOrNumber, otherOrNumber),
+		pointwise("mul", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: binary}, selfOrNumber, otherOrNumber),
 		pointwise("relu", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: Unary}, Self),
 		pointwise("every", graph.SchemaOf[EveryAttrs](), &graph.Pointwise{Config: Unary}, Self),
 		{Semantics: graph.Semantics{
@@ -152,11 +152,11 @@ func init() {
 
 // define completes an op. It panics if the op is invalid.
 func define(op graph.Op) *graph.Op {
-	d, err := fusion.Define(op)
+	defined, err := fusion.Define(op)
 	if err != nil {
 		panic(err)
 	}
-	return d
+	return defined
 }
 
 // Lookup finds an op of the catalogue.

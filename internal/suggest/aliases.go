@@ -1,7 +1,7 @@
 package suggest
 
-// OpAliases maps squashed names to the names of ops in aten. The squashed names are from ONNX, numpy, TensorFlow, JAX,
-// and PyTorch's modules and methods.
+// OpAliases maps names of other libraries, in lower case and without underscores, to the names of ops in aten. The
+// names are from ONNX, numpy, TensorFlow, JAX, and PyTorch's modules and methods.
 var OpAliases = map[string]string{
 	"conv": "conv2d", "convolution": "conv2d", "thnnconv2d": "conv2d", "depthwiseconv2d": "conv2d",
 	"convtranspose": "conv_transpose2d", "maxpool": "max_pool2d", "maxpooling2d": "max_pool2d",

@@ -71,13 +71,13 @@ func main() {
 
 // prepare returns requests with random data for the only input of a model, headers included.
 func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
-	r, err := http.Get(model.String())
+	response, err := http.Get(model.String())
 	if err != nil {
 		return nil, err
 	}
-	defer r.Body.Close()
+	defer response.Body.Close()
 	var metadata struct{ Inputs []struct{ Name string } }
-	if err := json.NewDecoder(r.Body).Decode(&metadata); err != nil || len(metadata.Inputs) != 1 {
+	if err := json.NewDecoder(response.Body).Decode(&metadata); err != nil || len(metadata.Inputs) != 1 {
 		return nil, fmt.Errorf("%v: want a model with one input: %v", model, err)
 	}
 	elements := 1
@@ -133,43 +133,43 @@ func (c *client) infer(request []byte) (_ []byte, err error) {
 	if _, err := c.connection.Write(request); err != nil {
 		return nil, err
 	}
-	r, err := http.ReadResponse(c.reader, nil)
+	response, err := http.ReadResponse(c.reader, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Body.Close()
+	defer response.Body.Close()
 	c.response.Reset()
-	if _, err := c.response.ReadFrom(r.Body); err != nil {
+	if _, err := c.response.ReadFrom(response.Body); err != nil {
 		return nil, err
 	}
-	if r.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", r.Status, c.response.Bytes())
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", response.Status, c.response.Bytes())
 	}
 	return c.response.Bytes(), nil
 }
 
 // measure sends requests until the time is over.
 func measure(address string, requests, want [][]byte, clients int, limit time.Duration) report {
-	r := report{Clients: clients}
+	result := report{Clients: clients}
 	var lock sync.Mutex
 	var times []time.Duration
 	var group sync.WaitGroup
 	start := time.Now()
-	for c := range clients {
+	for clientIndex := range clients {
 		group.Go(func() {
 			connection := client{address: address}
-			for i := c; time.Since(start) < limit; i++ {
-				began, k := time.Now(), i%len(requests)
-				got, err := connection.infer(requests[k])
+			for i := clientIndex; time.Since(start) < limit; i++ {
+				began, requestIndex := time.Now(), i%len(requests)
+				got, err := connection.infer(requests[requestIndex])
 				took := time.Since(began)
 				lock.Lock()
 				switch {
 				case err != nil:
-					if r.Errors++; r.FirstError == "" {
-						r.FirstError = err.Error()
+					if result.Errors++; result.FirstError == "" {
+						result.FirstError = err.Error()
 					}
-				case !bytes.Equal(got, want[k]):
-					r.Wrong++
+				case !bytes.Equal(got, want[requestIndex]):
+					result.Wrong++
 				default:
 					times = append(times, took)
 				}
@@ -180,10 +180,10 @@ func measure(address string, requests, want [][]byte, clients int, limit time.Du
 	group.Wait()
 	elapsed := time.Since(start)
 	slices.Sort(times)
-	if r.Requests = len(times); r.Requests > 0 {
+	if result.Requests = len(times); result.Requests > 0 {
 		quantile := func(share float64) float64 { return times[int(share*float64(len(times)-1))].Seconds() * 1e3 }
-		r.RowsPerSecond, r.P50, r.P99, r.Longest = float64(len(times))/elapsed.Seconds(), quantile(0.5),
+		result.RowsPerSecond, result.P50, result.P99, result.Longest = float64(len(times))/elapsed.Seconds(), quantile(0.5),
 			quantile(0.99), quantile(1)
 	}
-	return r
+	return result
 }

@@ -210,26 +210,26 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 func (p *profile) addStep(record *runRecord, step int) {
 	var merged stepRecord // first start, last end and nested time of all workers
 	var busy time.Duration
-	single := false // whether exactly one worker computed the step
+	isSingleWorker := false // whether exactly one worker computed the step
 	sum := &record.graph.sum[step]
-	for w := range record.workers {
-		s := &record.workers[w].steps[step]
+	for workerIndex := range record.workers {
+		s := &record.workers[workerIndex].steps[step]
 		if s.last == 0 {
 			continue
 		}
 		if merged.last == 0 || s.first < merged.first {
 			merged.first = s.first
 		}
-		single = merged.last == 0
+		isSingleWorker = merged.last == 0
 		merged.last = max(merged.last, s.last)
 		merged.nested += s.nested
 		busy += s.busy
 		sum.busy += s.busy
 		sum.calls += s.calls
-		p.busy[w] += s.busy
+		p.busy[workerIndex] += s.busy
 		*s = stepRecord{}
 	}
-	if span := max(0, merged.last-merged.first-merged.nested); single {
+	if span := max(0, merged.last-merged.first-merged.nested); isSingleWorker {
 		sum.span += min(span, busy) // span includes other steps that the worker computed between its parts of this step
 	} else {
 		sum.span += span
@@ -239,10 +239,10 @@ func (p *profile) addStep(record *runRecord, step int) {
 // undisturbed returns the indices of the samples that took no longer than the median sample. The slower runs may have
 // been disturbed by other work of the machine.
 func (p *profile) undisturbed() []int {
-	all := make([]int, len(p.samples))
-	for i := range all {
-		all[i] = i
+	indices := make([]int, len(p.samples))
+	for i := range indices {
+		indices[i] = i
 	}
-	sorted.Func(all, func(a, b int) int { return cmp.Compare(p.samples[a].took, p.samples[b].took) })
-	return all[:(len(all)+1)/2]
+	sorted.Func(indices, func(a, b int) int { return cmp.Compare(p.samples[a].took, p.samples[b].took) })
+	return indices[:(len(indices)+1)/2]
 }

@@ -53,8 +53,8 @@ func (d *Document) summary(name string) string {
 }
 
 // timeAxis returns an axis of times in nanoseconds.
-func timeAxis(title string, log bool) page.Axis {
-	return page.Axis{Title: title, Format: format.Nanoseconds, Log: log}
+func timeAxis(title string, isLogarithmic bool) page.Axis {
+	return page.Axis{Title: title, Format: format.Nanoseconds, Log: isLogarithmic}
 }
 
 // callsSection shows the times of the three ways to call a program.
@@ -118,15 +118,15 @@ func (d *ProfileDoc) groups() (names []string, groupOf func(op string) int) {
 func (d *Document) predictionSection() page.Section {
 	chart := &page.Scatter{X: timeAxis("predicted time of a step on one core", true),
 		Y: timeAxis("measured time, sum of all workers", true)}
-	var group func(string) int
-	chart.Groups, group = d.groups()
+	var groupOf func(string) int
+	chart.Groups, groupOf = d.groups()
 	least, greatest := 0.0, 0.0 // predicted times, the ends of the line of equal times
 	for i, step := range d.ByStep {
 		if step.Predicted <= 0 || step.Busy <= 0 {
 			continue
 		}
 		least, greatest = min(cmp.Or(least, step.Predicted), step.Predicted), max(greatest, step.Predicted)
-		chart.Points = append(chart.Points, page.Point{X: step.Predicted, Y: step.Busy, Group: group(step.Op),
+		chart.Points = append(chart.Points, page.Point{X: step.Predicted, Y: step.Busy, Group: groupOf(step.Op),
 			Name: stepNumber(i),
 			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", step.Name, step.Op, format.Nanoseconds(step.Predicted),
 				format.Nanoseconds(step.Busy))})
@@ -148,8 +148,8 @@ func (d *Document) predictionSection() page.Section {
 func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	chart := &page.Scatter{X: page.Axis{Title: "operations per byte", Log: true},
 		Y: page.Axis{Title: "GFLOP/s", Log: true}}
-	var group func(string) int
-	chart.Groups, group = d.groups()
+	var groupOf func(string) int
+	chart.Groups, groupOf = d.groups()
 	omitted := 0
 	least, greatest := 0.0, 0.0 // operations per byte
 	for i, step := range d.ByStep {
@@ -159,24 +159,24 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 		}
 		intensity := step.flops / step.bytes // in operations per byte
 		least, greatest = min(cmp.Or(least, intensity), intensity), max(greatest, intensity)
-		chart.Points = append(chart.Points, page.Point{X: intensity, Y: step.flops / step.Time, Group: group(step.Op),
+		chart.Points = append(chart.Points, page.Point{X: intensity, Y: step.flops / step.Time, Group: groupOf(step.Op),
 			Name: stepNumber(i),
 			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", step.Name, step.Op, intensity,
 				step.flops/step.Time)})
 	}
 	workers := float64(d.Threads)
-	top := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
+	peakGFLOPs := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
 	roof := func(name string, coreGBs float64) page.Line {
-		gbs := coreGBs * workers
-		ridge := top / gbs // the intensity at which the limits of memory and arithmetic are equal
+		totalGBs := coreGBs * workers
+		ridge := peakGFLOPs / totalGBs // the intensity at which the limits of memory and arithmetic are equal
 		left, right := min(cmp.Or(least, 1), ridge), max(greatest, ridge)
-		return page.Line{Label: name, Points: [][2]float64{{left, left * gbs}, {ridge, top}, {right, top}}}
+		return page.Line{Label: name, Points: [][2]float64{{left, left * totalGBs}, {ridge, peakGFLOPs}, {right, peakGFLOPs}}}
 	}
 	l1GBs := 1000 / costProfile.Memory.Dense.At(machine.L1Bytes) // the curve is in picoseconds per byte
 	chart.Lines = []page.Line{roof("caches", l1GBs), roof("memory", costProfile.GBs())}
 	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits "+
 		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
-		"caches.", format.Count(d.Threads, "core"), top, workers*costProfile.GBs())
+		"caches.", format.Count(d.Threads, "core"), peakGFLOPs, workers*costProfile.GBs())
 	if omitted > 0 {
 		note += fmt.Sprintf(" %s without arithmetic or without a known number of bytes are left out.",
 			format.Count(omitted, "step"))
@@ -207,11 +207,11 @@ func (d *Document) tableSections() []page.Section {
 	heads := []string{"calls", "time", "predicted", "busy%", "GB/s", "GFLOP/s", "of a core's peak"}
 	right := slices.Repeat([]bool{true}, len(heads))
 	cells := func(t *timeDoc) []string {
-		all := t.cells(&d.Profile)
-		list := make([]string, 0, len(all))
-		for i, table := range all {
+		allCells := t.cells(&d.Profile)
+		list := make([]string, 0, len(allCells))
+		for i, cell := range allCells {
 			if i != workersCell {
-				list = append(list, fmt.Sprint(table))
+				list = append(list, fmt.Sprint(cell))
 			}
 		}
 		return list

@@ -85,16 +85,16 @@ func (f flags) show(cmd *cobra.Command, args []string) error {
 	if f.onnx {
 		return f.showOperators(cmd, args)
 	}
-	list, pages, err := f.choose(args)
+	list, showsPages, err := f.choose(args)
 	if err != nil {
 		return err
 	}
-	return showOps(cmd, list, pages, f.json)
+	return showOps(cmd, list, showsPages, f.json)
 }
 
 // choose returns the ops that arguments and flags select, and whether to print their pages. Pages are printed if each
 // argument is the name of an op.
-func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
+func (f flags) choose(args []string) (list []*graph.Op, showsPages bool, err error) {
 	if f.kind != "" && !slices.Contains(Kinds(), f.kind) {
 		return nil, false, exit.UsageErrorf("--kind %s: %s", f.kind, format.WantOneOf(f.kind, Kinds()))
 	}
@@ -102,7 +102,7 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if f.dtype != "" && dtypes == nil {
 		return nil, false, exit.UsageErrorf("--dtype %s: %s", f.dtype, format.WantOneOf(f.dtype, dtypeNames()))
 	}
-	list, pages, err = f.selectOps(args)
+	list, showsPages, err = f.selectOps(args)
 	if err != nil {
 		return nil, false, err
 	}
@@ -113,20 +113,20 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if len(list) == 0 {
 		return nil, false, exit.UsageErrorf("no op matches; graphrun ops lists all of them")
 	}
-	return list, pages, nil
+	return list, showsPages, nil
 }
 
-// selectOps returns the distinct ops that names and patterns select, or all ops if args is empty. named reports whether
-// each argument is the name of an op.
-func (f flags) selectOps(args []string) (list []*graph.Op, named bool, err error) {
+// selectOps returns the distinct ops that names and patterns select, or all ops if args is empty. areNames reports
+// whether each argument is the name of an op.
+func (f flags) selectOps(args []string) (list []*graph.Op, areNames bool, err error) {
 	if len(args) == 0 {
 		return slices.Clone(f.ext.Ops()), false, nil
 	}
-	named = true
+	areNames = true
 	for _, arg := range args {
 		var found []*graph.Op
 		if strings.ContainsAny(arg, "*?[") {
-			named = false
+			areNames = false
 			if found, err = f.opsMatching(arg); err != nil {
 				return nil, false, err
 			}
@@ -141,7 +141,7 @@ func (f flags) selectOps(args []string) (list []*graph.Op, named bool, err error
 			}
 		}
 	}
-	return list, named, nil
+	return list, areNames, nil
 }
 
 // opsMatching returns the ops whose names match a pattern of [path.Match].
@@ -204,12 +204,12 @@ func opNamesOf(list []*graph.Op) []string {
 }
 
 // showOps prints ops: as JSON, as pages, or as a table.
-func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
+func showOps(cmd *cobra.Command, list []*graph.Op, showsPages, asJSON bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	switch {
 	case asJSON:
 		document.Write(out, &Document{document.StreamOf(list, docOf)})
-	case pages:
+	case showsPages:
 		for i, op := range list {
 			if i > 0 {
 				fmt.Fprintln(out)

@@ -73,9 +73,9 @@ func (s *Slack) AddFlag(cmd *cobra.Command) {
 // Check parses the flag. strategies are the strategies of the command. If they do not include optimal, Check rejects
 // the flag.
 func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
-	number, percent := strings.CutSuffix(s.text, "%")
+	number, hasPercentSign := strings.CutSuffix(s.text, "%")
 	share, err := strconv.ParseFloat(number, 64)
-	if !percent || err != nil || !(share >= 0 && share <= 100*layout.MaxSlack) {
+	if !hasPercentSign || err != nil || !(share >= 0 && share <= 100*layout.MaxSlack) {
 		return exit.UsageErrorf("--slack %s: want a percentage from 0%% to %d%%, such as 0.5%%", s.text, 100*layout.MaxSlack)
 	}
 	if cmd.Flags().Changed("slack") && !slices.Contains(strategies, layout.Optimal.Name()) {

@@ -23,9 +23,9 @@ func ClosestName(name string, known []string) string {
 	if nearest := suggest.Nearest(name, slices.Values(known)); nearest != "" {
 		return nearest
 	}
-	extends := func(k string) bool { return len(name) > 1 && strings.HasPrefix(k, name) }
-	i := slices.IndexFunc(known, extends)
-	if i < 0 || slices.ContainsFunc(known[i+1:], extends) {
+	beginsWithName := func(knownName string) bool { return len(name) > 1 && strings.HasPrefix(knownName, name) }
+	i := slices.IndexFunc(known, beginsWithName)
+	if i < 0 || slices.ContainsFunc(known[i+1:], beginsWithName) {
 		return ""
 	}
 	return known[i]

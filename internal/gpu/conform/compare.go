@@ -206,7 +206,7 @@ func advance(index, shape []int) {
 // compareElement compares the results at one index of the iteration's shape, and adds them to diff. mem has the memory
 // of the operands, outputs first.
 func compareElement(code *expr.Code, iteration *iter.Iterator, mem [][]byte, index []int, diff *Difference) {
-	outs := len(code.Out)
+	outputCount := len(code.Out)
 	number := func(i int) expr.Number { // the element of operand i
 		meta := iteration.Meta(i)
 		offset := 0
@@ -221,7 +221,7 @@ func compareElement(code *expr.Code, iteration *iter.Iterator, mem [][]byte, ind
 		return element
 	}
 	var in []expr.Number
-	for i := outs; i < len(mem); i++ {
+	for i := outputCount; i < len(mem); i++ {
 		in = append(in, number(i))
 	}
 	for output, want := range code.Eval(in...) {

@@ -10,10 +10,10 @@ import (
 // Check returns an error if the block is invalid: an instruction uses a value that is not computed before, dtypes or
 // widths of masks do not agree, or an instruction follows a store.
 func (b *Block) Check() error {
-	stored := false
+	hasStore := false
 	for v, inst := range b.Insts {
 		err := b.checkInst(Value(v), &inst)
-		if stored = stored || inst.Op == Store; stored && inst.Op != Store {
+		if hasStore = hasStore || inst.Op == Store; hasStore && inst.Op != Store {
 			err = errors.New("the instruction follows a store, and stores must be last")
 		}
 		if err != nil {
@@ -118,27 +118,27 @@ func (b *Block) checkTypes(inst *Inst) error {
 		values = uses[1:]
 	}
 	from := b.Type(values[0])
-	ok := Ops[inst.Op].On.Has(from.DType)
+	isValid := Ops[inst.Op].On.Has(from.DType)
 	for _, value := range values {
-		ok = ok && b.Type(value) == from
+		isValid = isValid && b.Type(value) == from
 	}
 	switch inst.Op {
 	case Remask:
-		ok = ok && inst.Type.DType == tensor.Bool
+		isValid = isValid && inst.Type.DType == tensor.Bool
 	case Bits:
-		ok = ok && Ops[Bits].On.Has(inst.Type.DType) && inst.Type.Size() == from.Size()
+		isValid = isValid && Ops[Bits].On.Has(inst.Type.DType) && inst.Type.Size() == from.Size()
 	case Convert:
-		ok = ok && (from.DType != tensor.Bool && inst.Type.DType != tensor.Bool || inst.Type.Size() == from.Size())
+		isValid = isValid && (from.DType != tensor.Bool && inst.Type.DType != tensor.Bool || inst.Type.Size() == from.Size())
 	case Eq, Ne, Lt, Le:
-		ok = ok && inst.Type == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
+		isValid = isValid && inst.Type == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
 	case Select:
-		ok = ok && inst.Type == from && b.Type(inst.A) == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
+		isValid = isValid && inst.Type == from && b.Type(inst.A) == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
 	case Lookup:
-		ok = ok && inst.Type == from && inst.Table != nil
+		isValid = isValid && inst.Type == from && inst.Table != nil
 	default:
-		ok = ok && inst.Type == from
+		isValid = isValid && inst.Type == from
 	}
-	if !ok {
+	if !isValid {
 		return fmt.Errorf("%v of operands of type %v cannot give a result of type %v", inst.Op, from, inst.Type)
 	}
 	return nil

@@ -105,6 +105,6 @@ func (c *Loop) Run(args *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows
 // Fence orders the non-temporal stores of loops with [Options.Unfenced] before all later stores.
 func Fence() { jit.Fence() }
 
-// Call is [Loop.Run] with all arguments in args. N and Rows must be positive. Ptr and Row have an entry for each
-// pointer. Call changes no argument, so that a step with unchanged operands can use args again.
+// Call is [Loop.Run] with all arguments in args. InnerCount and Rows must be positive. Ptr and Row have an entry for
+// each pointer. Call changes no argument, so that a step with unchanged operands can use args again.
 func (c *Loop) Call(args *jit.Args) error { return c.fn.Call(args) }

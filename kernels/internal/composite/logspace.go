@@ -30,18 +30,19 @@ var Logspace = defineOne(graph.Semantics{
 	attrs := graph.Attrs{"start": a.Start, "end": a.End, "steps": a.Steps, "dtype": a.DType}
 	if kit.SizeIs(a.Steps, 1) { // PyTorch converts the power, not start
 		attrs["steps"] = 0
-		d := s.TypeOf(view.Linspace, attrs).DType
+		dtype := s.TypeOf(view.Linspace, attrs).DType
 		power := tensor.ComplexScalar(cmplx.Pow(complex(a.Base, 0), a.Start.Complex()))
-		if !d.IsComplex() {
+		if !dtype.IsComplex() {
 			power = tensor.FloatScalar(math.Pow(a.Base, a.Start.Float()))
 		}
-		return s.Apply(view.Full, graph.Attrs{"size": []sym.Int{a.Steps}, "fill_value": power, "dtype": d})
+		return s.Apply(view.Full, graph.Attrs{"size": []sym.Int{a.Steps}, "fill_value": power, "dtype": dtype})
 	}
-	d := s.TypeOf(view.Linspace, attrs).DType
-	attrs["start"], attrs["end"] = a.Start.Tensor(d).At(), a.End.Tensor(d).At() // rounded to the dtype of the result
+	dtype := s.TypeOf(view.Linspace, attrs).DType
+	// The ends are rounded to the dtype of the result.
+	attrs["start"], attrs["end"] = a.Start.Tensor(dtype).At(), a.End.Tensor(dtype).At()
 	attrs["dtype"] = tensor.Float64
-	if d.IsComplex() {
+	if dtype.IsComplex() {
 		attrs["dtype"] = tensor.Complex128
 	}
-	return s.to(s.Apply(pointwise.Pow, nil, compose.Number(a.Base), s.Apply(view.Linspace, attrs)), d)
+	return s.to(s.Apply(pointwise.Pow, nil, compose.Number(a.Base), s.Apply(view.Linspace, attrs)), dtype)
 })

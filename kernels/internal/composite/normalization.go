@@ -24,15 +24,16 @@ var NativeLayerNorm = define(graph.Semantics{
 }, func(s steps, a *nativeLayerNormAttrs, in []graph.Arg) []graph.Arg {
 	x := in[0]
 	out := s.Apply(reduce.LayerNorm, graph.Attrs{"normalized_shape": a.NormalizedShape, "eps": a.Eps}, in...)
-	d := x.Type().DType
-	if w := in[1]; w.Kind != graph.Null && d.IsReducedFloat() && w.Type().DType == tensor.Float32 {
-		d = tensor.Float32
+	dtype := x.Type().DType
+	if w := in[1]; w.Kind != graph.Null && dtype.IsReducedFloat() && w.Type().DType == tensor.Float32 {
+		dtype = tensor.Float32
 	}
 	dims := make([]int, len(a.NormalizedShape))
 	for i := range dims {
 		dims[i] = i - len(dims)
 	}
-	f := s.ApplyMany(reduce.VarMean, graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}, s.to(x, d.OpMath()))
-	rstd := s.Apply(pointwise.Rsqrt, nil, s.addNumber(f[0], a.Eps))
-	return []graph.Arg{out, s.to(f[1], d), s.to(rstd, d)}
+	varMeanAttrs := graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}
+	moments := s.ApplyMany(reduce.VarMean, varMeanAttrs, s.to(x, dtype.OpMath()))
+	rstd := s.Apply(pointwise.Rsqrt, nil, s.addNumber(moments[0], a.Eps))
+	return []graph.Arg{out, s.to(moments[1], dtype), s.to(rstd, dtype)}
 })

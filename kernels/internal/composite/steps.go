@@ -131,17 +131,17 @@ func (s steps) wrapDim(x graph.Arg, dim int) int {
 
 // commonDType returns the dtype to which operands are promoted.
 func (s steps) commonDType(in ...graph.Arg) tensor.DType {
-	var p tensor.Promotion
+	var promotion tensor.Promotion
 	for _, x := range in {
 		if x.Kind == graph.NumberArg {
-			p.AddNumber(x.Number)
+			promotion.AddNumber(x.Number)
 		} else {
-			p.Add(x.Type().DType, x.Type().Rank())
+			promotion.Add(x.Type().DType, x.Type().Rank())
 		}
 	}
-	d, err := p.Result()
+	dtype, err := promotion.Result()
 	s.Check(err)
-	return d
+	return dtype
 }
 
 // padOnes adds leading sizes of 1 up to the given rank.

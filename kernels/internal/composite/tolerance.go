@@ -42,9 +42,9 @@ func (s steps) threshold(op, name string, number *float64, operand graph.Arg) th
 	t := threshold{number, operand}
 	if t.isTensor() {
 		s.Reject(number != nil, "torch.linalg.%s: %s is given twice, as an operand and as an attribute", op, name)
-		d := operand.Type().DType
-		s.Reject(d.IsComplex(), "torch.linalg.%s: %s tensor of complex type is not supported. Got %s", op, name,
-			d.TorchName())
+		dtype := operand.Type().DType
+		s.Reject(dtype.IsComplex(), "torch.linalg.%s: %s tensor of complex type is not supported. Got %s", op, name,
+			dtype.TorchName())
 	}
 	return t
 }

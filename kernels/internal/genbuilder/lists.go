@@ -11,12 +11,12 @@ import (
 // testListFile returns the text of the test file that lists the generated functions by op. A generic function is listed
 // with two instances: the instance for values of the graph and the instance for plain numbers.
 func testListFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
-	fs, err := describeAll(ops, declared)
+	functions, err := describeAll(ops, declared)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	for _, f := range fs {
+	for _, f := range functions {
 		var values, numbers []string
 		for _, p := range f.params {
 			value, number := "*graph.Value", ""

@@ -49,7 +49,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	return oneOutline(tensor.Float64, unknownSize)
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err) // the number of bins depends on data
-	n := kit.Attrs[bincountAttrs](c).Minlength
+	binCount := kit.Attrs[bincountAttrs](c).Minlength
 	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
 	bins := kit.SliceOf[int64](numbers.Storage().Bytes(), 0, numbers.Numel())
 	for i, bin := range bins {
@@ -59,15 +59,15 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 		if bin < 0 || bin >= tensor.MaxBytes { // more bins than memory can hold
 			return nil, errBincount
 		}
-		n = max(n, int(bin)+1)
+		binCount = max(binCount, int(bin)+1)
 	}
 	switch {
 	case len(in) < 2 || in[1] == nil || len(bins) == 0:
-		return []*tensor.Tensor{sumByBin[int64](ctx, tensor.Int64, bins, n, nil)}, nil
+		return []*tensor.Tensor{sumByBin[int64](ctx, tensor.Int64, bins, binCount, nil)}, nil
 	case in[1].DType == tensor.Float32:
-		return []*tensor.Tensor{sumByBin[float32](ctx, tensor.Float32, bins, n, in[1])}, nil
+		return []*tensor.Tensor{sumByBin[float32](ctx, tensor.Float32, bins, binCount, in[1])}, nil
 	}
-	return []*tensor.Tensor{sumByBin[float64](ctx, tensor.Float64, bins, n, in[1])}, nil
+	return []*tensor.Tensor{sumByBin[float64](ctx, tensor.Float64, bins, binCount, in[1])}, nil
 })
 
 // maxBincountLength bounds minlength, so that data and not an attribute determine the memory of a run.
@@ -78,12 +78,12 @@ func exampleBins(*graph.Call) int { return 16 }
 
 var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
 
-// sumByBin returns, for each of n bins, the sum of the weights of its elements, in dtype d. bins has the bin of each
-// element. If weights is nil, sumByBin counts the elements.
-func sumByBin[T int64 | float32 | float64](ctx context.Context, d tensor.DType, bins []int64, n int,
+// sumByBin returns, for each of binCount bins, the sum of the weights of its elements, in dtype d. bins has the bin of
+// each element. If weights is nil, sumByBin counts the elements.
+func sumByBin[T int64 | float32 | float64](ctx context.Context, d tensor.DType, bins []int64, binCount int,
 	weights *tensor.Tensor) *tensor.Tensor {
-	out := tensor.Zeros(d, n)
-	sums := kit.SliceOf[T](out.Storage().Bytes(), 0, n)
+	out := tensor.Zeros(d, binCount)
+	sums := kit.SliceOf[T](out.Storage().Bytes(), 0, binCount)
 	var elementWeights []T
 	if weights != nil {
 		elementWeights = kit.SliceOf[T](kit.CopyTo(ctx, weights, tensor.New(d, len(bins))).Storage().Bytes(), 0, len(bins))

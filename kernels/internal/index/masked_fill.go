@@ -137,11 +137,11 @@ func fillBy[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
 		item, _ := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0]))
 		fill := *(*T)(item.Pointer())
 		for i := range dst {
-			y := self[i]
+			element := self[i]
 			if mask[i] != 0 { // read before dst[i] is written, because dst may overlap mask
-				y = fill
+				element = fill
 			}
-			dst[i] = y
+			dst[i] = element
 		}
 	})
 	const valueOperand = 2

@@ -47,7 +47,7 @@ func sizeOfDim(dim int) func(c *graph.Call) int {
 // sizeOfTuples returns the bound on the indices of gather_nd and scatter_nd: the least size of the indexed dimensions.
 // The indices of a tuple are along the last dimension of operand 1. For an invalid call, it returns noBound.
 func sizeOfTuples(c *graph.Call) int {
-	m, index, batch := c.Meta(0), c.Meta(1), 0
+	self, index, batch := c.Meta(0), c.Meta(1), 0
 	if a, ok := c.Attrs.(*gatherNDAttrs); ok {
 		batch = a.BatchDims
 	}
@@ -55,10 +55,10 @@ func sizeOfTuples(c *graph.Call) int {
 		return noBound
 	}
 	tupleLen := index.Shape[index.Rank()-1]
-	if tupleLen == 0 || batch+tupleLen > m.Rank() {
+	if tupleLen == 0 || batch+tupleLen > self.Rank() {
 		return noBound
 	}
-	return slices.Min(m.Shape[batch : batch+tupleLen])
+	return slices.Min(self.Shape[batch : batch+tupleLen])
 }
 
 type gatherAttrs struct {

@@ -38,9 +38,9 @@ type blockWeight struct {
 
 // newBlockWeight returns the format and the strides of a call's weight.
 func newBlockWeight(call *graph.Call) blockWeight {
-	attrs, m := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
+	attrs, weight := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
 	return blockWeight{bits: attrs.Bits, block: attrs.BlockSize, defaultZero: 1 << (attrs.Bits - 1),
-		row: m.Strides[0], col: m.Strides[1]}
+		row: weight.Strides[0], col: weight.Strides[1]}
 }
 
 // integer returns the integer of element k of the row at address row.

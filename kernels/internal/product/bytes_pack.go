@@ -26,7 +26,7 @@ const signBit = 0x80
 // panel, the groups of all columns at the same depth are contiguous.
 type bytePacker struct {
 	byteShape
-	signed        bool        // whether elements are int8
+	isSigned      bool        // whether elements are int8
 	join          *loops.Loop // joins the elements of a group
 	ones          []byte      // a packed row of ones; the product of this row and a panel is the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
@@ -40,14 +40,14 @@ type byteRun struct {
 	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
 }
 
-// newBytePacker returns the packer of a matrix b. signed is set if its elements are int8.
-func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
-	packer := &bytePacker{byteShape: shape, signed: signed, ones: make([]byte, shape.rowBytes())}
+// newBytePacker returns the packer of a matrix b. isSigned is set if its elements are int8.
+func newBytePacker(shape byteShape, isSigned bool) (*bytePacker, error) {
+	packer := &bytePacker{byteShape: shape, isSigned: isSigned, ones: make([]byte, shape.rowBytes())}
 	for i := range shape.k {
 		packer.ones[i*shape.groupBytes/shape.groupElements] = 1 // the low byte of element i
 	}
 	var err error
-	if packer.join, err = shape.joinLoop(signed); err != nil {
+	if packer.join, err = shape.joinLoop(isSigned); err != nil {
 		return nil, err
 	}
 	spec := shape.tileSpec(tile.ReadsSigned(machine.HostFeatures(), true))
@@ -56,21 +56,21 @@ func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
 	return packer, err
 }
 
-// tileSpec describes the operands of tiles. signed is set if tiles read the elements of rows as int8.
-func (shape *byteShape) tileSpec(signed bool) *tile.Spec {
+// tileSpec describes the operands of tiles. isSigned is set if tiles read the elements of rows as int8.
+func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 	return &tile.Spec{ElemBytes: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
-		Int8Matrix: shape.multipliesMatrices(), SignedIn: signed,
+		Int8Matrix: shape.multipliesMatrices(), SignedIn: isSigned,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: shape.groupBytes, VecStep: shape.width() * shape.groupBytes, Terms: tile.Dynamic}}}
 }
 
 // joinLoop returns the loop that joins bytes of a column to a group. Operand i of the loop supplies element i of each
 // group. The loop subtracts 128 from uint8 elements; in a group of bytes, it does so by flipping the sign bits.
-func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
+func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	names := strings.Split("abcdefgh", "")[:shape.groupElements]
 	types := make([]tensor.DType, shape.groupElements)
 	bits, offset, dtype := 8*shape.groupBytes/shape.groupElements, 0, tensor.Uint8
-	if shape.usesWords() && signed {
+	if shape.usesWords() && isSigned {
 		dtype = tensor.Int8
 	} else if shape.usesWords() {
 		offset = signBit
@@ -89,7 +89,7 @@ func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
 		shifted = append(shifted, "("+term+")")
 	}
 	formula := strings.Join(shifted, " | ")
-	if !shape.usesWords() && !signed {
+	if !shape.usesWords() && !isSigned {
 		signBits := int64(-0x7f7f7f7f7f7f7f80) >> (64 - 8*shape.groupBytes) // 0x80 in each byte of a group
 		formula = fmt.Sprintf("(%s) ^ %v(%d)", formula, group, signBits)
 	}
@@ -105,29 +105,31 @@ func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, rowStride, colStride, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
-	cols := min(width, p.n-block*width)
+	columns := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*colStride)
-	if colStride != 1 && cols > 1 {
-		move, rows := strided.MoverOf(1), max(1, kit.CheckEvery/cols)
+	if colStride != 1 && columns > 1 {
+		move, rows := strided.MoverOf(1), max(1, kit.CheckEvery/columns)
 		for k := 0; k < p.k; k += rows {
 			interrupt.Check(worker.state.Context)
-			move.CopyBlock(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*rowStride),
-				strided.Axis{N: cols, Dst: 1, Src: colStride},
-				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: rowStride})
+			move.CopyBlock(unsafe.Add(transposeBuffer, k*columns), unsafe.Add(from, k*rowStride),
+				strided.Axis{N: columns, Dst: 1, Src: colStride},
+				strided.Axis{N: min(rows, p.k-k), Dst: columns, Src: rowStride})
 		}
-		from, rowStride = transposeBuffer, cols
+		from, rowStride = transposeBuffer, columns
 	}
 	panel, wholeGroups := unsafe.Add(to, block*p.panelBytes()), p.k/p.groupElements
-	p.joinGroups(worker, panel, from, rowStride, 0, wholeGroups, cols)
+	p.joinGroups(worker, panel, from, rowStride, 0, wholeGroups, columns)
 	if p.k%p.groupElements > 0 {
-		p.joinGroups(worker, panel, from, rowStride, wholeGroups, 1, cols)
+		p.joinGroups(worker, panel, from, rowStride, wholeGroups, 1, columns)
 	}
 	p.sumColumns(worker, panel, p.columnSums(to, block))
 }
 
-// joinGroups joins the elements of n groups of each of the first cols columns of a block, starting with group `first`.
-// The last group may have elements beyond the depth. Their values do not matter, because tiles multiply them by 0.
-func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, rowStride, first, n, cols int) {
+// joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. columns
+// is the number of the block's columns. The last group may have elements beyond the depth. Their values do not matter,
+// because tiles multiply them by 0.
+func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, rowStride, first, groupCount,
+	columns int) {
 	step := p.width() * p.groupBytes
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
 	var strides [1 + maxGroupBytes]int
@@ -135,7 +137,7 @@ func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, row
 	for i := range p.groupElements {
 		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.groupElements+i, p.k-1)*rowStride), p.groupElements*rowStride
 	}
-	p.join.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], cols, n)
+	p.join.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], columns, groupCount)
 }
 
 // columnSums returns the address of the column sums of a block. The sums of all blocks follow the panels of the
@@ -211,8 +213,8 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 		Format: shape.form(),
 		DType:  tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
-			kit.ForEachBlock(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
+			elements := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
+			kit.ForEachBlock(ctx, len(elements), func(begin, end int) { clear(elements[begin:end]) })
 			transposeBuffer := tensor.NewStorage(packer.transposeBytes()).Bytes()
 			rowStride, colStride, starts := matrixLayout(src.Meta)
 			var worker byteRun
@@ -232,12 +234,12 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 // matrixLayout returns the strides of an operand's matrices, and the offset of each matrix, in elements. A vector is a
 // matrix of one column.
 func matrixLayout(m tensor.Meta) (rowStride, colStride int, starts []int) {
-	lead := max(0, m.Rank()-2)
-	rowStride = m.Strides[lead]
+	batchRank := max(0, m.Rank()-2)
+	rowStride = m.Strides[batchRank]
 	if m.Rank() > 1 {
-		colStride = m.Strides[lead+1]
+		colStride = m.Strides[batchRank+1]
 	}
-	tensor.Meta{Shape: m.Shape[:lead], Strides: m.Strides[:lead]}.Walk(func(offset int) {
+	tensor.Meta{Shape: m.Shape[:batchRank], Strides: m.Strides[:batchRank]}.Walk(func(offset int) {
 		starts = append(starts, offset)
 	})
 	return rowStride, colStride, starts
@@ -246,7 +248,7 @@ func matrixLayout(m tensor.Meta) (rowStride, colStride int, starts []int) {
 // unpack restores operand b from its packed form.
 func (p *bytePacker) unpack(dst, packed *tensor.Tensor) {
 	offset := int32(0)
-	if !p.signed {
+	if !p.isSigned {
 		offset = signBit
 	}
 	kit.EachIndex(dst.Shape, func(index []int) {

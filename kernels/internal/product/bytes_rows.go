@@ -21,8 +21,8 @@ import (
 // [byteTiles]).
 type byteRows struct {
 	byteShape
-	signed       bool        // whether elements are int8
-	readSigned   bool        // whether tiles read the elements of rows as int8
+	isSigned     bool        // whether elements are int8
+	readsSigned  bool        // whether tiles read the elements of rows as int8
 	rowStride    int         // stride of the operand's rows, in bytes
 	colStride    int         // stride of the operand's columns, in bytes
 	loop         *loops.Loop // converts elements: flips their sign bit, widens them, or both; nil if neither is needed
@@ -31,18 +31,18 @@ type byteRows struct {
 	rowsPerChunk int         // number of rows per chunk
 }
 
-// newByteRows returns the copier of operand a of a product. signed is set if the elements are int8, and sumsRows if the
-// sums of rows are needed.
-func newByteRows(shape byteShape, product *contraction, signed, sumsRows bool) (*byteRows, error) {
-	copier := &byteRows{byteShape: shape, signed: signed, readSigned: tile.ReadsSigned(machine.HostFeatures(), signed),
-		rowStride: product.a.row, colStride: product.a.col, sumsRows: sumsRows,
+// newByteRows returns the copier of operand a of a product. isSigned is set if the elements are int8, and sumsRows if
+// the sums of rows are needed.
+func newByteRows(shape byteShape, product *contraction, isSigned, sumsRows bool) (*byteRows, error) {
+	copier := &byteRows{byteShape: shape, isSigned: isSigned, readsSigned: tile.ReadsSigned(machine.HostFeatures(),
+		isSigned), rowStride: product.a.row, colStride: product.a.col, sumsRows: sumsRows,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
-	flipsSign := signed != copier.readSigned
+	flipsSign := isSigned != copier.readsSigned
 	copier.copiesRows = flipsSign || shape.usesWords() || shape.k%shape.groupElements > 0 || product.a.col != 1 ||
 		shape.usesUnit && product.a.row > maxUnitRowStep // tiles on the matrix unit cannot read such distant rows
 	formula, out := "", tensor.Uint8 // x is the element as uint8, so that x ^ 128 is an int8 element plus 128
 	switch {
-	case shape.usesWords() && signed:
+	case shape.usesWords() && isSigned:
 		formula, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
 	case shape.usesWords():
 		formula, out = "int16(x)", tensor.Int16
@@ -116,27 +116,27 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 	}
 	for i := range n {
 		// byteTotal sums the elements as uint8 in [0, 255]. The elements that tiles read as int8 are less by 128.
-		total := byteTotal(kit.ElementsOf[byte](unsafe.Add(bytesAt, i*bytesStep), r.k), r.signed)
-		if r.readSigned {
+		total := byteTotal(kit.ElementsOf[byte](unsafe.Add(bytesAt, i*bytesStep), r.k), r.isSigned)
+		if r.readsSigned {
 			total -= signBit * int32(r.k)
 		}
 		sum(first+i, total)
 	}
 }
 
-// byteTotal sums bytes. If signed is set, they are int8, and 128 is added to each. Eight bytes are added at a time, to
-// four sums of 16 bits in one word.
-func byteTotal(list []byte, signed bool) (total int32) {
+// byteTotal sums bytes. If isSigned is set, they are int8, and 128 is added to each. Eight bytes are added at a time,
+// to four sums of 16 bits in one word.
+func byteTotal(list []byte, isSigned bool) (total int32) {
 	const evenBytes = 0x00ff00ff00ff00ff
-	flip := uint64(0)
-	if signed {
-		flip = 0x8080808080808080
+	signBits := uint64(0)
+	if isSigned {
+		signBits = 0x8080808080808080
 	}
 	for len(list) >= 8 {
 		sum := uint64(0)
 		words := min(len(list)/8, 128) // the sum in each lane stays below 2^16
 		for i := range words {
-			word := binary.LittleEndian.Uint64(list[8*i:]) ^ flip
+			word := binary.LittleEndian.Uint64(list[8*i:]) ^ signBits
 			sum += word&evenBytes + word>>8&evenBytes
 		}
 		list = list[8*words:]
@@ -146,7 +146,7 @@ func byteTotal(list []byte, signed bool) (total int32) {
 		}
 	}
 	for _, element := range list {
-		total += int32(element ^ byte(flip))
+		total += int32(element ^ byte(signBits))
 	}
 	return total
 }
@@ -167,19 +167,20 @@ func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		points.dtype[i], points.step[i] = call.Meta(i).DType, vectorStride(call, zero)
 		points.signed[i] = points.dtype[i] == tensor.Int8
-		switch readSigned := i == bytesB || tile.ReadsSigned(machine.HostFeatures(), points.signed[i]); {
-		case points.signed[i] && !readSigned:
+		switch readsSigned := i == bytesB || tile.ReadsSigned(machine.HostFeatures(), points.signed[i]); {
+		case points.signed[i] && !readsSigned:
 			points.offset[i] = signBit
-		case !points.signed[i] && readSigned:
+		case !points.signed[i] && readsSigned:
 			points.offset[i] = -signBit
 		}
-		points.nonzero[i] = !allAre(call, zero, float64(-points.offset[i]))
+		points.nonzero[i] = !allEqual(call, zero, float64(-points.offset[i]))
 	}
 	return points
 }
 
-// allAre reports whether all elements of operand k are known to equal a number. An omitted operand has the elements 0.
-func allAre(c *graph.Call, k int, number float64) bool {
+// allEqual reports whether all elements of operand k are known to equal a number. An omitted operand has the elements
+// 0.
+func allEqual(c *graph.Call, k int, number float64) bool {
 	if !c.HasOperand(k) {
 		return number == 0
 	}
@@ -192,8 +193,8 @@ func allAre(c *graph.Call, k int, number float64) bool {
 	return all
 }
 
-// zeroPoint returns zero point i of an operand, bytesA or bytesB, plus the operand's offset. list is the address of the
-// zero points, or nil if they are omitted.
-func (points *byteZeroPoints) zeroPoint(operand int, list unsafe.Pointer, i int) int32 {
-	return byteAt(list, points.dtype[operand], i*points.step[operand]) + points.offset[operand]
+// zeroPoint returns zero point i of an operand, bytesA or bytesB, plus the operand's offset. zeroPoints is the address
+// of the zero points, or nil if they are omitted.
+func (points *byteZeroPoints) zeroPoint(operand int, zeroPoints unsafe.Pointer, i int) int32 {
+	return byteAt(zeroPoints, points.dtype[operand], i*points.step[operand]) + points.offset[operand]
 }

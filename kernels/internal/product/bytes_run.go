@@ -107,11 +107,11 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk i
 func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer,
 	biasStep int) {
 	first := block * t.width()
-	cols := min(t.width(), t.n-first)
+	columns := min(t.width(), t.n-first)
 	if t.hasInitialSums {
 		offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
-		initial := kit.SliceOf[int32](mem.Scratch, offset, cols)
-		totals := kit.ElementsOf[int32](t.columnSums(panels, block), cols)
+		initial := kit.SliceOf[int32](mem.Scratch, offset, columns)
+		totals := kit.ElementsOf[int32](t.columnSums(panels, block), columns)
 		aZeroPoint := int32(0)
 		if !t.conversion.SubtractsProduct {
 			aZeroPoint = t.zeroPoints.zeroPoint(bytesA, aZero, 0)
@@ -124,7 +124,7 @@ func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZ
 		}
 	}
 	if t.conversion.AddsProduct && matrix == 0 {
-		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+first*sumBytes, cols)
+		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+first*sumBytes, columns)
 		for j := range list {
 			list[j] = t.zeroPoints.zeroPoint(bytesB, bZero, first+j)
 		}

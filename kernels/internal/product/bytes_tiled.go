@@ -261,7 +261,7 @@ func (t *byteTiles) code(height int, isLastBlock bool, start tile.InitialSum, gr
 
 // spec describes the code of a tile.
 func (t *byteTiles) spec(code byteCode) *tile.Spec {
-	spec := t.tileSpec(t.rowCopier.readSigned)
+	spec := t.tileSpec(t.rowCopier.readsSigned)
 	spec.Rows, spec.Epilogue, spec.Vectors, spec.InitialSum = code.height, t.epilogue.Steps, t.vectors, code.start
 	if t.usesUnit {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines

@@ -84,9 +84,10 @@ func checkInPlaceAdd(out, bias tensor.Type) error {
 		return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s", tensor.Sizes(out.Shape),
 			tensor.Sizes(shape))
 	}
-	d, err := tensor.Promote(out.DType, bias.DType)
-	if err == nil && !tensor.CanCast(d, out.DType) {
-		err = fmt.Errorf("result type %s can't be cast to the desired output type %s", d.TorchName(), out.DType.TorchName())
+	dtype, err := tensor.Promote(out.DType, bias.DType)
+	if err == nil && !tensor.CanCast(dtype, out.DType) {
+		err = fmt.Errorf("result type %s can't be cast to the desired output type %s", dtype.TorchName(),
+			out.DType.TorchName())
 	}
 	return err
 }
@@ -152,8 +153,8 @@ func linearFlops(c *graph.Call) float64 {
 // linearRef is the reference implementation of linear.
 func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	input, weight := in[0], in[1]
-	lead := input.Shape[:input.Rank()-1]
-	shape := append([]int{}, lead...)
+	leadingShape := input.Shape[:input.Rank()-1]
+	shape := append([]int{}, leadingShape...)
 	if weight.Rank() == 2 {
 		shape = append(shape, weight.Shape[0])
 	}
@@ -163,13 +164,13 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(shape, func(index []int) {
 		sum := kit.Accumulator{DType: input.DType}
 		inputRow, weightRow := 0, 0 // storage indices of the rows that are multiplied
-		for d, i := range index[:len(lead)] {
+		for d, i := range index[:len(leadingShape)] {
 			inputRow += i * inputFactors.Strides[d]
 		}
 		if weight.Rank() == 2 {
-			weightRow += index[len(lead)] * weightFactors.Strides[0]
+			weightRow += index[len(leadingShape)] * weightFactors.Strides[0]
 		}
-		for k := range input.Shape[len(lead)] {
+		for k := range input.Shape[len(leadingShape)] {
 			sum.AddProductAt(inputFactors, inputRow+k, weightFactors, weightRow+k)
 		}
 		if len(in) > linearBias && in[linearBias] != nil {

@@ -44,12 +44,12 @@ func (f *File) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor,
 		return fourBits(raw, kind, shape)
 	}
 	var numbers [256]float32
-	for index := range numbers {
-		numbers[index] = float32(Float8(byte(index), kind))
+	for code := range numbers {
+		numbers[code] = float32(Float8(byte(code), kind))
 	}
 	data := make([]float32, count)
-	for i, index := range raw {
-		data[i] = numbers[index]
+	for i, code := range raw {
+		data[i] = numbers[code]
 	}
 	wide, err := tensor.FromSlice(data, shape...)
 	if err != nil {
@@ -100,14 +100,14 @@ func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error)
 // exponent and mantissa. FN means that there are no infinities. UZ means that there is no negative zero: its code is
 // the only NaN.
 func Float8(b byte, kind pb.DataType) float64 {
-	mantissaBits, bias, _, noNegativeZero := Float8Format(kind)
+	mantissaBits, bias, _, lacksNegativeZero := Float8Format(kind)
 	exponent, mantissa := int(b&127)>>mantissaBits, int(b)&(1<<mantissaBits-1)
 	sign := 1.0
 	if b >= 128 {
 		sign = -1
 	}
 	switch {
-	case noNegativeZero && b == 128, kind == pb.Float8E4M3FN && b&127 == 127,
+	case lacksNegativeZero && b == 128, kind == pb.Float8E4M3FN && b&127 == 127,
 		kind == pb.Float8E5M2 && exponent == 31 && mantissa != 0:
 		return math.NaN()
 	case kind == pb.Float8E5M2 && exponent == 31:
@@ -120,7 +120,7 @@ func Float8(b byte, kind pb.DataType) float64 {
 
 // Float8Format describes a type of floats of eight bits: the number of bits of the mantissa, the bias of the exponent,
 // the greatest number, and whether there is no negative zero.
-func Float8Format(kind pb.DataType) (mantissaBits, bias int, greatest float64, noNegativeZero bool) {
+func Float8Format(kind pb.DataType) (mantissaBits, bias int, greatest float64, lacksNegativeZero bool) {
 	switch kind {
 	case pb.Float8E5M2:
 		return 2, 15, 57344, false

@@ -47,10 +47,10 @@ func (f *File) Tensor(proto *pb.TensorProto) (*tensor.Tensor, error) {
 
 // decode decodes a tensor. Strings become codes of dtype int64. For element types without a dtype, see decodeNarrow.
 func (f *File) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
-	narrow := IsNarrow(pb.DataType(proto.DataType))
+	isNarrow := IsNarrow(pb.DataType(proto.DataType))
 	dtype, err := DTypeOf(proto.DataType)
 	isText := pb.DataType(proto.DataType) == pb.String
-	if narrow { // for the checks of the size: decodeNarrow returns elements of at most this size
+	if isNarrow { // for the checks of the size: decodeNarrow returns elements of at most this size
 		dtype, err = tensor.Float16, nil
 	}
 	if isText {
@@ -78,7 +78,7 @@ func (f *File) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
 	if err := meta.Check(); err != nil {
 		return nil, err
 	}
-	if narrow {
+	if isNarrow {
 		return f.decodeNarrow(proto, shape)
 	}
 	if isText {

@@ -12,11 +12,11 @@ import (
 // This file converts values to narrow element types: ONNX types of 4 or 8 bits that have no dtype
 // ([modelfile.IsNarrow]). Values of these types are stored in a wider dtype.
 
-// castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturate is true, numbers
-// out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no infinities.
-// x is rounded to multiples of step, the distance of the numbers of the type near x.
-func castToFloat8(n *node, x *value, kind pb.DataType, saturate bool) *value {
-	mantissaBits, bias, greatest, noNegativeZero := modelfile.Float8Format(kind)
+// castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturates is true,
+// numbers out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no
+// infinities. x is rounded to multiples of step, the distance of the numbers of the type near x.
+func castToFloat8(n *node, x *value, kind pb.DataType, saturates bool) *value {
+	mantissaBits, bias, greatest, lacksNegativeZero := modelfile.Float8Format(kind)
 	x = n.Cast(x, tensor.Float32)
 	rank := n.Rank(x)
 	bits := n.Op("view", graph.Attrs{"dtype": tensor.Int32}, x).WithRank(rank)
@@ -27,10 +27,10 @@ func castToFloat8(n *node, x *value, kind pb.DataType, saturate bool) *value {
 	step := n.Op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
 		n.Op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
 	rounded := n.Op("mul", nil, n.Op("round", nil, n.Op("div", nil, x, step)), step)
-	if noNegativeZero {
+	if lacksNegativeZero {
 		rounded = n.Op("add", nil, rounded, 0.0) // turns -0 into 0
 	}
-	if saturate {
+	if saturates {
 		rounded = n.Op("clamp", graph.Attrs{"min": -greatest, "max": greatest}, rounded)
 	} else {
 		overflow := math.NaN()
