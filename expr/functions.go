@@ -28,13 +28,13 @@ func Functions() []Function {
 		if !isName(name) {
 			continue // an operator of complex numbers
 		}
-		longest := slices.MaxFunc(definitions, func(a, builtin definition) int {
-			return len(a.operandNames()) - len(builtin.operandNames())
+		longest := slices.MaxFunc(definitions, func(a, b definition) int {
+			return len(a.operandNames()) - len(b.operandNames())
 		})
 		list = append(list, Function{Name: name, Params: longest.operandNames(), Text: longest.text})
 	}
-	sorted.Func(list, func(a, builtin Function) int {
-		if a.Name < builtin.Name {
+	sorted.Func(list, func(a, b Function) int {
+		if a.Name < b.Name {
 			return -1
 		}
 		return 1

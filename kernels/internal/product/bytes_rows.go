@@ -34,8 +34,9 @@ type byteRows struct {
 // newByteRows returns the copier of operand a of a product. isSigned is set if the elements are int8, and sumsRows if
 // the sums of rows are needed.
 func newByteRows(shape byteShape, product *contraction, isSigned, sumsRows bool) (*byteRows, error) {
-	copier := &byteRows{byteShape: shape, isSigned: isSigned, readsSigned: tile.ReadsSigned(machine.HostFeatures(),
-		isSigned), rowStride: product.a.row, colStride: product.a.col, sumsRows: sumsRows,
+	copier := &byteRows{byteShape: shape, isSigned: isSigned,
+		readsSigned: tile.ReadsSigned(machine.HostFeatures(), isSigned),
+		rowStride:   product.a.row, colStride: product.a.col, sumsRows: sumsRows,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := isSigned != copier.readsSigned
 	copier.copiesRows = flipsSign || shape.usesWords() || shape.k%shape.groupElements > 0 || product.a.col != 1 ||
