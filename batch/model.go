@@ -28,10 +28,10 @@ type model struct {
 }
 
 // loadModel reads a model without compiling it.
-func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
+func loadModel(ctx context.Context, path string, options *Options) (*model, error) {
 	// The digest of the model is that of all files that the loader opens.
 	recorder, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
-	loader := o.Loader
+	loader := options.Loader
 	loader.FS = recorder
 	g, err := loader.LoadContext(ctx, name)
 	if err != nil {
@@ -41,7 +41,7 @@ func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model{graph: g, digest: o.digest(digest)}, nil
+	return &model{graph: g, digest: options.digest(digest)}, nil
 }
 
 // plannedRows is the number of rows for which a model is planned. It does not depend on options, because it may affect
@@ -49,8 +49,8 @@ func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
 const plannedRows = 8
 
 // compile compiles the model, and tries to prove that its rows are independent (see package comment).
-func (m *model) compile(ctx context.Context, o *Options) (err error) {
-	compileOptions := o.Compile
+func (m *model) compile(ctx context.Context, options *Options) (err error) {
+	compileOptions := options.Compile
 	symbol, unjoined := batching.Symbol(m.graph)
 	m.unjoined = unjoined
 	if symbol != "" {
@@ -65,7 +65,7 @@ func (m *model) compile(ctx context.Context, o *Options) (err error) {
 	}
 	if symbol != "" {
 		const exact = true // an output has the same bits in every batch
-		m.rows, m.unjoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, o.MaxRows, exact)
+		m.rows, m.unjoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, options.MaxRows, exact)
 	}
 	return nil
 }

@@ -49,31 +49,32 @@ func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, err
 	return t, base, err
 }
 
-// readList reads a number, or a list of lists or numbers, at the given nesting depth. n is the number of members of a
-// list, and -1 for a number.
-func (r *dataReader) readList(depth int) (n int, err error) {
+// readList reads a number, or a list of lists or numbers, at the given nesting depth. memberCount is the number of
+// members of a list, and -1 for a number.
+func (r *dataReader) readList(depth int) (memberCount int, err error) {
 	offset := r.scan.offset()
 	if r.scan.dec.PeekKind() != '[' {
 		return -1, r.readNumber(offset)
 	}
 	firstLen := -2 // what readList returns for the first member; -2 if there is none
 	err = r.scan.array(func(int) error {
-		k, err := r.readList(depth + 1)
-		if n++; n == 1 {
-			firstLen = k
+		innerLen, err := r.readList(depth + 1)
+		if memberCount++; memberCount == 1 {
+			firstLen = innerLen
 		}
-		if (k < 0) != (firstLen < 0) {
+		if (innerLen < 0) != (firstLen < 0) {
 			r.isMixed = true
 		}
 		return err
 	})
 	if depth == 0 {
-		r.isNested, r.outerLen = firstLen >= 0, n
+		r.isNested, r.outerLen = firstLen >= 0, memberCount
 	}
-	if s := r.meta.Shape; depth < len(s) && n != s[depth] && r.raggedErr == nil {
-		r.raggedErr = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", n, tensor.ListString(s), s[depth])
+	if s := r.meta.Shape; depth < len(s) && memberCount != s[depth] && r.raggedErr == nil {
+		r.raggedErr = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", memberCount, tensor.ListString(s),
+			s[depth])
 	}
-	return n, err
+	return memberCount, err
 }
 
 // readNumber reads a number of the data and appends it to the floats or ints.
@@ -190,19 +191,19 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 // must be that of the shape, or a single list.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	meta := tensor.New(r.meta.DType, r.meta.Shape...)
-	n, count := meta.Numel(), len(r.floats)+len(r.ints)
-	pairs := meta.DType.IsComplex() && count == 2*n && n > 0 // each element is given by two numbers
+	elementCount, count := meta.Numel(), len(r.floats)+len(r.ints)
+	pairs := meta.DType.IsComplex() && count == 2*elementCount && elementCount > 0 // each element is given by two numbers
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
-	case r.isNested && r.raggedErr != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
+	case r.isNested && r.raggedErr != nil && !(pairs && r.outerLen == elementCount): // a flat list of pairs is accepted
 		return nil, r.raggedErr
-	case count != n && !pairs:
-		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*n),
-			tensor.ListString(meta.Shape), n)
+	case count != elementCount && !pairs:
+		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*elementCount),
+			tensor.ListString(meta.Shape), elementCount)
 	}
 	t := tensor.Empty(meta)
-	if n == 0 {
+	if elementCount == 0 {
 		return t, nil
 	}
 	srcDType, src := tensor.Int64, unsafe.Pointer(unsafe.SliceData(r.ints))
@@ -212,7 +213,7 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	case r.floats != nil:
 		srcDType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
 	}
-	tensor.Converter(meta.DType, srcDType)(t.Pointer(), src, meta.DType.Size(), srcDType.Size(), n)
+	tensor.Converter(meta.DType, srcDType)(t.Pointer(), src, meta.DType.Size(), srcDType.Size(), elementCount)
 	return t, nil
 }
 

@@ -83,24 +83,24 @@ func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, er
 
 // findInSafetensors finds a tensor of a .safetensors file. It opens each file once.
 func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst, error) {
-	f := c.tensors[path]
-	if f == nil {
+	openedTensors := c.tensors[path]
+	if openedTensors == nil {
 		file, err := c.folder.Open(path)
 		if err != nil {
 			return tensor.Meta{}, nil, err
 		}
 		c.opened = append(c.opened, file)
-		if f, err = safetensors.NewFile(path, file, file.Size); err != nil {
+		if openedTensors, err = safetensors.NewFile(path, file, file.Size); err != nil {
 			return tensor.Meta{}, nil, err
 		}
-		c.tensors[path] = f
+		c.tensors[path] = openedTensors
 	}
-	meta, ok := f.Meta(key)
+	meta, ok := openedTensors.Meta(key)
 	if !ok { // the error of Tensor lists the keys
-		_, err := f.Tensor(key)
+		_, err := openedTensors.Tensor(key)
 		return meta, nil, err
 	}
-	return meta, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
+	return meta, func() (*tensor.Tensor, error) { return openedTensors.Tensor(key) }, nil
 }
 
 // readFile reads a file of a folder. The errors name the file.

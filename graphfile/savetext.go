@@ -79,8 +79,8 @@ func (s *saver) attrs(n *graph.Node) error {
 }
 
 // attr writes an attribute's value of any JSON or Go type of the schema.
-func (s *saver) attr(v any) error {
-	switch x := v.(type) {
+func (s *saver) attr(value any) error {
+	switch x := value.(type) {
 	case nil:
 		s.buf.WriteString("null")
 		return nil
@@ -94,11 +94,11 @@ func (s *saver) attr(v any) error {
 		fmt.Fprintf(&s.buf, "%q", x)
 		return nil
 	}
-	if x, ok := tensor.ScalarOf(v); ok {
+	if x, ok := tensor.ScalarOf(value); ok {
 		s.buf.WriteString(scalarText(x))
 		return nil
 	}
-	reflected := reflect.ValueOf(v)
+	reflected := reflect.ValueOf(value)
 	switch reflected.Kind() {
 	case reflect.Pointer:
 		if reflected.IsNil() {
@@ -118,7 +118,7 @@ func (s *saver) attr(v any) error {
 		s.buf.WriteByte(']')
 		return nil
 	}
-	return fmt.Errorf("a %T cannot be written", v)
+	return fmt.Errorf("a %T cannot be written", value)
 }
 
 // writeData writes a constant's elements as nested lists. Each element has the shortest text that reads back

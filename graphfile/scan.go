@@ -74,8 +74,8 @@ func kindName(k jsontext.Kind) string {
 	return "a list"
 }
 
-// object reads an object and calls f at each value with its key and the key's offset.
-func (s *scanner) object(f func(key string, offset int) error) error {
+// object reads an object and calls readValue at each value with its key and the key's offset.
+func (s *scanner) object(readValue func(key string, offset int) error) error {
 	if ok, err := s.expect('{', "an object"); !ok {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *scanner) object(f func(key string, offset int) error) error {
 		if err != nil {
 			return err
 		}
-		if err := f(key, offset); err != nil {
+		if err := readValue(key, offset); err != nil {
 			return err
 		}
 	}
@@ -96,8 +96,8 @@ func (s *scanner) object(f func(key string, offset int) error) error {
 	return err
 }
 
-// array reads a list and calls f at each element with its offset.
-func (s *scanner) array(f func(offset int) error) error {
+// array reads a list and calls readElement at each element with its offset.
+func (s *scanner) array(readElement func(offset int) error) error {
 	if ok, err := s.expect('[', "a list"); !ok {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *scanner) array(f func(offset int) error) error {
 			_, err := s.dec.ReadToken()
 			return err
 		}
-		if err := f(s.offset()); err != nil {
+		if err := readElement(s.offset()); err != nil {
 			return err
 		}
 	}

@@ -61,31 +61,31 @@ func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, notArchiveError(source, size, err))
 	}
-	a := &Archive{path: name, entries: make(map[string]*zip.File, len(directory.File))}
+	archive := &Archive{path: name, entries: make(map[string]*zip.File, len(directory.File))}
 	type span struct {
 		start, end int64
 		name       string
 	}
 	spans := make([]span, 0, len(directory.File))
-	for _, f := range directory.File {
-		if strings.HasSuffix(f.Name, "/") {
+	for _, entry := range directory.File {
+		if strings.HasSuffix(entry.Name, "/") {
 			continue // a directory entry
 		}
-		key := strings.TrimSuffix(f.Name, ".npy")
-		if a.entries[key] != nil {
+		key := strings.TrimSuffix(entry.Name, ".npy")
+		if archive.entries[key] != nil {
 			return nil, fmt.Errorf("%s: duplicate entry %q", name, key)
 		}
-		start, err := f.DataOffset()
+		start, err := entry.DataOffset()
 		if err != nil {
 			return nil, fmt.Errorf("%s: entry %q: %w", name, key, offsetError(err))
 		}
-		if f.CompressedSize64 > uint64(size) || start > size-int64(f.CompressedSize64) {
+		if entry.CompressedSize64 > uint64(size) || start > size-int64(entry.CompressedSize64) {
 			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key,
-				f.CompressedSize64, start)
+				entry.CompressedSize64, start)
 		}
-		spans = append(spans, span{start, start + int64(f.CompressedSize64), key})
-		a.entries[key] = f
-		a.names = append(a.names, key)
+		spans = append(spans, span{start, start + int64(entry.CompressedSize64), key})
+		archive.entries[key] = entry
+		archive.names = append(archive.names, key)
 	}
 	sorted.Func(spans, func(x, y span) int { return int(x.start - y.start) })
 	for i := 1; i < len(spans); i++ {
@@ -93,7 +93,7 @@ func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {
 			return nil, fmt.Errorf("%s: entries %q and %q overlap", name, spans[i-1].name, spans[i].name)
 		}
 	}
-	return a, nil
+	return archive, nil
 }
 
 // Names returns the keys in the order of the archive, without ".npy", in a fresh slice.
@@ -249,29 +249,29 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 	if w == nil {
 		return errors.New("the writer is nil")
 	}
-	z := zip.NewWriter(w)
+	archive := zip.NewWriter(w)
 	seen := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		if e.Name == "" || strings.HasSuffix(e.Name, "/") {
-			return fmt.Errorf("entry %q: invalid name", e.Name)
+	for _, entry := range entries {
+		if entry.Name == "" || strings.HasSuffix(entry.Name, "/") {
+			return fmt.Errorf("entry %q: invalid name", entry.Name)
 		}
-		if seen[e.Name] {
-			return fmt.Errorf("duplicate entry %q", e.Name)
+		if seen[entry.Name] {
+			return fmt.Errorf("duplicate entry %q", entry.Name)
 		}
-		seen[e.Name] = true
-		f, err := z.CreateHeader(&zip.FileHeader{Name: e.Name + ".npy", Method: zip.Store})
+		seen[entry.Name] = true
+		file, err := archive.CreateHeader(&zip.FileHeader{Name: entry.Name + ".npy", Method: zip.Store})
 		switch {
 		case err != nil:
-		case e.Strings != nil:
-			err = WriteStrings(f, e.Strings, e.Tensor.Shape)
+		case entry.Strings != nil:
+			err = WriteStrings(file, entry.Strings, entry.Tensor.Shape)
 		default:
-			err = WriteNPY(f, e.Tensor)
+			err = WriteNPY(file, entry.Tensor)
 		}
 		if err != nil {
-			return fmt.Errorf("entry %q: %w", e.Name, err)
+			return fmt.Errorf("entry %q: %w", entry.Name, err)
 		}
 	}
-	return z.Close()
+	return archive.Close()
 }
 
 // WriteFile writes the arrays to the .npz file at path, as [WriteNPZ] does. It replaces an existing file. After an

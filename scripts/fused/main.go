@@ -49,20 +49,20 @@ func main() {
 
 // scan adds the places of fused multiply-adds in a program.
 func scan(file string, found map[string]bool) error {
-	f, err := elf.Open(file)
+	program, err := elf.Open(file)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if f.Machine != elf.EM_AARCH64 {
-		return fmt.Errorf("this is a program for %v", f.Machine)
+	defer program.Close()
+	if program.Machine != elf.EM_AARCH64 {
+		return fmt.Errorf("this is a program for %v", program.Machine)
 	}
-	text := f.Section(".text")
+	text := program.Section(".text")
 	code, err := text.Data()
 	if err != nil {
 		return err
 	}
-	lines, err := f.Section(".gopclntab").Data()
+	lines, err := program.Section(".gopclntab").Data()
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func scan(file string, found map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	complexes, err := complexInstances(f)
+	complexes, err := complexInstances(program)
 	if err != nil {
 		return err
 	}

@@ -147,42 +147,42 @@ func passWords(line string, names map[string]bool) []passWord {
 // no previous graph, and no row is marked.
 func markDifferences(before, rows []passRow, isFirst bool) (marked []passRow, summary string, isUnchanged bool) {
 	oldText, names := map[string]string{}, map[string]bool{}
-	for _, r := range before {
-		oldText[r.name] = r.text
+	for _, row := range before {
+		oldText[row.name] = row.text
 	}
-	for _, r := range rows {
-		names[r.name] = true
+	for _, row := range rows {
+		names[row.name] = true
 	}
 	added, changed, removed := 0, 0, 0
 	next := 0 // index in before of the next row
 	insertRemoved := func(until string) {
 		for next < len(before) && before[next].name != until {
-			if r := before[next]; !names[r.name] {
-				r.Mark, r.Class = "\u2212", "removed"
-				marked = append(marked, r)
+			if row := before[next]; !names[row.name] {
+				row.Mark, row.Class = "\u2212", "removed"
+				marked = append(marked, row)
 				removed++
 			}
 			next++
 		}
 	}
-	for _, r := range rows {
-		text, known := oldText[r.name]
+	for _, row := range rows {
+		text, known := oldText[row.name]
 		switch {
 		case isFirst:
 		case !known:
-			r.Mark, r.Class = "+", "added"
+			row.Mark, row.Class = "+", "added"
 			added++
-		case text != r.text:
-			r.Mark, r.Class = "~", "changed"
+		case text != row.text:
+			row.Mark, row.Class = "~", "changed"
 			changed++
 		}
-		if r.Mark == "" && strings.HasSuffix(r.text, " = constant") {
-			r.Class = "constant"
+		if row.Mark == "" && strings.HasSuffix(row.text, " = constant") {
+			row.Class = "constant"
 		}
 		if known && next < len(before) {
-			insertRemoved(r.name)
+			insertRemoved(row.name)
 		}
-		marked = append(marked, r)
+		marked = append(marked, row)
 	}
 	insertRemoved("")
 	summary = fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)

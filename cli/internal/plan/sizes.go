@@ -203,16 +203,16 @@ const maxAnswers = 4
 
 // changeText returns the difference of range i from the range before: the most frequent changes, and the costs.
 func (doc *SizesDocument) changeText(i int) string {
-	before, r := doc.Ranges[i-1], doc.Ranges[i]
-	if r.Rejected != "" {
-		return "there is no plan: " + r.Rejected
+	before, current := doc.Ranges[i-1], doc.Ranges[i]
+	if current.Rejected != "" {
+		return "there is no plan: " + current.Rejected
 	}
 	var kinds []string
 	count := map[string]int{}
-	for _, c := range r.Changes {
-		kind := c.What
-		if c.Before != "" && c.After != "" {
-			kind = fmt.Sprintf("%s from %s to %s", c.What, c.Before, c.After)
+	for _, change := range current.Changes {
+		kind := change.What
+		if change.Before != "" && change.After != "" {
+			kind = fmt.Sprintf("%s from %s to %s", change.What, change.Before, change.After)
 		}
 		if count[kind]++; count[kind] == 1 {
 			kinds = append(kinds, kind)
@@ -222,10 +222,10 @@ func (doc *SizesDocument) changeText(i int) string {
 	for k, kind := range kinds {
 		kinds[k] = fmt.Sprintf("%d x %s", count[kind], kind)
 	}
-	text := fmt.Sprintf("%s: %s", format.Count(len(r.Changes), "change"), format.JoinFirst(kinds))
+	text := fmt.Sprintf("%s: %s", format.Count(len(current.Changes), "change"), format.JoinFirst(kinds))
 	if before.Rejected == "" && before.To > 0 {
 		text += fmt.Sprintf("; cost/%s %s instead of %s at %s=%d", doc.Symbol,
-			format.PerSize(r.CostNS, r.From), format.PerSize(before.CostToNS, before.To), doc.Symbol, before.To)
+			format.PerSize(current.CostNS, current.From), format.PerSize(before.CostToNS, before.To), doc.Symbol, before.To)
 	}
 	return text
 }

@@ -105,17 +105,17 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 	// The sums of log(cost / bound) and of log(time / least time), and the number of measured graphs.
 	logGaps, logRatios, measuredGraphs := 0.0, 0.0, 0
 	var gaps []float64
-	for _, r := range list {
-		plan := &r.Plans[i]
+	for _, result := range list {
+		plan := &result.Plans[i]
 		logGaps += math.Log1p(plan.Gap)
 		gaps = append(gaps, plan.Gap)
 		if plan.Gap <= gapTolerance {
 			summary.OptimalOn++
 		}
 		if plan.Gap > gapTolerance && (summary.WorstOn == "" || plan.Gap > summary.WorstGap) {
-			summary.WorstGap, summary.WorstOn = plan.Gap, r.Task.graph()
+			summary.WorstGap, summary.WorstOn = plan.Gap, result.Task.graph()
 		}
-		fastest := r.fastest()
+		fastest := result.fastest()
 		if plan.Median == nil || fastest == 0 {
 			continue
 		}
@@ -127,7 +127,7 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 		}
 		if summary.WorstRatio == nil || ratio > *summary.WorstRatio {
 			if summary.WorstRatio = new(ratio); ratio > 1 {
-				summary.SlowestOn = r.Task.graph()
+				summary.SlowestOn = result.Task.graph()
 			}
 		}
 	}
@@ -158,12 +158,12 @@ const minDifference = 0.05
 // takes part.
 func orderOf(g group, list []*Result) Order {
 	order := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
-	for _, r := range list {
+	for _, result := range list {
 		var plans []*Plan
-		for i := range r.Plans {
-			p := &r.Plans[i]
-			if !slices.ContainsFunc(plans, func(other *Plan) bool { return other.Plan == p.Plan }) && p.Median != nil {
-				plans = append(plans, p)
+		for i := range result.Plans {
+			plan := &result.Plans[i]
+			if !slices.ContainsFunc(plans, func(other *Plan) bool { return other.Plan == plan.Plan }) && plan.Median != nil {
+				plans = append(plans, plan)
 			}
 		}
 		for i, a := range plans {
@@ -174,7 +174,7 @@ func orderOf(g group, list []*Result) Order {
 					continue
 				}
 				if order.Different++; (*versus.Ratio > 1) != (b.CostNS > a.CostNS) {
-					order.Misordered = append(order.Misordered, r.Task.graph()+": "+b.Strategy+", "+a.Strategy)
+					order.Misordered = append(order.Misordered, result.Task.graph()+": "+b.Strategy+", "+a.Strategy)
 				}
 			}
 		}
@@ -206,21 +206,21 @@ func (d *Document) records() [][]string {
 	list := [][]string{append(heads, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap",
 		"certified", "variables", "steps", "copies", "copied_bytes", "moved_bytes", "peak_bytes", "layout_ms", "runs",
 		"median_ns", "low_ns", "high_ns")}
-	for _, r := range d.Results {
-		for _, p := range r.Plans {
-			row := []string{r.Task.Model}
+	for _, result := range d.Results {
+		for _, plan := range result.Plans {
+			row := []string{result.Task.Model}
 			for _, name := range d.symbols() {
 				size := ""
-				if n, ok := r.Task.Dims[name]; ok {
+				if n, ok := result.Task.Dims[name]; ok {
 					size = strconv.Itoa(n)
 				}
 				row = append(row, size)
 			}
-			list = append(list, append(row, r.Task.Condition, strconv.Itoa(r.Task.Threads), p.Strategy, p.Plan,
-				decimal(&p.CostNS), decimal(&r.BoundNS), decimal(&p.Gap), strconv.FormatBool(r.Certified),
-				strconv.Itoa(r.Variables), strconv.Itoa(p.Steps), strconv.Itoa(p.Copies), strconv.Itoa(p.CopiedBytes),
-				strconv.Itoa(p.MovedBytes), strconv.Itoa(p.PeakBytes), decimal(&p.LayoutMS), strconv.Itoa(p.Runs),
-				decimal(p.Median), decimal(p.Low), decimal(p.High)))
+			list = append(list, append(row, result.Task.Condition, strconv.Itoa(result.Task.Threads), plan.Strategy, plan.Plan,
+				decimal(&plan.CostNS), decimal(&result.BoundNS), decimal(&plan.Gap), strconv.FormatBool(result.Certified),
+				strconv.Itoa(result.Variables), strconv.Itoa(plan.Steps), strconv.Itoa(plan.Copies), strconv.Itoa(plan.CopiedBytes),
+				strconv.Itoa(plan.MovedBytes), strconv.Itoa(plan.PeakBytes), decimal(&plan.LayoutMS), strconv.Itoa(plan.Runs),
+				decimal(plan.Median), decimal(plan.Low), decimal(plan.High)))
 		}
 	}
 	return list

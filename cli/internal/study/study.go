@@ -148,26 +148,26 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 func (s *Study) checkModels() error {
 	names := map[string]bool{}
 	for i := range s.Models {
-		m := &s.Models[i]
-		if !filepath.IsLocal(filepath.FromSlash(m.File)) {
-			return fmt.Errorf("models[%d]: file: %q: want a path within the folder of the models", i, m.File)
+		model := &s.Models[i]
+		if !filepath.IsLocal(filepath.FromSlash(model.File)) {
+			return fmt.Errorf("models[%d]: file: %q: want a path within the folder of the models", i, model.File)
 		}
-		if m.Name == "" {
-			m.Name = nameOf(m.File)
+		if model.Name == "" {
+			model.Name = nameOf(model.File)
 		}
-		if names[m.Name] {
-			return fmt.Errorf("models[%d]: two models are named %q", i, m.Name)
+		if names[model.Name] {
+			return fmt.Errorf("models[%d]: two models are named %q", i, model.Name)
 		}
-		names[m.Name] = true
-		for k, dims := range m.Dims {
+		names[model.Name] = true
+		for k, dims := range model.Dims {
 			for name, n := range dims {
 				if n < 0 {
 					return fmt.Errorf("models[%d]: dims[%d]: %s: %d: want at least 0", i, k, name, n)
 				}
 			}
 		}
-		if len(m.Dims) == 0 {
-			m.Dims = []map[string]int{{}}
+		if len(model.Dims) == 0 {
+			model.Dims = []map[string]int{{}}
 		}
 	}
 	return nil

@@ -217,19 +217,19 @@ func graphTable(strategies []string, list []*Result) *term.Table {
 		t.Columns = append(t.Columns, term.NumberCol(name+" %"))
 	}
 	t.Columns = append(t.Columns, term.NumberCol("copies"), term.NumberCol("certificate KiB"))
-	for _, r := range list {
-		best, proved := r.best(), "yes"
+	for _, result := range list {
+		best, proved := result.best(), "yes"
 		switch {
-		case !r.Certified:
+		case !result.Certified:
 			proved = "NO"
-		case !r.Optimal:
+		case !result.Optimal:
 			proved = fmt.Sprintf("gap %s%%", percent(best.Gap, 2))
 		}
-		cells := []any{r.Task.graph(), best.Steps, fmt.Sprintf("%.0f", best.CostNS/1e3), proved}
-		for _, p := range r.Plans {
+		cells := []any{result.Task.graph(), best.Steps, fmt.Sprintf("%.0f", best.CostNS/1e3), proved}
+		for _, p := range result.Plans {
 			cells = append(cells, percent(p.Gap, 1))
 		}
-		t.Add(append(cells, best.Copies, (r.ProofSize+512)/1024)...)
+		t.Add(append(cells, best.Copies, (result.ProofSize+512)/1024)...)
 	}
 	return t
 }

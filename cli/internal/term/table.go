@@ -125,19 +125,19 @@ func (t *Table) WriteMarkdown(w io.Writer) {
 const columnGap = 2
 
 // Write prints the table. It ignores errors of w.
-func (t *Table) Write(w io.Writer, d Display) {
-	widths := t.fit(d.width)
+func (t *Table) Write(w io.Writer, display Display) {
+	widths := t.fit(display.width)
 	heads := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		heads[i] = c.Head
 	}
 	if strings.Join(heads, "") != "" {
-		for _, line := range t.lines(heads, widths, d.width) {
-			fmt.Fprintln(w, d.Paint(Strong, line))
+		for _, line := range t.lines(heads, widths, display.width) {
+			fmt.Fprintln(w, display.Paint(Strong, line))
 		}
 	}
 	for _, row := range t.Rows {
-		for _, line := range t.lines(row, widths, d.width) {
+		for _, line := range t.lines(row, widths, display.width) {
 			fmt.Fprintln(w, line)
 		}
 	}
@@ -258,8 +258,8 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 			continue
 		}
 		pad(&b, &start)
-		n := Width(cell)
-		if n > widths[i] {
+		cellWidth := Width(cell)
+		if cellWidth > widths[i] {
 			if c := t.Columns[i]; c.wraps {
 				parts := strings.Split(format.Wrap(cell, widths[i]), "\n")
 				cell, further = parts[0], parts[1:]
@@ -269,15 +269,15 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 			} else {
 				cell = c.Cut(cell, widths[i])
 			}
-			n = Width(cell)
+			cellWidth = Width(cell)
 		}
-		blanks := strings.Repeat(" ", max(0, widths[i]-n))
+		blanks := strings.Repeat(" ", max(0, widths[i]-cellWidth))
 		if t.Columns[i].Right {
 			cell, blanks = blanks+cell, ""
 		}
 		b.WriteString(cell)
 		b.WriteString(blanks)
-		start += max(n, widths[i])
+		start += max(cellWidth, widths[i])
 	}
 	out := append([]string{strings.TrimRight(b.String(), " ")}, further...)
 	if limit > 0 {

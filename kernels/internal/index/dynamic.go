@@ -93,14 +93,15 @@ func nonzeroFlags(ctx context.Context, t *tensor.Tensor) []bool {
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
-// nonzeroIndices returns the indices of the n non-zero elements as a tensor of shape [n, rank] and strides [1, n].
+// nonzeroIndices returns the indices of the non-zero elements as a tensor of shape [count, rank] and strides
+// [1, count].
 func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, error) {
 	flags := nonzeroFlags(ctx, self)
-	n := countTrue(ctx, flags)
+	count := countTrue(ctx, flags)
 	rank := self.Rank()
-	out := tensor.Zeros(tensor.Int64, rank, n)
-	indices := kit.SliceOf[int64](out.Storage().Bytes(), 0, n*rank)
-	k := 0 // the number of nonzero elements so far
+	out := tensor.Zeros(tensor.Int64, rank, count)
+	indices := kit.SliceOf[int64](out.Storage().Bytes(), 0, count*rank)
+	found := 0 // the number of nonzero elements so far
 	for i, isNonzero := range flags {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
@@ -111,12 +112,12 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 		// i = (i0*n1 + i1)*n2 + i2 ...: the remainders are the indices, from the last dimension on.
 		quotient := i
 		for d := rank - 1; d >= 0; d-- {
-			indices[d*n+k] = int64(quotient % self.Shape[d])
+			indices[d*count+found] = int64(quotient % self.Shape[d])
 			quotient /= self.Shape[d]
 		}
-		k++
+		found++
 	}
-	return out.View(tensor.Meta{DType: tensor.Int64, Shape: []int{n, rank}, Strides: []int{1, n}})
+	return out.View(tensor.Meta{DType: tensor.Int64, Shape: []int{count, rank}, Strides: []int{1, count}})
 }
 
 // countTrue returns the number of flags that are set.

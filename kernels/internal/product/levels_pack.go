@@ -86,8 +86,8 @@ func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 	if i < blocksWeight || i > blocksZero || call.Out[0].Numel() == 0 || call.Meta(i).Numel() == 0 {
 		return graph.Packing{}, false
 	}
-	shape, m := newLevelShape(call), call.Meta(i)
-	m.Offset = 0
+	shape, meta := newLevelShape(call), call.Meta(i)
+	meta.Offset = 0
 	packing := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(i), Format: shape.form(i)}
 	if i == blocksScale {
 		packing.DType, packing.Len = tensor.Float32, packing.Len/4
@@ -95,12 +95,13 @@ func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		for panel := range shape.panels() {
 			interrupt.Check(ctx)
-			shape.pack(i, panel, dst.Pointer(), src.Pointer(), m)
+			shape.pack(i, panel, dst.Pointer(), src.Pointer(), meta)
 		}
 	}
 	// Panels do not have the bits of a weight that belong to no element, and have only the low bits of a zero point. An
 	// operand with other bits cannot be restored.
-	if i == blocksScale || i == blocksZero && shape.bits == 8 || i == blocksWeight && shape.k*shape.bits == 8*m.Shape[1] {
+	if i == blocksScale || i == blocksZero && shape.bits == 8 ||
+		i == blocksWeight && shape.k*shape.bits == 8*meta.Shape[1] {
 		packing.Unpack = func(dst, packed *tensor.Tensor) { shape.unpack(i, dst, packed.Pointer()) }
 	}
 	return packing, true
@@ -117,28 +118,28 @@ func (shape *levelShape) form(i int) string {
 	return fmt.Sprintf("panels of %d levels of %d bits by k", shape.width(), shape.bits)
 }
 
-// pack packs a panel of operand i, whose layout is m. to is the address of the operand's first panel, and from the
+// pack packs a panel of operand i, whose layout is meta. to is the address of the operand's first panel, and from the
 // address of the operand.
-func (shape *levelShape) pack(i, panel int, to, from unsafe.Pointer, m tensor.Meta) {
+func (shape *levelShape) pack(i, panel int, to, from unsafe.Pointer, meta tensor.Meta) {
 	to = unsafe.Add(to, panel*shape.panelBytes(i))
 	width, columns := shape.width(), min(shape.width(), shape.n-panel*shape.width())
 	clear(kit.ElementsOf[byte](to, shape.panelBytes(i)))
-	format, rowStride, colStride := shape.blockWeight, m.Strides[0], m.Strides[1]
+	format, rowStride, colStride := shape.blockWeight, meta.Strides[0], meta.Strides[1]
 	format.row, format.col = rowStride, colStride
-	for j := range columns {
-		row := panel*width + j // a row of the operand is a column of the result
+	for column := range columns {
+		row := panel*width + column // a row of the operand is a column of the result
 		switch i {
 		case blocksWeight:
-			shape.packColumn(to, unsafe.Add(from, row*rowStride), format, j)
+			shape.packColumn(to, unsafe.Add(from, row*rowStride), format, column)
 		case blocksScale:
 			for block := range shape.blocks {
-				*(*float32)(kit.AddressOf[float32](to, block*width+j)) =
+				*(*float32)(kit.AddressOf[float32](to, block*width+column)) =
 					*(*float32)(kit.AddressOf[float32](from, row*rowStride+block*colStride))
 			}
 		default:
 			for block := range shape.blocks {
 				zero := format.zeroPoint(*(*uint8)(unsafe.Add(from, row*rowStride+block*colStride)))
-				*(*int8)(unsafe.Add(to, block*width+j)) = int8(zero - format.defaultZero)
+				*(*int8)(unsafe.Add(to, block*width+column)) = int8(zero - format.defaultZero)
 			}
 		}
 	}
@@ -175,25 +176,25 @@ func (shape *levelShape) level(panel unsafe.Pointer, k, j int) int {
 func (shape *levelShape) unpack(i int, dst *tensor.Tensor, panels unsafe.Pointer) {
 	width := shape.width()
 	for row := range shape.n {
-		panel, j := unsafe.Add(panels, row/width*shape.panelBytes(i)), row%width
+		panel, column := unsafe.Add(panels, row/width*shape.panelBytes(i)), row%width
 		switch i {
 		case blocksWeight:
 			perByte := 8 / shape.bits
 			for byteIndex := range dst.Shape[1] {
 				packed := 0
-				for e := range perByte {
-					packed |= (shape.level(panel, byteIndex*perByte+e, j) + shape.defaultZero) << (e * shape.bits)
+				for element := range perByte {
+					packed |= (shape.level(panel, byteIndex*perByte+element, column) + shape.defaultZero) << (element * shape.bits)
 				}
 				dst.Set(tensor.IntScalar(int64(packed)), row, byteIndex)
 			}
 		case blocksScale:
 			for block := range shape.blocks {
-				scale := *(*float32)(kit.AddressOf[float32](panel, block*width+j))
+				scale := *(*float32)(kit.AddressOf[float32](panel, block*width+column))
 				dst.Set(tensor.FloatScalar(float64(scale)), row, block)
 			}
 		default:
 			for block := range shape.blocks {
-				zero := int(*(*int8)(unsafe.Add(panel, block*width+j))) + shape.defaultZero
+				zero := int(*(*int8)(unsafe.Add(panel, block*width+column))) + shape.defaultZero
 				dst.Set(tensor.IntScalar(int64(zero)), row, block)
 			}
 		}

@@ -347,25 +347,24 @@ func cubicWeights(t, a float64) [4]float64 {
 	return [4]float64{outer(t + 1), inner(t), inner(1 - t), outer(2 - t)}
 }
 
-// nearestIndex returns the function from indices of the output to indices of the input. in and out are the sizes of
-// input and output. factor is the factor out/in that the op's caller gave, or a number <= 0 if none was given. As in
-// PyTorch, the arithmetic is float32 except for float64 images. If the output is twice as large as the input,
-// PyTorch's kernel for channels-last images halves the index and ignores the factor. The function uses the factor for
-// every layout.
-func nearestIndex(dtype tensor.DType, in, out int, factor float64) func(i int) int {
-	scale := float64(in) / float64(out)
+// nearestIndex returns the function from indices of the output to indices of the input. factor is the factor
+// outputSize/inputSize that the op's caller gave, or a number <= 0 if none was given. As in PyTorch, the arithmetic is
+// float32 except for float64 images. If the output is twice as large as the input, PyTorch's kernel for channels-last
+// images halves the index and ignores the factor. The function uses the factor for every layout.
+func nearestIndex(dtype tensor.DType, inputSize, outputSize int, factor float64) func(i int) int {
+	scale := float64(inputSize) / float64(outputSize)
 	if factor > 0 {
 		scale = 1 / factor
 	}
 	if dtype != tensor.Float64 && factor <= 0 {
-		scale = float64(float32(in) / float32(out))
+		scale = float64(float32(inputSize) / float32(outputSize))
 	}
 	return func(i int) int {
 		x := float32(float64(i) * scale)
 		if dtype != tensor.Float64 {
 			x = float32(i) * float32(scale)
 		}
-		return clampIndex(math.Floor(float64(x)), in)
+		return clampIndex(math.Floor(float64(x)), inputSize)
 	}
 }
 
