@@ -59,43 +59,46 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	if err != nil {
 		return exit.UsageError(err)
 	}
-	c, err := experiment.ReadCertificate(bufio.NewReader(f))
+	parsed, err := experiment.ReadCertificate(bufio.NewReader(f))
 	f.Close()
 	if err != nil {
 		return exit.UsageErrorf("%s: %w", certificate, err)
 	}
-	j := progress.Begin(cmd, filepath.Base(path))
-	defer j.End()
+	job := progress.Begin(cmd, filepath.Base(path))
+	defer job.End()
 	var g *graph.Graph
-	err = j.Do(progress.Loading, func() (err error) {
-		g, err = loadCertified(j.Context, ext, path, c)
+	err = job.Do(progress.Loading, func() (err error) {
+		g, err = loadCertified(job.Context, ext, path, parsed)
 		return err
 	})
 	var unknown *command.UnknownDim
 	if errors.As(err, &unknown) {
 		return exit.Failed(fmt.Errorf("%s does not hold for %s: the graph differs from the certified graph: the "+
 			"certificate is for %s, but the file has no symbolic dimension %q; verify the file that was planned, or make a "+
-			"certificate of this file", certificate, path, format.Sizes(c.Graph.Sizes), unknown.Name))
+			"certificate of this file", certificate, path, format.Sizes(parsed.Graph.Sizes), unknown.Name))
 	}
 	if err != nil {
 		return err
 	}
-	var v *experiment.Verdict
-	err = j.Do(progress.Verifying, func() (err error) { v, err = experiment.VerifyContext(j.Context, g, c); return err })
-	j.End()
-	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
+	var verdict *experiment.Verdict
+	err = job.Do(progress.Verifying, func() (err error) {
+		verdict, err = experiment.VerifyContext(job.Context, g, parsed)
+		return err
+	})
+	job.End()
+	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintWarnings(cmd, path, g)
 	if err != nil {
 		return exit.Failed(fmt.Errorf("%s does not hold for %s: %w", certificate, path, err))
 	}
-	return j.Do(progress.Printing, func() error {
+	return job.Do(progress.Printing, func() error {
 		out := bufio.NewWriter(cmd.OutOrStdout())
 		if asJSON {
-			document.Write(out, v)
+			document.Write(out, verdict)
 		} else {
-			writeVerdict(out, v)
+			writeVerdict(out, verdict)
 		}
 		return out.Flush()
 	})
@@ -141,8 +144,8 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 		fmt.Fprintf(w, "cost %s, bound %s: a gap of %s (%.2g%%)\n", format.Nanoseconds(v.CostNS),
 			format.Nanoseconds(v.BoundNS), format.Nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
 	}
-	if c := v.Copies; c != nil && (c.Copies > 0 || c.Slack > 0) {
-		writeCopiesVerdict(w, c)
+	if copies := v.Copies; copies != nil && (copies.Copies > 0 || copies.Slack > 0) {
+		writeCopiesVerdict(w, copies)
 	}
 	fmt.Fprintf(w,
 		"holds for graph %.12s%s, strategy %s: %s and %s of costs match the certificate, the sum of costs is right, "+

@@ -61,8 +61,8 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !isMismatch
 }
 
-// inPlace marks the operands that are already in place: in their slice of the node's result, so that the node need not
-// copy them. It returns nil if the node does not concatenate, or if no operand is in place.
+// inPlace marks the operands that are already in place: their nodes write them to their slices of this node's result,
+// so that this node need not copy them. It returns nil if the node does not concatenate, or if no operand is in place.
 func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
@@ -90,20 +90,20 @@ func (n *Node) inPlace() []bool {
 
 // checkWithin checks that a value with [Value.ContainedIn] is a slice of that value.
 func (v *Value) checkWithin() error {
-	w := v.ContainedIn
+	whole := v.ContainedIn
 	switch {
-	case w == nil:
+	case whole == nil:
 		return nil
 	case v.Alias != nil || v.Node == nil:
-		return fmt.Errorf("value %q is within %q, but is a view or not the result of a node", v.Name, w.Name)
-	case w.graph != v.graph || w.Alias != nil || w.Node == nil || w.Node.Op.ConcatDim == nil:
-		return fmt.Errorf("value %q is within %q, which is not the result of a concatenation", v.Name, w.Name)
-	case v.Meta.DType != w.Meta.DType || v.Meta.Rank() != w.Meta.Rank():
-		return fmt.Errorf("value %q, %v, is within %q, %v", v.Name, v.Meta, w.Name, w.Meta)
+		return fmt.Errorf("value %q is within %q, but is a view or not the result of a node", v.Name, whole.Name)
+	case whole.graph != v.graph || whole.Alias != nil || whole.Node == nil || whole.Node.Op.ConcatDim == nil:
+		return fmt.Errorf("value %q is within %q, which is not the result of a concatenation", v.Name, whole.Name)
+	case v.Meta.DType != whole.Meta.DType || v.Meta.Rank() != whole.Meta.Rank():
+		return fmt.Errorf("value %q, %v, is within %q, %v", v.Name, v.Meta, whole.Name, whole.Meta)
 	}
-	if _, _, ok := v.sliceRanges(w); !ok {
-		return fmt.Errorf("value %q, %v at %d, is not a slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, w.Name,
-			w.Meta, w.Meta.Offset)
+	if _, _, ok := v.sliceRanges(whole); !ok {
+		return fmt.Errorf("value %q, %v at %d, is not a slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, whole.Name,
+			whole.Meta, whole.Meta.Offset)
 	}
 	return nil
 }
@@ -145,7 +145,8 @@ func (v *verifier) checkConcatMemory() {
 		first, end []int
 	}
 	parts := map[*Value][]part{}
-	// add adds the part of layout meta of the owner's memory, and reports parts that it overlaps.
+	// add records that n writes the part of the owner's memory that has layout meta. It reports earlier parts that
+	// overlap this part.
 	add := func(n *Node, owner *Value, meta tensor.Meta) {
 		first, end, ok := sliceRangesOf(meta, owner.Meta)
 		if !ok || meta.Numel() == 0 {

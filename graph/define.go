@@ -120,8 +120,8 @@ func (check *definer) checkSchema() {
 		check.fail("Schema", "the schema must be made by SchemaOf")
 		return
 	}
-	// An attribute may have the name of an optional operand, because aten has pairs of overloads: in one overload the
-	// argument is a number, in the other a tensor.
+	// An attribute may have the name of an optional operand, because aten has pairs of overloads with the same
+	// argument: a number in one overload, a tensor in the other.
 	operands := map[string]bool{}
 	for _, p := range check.op.Params {
 		operands[p.Name] = !p.Optional

@@ -55,7 +55,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	}
 	cache, attrs := g.folded, n.Attrs
 	if p := n.Packing(); p != nil {
-		attrs = p.Format // Form identifies the packing: the functions of a Packing cannot be compared
+		attrs = p.Format // Format identifies the packing: the functions of a Packing cannot be compared
 	}
 	cache.mu.Lock()
 	key, ok := cache.key(n)

@@ -160,9 +160,8 @@ type Facts struct {
 	FlopKernel string
 
 	// FlopsPerElement is the number of operations per element of the first result or, if operand 0 has more elements,
-	// per element of operand 0. The zero ElementFlops means the default: no operations if Flops is set, one evaluation of
-	// a function such as exp for a pointwise op with a small [Pointwise.Grain], and one simple operation for all other
-	// ops.
+	// per element of operand 0. The zero ElementFlops means the default. This is no operation if Flops is set, one
+	// function such as exp for a pointwise op with a small [Pointwise.Grain], and one simple operation for other ops.
 	FlopsPerElement ElementFlops
 }
 

@@ -14,7 +14,7 @@ import (
 // operand once.
 type Packing struct {
 	// Format names the form in reports: "float32 panels of 32 by kh,kw,c". If two Packings of one value have the same
-	// Form, their data must be the same, because the two packed values share memory.
+	// Format, their data must be the same, because the two packed values share memory.
 	Format string
 	// The packed data are one-dimensional, with Len elements of dtype DType.
 	DType tensor.DType

@@ -284,8 +284,8 @@ func (v *Value) EffectivePin() Pin {
 	return v.Pin
 }
 
-// EffectivePin returns the pin that an output must meet: its own pin or, if that is zero, the pin of the input or
-// constant that the output returns.
+// EffectivePin returns the pin that an output must meet: its own pin. An output without a layout pin that returns an
+// input or a constant must meet the pin of that value.
 func (output Output) EffectivePin() Pin {
 	if output.Pin.SetsLayout() || output.Value == nil || output.Value.Node != nil {
 		return output.Pin

@@ -303,8 +303,8 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
-// GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data:
-// there are AttrInputs, the segment is dynamic, or the shape of an operand depends on data.
+// GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data.
+// This is so if there are AttrInputs, if the segment is dynamic, or if the shape of an operand depends on data.
 func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
@@ -364,8 +364,8 @@ func appendShape(key []byte, t *tensor.Tensor) []byte {
 	return key
 }
 
-// sizesBoundBy returns the sizes of symbols: from the shapes of the known inputs or, for symbols that do not occur in
-// these shapes, the sizes bound in the graph.
+// sizesBoundBy returns the sizes of symbols. A size comes from the shapes of the known inputs. For a symbol that does
+// not occur in these shapes, it is the size bound in the graph.
 func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	bound := g.sizes
 	for _, v := range g.Inputs {

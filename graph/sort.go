@@ -27,8 +27,8 @@ const maxSearched = 1 << 16
 // names the nodes of the cycle.
 //
 // gonum's topo.SortStabilized is not used for the sort itself, because it takes 2 s for a chain of a million nodes,
-// and moves nodes that are already in order. It is used to find all cycles. Because it is recursive and some millions
-// of nodes would exhaust the stack, only the first cycle is reported in a graph with more than maxSearched nodes.
+// and moves nodes that are already in order. It is used to find all cycles. It is recursive, and some millions of nodes
+// would exhaust the stack. In a graph with more than maxSearched nodes, only the first cycle is therefore reported.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
 	if g.isSorted(marks) {
@@ -64,7 +64,7 @@ func (g *Graph) Sort() error {
 				if len(g.Nodes) <= maxSearched {
 					return g.cycles()
 				}
-				// The stack from v.Node to its last node is a cycle: each node uses the next, and the last node uses v.Node.
+				// The stack from v.Node to the top is a cycle: each node uses the next, and the top uses v.Node.
 				cycle := []*Node{v.Node}
 				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
 					cycle = append(cycle, stack[i].node)
@@ -95,16 +95,16 @@ func (g *Graph) isSorted(marks []mark) bool {
 // cycles returns an error for every node that uses itself, and for every strongly connected component of several nodes,
 // but at most maxErrors errors.
 func (g *Graph) cycles() error {
-	d := newDirected(g)
+	view := newDirected(g)
 	var errs Errors
-	for _, id := range d.selfUsers[:min(len(d.selfUsers), maxErrors)] {
+	for _, id := range view.selfUsers[:min(len(view.selfUsers), maxErrors)] {
 		errs = append(errs, g.cycleError([]*Node{g.Nodes[id]}))
 	}
-	_, err := topo.SortStabilized(d, nil)
+	_, err := topo.SortStabilized(view, nil)
 	if components, ok := err.(topo.Unorderable); ok {
 		for _, component := range components {
 			if len(errs) < maxErrors {
-				path := d.cycle(component)
+				path := view.cycle(component)
 				nodes := make([]*Node, len(path))
 				for i, id := range path {
 					nodes[i] = g.Nodes[id]
@@ -143,10 +143,10 @@ func (id nodeID) ID() int64 { return int64(id) }
 
 func newDirected(g *Graph) *directed {
 	index := make(map[*Node]int, len(g.Nodes))
-	d := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes))}
+	view := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes))}
 	for i, n := range g.Nodes {
 		index[n] = i
-		d.nodes = append(d.nodes, nodeID(i))
+		view.nodes = append(view.nodes, nodeID(i))
 	}
 	usedBy := make([]int, len(g.Nodes)) // usedBy[i] is 1 + the index of the last node that uses node i
 	for i, n := range g.Nodes {
@@ -161,14 +161,14 @@ func newDirected(g *Graph) *directed {
 			}
 			usedBy[producer] = i + 1
 			if producer == i {
-				d.selfUsers = append(d.selfUsers, int64(i))
+				view.selfUsers = append(view.selfUsers, int64(i))
 				continue
 			}
-			d.next[producer] = append(d.next[producer], d.nodes[i])
-			d.prev[i] = append(d.prev[i], d.nodes[producer])
+			view.next[producer] = append(view.next[producer], view.nodes[i])
+			view.prev[i] = append(view.prev[i], view.nodes[producer])
 		}
 	}
-	return d
+	return view
 }
 
 // Node returns the node with the ID, or nil.

@@ -53,8 +53,8 @@ func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
 	}
 }
 
-// wholeLinesPrice is the price of starting a run of whole cache lines, in units of [LoopRun]. It is less than 1 because
-// such a run needs no partial vector.
+// wholeLinesPrice is the price of starting a run of whole cache lines, relative to any other run. It is less than 1
+// because such a run needs no partial vector.
 const wholeLinesPrice = .15
 
 // addRunStarts adds the work of starting n runs. Each run has the given number of bytes.
@@ -70,8 +70,8 @@ func addRunStarts(work *Work, n, bytes float64) {
 // of them.
 func (c *Call) runs(meta tensor.Meta) float64 {
 	dims := make([]int, 0, meta.Rank())
-	for d, n := range meta.Shape {
-		if n > 1 {
+	for d, size := range meta.Shape {
+		if size > 1 {
 			dims = append(dims, d)
 		}
 	}

@@ -77,10 +77,10 @@ func Scalar[N Number](x N) tensor.Scalar {
 func nonzeroAttrs[A any](list []A) graph.Attrs {
 	attrs := graph.Attrs{}
 	for i := range list {
-		v := reflect.ValueOf(&list[i]).Elem()
-		for k := range v.NumField() {
-			f := v.Field(k)
-			switch x := f.Interface().(type) {
+		structValue := reflect.ValueOf(&list[i]).Elem()
+		for k := range structValue.NumField() {
+			field := structValue.Field(k)
+			switch x := field.Interface().(type) {
 			case map[string]*graph.Value:
 				for name, x := range x {
 					attrs[name] = graph.ValueRef{Value: x}
@@ -90,8 +90,8 @@ func nonzeroAttrs[A any](list []A) graph.Attrs {
 					attrs[name] = x
 				}
 			default:
-				if !f.IsZero() {
-					attrs[v.Type().Field(k).Tag.Get("attr")] = schemaValue(f)
+				if !field.IsZero() {
+					attrs[structValue.Type().Field(k).Tag.Get("attr")] = schemaValue(field)
 				}
 			}
 		}
@@ -173,8 +173,8 @@ func flattenOperands(operands []any) []any {
 	return args
 }
 
-// overloaded is node for an op whose last operands, with the given names, may be numbers in an overload of aten. A
-// number becomes an attribute with the name of its operand, because aten has other rules for numbers than for tensors.
+// overloaded is node for an op whose last operands may be numbers in an overload of aten. names are the names of these
+// operands. A number becomes an attribute of that name, because aten has other rules for numbers than for tensors.
 func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) []*graph.Value {
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}

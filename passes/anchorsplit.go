@@ -8,12 +8,13 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// splitPrefix splits a group that has row reductions, so that its first nodes can become the epilogue of node n: the
+// splitPrefix splits a group that has row reductions, so that its first nodes can become the epilogue of node n. The
 // step of n then applies them to its result. The prefix of the group consists of the pointwise nodes that depend on the
 // result of n but on no row reduction. It becomes a separate group, which splitPrefix returns, if this reduces memory
-// traffic. Example: a norm reads a sum of n's result and another value, and another node also reads the sum, so that
-// the sum is stored. If the step of n computes the sum, the result of n is never stored. If splitPrefix does not
-// split the group, it returns the reason.
+// traffic. If splitPrefix does not split the group, it returns the reason.
+//
+// Example: a norm reads the sum of n's result and another value. Another node also reads the sum, so it is stored. If
+// the step of n computes the sum, the result of n is never stored.
 func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
 	prefixNodes := g.prefix(group, v)
@@ -80,9 +81,9 @@ func (g *grouper) prefix(group *nodeGroup, v *graph.Value) (nodes []*graph.Node)
 	return nodes
 }
 
-// reducesTraffic reports whether memory traffic falls if prefix becomes the epilogue of the node that computes v. It
-// counts how often values of the size of v are read and written by the two steps: the step of prefix, and the step of
-// all other nodes of the group.
+// reducesTraffic reports whether memory traffic falls if prefix becomes the epilogue of the node that computes v. The
+// prefix is then in one step, and all other nodes of the group in another. reducesTraffic counts how often these two
+// steps read and write values of the size of v.
 func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *graph.Value) bool {
 	inPrefix := func(n *graph.Node) bool { return slices.Contains(prefix, n) }
 	inRest := func(n *graph.Node) bool { return g.group(n) == group && !inPrefix(n) }

@@ -17,8 +17,8 @@ type Packing struct {
 	Readers  []string // names of the nodes that read it
 }
 
-// RunPacking is an operand that the kernel of a node packs in every run, because it is not a constant, or because
-// there was not enough memory for the packed constant.
+// RunPacking is an operand that the kernel of a node packs in every run. The operand is not a constant, or there was
+// not enough memory for the packed constant.
 type RunPacking struct{ Value, Form, Node string }
 
 // packer inserts packing nodes: one for each pair of a constant and a packed form.

@@ -39,8 +39,8 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 // checkStoragePins returns an error for a pinned input or constant that a copy cannot replace. There are two reasons:
 // an op reads the storage of the value, or an output is a view that is possible only on the original value.
 func checkStoragePins(g *graph.Graph) error {
-	// conflicts reports whether v needs a copy in its pinned layout, but the copy cannot have the storage of v: v has
-	// gaps or, unless allowOffset is set, does not begin at offset 0.
+	// conflicts reports whether v needs a copy in its pinned layout, but the copy cannot have the storage of v. This is
+	// so if v has gaps or, unless allowOffset is set, does not begin at offset 0.
 	conflicts := func(v *graph.Value, allowOffset bool) bool {
 		pin := v.EffectivePin()
 		return v.Node == nil && !pin.Matches(v.Meta) &&
@@ -70,8 +70,8 @@ func checkStoragePins(g *graph.Graph) error {
 }
 
 // checkPins returns an error for a pin that the graph does not meet. The node of a pinned value must write the pinned
-// layout. If laidOut is set, layouts are chosen: an input or constant without its pinned layout, and the source of a
-// pinned copy, must then have no other readers than the copies.
+// layout. laidOut is set if layouts are already chosen. Copies must then be the only readers of an input or constant
+// that does not have its pinned layout, and of the source of a pinned copy.
 func (p *Plan) checkPins(laidOut bool) error {
 	if len(p.pins) == 0 {
 		return nil

@@ -22,32 +22,32 @@ const (
 )
 
 // Sides explains a copy of the plan; the result is empty for nil or unknown copies.
-func (e *Explainer) Sides(c *Copy) (s Sides) {
+func (e *Explainer) Sides(c *Copy) (sides Sides) {
 	if e == nil || e.plan == nil || c == nil || c.Node == nil || len(c.Node.In) == 0 || c.Node.In[0].Value == nil ||
 		len(c.Node.Out) == 0 || !slices.Contains(e.plan.Graph.Nodes, c.Node) {
-		return s
+		return sides
 	}
 	from, copyValue := c.Node.In[0].Value, c.Node.Out[0]
-	s.SourceReasons, s.TargetReasons = e.explainWritten(from), e.explainWanted(copyValue)
-	s.Producer, s.Reader = e.describeProducer(from), e.describeReader(c)
-	s.Producer.Layout, s.Reader.Layout = e.layoutOf(from), e.layoutOf(copyValue)
+	sides.SourceReasons, sides.TargetReasons = e.explainWritten(from), e.explainWanted(copyValue)
+	sides.Producer, sides.Reader = e.describeProducer(from), e.describeReader(c)
+	sides.Producer.Layout, sides.Reader.Layout = e.layoutOf(from), e.layoutOf(copyValue)
 	source, dense := tensor.OrderOf(from.Meta)
-	s.Producer.Padded = !dense
-	s.Reader.Dense = !dense && source.Matches(copyValue.Meta)
-	if s.Producer.Layout == s.Reader.Layout { // the two layouts differ only in dimensions of size 1
-		s.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
-		s.Reader.Layout = "strides " + tensor.ListString(copyValue.Meta.Strides)
+	sides.Producer.Padded = !dense
+	sides.Reader.Dense = !dense && source.Matches(copyValue.Meta)
+	if sides.Producer.Layout == sides.Reader.Layout { // the two layouts differ only in dimensions of size 1
+		sides.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
+		sides.Reader.Layout = "strides " + tensor.ListString(copyValue.Meta.Strides)
 	}
-	s.CostNS = c.CostNS
+	sides.CostNS = c.CostNS
 	if e.plan.CostNS > 0 {
-		s.Share = c.CostNS / e.plan.CostNS
+		sides.Share = c.CostNS / e.plan.CostNS
 	}
-	s.Advice = e.advice(from, copyValue, &s)
+	sides.Advice = e.advice(from, copyValue, &sides)
 	// The strategy gives no reason if the layout is fixed, or if an implementation requires the layout.
-	if c.Why != layout.ReaderNeeds && s.Reader.Kind != pinSide && s.Reader.Kind != outputSide {
-		s.Strategy = c.Why
+	if c.Why != layout.ReaderNeeds && sides.Reader.Kind != pinSide && sides.Reader.Kind != outputSide {
+		sides.Strategy = c.Why
 	}
-	return s
+	return sides
 }
 
 // describeProducer describes the origin of a value's layout.
@@ -137,26 +137,26 @@ func (e *Explainer) determiningNode(n *graph.Node) string {
 }
 
 // advice returns a change by the caller that avoids the copy; empty if none is known.
-func (e *Explainer) advice(from, copyValue *graph.Value, s *Sides) string {
+func (e *Explainer) advice(from, copyValue *graph.Value, sides *Sides) string {
 	if from.Place() != copyValue.Place() { // a transfer: inputs and outputs are on the host
 		return ""
 	}
 	isOnlyReader := len(e.uses.readers.At(from)) == 1 && !e.uses.isOutput[from]
 	order, dense := tensor.OrderOf(from.Meta)
 	switch {
-	case s.Producer.Kind == inputSide && s.Reader.Kind == pinSide:
-		return fmt.Sprintf("pass `%s` in %s, or remove the pin", from.Name, s.Reader.Layout)
-	case s.Reader.Kind == pinSide:
-		return fmt.Sprintf("remove the pin of `%s`", s.Reader.Name)
-	case s.Reader.Kind == outputSide && dense:
-		return fmt.Sprintf("accept `%s` in %s: --pin %s=%v", s.Reader.Name, s.Producer.Layout, s.Reader.Name,
+	case sides.Producer.Kind == inputSide && sides.Reader.Kind == pinSide:
+		return fmt.Sprintf("pass `%s` in %s, or remove the pin", from.Name, sides.Reader.Layout)
+	case sides.Reader.Kind == pinSide:
+		return fmt.Sprintf("remove the pin of `%s`", sides.Reader.Name)
+	case sides.Reader.Kind == outputSide && dense:
+		return fmt.Sprintf("accept `%s` in %s: --pin %s=%v", sides.Reader.Name, sides.Producer.Layout, sides.Reader.Name,
 			graph.Pin{Format: order.Format(), Order: orderUnlessNamed(order)})
-	case s.Producer.Kind == pinSide:
+	case sides.Producer.Kind == pinSide:
 		return fmt.Sprintf("remove the pin of `%s`", from.Name)
-	case s.Producer.Kind == inputSide && isOnlyReader && s.Reader.Dense:
+	case sides.Producer.Kind == inputSide && isOnlyReader && sides.Reader.Dense:
 		return fmt.Sprintf("pass `%s` dense", from.Name)
-	case (s.Producer.Kind == inputSide || s.Producer.Kind == constantSide) && isOnlyReader:
-		verb := map[string]string{inputSide: "pass", constantSide: "store"}[s.Producer.Kind]
+	case (sides.Producer.Kind == inputSide || sides.Producer.Kind == constantSide) && isOnlyReader:
+		verb := map[string]string{inputSide: "pass", constantSide: "store"}[sides.Producer.Kind]
 		return fmt.Sprintf("%s `%s` in %s", verb, from.Name, e.layoutOf(copyValue))
 	}
 	return ""

@@ -25,39 +25,39 @@ func Converter(dst, src DType) ConvertFunc {
 }
 
 // converters[dst][src] is the conversion from dtype src to dtype dst.
-var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
-	fillReal[uint8](&t, Uint8)
-	fillReal[int8](&t, Int8)
-	fillReal[int16](&t, Int16)
-	fillReal[int32](&t, Int32)
-	fillReal[int64](&t, Int64)
-	fillReal[uint16](&t, Uint16)
-	fillReal[uint32](&t, Uint32)
-	fillReal[uint64](&t, Uint64)
-	fillReal[float32](&t, Float32)
-	fillReal[float64](&t, Float64)
+var converters = func() (table [numDTypes][numDTypes]ConvertFunc) {
+	fillReal[uint8](&table, Uint8)
+	fillReal[int8](&table, Int8)
+	fillReal[int16](&table, Int16)
+	fillReal[int32](&table, Int32)
+	fillReal[int64](&table, Int64)
+	fillReal[uint16](&table, Uint16)
+	fillReal[uint32](&table, Uint32)
+	fillReal[uint64](&table, Uint64)
+	fillReal[float32](&table, Float32)
+	fillReal[float64](&table, Float64)
 	if !goConvertsLikeAMD64 {
-		fillFloat[float32](&t, Float32)
-		fillFloat[float64](&t, Float64)
+		fillFloat[float32](&table, Float32)
+		fillFloat[float64](&table, Float64)
 	}
-	fillHalves(&t)
+	fillHalves(&table)
 	for d := Bool; d < numDTypes; d++ {
-		t[d][Bool] = t[d][Uint8]
-		t[d][Complex64] = t[d][Float32] // the real part is first
-		t[d][Complex128] = t[d][Float64]
+		table[d][Bool] = table[d][Uint8]
+		table[d][Complex64] = table[d][Float32] // the real part is first
+		table[d][Complex128] = table[d][Float64]
 	}
 	for s := Bool; s < numDTypes; s++ {
-		t[Complex64][s] = toComplex64(t[Float32][s])
-		t[Complex128][s] = toComplex128(t[Float64][s])
+		table[Complex64][s] = toComplex64(table[Float32][s])
+		table[Complex128][s] = toComplex128(table[Float64][s])
 	}
-	t[Bool][Uint8] = notZero[uint8]
-	t[Bool][Complex64], t[Bool][Complex128] = notZero[complex64], notZero[complex128]
-	t[Complex64][Complex128], t[Complex128][Complex64] = narrowComplex, widenComplex
+	table[Bool][Uint8] = notZero[uint8]
+	table[Bool][Complex64], table[Bool][Complex128] = notZero[complex64], notZero[complex128]
+	table[Complex64][Complex128], table[Complex128][Complex64] = narrowComplex, widenComplex
 	for d := Bool; d < numDTypes; d++ {
-		t[d][d] = strided.MoverOf(dtypeInfo[d].size).Row
+		table[d][d] = strided.MoverOf(dtypeInfo[d].size).Row
 	}
-	t[Bool][Bool] = notZero[uint8] // a byte other than 0 becomes 1
-	return t
+	table[Bool][Bool] = notZero[uint8] // a byte other than 0 becomes 1
+	return table
 }()
 
 type realNumber interface {

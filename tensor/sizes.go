@@ -125,15 +125,15 @@ func knownEquals(s sym.Int, n int) bool {
 
 // BroadcastSizes is [Broadcast] for sizes that may be symbolic.
 func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
-	n := max(len(a), len(b))
-	out := make([]sym.Int, n)
+	rank := max(len(a), len(b))
+	out := make([]sym.Int, rank)
 	numel := sym.Of(1)
-	for i := n - 1; i >= 0; i-- {
+	for dim := rank - 1; dim >= 0; dim-- {
 		sizeA, sizeB := sym.Of(1), sym.Of(1)
-		if d := i - (n - len(a)); d >= 0 {
+		if d := dim - (rank - len(a)); d >= 0 {
 			sizeA = a[d]
 		}
-		if d := i - (n - len(b)); d >= 0 {
+		if d := dim - (rank - len(b)); d >= 0 {
 			sizeB = b[d]
 		}
 		switch {
@@ -141,18 +141,18 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 			return nil, fmt.Errorf("shapes %s and %s have a negative size", Sizes(a), Sizes(b))
 		// The cases without guards come first.
 		case sizeA.Same(sizeB), knownEquals(sizeB, 1):
-			out[i] = sizeA
+			out[dim] = sizeA
 		case knownEquals(sizeA, 1):
-			out[i] = sizeB
+			out[dim] = sizeB
 		case sizeA.Eq(sizeB).Holds(), equals(sizeB, 1):
-			out[i] = sizeA
+			out[dim] = sizeA
 		case equals(sizeA, 1):
-			out[i] = sizeB
+			out[dim] = sizeB
 		default:
 			return nil, fmt.Errorf("The size of tensor a (%v) must match the size of tensor b (%v) at non-singleton "+
-				"dimension %d", sizeA, sizeB, i)
+				"dimension %d", sizeA, sizeB, dim)
 		}
-		if numel = mulSizes(numel, out[i].Max(sym.Of(1))); numel.Hint() > MaxBytes {
+		if numel = mulSizes(numel, out[dim].Max(sym.Of(1))); numel.Hint() > MaxBytes {
 			return nil, fmt.Errorf("shapes %s and %s broadcast to more than 2^47 elements", Sizes(a), Sizes(b))
 		}
 	}

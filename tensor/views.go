@@ -396,7 +396,7 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 	if first == second {
 		return Type{}, fmt.Errorf("diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}
-	// The diagonal begins offset columns to the right, or -offset rows down.
+	// The diagonal begins `skip` columns to the right of the first element, or `skip` rows below it.
 	offset = max(offset, -math.MaxInt) // so that -offset does not overflow
 	rows, columns, skip, along := t.Shape[first], t.Shape[second], sym.Of(offset), second
 	if offset < 0 {

@@ -46,7 +46,7 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 // (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute error
 // stays below 2^-120 even if the remainder is near 0.
 func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
-	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
+	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
 	hi0 := e.mul(mantissa, parts[0])
 	lo0 := e.productError(mantissa, parts[0], hi0)
@@ -76,27 +76,27 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 // branches: the list of words is shifted by 16, 8, 4, 2 and 1 words, and each bit of the index of the first word
 // selects whether one of these shifts is made.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
-	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
+	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.intConst(52)), e.intConst(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
 	for i, tableWord := range elementary.TwoOverPi {
-		word[i] = e.mask(tableWord)
+		word[i] = e.intConst(tableWord)
 	}
 	for step := 16; step > 0; step /= 2 {
 		bit := uint64(step) << 6
-		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.mask(bit)), e.mask(bit))
+		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.intConst(bit)), e.intConst(bit))
 		for i := 0; i < step+3 && i+step < len(word); i++ {
 			word[i] = e.choose(isSet, word[i+step], word[i])
 		}
 	}
-	shift := e.Emit(expr.And, bitOffset, e.mask(63))
-	reverseShift := e.Emit(expr.Xor, shift, e.mask(63))
+	shift := e.Emit(expr.And, bitOffset, e.intConst(63))
+	reverseShift := e.Emit(expr.Xor, shift, e.intConst(63))
 	var window [3]expr.Value // 192 bits from bit bitOffset on
 	for i := range window {
 		window[i] = e.Emit(expr.Or, e.Emit(expr.Shl, word[i], shift),
-			e.Emit(expr.Shr, e.Emit(expr.Shr, word[i+1], e.mask(1)), reverseShift))
+			e.Emit(expr.Shr, e.Emit(expr.Shr, word[i+1], e.intConst(1)), reverseShift))
 	}
-	left := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.mask(count)) }
-	right := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.mask(count)) }
+	left := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
+	right := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
 	// fraction returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2.
 	fraction := func(bits expr.Value, unit float64) expr.Value {
 		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))

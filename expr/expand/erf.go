@@ -71,8 +71,8 @@ func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 	return v, 1
 }
 
-// erfPlusOne marks the erf instructions of float32 whose only uses are sums with 1.
-func erfPlusOne(code *expr.Code) []bool {
+// erfsPlusOne marks the erf instructions of float32 whose only uses are sums with 1.
+func erfsPlusOne(code *expr.Code) []bool {
 	marked := make([]bool, len(code.Insts))
 	isOne := func(v expr.Value) bool {
 		return code.Insts[v].Op == expr.Const && code.Insts[v].Imm == uint64(math.Float32bits(1))

@@ -33,7 +33,7 @@ var expm1Poly = elementary.Poly{
 func (e *expander) nearest(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inverseStep), magic)
-	scale = e.float(e.Emit(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()))))
+	scale = e.float(e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }
 
@@ -65,19 +65,19 @@ func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	return p, s
 }
 
-// expSum is expParts with the polynomial as a sum p + low, whose relative error is below 2^-56. It compensates the
-// rounding errors of r and of the last two steps.
+// expSum is expParts with the polynomial as a sum p + low, whose relative error is below 2^-56. exp(r) is 1 + v*r with
+// v = 1 + q*r and q = expPoly. rl and vl are the rounding errors of r and v.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	x, one := e.clampMin(e.clampMax(x, 711), -746), e.constant(1)
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, 0.5*math.Log2E, 0)
 	r1 := e.fma(n, e.constant(-2*hi), x)
 	r := e.fma(n, e.constant(-2*lo), r1)
-	rl := e.fma(n, e.constant(-2*lo), e.sub(r1, r)) // the rounding error of r
+	rl := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
 	q := e.eval(expPoly, r)
 	v := e.fma(q, r, one)
 	p = e.fma(v, r, one)
-	vl := e.fma(q, r, e.sub(one, v)) // the rounding error of v
+	vl := e.fma(q, r, e.sub(one, v))
 	low = e.fma(v, r, e.sub(one, p))
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
@@ -117,9 +117,9 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 		return e.Emit(expr.Scale, p, n)
 	}
 	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
-	mantissaBits := e.mask(uint64(e.mantissa()))
-	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.int(t), e.mask(1)), mantissaBits)
-	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.int(t), mantissaBits), halfExponent)
+	mantissaWidth := e.intConst(uint64(e.mantissa()))
+	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.int(t), e.intConst(1)), mantissaWidth)
+	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.int(t), mantissaWidth), halfExponent)
 	return e.mul(e.mul(p, e.float(halfExponent)), e.float(otherHalf))
 }
 
@@ -156,7 +156,7 @@ func (e *expander) expSquared(x expr.Value) expr.Value {
 	n := e.sub(t, magic)
 	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
 	p := e.expPiece(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
-	exponent := e.Emit(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()-3)))
+	exponent := e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()-3)))
 	s := e.float(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1))))
 	return e.mul(e.mul(p, s), s)
 }
@@ -170,19 +170,19 @@ func (e *expander) exp2(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// expm1Scaled is 2^shift * expm1(x), computed as s*expm1(r) + (s-2^shift). In float64 it compensates the rounding error
-// of this sum, because sinh uses the result.
+// expm1Scaled is 2^shift * expm1(x), computed as s*expm1(r) + c with c = s - 2^shift and expm1(r) = r + r^2*q. In
+// float64 it compensates the rounding error of this sum, because sinh uses the result.
 func (e *expander) expm1Scaled(x expr.Value, shift int) expr.Value {
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, math.Log2E, shift)
 	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
-	t, c := e.eval(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, shift)))
+	q, c := e.eval(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, shift)))
 	if !e.isFloat64() {
-		return e.fma(s, e.fma(e.mul(r, r), t, r), c)
+		return e.fma(s, e.fma(e.mul(r, r), q, r), c)
 	}
-	u := e.fma(s, r, c)
-	roundingError := e.fma(s, r, e.sub(c, u))
-	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), roundingError))
+	sum := e.fma(s, r, c)
+	roundingError := e.fma(s, r, e.sub(c, sum))
+	return e.add(sum, e.fma(s, e.mul(e.mul(r, r), q), roundingError))
 }
 
 // expm1 computes half of the result and doubles it, because 2^n may overflow although the result does not. For tiny x,
@@ -204,16 +204,17 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 	-0.00014145012521824384, 2.5659209834456356e-05}
 
 // tanh of float32 is a table of polynomials. In float64, tanh is q = m/(1-m) with m = (1-exp(-2|x|))/2, which is
-// accurate for small x. The rounding error of q is corrected: the remainder m - q*(1-m), divided by 1-m, is added.
-// This quotient is computed as the remainder times 1+q. Beyond the bound of |x|, the result is 1.
+// accurate for small x. Here exp(-2|x|) is s*exp(-2r) with s = 2^n, and p is (1-exp(-2r))/2. The rounding error of q is
+// corrected: the remainder m - q*(1-m), divided by 1-m, is added. This quotient is computed as the remainder times 1+q.
+// Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Emit(expr.Abs, x), 9.2), 1), e.signBit(x))
 	}
-	a := e.clampMax(e.Emit(expr.Abs, x), 19.2)
-	n, s := e.nearest(a, -2*math.Log2E, 0)
+	magnitude := e.clampMax(e.Emit(expr.Abs, x), 19.2)
+	n, s := e.nearest(magnitude, -2*math.Log2E, 0)
 	hi, lo := e.ln2()
-	r := e.fma(n, e.constant(lo/2), e.fma(n, e.constant(hi/2), a))
+	r := e.fma(n, e.constant(lo/2), e.fma(n, e.constant(hi/2), magnitude))
 	p := e.fma(e.mul(r, r), e.horner(tanhPoly, r), r)
 	half := e.fma(s, e.constant(-0.5), e.constant(0.5))
 	m := e.fma(s, p, half)

@@ -22,12 +22,13 @@ func Functions(code *expr.Code, target Target) (*expr.Code, error) {
 	if err := code.Check(); err != nil {
 		return nil, err
 	}
-	onePlusErf, index := erfPlusOne(code), -1 // index is the index in code of the current instruction
+	absorbsOne := erfsPlusOne(code)
+	index := -1 // the index in code of the current instruction
 	return code.Rewrite(func(builder *expr.Builder, inst expr.Inst) expr.Value {
 		index++
-		if sum := code.Insts[index]; sum.Op == expr.Add && onePlusErf[sum.A] {
+		if sum := code.Insts[index]; sum.Op == expr.Add && absorbsOne[sum.A] {
 			return inst.A // the expansion of the erf includes the sum
-		} else if sum.Op == expr.Add && onePlusErf[sum.B] {
+		} else if sum.Op == expr.Add && absorbsOne[sum.B] {
 			return inst.B
 		}
 		if !inst.Op.Elementary() {
@@ -38,7 +39,7 @@ func Functions(code *expr.Code, target Target) (*expr.Code, error) {
 			return builder.Fail(fmt.Errorf("expr: %v of %v has no expansion", inst.Op, inst.DType))
 		}
 		e := &expander{Builder: builder, target: target, dtype: inst.DType}
-		if onePlusErf[index] {
+		if absorbsOne[index] {
 			return e.onePlusErf(e.splitFactor(inst.A))
 		}
 		return expansion(e, inst.A, inst.B)
@@ -90,7 +91,7 @@ func (e *expander) inFloat64(f func(wide *expander, x expr.Value) expr.Value, x 
 	return e.Convert(e.dtype, f(wide, wide.Convert(wide.dtype, x)))
 }
 
-// wide returns an expander for float64 to the precision of float32.
+// wide returns an expander that computes in float64, with polynomials that have only the precision of float32.
 func (e *expander) wide() *expander {
 	return &expander{Builder: e.Builder, target: e.target, dtype: tensor.Float64, lowPrecision: true}
 }
@@ -130,10 +131,10 @@ func (e *expander) clampMax(x expr.Value, bound float64) expr.Value {
 	return e.Emit(expr.Min, x, e.constant(bound))
 }
 
-// int and float reinterpret bits. mask returns an integer constant; for float32 it has the low 32 bits.
+// int and float reinterpret bits. intConst returns an integer constant; for float32 it has the low 32 bits.
 func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.intDType(), x) }
 func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.dtype, i) }
-func (e *expander) mask(bits uint64) expr.Value {
+func (e *expander) intConst(bits uint64) expr.Value {
 	if !e.isFloat64() {
 		bits &= math.MaxUint32
 	}
@@ -143,9 +144,9 @@ func (e *expander) mask(bits uint64) expr.Value {
 // bitsOf returns the bits of a float constant as an integer constant.
 func (e *expander) bitsOf(x float64) expr.Value {
 	if e.isFloat64() {
-		return e.mask(math.Float64bits(x))
+		return e.intConst(math.Float64bits(x))
 	}
-	return e.mask(uint64(math.Float32bits(float32(x))))
+	return e.intConst(uint64(math.Float32bits(float32(x))))
 }
 
 // signBit returns the sign bit of x, and 0 in the other bits.

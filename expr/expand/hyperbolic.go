@@ -38,8 +38,8 @@ func (e *expander) asinh(x expr.Value) expr.Value {
 	}
 	isBig := e.lt(e.constant(0x1p500), a)
 	y, low := e.fastTwoSum(a, e.div(e.mul(a, a), e.add(one, root)))
-	l := e.log1pOf(e.choose(isBig, a, y), e.choose(isBig, e.constant(0), low))
-	return e.withSign(e.add(l, e.choose(isBig, e.constant(math.Ln2), e.constant(0))), e.signBit(x))
+	log := e.log1pOf(e.choose(isBig, a, y), e.choose(isBig, e.constant(0), low))
+	return e.withSign(e.add(log, e.choose(isBig, e.constant(math.Ln2), e.constant(0))), e.signBit(x))
 }
 
 // acosh is log1p(t + sqrt(t*(t+2))) with t = x-1, or log1p(t) + ln 2 if t^2 might overflow.
@@ -49,16 +49,16 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	}
 	t := e.sub(x, e.constant(1))
 	root := e.Emit(expr.Sqrt, e.fma(t, t, e.add(t, t)))
-	var l expr.Value
+	var log expr.Value
 	if e.lowPrecision {
-		l = e.log1p(e.add(t, root))
+		log = e.log1p(e.add(t, root))
 	} else {
 		isBig := e.lt(e.constant(0x1p500), t)
 		y, low := e.fastTwoSum(root, t)
-		l = e.log1pOf(e.choose(isBig, t, y), e.choose(isBig, e.constant(0), low))
-		l = e.add(l, e.choose(isBig, e.constant(math.Ln2), e.constant(0)))
+		log = e.log1pOf(e.choose(isBig, t, y), e.choose(isBig, e.constant(0), low))
+		log = e.add(log, e.choose(isBig, e.constant(math.Ln2), e.constant(0)))
 	}
-	return e.choose(e.lt(t, e.constant(0)), e.constant(math.NaN()), l)
+	return e.choose(e.lt(t, e.constant(0)), e.constant(math.NaN()), log)
 }
 
 // atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a to correct q. This
@@ -70,17 +70,17 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 	a, one := e.Emit(expr.Abs, x), e.constant(1)
 	twice, d := e.add(a, a), e.sub(one, a)
 	q := e.div(twice, d)
-	var l expr.Value
+	var log expr.Value
 	if e.lowPrecision {
-		l = e.log1p(q)
+		log = e.log1p(q)
 	} else {
 		minusQ := e.Emit(expr.Neg, q)
 		lost := e.sub(e.sub(one, d), a) // the rounding error of d
 		rest := e.fma(minusQ, lost, e.fma(minusQ, d, twice))
 		low := e.mul(rest, e.fma(q, e.constant(0.5), one))
-		l = e.log1pOf(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
+		log = e.log1pOf(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
 	}
-	return e.withSign(e.mul(l, e.constant(0.5)), e.signBit(x))
+	return e.withSign(e.mul(log, e.constant(0.5)), e.signBit(x))
 }
 
 // fastTwoSum returns a+b, rounded, and the rounding error. |a| must be at least |b|.

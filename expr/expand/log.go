@@ -47,7 +47,7 @@ func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 // split is frexp for a normal x. origin is originOf(2/3), times the power of 2 by which x was multiplied.
 func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 	i := e.Emit(expr.Sub, e.int(x), origin)
-	m = e.Emit(expr.And, i, e.mask(1<<e.mantissa()-1))
+	m = e.Emit(expr.And, i, e.intConst(1<<e.mantissa()-1))
 	return e.exponent(i), e.float(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
 }
 
@@ -55,7 +55,7 @@ func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 // For float64 the exponent is read as an unsigned number, and the difference has n + 2*bias instead.
 func (e *expander) originOf(x float64) expr.Value {
 	if e.isFloat64() {
-		return e.mask(math.Float64bits(x) - uint64(2*e.bias())<<52)
+		return e.intConst(math.Float64bits(x) - uint64(2*e.bias())<<52)
 	}
 	return e.bitsOf(x)
 }
@@ -64,9 +64,9 @@ func (e *expander) originOf(x float64) expr.Value {
 // integers. For 64 bits, n is inserted into the lowest bits of 2^52.
 func (e *expander) exponent(i expr.Value) expr.Value {
 	if !e.isFloat64() {
-		return e.Convert(e.dtype, e.Emit(expr.Shr, i, e.mask(23)))
+		return e.Convert(e.dtype, e.Emit(expr.Shr, i, e.intConst(23)))
 	}
-	n := e.Emit(expr.Or, e.Emit(expr.Shr, i, e.mask(52)), e.bitsOf(0x1p52))
+	n := e.Emit(expr.Or, e.Emit(expr.Shr, i, e.intConst(52)), e.bitsOf(0x1p52))
 	return e.sub(e.float(n), e.constant(0x1p52+float64(2*e.bias())))
 }
 
@@ -141,7 +141,7 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 func (e *expander) frexpOf1p(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
 	i := e.Emit(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
-	exponentBits := e.Emit(expr.And, i, e.mask(^uint64(1<<e.mantissa()-1)))
-	s = e.float(e.Emit(expr.Sub, e.mask(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
+	exponentBits := e.Emit(expr.And, i, e.intConst(^uint64(1<<e.mantissa()-1)))
+	s = e.float(e.Emit(expr.Sub, e.intConst(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
 	return e.exponent(i), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u
 }

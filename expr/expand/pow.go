@@ -11,14 +11,14 @@ import (
 // 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a large finite number. The power is then 0 or infinite
 // for every x except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
-	a, inf := e.Emit(expr.Abs, x), e.constant(math.Inf(1))
+	absX, inf := e.Emit(expr.Abs, x), e.constant(math.Inf(1))
 	boundedY := e.clampMin(e.clampMax(y, 0x1p100), -0x1p100)
-	var r expr.Value
+	var power expr.Value
 	if e.isFloat64() {
-		r = e.power(a, boundedY)
+		power = e.power(absX, boundedY)
 	} else {
 		wide := e.wide()
-		r = e.Convert(e.dtype, wide.powerFloat32(wide.Convert(wide.dtype, a), wide.Convert(wide.dtype, boundedY)))
+		power = e.Convert(e.dtype, wide.powerFloat32(wide.Convert(wide.dtype, absX), wide.Convert(wide.dtype, boundedY)))
 	}
 	halfY := e.mul(y, e.constant(0.5))
 	isFractional := e.Emit(expr.Ne, e.Emit(expr.Rint, y), y)
@@ -26,11 +26,11 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	fraction := e.Emit(expr.Abs, e.sub(halfY, e.Emit(expr.Rint, halfY)))
 	odd := e.lt(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
 	odd = e.Emit(expr.And, odd, e.Emit(expr.Not, isFractional))
-	r = e.withSign(r, e.choose(odd, e.signBit(x), e.bitsOf(0)))
-	undefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.lt(x, e.constant(0)), e.lt(a, inf)))
-	r = e.choose(undefined, e.constant(math.NaN()), r)
+	power = e.withSign(power, e.choose(odd, e.signBit(x), e.bitsOf(0)))
+	undefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.lt(x, e.constant(0)), e.lt(absX, inf)))
+	power = e.choose(undefined, e.constant(math.NaN()), power)
 	one := e.constant(1)
-	return e.choose(e.Emit(expr.Or, e.Emit(expr.Eq, x, one), e.Emit(expr.Eq, y, e.constant(0))), one, r)
+	return e.choose(e.Emit(expr.Or, e.Emit(expr.Eq, x, one), e.Emit(expr.Eq, y, e.constant(0))), one, power)
 }
 
 // powLogPoly and powExpPoly replace logPoly and Exp2Poly in the pow of float32. The error of powLogPoly is below
@@ -43,26 +43,27 @@ var (
 		0.0013406796899312081, 0.00015595075190523512}
 )
 
-// logOfSpecialBase returns l, the logarithm of a. If a is 0, infinite or NaN, it returns -inf, inf or NaN instead.
-func (e *expander) logOfSpecialBase(a, l expr.Value) expr.Value {
-	l = e.choose(e.lt(a, e.constant(math.Inf(1))), l, a)
-	return e.choose(e.Emit(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), l)
+// logOfSpecialBase returns log, the logarithm of a. If a is 0, infinite or NaN, it returns -inf, inf or NaN instead.
+func (e *expander) logOfSpecialBase(a, log expr.Value) expr.Value {
+	log = e.choose(e.lt(a, e.constant(math.Inf(1))), log, a)
+	return e.choose(e.Emit(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), log)
 }
 
 // powerFloat32 returns a^y in float64 to the precision of float32. The caller's conversion to float32 handles overflow
-// and subnormal results.
+// and subnormal results. With a = m*2^exponent and f = m-1, the result is 2^t = s*2^r, where t is y*log2(a) and s =
+// 2^n.
 func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
-	n, m := e.frexp(a)
+	exponent, m := e.frexp(a)
 	f := e.sub(m, e.constant(1))
-	l := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.constant(math.Log2E), n)
-	t := e.clampMin(e.clampMax(e.mul(y, e.logOfSpecialBase(a, l)), 300), -300)
+	log2A := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.constant(math.Log2E), exponent)
+	t := e.clampMin(e.clampMax(e.mul(y, e.logOfSpecialBase(a, log2A)), 300), -300)
 	n, s := e.nearest(t, 1, 0)
 	r := e.sub(t, n)
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.constant(1)), s)
 }
 
-// power returns a^y in float64. It computes the logarithm to base 2 as a sum of two numbers, with an error of 2^-63,
-// because the multiplication by y enlarges this error up to 2^10 times.
+// power returns a^y in float64. It computes the logarithm to base 2 as a sum of two numbers, with an error of 2^-63.
+// The multiplication by y enlarges this error up to 2^10 times.
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logOfSpecialBase(a, hi))
@@ -76,7 +77,7 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// productError returns the rounding error of product, which is a*b rounded.
+// productError returns the rounding error of product, the rounded value of a*b.
 func (e *expander) productError(a, b, product expr.Value) expr.Value {
 	return e.fma(a, b, e.Emit(expr.Neg, product))
 }

@@ -14,10 +14,10 @@ import (
 var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111,
 	0x1.e21c820ff28b2p-165}
 
-// quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1 in float64, as
+// quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1 in float64:
 // the sum of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the first two products
-// and of their rounding errors. The other integer parts need not be dropped: the third product has a small integer
-// part, and the fourth product is below 1.
+// and of their rounding errors. The integer parts of the others may stay: the third product has a small integer part,
+// and the fourth product is below 1.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	wide := e.wide()
 	x = wide.Convert(tensor.Float64, x)
@@ -27,18 +27,18 @@ func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 		return wide.fma(x, wide.constant(c), minusInteger)
 	}
 	withoutInteger := func(f expr.Value) expr.Value { return wide.sub(f, wide.Emit(expr.Rint, f)) }
-	t := wide.add(wide.add(withoutInteger(fraction(turnsPerRadian[0])), withoutInteger(fraction(turnsPerRadian[1]))),
+	turns := wide.add(wide.add(withoutInteger(fraction(turnsPerRadian[0])), withoutInteger(fraction(turnsPerRadian[1]))),
 		fraction(turnsPerRadian[2]))
-	n := wide.Emit(expr.Rint, wide.mul(t, wide.constant(4)))
-	t = wide.fma(x, wide.constant(turnsPerRadian[3]), wide.fma(n, wide.constant(-0.25), t))
-	return wide.Convert(tensor.Int32, n), wide.Convert(e.dtype, wide.mul(t, wide.constant(2*math.Pi)))
+	quarters := wide.Emit(expr.Rint, wide.mul(turns, wide.constant(4)))
+	turns = wide.fma(x, wide.constant(turnsPerRadian[3]), wide.fma(quarters, wide.constant(-0.25), turns))
+	return wide.Convert(tensor.Int32, quarters), wide.Convert(e.dtype, wide.mul(turns, wide.constant(2*math.Pi)))
 }
 
 // sinCos returns the sine and the cosine of r.
 func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
-	z := e.mul(r, r)
-	sin = e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), r)
-	cos = e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), e.fma(z, e.constant(-0.5), e.constant(1)))
+	square := e.mul(r, r)
+	sin = e.fma(e.mul(r, square), e.eval(elementary.SinPoly, square), r)
+	cos = e.fma(e.mul(square, square), e.eval(elementary.CosPoly, square), e.fma(square, e.constant(-0.5), e.constant(1)))
 	return sin, cos
 }
 
@@ -158,8 +158,8 @@ func (e *expander) acos(x expr.Value) expr.Value {
 
 // arctan returns atan(t) for |t| <= 1.
 func (e *expander) arctan(t expr.Value) expr.Value {
-	z := e.mul(t, t)
-	return e.fma(e.mul(t, z), e.eval(atanPoly, z), t)
+	square := e.mul(t, t)
+	return e.fma(e.mul(t, square), e.eval(atanPoly, square), t)
 }
 
 // atan is pi/2 + arctan(-1/|x|) if |x| > 1, with the sign of x.

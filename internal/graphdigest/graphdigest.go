@@ -1,5 +1,5 @@
-// Package graphdigest writes a graph to a hash: its structure, attributes and pins as in a graph file, then the sizes
-// of symbols, the layouts of values, and the data of constants.
+// Package graphdigest writes a graph to a hash. It writes the structure, attributes and pins as in a graph file, then
+// the sizes of symbols, the layouts of values, and the data of constants.
 package graphdigest
 
 import (

@@ -168,8 +168,8 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	return layout, nil
 }
 
-// cellAbove returns the cell of a net directly above layer rank+1+k, where rank is the layer of the net's upper box:
-// this box for k = 0, and otherwise a crossing.
+// cellAbove returns the cell of a net directly above layer rank+1+k, where rank is the layer of the net's upper box.
+// The cell is this box for k = 0, and otherwise a crossing.
 func (l *layeredLayout) cellAbove(net, k int) int {
 	if k == 0 {
 		return l.nets[net].From

@@ -42,8 +42,8 @@ func (l *layeredLayout) assignX() {
 	}
 }
 
-// weight returns the weight of the distance between connected cells a and b. It is greatest if both are crossings of a
-// net (cells without a box), so that long nets are straight, and least between a crossing and a box.
+// weight returns the weight of the distance between connected cells a and b. It is greatest between two crossings of a
+// net (cells without a box), so that long nets are straight. It is least between a crossing and a box.
 func (l *layeredLayout) weight(a, b int) float64 {
 	switch {
 	case l.cells[a].box < 0 && l.cells[b].box < 0:

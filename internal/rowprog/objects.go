@@ -97,7 +97,7 @@ type builder struct {
 
 // build compiles the passes as a pipeline (see canPipeline), as a loop fused by tiles (see canFuse), or as separate
 // loops. It chooses the first possible way in this order. If fused passes would evict shared operands from L1, it tries
-// only two ways: a pipeline of two rows, which reads these operands once for both, and separate loops.
+// only a pipeline of two rows, which reads these operands once for both, and separate loops.
 func (p *Plan) build() error {
 	groupSizes := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -213,36 +213,36 @@ func (b *builder) makeObjects() {
 	b.outObjects, b.inObjects = objectOf[:b.outCount], objectOf[b.outCount:]
 }
 
-// perRowOperand returns the object of an operand that has one element for each row. i is its index in metas (outputs,
-// then operands). If the elements are not contiguous over the tile, the operand is staged.
-func (b *builder) perRowOperand(i int) int {
-	obj := &b.objects[i]
+// perRowOperand returns the object of an operand that has one element for each row. argument is its index in metas
+// (outputs, then operands). If the elements are not contiguous over the tile, the operand is staged.
+func (b *builder) perRowOperand(argument int) int {
+	obj := &b.objects[argument]
 	if obj.keptStride == obj.size || obj.keptStride == 0 || b.tileLen == 1 {
-		return i
+		return argument
 	}
-	if staged, ok := b.perRowIns[i]; ok {
+	if staged, ok := b.perRowIns[argument]; ok {
 		return staged
 	}
 	staging := b.perRowMemory(obj.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{argument: i, staged: staging,
-		elem: strided.MoverOf(b.objects[i].size)})
-	b.perRowIns[i] = staging
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{argument: argument, staged: staging,
+		elem: strided.MoverOf(b.objects[argument].size)})
+	b.perRowIns[argument] = staging
 	return staging
 }
 
-// perRowOutput is perRowOperand for output i: it returns the object of the output, or of its staged copy.
-func (b *builder) perRowOutput(i int) int {
-	obj := &b.objects[i]
+// perRowOutput is perRowOperand for an output: it returns the object of the output, or of its staged copy.
+func (b *builder) perRowOutput(output int) int {
+	obj := &b.objects[output]
 	if obj.keptStride == obj.size || b.tileLen == 1 {
-		return i
+		return output
 	}
-	if staged, ok := b.perRowOuts[i]; ok {
+	if staged, ok := b.perRowOuts[output]; ok {
 		return staged
 	}
 	staging := b.perRowMemory(obj.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, argument: i, staged: staging,
-		elem: strided.MoverOf(b.objects[i].size)})
-	b.perRowOuts[i] = staging
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, argument: output, staged: staging,
+		elem: strided.MoverOf(b.objects[output].size)})
+	b.perRowOuts[output] = staging
 	return staging
 }
 
@@ -275,12 +275,12 @@ func (b *builder) objectAt(place expr.Place, isAfterLoop, output bool) int {
 	return -1
 }
 
-// compilePass compiles the loops of pass k and adds the pass to the plan.
-func (b *builder) compilePass(k int) error {
-	rowPass := &b.program.Passes[k]
+// compilePass compiles the loops of a pass and adds the pass to the plan.
+func (b *builder) compilePass(passIndex int) error {
+	rowPass := &b.program.Passes[passIndex]
 	var pass compiledPass
 	if rowPass.Code != nil {
-		if err := b.compileLoop(k, &pass); err != nil {
+		if err := b.compileLoop(passIndex, &pass); err != nil {
 			return err
 		}
 	}
@@ -308,11 +308,11 @@ func (b *builder) compilePass(k int) error {
 // results of folds (totals). If they run along rows but a row does not fit one call, each accumulator has several lanes
 // in memory, which are combined afterwards. Along columns, each row (a column of the loop) has two numbers: an
 // accumulator, and the total of the previous blocks.
-func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
-	rowPass := &b.program.Passes[k]
+func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
+	rowPass := &b.program.Passes[passIndex]
 	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
 	if b.alongColumns {
-		if code, in, out, err = b.program.Columns(k, 1); err != nil {
+		if code, in, out, err = b.program.Columns(passIndex, 1); err != nil {
 			return err
 		}
 	}
@@ -320,7 +320,7 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	if pass.pointerObjects = b.objectsAt(out, in); !b.alongColumns {
 		exprLoop.Folds = rowPass.Folds
 	}
-	if pass.loop, err = b.compile(exprLoop, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
+	if pass.loop, err = b.compile(exprLoop, b.options(b.onlyNonTemporal(out), b.passPrefetch(passIndex, in))); err != nil {
 		return err
 	}
 	for n, exprFold := range rowPass.Folds {
@@ -356,7 +356,7 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	// Unrolling pays only if the elements of a column are far apart: see minUnrollStride.
 	step := b.reduced[0].strides[b.leadOperand()]
 	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {
-		return b.compileUnrolled(k, pass)
+		return b.compileUnrolled(passIndex, pass)
 	}
 	return nil
 }
@@ -386,9 +386,9 @@ func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 // and written once for all these elements. It processes 4 elements, or 2 if the loop for 4 would have more than
 // maxPointers pointers. It compiles nothing if the loop for 2 also has too many pointers, or if the loop has no machine
 // code.
-func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
+func (b *builder) compileUnrolled(passIndex int, pass *compiledPass) error {
 	for count := 4; count > 1; count /= 2 {
-		code, in, out, err := b.program.Columns(k, count)
+		code, in, out, err := b.program.Columns(passIndex, count)
 		if err != nil {
 			return err
 		}

@@ -60,34 +60,34 @@ func main() {
 	var current loadedGraph
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		var q request
-		err := json.Unmarshal(in.Bytes(), &q)
-		var a answer
+		var wanted request
+		err := json.Unmarshal(in.Bytes(), &wanted)
+		var reply answer
 		if err == nil {
-			a.Ns, err = serve(&current, q)
+			reply.Ns, err = serve(&current, wanted)
 		}
 		if err != nil {
-			a.Error, current = err.Error(), loadedGraph{}
+			reply.Error, current = err.Error(), loadedGraph{}
 		}
-		b, err := json.Marshal(a)
+		encoded, err := json.Marshal(reply)
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(string(b))
+		fmt.Println(string(encoded))
 	}
 }
 
 // serve runs the requested graph for the requested time, and returns the lower quartile of the times of a run.
-func serve(current *loadedGraph, q request) (float64, error) {
-	if current.file != q.File {
-		next, err := prepare(q)
+func serve(current *loadedGraph, wanted request) (float64, error) {
+	if current.file != wanted.File {
+		next, err := prepare(wanted)
 		if err != nil {
 			return 0, err
 		}
 		*current = next
 	}
 	var times []float64
-	for end := time.Now().Add(time.Duration(q.Ns)); len(times) < minSamples || time.Now().Before(end); {
+	for end := time.Now().Add(time.Duration(wanted.Ns)); len(times) < minSamples || time.Now().Before(end); {
 		t, err := current.run()
 		if err != nil {
 			return 0, err
@@ -99,8 +99,8 @@ func serve(current *loadedGraph, q request) (float64, error) {
 }
 
 // prepare loads and compiles the requested graph, and generates its inputs.
-func prepare(q request) (loadedGraph, error) {
-	g, err := load(q.File)
+func prepare(wanted request) (loadedGraph, error) {
+	g, err := load(wanted.File)
 	if err != nil {
 		return loadedGraph{}, err
 	}
@@ -108,14 +108,14 @@ func prepare(q request) (loadedGraph, error) {
 	if err != nil {
 		return loadedGraph{}, err
 	}
-	p, err := exec.Compile(plan.Graph, exec.Options{Threads: 1})
+	program, err := exec.Compile(plan.Graph, exec.Options{Threads: 1})
 	if err != nil {
 		return loadedGraph{}, err
 	}
-	loaded := loadedGraph{file: q.File, session: p.NewSession(), loop: 1}
+	loaded := loadedGraph{file: wanted.File, session: program.NewSession(), loop: 1}
 	named := map[string]*tensor.Tensor{}
 	for k, v := range plan.Graph.Inputs {
-		dense, err := randomElements(v.Meta.DType, v.Meta.Numel(), q.Within[k], k).View(tensor.New(v.Meta.DType,
+		dense, err := randomElements(v.Meta.DType, v.Meta.Numel(), wanted.Within[k], k).View(tensor.New(v.Meta.DType,
 			v.Meta.Shape...))
 		if err != nil {
 			return loadedGraph{}, err
@@ -123,7 +123,7 @@ func prepare(q request) (loadedGraph, error) {
 		t := dense.CopyTo(v.Meta)
 		loaded.in, named[v.Name] = append(loaded.in, t), t
 	}
-	out, err := p.Run(context.Background(), named)
+	out, err := program.Run(context.Background(), named)
 	if err != nil {
 		return loadedGraph{}, err
 	}
@@ -163,28 +163,28 @@ type elementsKey struct {
 var cache = map[elementsKey]*tensor.Tensor{}
 
 // randomElements returns n random elements. Equal arguments give equal elements.
-func randomElements(dtype tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
-	key := elementsKey{dtype, n, within, input}
-	if t := cache[key]; t != nil {
-		return t
+func randomElements(dtype tensor.DType, count int, within [2]float64, input int) *tensor.Tensor {
+	key := elementsKey{dtype, count, within, input}
+	if elements := cache[key]; elements != nil {
+		return elements
 	}
-	t := tensor.Empty(tensor.New(dtype, n))
+	elements := tensor.Empty(tensor.New(dtype, count))
 	r := rand.New(rand.NewPCG(1, uint64(input)))
 	draw := func() float64 { return within[0] + (within[1]-within[0])*r.Float64() }
-	for i := range n {
-		switch x := draw(); {
+	for i := range count {
+		switch value := draw(); {
 		case dtype == tensor.Bool:
-			t.SetFlat(i, tensor.BoolScalar(r.Float64() < 0.5))
+			elements.SetFlat(i, tensor.BoolScalar(r.Float64() < 0.5))
 		case dtype.IsComplex():
-			t.SetFlat(i, tensor.ComplexScalar(complex(x, draw())))
+			elements.SetFlat(i, tensor.ComplexScalar(complex(value, draw())))
 		case dtype.IsFloat():
-			t.SetFlat(i, tensor.FloatScalar(x))
+			elements.SetFlat(i, tensor.FloatScalar(value))
 		default:
-			t.SetFlat(i, tensor.IntScalar(int64(math.Round(x))))
+			elements.SetFlat(i, tensor.IntScalar(int64(math.Round(value))))
 		}
 	}
-	cache[key] = t
-	return t
+	cache[key] = elements
+	return elements
 }
 
 // processorTime returns the thread's processor time in ns, which excludes other processes.

@@ -51,7 +51,8 @@ type adderRun struct {
 	state   loops.State
 	ptrs    [3]unsafe.Pointer
 	strides [3]int
-	runs    []unsafe.Pointer // for a row of the result: the address of the row's elements in each phase
+	// phaseRows has the address, in each phase, of the elements of one row of the result.
+	phaseRows []unsafe.Pointer
 }
 
 // minPlaneElements is the minimum number of elements of an input plane for which machine code is faster than Go.
@@ -170,22 +171,22 @@ func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Poin
 		d, h := row/a.h.Size, row%a.h.Size
 		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
 		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
-		worker.runs = worker.runs[:0]
+		worker.phaseRows = worker.phaseRows[:0]
 		for w := range columns {
-			worker.runs = append(worker.runs, unsafe.Add(from, (phase+w)*phaseBytes+rowOffset))
+			worker.phaseRows = append(worker.phaseRows, unsafe.Add(from, (phase+w)*phaseBytes+rowOffset))
 		}
 		to := unsafe.Add(out, row*a.w.Size*a.elemBytes)
 		if columns == 2 && a.elemBytes == 4 {
-			joinPairs(to, worker.runs[0], worker.runs[1], fullColumns)
+			joinPairs(to, worker.phaseRows[0], worker.phaseRows[1], fullColumns)
 		} else {
-			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, worker.runs, fullColumns)
+			strided.Interleave(a.elemBytes, to, a.w.Stride*a.elemBytes, worker.phaseRows, fullColumns)
 		}
 		for w := range a.w.Size - fullColumns*a.w.Stride { // the first phases may have one more element
 			strided.MoverOf(a.elemBytes).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.elemBytes),
-				unsafe.Add(worker.runs[w], fullColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
+				unsafe.Add(worker.phaseRows[w], fullColumns*a.elemBytes), a.elemBytes, a.elemBytes, 1)
 		}
 	}
-	clear(worker.runs)
+	clear(worker.phaseRows)
 }
 
 // addWindows sums the windows of one channel in Go, tap by tap, and adds the bias. windowProducts has the products, tap

@@ -145,9 +145,9 @@ func (w *winogradConv) memoryTraffic() (points, products int) {
 }
 
 // sectionCount returns the number of sections of blockSchedule and pointSchedule.
-func (w *winogradConv) sectionCount(order winogradSchedule) int {
+func (w *winogradConv) sectionCount(schedule winogradSchedule) int {
 	tileBytes, sectionBytes := floatBytes*w.form.Points()*w.tileStride, sharedPointBytes
-	if order == pointSchedule {
+	if schedule == pointSchedule {
 		tileBytes, sectionBytes = tileBytes+floatBytes*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
 	}
 	return kit.DivUp(w.tiles(), max(w.stripTiles, sectionBytes/tileBytes))

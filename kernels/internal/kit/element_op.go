@@ -26,16 +26,16 @@ func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (
 		return c.NewResult(t), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		element, m := formula(c), c.Out[0]
-		n, strides := m.Numel(), ByteStrides(m)
+		element, meta := formula(c), c.Out[0]
+		n, strides := meta.Numel(), ByteStrides(meta)
 		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
 				offset, rest := 0, i // offset in bytes
-				for d := m.Rank() - 1; d >= 0; d-- {
-					offset += rest % m.Shape[d] * strides[d]
-					rest /= m.Shape[d]
+				for d := meta.Rank() - 1; d >= 0; d-- {
+					offset += rest % meta.Shape[d] * strides[d]
+					rest /= meta.Shape[d]
 				}
-				element(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], offset))
+				element(i).Store(meta.DType, unsafe.Add(mem.Ptrs[0], offset))
 			}
 			return nil
 		}}}}, nil

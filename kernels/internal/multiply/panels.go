@@ -125,8 +125,8 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 	elem := strided.MoverOf(size)
 	for first := 0; first < p.Lanes; first += p.Width {
 		panel, lanes := src[first*p.Depth*size:][:p.Width*p.Depth*size], min(p.Width, p.Lanes-first)
-		for k, step := range terms {
-			elem.Row(unsafe.Add(dst, (first*p.LaneStride+step)*size), unsafe.Pointer(&panel[k*p.Width*size]),
+		for k, offset := range terms {
+			elem.Row(unsafe.Add(dst, (first*p.LaneStride+offset)*size), unsafe.Pointer(&panel[k*p.Width*size]),
 				p.LaneStride*size, size, lanes)
 		}
 	}
@@ -225,9 +225,9 @@ func (p *Panels) PackedOffsets(offsets []int) []int {
 		return nil
 	}
 	out := make([]int, len(offsets))
-	for e, o := range offsets {
-		i, _ := slices.BinarySearch(p.Starts, o)
-		out[e] = i * p.MatrixLen()
+	for entry, offset := range offsets {
+		matrix, _ := slices.BinarySearch(p.Starts, offset)
+		out[entry] = matrix * p.MatrixLen()
 	}
 	return out
 }

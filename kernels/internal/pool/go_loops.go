@@ -38,10 +38,10 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 	sizes := [...]int{p.batch, p.channels, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[vectorDim]
 	sizes[vectorDim] = 1
-	d := p.meta.DType.OpMath()
-	pooled := &goPooling{sizedPooling: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
-		fold: newWindowFold(d, &p.foldSpec), maxResults: min(length, axes.BlockLen)}
-	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), // values
+	opDType := p.meta.DType.OpMath()
+	pooled := &goPooling{sizedPooling: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, opDType),
+		fold: newWindowFold(opDType, &p.foldSpec), maxResults: min(length, axes.BlockLen)}
+	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, opDType), // values
 		tensor.Converter(tensor.Int64, tensor.Int64)} // indices
 	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
@@ -178,19 +178,19 @@ func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
 	}
 }
 
-// writeOutput writes output i, the values (0) or the indices (1), to address to. If the output's dtype is not the dtype
-// of the loops, or its elements are not contiguous, the results are first written to worker memory.
-func (f *resultVector) writeOutput(i int, to unsafe.Pointer) {
-	step, size := f.sizedPooling.outStrides[i][f.vectorDim], tensor.Int64.Size()
-	if i == 0 {
+// writeOutput writes an output, the values (0) or the indices (1), to address to. If the output's dtype is not the
+// dtype of the loops, or its elements are not contiguous, the results are first written to worker memory.
+func (f *resultVector) writeOutput(output int, to unsafe.Pointer) {
+	step, size := f.sizedPooling.outStrides[output][f.vectorDim], tensor.Int64.Size()
+	if output == 0 {
 		size = f.load.Size
 	}
-	dst, inPlace := to, (f.load.Direct || i > 0) && (step == size || f.n == 1)
+	dst, inPlace := to, (f.load.Direct || output > 0) && (step == size || f.n == 1)
 	if !inPlace {
 		dst = f.out
 	}
 	switch {
-	case i > 0:
+	case output > 0:
 		f.fold.indices(dst, f.partials, f.n)
 	case f.kind == reduceAvg:
 		f.fold.end(dst, f.partials, f.n, f.area(f.windows))
@@ -198,6 +198,6 @@ func (f *resultVector) writeOutput(i int, to unsafe.Pointer) {
 		f.fold.end(dst, f.partials, f.n, 1)
 	}
 	if !inPlace {
-		f.store[i](to, dst, step, size, f.n)
+		f.store[output](to, dst, step, size, f.n)
 	}
 }

@@ -100,10 +100,10 @@ func windowsAreFarApart(c *graph.Call) bool {
 // has the operand's layout, and the implementations read operands in the order of the walk. Otherwise both
 // implementations write any layout, and "planes" also reads any layout.
 func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
-	impl := func(order visitOrder, i graph.Impl) graph.Impl {
-		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
-		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return poolingOf(c).work(c, order, w) }
-		return i
+	complete := func(impl graph.Impl, order visitOrder) graph.Impl {
+		impl.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
+		impl.Work = func(c *graph.Call, w graph.Walk) graph.Work { return poolingOf(c).work(c, order, w) }
+		return impl
 	}
 	pixels := graph.Impl{Name: "pixels", Writes: writesPixels,
 		Doc: "Folds the elements of a window, all channels at once; channels last."}
@@ -128,7 +128,7 @@ func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool
 			return anyLayoutWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 		}
 	}
-	return []graph.Impl{impl(byPixels, pixels), impl(byPlanes, planes)}
+	return []graph.Impl{complete(pixels, byPixels), complete(planes, byPlanes)}
 }
 
 // pixelWalks returns the walks of the implementation "pixels" over images. An image with one channel has none: "planes"

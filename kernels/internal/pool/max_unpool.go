@@ -39,8 +39,8 @@ var (
 		3, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpool3dAttrs](c).OutputSize })
 )
 
-// maxUnpoolOp defines an unpooling over the last dims dimensions. size returns the attribute output_size of a call. A
-// plane is the last dims dimensions: a sequence, an image or a volume.
+// maxUnpoolOp defines an unpooling over the last `dims` dimensions, which are called a plane: a sequence, an image or a
+// volume. size returns the attribute output_size of a call.
 func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
@@ -145,7 +145,7 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	lead := out.Rank() - dims
 	unpool := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
 		inElements: tensor.Numel(call.Meta(0).Shape[lead:])}
-	run := unpoolPlanes[uint16] // elements are only copied, so that their size selects the type
+	run := unpoolPlanes[uint16] // elements are only copied: any type of their size suffices
 	switch out.DType.Size() {
 	case 4:
 		run = unpoolPlanes[uint32]

@@ -171,18 +171,18 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	}
 	out := tensor.Zeros(result.DType, result.Shape...)
 	kit.EachIndex(result.Shape, func(index []int) {
-		v := sums[0].At(index...).Float()
+		value := sums[0].At(index...).Float()
 		if q.scaled {
 			if in[biasOperand] != nil {
-				v += in[biasOperand].At(index[1]).Float()
+				value += in[biasOperand].At(index[1]).Float()
 			}
 			wScale := float32(kit.ElementAlong(in[wScaleOperand], index, 1))
 			scale := float32(kit.ElementAlong(in[xScaleOperand], index, 0)) * wScale /
 				float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
 			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
-			v = float64(saturate(result.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
+			value = float64(saturate(result.DType, math.RoundToEven(float64(float32(value)*scale))+zero))
 		}
-		out.Set(tensor.IntScalar(int64(v)), index...)
+		out.Set(tensor.IntScalar(int64(value)), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

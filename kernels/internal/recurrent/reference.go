@@ -14,13 +14,15 @@ import (
 // direction.
 type cellReference[T kit.WidestNumber] struct {
 	*recurrentLayer
-	x, y, h0, c0, hn, cn                     []T
-	w, r, inBias, stateBias, peepholeWeights [2][]T
-	sequenceLengths                          []int32
-	functions                                [3]func(T) T    // the activation functions f, g and h of the direction
-	direction, sequence                      int             // indices of the current direction and sequence
-	ctx                                      context.Context // the context that long loops check, or nil
-	productsSinceCheck                       int             // number of products since the last check of the context
+	x, y                               []T    // input and output of all steps
+	h0, c0, hn, cn                     []T    // initial and final state h, and initial and final cell c
+	w, r                               [2][]T // weights of the input, and recurrent weights of the state
+	inBias, stateBias, peepholeWeights [2][]T
+	sequenceLengths                    []int32
+	functions                          [3]func(T) T    // the activation functions f, g and h of the direction
+	direction, sequence                int             // indices of the current direction and sequence
+	ctx                                context.Context // the context that long loops check, or nil
+	productsSinceCheck                 int             // number of products since the last check of the context
 }
 
 // run runs all sequences through all steps of all directions.
@@ -182,7 +184,7 @@ func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Ten
 	return tensor.Must(tensor.FromSlice(list, meta.Shape...)).CopyTo(tensor.New(meta.DType, meta.Shape...))
 }
 
-// ref computes the results of ONNX's recurrent ops by their definition.
+// reference computes the results of ONNX's recurrent ops by their definition.
 func (cell onnxCell) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	inferred, err := cell.infer(c)
 	if err != nil {

@@ -163,17 +163,17 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		if isLegacyEmpty(&part) {
 			continue
 		}
-		p := kit.KnownMeta(part)
-		t := in[i].CopyTo(tensor.New(p.DType, in[i].Shape...))
-		if t, err = t.View(tensor.New(t.DType, p.Shape...)); err != nil {
+		partMeta := kit.KnownMeta(part)
+		t := in[i].CopyTo(tensor.New(partMeta.DType, in[i].Shape...))
+		if t, err = t.View(tensor.New(t.DType, partMeta.Shape...)); err != nil {
 			return nil, err
 		}
-		kit.EachIndex(p.Shape, func(index []int) {
+		kit.EachIndex(partMeta.Shape, func(index []int) {
 			outIndex := slices.Clone(index)
 			outIndex[dim] += offset
 			out.Set(t.At(index...), outIndex...)
 		})
-		offset += p.Shape[dim]
+		offset += partMeta.Shape[dim]
 	}
 	return []*tensor.Tensor{out}, nil
 }

@@ -91,11 +91,11 @@ type weightTree []float64
 // leavesOf returns the number of leaves of a tree for n weights: n rounded up to a power of two, at least 1.
 func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
-// build sets the weights to w and computes the sums. w may be the tree's own leaves. It fails if a weight is negative,
-// infinite or NaN, and panics as [interrupt.Check] does.
-func (tree weightTree) build(ctx context.Context, w []float64) error {
+// build sets the weights and computes the sums. weights may be the tree's own leaves. build fails if a weight is
+// negative, infinite or NaN, and panics as [interrupt.Check] does.
+func (tree weightTree) build(ctx context.Context, weights []float64) error {
 	leaves := len(tree) / 2
-	for i, v := range w {
+	for i, v := range weights {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
 		}
@@ -103,7 +103,7 @@ func (tree weightTree) build(ctx context.Context, w []float64) error {
 			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
 		}
 	}
-	clear(tree[leaves+copy(tree[leaves:], w):]) // leaves beyond the weights are 0
+	clear(tree[leaves+copy(tree[leaves:], weights):]) // leaves beyond the weights are 0
 	for i := leaves - 1; i > 0; i-- {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
@@ -116,38 +116,38 @@ func (tree weightTree) build(ctx context.Context, w []float64) error {
 // find returns the first index at which the cumulative sum of the weights exceeds u, which must be less than the sum of
 // all weights. The weight at the index is positive.
 func (tree weightTree) find(u float64) int {
-	i := 1
-	for i < len(tree)/2 {
-		i *= 2
+	node := 1
+	for node < len(tree)/2 {
+		node *= 2
 		// Never descend to a sum of 0, even if rounding of the sums makes u too large.
-		if left := tree[i]; u >= left && tree[i+1] > 0 {
+		if left := tree[node]; u >= left && tree[node+1] > 0 {
 			u -= left
-			i++
+			node++
 		}
 	}
-	return i - len(tree)/2
+	return node - len(tree)/2
 }
 
 // clearWeight sets the weight at an index to 0.
 func (tree weightTree) clearWeight(index int) {
-	i := index + len(tree)/2
-	for tree[i] = 0; i > 1; {
-		i /= 2
-		tree[i] = tree[2*i] + tree[2*i+1]
+	node := index + len(tree)/2
+	for tree[node] = 0; node > 1; {
+		node /= 2
+		tree[node] = tree[2*node] + tree[2*node+1]
 	}
 }
 
 // draw returns the index that draw k of a row selects. If draws are without replacement, it clears the weight of the
 // index.
-func (a *multinomialAttrs) draw(t weightTree, row, k int) (int, error) {
-	sum := t[1] // the root
+func (a *multinomialAttrs) draw(tree weightTree, row, k int) (int, error) {
+	sum := tree[1] // the root
 	if !(sum > 0) {
 		return 0, errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
 	}
 	resultIndex := row*kit.KnownSize(a.NumSamples) + k // in row-major order
-	index := t.find(uniform(philox(uint64(resultIndex), uint64(a.Seed)), tensor.Float64) * sum)
+	index := tree.find(uniform(philox(uint64(resultIndex), uint64(a.Seed)), tensor.Float64) * sum)
 	if !a.Replacement {
-		t.clearWeight(index)
+		tree.clearWeight(index)
 	}
 	return index, nil
 }
@@ -191,11 +191,11 @@ func (p *multinomial) kernel() *graph.Kernel {
 	if blocks == 1 {
 		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem,
 			row int) error {
-			t := weightTree(kit.SliceOf[float64](m.WorkerScratch, 0, p.treeBytes/float64Bytes))
-			if err := p.load(m, t, row); err != nil {
+			rowTree := weightTree(kit.SliceOf[float64](m.WorkerScratch, 0, p.treeBytes/float64Bytes))
+			if err := p.load(m, rowTree, row); err != nil {
 				return err
 			}
-			return p.runBlock(m, t, row, 0)
+			return p.runBlock(m, rowTree, row, 0)
 		}}}}
 	}
 	tree := func(m *graph.Mem, row int) weightTree {
@@ -209,34 +209,34 @@ func (p *multinomial) kernel() *graph.Kernel {
 		}})
 		return kernel
 	}
-	for b := range blocks {
+	for block := range blocks {
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows, Run: func(m *graph.Mem, row int) error {
-			return p.runBlock(m, tree(m, row), row, b)
+			return p.runBlock(m, tree(m, row), row, block)
 		}})
 	}
 	return kernel
 }
 
-// load builds the tree t of a row from the operand's elements.
-func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
-	weights := t[len(t)/2:][:p.weights] // the leaves
+// load builds the tree of a row from the operand's elements.
+func (p *multinomial) load(m *graph.Mem, tree weightTree, row int) error {
+	weights := tree[len(tree)/2:][:p.weights] // the leaves
 	if p.weights > 0 {
 		from := unsafe.Add(m.Ptrs[1], p.lines.Offsets(row)[0])
 		kit.ForEachBlock(m.Context, p.weights, func(begin, end int) {
 			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(from, begin*p.weightStep), 8, p.weightStep, end-begin)
 		})
 	}
-	return t.build(m.Context, weights)
+	return tree.build(m.Context, weights)
 }
 
 // runBlock makes the draws of one block of a row and writes them to the result.
-func (p *multinomial) runBlock(m *graph.Mem, t weightTree, row, block int) error {
+func (p *multinomial) runBlock(m *graph.Mem, tree weightTree, row, block int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.Offsets(row)[1])
 	for k := block * blockDraws; k < min((block+1)*blockDraws, p.draws); k++ {
 		if k%drawsPerCheck == 0 {
 			m.CheckContext()
 		}
-		i, err := p.draw(t, row, k)
+		i, err := p.draw(tree, row, k)
 		if err != nil {
 			return err
 		}

@@ -40,36 +40,36 @@ func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 // borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
 // (reflection_pad, replication_pad, _pad_circular).
 func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
-	n, rank := len(attrs.Pad)/2, self.Rank()
+	padDims, rank := len(attrs.Pad)/2, self.Rank()
 	shape := slices.Clone(self.Shape)
-	for d := rank - n; d < rank; d++ {
+	for d := rank - padDims; d < rank; d++ {
 		before, after := padCounts(attrs.Pad, rank, d)
 		shape[d] = clampedSize(shape[d].Add(before)).Add(clampedSize(after))
 	}
 	if attrs.Mode == "circular" {
 		return shape, checkCircular(attrs.Pad, self.Shape, shape)
 	}
-	if err := checkBatch(attrs.Mode, self, n); err != nil {
+	if err := checkBatch(attrs.Mode, self, padDims); err != nil {
 		return nil, err
 	}
-	for k := 0; k < n && attrs.Mode == "reflect"; k++ { // from the last dimension, as in attrs.Pad
+	for k := 0; k < padDims && attrs.Mode == "reflect"; k++ { // from the last dimension, as in attrs.Pad
 		d := rank - 1 - k
 		if before, after := attrs.Pad[2*k], attrs.Pad[2*k+1]; before.Ge(self.Shape[d]).Holds() ||
 			after.Ge(self.Shape[d]).Holds() {
 			input := tensor.Sizes(self.Shape)
-			if n == 2 { // reflection_pad2d prints the rank instead of the sizes
+			if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
 				input = fmt.Sprint(rank)
 			}
 			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
 				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, before, after, d, input)
 		}
 	}
-	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.SizeAtLeast(s, 1) }) {
-		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-n:]),
-			sizesByName(shape[rank-n:]))
+	if !slices.ContainsFunc(shape[rank-padDims:], func(s sym.Int) bool { return kit.SizeAtLeast(s, 1) }) {
+		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-padDims:]),
+			sizesByName(shape[rank-padDims:]))
 	}
 	if !self.DType.IsFloat() && !self.DType.IsComplex() {
-		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(attrs.Mode, n), self.DType.TorchName())
+		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(attrs.Mode, padDims), self.DType.TorchName())
 	}
 	return shape, nil
 }
@@ -83,15 +83,15 @@ func clampedSize(s sym.Int) sym.Int {
 	return s
 }
 
-// borderKernel returns the name, in PyTorch's messages, of the kernel that pads n dimensions in a mode.
-func borderKernel(mode string, n int) string {
+// borderKernel returns the name, in PyTorch's messages, of the kernel that pads padDims dimensions in a mode.
+func borderKernel(mode string, padDims int) string {
 	switch {
 	case mode == "replicate":
-		return fmt.Sprintf("replication_pad%dd_cpu", n)
-	case n == 3:
+		return fmt.Sprintf("replication_pad%dd_cpu", padDims)
+	case padDims == 3:
 		return "reflection_pad3d_cpu"
 	}
-	return fmt.Sprintf("reflection_pad%dd", n)
+	return fmt.Sprintf("reflection_pad%dd", padDims)
 }
 
 // sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are H and W, and one is W.
@@ -103,23 +103,23 @@ func sizesByName(size []sym.Int) string {
 	return s[1:] // without the leading space
 }
 
-// checkBatch returns PyTorch's error if a dimension other than the batch is empty. n is the number of padded
-// dimensions. There is a batch, dimension 0, if the value has n+2 dimensions. Mode reflect ignores dimension 0 even if
-// there is no batch.
-func checkBatch(mode string, self tensor.Type, n int) error {
+// checkBatch returns PyTorch's error if a dimension other than the batch is empty. padDims is the number of padded
+// dimensions. There is a batch, dimension 0, if the value has padDims+2 dimensions. Mode reflect ignores dimension 0
+// even if there is no batch.
+func checkBatch(mode string, self tensor.Type, padDims int) error {
 	nonEmpty := self.Shape
-	if self.Rank() == n+2 || mode == "reflect" {
+	if self.Rank() == padDims+2 || mode == "reflect" {
 		nonEmpty = nonEmpty[1:]
 	}
 	if !slices.ContainsFunc(nonEmpty, func(s sym.Int) bool { return kit.SizeIs(s, 0) }) {
 		return nil
 	}
-	if mode == "reflect" && n < 3 {
+	if mode == "reflect" && padDims < 3 {
 		return fmt.Errorf("%dD or %dD (batch mode) tensor expected for input, but got: [ torch.%sTensor{%s} ]",
-			n+1, n+2, self.DType.TorchName(), sizesText(self.Shape))
+			padDims+1, padDims+2, self.DType.TorchName(), sizesText(self.Shape))
 	}
 	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "+
-		"for input, but got: %s", n+1, n+2, tensor.Sizes(self.Shape))
+		"for input, but got: %s", padDims+1, padDims+2, tensor.Sizes(self.Shape))
 }
 
 // sizesText formats sizes separated by commas.

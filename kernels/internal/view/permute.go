@@ -13,18 +13,18 @@ import (
 // permuteOp defines a view that only reorders dimensions. viewType maps the operand's type to the view's type.
 func permuteOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 	op.Permutes = func(c *graph.Call) []int {
-		// viewType gets an operand with stride d in dimension d. The stride of a dimension of the view is then the
+		// viewType gets an operand with stride d in dimension d. Each dimension of the view keeps the stride of the
 		// operand's dimension from which it comes, so the strides of the view are the permutation.
-		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
-		for d := range m.Strides {
-			m.Strides[d] = d
+		numbered := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
+		for d := range numbered.Strides {
+			numbered.Strides[d] = d
 		}
-		t, err := viewType(c, m.Type(), sym.Int{}) // the size of the storage does not matter
+		t, err := viewType(c, numbered.Type(), sym.Int{}) // the size of the storage does not matter
 		if err != nil {
 			return nil
 		}
-		m, _ = t.Meta()
-		return m.Strides
+		numbered, _ = t.Meta()
+		return numbered.Strides
 	}
 	return viewOp(attrs, op, viewType)
 }

@@ -120,8 +120,8 @@ func rollSpans(shape, starts []int) [][]copies.Span {
 // compileRoll returns the kernel. If the op has no dims, row-major values are viewed as vectors.
 func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	attrs, dst, src := kit.Attrs[rollAttrs](c), kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-	n := src.Meta.Numel()
-	if n == 0 {
+	count := src.Meta.Numel()
+	if count == 0 {
 		return &graph.Kernel{}, nil
 	}
 	if len(attrs.Dims) > 0 {
@@ -132,12 +132,12 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 		return copies.SpanKernel(dst, src, rollSpans(src.Meta.Shape, starts))
 	}
 	if src.Meta.IsContiguous() && dst.Meta.IsContiguous() {
-		dst.Meta, src.Meta = tensor.New(dst.Meta.DType, n), tensor.New(src.Meta.DType, n)
-		starts, err := rollStarts([]int{n}, attrs.Shifts, []int{0})
+		dst.Meta, src.Meta = tensor.New(dst.Meta.DType, count), tensor.New(src.Meta.DType, count)
+		starts, err := rollStarts([]int{count}, attrs.Shifts, []int{0})
 		if err != nil {
 			return nil, err
 		}
-		return copies.SpanKernel(dst, src, rollSpans([]int{n}, starts))
+		return copies.SpanKernel(dst, src, rollSpans([]int{count}, starts))
 	}
 	return compileFlatRoll(dst, src, attrs.Shifts)
 }
@@ -145,8 +145,8 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 // compileFlatRoll returns a kernel that shifts elements in row-major order through scratch memory, for an operand or a
 // result that is not row-major.
 func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
-	dtype, n := src.Meta.DType, src.Meta.Numel()
-	starts, err := rollStarts([]int{n}, shifts, []int{0})
+	dtype, count := src.Meta.DType, src.Meta.Numel()
+	starts, err := rollStarts([]int{count}, shifts, []int{0})
 	if err != nil {
 		return nil, err
 	}
@@ -155,27 +155,27 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	// starts at element starts[0].
 	var jobs []copies.Job
 	for k := range 2 {
-		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(dtype, src.Meta.Shape...)), Src: src})
+		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*count*size, tensor.New(dtype, src.Meta.Shape...)), Src: src})
 	}
 	copyTwice, copyTwiceScratch := copies.Phase(jobs...)
 	shifted := kit.ScratchBuffer(starts[0]*size, tensor.New(dtype, dst.Meta.Shape...))
 	copyOut, copyOutScratch := copies.Phase(copies.Job{Dst: dst, Src: shifted})
 	return &graph.Kernel{Phases: []graph.Phase{copyTwice, copyOut},
-		WorkerScratch: max(copyTwiceScratch, copyOutScratch), Scratch: 2 * n * size}, nil
+		WorkerScratch: max(copyTwiceScratch, copyOutScratch), Scratch: 2 * count * size}, nil
 }
 
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[rollAttrs](c)
-	t := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-	shape, dims := t.Shape, attrs.Dims
+	operand := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	shape, dims := operand.Shape, attrs.Dims
 	if len(dims) == 0 {
-		shape, dims = []int{t.Numel()}, []int{0}
+		shape, dims = []int{operand.Numel()}, []int{0}
 		var err error
-		if t, err = t.View(tensor.New(t.DType, shape...)); err != nil {
+		if operand, err = operand.View(tensor.New(operand.DType, shape...)); err != nil {
 			return nil, err
 		}
 	}
-	out := tensor.Zeros(t.DType, shape...)
+	out := tensor.Zeros(operand.DType, shape...)
 	outIndex := make([]int, len(shape))
 	kit.EachIndex(shape, func(index []int) {
 		copy(outIndex, index)
@@ -187,9 +187,9 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			n := shape[d]
 			outIndex[d] = ((outIndex[d]+attrs.Shifts[i]%n)%n + n) % n
 		}
-		out.Set(t.At(index...), outIndex...)
+		out.Set(operand.At(index...), outIndex...)
 	})
-	out, err := out.View(tensor.New(t.DType, in[0].Shape...))
+	out, err := out.View(tensor.New(operand.DType, in[0].Shape...))
 	return []*tensor.Tensor{out}, err
 }
 

@@ -51,23 +51,23 @@ var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Seman
 
 // splitByConstant returns the attributes of a call of tensor_split, with sections or indices from its second operand.
 func splitByConstant(c *graph.Call, a tensorSplitAttrs) (*tensorSplitAttrs, error) {
-	const name = "tensor_split expected tensor_indices_or_sections to "
-	t := c.Type(1)
+	const expected = "tensor_split expected tensor_indices_or_sections to "
+	operandType := c.Type(1)
 	switch {
-	case t.DType != tensor.Int64:
-		return nil, fmt.Errorf(name+"have dtype of long, but got %s", t.DType.TorchName())
-	case t.Rank() > 1:
-		return nil, fmt.Errorf(name+"be a zero-dimensional or one-dimensional tensor, but got a tensor with %d dims",
-			t.Rank())
+	case operandType.DType != tensor.Int64:
+		return nil, fmt.Errorf(expected+"have dtype of long, but got %s", operandType.DType.TorchName())
+	case operandType.Rank() > 1:
+		return nil, fmt.Errorf(expected+"be a zero-dimensional or one-dimensional tensor, but got a tensor with %d dims",
+			operandType.Rank())
 	case a.Sections != nil || a.Indices != nil:
 		return nil, errors.New("tensor_split: tensor_indices_or_sections is given, and so is an attribute in its place")
 	case c.In[1].Kind == graph.NumberArg:
 		return nil, errors.New("tensor_split: tensor_indices_or_sections is a number; use the attribute sections")
 	case c.Const(1) == nil:
-		return nil, errors.New(name + "be a constant, because the number of results depends on it")
+		return nil, errors.New(expected + "be a constant, because the number of results depends on it")
 	}
 	values := c.Const(1)
-	if t.Rank() == 0 {
+	if operandType.Rank() == 0 {
 		n := int(values.At().Int())
 		a.Sections = &n
 		return &a, nil
@@ -96,18 +96,18 @@ var (
 		func(tensor.Type) int { return 2 })
 )
 
-// splitAlongOp defines a split along the dimension that dimOf returns for the operand's type. rank is the least rank
+// splitAlongOp defines a split along the dimension that dimOf returns for the operand's type. minRank is the least rank
 // that the op accepts.
-func splitAlongOp(name, doc string, rank int, dimOf func(t tensor.Type) int) *graph.Op {
+func splitAlongOp(name, doc string, minRank int, dimOf func(t tensor.Type) int) *graph.Op {
 	return multiViewOp(graph.SchemaOf[splitAlongAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"sections": 2}},
 			{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"indices": []int{1}}}},
 	}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 		a := kit.Attrs[splitAlongAttrs](c)
-		if t.Rank() < rank {
+		if t.Rank() < minRank {
 			return nil, fmt.Errorf("torch.%s requires a tensor with at least %s, but got a tensor with %d dimensions!", name,
-				[...]string{"1 dimension", "2 dimension", "3 dimension"}[rank-1], t.Rank())
+				[...]string{"1 dimension", "2 dimension", "3 dimension"}[minRank-1], t.Rank())
 		}
 		dim := dimOf(t)
 		if n := a.Sections; n != nil && (*n == 0 || t.Shape[dim].Mod(sym.Of(*n)).Ne(sym.Int{}).Holds()) {

@@ -78,30 +78,30 @@ func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (
 	if dst.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	n, size := dst.Rank(), dst.DType.Size()
-	cols := dst.Shape[n-1] // the rows are the elements of all other dimensions
+	rank, elementBytes := dst.Rank(), dst.DType.Size()
+	cols := dst.Shape[rank-1] // the rows are the elements of all other dimensions
 	rows := dst.Numel() / cols
 	rowsPerChunk := max(1, machine.MoveGrain/cols)
 	moveBlock := kit.RowConverter(dst.DType, src.DType)
-	// move copies n elements. Steps are distances between elements in bytes.
-	move := func(m *graph.Mem, to, from unsafe.Pointer, dstStep, srcStep, n int) {
-		kit.ForEachBlock(m.Context, n, func(begin, end int) {
+	// move copies `count` elements. Steps are distances between elements in bytes.
+	move := func(m *graph.Mem, to, from unsafe.Pointer, dstStep, srcStep, count int) {
+		kit.ForEachBlock(m.Context, count, func(begin, end int) {
 			moveBlock(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
 		})
 	}
-	dstStep, srcStep := dst.Strides[n-1]*size, src.Strides[n-1]*size
+	dstStep, srcStep := dst.Strides[rank-1]*elementBytes, src.Strides[rank-1]*elementBytes
 	zero := tensor.Zeros(dst.DType).Pointer()
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
 			for r := chunk * rowsPerChunk; r < min(rows, (chunk+1)*rowsPerChunk); r++ {
-				row := r % dst.Shape[n-2] // in the matrix
-				dstOffset, srcOffset, rest := row*dst.Strides[n-2], row*src.Strides[n-2], r/dst.Shape[n-2]
-				for k := n - 3; k >= 0; k-- {
-					i := rest % dst.Shape[k]
-					rest /= dst.Shape[k]
-					dstOffset, srcOffset = dstOffset+i*dst.Strides[k], srcOffset+i*src.Strides[k]
+				row := r % dst.Shape[rank-2] // in the matrix
+				dstOffset, srcOffset, rest := row*dst.Strides[rank-2], row*src.Strides[rank-2], r/dst.Shape[rank-2]
+				for d := rank - 3; d >= 0; d-- {
+					i := rest % dst.Shape[d]
+					rest /= dst.Shape[d]
+					dstOffset, srcOffset = dstOffset+i*dst.Strides[d], srcOffset+i*src.Strides[d]
 				}
-				to, from := unsafe.Add(mem.Ptrs[0], dstOffset*size), unsafe.Add(mem.Ptrs[1], srcOffset*size)
+				to, from := unsafe.Add(mem.Ptrs[0], dstOffset*elementBytes), unsafe.Add(mem.Ptrs[1], srcOffset*elementBytes)
 				first, end := keep(call, row, cols)
 				if first > 0 { // step 0 reads the same zero again
 					move(mem, to, zero, dstStep, 0, first)

@@ -29,19 +29,19 @@ var (
 // triangleIndices defines an op with the indices of a lower or upper triangle.
 func triangleIndices(name, doc string, lower bool) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
-		a := kit.Attrs[triangleIndicesAttrs](c)
+		attrs := kit.Attrs[triangleIndicesAttrs](c)
 		switch {
-		case a.Row < 0:
-			return nil, fmt.Errorf("row must be non-negative, got%d", a.Row)
-		case a.Col < 0:
-			return nil, fmt.Errorf("col must be non-negative, got%d", a.Col)
-		case a.DType != tensor.Int16 && a.DType != tensor.Int32 && a.DType != tensor.Int64:
-			return nil, kit.NotImplementedBy(name, a.DType)
+		case attrs.Row < 0:
+			return nil, fmt.Errorf("row must be non-negative, got%d", attrs.Row)
+		case attrs.Col < 0:
+			return nil, fmt.Errorf("col must be non-negative, got%d", attrs.Col)
+		case attrs.DType != tensor.Int16 && attrs.DType != tensor.Int32 && attrs.DType != tensor.Int64:
+			return nil, kit.NotImplementedBy(name, attrs.DType)
 		}
-		if err := tensor.CheckSizes(a.DType, sym.Ints(a.Row, a.Col)); err != nil {
+		if err := tensor.CheckSizes(attrs.DType, sym.Ints(attrs.Row, attrs.Col)); err != nil {
 			return nil, err // products of sizes do not overflow
 		}
-		t, err := kit.FreshType(a.DType, sym.Ints(2, a.countAbove(a.Row, lower)))
+		t, err := kit.FreshType(attrs.DType, sym.Ints(2, attrs.countAbove(attrs.Row, lower)))
 		return c.NewResult(t), err
 	}
 	return kit.Define[triangleIndicesAttrs](graph.Op{
@@ -52,21 +52,22 @@ func triangleIndices(name, doc string, lower bool) *graph.Op {
 				if err != nil {
 					return nil, err
 				}
-				a, n := kit.Attrs[triangleIndicesAttrs](c), 0
-				out := tensor.Zeros(a.DType, kit.KnownSizes(res[0].Type.Shape)...)
-				firstRow, endRow := 0, min(a.Row, a.Col-a.Offset) // without rows that have no element of the triangle
+				attrs, position := kit.Attrs[triangleIndicesAttrs](c), 0
+				out := tensor.Zeros(attrs.DType, kit.KnownSizes(res[0].Type.Shape)...)
+				// The rows that have an element of the triangle.
+				firstRow, endRow := 0, min(attrs.Row, attrs.Col-attrs.Offset)
 				if lower {
-					firstRow, endRow = max(0, -a.Offset), a.Row
+					firstRow, endRow = max(0, -attrs.Offset), attrs.Row
 				}
 				for i := firstRow; i < endRow; i++ {
-					from, to := max(0, i+a.Offset), a.Col
+					from, to := max(0, i+attrs.Offset), attrs.Col
 					if lower {
-						from, to = 0, min(i+a.Offset+1, a.Col)
+						from, to = 0, min(i+attrs.Offset+1, attrs.Col)
 					}
 					for j := from; j < to; j++ {
-						out.Set(tensor.IntScalar(int64(i)), 0, n)
-						out.Set(tensor.IntScalar(int64(j)), 1, n)
-						n++
+						out.Set(tensor.IntScalar(int64(i)), 0, position)
+						out.Set(tensor.IntScalar(int64(j)), 1, position)
+						position++
 					}
 				}
 				return []*tensor.Tensor{out}, nil
@@ -92,36 +93,37 @@ func (a *triangleIndicesAttrs) countAbove(rows int, lower bool) int {
 	offset := min(max(a.Offset, -rows), cols)
 	first := max(0, -offset)                         // the first row with elements, offset+first+1 of them
 	complete := min(max(first, cols-offset-1), rows) // the first row with all elements
+	// The rows from first to complete-1 have offset+first+1 to offset+complete elements: an arithmetic series.
 	partial := (complete - first) * (first + complete + 2*offset + 1) / 2
 	return partial + (rows-complete)*cols
 }
 
 // compileTriangleIndices returns a kernel whose chunks write the indices of some rows of the triangle.
 func compileTriangleIndices(c *graph.Call, lower bool) *graph.Kernel {
-	a, out := kit.Attrs[triangleIndicesAttrs](c), c.Out[0]
+	attrs, out := kit.Attrs[triangleIndicesAttrs](c), c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	firstRow, endRow := max(0, -a.Offset), a.Row
+	firstRow, endRow := max(0, -attrs.Offset), attrs.Row
 	if !lower {
-		firstRow, endRow = 0, min(a.Row, a.Col-a.Offset)
+		firstRow, endRow = 0, min(attrs.Row, attrs.Col-attrs.Offset)
 	}
-	rowsPerChunk, size := max(1, machine.CallGrain/a.Col), out.DType.Size()
+	rowsPerChunk, elementBytes := max(1, machine.CallGrain/attrs.Col), out.DType.Size()
 	return &graph.Kernel{Phases: []graph.Phase{{
 		Chunks: kit.DivUp(endRow-firstRow, rowsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
 			start := firstRow + chunk*rowsPerChunk
 			for row := start; row < min(start+rowsPerChunk, endRow); row++ {
-				from, to := 0, clampedColumn(row, a.Offset, 1, a.Col)
+				from, to := 0, clampedColumn(row, attrs.Offset, 1, attrs.Col)
 				if !lower {
-					from, to = clampedColumn(row, a.Offset, 0, a.Col), a.Col
+					from, to = clampedColumn(row, attrs.Offset, 0, attrs.Col), attrs.Col
 				}
-				position := a.countAbove(row, lower)
+				position := attrs.countAbove(row, lower)
 				kit.ForEachBlock(mem.Context, to-from, func(begin, end int) {
 					for i := begin; i < end; i++ {
-						at := unsafe.Add(mem.Ptrs[0], (position+i)*out.Strides[1]*size)
-						tensor.IntScalar(int64(row)).Store(out.DType, at)
-						tensor.IntScalar(int64(from+i)).Store(out.DType, unsafe.Add(at, out.Strides[0]*size))
+						address := unsafe.Add(mem.Ptrs[0], (position+i)*out.Strides[1]*elementBytes)
+						tensor.IntScalar(int64(row)).Store(out.DType, address)
+						tensor.IntScalar(int64(from+i)).Store(out.DType, unsafe.Add(address, out.Strides[0]*elementBytes))
 					}
 				})
 			}

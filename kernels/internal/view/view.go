@@ -40,9 +40,9 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 // (at::native::view_dtype). self is the type of the value.
 func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 	oldSize, newSize, last := self.DType.Size(), dtype.Size(), self.Rank()-1
-	mismatch := func(what string, want int, got sym.Int) error {
+	mismatch := func(quantity string, want int, got sym.Int) error {
 		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
-			what, want, self.DType.TorchName(), dtype.TorchName(), got)
+			quantity, want, self.DType.TorchName(), dtype.TorchName(), got)
 	}
 	out := tensor.Type{DType: dtype, Shape: slices.Clone(self.Shape), Strides: slices.Clone(self.Strides),
 		Offset: self.Offset}
@@ -63,9 +63,9 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 		return out, nil
 	}
 	ratio := sym.Of(newSize / oldSize)
-	divide := func(what string, s *sym.Int) error {
+	divide := func(quantity string, s *sym.Int) error {
 		if remainder := s.Mod(ratio); remainder.Ne(sym.Int{}).Holds() {
-			return mismatch(fmt.Sprintf("%s %% %v", what, ratio), 0, remainder)
+			return mismatch(fmt.Sprintf("%s %% %v", quantity, ratio), 0, remainder)
 		}
 		*s = s.Div(ratio)
 		return nil

@@ -160,8 +160,8 @@ func (n *Node) knownCondition(proto *pb.GraphProto) bool {
 }
 
 // loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors with
-// the sequences among them ([asTensors]). If the body inserts the first member into a sequence of unknown rank, the
-// body is converted again with an empty sequence of the member's rank and dtype.
+// the sequences among them ([asTensors]). If the body inserts the first member into a sequence of unknown rank,
+// loopBody converts it again with an empty sequence of the member's rank and dtype.
 func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, []*Value, map[int]*packedSequence) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {

@@ -19,9 +19,8 @@ type packedSequence struct {
 	rank   int    // rank of the members; -1 if no member was inserted yet
 	data   *Value // the elements of all members, a vector
 	shapes *Value // the shapes of the members, [members, rank], int64
-	// outer is set if a loop carries the sequence, its rank is unknown (-1), and this is the sequence in the loop's
-	// body: outer is then the sequence outside the body. The first member that the body inserts determines the rank:
-	// see [memberRankError].
+	// outer is set only for a sequence of unknown rank (-1) in the body of a loop that carries it: outer is the
+	// sequence outside the body. The first member that the body inserts determines the rank: see [memberRankError].
 	outer *packedSequence
 }
 
@@ -41,17 +40,18 @@ func (m *memberRankError) Error() string {
 const packedOpset = 18
 
 // ONNXOp applies an ONNX operator to operands, as a part of the conversion of n.
-func (n *Node) ONNXOp(op string, attrs []*pb.AttributeProto, operands ...*Value) *Value {
+func (n *Node) ONNXOp(operator string, attrs []*pb.AttributeProto, operands ...*Value) *Value {
 	innerFrame := *n.frame
 	innerFrame.opsets, innerFrame.continuation, innerFrame.skipErrors = map[string]int{"": packedOpset}, nil, false
 	inner := &Node{importer: n.importer, scope: n.scope, frame: &innerFrame, Opset: packedOpset, In: operands,
-		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
+		proto: &pb.NodeProto{OpType: operator, Name: n.proto.Name, Output: []string{""}},
+		attrs: map[string]*pb.AttributeProto{}}
 	for _, a := range attrs {
 		inner.attrs[a.Name] = a
 	}
-	convertOperator := n.opts.Table.Converters[Operator{"", op}]
+	convertOperator := n.opts.Table.Converters[Operator{"", operator}]
 	if convertOperator == nil {
-		n.Failf("the operator %s, which sequences need, is not supported", op)
+		n.Failf("the operator %s, which sequences need, is not supported", operator)
 	}
 	return convertOperator(inner)[0]
 }
@@ -254,10 +254,10 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 		return n.concatenatedAlong(p, axis)
 	}
 	first := n.ONNXOp("Gather", nil, p.shapes, scalarInt(0)).WithSizes(tensor.Int64, p.rank)
-	differ := n.ONNXOp("Abs", nil, n.ONNXOp("Sub", nil, p.shapes, first))
+	deviations := n.ONNXOp("Abs", nil, n.ONNXOp("Sub", nil, p.shapes, first))
 	shape := n.concatenated(n.vector(n.length(p)), first)
 	if !stack {
-		differ = n.ONNXOp("Slice", nil, differ, IntVector(1), IntVector(toEnd), IntVector(1))
+		deviations = n.ONNXOp("Slice", nil, deviations, IntVector(1), IntVector(toEnd), IntVector(1))
 		rows := n.ONNXOp("Gather", IntAttribute("axis", 1), p.shapes, scalarInt(0))
 		shape = n.concatenated(n.vector(n.sumAlong(rows, 0)), n.rowRange(first, IntVector(1), IntVector(toEnd)))
 	}
@@ -265,11 +265,11 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	if stack {
 		rank++
 	}
-	// differ has |size - size of the first member| for all sizes that must agree. If they do, their sum is 0, and the
-	// Gather from the vector [0] adds 0 to the shape. Otherwise its index is out of range, and the run fails.
-	differences := n.ONNXOp("Reshape", nil, differ, IntVector(-1)).WithRank(1)
-	equal := n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(differences, 0))
-	shape = n.add(shape, equal).WithSizes(tensor.Int64, rank)
+	// deviations has |size - size of the first member| for all sizes that must agree. If they do, their sum is 0, and
+	// the Gather from the vector [0] adds 0 to the shape. Otherwise its index is out of range, and the run fails.
+	flatDeviations := n.ONNXOp("Reshape", nil, deviations, IntVector(-1)).WithRank(1)
+	zeroIfEqual := n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(flatDeviations, 0))
+	shape = n.add(shape, zeroIfEqual).WithSizes(tensor.Int64, rank)
 	out := n.ONNXOp("Reshape", IntAttribute("allowzero", 1), p.data, shape).WithType(p.dtype, rank)
 	if axis > 0 {
 		out = n.Op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).WithType(p.dtype, rank)

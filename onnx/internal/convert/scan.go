@@ -170,8 +170,8 @@ func (n *Node) ScanRows(state *Value, rows []*Value,
 		}
 		operands = append(operands, v)
 	}
-	last, result := step(inner, operands[0], operands[1:])
-	nested.out = []*Value{last, result}
+	nextState, result := step(inner, operands[0], operands[1:])
+	nested.out = []*Value{nextState, result}
 	if err := nested.close(); err != nil {
 		n.Failf("%w", err)
 	}

@@ -26,9 +26,9 @@ func (n *Node) sequence(i int) *Value {
 	return n.In[i]
 }
 
-// packedOperand returns the sequence operand i as a pair of tensors if its members are unknown during the import, or if
-// a position in the sequence is unknown. It returns nil if both are known. position is the index of the operand that
-// has the position; the operand may be omitted.
+// packedOperand returns the sequence operand i as a pair of tensors. It returns nil if the members of the sequence and
+// the position in it are known during the import. position is the index of the operand that has the position. That
+// operand may be omitted.
 func (n *Node) packedOperand(i, position int) *packedSequence {
 	x := n.sequence(i)
 	if x.packed == nil && (position < 0 || !n.HasOperand(position) || n.Operand(position).data != nil) {
@@ -110,8 +110,9 @@ func sequenceLength(n *Node) []*Value {
 	return one(Constant(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
 }
 
-// splitToSequence converts SplitToSequence. Without operand 1, parts have size 1, and keepdims=0 removes the axis; a
-// scalar is the size of all parts but the last, which may be smaller; a vector has the size of each part.
+// splitToSequence converts SplitToSequence. Without operand 1, parts have size 1, and keepdims=0 removes the axis. If
+// operand 1 is a scalar, it is the size of all parts but the last, which may be smaller. If it is a vector, it has the
+// size of each part.
 func splitToSequence(n *Node) []*Value {
 	x := n.Operand(0)
 	shape := n.SymShape(x)
@@ -194,7 +195,7 @@ func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
 		n.Failf("%d sizes do not suit %d outputs", count, parts)
 	}
 	sizes = n.Cast(sizes, tensor.Int64)
-	// start of a part = sum of the sizes up to the part - its size
+	// start of a part = (sum of the sizes up to and including the part) - its size
 	starts := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
 	out := make([]*Value, parts)
 	for i := range out {

@@ -68,7 +68,7 @@ func isComputed(operand any) bool {
 	return ok && x != nil && x.elements != nil
 }
 
-// operandElements returns the elements of operand a with index i, or nil if the elements are unknown. Indices must be
+// operandElements returns the elements of operand i of an op, or nil if the elements are unknown. Indices must be
 // constant. Elements may depend on data if the op only selects elements.
 func (n *Node) operandElements(op *graph.Op, i int, operand any) *symbolic.Tensor {
 	x, ok := operand.(*Value)

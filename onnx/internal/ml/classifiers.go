@@ -22,19 +22,19 @@ func readClasses(n *node, strings, integers string) classes {
 	return classes{labels: labels, count: count}
 }
 
-// at returns the labels at the given positions in the list of classes.
-func (c classes) at(n *node, position *value) *value {
+// labelsAt returns the labels at the given positions in the list of classes.
+func (c classes) labelsAt(n *node, position *value) *value {
 	return n.MarkStrings(n.Op("index_select", graph.Attrs{"dim": 0}, c.labels, position), c.labels.HasStrings())
 }
 
-// top returns the label of the greatest score of each row.
-func (c classes) top(n *node, scores *value) *value {
-	return c.at(n, n.Op("argmax", graph.Attrs{"dim": -1}, scores))
+// topLabels returns the label of the greatest score of each row.
+func (c classes) topLabels(n *node, scores *value) *value {
+	return c.labelsAt(n, n.Op("argmax", graph.Attrs{"dim": -1}, scores))
 }
 
-// binary returns, for two classes, the second label where a condition holds and the first label elsewhere. If there are
-// not two classes, it returns 1 and 0 instead of labels, as ONNX Runtime does.
-func (c classes) binary(n *node, isSecond *value) *value {
+// binaryLabels returns, for two classes, the second label where a condition holds and the first label elsewhere. If
+// there are not two classes, it returns 1 and 0 instead of labels, as ONNX Runtime does.
+func (c classes) binaryLabels(n *node, isSecond *value) *value {
 	position := n.Cast(isSecond, tensor.Int64)
 	if c.count != 2 {
 		if c.labels.HasStrings() {
@@ -42,7 +42,7 @@ func (c classes) binary(n *node, isSecond *value) *value {
 		}
 		return position
 	}
-	return c.at(n, position)
+	return c.labelsAt(n, position)
 }
 
 // bothScores returns the scores of two classes, [rows, 2]. second has the scores of the second class, [rows, 1]. The
@@ -109,8 +109,8 @@ func linearRegressor(n *node) []*value {
 	return single(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
-// linearClassifier converts LinearClassifier. A single score belongs to the second class, which it selects if it is
-// positive; the number of scores is that of the intercepts or, without these, of the labels.
+// linearClassifier converts LinearClassifier. There is a score for each intercept or, without intercepts, for each
+// label. A single score belongs to the second class, which it selects if it is positive.
 func linearClassifier(n *node) []*value {
 	classes, post := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	count := len(floatsOrTensor(n, "intercepts"))
@@ -122,9 +122,9 @@ func linearClassifier(n *node) []*value {
 	}
 	scores := linearScores(n, count)
 	if count > 1 {
-		return []*value{classes.top(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
+		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
 	}
-	labels := classes.binary(n, n.Op("gt", nil, column(n, scores, 0), 0.0))
+	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), 0.0))
 	if classes.count == 2 {
 		scores = bothScores(n, scores, 1, post)
 	} else {
@@ -156,7 +156,7 @@ func treeEnsembleClassifier(n *node) []*value {
 		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
 	}
 	if !isSingle {
-		return []*value{classes.top(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
+		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
 	}
 	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. It is
 	// in the column of the class with weights.
@@ -166,9 +166,9 @@ func treeEnsembleClassifier(n *node) []*value {
 	}
 	if weightedClasses[0] {
 		scores = n.Op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, scores)
-		labels := classes.binary(n, n.Op("gt", nil, column(n, scores, 0), limit))
+		labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), limit))
 		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, post), tensor.Float32)}
 	}
-	labels := classes.binary(n, n.Op("gt", nil, column(n, scores, 1), limit))
+	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 1), limit))
 	return []*value{labels, n.Cast(postTransform(n, scores, post), tensor.Float32)}
 }

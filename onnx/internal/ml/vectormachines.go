@@ -97,7 +97,7 @@ func svmClassifier(n *node) []*value {
 	products := kernelProducts(n, "support_vectors", vectors, total, kernel)
 	weights := pairWeights(n, products, coefficients, counts, pairs)
 	decisions := n.Op("add", nil, n.Op("matmul", nil, products, weights), floatsLike(n, rho, products))
-	labels := classes.top(n, votes(n, decisions, classes.count))
+	labels := classes.topLabels(n, votes(n, decisions, classes.count))
 	return []*value{labels, n.Cast(svmScores(n, decisions, classes.count, pairs), tensor.Float32)}
 }
 
@@ -132,7 +132,7 @@ func linearMachine(n *node, labelled classes, coefficients, rho []float64, post 
 		n.Failf("attribute \"rho\" is missing")
 	}
 	scores := n.Op("add", nil, kernelProducts(n, "coefficients", coefficients, labelled.count, "LINEAR"), rho[0])
-	labels := labelled.top(n, scores)
+	labels := labelled.topLabels(n, scores)
 	if labelled.count == 2 {
 		nonNegative := true
 		for _, coefficient := range coefficients {
@@ -144,7 +144,7 @@ func linearMachine(n *node, labelled classes, coefficients, rho []float64, post 
 			isSecond = n.Op("ge", nil, greatest, 0.5)
 		}
 		isGreater := n.Op("gt", nil, column(n, scores, 1), column(n, scores, 0))
-		labels = labelled.binary(n, n.Op("logical_or", nil, isSecond, isGreater))
+		labels = labelled.binaryLabels(n, n.Op("logical_or", nil, isSecond, isGreater))
 	}
 	return []*value{labels, n.Cast(postTransform(n, scores, post), tensor.Float32)}
 }
