@@ -16,11 +16,11 @@ import (
 // Problem returns the layout problem of a program's graph, for the sizes that Compile planned. It does not depend on
 // the program's strategy. [layout.Given] applies the solution of another solver.
 func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
-	m, err := (*program.Program)(p).Model()
+	model, err := (*program.Program)(p).Model()
 	if err != nil {
 		return nil, err
 	}
-	return m.WCSP, nil
+	return model.WCSP, nil
 }
 
 // LowerBound returns a lower bound on the cost of any plan of a graph, in nanoseconds. Strategy Optimal proves the
@@ -69,11 +69,11 @@ func (r rankedStrategy) Name() string {
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
 // [layout.Model.Best]. timedOut reports that the list is shorter because the time limit ended the search.
 func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err error) {
-	m, err := (*program.Program)(p).Model()
+	model, err := (*program.Program)(p).Model()
 	if err != nil {
 		return nil, false, err
 	}
-	list, timedOut, err := m.Best(k)
+	list, timedOut, err := model.Best(k)
 	if err != nil {
 		return nil, false, err
 	}
@@ -101,7 +101,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	if need == nil {
 		return nil, errors.New("experiment: CheapestWithin: need is nil")
 	}
-	m, err := (*program.Program)(p).Model()
+	model, err := (*program.Program)(p).Model()
 	if err != nil {
 		return nil, err
 	}
@@ -109,24 +109,25 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	if ps := math.Ceil(knownNS * 1000); ps < float64(known) { // rounded up, so that no cheaper plan is excluded
 		known = int64(ps)
 	}
-	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (int64, error) {
-		c := Choice{CostNS: float64(o.CostPS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
-		bytes, err := need(c)
+	found, err := model.CheapestWithin(ctx, int64(limit), known, func(outcome *layout.Outcome) (int64, error) {
+		solution := &wcsp.Solution{Version: wcsp.Version, Labels: outcome.Labels}
+		choice := Choice{CostNS: float64(outcome.CostPS) / 1000, solution: solution}
+		bytes, err := need(choice)
 		return int64(bytes), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &MemorySearch{float64(w.BoundPS) / 1000, int(w.LeastBytes), w.Rejected}, nil
+	return &MemorySearch{float64(found.BoundPS) / 1000, int(found.LeastBytes), found.Rejected}, nil
 }
 
 // Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.
 func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
-	m, err := (*program.Program)(p).Model()
+	model, err := (*program.Program)(p).Model()
 	if err != nil {
 		return nil, err
 	}
-	return m.Sensitive()
+	return model.Sensitive()
 }
 
 // Advice lists changes of input and output layouts that reduce the cost: see [layout.Advise]. The caller can make these
@@ -143,9 +144,9 @@ func Advise(p *graphrun.Program) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := layout.Advise(problem)
+	advised, err := layout.Advise(problem)
 	if err != nil {
 		return nil, err
 	}
-	return &Advice{a.Tried, a.Possible, notNil(a.Hints)}, nil
+	return &Advice{advised.Tried, advised.Possible, notNil(advised.Hints)}, nil
 }

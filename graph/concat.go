@@ -108,13 +108,13 @@ func (v *Value) checkWithin() error {
 	return nil
 }
 
-// sliceRanges returns the index ranges of w, first inclusive and end exclusive, whose elements are v. It returns false
-// if v is not a slice of w.
-func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
-	return sliceRangesOf(v.Meta, w.Meta)
+// sliceRanges returns the index ranges of the value whole, first inclusive and end exclusive, whose elements are v. It
+// returns false if v is not a slice of whole.
+func (v *Value) sliceRanges(whole *Value) (first, end []int, ok bool) {
+	return sliceRangesOf(v.Meta, whole.Meta)
 }
 
-// sliceRangesOf is sliceRanges for a value of the given meta and a value w of meta whole.
+// sliceRangesOf is sliceRanges for the metas of both values.
 func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 	offset := meta.Offset - whole.Offset
 	first, end = make([]int, meta.Rank()), make([]int, meta.Rank())

@@ -33,18 +33,18 @@ func (n *Node) inferRecovered(state *inference) (err error) {
 // recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes, it panics again:
 // package sym ends inference on a path of branches by a panic, which it recovers itself.
 func (n *Node) recoverPanic(err *error) {
-	x := recover()
-	if x == nil {
+	panicked := recover()
+	if panicked == nil {
 		return
 	}
 	if len(n.Out) > 0 && n.Out[0] != nil && n.Out[0].graph != nil && n.Out[0].graph.symbolicState != nil {
-		panic(x)
+		panic(panicked)
 	}
-	if memory, ok := x.(*tensor.MemoryError); ok {
+	if memory, ok := panicked.(*tensor.MemoryError); ok {
 		*err = memory
 		return
 	}
-	*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+	*err = fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
 }
 
 // infer infers the types of the node's outputs.

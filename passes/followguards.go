@@ -42,26 +42,26 @@ func (g *grouper) guard(group *nodeGroup) {
 
 // spaceOfType returns the iteration space of a grouped node, and its shape with possibly unknown sizes.
 func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
-	s, _ := g.expressionSpace(n)
-	if s.mask != nil {
-		return s, n.In[0].Type().Shape
+	nodeSpace, _ := g.expressionSpace(n)
+	if nodeSpace.mask != nil {
+		return nodeSpace, n.In[0].Type().Shape
 	}
-	return s, n.Out[0].Type.Shape
+	return nodeSpace, n.Out[0].Type.Shape
 }
 
-// guardReads records a guard for each operand whose rank differs from the rank of the node's iteration space: the
+// guardReads records a guard for each operand whose rank differs from the rank of the node's iteration space. Such an
 // operand has one element, which the node reads at each point of the space.
 func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 	if group.space.mask == nil {
 		return
 	}
-	s, _ := g.expressionSpace(n)
-	iteratesOverReduced := s.mask == nil && group.iteratesOverReduced(s, n)
+	nodeSpace, _ := g.expressionSpace(n)
+	iteratesOverReduced := nodeSpace.mask == nil && group.iteratesOverReduced(nodeSpace, n)
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
 			continue
 		}
-		if within := slices.Contains(group.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(s.shape) ||
+		if within := slices.Contains(group.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(nodeSpace.shape) ||
 			!within && iteratesOverReduced {
 			a.Type().Numel().Eq(sym.Of(1)).Holds()
 		}

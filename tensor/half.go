@@ -15,11 +15,11 @@ type BF16 uint16
 // halfToFloat has the float32 value of each of the 65,536 halves. A table lookup is four times faster than bit
 // arithmetic.
 var halfToFloat = func() *[1 << 16]float32 {
-	var t [1 << 16]float32
-	for i := range t {
-		t[i] = float16.Frombits(uint16(i)).Float32()
+	var table [1 << 16]float32
+	for i := range table {
+		table[i] = float16.Frombits(uint16(i)).Float32()
 	}
-	return &t
+	return &table
 }()
 
 // Float32 returns the value exactly: every half is a float32.

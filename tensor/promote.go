@@ -6,7 +6,7 @@ import "fmt"
 var promoteOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128,
 	Bool, BFloat16}
 
-var promoteTable = func() (t [numDTypes][numDTypes]DType) {
+var promoteTable = func() (table [numDTypes][numDTypes]DType) {
 	// A letter for the kind and the bytes of an element, or of each part of a complex number. bf is bfloat16.
 	const (
 		u1, i1, i2, i4, i8 = Uint8, Int8, Int16, Int32, Int64
@@ -29,16 +29,16 @@ var promoteTable = func() (t [numDTypes][numDTypes]DType) {
 	}
 	for i, row := range rows {
 		for j, d := range row {
-			t[promoteOrder[i]][promoteOrder[j]] = d
+			table[promoteOrder[i]][promoteOrder[j]] = d
 		}
 	}
 	for d := Uint16; d <= Uint64; d++ {
-		t[d][d] = d
+		table[d][d] = d
 		for f := Float16; f <= Float64; f++ {
-			t[d][f], t[f][d] = f, f
+			table[d][f], table[f][d] = f, f
 		}
 	}
-	return t
+	return table
 }()
 
 // Promote returns the smallest dtype to which a and b can be promoted (c10::promoteTypes). uint16, uint32 and uint64
@@ -155,8 +155,8 @@ func combine(higher, lower DType) (DType, error) {
 	return higher, nil
 }
 
-// FloatFor returns the dtype in which a transcendental function returns its result for an operand of dtype d: d itself
-// for floats and complex dtypes, float32 for bool and integers.
+// FloatFor returns the dtype of the result of a transcendental function of an operand of dtype d. It is d itself for
+// floats and complex dtypes, and float32 for bool and integers.
 func FloatFor(d DType) DType {
 	if d.IsFloat() || d.IsComplex() {
 		return d

@@ -42,15 +42,15 @@ func (m Meta) Type() Type {
 // numbers. Expressions are evaluated at the hints of their symbols.
 func (t Type) Meta() (Meta, bool) {
 	t.mustMatchRanks()
-	n := len(t.Shape)
-	both := make([]int, 2*n)
-	meta := Meta{DType: t.DType, Shape: both[:n:n], Strides: both[n:]}
+	rank := len(t.Shape)
+	both := make([]int, 2*rank)
+	meta := Meta{DType: t.DType, Shape: both[:rank:rank], Strides: both[rank:]}
 	offset, known := t.Offset.Known()
 	meta.Offset = offset
 	for i := range t.Shape {
-		size, a := t.Shape[i].Known()
-		stride, b := t.Strides[i].Known()
-		meta.Shape[i], meta.Strides[i], known = size, stride, known && a && b
+		size, sizeKnown := t.Shape[i].Known()
+		stride, strideKnown := t.Strides[i].Known()
+		meta.Shape[i], meta.Strides[i], known = size, stride, known && sizeKnown && strideKnown
 	}
 	return meta, known
 }
@@ -140,9 +140,9 @@ func (t Type) Rank() int { return len(t.Shape) }
 //go:noinline // saves compile time: it has many callers, none of them hot
 func (t Type) Numel() sym.Int { return Product(t.Shape) }
 
-// Extent returns the number of elements of storage that the value needs, its offset included: the largest index of an
-// element plus 1, or 0 for a value without elements. It panics if the number overflows an int, which is possible only
-// if t fails [Type.Check].
+// Extent returns the number of elements of storage that the value needs, its offset included. This is the largest index
+// of an element plus 1, or 0 for a value without elements. It panics if the number overflows an int, which is possible
+// only if t fails [Type.Check].
 func (t Type) Extent() sym.Int {
 	t.mustMatchRanks()
 	if equals(t.Numel(), 0) {

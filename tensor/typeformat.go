@@ -15,16 +15,16 @@ const smallRank = 8
 // symbolic. The meta is returned by value, because storing it through a pointer would move it and buf to the heap.
 func (t *Type) metaInBuffer(buf *[2 * smallRank]int) (m Meta, known bool) {
 	t.mustMatchRanks()
-	n := len(t.Shape)
+	rank := len(t.Shape)
 	all := buf[:]
-	if n > smallRank {
-		all = make([]int, 2*n)
+	if rank > smallRank {
+		all = make([]int, 2*rank)
 	}
-	shape, strides := all[:n:n], all[n:2*n]
+	shape, strides := all[:rank:rank], all[rank:2*rank]
 	for i := range t.Shape {
-		size, a := t.Shape[i].Known()
-		stride, b := t.Strides[i].Known()
-		if !a || !b {
+		size, sizeKnown := t.Shape[i].Known()
+		stride, strideKnown := t.Strides[i].Known()
+		if !sizeKnown || !strideKnown {
 			return m, false
 		}
 		shape[i], strides[i] = size, stride
@@ -60,9 +60,9 @@ func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 	}
 	minStride := 0
 	for _, dim := range order {
-		size, a := t.Shape[dim].Known()
-		stride, b := t.Strides[dim].Known()
-		if !a || !b {
+		size, sizeKnown := t.Shape[dim].Known()
+		stride, strideKnown := t.Strides[dim].Known()
+		if !sizeKnown || !strideKnown {
 			return false, false
 		}
 		if size == 0 || stride < minStride || dim == 0 && minStride == channelStride {
@@ -75,8 +75,8 @@ func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 
 // NewTypeFormat is [NewFormat] for sizes that may be symbolic.
 func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
-	st, err := f.SymbolicStrides(shape)
-	return Type{DType: d, Shape: shape, Strides: st}, err
+	strides, err := f.SymbolicStrides(shape)
+	return Type{DType: d, Shape: shape, Strides: strides}, err
 }
 
 // IsContiguous is [Meta.IsContiguous].
@@ -163,7 +163,7 @@ func (t Type) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 		return Contiguous
 	}
 	if exactMatch {
-		if st, _ := format.SymbolicStrides(t.Shape); !SameSizes(st, t.Strides) {
+		if formatStrides, _ := format.SymbolicStrides(t.Shape); !SameSizes(formatStrides, t.Strides) {
 			return Contiguous
 		}
 	}

@@ -46,9 +46,9 @@ func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 
 // split is frexp for a normal x. origin is originOf(2/3), times the power of 2 by which x was multiplied.
 func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
-	i := e.Emit(expr.Sub, e.int(x), origin)
-	m = e.Emit(expr.And, i, e.intConst(1<<e.mantissa()-1))
-	return e.exponent(i), e.float(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
+	bits := e.Emit(expr.Sub, e.int(x), origin)
+	m = e.Emit(expr.And, bits, e.intConst(1<<e.mantissa()-1))
+	return e.exponent(bits), e.float(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
 }
 
 // originOf returns an integer. If it is subtracted from the bits of a float, the exponent bits of the difference are n.
@@ -60,13 +60,13 @@ func (e *expander) originOf(x float64) expr.Value {
 	return e.bitsOf(x)
 }
 
-// exponent returns the exponent n of bits i from which the origin was subtracted, as a float. Processors convert 32-bit
-// integers. For 64 bits, n is inserted into the lowest bits of 2^52.
-func (e *expander) exponent(i expr.Value) expr.Value {
+// exponent returns the exponent n as a float. bits are the bits of a number minus an origin (see originOf). Processors
+// convert 32-bit integers. For 64 bits, n is inserted into the lowest bits of 2^52.
+func (e *expander) exponent(bits expr.Value) expr.Value {
 	if !e.isFloat64() {
-		return e.Convert(e.dtype, e.Emit(expr.Shr, i, e.intConst(23)))
+		return e.Convert(e.dtype, e.Emit(expr.Shr, bits, e.intConst(23)))
 	}
-	n := e.Emit(expr.Or, e.Emit(expr.Shr, i, e.intConst(52)), e.bitsOf(0x1p52))
+	n := e.Emit(expr.Or, e.Emit(expr.Shr, bits, e.intConst(52)), e.bitsOf(0x1p52))
 	return e.sub(e.float(n), e.constant(0x1p52+float64(2*e.bias())))
 }
 
@@ -75,13 +75,13 @@ func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
 	return e.fma(e.mul(f, f), e.eval(p, f), f)
 }
 
-// logSpecial returns r, or the logarithm of a special operand. u is the operand of the logarithm: x, or 1+x. The result
-// is x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
-func (e *expander) logSpecial(u, x, r expr.Value) expr.Value {
-	r = e.choose(e.lt(x, e.constant(math.Inf(1))), r, x)
+// logSpecial returns log, or the logarithm of a special operand. u is the operand of the logarithm: x, or 1+x. The
+// result is x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
+func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
+	log = e.choose(e.lt(x, e.constant(math.Inf(1))), log, x)
 	zero := e.constant(0)
 	special := e.choose(e.Emit(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
-	return e.choose(e.lt(zero, u), r, special)
+	return e.choose(e.lt(zero, u), log, special)
 }
 
 // log uses ln 2 as one constant, which has an error of 2^-28 in float32 and 2^-54 in float64.
@@ -106,17 +106,17 @@ func (e *expander) splitConstant(hi, lo float64) (expr.Value, expr.Value) {
 func (e *expander) log2(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	hi, lo := e.splitConstant(math.Log2E, elementary.Log2ERounding)
-	l := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
-	return e.logSpecial(x, x, e.fma(l, hi, e.fma(l, lo, n)))
+	logM := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
+	return e.logSpecial(x, x, e.fma(logM, hi, e.fma(logM, lo, n)))
 }
 
 func (e *expander) log10(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	hi, lo := e.splitConstant(math.Log10E, 1.098319650216765e-17)
-	nhi, nlo := e.splitConstant(math.Ln2/math.Ln10, -2.8037281277851704e-18)
-	l := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
-	r := e.fma(l, hi, e.fma(n, nlo, e.mul(l, lo)))
-	return e.logSpecial(x, x, e.fma(n, nhi, r))
+	log10Of2Hi, log10Of2Lo := e.splitConstant(math.Ln2/math.Ln10, -2.8037281277851704e-18)
+	logM := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
+	rest := e.fma(logM, hi, e.fma(n, log10Of2Lo, e.mul(logM, lo)))
+	return e.logSpecial(x, x, e.fma(n, log10Of2Hi, rest))
 }
 
 // log1p takes n from the rounded sum 1+x, and computes f = x/2^n + (1/2^n - 1) from x, so that no bits of x are lost.
@@ -140,8 +140,8 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 // frexpOf1p returns n, s = 4/2^n, f, and the rounded sum u = 1+x, for log1p.
 func (e *expander) frexpOf1p(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
-	i := e.Emit(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
-	exponentBits := e.Emit(expr.And, i, e.intConst(^uint64(1<<e.mantissa()-1)))
+	bits := e.Emit(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
+	exponentBits := e.Emit(expr.And, bits, e.intConst(^uint64(1<<e.mantissa()-1)))
 	s = e.float(e.Emit(expr.Sub, e.intConst(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), exponentBits))
-	return e.exponent(i), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u
+	return e.exponent(bits), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u
 }

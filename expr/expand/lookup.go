@@ -8,8 +8,8 @@ import (
 // evalPiecewise evaluates a piecewise polynomial at c*a. The polynomial of an interval is a polynomial of the distance
 // of c*a from a point of the interval. The distance is computed from a without rounding c*a. Operations: 5 + 2*degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
-	t := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
-	index := e.float(e.Emit(expr.Shr, e.int(t), e.intConst(p.Shift)))
+	scaled := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
+	index := e.float(e.Emit(expr.Shr, e.int(scaled), e.intConst(p.Shift)))
 	point := e.lookup(p.First, index)
 	var distance expr.Value
 	if c == 1 {
@@ -18,11 +18,11 @@ func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) 
 		distance = e.fma(a, e.constant(c), e.Emit(expr.Neg, point))
 	}
 	coefficients := p.First + 1 // the table of the constant coefficients; tables of higher degrees follow
-	v := e.lookup(coefficients+p.Degree, index)
+	sum := e.lookup(coefficients+p.Degree, index)
 	for k := coefficients + p.Degree; k > coefficients; k-- {
-		v = e.fma(v, distance, e.lookup(k-1, index))
+		sum = e.fma(sum, distance, e.lookup(k-1, index))
 	}
-	return v
+	return sum
 }
 
 // lookup returns an entry of a table. The lowest 5 bits of `index` are its index.

@@ -11,8 +11,8 @@ import (
 // is used.
 const orderRounds = 12
 
-// order orders the cells of each layer to reduce crossings, by the barycenter heuristic: cells are sorted by
-// the mean position of their connected cells in the previous layer.
+// order orders the cells of each layer to reduce crossings. It uses the barycenter heuristic: cells are sorted by the
+// mean position of their connected cells in the previous layer.
 func (l *layeredLayout) order() {
 	best, least := l.copyLayers(), l.crossings()
 	for i := 0; i < orderRounds && least > 0; i++ {

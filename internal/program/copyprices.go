@@ -31,7 +31,7 @@ type copyPrice struct {
 
 // WithoutCopy compares the cheapest plan with the cheapest plan that does not have the copy. It returns the difference
 // of their costs in nanoseconds, and the differences between the plans. Both are nil if there is no plan without the
-// copy, the problem was not solved to optimality, or earlier calls have used up the bound on work.
+// copy or the problem was not solved to optimality. They are also nil if earlier calls have used up the bound on work.
 func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 	p.copyPricesOnce.Do(func() {
 		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}

@@ -59,8 +59,8 @@ func (b *Binding) WithAllConstants() *graph.Graph {
 	}
 	g := b.Graph.Clone()
 	for _, v := range g.Constants {
-		if p := b.packedConstants[v.Name]; p != nil {
-			v.Const = p.Data()
+		if packed := b.packedConstants[v.Name]; packed != nil {
+			v.Const = packed.Data()
 		}
 	}
 	return g

@@ -33,9 +33,11 @@ type Pieces struct {
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
-// error in four cases: the results of pieces do not determine the result; an output varies within a row; there are no
-// elements, or more than expr.MaxCutLen in a row; or no fold depends on another fold, so that there is one pass and
-// [New] can divide rows into parts.
+// error in four cases:
+//   - the results of pieces do not determine the result;
+//   - an output varies within a row;
+//   - there are no elements, or more than expr.MaxCutLen in a row;
+//   - no fold depends on another fold: there is then one pass, and [New] can divide rows into parts.
 func NewPieces(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
 	if err := checkOperands(code, len(outs), metas, mask); err != nil {

@@ -57,22 +57,22 @@ func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool
 // allOperands selects all operands for prefetching.
 func allOperands(expr.Place) bool { return true }
 
-// passPrefetch returns the prefetching of pass k. A single pass prefetches its operands. If fused passes would evict
+// passPrefetch returns the prefetching of a pass. A single pass prefetches its operands. If fused passes would evict
 // shared operands, only the first pass prefetches, into L1. Otherwise the second of several passes, whose operands are
 // in the cache, prefetches the operands of the first pass for the next tile. Reading memory then overlaps with
 // computation.
-func (b *builder) passPrefetch(k int, in []expr.Place) (result loops.Prefetch) {
+func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:
 		return b.prefetch(in, allOperands, 1, onePassPrefetch)
 	case b.severalRowsPerCall && b.evictsSharedOperands(): // passes after the first read from the cache
-		if k == 0 {
+		if passIndex == 0 {
 			result = b.prefetch(in, allOperands, 1, onePassPrefetch)
 			result.IntoL1 = true
 		}
 		return result
 	}
-	if !b.severalRowsPerCall || b.tilesPerKept0 == 1 || k != 1 {
+	if !b.severalRowsPerCall || b.tilesPerKept0 == 1 || passIndex != 1 {
 		return result
 	}
 	for position, place := range in {

@@ -90,8 +90,8 @@ func fill[T bits](dst []T, value T) {
 			*(*T)(unsafe.Pointer(&block[i])) = value
 		}
 		base := unsafe.Pointer(unsafe.SliceData(dst))
-		for at := 0; at < whole; at += step {
-			*(*[step]byte)(unsafe.Add(base, at)) = block
+		for offset := 0; offset < whole; offset += step {
+			*(*[step]byte)(unsafe.Add(base, offset)) = block
 		}
 		dst = dst[whole/size:]
 	}

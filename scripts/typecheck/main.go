@@ -68,16 +68,16 @@ func check(platform string, files map[string]*ast.File) error {
 	checked := map[string]*types.Package{"unsafe": types.Unsafe}
 	var errs []error
 	for dec := json.NewDecoder(out); ; {
-		var p goPackage
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+		var listed goPackage
+		if err := dec.Decode(&listed); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return err
 		}
-		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
+		if listed.ImportPath == "unsafe" || strings.HasSuffix(listed.ImportPath, ".test") {
 			continue
 		}
-		errs = append(errs, p.check(sizes, checked, files)...)
+		errs = append(errs, listed.check(sizes, checked, files)...)
 	}
 	return errors.Join(append(errs, list.Wait())...)
 }

@@ -73,9 +73,9 @@ func run(ctx context.Context, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "graphrun-beam:", err)
 		return 2
 	}
-	p, s := beam.NewPipelineWithRoot()
-	build(s)
-	result, err := beamx.RunWithMetrics(ctx, p)
+	pipeline, root := beam.NewPipelineWithRoot()
+	build(root)
+	result, err := beamx.RunWithMetrics(ctx, pipeline)
 	if err != nil {
 		fmt.Fprintln(stderr, "graphrun-beam:", err)
 		return 1
@@ -128,17 +128,17 @@ func check(ctx context.Context) error {
 }
 
 // build adds the transforms to the pipeline.
-func build(s beam.Scope) {
-	o := inference.Options{Model: *model, Sizes: sizes, Exact: *exact, Threads: *threads,
+func build(scope beam.Scope) {
+	options := inference.Options{Model: *model, Sizes: sizes, Exact: *exact, Threads: *threads,
 		Batching: inference.Batching(*batching), MaxRows: *maxRows}
 	if *failures == "" {
-		inference.WriteFiles(s, *outputs, inference.Run(s, o, inference.ReadFiles(s, *inputs)))
+		inference.WriteFiles(scope, *outputs, inference.Run(scope, options, inference.ReadFiles(scope, *inputs)))
 		return
 	}
-	elements, unread := inference.TryReadFiles(s, *inputs)
-	results, failed := inference.TryRun(s, o, elements)
-	inference.WriteFiles(s, *outputs, results)
-	textio.Write(s, *failures, beam.ParDo(s, failureLine, beam.Flatten(s, unread, failed)))
+	elements, unread := inference.TryReadFiles(scope, *inputs)
+	results, failed := inference.TryRun(scope, options, elements)
+	inference.WriteFiles(scope, *outputs, results)
+	textio.Write(scope, *failures, beam.ParDo(scope, failureLine, beam.Flatten(scope, unread, failed)))
 }
 
 func failureLine(f inference.Failure) string {

@@ -58,18 +58,18 @@ func main() {
 
 func write(path string, weights []weight) error {
 	var list []npz.Entry
-	for i, w := range weights {
-		r := rand.New(rand.NewPCG(1, uint64(i)))
-		bound := 1 / math.Sqrt(float64(w.fan))
-		data := make([]float32, tensor.Numel(w.shape))
+	for i, described := range weights {
+		random := rand.New(rand.NewPCG(1, uint64(i)))
+		bound := 1 / math.Sqrt(float64(described.fan))
+		data := make([]float32, tensor.Numel(described.shape))
 		for k := range data {
-			data[k] = float32((2*r.Float64() - 1) * bound)
+			data[k] = float32((2*random.Float64() - 1) * bound)
 		}
-		t, err := tensor.FromSlice(data, w.shape...)
+		array, err := tensor.FromSlice(data, described.shape...)
 		if err != nil {
 			return err
 		}
-		list = append(list, npz.Entry{Name: w.name, Tensor: t})
+		list = append(list, npz.Entry{Name: described.name, Tensor: array})
 	}
 	return npz.WriteFile(path, list)
 }

@@ -100,7 +100,7 @@ func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	registerFile := alloc.RegisterFile{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
 		Permanent:     slices.Repeat([]int8{-1}, valueCount), // no value has a permanent register or slot
 		PermanentSlot: slices.Repeat([]int16{-1}, valueCount), FoldLoads: !c.cpu.Has(machine.NEON)}
-	// PreferComputed: a register holds a computed value rather than one that a load can restore.
+	// EvictReloadableFirst: a register holds a computed value rather than one that a load can restore.
 	result := alloc.Run(builder.Values, &registerFile, builder.Body,
 		alloc.Policy{Masked: tail, EvictReloadableFirst: true})
 	if result.Err != nil {

@@ -12,8 +12,8 @@ import (
 // strip is a sequence of tiles in one block.
 
 const (
-	// smallWeightBytes is the maximum size, in bytes, of a small weight: it stays in the L2 cache, together with the
-	// input of a strip, while all blocks of the strip are computed.
+	// smallWeightBytes is the maximum size, in bytes, of a small weight. A small weight and the input of a strip stay
+	// in the L2 cache together while all blocks of the strip are computed.
 	smallWeightBytes = 1 << 16
 	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of
 	// a large weight are computed. A larger weight does not stay there from one image to the next.
@@ -56,8 +56,8 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > sma
 //
 // With a large weight, each strip prefetches an equal part of the weight of the next block. Without this, the first
 // tile of the next block would wait until its whole panel is loaded. With a small weight and an image larger than the
-// L2 cache, each tile prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows
-// that a tile reads.
+// L2 cache, each tile prefetches the pixels of the next tile. The hardware prefetcher does not follow all rows that a
+// tile reads.
 func (t *directConv) chooseOrder() {
 	conv := t.conv
 	strips := t.strips

@@ -130,7 +130,7 @@ func (shape directShape) maxRows(vectors, registers int) int {
 // fewestInstructions chooses the number of vectors per block, for about 32 registers. It minimizes the instructions per
 // term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
 // vectors per group, and vectorPanelBytes the size of the weight of one vector. A tile of one vector has as many loads
-// as multiplications, so an odd number of vectors is divided into larger blocks rather than leaving a block of one.
+// as multiplications. An odd number of vectors is therefore divided into larger blocks, not leaving a block of one.
 func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, vectorPanelBytes int) (best int) {
 	least := math.MaxInt
 	fits := func(vectors int) bool { return vectors <= 2 || vectors*vectorPanelBytes <= cachedPanelBytes }

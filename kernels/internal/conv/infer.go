@@ -175,17 +175,17 @@ func (params convParams) checkShapes(shape []sym.Int, weight tensor.Type) error 
 			return err
 		}
 	}
-	below := func(list []int, least int) bool {
+	hasBelow := func(list []int, least int) bool {
 		return slices.ContainsFunc(list, func(n int) bool { return n < least })
 	}
 	switch g := sym.Of(params.groups); {
 	case slices.ContainsFunc(params.padding, kit.IsNegative) || slices.ContainsFunc(params.paddingAfter, kit.IsNegative):
 		return errors.New("negative padding is not supported")
-	case below(params.outputPadding, 0):
+	case hasBelow(params.outputPadding, 0):
 		return errors.New("negative output_padding is not supported")
-	case below(params.stride, 1):
+	case hasBelow(params.stride, 1):
 		return errors.New("non-positive stride is not supported")
-	case params.outputPadding == nil && below(params.dilation, 1):
+	case params.outputPadding == nil && hasBelow(params.dilation, 1):
 		return fmt.Errorf("dilation should be greater than zero, but got %s", tensor.ListString(params.dilation))
 	case len(shape) != weight.Rank():
 		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+

@@ -59,7 +59,7 @@ func (params convParams) checkPaddingWord(input, weight tensor.Type) error {
 }
 
 // withSymmetricPadding mirrors _convolution_same. If the padding after a dimension is larger than the padding before
-// the dimension, PyTorch pads a copy of the input there and then uses equal padding on both sides. The function returns
+// it, PyTorch pads a copy of the input there, and then uses equal padding on both sides. The function returns
 // the type of this copy and the parameters for convolving it. Both determine the layout of the result. The kernels read
 // the original input.
 func (params convParams) withSymmetricPadding(input tensor.Type) (convParams, tensor.Type, error) {

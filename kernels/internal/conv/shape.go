@@ -276,19 +276,19 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	if s.hasBias {
 		form.HasAdd, form.Add, form.Beta = true, operand(2), 1
 	}
-	in, out, w, outPerGroup := s.inStride, s.outStride, s.weightStride, s.outPerGroup()
+	in, out, weight, outPerGroup := s.inStride, s.outStride, s.weightStride, s.outPerGroup()
 	form.Loops = []graph.ContractionLoop{
 		{Size: s.batch, Out: out.n, A: in.n},
-		{Size: s.groups, Out: outPerGroup * out.c, A: s.inPerGroup * in.c, B: outPerGroup * w.n,
+		{Size: s.groups, Out: outPerGroup * out.c, A: s.inPerGroup * in.c, B: outPerGroup * weight.n,
 			Add: outPerGroup * s.biasStride},
-		{Size: outPerGroup, Out: out.c, B: w.n, Add: s.biasStride},
+		{Size: outPerGroup, Out: out.c, B: weight.n, Add: s.biasStride},
 		{Size: s.d.Results, Out: out.d, A: s.d.Stride * in.d},
 		{Size: s.h.Results, Out: out.h, A: s.h.Stride * in.h},
 		{Size: s.w.Results, Out: out.w, A: s.w.Stride * in.w},
-		{Size: s.inPerGroup, A: in.c, B: w.c, Summed: true},
-		{Size: s.d.Taps, A: s.d.Dilation * in.d, B: w.d, Summed: true},
-		{Size: s.h.Taps, A: s.h.Dilation * in.h, B: w.h, Summed: true},
-		{Size: s.w.Taps, A: s.w.Dilation * in.w, B: w.w, Summed: true}}
+		{Size: s.inPerGroup, A: in.c, B: weight.c, Summed: true},
+		{Size: s.d.Taps, A: s.d.Dilation * in.d, B: weight.d, Summed: true},
+		{Size: s.h.Taps, A: s.h.Dilation * in.h, B: weight.h, Summed: true},
+		{Size: s.w.Taps, A: s.w.Dilation * in.w, B: weight.w, Summed: true}}
 	form.Before = s.d.Before*in.d + s.h.Before*in.h + s.w.Before*in.w
 	for k, axis := range []geometry.Axis{s.d, s.h, s.w} {
 		if axis.ReadsPadding() { // loops 3 to 5 are over results, and loops 7 to 9 over taps

@@ -20,8 +20,8 @@ import (
 
 // winogradRun is the compiled code and the memory layout of a winogradConv. A tile of pixels is transformed to points.
 // A section is a sequence of the batch's tiles whose points are in memory together. A part is a sequence of tiles of a
-// section that a chunk multiplies by a block of weights, and a strip is a sequence of tiles of a part whose products
-// fit in one register tile.
+// section that a chunk multiplies by a block of weights. A strip is a sequence of tiles of a part whose products fit in
+// one register tile.
 //
 // With chunkSchedule, points and products are in the worker's memory. With the other schedules, sections are computed
 // one after another, and their points are in scratch memory, which workers share. With pointSchedule, products are

@@ -21,7 +21,7 @@ func Form(dst, src graph.FormOperand) (graph.Form, error) {
 }
 
 // forms returns the form of a copy of operand 0 to the result. If the shapes differ, elements are copied in row-major
-// order of both shapes; there is then no form if the strides of the result do not allow a view in the operand's shape.
+// order of both shapes. There is then no form if the strides of the result do not allow a view in the operand's shape.
 func forms(c *graph.Call) ([]graph.Form, error) {
 	// Index counts the results and then the operands.
 	dst, src := graph.FormOperand{Meta: c.Out[0]}, graph.FormOperand{Index: len(c.Out), Meta: c.Meta(0)}

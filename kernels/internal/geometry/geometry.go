@@ -26,8 +26,7 @@ type Window struct {
 func (w *Window) Reach() int { return kit.BoundedProduct(max(w.Dilation, 0), max(w.Taps-1, 0)) }
 
 // Results returns the number of windows over n elements, as PyTorch's pooling_output_shape does:
-// (n + Before + After - Reach - 1)/Stride + 1, where the quotient is rounded down or, with Ceil, up. Stride must not be
-// 0.
+// (n + Before + After - Reach - 1)/Stride + 1. The quotient is rounded down or, with Ceil, up. Stride must not be 0.
 func (w *Window) Results(n sym.Int) sym.Int {
 	room, one, stride := w.Before+w.After-w.Reach()-1, sym.Of(1), sym.Of(w.Stride)
 	if w.Ceil {
@@ -206,11 +205,11 @@ func (a *Axis) TypicalCount() int {
 // formulas rely on this fact: each remainder of o*Size/Results is a multiple of the greatest common divisor of Size and
 // Results.
 func (a *Axis) adaptiveCounts() (smallest, largest int) {
-	g, rest := a.Size, a.Results // Euclid's algorithm
+	divisor, rest := a.Size, a.Results // Euclid's algorithm
 	for rest > 0 {
-		g, rest = rest, g%rest
+		divisor, rest = rest, divisor%rest
 	}
-	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-g, a.Results)
+	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-divisor, a.Results)
 }
 
 // Uniform reports whether all windows are known to have the same number of taps inside the operand or, with
@@ -237,21 +236,21 @@ type Run struct{ First, Results, Step int }
 // RunAt returns a run of at most limit results that begins at result first. If countPadding is set, the windows of the
 // run also have the same number of taps inside the operand and its padding.
 func (a *Axis) RunAt(first, limit int, countPadding bool) Run {
-	r := Run{First: first, Results: 1}
+	run := Run{First: first, Results: 1}
 	if !a.Adaptive { // all windows without padding are a run
 		if from, end := a.inside(); first >= from && first < end-1 && limit > 1 {
-			r.Results, r.Step = min(end-first, limit), a.Stride
+			run.Results, run.Step = min(end-first, limit), a.Stride
 		}
 	}
-	begin, last := a.WindowAt(first), a.WindowAt(first+r.Results-1)
-	for r.Results < limit && first+r.Results < a.Results {
-		w := a.WindowAt(first + r.Results)
-		step := w.Start - last.Start
-		if begin.Count() != w.Count() || countPadding && begin.PaddedCount != w.PaddedCount || r.Results > 1 &&
-			step != r.Step {
+	begin, last := a.WindowAt(first), a.WindowAt(first+run.Results-1)
+	for run.Results < limit && first+run.Results < a.Results {
+		window := a.WindowAt(first + run.Results)
+		step := window.Start - last.Start
+		if begin.Count() != window.Count() || countPadding && begin.PaddedCount != window.PaddedCount || run.Results > 1 &&
+			step != run.Step {
 			break
 		}
-		r.Results, r.Step, last = r.Results+1, step, w
+		run.Results, run.Step, last = run.Results+1, step, window
 	}
-	return r
+	return run
 }

@@ -16,8 +16,8 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()
 	all := x.Storage().Bytes()
 	all = all[min(len(all), x.Offset*size):]
-	for _, ph := range r.kernel.Phases {
-		if ph.Flow == nil {
+	for _, phase := range r.kernel.Phases {
+		if phase.Flow == nil {
 			continue
 		}
 		provided := tensor.NewStorage(len(all)).Bytes()
@@ -30,22 +30,22 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 			r.Out.Storage().Bytes()[i] = 0x7f
 		}
 		needed, made := 0, 0 // elements of the operand and of the result, up to the previous chunk
-		for c := range ph.Chunks {
-			needs := ph.Flow.NeededElements(c)
+		for chunk := range phase.Chunks {
+			needs := phase.Flow.NeededElements(chunk)
 			if needs < needed {
-				t.Fatalf("chunk %d needs %d elements of the operand, but the previous chunk needed %d", c, needs, needed)
+				t.Fatalf("chunk %d needs %d elements of the operand, but the previous chunk needed %d", chunk, needs, needed)
 			}
 			needed = needs
-			n := min(len(all), min(needs, len(all))*size)
-			copy(provided[:n], all[:n])
-			if err := ph.Run(&r.mem, c); err != nil {
+			neededBytes := min(len(all), min(needs, len(all))*size)
+			copy(provided[:neededBytes], all[:neededBytes])
+			if err := phase.Run(&r.mem, chunk); err != nil {
 				t.Fatal(err)
 			}
-			if m := ph.Flow.FinalElements(c); m < made || m > r.Out.Extent() {
+			if completed := phase.Flow.FinalElements(chunk); completed < made || completed > r.Out.Extent() {
 				t.Fatalf("chunk %d of %d completes %d of %d elements of the result, but the previous chunk completed %d",
-					c, ph.Chunks, m, r.Out.Extent(), made)
-			} else if made = m; !bytes.Equal(want[:m*size], r.Out.Storage().Bytes()[:m*size]) {
-				t.Fatalf("chunk %d of %d: the first %d elements of the result are not complete", c, ph.Chunks, m)
+					chunk, phase.Chunks, completed, r.Out.Extent(), made)
+			} else if made = completed; !bytes.Equal(want[:completed*size], r.Out.Storage().Bytes()[:completed*size]) {
+				t.Fatalf("chunk %d of %d: the first %d elements of the result are not complete", chunk, phase.Chunks, completed)
 			}
 		}
 		if made != r.Out.Extent() {

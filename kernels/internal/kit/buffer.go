@@ -34,8 +34,9 @@ const (
 	inKernel // the elements are in Buffer.Data
 )
 
-// Operand returns the index of the result or operand that b is in, results first, and the distance in bytes from its
-// pointer in Mem.Ptrs to the first element of b. It returns false for other memory and for packed operands.
+// Operand returns the index of the result or operand that b is in, results first. The offset is the distance in bytes
+// from its pointer in Mem.Ptrs to the first element of b. Operand returns false for other memory and for packed
+// operands.
 func (b Buffer) Operand() (index, offset int, ok bool) {
 	return b.ptrIndex, b.offset, b.memory == inPtrs && !b.Packed
 }
@@ -78,8 +79,8 @@ func (b *Buffer) IsData() bool { return b.memory == inKernel }
 // IsPtr reports whether the buffer starts at Mem.Ptrs[i].
 func (b *Buffer) IsPtr(i int) bool { return b.memory == inPtrs && b.ptrIndex == i && b.offset == 0 }
 
-// Address returns the address of the first element in a run. It is nil if the operand is omitted, if its pointer in
-// Mem.Ptrs is nil, or if the run has no scratch memory at this offset, because the value has no elements.
+// Address returns the address of the first element in a run. It is nil if the operand is omitted or its pointer in
+// Mem.Ptrs is nil. It is also nil if the run has no scratch memory at this offset, because the value has no elements.
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	switch b.memory {
 	case inPtrs:

@@ -22,11 +22,11 @@ func DivComplex(a, b complex128) complex128 {
 	// Smith's formula, for |re| >= |im|: (a + i*b)/(re + i*im) = (a + b*ratio + i*(b - a*ratio)) / (re + im*ratio)
 	ratio := im / re
 	divisor := re + float64(ratio*im)
-	q := complex((real(a)+float64(imag(a)*ratio))/divisor, (imag(a)-float64(real(a)*ratio))/divisor)
-	if math.IsNaN(real(q)) || math.IsNaN(imag(q)) { // an operand is NaN, infinite or 0
+	quotient := complex((real(a)+float64(imag(a)*ratio))/divisor, (imag(a)-float64(real(a)*ratio))/divisor)
+	if math.IsNaN(real(quotient)) || math.IsNaN(imag(quotient)) { // an operand is NaN, infinite or 0
 		return a / complex(re, im)
 	}
-	return q
+	return quotient
 }
 
 // AbsComplex returns the magnitude of a number.

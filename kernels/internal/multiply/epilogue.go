@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// TileEpilogue is an epilogue, an element-wise computation that fusion has joined to a product, in the form that the
-// machine code of tiles applies to sums in registers: a chain of additions, multiplications, minima and maxima. The
-// zero TileEpilogue has no steps.
+// TileEpilogue is an epilogue in the form that the machine code of tiles applies to sums in registers: a chain of
+// additions, multiplications, minima and maxima. (An epilogue is an element-wise computation that fusion has joined to
+// a product.) The zero TileEpilogue has no steps.
 type TileEpilogue struct {
 	Steps        []tile.EpilogueStep
 	operandSteps []fusion.EpilogueStep // by operand: the step that reads it
@@ -35,14 +35,14 @@ const (
 // them to [EpilogueLanes].
 func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (tiles TileEpilogue, ok bool) {
 	tiles.slot = slot
-	for _, s := range e.Chain() {
-		step, ok := tileStep(s, columns)
-		if !ok || s.IsScalar && !hasLaneMemory {
+	for _, fused := range e.Chain() {
+		step, ok := tileStep(fused, columns)
+		if !ok || fused.IsScalar && !hasLaneMemory {
 			return TileEpilogue{}, false
 		}
-		if s.AddressIndex > 0 { // the step reads an operand
+		if fused.AddressIndex > 0 { // the step reads an operand
 			step.Operand = len(tiles.operandSteps)
-			tiles.operandSteps = append(tiles.operandSteps, s)
+			tiles.operandSteps = append(tiles.operandSteps, fused)
 		}
 		tiles.Steps = append(tiles.Steps, step)
 	}
@@ -85,12 +85,12 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 // SetOperands sets the addresses of the operands for a chunk. lanes is memory of the worker, or nil if the epilogue
 // was made without lane memory.
 func (d *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, lanes *EpilogueLanes) {
-	for i, s := range d.operandSteps {
-		args.Ptr[d.slot+i] = m.Ptrs[s.AddressIndex]
-		if s.IsScalar {
-			element := *(*float32)(m.Ptrs[s.AddressIndex])
-			for k := range lanes[i] {
-				lanes[i][k] = element
+	for i, step := range d.operandSteps {
+		args.Ptr[d.slot+i] = m.Ptrs[step.AddressIndex]
+		if step.IsScalar {
+			element := *(*float32)(m.Ptrs[step.AddressIndex])
+			for lane := range lanes[i] {
+				lanes[i][lane] = element
 			}
 			args.Ptr[d.slot+i] = unsafe.Pointer(&lanes[i])
 		}
@@ -100,11 +100,11 @@ func (d *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, lanes *Epilogue
 // SetOffsets sets the offsets of the operands for a tile. element is the offset of the tile's first element in the
 // result, and column the offset of its first column in a row, both in bytes.
 func (d *TileEpilogue) SetOffsets(args *jit.Args, element, column int) {
-	for i, s := range d.operandSteps {
+	for i, step := range d.operandSteps {
 		switch {
-		case s.IsScalar:
+		case step.IsScalar:
 			args.Row[d.slot+i] = 0
-		case s.AlongFastest:
+		case step.AlongFastest:
 			args.Row[d.slot+i] = column
 		default:
 			args.Row[d.slot+i] = element

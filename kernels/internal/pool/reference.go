@@ -22,15 +22,15 @@ func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold
 		// The taps of the window in each dimension, the index in the plane of its first element, and its area.
 		counts, start, area := make([]int, len(axes)), 0, 1.0
 		for d := range axes {
-			w := axes[d].WindowAt(index[lead+d])
-			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*fold.averageCount(w)
+			window := axes[d].WindowAt(index[lead+d])
+			counts[d], start, area = window.Count(), start*sizes[d]+window.Start, area*fold.averageCount(window)
 		}
 		tapIndex, folded := slices.Clone(index), newFoldedWindow(input.DType, start)
 		kit.EachIndex(counts, func(tap []int) {
 			planeIndex := 0
 			for d := range axes {
-				w := axes[d].WindowAt(index[lead+d])
-				tapIndex[lead+d] = w.Start + tap[d]*w.Step
+				window := axes[d].WindowAt(index[lead+d])
+				tapIndex[lead+d] = window.Start + tap[d]*window.Step
 				planeIndex = planeIndex*sizes[d] + tapIndex[lead+d]
 			}
 			folded.add(input.At(tapIndex...), planeIndex, &fold)

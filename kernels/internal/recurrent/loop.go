@@ -137,8 +137,8 @@ func (cell *cellFormula) gru() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", newState, newState), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
-// resetLoop returns the formula and the buffers for the first loop of a step of a GRU layer, in which the reset gate
-// applies before a second product.
+// resetLoop returns the formula and the buffers for the first loop of a step, for a GRU layer whose reset gate applies
+// before a second product.
 func (cell *cellFormula) resetLoop() (string, []cellOperand) {
 	state := cell.operand("h", stateBuffer, 0)
 	update, reset := cell.gate("z", functionF, cell.sum(gruUpdate)), cell.gate("r", functionF, cell.sum(gruReset))
@@ -203,9 +203,9 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, i int) (ptrs []uns
 	// The strides of biasBuffer and peepholesBuffer are 0.
 	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatchStride * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
 		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatchStride}
-	for k, o := range loop.operands {
-		worker.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
-		worker.strides[k] = rowStrides[o.buffer] * s.elemBytes
+	for k, operand := range loop.operands {
+		worker.ptrs[k] = unsafe.Add(addresses[operand.buffer], operand.first*s.elemBytes)
+		worker.strides[k] = rowStrides[operand.buffer] * s.elemBytes
 	}
 	return worker.ptrs[:len(loop.operands)], worker.strides[:len(loop.operands)]
 }
@@ -215,10 +215,10 @@ func (s *stepper) runCellLoop(worker *cellRun, k, step int) {
 	loop := &s.loops[worker.dir][k]
 	if worker.lengths == nil { // all sequences are at the same step
 		ptrs, strides := s.bind(worker, loop, step, 0)
-		loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, worker.n)
+		loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, worker.sequences)
 		return
 	}
-	for i := range worker.n {
+	for i := range worker.sequences {
 		if step < s.length(worker, i) {
 			ptrs, strides := s.bind(worker, loop, step, i)
 			loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, 1)

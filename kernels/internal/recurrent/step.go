@@ -14,7 +14,9 @@ import (
 // cellRun, because products take the address of args, which would otherwise be allocated for each block.
 type cellRun struct {
 	mem                     *graph.Mem
-	dir, firstSequence, n   int    // direction, first sequence of the block, number of sequences
+	dir                     int    // index of the direction
+	firstSequence           int    // index of the block's first sequence
+	sequences               int    // number of sequences of the block
 	h, c, gates, resetState []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
 	lengths                 []int32
 	args                    gemm.Args
@@ -29,7 +31,7 @@ type cellRun struct {
 
 // run runs the block that starts at sequence firstSequence through all steps of direction dir.
 func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
-	n, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
+	sequences, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
 	buffers := mem.WorkerScratch[:s.bufferBytes]
 	worker := s.runs.Get(mem)
 	if worker.repeated == nil {
@@ -37,10 +39,11 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	}
 	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check,
 		args: gemm.Args{Check: worker.check},
-		mem:  mem, dir: dir, firstSequence: firstSequence, n: n,
-		h: buffers[:n*rowBytes], c: buffers[s.blockSequences*rowBytes:][:n*rowBytes],
-		resetState: buffers[2*s.blockSequences*rowBytes:][:n*rowBytes], gates: buffers[3*s.blockSequences*rowBytes:],
-		lengths: kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
+		mem:  mem, dir: dir, firstSequence: firstSequence, sequences: sequences,
+		h: buffers[:sequences*rowBytes], c: buffers[s.blockSequences*rowBytes:][:sequences*rowBytes],
+		resetState: buffers[2*s.blockSequences*rowBytes:][:sequences*rowBytes],
+		gates:      buffers[3*s.blockSequences*rowBytes:],
+		lengths:    kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
 	worker.loopState.Context = mem.Context
 	worker.work = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
 	worker.args.Shared = mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]
@@ -48,7 +51,7 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	s.record(worker, 0, worker.h)
 	s.record(worker, 1, worker.resetState)
 	longest := 0
-	for i := range n {
+	for i := range sequences {
 		longest = max(longest, s.length(worker, i))
 	}
 	for step := range longest {
@@ -78,7 +81,7 @@ func (s *stepper) length(worker *cellRun, i int) int {
 
 // setInitialStates sets the initial states of a block.
 func (s *stepper) setInitialStates(worker *cellRun) {
-	for i := range worker.n {
+	for i := range worker.sequences {
 		for k, states := range [2][]byte{worker.h, worker.c} {
 			row := s.row(states, i)
 			if initial := worker.mem.Ptrs[stepH0+k]; initial != nil { // stepH0 or stepC0
@@ -117,7 +120,7 @@ func (s *stepper) record(worker *cellRun, product int, from []byte) {
 
 // planOf returns the plan of a product for a block.
 func (s *stepper) planOf(worker *cellRun, product int) *gemm.Plan {
-	if worker.n != s.blockSequences {
+	if worker.sequences != s.blockSequences {
 		return s.plans[1][product]
 	}
 	return s.plans[0][product]
@@ -144,20 +147,20 @@ func (s *stepper) multiply(worker *cellRun, product int) {
 // stepAddresses returns two addresses for one step of sequence i of the block. in is the address of the products of
 // the input with the weights of all gates, which were computed before. y is the address of the result.
 func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Pointer) {
-	t := step
+	position := step
 	if s.backward[worker.dir] {
-		t = s.length(worker, i) - 1 - step
+		position = s.length(worker, i) - 1 - step
 	}
-	row := worker.dir*s.steps*s.batch + t*s.xTimeStride + (worker.firstSequence+i)*s.xBatchStride
+	row := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+i)*s.xBatchStride
 	return unsafe.Add(worker.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
 		unsafe.Add(worker.mem.Ptrs[stepY],
-			(t*s.yTimeStride+(worker.firstSequence+i)*s.yBatchStride+worker.dir*s.yDirStride)*s.elemBytes)
+			(position*s.yTimeStride+(worker.firstSequence+i)*s.yBatchStride+worker.dir*s.yDirStride)*s.elemBytes)
 }
 
 // writeLastStates writes the last states. It also writes zeros to the results of steps after the end of shorter
 // sequences.
 func (s *stepper) writeLastStates(worker *cellRun) {
-	for i := range worker.n {
+	for i := range worker.sequences {
 		for k, states := range [2][]byte{worker.h, worker.c} {
 			if last := worker.mem.Ptrs[stepHN+k]; last != nil { // stepHN or stepCN
 				copy(s.stateRow(last, worker, i), s.row(states, i))

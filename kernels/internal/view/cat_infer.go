@@ -77,11 +77,11 @@ func checkJoinShape(first, shape []sym.Int, dim, operand int) error {
 // joinFormat returns the memory format that the strides of all parts suggest, or contiguous if they differ
 // (cat_compute_output_memory_format).
 func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
-	f := suggestedFormat(parts[0])
+	format := suggestedFormat(parts[0])
 	for i := range parts[1:] {
-		if suggestedFormat(parts[1+i]) != f {
+		if suggestedFormat(parts[1+i]) != format {
 			return tensor.Contiguous
 		}
 	}
-	return f
+	return format
 }

@@ -52,8 +52,8 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantic
 	return stridedType(dtype, a.Size, a.Stride)
 }, zeroNumber)
 
-// stridedType returns the type of the result of empty_strided, or PyTorch's error if the numbers of sizes and strides
-// differ, if a size or stride is negative, or if the value needs too much memory.
+// stridedType returns the type of the result of empty_strided. It returns PyTorch's error if the numbers of sizes and
+// strides differ, a size or stride is negative, or the value needs too much memory.
 func stridedType(dtype tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
 	if len(size) != len(stride) {
 		return tensor.Type{}, fmt.Errorf("dimensionality of sizes (%d) must match dimensionality of strides (%d)",

@@ -10,29 +10,29 @@ import (
 // of a random op uses the words of counter i. Therefore the result depends only on the seed, not on the division of
 // work.
 func philox(counter, key uint64) [4]uint32 {
-	// The multipliers of the words and the increments of the key are those of the paper.
-	c := [4]uint32{uint32(counter), uint32(counter >> 32)} // the upper half of the 128-bit counter is 0
+	// The number of rounds, the multipliers of the words and the increments of the key are those of the paper.
+	words := [4]uint32{uint32(counter), uint32(counter >> 32)} // the upper half of the 128-bit counter is 0
 	k0, k1 := uint32(key), uint32(key>>32)
 	for range 10 {
-		high0, low0 := bits.Mul32(0xD2511F53, c[0])
-		high1, low1 := bits.Mul32(0xCD9E8D57, c[2])
-		c = [4]uint32{high1 ^ c[1] ^ k0, low1, high0 ^ c[3] ^ k1, low0}
+		high0, low0 := bits.Mul32(0xD2511F53, words[0])
+		high1, low1 := bits.Mul32(0xCD9E8D57, words[2])
+		words = [4]uint32{high1 ^ words[1] ^ k0, low1, high0 ^ words[3] ^ k1, low0}
 		k0 += 0x9E3779B9
 		k1 += 0xBB67AE85
 	}
-	return c
+	return words
 }
 
-// uniform converts random words to a number in [0, 1) with the precision of dtype d. It returns k * 2^-p, where p is
-// the number of bits of a mantissa of d, the leading 1 included, and the integer k is the upper p bits of the words.
-func uniform(w [4]uint32, d tensor.DType) float64 {
+// uniform converts random words to a number in [0, 1) with the precision of dtype d. It returns k * 2^-p, where the
+// integer k is the upper p bits of the words. A mantissa of d has p bits, the leading 1 included.
+func uniform(words [4]uint32, d tensor.DType) float64 {
 	switch d {
 	case tensor.Float64:
-		return float64((uint64(w[0])<<32|uint64(w[1]))>>11) * 0x1p-53
+		return float64((uint64(words[0])<<32|uint64(words[1]))>>11) * 0x1p-53
 	case tensor.Float16:
-		return float64(w[0]>>21) * 0x1p-11
+		return float64(words[0]>>21) * 0x1p-11
 	case tensor.BFloat16:
-		return float64(w[0]>>24) * 0x1p-8
+		return float64(words[0]>>24) * 0x1p-8
 	}
-	return float64(w[0]>>8) * 0x1p-24
+	return float64(words[0]>>8) * 0x1p-24
 }

@@ -13,14 +13,14 @@ import (
 // the result.
 func sequenceKernel(c *graph.Call, element func(i int) tensor.Scalar) (*graph.Kernel, error) {
 	const grain = machine.CallGrain
-	m := c.Out[0]
-	n := m.Numel()
+	meta := c.Out[0]
+	elements := meta.Numel()
 	return &graph.Kernel{Phases: []graph.Phase{{
-		Chunks: kit.DivUp(n, grain),
+		Chunks: kit.DivUp(elements, grain),
 		Run: func(mem *graph.Mem, chunk int) error {
-			step := m.Strides[0] * m.DType.Size() // in bytes
-			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-				element(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*step))
+			step := meta.Strides[0] * meta.DType.Size() // in bytes
+			for i := chunk * grain; i < min(elements, (chunk+1)*grain); i++ {
+				element(i).Store(meta.DType, unsafe.Add(mem.Ptrs[0], i*step))
 			}
 			return nil
 		},

@@ -66,13 +66,13 @@ var (
 
 // asReal returns the type of the view of view_as_real.
 func asReal(t tensor.Type) tensor.Type {
-	n, two := t.Rank(), sym.Of(2)
-	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.ReplaceSizes(t.Shape, n, two), Strides: make([]sym.Int, n+1),
-		Offset: two.Mul(t.Offset)}
+	rank, two := t.Rank(), sym.Of(2)
+	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.ReplaceSizes(t.Shape, rank, two),
+		Strides: make([]sym.Int, rank+1), Offset: two.Mul(t.Offset)}
 	for d, s := range t.Strides {
 		out.Strides[d] = two.Mul(s)
 	}
-	out.Strides[n] = sym.Of(1)
+	out.Strides[rank] = sym.Of(1)
 	return out
 }
 

@@ -55,8 +55,8 @@ func (im *importer) bindHints(first, step int) error {
 
 // TrySizeAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols
 // of the graph. ok is false if the integer depends on data.
-func (im *importer) TrySizeAttr(a sym.Int) (attr any, ok bool) {
-	attr = im.symbols.Attr(a)
+func (im *importer) TrySizeAttr(size sym.Int) (attr any, ok bool) {
+	attr = im.symbols.Attr(size)
 	text, isText := attr.(string)
 	return attr, !isText || im.useSymbols(text)
 }
@@ -270,8 +270,8 @@ func (n *Node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 	return shape, elements, true
 }
 
-// fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given, otherwise the
-// dtype of the first operand if an attribute is computed, otherwise [tensor.Invalid].
+// fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given. Otherwise it
+// returns the dtype of the first operand if an attribute is computed, and [tensor.Invalid] if not.
 func (n *Node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if dtype, ok := attrs["dtype"].(tensor.DType); ok {
 		return dtype
