@@ -1,5 +1,5 @@
-// Package op adds nodes to graphs: one function for each op of the catalogue, with its operands and attributes
-// as parameters, so that the Go compiler sees mistakes.
+// Package op adds nodes to graphs. It has one function for each op of the catalogue. The operands and attributes are
+// parameters, so that the Go compiler sees mistakes.
 //
 //	g := graph.New("net", kernels.Lookup)
 //	x := g.Input("x", tensor.Float32, 1, 3, 224, 224)

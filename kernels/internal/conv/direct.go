@@ -17,10 +17,10 @@ import (
 // directConv is the kernel of a convolution in register tiles. A tile is the set of results that the registers hold at
 // once: some output pixels for a block of output channels. A panel is the packed weight of a block. A strip is a
 // sequence of tiles in one block. The channels of a block are contiguous in the result and in its panel. Pixels of the
-// input are read in place, from channels-last images or from planes. Taps outside the image are skipped: tiles at the
-// left and at the right border have separate code, and the number of rows of the window that are inside the image is an
-// argument of the code. An element of the input is a number or, if the operands are bytes or words, a set of adjacent
-// channels of a pixel that one instruction multiplies and sums (direct_bytes.go).
+// input are read in place, from channels-last images or from planes. Taps outside the image are skipped. For this,
+// tiles at the left and at the right border have separate code, and the number of rows of the window that are inside
+// the image is an argument of the code. An element of the input is a number. If the operands are bytes or words, it is
+// a set of adjacent channels of a pixel that one instruction multiplies and sums (direct_bytes.go).
 //
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
@@ -162,8 +162,9 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 	}}
 }
 
-// inImage converts the numbers of an image and a strip in t.order to the number of an image of the batch and of a strip
-// of this image. They differ if the order numbers the strips of all images together (bandsOfImages).
+// inImage converts the numbers of an image and a strip in t.order. It returns the number of the image in the batch, and
+// the number of the strip in this image. They differ from the arguments if the order numbers the strips of all images
+// together (bandsOfImages).
 func (t *directConv) inImage(image, strip int) (int, int) {
 	if t.bandsOfImages {
 		return strip / t.strips, strip % t.strips

@@ -221,8 +221,8 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	return spec
 }
 
-// withChannelLoop returns the loops of a spec: a loop over channels around the inner loops if the input has the layout
-// by planes, otherwise the inner loops alone.
+// withChannelLoop returns the loops of a spec. If the input has the layout by planes, they are a loop over channels and
+// the inner loops in it. Otherwise they are the inner loops alone.
 func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	if !t.shape.byPlanes {
 		return inner

@@ -59,7 +59,7 @@ const (
 	// minSections is the minimum number of sections of chunkSchedule, so that all workers are busy. There are fewer if
 	// there are too few tiles.
 	minSections = 16
-	// pointPad is the number of unused bytes after the tiles of each point, so that the points of one tile are in
+	// pointPad is the number of unused bytes after the tiles of each point. It puts the points of one tile into
 	// different sets of the L1 cache.
 	pointPad = machine.LineBytes
 )

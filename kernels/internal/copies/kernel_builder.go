@@ -89,8 +89,8 @@ func (builder *KernelBuilder) AddCopies(jobs ...Job) {
 	builder.workerBytes = max(builder.workerBytes, worker)
 }
 
-// Result returns the row-major destination of output i in dtype d: the output itself if possible, else scratch memory
-// that is copied to the output in the last phase.
+// Result returns the row-major destination of output i in dtype d. It is the output itself if possible. Otherwise it is
+// scratch memory, which is copied to the output in the last phase.
 func (builder *KernelBuilder) Result(i int, d tensor.DType) kit.Buffer {
 	m := builder.Call.Out[i]
 	if m.DType == d && m.IsContiguous() {
