@@ -74,7 +74,7 @@ func (a anchorImpl) impl() graph.Impl {
 		Forms: a.forms}
 }
 
-// forms returns the contraction of the anchor, which writes the host, and the expression of the epilogue.
+// forms returns the contraction of the anchor, with the expression of the epilogue.
 func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || a.Forms == nil {
@@ -85,7 +85,7 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 		return nil, err
 	}
 	anchorForm, ok := list[0].(*graph.Contraction)
-	if !ok {
+	if !ok || anchorForm.Epilogue != nil {
 		return nil, nil
 	}
 	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
@@ -95,6 +95,7 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	}
 	product.Out.Index = host
 	epilogue := &graph.Elements{Code: fused.code}
+	product.Epilogue = epilogue
 	for i, meta := range call.Out {
 		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: meta})
 	}
@@ -103,7 +104,7 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 		formOperand := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
 		epilogue.Operands = append(epilogue.Operands, formOperand)
 	}
-	return []graph.Form{&product, epilogue}, nil
+	return []graph.Form{&product}, nil
 }
 
 // anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the shape and the layout

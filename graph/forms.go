@@ -72,6 +72,9 @@ type Contraction struct {
 	// Before is subtracted from the offset that the strides of A give, in elements. It is the offset of A's first element
 	// from the start of the first window, which begins in the padding.
 	Before int
+	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. Out is the memory
+	// of an output of the expression, which overwrites it.
+	Epilogue *Elements
 }
 
 // ContractionOperand is an operand of a [Contraction].

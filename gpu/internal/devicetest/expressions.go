@@ -68,7 +68,11 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 			}
 			calls = append(calls, call)
 		}
-		for _, call := range calls {
+		fused, err := conform.Fused(kernels.Lookup, rng)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range append(calls, fused...) {
 			if err := counts.Check(call, d.Info().Promise.Target, device.RunOn(d)); err != nil {
 				t.Fatal(err)
 			}

@@ -110,6 +110,14 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 				products *= float64(loop.Size)
 			}
 			operations, work.Flops = operations+products, work.Flops+products
+			if epilogue := form.Epilogue; epilogue != nil {
+				for i, operand := range epilogue.Operands {
+					if i != len(epilogue.Code.Out) && operand.Index != form.Out.Index {
+						stream(graph.Dense, operand.Meta)
+					}
+				}
+				operations += float64(metas[form.Out.Index].Numel()) * float64(len(epilogue.Code.Insts))
+			}
 		}
 	}
 	work.Flops += operations

@@ -6,6 +6,7 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,6 +31,11 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 	if align == nil {
 		align = slices.Repeat([]int{16}, len(call.Out)+len(call.In))
 	}
+	return compileForms(forms, call, align, target)
+}
+
+// compileForms returns the program that computes forms of a call one after another.
+func compileForms(forms []graph.Form, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	all := new(lower.Program)
 	for _, form := range forms {
 		program, err := compileForm(form, call, align, target)
@@ -52,12 +58,7 @@ func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Ta
 	case *graph.Rows:
 		return compileRows(form, call, align, target)
 	case *graph.Contraction:
-		program, err := lower.Contraction(form, target)
-		if err == nil {
-			toBuffers(program, []graph.FormOperand{{Index: form.Out.Index}, {Index: form.A.Index},
-				{Index: form.B.Index}, {Index: form.Add.Index}})
-		}
-		return program, err
+		return compileContraction(form, call, align, target)
 	case *graph.Gather:
 		var operands []graph.FormOperand
 		var aligns []int
@@ -72,6 +73,29 @@ func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Ta
 		return program, err
 	}
 	return nil, fmt.Errorf("gpu: a %T is %w", form, lower.ErrUnsupported)
+}
+
+// compileContraction compiles a contraction. If the kernel of the contraction cannot apply the epilogue, the epilogue
+// has its own kernel.
+func compileContraction(form *graph.Contraction, call *graph.Call, align []int, target lower.Target) (*lower.Program,
+	error) {
+	program, err := lower.Contraction(form, target)
+	if form.Epilogue != nil && errors.Is(err, lower.ErrUnsupported) {
+		alone := *form
+		alone.Epilogue = nil
+		return compileForms([]graph.Form{&alone, form.Epilogue}, call, align, target)
+	}
+	if err == nil {
+		operands := []graph.FormOperand{{Index: form.Out.Index}, {Index: form.A.Index}, {Index: form.B.Index}}
+		if form.HasAdd {
+			operands = append(operands, graph.FormOperand{Index: form.Add.Index})
+		}
+		if form.Epilogue != nil {
+			operands = append(operands, form.Epilogue.Operands...)
+		}
+		toBuffers(program, operands)
+	}
+	return program, err
 }
 
 // compileElements compiles an elementwise expression.

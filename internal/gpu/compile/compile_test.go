@@ -48,6 +48,23 @@ func TestShapes(t *testing.T) {
 	require.Zero(t, n.None)
 }
 
+// TestFused interprets products and convolutions with epilogues, which have one kernel unless the epilogue is too long.
+func TestFused(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	calls, err := conform.Fused(kernels.Lookup, rng)
+	require.NoError(t, err)
+	var n conform.Counts
+	for i, call := range calls {
+		program, err := compile.Call(call.Op, call.Call, nil, lower.IEEE)
+		require.NoError(t, err, call.Op.Name)
+		require.Equal(t, i == len(calls)-1, len(program.Launches) > 1, call.Op.Name)
+		require.NoError(t, n.Check(call, lower.IEEE, conform.Interpret))
+		require.Zero(t, n.Differ, n.First)
+	}
+	t.Log(n.String())
+	require.Zero(t, n.None)
+}
+
 // TestTree holds that the order of sums depends on the shape only: equal elements in other layouts have sums of equal
 // bits.
 func TestTree(t *testing.T) {

@@ -48,18 +48,23 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 		}
 		created.Out = append(created.Out, result.Meta())
 	}
-	for i, meta := range in {
-		if created.In[i].Kind != graph.TensorArg {
-			created.Operands = append(created.Operands, nil)
+	created.setOperands(rng)
+	return created, nil
+}
+
+// setOperands sets random operands.
+func (c *Call) setOperands(rng *rand.Rand) {
+	for i, arg := range c.In {
+		if arg.Kind != graph.TensorArg {
+			c.Operands = append(c.Operands, nil)
 			continue
 		}
 		limit := 5 // random integers are from 0 to limit-1
-		if param := op.Params[min(i, len(op.Params)-1)]; param.IndexBound != nil {
-			limit = max(param.IndexBound(created.Call), 1)
+		if param := c.Op.Params[min(i, len(c.Op.Params)-1)]; param.IndexBound != nil {
+			limit = max(param.IndexBound(c.Call), 1)
 		}
-		created.Operands = append(created.Operands, random(meta, limit, rng))
+		c.Operands = append(c.Operands, random(arg.Meta(), limit, rng))
 	}
-	return created, nil
 }
 
 // Examples returns the examples of an op as calls. It returns none if the op has no reference implementation, or is

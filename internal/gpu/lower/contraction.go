@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Contraction returns the program of a contraction of floats. Its buffers are the result, A, B and, if there is one,
-// the addend.
+// Contraction returns the program of a contraction of floats. Its buffers are the result, A, B, the addend if there is
+// one, and the operands of the epilogue if there is one.
 //
 // A contraction is a batch of matrix products. A loop that changes only the offset in A is a loop over the rows of a
 // product. A loop that changes only the offset in B is a loop over the columns. Summed loops are loops over the terms
@@ -22,7 +22,7 @@ import (
 // copied as zeros, so the windows need not be materialized in memory (no im2col).
 //
 // A result is summed in order, by fused multiply-adds if the device rounds them once, else by a product and a sum. The
-// size of tiles does not affect bits.
+// size of tiles does not affect bits. A thread applies the epilogue to its results in registers.
 func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	made := &contraction{Contraction: source, acc: source.Out.DType.OpMath()}
 	params := 3
@@ -31,19 +31,34 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	}
 	if made.acc != tensor.Float32 && made.acc != tensor.Float64 || source.A.DType != source.Out.DType ||
 		source.B.DType != source.Out.DType ||
-		source.HasAdd && source.Add.DType != source.Out.DType || params > target.MaxParams {
-		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v and %d buffers is %w", source.A.DType,
-			source.B.DType, source.Out.DType, params, ErrUnsupported)
+		source.HasAdd && source.Add.DType != source.Out.DType {
+		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v is %w", source.A.DType, source.B.DType,
+			source.Out.DType, ErrUnsupported)
 	}
 	if err := made.setLoops(); err != nil {
 		return nil, err
+	}
+	args := []int{0, 1, 2, 3}[:params] // the buffers of the parameters
+	if source.Epilogue != nil {
+		var err error
+		if made.epilogue, err = newEpilogue(source, params, target); err != nil {
+			return nil, err
+		}
+		args = append(args, made.epilogue.buffers...)
+	}
+	if len(args) > target.MaxParams {
+		return nil, fmt.Errorf("gpu: a product with %d buffers is %w", len(args), ErrUnsupported)
 	}
 	rows, cols, batch := size(made.rows), size(made.cols), size(made.batch)
 	if rows*cols*batch == 0 {
 		return new(Program), nil
 	}
-	made.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(params, groupSize), target: target}
+	made.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(args), groupSize), target: target}
 	made.setTile(rows, cols, batch)
+	if made.epilogue != nil && made.perThread*made.perThread*len(made.epilogue.code.Insts) > maxEpilogue {
+		return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", len(made.epilogue.code.Insts),
+			ErrUnsupported)
+	}
 	tilesM, tilesN := (rows+made.tile-1)/made.tile, (cols+made.tile-1)/made.tile
 	groups := tilesM * tilesN * batch
 	if groups > math.MaxInt32 {
@@ -59,8 +74,8 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 		return nil, err
 	}
 	launch := Launch{Kernel: &made.Kernel, Groups: groups}
-	for i := range params {
-		launch.Args = append(launch.Args, Arg{Buffer: i})
+	for _, buffer := range args {
+		launch.Args = append(launch.Args, Arg{Buffer: buffer})
 	}
 	return &Program{Launches: []Launch{launch}}, nil
 }
@@ -69,6 +84,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 type contraction struct {
 	scalarBuilder
 	*graph.Contraction
+	epilogue               *epilogue               // nil for none
 	acc                    tensor.DType            // dtype of sums
 	rows, cols, sum, batch []graph.ContractionLoop // each from the fastest loop to the slowest
 	rowLoops, sumLoops     []int                   // for each element of rows and of sum, the index of the loop in Loops
@@ -277,8 +293,9 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 	}
 }
 
-// finish stores the results of a thread: alpha*sum + beta*addend. The result is parameter 0, and the addend parameter
-// 3. firstRow and firstCol are the thread's first row and column. Rows and columns beyond the product are skipped.
+// finish stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. The result is
+// parameter 0, and the addend parameter 3. firstRow and firstCol are the thread's first row and column. Rows and columns
+// beyond the product are skipped.
 func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
 	const u64 = tensor.Uint64
 	dtype := c.Out.DType
@@ -319,7 +336,12 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 						value = c.op(lane.Add, c.acc, value, addend)
 					}
 					value = c.convert(dtype, c.acc, value)
-					c.scalarBuilder.store(one, address(0, c.add32(outRow, outCols[j])), []ir.Value{value})
+					offset := c.add32(outRow, outCols[j])
+					if c.epilogue != nil {
+						c.epilogue.apply(&c.scalarBuilder, value, offset)
+						return
+					}
+					c.scalarBuilder.store(one, address(0, offset), []ir.Value{value})
 				})
 			}
 		})

@@ -60,6 +60,15 @@ func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 				}
 			}
 		}
+		fused, err := conform.Fused(lookup, rand.New(rand.NewPCG(1, 2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := compile.Call(fused[0].Op, fused[0].Call, nil, lower.IEEE)
+		if err != nil {
+			t.Fatal(fused[0].Op.Name, err)
+		}
+		yield(fused[0].Op.Name, program.Launches[0].Kernel)
 	}
 }
 

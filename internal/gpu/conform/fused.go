@@ -1,0 +1,83 @@
+package conform
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/graphrun/graphrun/fusion"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// fusedSample is a product or a convolution, and pointwise ops on its result.
+type fusedSample struct {
+	op    string
+	attrs graph.Attrs
+	in    []tensor.Meta
+	steps []fusedStep // each computes the operand of the next one
+	kept  int         // number of results before the last one that remain results
+}
+
+// fusedStep is a pointwise op on a result. If other has a dtype, it is the second operand.
+type fusedStep struct {
+	op    string
+	other tensor.Meta
+}
+
+// Fused returns calls of products and convolutions with epilogues. lookup finds ops by name. The epilogue of the last
+// call is too long for the kernel of a product.
+func Fused(lookup graph.Lookup, rng *rand.Rand) (list []*Call, err error) {
+	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+	f64 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float64, shape...) }
+	reversed := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(strides(meta.Shape, 1, true)) }
+	channelsLast := f32(2, 4, 9, 10).WithStrides([]int{360, 1, 40, 4})
+	for _, sample := range []fusedSample{
+		{"linear", nil, []tensor.Meta{f32(9, 33), f32(40, 33), f32(40)},
+			[]fusedStep{{op: "relu"}, {"add", f32(9, 40)}, {"mul", f32(40)}}, 0},
+		{"conv2d", graph.Attrs{"padding": 1, "stride": 2}, []tensor.Meta{f32(2, 4, 9, 10), f32(35, 4, 3, 3)},
+			[]fusedStep{{"mul", f32(35, 1, 1)}, {"add", reversed(f32(2, 35, 5, 5))}, {op: "sigmoid"}}, 0},
+		{"conv2d", graph.Attrs{"groups": 2}, []tensor.Meta{channelsLast, f32(6, 2, 3, 3)},
+			[]fusedStep{{"add", tensor.New(tensor.Int8, 2, 1, 7, 8)}, {"gt", f32()}}, 2},
+		{"bmm", nil, []tensor.Meta{f64(2, 9, 33), f64(2, 33, 5)},
+			[]fusedStep{{"mul", tensor.New(tensor.Complex128, 9, 1)}}, 1},
+		{"matmul", nil, []tensor.Meta{f32(20, 7), f32(7, 20)}, slices.Repeat([]fusedStep{{op: "tanh"}}, 60), 0},
+	} {
+		call, err := sample.call(lookup, rng)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, call)
+	}
+	return list, nil
+}
+
+// call returns the call of the fused node.
+func (sample *fusedSample) call(lookup graph.Lookup, rng *rand.Rand) (*Call, error) {
+	g := graph.New("fused", lookup)
+	var operands []any
+	for _, meta := range sample.in {
+		operands = append(operands, g.InputMeta(g.UniqueName("x"), meta))
+	}
+	result := g.Apply(sample.op, sample.attrs, operands...)[0]
+	results := []*graph.Value{result}
+	for _, step := range sample.steps {
+		operands := []any{result}
+		if step.other.DType != tensor.Invalid {
+			operands = append(operands, g.InputMeta(g.UniqueName("x"), step.other))
+		}
+		result = g.Apply(step.op, nil, operands...)[0]
+		results = append(results, result)
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	kept := results[len(results)-1-sample.kept:]
+	nodes, err := fusion.NewFuser(g).Fuse([]fusion.Group{{Nodes: slices.Clone(g.Nodes), Anchor: true}},
+		func(v *graph.Value) bool { return slices.Contains(kept, v) })
+	if err != nil {
+		return nil, err
+	}
+	call := &Call{Op: nodes[0].Op, Call: nodes[0].Call()}
+	call.setOperands(rng)
+	return call, nil
+}

@@ -1,0 +1,109 @@
+package lower
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/ir"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxEpilogue bounds the instructions of all epilogues of a thread, one for each of its results.
+const maxEpilogue = 4096
+
+// epilogue is the expression that the kernel of a contraction applies to its results.
+type epilogue struct {
+	code    *expr.Code
+	dtypes  []tensor.DType // outputs, then operands without the result of the contraction
+	params  []int          // by index in dtypes: the parameter of the kernel
+	buffers []int          // buffers of the parameters after those of the contraction
+	shape   []int          // axes of the result, the fastest first
+	strides [][]int        // by index in dtypes and axis, in bytes
+}
+
+// newEpilogue returns the epilogue of a contraction whose kernel has a number of other parameters.
+func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogue, error) {
+	code, err := expanded(source.Epilogue.Code, target)
+	if err != nil {
+		return nil, err
+	}
+	outs, operands := len(code.Out), source.Epilogue.Operands
+	result, metas := operands[outs].Meta, []tensor.Meta(nil)
+	made := &epilogue{code: code}
+	for i, operand := range operands {
+		meta := operand.Meta
+		if meta.Extent()*meta.DType.Size() > math.MaxInt32 || slices.Min(append([]int{0}, meta.Strides...)) < 0 {
+			return nil, fmt.Errorf("gpu: an epilogue with an operand %v is %w", meta, ErrUnsupported)
+		}
+		switch {
+		case i == outs: // in a register
+			continue
+		case i < outs && operand.Index == source.Out.Index:
+			made.params = append(made.params, 0)
+		default:
+			made.params = append(made.params, params+len(made.buffers))
+			made.buffers = append(made.buffers, params+i)
+		}
+		made.dtypes, metas = append(made.dtypes, meta.DType), append(metas, meta)
+	}
+	if !result.IsNonOverlappingAndDense() { // the offset of an element does not give its index
+		return nil, fmt.Errorf("gpu: an epilogue of a result with gaps is %w", ErrUnsupported)
+	}
+	made.setAxes(result, metas)
+	return made, nil
+}
+
+// setAxes sets the axes of the result of the contraction, and the strides of outputs and operands along them.
+func (e *epilogue) setAxes(result tensor.Meta, metas []tensor.Meta) {
+	var dims []int
+	for dim, size := range result.Shape {
+		if size > 1 {
+			dims = append(dims, dim)
+		}
+	}
+	sorted.Func(dims, func(a, b int) int { return result.Strides[a] - result.Strides[b] })
+	var axes []axis
+	for _, dim := range dims {
+		added := axis{size: result.Shape[dim]}
+		for _, meta := range metas {
+			stride := 0 // broadcast, if an operand of lower rank lacks the dimension or has size 1 there
+			if own := dim - (result.Rank() - meta.Rank()); own >= 0 && meta.Shape[own] > 1 {
+				stride = meta.Strides[own] * meta.DType.Size()
+			}
+			added.strides = append(added.strides, stride)
+		}
+		axes = merge(axes, added)
+	}
+	e.shape = make([]int, len(axes))
+	for k := range axes {
+		e.shape[k] = axes[k].size
+	}
+	for i := range metas {
+		e.strides = append(e.strides, stridesOf(axes, i))
+	}
+}
+
+// apply adds the code that computes and stores the outputs for an element of the result with a value. offset is the
+// offset of the element in the result, in elements.
+func (e *epilogue) apply(s *scalarBuilder, value, offset ir.Value) {
+	index := s.split(offset, e.shape)
+	address := func(i int) ir.Value {
+		return s.advance(s.EmitImm(ir.Param, tensor.Uint64, uint64(e.params[i])), s.offset(index, e.shape, e.strides[i]))
+	}
+	loaded := [][]ir.Value{{value}}
+	for i := len(e.code.Out); i < len(e.dtypes); i++ {
+		loaded = append(loaded, s.load(oneElement(e.dtypes[i]), address(i)))
+	}
+	values := s.eval(e.code, func(operand, part int) ir.Value { return loaded[operand][part] })
+	for output, computed := range e.code.Out {
+		numbers := []ir.Value{values[computed.Re]}
+		if computed.Im != expr.None {
+			numbers = append(numbers, values[computed.Im])
+		}
+		s.store(oneElement(computed.DType), address(output), numbers)
+	}
+}
