@@ -40,7 +40,7 @@ func Fused(lookup graph.Lookup, rng *rand.Rand) (list []*Call, err error) {
 			[]fusedStep{{"add", tensor.New(tensor.Int8, 2, 1, 7, 8)}, {"gt", f32()}}, 2},
 		{"bmm", nil, []tensor.Meta{f64(2, 9, 33), f64(2, 33, 5)},
 			[]fusedStep{{"mul", tensor.New(tensor.Complex128, 9, 1)}}, 1},
-		{"matmul", nil, []tensor.Meta{f32(20, 7), f32(7, 20)}, slices.Repeat([]fusedStep{{op: "tanh"}}, 60), 0},
+		{"matmul", nil, []tensor.Meta{f32(20, 7), f32(7, 20)}, slices.Repeat([]fusedStep{{op: "tanh"}}, 40), 0},
 	} {
 		call, err := sample.call(lookup, rng)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // maxEpilogue bounds the instructions of all epilogues of a thread, one for each of its results.
-const maxEpilogue = 4096
+const maxEpilogue = 2048
 
 // epilogue is the expression that the kernel of a contraction applies to its results.
 type epilogue struct {
