@@ -99,31 +99,40 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 				stream(access, metas[operand.Index])
 			}
 		case *graph.Contraction:
-			for _, operand := range []graph.ContractionOperand{form.Out, form.A, form.B} {
-				stream(graph.Dense, metas[operand.Index])
-			}
-			if form.HasAdd {
-				stream(graph.Dense, metas[form.Add.Index])
-			}
-			products := 1.0
-			for _, loop := range form.Loops {
-				products *= float64(loop.Size)
-			}
-			operations, work.Flops = operations+products, work.Flops+products
-			if epilogue := form.Epilogue; epilogue != nil {
-				for i, operand := range epilogue.Operands {
-					if i != len(epilogue.Code.Out) && operand.Index != form.Out.Index {
-						stream(graph.Dense, operand.Meta)
-					}
-				}
-				operations += float64(metas[form.Out.Index].Numel()) * float64(len(epilogue.Code.Insts))
-			}
+			operations += addContraction(&work, form, metas)
 		}
 	}
 	work.Flops += operations
 	work.Footprint = work.TotalBytes()
 	work.AddUnits(machine.DeviceOperation, operations)
 	return work
+}
+
+// addContraction adds the bytes and flops of a contraction to work, and returns the number of scalar operations. metas
+// has the results of the call, then its operands.
+func addContraction(work *graph.Work, form *graph.Contraction, metas []tensor.Meta) (operations float64) {
+	operands := []int{form.Out.Index, form.A.Index, form.B.Index}
+	if form.HasAdd {
+		operands = append(operands, form.Add.Index)
+	}
+	products := 1.0
+	for _, loop := range form.Loops {
+		products *= float64(loop.Size)
+	}
+	work.Flops += products
+	operations = products
+	if epilogue := form.Epilogue; epilogue != nil {
+		for i, operand := range epilogue.Operands {
+			if i != len(epilogue.Code.Out) && operand.Index != form.Out.Index {
+				operands = append(operands, operand.Index)
+			}
+		}
+		operations += float64(metas[form.Out.Index].Numel()) * float64(len(epilogue.Code.Insts))
+	}
+	for _, i := range operands {
+		work.Bytes[graph.Dense] += float64(metas[i].Bytes())
+	}
+	return operations
 }
 
 // transactionBytes is the size of the smallest read of memory.

@@ -294,8 +294,8 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 }
 
 // finish stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. The result is
-// parameter 0, and the addend parameter 3. firstRow and firstCol are the thread's first row and column. Rows and columns
-// beyond the product are skipped.
+// parameter 0, and the addend parameter 3. firstRow and firstCol are the thread's first row and column. Rows and
+// columns beyond the product are skipped.
 func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
 	const u64 = tensor.Uint64
 	dtype := c.Out.DType
