@@ -73,7 +73,7 @@ func checkOutputTensor(name string, dtype tensor.DType, shape []int, given *tens
 	case err != nil:
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
 	case given.Storage().Place() != tensor.Host:
-		return fmt.Errorf("the tensor given for output %q is in the memory of %v, but the program runs on the %v",
+		return fmt.Errorf("the tensor given for output %q is in the memory of the %v, but the program runs on the %v",
 			name, given.Storage().Place(), tensor.Host)
 	case given.DType != dtype:
 		return fmt.Errorf("output %q is %v, but the tensor given for it is %v", name, dtype, given.DType)

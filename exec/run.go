@@ -228,7 +228,7 @@ func checkInput(v *graph.Value, given *tensor.Tensor) error {
 	case given.Check() != nil:
 		return fmt.Errorf("input %q: %w", v.Name, given.Check())
 	case given.Storage().Place() != tensor.Host:
-		return fmt.Errorf("input %q is in the memory of %v, but the program runs on the %v", v.Name,
+		return fmt.Errorf("input %q is in the memory of the %v, but the program runs on the %v", v.Name,
 			given.Storage().Place(), tensor.Host)
 	case given.DType != v.Meta.DType:
 		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, given.DType, v.Meta.DType)

@@ -1,7 +1,5 @@
 package tensor
 
-import "fmt"
-
 // Place identifies the memory of a storage and the processor whose kernels can access that memory. Inputs and outputs
 // of programs are on the [Host].
 type Place uint8
@@ -13,12 +11,12 @@ const (
 	Device
 )
 
-// String returns "host", or "device 1" and so on for other places.
+// String returns "host" or "device".
 func (p Place) String() string {
 	if p == Host {
 		return "host"
 	}
-	return fmt.Sprintf("device %d", uint8(p))
+	return "device"
 }
 
 // StorageAt wraps bytes of a place without a copy. [StorageOf] does the same for [Host].

@@ -353,6 +353,9 @@ func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explana
 // explain the layout in which the value is computed, and the layout that the readers of the copy require.
 func writeCopyReasons(w io.Writer, show term.Display, reason inspect.CopyReason) {
 	title := fmt.Sprintf("The copy of %s into %s", reason.Value, format.Ints(reason.To))
+	if reason.Transfer != "" {
+		title = fmt.Sprintf("The %s of %s", reason.Transfer, reason.Value)
+	}
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, title))
 	for _, side := range []struct {
 		phrase string
