@@ -362,7 +362,7 @@ func (f *Fuser) CheckAnchor(n *graph.Node) error {
 	switch {
 	case f == nil || n == nil || withEpilogue(n.Op) == nil || len(n.Out) != 1:
 		return errNoEpilogue
-	case !loops.CodeAvailable():
+	case !f.Device && !loops.CodeAvailable():
 		return errNotCompiled
 	case n.Out[0].Alias != nil:
 		return errView

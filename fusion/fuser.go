@@ -15,6 +15,9 @@ import (
 // Fuser replaces each of several groups of nodes of a graph by one node. It caches the expressions of nodes, so the
 // nodes must not change while it is used. It is not safe for concurrent use.
 type Fuser struct {
+	// Device means that a device may compute the fused nodes. Row programs and epilogues then need no machine code.
+	Device bool
+
 	graph      *graph.Graph
 	codes      graph.ByValue[*expr.Code]  // expressions of nodes, indexed by the first output of the node
 	rows       graph.ByValue[*graph.Rows] // row programs of nodes, indexed by the first output of the node
@@ -88,10 +91,10 @@ func expressionOf(n *graph.Node) (*expr.Code, error) {
 }
 
 // Rows returns the computation of a node as an expression over rows, a row program. It returns nil if the node has no
-// row program. It also returns nil if loops are not compiled to machine code, because an interpreted row program is
-// slower than the node's own kernel.
+// row program. Without a device, it also returns nil if loops are not compiled to machine code, because an interpreted
+// row program is slower than the node's own kernel.
 func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
-	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.CodeAvailable() {
+	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !f.Device && !loops.CodeAvailable() {
 		return nil
 	}
 	rows := f.rows.At(n.Out[0])

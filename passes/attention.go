@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -26,6 +27,9 @@ func (g *grouper) joinAttentions() {
 			continue
 		}
 		why := g.whyNoAttention(nodes)
+		if why == "" && g.costLessOnDevice(nodes) {
+			why = "costs more than its nodes on the device"
+		}
 		if why == "" {
 			if err := g.fuser.CheckAttention(nodes); err != nil {
 				why = err.Error()
@@ -40,6 +44,29 @@ func (g *grouper) joinAttentions() {
 		found++
 	}
 	g.plan.Note("%s", countText(found, "attention", "attentions"))
+}
+
+// costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
+// host. Devices have no kernel for an attention.
+func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
+	device := g.plan.device
+	if device == nil {
+		return false
+	}
+	var onDevice, onHost int64
+	for _, n := range nodes {
+		if n.IsView() {
+			continue
+		}
+		call, impl := n.Call(), device.Impl(n.Op)
+		walks := impl.Walks(call, nil)
+		if len(walks) == 0 {
+			return false
+		}
+		onDevice += layout.PricePS(device.Prices(), impl.Work(call, walks[0]))
+		onHost += layout.PricePS(g.plan.profile, n.Work())
+	}
+	return onDevice < onHost
 }
 
 // addAttention makes a group of the given nodes, which are in reverse order. position is the position of the group in

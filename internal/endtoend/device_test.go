@@ -17,7 +17,6 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/backend"
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
-	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
@@ -110,8 +109,8 @@ func TestDeviceConcat(t *testing.T) {
 	assert.Equal(t, floats(expected["y"]), floats(out["y"]))
 }
 
-// TestDeviceStoredRows: a pass over rows reads the row that an earlier pass stored as an output. Without machine code,
-// rows are not fused.
+// TestDeviceStoredRows: a pass over rows reads the row that an earlier pass stored as an output. A device needs no
+// machine code of the host for it.
 func TestDeviceStoredRows(t *testing.T) {
 	for _, columns := range []int{30, 96} {
 		g := graphrun.New("rows")
@@ -135,13 +134,59 @@ func TestDeviceStoredRows(t *testing.T) {
 		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
 		require.NoError(t, err)
 		nodes, _ := placed(p)
-		if loops.CodeAvailable() {
-			assert.Len(t, nodes, 1, "one row program computes both outputs")
-		}
+		assert.Len(t, nodes, 1, "one row program computes both outputs")
 		out, err := p.Run(context.Background(), in)
 		require.NoError(t, err)
 		for _, name := range []string{"first", "second"} {
 			assert.InDeltaSlice(t, floats(expected[name]), floats(out[name]), 1e-5, "%d columns, %s", columns, name)
+		}
+	}
+}
+
+// TestDeviceAttention: the device computes an attention by the kernels of its nodes.
+func TestDeviceAttention(t *testing.T) {
+	g := graphrun.New("attention")
+	q := g.Input("q", tensor.Float32, 2, 8, 4)
+	k := g.Input("k", tensor.Float32, 2, 4, 8)
+	v := g.Input("v", tensor.Float32, 2, 8, 4)
+	weights := op.Softmax(op.Mul(op.Matmul(q, k), 0.5), 2)
+	g.Output("y", op.Matmul(weights, v))
+	require.NoError(t, g.Err())
+	in := map[string]*tensor.Tensor{"q": generated(q.Meta), "k": generated(k.Meta), "v": generated(v.Meta)}
+	want, err := graphrun.Compile(g, graphrun.Options{})
+	require.NoError(t, err)
+	expected, err := want.Run(context.Background(), in)
+	require.NoError(t, err)
+	p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
+	require.NoError(t, err)
+	_, transfers := placed(p)
+	assert.Len(t, transfers, 4, "three inputs, one output: %v", transfers)
+	out, err := p.Run(context.Background(), in)
+	require.NoError(t, err)
+	assert.InDeltaSlice(t, floats(expected["y"]), floats(out["y"]), 1e-5)
+}
+
+// inexact is a device that does not round sums of float32 correctly.
+type inexact struct{ device.Device }
+
+func (d inexact) Info() device.Info {
+	info := d.Device.Info()
+	info.Promise.Exact32 = false
+	return info
+}
+
+// TestDeviceExact: exact results need a device that rounds as IEEE 754 requires.
+func TestDeviceExact(t *testing.T) {
+	devices.Register("inexact", func() (graph.Device, error) { return backend.New(inexact{software.Open()}), nil })
+	g := graphrun.New("exact")
+	g.Output("y", op.Relu(g.Input("x", tensor.Float32, 4)))
+	require.NoError(t, g.Err())
+	for _, exact := range []bool{false, true} {
+		_, err := graphrun.Compile(g, graphrun.Options{Device: "inexact", Exact: exact})
+		if exact {
+			assert.ErrorContains(t, err, "does not round as IEEE 754 requires: sums and products of float32")
+		} else {
+			assert.NoError(t, err)
 		}
 	}
 }
