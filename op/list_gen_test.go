@@ -353,6 +353,8 @@ var functions = []listed{
 	{"mse_loss", "", MseLoss, MseLoss},
 	{"msort", "", Msort, Msort},
 	{"mul", "", Mul[*graph.Value, *graph.Value], Mul[float64, float64]},
+	{"multi_margin_loss", "", MultiMarginLoss, MultiMarginLoss},
+	{"multilabel_margin_loss", "", MultilabelMarginLoss, MultilabelMarginLoss},
 	{"multilabel_soft_margin_loss", "", MultilabelSoftMarginLoss, MultilabelSoftMarginLoss},
 	{"multinomial", "", Multinomial[*graph.Value], Multinomial[int]},
 	{"mv", "", Mv, Mv},

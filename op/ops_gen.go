@@ -5290,6 +5290,46 @@ func Mul[A, B Operand](self A, other B) *graph.Value {
 	return node("mul", 1, nil, self, other)[0]
 }
 
+// MultiMarginLossAttrs are the optional attributes of [MultiMarginLoss].
+type MultiMarginLossAttrs struct {
+	// exponent, 1 or 2 (default 1)
+	P *float64 `attr:"p"`
+	// margin (default 1)
+	Margin *float64 `attr:"margin"`
+	// 0: the loss of each row; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// MultiMarginLoss is the op multi_margin_loss.
+//
+// Returns the sums of max(0, margin - self[target] + self[j])^p over the classes j other than `target`, divided
+// by the number of classes. Self is [n, classes] or [classes], and `target` [n] or []. A sum is multiplied by
+// the element of `weight` [classes] for its target.
+//
+// May be nil: weight.
+func MultiMarginLoss(self, target, weight *graph.Value, attrs ...MultiMarginLossAttrs) *graph.Value {
+	return node("multi_margin_loss", 1, nonzeroAttrs(attrs), self, target, weight)[0]
+}
+
+// MultilabelMarginLossAttrs are the optional attributes of [MultilabelMarginLoss].
+type MultilabelMarginLossAttrs struct {
+	// 0: the loss of each row; 1: their mean; 2: their sum (default 1)
+	Reduction *int `attr:"reduction"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// MultilabelMarginLoss is the op multilabel_margin_loss.
+//
+// Returns the sums of max(0, 1 - self[k] + self[j]) over the classes k of `target` and all other classes j,
+// divided by the number of classes. Self and `target` are [n, classes] or [classes]. The classes of a row of
+// `target` end before its first -1.
+func MultilabelMarginLoss(self, target *graph.Value, attrs ...MultilabelMarginLossAttrs) *graph.Value {
+	return node("multilabel_margin_loss", 1, nonzeroAttrs(attrs), self, target)[0]
+}
+
 // MultilabelSoftMarginLossAttrs are the optional attributes of [MultilabelSoftMarginLoss].
 type MultilabelSoftMarginLossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)

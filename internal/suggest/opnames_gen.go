@@ -346,6 +346,8 @@ func init() {
 		"mse_loss",
 		"msort",
 		"mul",
+		"multi_margin_loss",
+		"multilabel_margin_loss",
 		"multilabel_soft_margin_loss",
 		"multinomial",
 		"mv",

@@ -81,6 +81,27 @@ def _multilabel_soft_margin_loss(r):
     return ins, r.some(reduction=REDUCTION)
 
 
+def scores(r):
+    """The shape of scores of classes, and the number of classes."""
+    c = r.of(1, 2, 4)
+    return r.of([r.size(), c], [r.size(), c], [r.size(), c], [c], []), c
+
+
+@call("multi_margin_loss")
+def _multi_margin_loss(r):
+    s, c = scores(r)
+    ins = [T(s), T(s[:-1] if r.flip(0.9) else [1], torch.int64, 0, c if s else 1)]
+    if r.flip(0.4):
+        ins.append(T([c if s else 1], pos=True))
+    return ins, r.some(p=(1, 2, 2), margin=(1, 0.5), reduction=REDUCTION)
+
+
+@call("multilabel_margin_loss")
+def _multilabel_margin_loss(r):
+    s, c = scores(r)
+    return [T(s), T(s if r.flip(0.9) else s[1:], torch.int64, -1, c if s else 1)], r.some(reduction=REDUCTION)
+
+
 @call("local_response_norm")
 def _local_response_norm(r):
     s = r.shape(rank=r.of(3, 3, 4, 5, 2, 1))

@@ -373,6 +373,7 @@ RULES = [
     ("istft", "value", "", rounded_window, "the squares of float32 windows are added in another order"),
     # Losses and the like
     ("logsumexp", "served", "doesn't match the broadcast shape", lambda k: k.attrs["dim"] == [], "an empty list of dimensions means all, as in every other reduction"),
+    ("multi_margin_loss multilabel_margin_loss", "value", "", empty, "1.13 does not initialize the result for no rows"),
     ("instance_norm", "served", "single memory location|could not infer", None, "graphs do not write running statistics"),
     ("nll_loss", "served", "should be 1D or 2D", lambda k: len(k.shape) > 2, "the op includes nll_loss_nd"),
 ]

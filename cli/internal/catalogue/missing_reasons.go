@@ -52,7 +52,5 @@ var reasons = []missingReason{
 		"native_batch_norm"},
 	{"its bins have weights and edges of several forms; histc and searchsorted count", "histogram histogramdd"},
 	{"it is a loss of training over paths whose lengths are data", "nn.functional.ctc_loss"},
-	{"it is a loss of training over lists of classes, which no exporter writes",
-		"nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss"},
 	{"its segments are data; index_add and index_reduce compute the same from indices", "segment_reduce"},
 }

@@ -20,6 +20,7 @@ func Ops() []*graph.Op {
 		MseLoss, L1Loss, SmoothL1Loss, HuberLoss, SoftMarginLoss, HingeEmbeddingLoss, KlDiv, PoissonNllLoss,
 		BinaryCrossEntropy, BinaryCrossEntropyWithLogits,
 		GaussianNllLoss, MarginRankingLoss, CosineEmbeddingLoss, TripletMarginLoss, MultilabelSoftMarginLoss,
+		MultiMarginLoss, MultilabelMarginLoss,
 		Aminmax, CountNonzero, Nansum, Nanmean, Cov, Corrcoef, SumToSize,
 		BroadcastTensors, Meshgrid,
 		Tensordot, Inner, Vdot, Kron, Addmv, Addr, Addbmm, Bilinear, BlockDiag, CartesianProd, ColumnStack, Dstack,
