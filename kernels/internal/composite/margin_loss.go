@@ -24,21 +24,26 @@ type multilabelMarginLossAttrs struct {
 
 // The losses of the margins between classes. Self has a row of scores for each sample, [n, classes], or is one row.
 var (
-	MultiMarginLoss = loss("multi_margin_loss", "Returns the sums of max(0, margin - self[target] + self[j])^p over the "+
-		"classes j other than `target`, divided by the number of classes. Self is [n, classes] or [classes], and `target` "+
-		"[n] or []. A sum is multiplied by the element of `weight` [classes] for its target.",
-		[]graph.Param{kit.Self, {Name: "target", IndexBound: func(*graph.Call) int { return 1 }}, kit.OptWeight},
-		[]graph.Example{kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Int64, 3)),
+	MultiMarginLoss = define(graph.Semantics{
+		Name: "multi_margin_loss", Doc: "Returns the sums of max(0, margin - self[target] + self[j])^p over the classes j " +
+			"other than `target`, divided by the number of classes. Self is [n, classes] or [classes], and `target` [n] or " +
+			"[]. A sum is multiplied by the element of `weight` [classes] for its target.",
+		Params: []graph.Param{kit.Self, targetClasses, kit.OptWeight},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Int64, 3)),
 			kit.Example(graph.Attrs{"p": 2, "reduction": 0}, kit.F32(3, 4), tensor.New(tensor.Int64, 3), kit.F32(4))},
-		multiMarginLoss)
-	MultilabelMarginLoss = loss("multilabel_margin_loss", "Returns the sums of max(0, 1 - self[k] + self[j]) over the "+
-		"classes k of `target` and all other classes j, divided by the number of classes. Self and `target` are [n, "+
-		"classes] or [classes]. The classes of a row of `target` end before its first -1.",
-		[]graph.Param{kit.Self, {Name: "target", IndexBound: func(*graph.Call) int { return 1 }}},
-		[]graph.Example{kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Int64, 3, 4)),
+	}, multiMarginLoss)
+	MultilabelMarginLoss = define(graph.Semantics{
+		Name: "multilabel_margin_loss", Doc: "Returns the sums of max(0, 1 - self[k] + self[j]) over the classes k of " +
+			"`target` and all other classes j, divided by the number of classes. Self and `target` are [n, classes] or " +
+			"[classes]. The classes of a row of `target` end before its first -1.",
+		Params: []graph.Param{kit.Self, targetClasses},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Int64, 3, 4)),
 			kit.Example(graph.Attrs{"reduction": 0}, kit.F32(4), tensor.New(tensor.Int64, 4))},
-		multilabelMarginLoss)
+	}, multilabelMarginLoss)
 )
+
+// targetClasses is an operand with indices of classes; class 0 exists in all calls.
+var targetClasses = graph.Param{Name: "target", IndexBound: func(*graph.Call) int { return 1 }}
 
 // scoreRows returns self as a matrix, and its number of rows and of classes.
 func (s steps) scoreRows(x graph.Arg, name string) (matrix graph.Arg, rows, classes sym.Int) {
@@ -59,7 +64,7 @@ func (s steps) scoreRows(x graph.Arg, name string) (matrix graph.Arg, rows, clas
 	return s.reshape(x, rows, classes), rows, classes
 }
 
-func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) (graph.Arg, int) {
+func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) []graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multi_margin_loss_forward_out_frame")
 	targetType := in[1].Type()
 	s.Reject(a.P != 1 && a.P != 2, "only p == 1 and p == 2 supported")
@@ -83,10 +88,10 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) (graph.Ar
 		weights := s.Apply(index.Take, nil, in[2], target)
 		margins = s.mul(margins, weights)
 	}
-	return s.rowMeans(s.keepOnly(kept, margins), targetType.Rank()), a.Reduction
+	return s.reduced(s.rowMeans(s.keepOnly(kept, margins), targetType.Rank()), a.Reduction)
 }
 
-func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg) (graph.Arg, int) {
+func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg) []graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multilabel_margin_loss_forward_out_frame")
 	xType, targetType := in[0].Type(), in[1].Type()
 	matches := tensor.SameSizes(xType.Shape, targetType.Shape)
@@ -107,7 +112,8 @@ func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg)
 	margins := s.add(s.unsqueeze(s.oneMinus(own), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]
 	kept := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
 		s.Apply(pointwise.Gt, nil, margins, compose.Number(0))) // PyTorch ignores NaN
-	return s.rowMeans(s.sum(s.keepOnly(kept, margins), false, []int{1}), targetType.Rank()-1), a.Reduction
+	sums := s.sum(s.keepOnly(kept, margins), false, []int{1})
+	return s.reduced(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 
 // rowMeans returns the mean of each row; the result of rank 0 has one row.
