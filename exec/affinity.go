@@ -59,7 +59,7 @@ func (a *affinity) foreignBytes(start, size int) int {
 	}
 	placed := lastUse{storageStart: start, storageBytes: size}
 	// For each earlier use, the bytes that worker w writes again are the intersection of its part of the new storage, its
-	// part of the earlier storage, and the range [u.begin, u.end) that is left of the earlier storage.
+	// part of the earlier storage, and the range [use.begin, use.end) that is left of the earlier storage.
 	for _, use := range uses {
 		totalBytes += min(use.end, start+size) - max(use.begin, start)
 		for w := range a.workers {

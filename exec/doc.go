@@ -2,7 +2,7 @@
 //
 // [Compile] makes all decisions: kernels and their loops, packed weights, the position of every value in one memory
 // block (the arena), and the dependencies between steps. A run only executes these decisions. Results are
-// bit-identical for any number of workers, because the chunks of a kernel depend only on shapes.
+// bit-identical for any number of workers, because the order of additions depends only on shapes.
 //
 // A Program is immutable and may be run from several goroutines at once ([Program.Run]). Each run uses a [Session],
 // which holds the memory of one run. A [Runner] runs any graph. It executes a graph with data-dependent shapes in

@@ -119,7 +119,7 @@ func (s *Session) position(w *workerState, step, phase, chunk int) Position {
 		Chunk: chunk}
 }
 
-// runChunk runs one runChunk and reports it to the tracer.
+// runChunk runs one chunk and reports it to the tracer.
 func (s *Session) runChunk(worker *workerState, step, phase, chunk int) error {
 	kernelStep := &s.program.steps[step]
 	if s.tracedRun == nil {

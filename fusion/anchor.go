@@ -338,20 +338,32 @@ func (e *Epilogue) phase() graph.Phase {
 // `host`, then all operands, and then the other results.
 func withReorderedAddresses(phases []graph.Phase, host, resultCount int) []graph.Phase {
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
+	memOfAnchor := func(mem *graph.Mem) *graph.Mem {
+		anchorMem := mems.Get(mem)
+		mem.Within(anchorMem, 0)
+		anchorMem.Ptrs = append(append(anchorMem.Ptrs, mem.Ptrs[host]), mem.Ptrs[resultCount:]...)
+		for result, address := range mem.Ptrs[:resultCount] {
+			if result != host {
+				anchorMem.Ptrs = append(anchorMem.Ptrs, address)
+			}
+		}
+		return anchorMem
+	}
 	for i, phase := range phases {
 		reordered[i] = graph.Phase{Chunks: phase.Chunks, Run: func(mem *graph.Mem, chunk int) error {
-			anchorMem := mems.Get(mem)
-			mem.Within(anchorMem, 0)
-			anchorMem.Ptrs = append(append(anchorMem.Ptrs, mem.Ptrs[host]), mem.Ptrs[resultCount:]...)
-			for result, address := range mem.Ptrs[:resultCount] {
-				if result != host {
-					anchorMem.Ptrs = append(anchorMem.Ptrs, address)
-				}
-			}
+			anchorMem := memOfAnchor(mem)
 			err := phase.Run(anchorMem, chunk)
 			anchorMem.Release()
 			return err
 		}}
+		if phase.RunRange != nil {
+			reordered[i].RunRange = func(mem *graph.Mem, begin, end int) error {
+				anchorMem := memOfAnchor(mem)
+				err := phase.RunRange(anchorMem, begin, end)
+				anchorMem.Release()
+				return err
+			}
+		}
 	}
 	return reordered
 }

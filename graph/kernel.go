@@ -53,7 +53,7 @@ type Phase struct {
 	Chunks int
 	Run    func(m *Mem, chunk int) error
 	// RunRange computes chunks [begin, end), if these are faster together than one by one, with the same bits. Otherwise
-	// it is nil. The executor calls it with a range for each worker.
+	// it is nil. If there are more chunks than workers, the executor calls it with a range for each worker.
 	RunRange func(m *Mem, begin, end int) error
 	Flow     *Flow // nil if the progress of chunks is not described
 }

@@ -28,7 +28,7 @@ func (g *grouper) joinAttentions() {
 		}
 		why := g.whyNoAttention(nodes)
 		if why == "" && g.costLessOnDevice(nodes) {
-			why = "costs more than its nodes on the device"
+			why = "is split, because its nodes cost less on the device"
 		}
 		if why == "" {
 			if err := g.fuser.CheckAttention(nodes); err != nil {
@@ -47,7 +47,8 @@ func (g *grouper) joinAttentions() {
 }
 
 // costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
-// host. Devices have no kernel for an attention.
+// host. Devices have no kernel for an attention. Two prices are neglected: the attention on the host costs a little less
+// than its nodes, and transfers are known only after places are chosen.
 func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 	device := g.plan.device
 	if device == nil {

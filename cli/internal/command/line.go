@@ -10,7 +10,7 @@ import (
 
 // CommandLine returns the command line: the command, its arguments and the flags that were set. It replaces
 // each argument by its FileLabel, and each absolute path in a flag by its last element, because published command lines
-// must not show the user's folders.
+// must not show the user's other folders.
 func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {

@@ -58,8 +58,8 @@ func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	}
 }
 
-// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels. It
-// is zero if the op has no forms for the call.
+// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels, and
+// that the kernel of a contraction can apply its epilogue. It is zero if the op has no forms for the call.
 func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	metas := slices.Clone(call.Out) // results, then operands: the indices of forms
 	for i := range call.In {

@@ -162,8 +162,7 @@ func (c *checker) checkResults(out *Allocated) error {
 	return c.set(dst, inst.Dst)
 }
 
-// checkTemporaries checks the temporary registers and the temporary slot of an instruction, and records that it
-// overwrites them.
+// checkTemporaries checks the temporary registers of an instruction, and records that it overwrites them.
 func (c *checker) checkTemporaries(out *Allocated) error {
 	arg := len(c.inst.Src) // index of the current temporary in out.Args
 	for class, count := range c.inst.TempCounts {

@@ -46,7 +46,7 @@ const (
 )
 
 // Allocated is an instruction on real registers. In Args, the sources come first, in the order of [Inst.Src] or
-// [Form.Order], then temporary registers, a temporary slot, the mask, and the destination.
+// [Form.Order], then temporary registers, the mask, and the destination.
 type Allocated struct {
 	Kind        Kind
 	Name        string

@@ -42,13 +42,13 @@ func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
 	if len(attrs.Strides) != self.Rank() {
 		return nil, errors.New("cast_with_strides: expected a stride for each dimension")
 	}
-	self = self.WithDType(attrs.DType)
-	self.Offset, self.Strides = sym.Int{}, make([]sym.Int, len(attrs.Strides))
+	result := self.WithDType(attrs.DType)
+	result.Offset, result.Strides = sym.Int{}, make([]sym.Int, len(attrs.Strides))
 	for dim, stride := range attrs.Strides {
-		self.Strides[dim] = sym.Of(stride)
+		result.Strides[dim] = sym.Of(stride)
 	}
-	if m, ok := self.Meta(); ok && !m.IsNonOverlappingAndDense() {
+	if m, ok := result.Meta(); ok && !m.IsNonOverlappingAndDense() {
 		return nil, errors.New("cast_with_strides: expected strides of a dense value")
 	}
-	return call.NewResult(self), nil
+	return call.NewResult(result), nil
 }

@@ -42,8 +42,17 @@ var (
 	}, multilabelMarginLoss)
 )
 
-// targetClasses is an operand with indices of classes; class 0 exists in all calls.
-var targetClasses = graph.Param{Name: "target", IndexBound: func(*graph.Call) int { return 1 }}
+// targetClasses is an operand with indices of classes.
+var targetClasses = graph.Param{Name: "target", IndexBound: classCount}
+
+// classCount returns the number of classes: the size of the last dimension of self.
+func classCount(call *graph.Call) int {
+	shape := call.Meta(0).Shape
+	if len(shape) == 0 {
+		return 1
+	}
+	return shape[len(shape)-1]
+}
 
 // scoreRows returns self as a matrix, and its number of rows and of classes.
 func (s steps) scoreRows(x graph.Arg, name string) (matrix graph.Arg, rows, classes sym.Int) {

@@ -14,15 +14,35 @@ type InnerKernels struct {
 // Phase returns the phase of the outer kernel that runs a phase of an inner kernel. The inner kernel's Mem.Ptrs are the
 // addresses of the buffers.
 func (n *InnerKernels) Phase(innerPhase graph.Phase, buffers []Buffer) graph.Phase {
-	return graph.Phase{Chunks: innerPhase.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		inner := n.mems.Get(m)
-		m.Within(inner, n.Scratch) // inner gets the worker, the context and the scratch memory of m
-		for i := range buffers {
-			inner.Ptrs = append(inner.Ptrs, buffers[i].Address(m))
-		}
+	phase := graph.Phase{Chunks: innerPhase.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		inner := n.enter(m, buffers)
 		err := innerPhase.Run(inner, chunk)
-		m.Walk = inner.Walk // the phase may have created the worker's Walk, which later phases reuse
-		inner.Release()
+		leave(m, inner)
 		return err
 	}}
+	if innerPhase.RunRange != nil {
+		phase.RunRange = func(m *graph.Mem, begin, end int) error {
+			inner := n.enter(m, buffers)
+			err := innerPhase.RunRange(inner, begin, end)
+			leave(m, inner)
+			return err
+		}
+	}
+	return phase
+}
+
+// enter returns the memory of the inner kernel within that of the outer kernel, m.
+func (n *InnerKernels) enter(m *graph.Mem, buffers []Buffer) *graph.Mem {
+	inner := n.mems.Get(m)
+	m.Within(inner, n.Scratch) // inner gets the worker, the context and the scratch memory of m
+	for i := range buffers {
+		inner.Ptrs = append(inner.Ptrs, buffers[i].Address(m))
+	}
+	return inner
+}
+
+// leave releases the memory of the inner kernel.
+func leave(m, inner *graph.Mem) {
+	m.Walk = inner.Walk // the phase may have created the worker's Walk, which later phases reuse
+	inner.Release()
 }

@@ -92,7 +92,7 @@ func roundComplexTo(dtype tensor.DType) func(complex128) complex128 {
 	return func(x complex128) complex128 { return complex(part(real(x)), part(imag(x))) }
 }
 
-// roundTo16Bits returns the function that rounds to the 16-bit float dtype d. It returns nil for other dtypes.
+// roundTo16Bits returns the function that rounds to a 16-bit float dtype. It returns nil for other dtypes.
 func roundTo16Bits(dtype tensor.DType) func(float32) float32 {
 	switch dtype {
 	case tensor.BFloat16:
