@@ -102,8 +102,8 @@ func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, e
 	return t, nil
 }
 
-// rowShape returns the shape of a row of an input: the declared shape without the first dimension. A symbol has size
-// -1.
+// rowShape returns the shape of a row of an input: the declared shape without the first dimension. A symbolic
+// dimension has size -1.
 func rowShape(v *graph.Value) ([]int, error) {
 	shape := declaredShape(v)
 	if len(shape) == 0 {

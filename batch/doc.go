@@ -23,7 +23,7 @@
 //
 // # Results
 //
-// Several inputs run as one batch only if one plan serves all batch sizes, and if it is proved that each result row
-// depends only on the input row of the same index. Then the other inputs of a batch cannot change the bits of an
-// output.
+// Several inputs run as one batch only if two conditions hold. One plan serves all batch sizes, and it is proved that
+// each result row depends only on the input row of the same index. Then the other inputs of a batch cannot change the
+// bits of an output.
 package batch

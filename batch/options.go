@@ -26,7 +26,8 @@ type Options struct {
 	// Shard is the index, from 0, of the shard to run. Shards is the number of shards. If Shards is 0, all inputs are
 	// run.
 	Shard, Shards int
-	// PartSize is the maximum number of inputs that are computed but not yet recorded; 0 means 64.
+	// PartSize is the maximum size of a part: the inputs whose records are written to the manifest together. It is also
+	// the maximum number of inputs that are computed but not yet recorded. 0 means 64.
 	PartSize int
 	// MaxRows is the maximum number of rows of several inputs that run together. 0 means 8, because larger runs need more
 	// memory and are rarely faster. A single input may have more rows.

@@ -50,7 +50,7 @@ func TestPlanStrategies(t *testing.T) {
 		"--strategies all --strategy optimal":   "--strategies excludes --strategy and --sweep",
 		"--strategies all --sweep N=1..4":       "--strategies excludes --strategy and --sweep",
 		"--strategies all --max-copies 1":       "--strategies and --max-copies exclude each other",
-		"--strategies all --dim N=1,2":          "--strategies: give each remaining symbol one size",
+		"--strategies all --dim N=1,2":          "--strategies: --dim accepts one size for a symbol",
 		"--strategies push --slack 1%":          "--slack",
 		"--strategies= --dim N=2":               "--strategies is empty",
 		"--strategies optimal --max-memory 1MB": "--strategies and --max-memory exclude each other",

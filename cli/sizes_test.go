@@ -46,7 +46,7 @@ func TestPlansOfSizes(t *testing.T) {
 		"--sweep M=1..4":                 `no symbolic dimension "M"`,
 		"--sweep N=1023..1025":           "--sweep N=1023..1025: the bounds of N are 1..1024",
 		"--sweep N=1..4 --code y":        "--sweep and --code exclude each other",
-		"--sweep N=1..4 --dim N=4,8":     "give each remaining symbol one size",
+		"--sweep N=1..4 --dim N=4,8":     "--sweep: --dim accepts one size for a symbol",
 		"--sweep N=1..4 --dim N=3":       "--sweep N=1..4 and --dim N=3 give sizes of the same symbol",
 		"--sweep N=1..4 --strategy none": "unknown strategy",
 	} {

@@ -29,8 +29,8 @@ func transposed(meta tensor.Meta) tensor.Meta {
 	return exchanged
 }
 
-// pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies only to
-// constants that vary along rows and along columns.
+// pack transposes a constant operand of the row program, such as a mask, if the scores are stored by columns
+// ([graph.Attention.ByColumns]). The constant must vary along rows and along columns of the scores.
 func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
 	if i < productOperands || !call.IsConstant(i) || len(call.Out) != 1 {
 		return packing, false
@@ -40,7 +40,7 @@ func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph
 	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperands]) {
 		return packing, false
 	}
-	viewShape := call.Attrs.(*Fusion).ViewShapes[i]
+	viewShape := call.Attrs.(*Fusion).ViewShapes[i] // the shape in which the attention reads the operand
 	if _, err = call.Meta(i).View(viewShape); err != nil {
 		return packing, false
 	}
@@ -73,8 +73,8 @@ func variesInBothDimensions(meta tensor.Meta) bool {
 	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
 }
 
-// attentionOp returns the op of fused attentions whose two products are calls of one op: see [graph.Attend]. The
-// returned op is in no catalogue. attentionOp returns nil for an op without Attend.
+// attentionOp returns the op of fused attentions in which both products are calls of the op `product`. Its Attend
+// computes them: see [graph.Attend]. attentionOp returns nil if it has no Attend. No catalogue has the returned op.
 func attentionOp(product *graph.Op) *graph.Op {
 	derived, _ := product.Derived(attentionKey{}, func() any { return makeAttentionOp(product) }).(*graph.Op)
 	return derived
@@ -83,7 +83,7 @@ func attentionOp(product *graph.Op) *graph.Op {
 // attentionKey is the key of the derived op: see [graph.Op.Derived].
 type attentionKey struct{}
 
-// Attends reports whether an attention that uses the op for its products can be one node: see [graph.Attend].
+// Attends reports whether an attention whose two products are calls of the op can be one node: see [graph.Attend].
 func Attends(op *graph.Op) bool { return attentionOp(op) != nil }
 
 // minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
@@ -188,7 +188,8 @@ func denseCall(call *graph.Call) *graph.Call {
 	return &dense
 }
 
-// walks returns the default walk and a walk for each candidate order of the result.
+// walks returns the walks of a call: each is an order of the loops, with the layout of the result. They are the default
+// walk, and a walk for each candidate order of the result.
 func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	dense := denseCall(call)
 	if len(call.Out) != 1 {
@@ -217,13 +218,13 @@ func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (tot
 		return total
 	}
 	total = implementation.Work(attention)
-	total.StartedSteps = 1
+	total.StartedSteps = 1 // the fixed cost of a step
 	var streamed graph.Work
 	call.AddStreamed(&streamed)
 	queries, keys, _, _ := attention.Sizes()
 	rows := float64(tensor.Numel(attention.Batch) * queries)
 	scores := rows * float64(keys)
-	if attention.ByColumns() { // the cost of starting a row does not arise in loops along columns
+	if attention.ByColumns() { // vectors compute many rows at once, so no row is started separately
 		rows = 0
 	}
 	fused.effort().AddTo(&streamed, scores, rows)
@@ -244,7 +245,7 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 	dense.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 	attention, err := implementation.attentionOf(dense)
 	switch {
-	case err != nil: // the operand has no view with its shape in ViewShapes
+	case err != nil: // with layout meta, the operand has no view with the shape in ViewShapes
 		return work, false
 	case i < productOperands:
 		work = implementation.Read(attention, i)

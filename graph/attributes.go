@@ -172,7 +172,8 @@ func (a *attributes) withData(dataOf func(*Value) *tensor.Tensor) (given Attrs, 
 // maxAttrElements is the maximum number of elements of a value that is used as an attribute. A shape needs far fewer.
 const maxAttrElements = 1 << 16
 
-// elementList is the list of elements of a value. A list of length 1 is also accepted as a single number.
+// elementList has the elements of a tensor that is given as an attribute. A list of length 1 is also accepted as a
+// number.
 type elementList []any
 
 // attrFromTensor returns the elements of a tensor in the form of an attribute.

@@ -17,15 +17,17 @@ import (
 
 // Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
 // permitted in place of every integer; symbols has the values of the symbols. If sizes are unknown, a field of type
-// sym.Int gets the expression itself. A field of type int gets the expression's hint (its value at typical sizes), and
-// a guard records that only sizes with this value are permitted. Decode fails if an attribute is unknown, missing, or
-// of the wrong type; the error names the attribute.
+// sym.Int gets the expression itself. A field of type int gets the value of the expression at typical sizes (its hint).
+// Decode then records a guard: the result is valid only for sizes at which the expression has this value.
+//
+// Decode fails if an attribute is unknown, missing, or of the wrong type; the error then names the attribute. It also
+// returns the error of the struct's method Check, which need not name an attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
-	if s.emptyAttrs == nil {
+	if s.zeroStruct == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
 	}
-	if len(given) == 0 && s.zero != nil {
-		return s.zero, nil
+	if len(given) == 0 && s.defaultAttrs != nil {
+		return s.defaultAttrs, nil
 	}
 	out := reflect.New(attrsType(s))
 	for _, name := range sorted.Keys(given) {
@@ -88,7 +90,8 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		return nil
 	}
 	if pointer := reflect.ValueOf(given); pointer.Kind() == reflect.Pointer {
-		// A decomposition may pass an optional attribute of another op's struct: such an attribute is a pointer.
+		// Replace the pointer by its value, or by null. A decomposition passes a pointer if it copies an optional
+		// attribute from another op's attribute struct.
 		given = nil
 		if !pointer.IsNil() {
 			given = pointer.Elem().Interface()
@@ -140,6 +143,7 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 
 // setValue stores a JSON or Go value in a field of a matching type.
 func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
+	// A tensor of one element stands for a number.
 	if list, ok := given.(elementList); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
 		given = list[0]
@@ -209,11 +213,12 @@ func (p *IntsOrWord) setWord(v any, words []string) bool {
 	return true
 }
 
-// set sets p to a word, or to integers. Every text that is not an expression becomes the word; setField then checks it.
+// set sets p to a word or to integers. A text that is not an expression becomes the word. The caller, setField, then
+// checks that the word is one of the field's words.
 func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
-	if s, ok := given.(string); ok {
-		if _, err := expressionIn(s, symbols); err != nil && !isExpression(s) {
-			p.Word = s
+	if text, ok := given.(string); ok {
+		if _, err := expressionIn(text, symbols); err != nil && !isExpression(text) {
+			p.Word = text
 			return nil
 		}
 	}

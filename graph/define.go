@@ -116,7 +116,7 @@ func (check *definer) checkName() {
 }
 
 func (check *definer) checkSchema() {
-	if check.op.Schema.emptyAttrs == nil {
+	if check.op.Schema.zeroStruct == nil {
 		check.fail("Schema", "the schema must be made by SchemaOf")
 		return
 	}

@@ -190,8 +190,8 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
 		return &NodeAttrs{}
 	}
-	if len(given) == 0 && op.Schema.zero != nil {
-		return &NodeAttrs{decoded: op.Schema.zero}
+	if len(given) == 0 && op.Schema.defaultAttrs != nil {
+		return &NodeAttrs{decoded: op.Schema.defaultAttrs}
 	}
 	rest, numbers := op.splitNumbers(given)
 	prepared := &NodeAttrs{attrs: attributesOf(rest), numbers: numbers}

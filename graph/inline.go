@@ -8,11 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// InlineControlFlow replaces each node that runs one of several graphs, if sizes determine the graph
-// ([Op.TakenBranch]), by the nodes of that graph. It replaces each node that runs a graph repeatedly, if sizes
-// determine the number of iterations ([Op.Repeats]), by the nodes of all iterations. Symbols must be bound. In a graph
-// of [Graph.Symbolic] the choice becomes a guard. The results of replaced nodes are removed, or become results of the
-// new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change a graph without such nodes.
+// InlineControlFlow replaces nodes of control flow by the nodes that they would run. If sizes determine which graph a
+// node runs ([Op.TakenBranch]), the nodes of that graph replace it. If sizes determine how many times a node runs a
+// graph ([Op.Repeats]), the nodes of all iterations replace it. All symbols must be bound to numbers, except in a graph
+// of [Graph.Symbolic], where the choice becomes a guard. The results of replaced nodes are removed, or become
+// results of the new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change a graph without
+// such nodes.
 func (g *Graph) InlineControlFlow() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).mustInline)
 	if first < 0 {
@@ -148,7 +149,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 			return nil, err
 		}
 		copied := &Node{Name: g.UniqueName(n.Name + "." + bodyNode.Name), Op: bodyNode.Op, In: slices.Clone(bodyNode.In),
-			Pin: bodyNode.Pin, PartOf: n,
+			Pin: bodyNode.Pin, PartOf: n, // Pin demands a layout, an implementation or a device
 			attrs: bodyNode.attrs.withReplacements(copyOf)}
 		for i := range copied.In {
 			copied.In[i].Value = copyOf(copied.In[i].Value)
@@ -247,6 +248,7 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	results := make([]Result, len(bound.Outputs))
 	for i, output := range bound.Outputs {
 		if output.Value.Dynamic {
+			// The outline has only the facts that are known before the run, such as the rank.
 			results[i] = unbacked.Outputs[i].Value.outline().Result()
 			continue
 		}

@@ -36,15 +36,15 @@ import (
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
 // IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
-	// emptyAttrs is the attribute struct without values. The schema has no field of type reflect.Type, and no method of
+	// zeroStruct is the zero value of the attribute struct. The schema has no field of type reflect.Type, and no method of
 	// Schema or Field has a parameter of package reflect. Otherwise every package that uses Op would also compile the
 	// generic iterators of reflect.Type, which slows builds.
-	emptyAttrs any
+	zeroStruct any
 	Fields     []Field
 	// Additional is the field for all attributes without a field of their own; nil if they are not permitted.
-	Additional *Field
-	byName     map[string]int // index in Fields of each attribute
-	zero       any            // decoded attributes if no attribute is given; nil if an attribute is required
+	Additional   *Field
+	byName       map[string]int // index in Fields of each attribute
+	defaultAttrs any            // decoded attributes if no attribute is given; nil if an attribute is required
 }
 
 // IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
@@ -99,7 +99,7 @@ func schemaOf(empty any) *Schema {
 	if structType == nil || structType.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("graph: attributes are the fields of a struct, not %T", empty))
 	}
-	schema := &Schema{emptyAttrs: empty, byName: map[string]int{}}
+	schema := &Schema{zeroStruct: empty, byName: map[string]int{}}
 	for i := range structType.NumField() {
 		structField := structType.Field(i)
 		name, ok := structField.Tag.Lookup("attr")
@@ -141,8 +141,8 @@ func schemaOf(empty any) *Schema {
 		schema.byName[name] = len(schema.Fields)
 		schema.Fields = append(schema.Fields, field)
 	}
-	zero, err := schema.Decode(nil, nil)
-	schema.zero = zero
+	defaults, err := schema.Decode(nil, nil)
+	schema.defaultAttrs = defaults
 	if err != nil && !slices.ContainsFunc(schema.Fields, func(field Field) bool { return field.Required }) {
 		panic("graph: default of " + structType.String() + ": " + err.Error())
 	}
@@ -196,7 +196,7 @@ func typeName(t reflect.Type) string {
 }
 
 // attrsType returns the type of the attribute struct.
-func attrsType(s *Schema) reflect.Type { return reflect.TypeOf(s.emptyAttrs) }
+func attrsType(s *Schema) reflect.Type { return reflect.TypeOf(s.zeroStruct) }
 
 // has reports whether the op has an attribute of the name.
 func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }

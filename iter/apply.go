@@ -49,9 +49,9 @@ func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = 
 // for outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of
 // the iteration. Operands must be made by [OperandOfTensor], [UndefinedOutput], [UndefinedOutputOf] or [NumberOperand].
 //
-// Apply fails before it writes results if an operand has no data or the iteration is a reduction. It also fails then if
-// the dtypes or the numbers of operands and results differ between kernel and iteration. If the kernel's function
-// panics, the panic is raised again in the caller's goroutine.
+// Apply fails, and writes no results, if an operand has no data or the iteration is a reduction. The same holds if
+// kernel and iteration have different dtypes or numbers of operands and results. If the kernel's function panics, the
+// panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var settings applyOptions
 	for _, option := range options {
@@ -80,13 +80,13 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	iterator *Iterator
 
-	// Either block or loop is set. If singleRow is set, block or loop is called once for a range of the iteration.
-	// Otherwise block is called for blocks of elements, and loop for rows or tiles.
+	// Either block or loop is set. It is called for parts of a range of the iteration: block for blocks of elements, and
+	// loop for rows or tiles. If singleRow is set, it is called once for the whole range.
 	block      rule.Block // the function over blocks; nil for an expression
 	passesRows bool       // rows of all operands are passed to block directly, without copies
 
 	loop      *loops.Loop // the compiled expression; nil for a function
-	staged    []bool      // marks the operands that are copied to blocks, tile by tile; nil if there are none
+	staged    []bool      // by operand: whether it is copied to contiguous blocks, tile by tile; nil if none is
 	tiles     *tiles      // nil if no operand is staged
 	joinsRows bool        // all operands are staged, and loop computes each tile as a single row
 
@@ -195,9 +195,9 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 }
 
 // Chunks returns the number of parallel tasks of grain elements for the whole iteration. A grain of 0 means
-// [GrainSize]. The number depends on shape, strides and grain, never on the number of workers. If operands have
-// different dimension orders, each task is a box within the walk shape. Otherwise the tasks are the ranges of
-// [Iterator.Chunks].
+// [GrainSize]. The number depends on shape, strides and grain, never on the number of workers. If the strides
+// of operands order the dimensions differently, a task is a box: a range of each dimension. Otherwise the tasks are the
+// ranges of [Iterator.Chunks].
 func (p Prepared) Chunks(grain int) int {
 	switch {
 	case p.block == nil && p.loop == nil:
@@ -252,7 +252,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 		case operand.Number.IsSet():
 			out[i] = operand.Number.Tensor(operand.Meta.DType)
 		case operand.Tensor() == nil:
-			return nil, fmt.Errorf("iter: %s has no data, because it was made by OfMeta or OfType", it.Describe(i))
+			return nil, fmt.Errorf("iter: %s has no data, because it was made by OperandOfMeta or OperandOfType", it.Describe(i))
 		default:
 			out[i] = operand.Tensor()
 		}
@@ -362,8 +362,8 @@ func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	return nil
 }
 
-// walkError returns the error for the arguments of checkWalk. It returns nil if only an address is nil and the range
-// is empty.
+// walkError returns the error for arguments that checkWalk finds invalid. A nil address is valid if the range is empty:
+// walkError then returns nil.
 func (it *Iterator) walkError(ptrs []unsafe.Pointer, r Range) error {
 	switch {
 	case len(ptrs) != len(it.ops):

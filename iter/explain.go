@@ -34,7 +34,7 @@ func (it *Iterator) Explain() string {
 	it.explainStrides(&text, "byte strides before coalescing", shape[:n], strides[:n*ops])
 	it.explainStrides(&text, "byte strides after coalescing", it.walkShape, it.walkStrides[:len(it.walkShape)*ops])
 	if it.offsets != nil {
-		fmt.Fprintf(&text, "a part of it: operands begin at bytes %v\n", it.offsets)
+		fmt.Fprintf(&text, "only a part of the iteration: operands begin at bytes %v\n", it.offsets)
 	}
 	for _, w := range it.Warnings() {
 		fmt.Fprintf(&text, "warning: %s\n", w)

@@ -82,7 +82,8 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		iter.Map1(func(a float32) float32 {
 			return a
 		}))
-	assert.EqualError(t, err, "iter: input 0, float32[2]@(1) has no data, because it was made by OfMeta or OfType")
+	assert.EqualError(t, err, "iter: input 0, float32[2]@(1) has no data, because it was made by OperandOfMeta or "+
+		"OperandOfType")
 }
 
 func TestTableChooses(t *testing.T) {

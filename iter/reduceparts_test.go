@@ -157,8 +157,8 @@ func TestReduceRefusals(t *testing.T) {
 		"iter: 0 addresses were given for a reduction with "+
 			"1 outputs and one input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
-	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1) has no data, because it was made by OfMeta or "+
-		"OfType")
+	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1) has no data, because it was made by "+
+		"OperandOfMeta or OperandOfType")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 

@@ -3975,8 +3975,9 @@ const (
 
 // LinalgLstsqAttrs are the optional attributes of [LinalgLstsq].
 type LinalgLstsqAttrs struct {
-	// singular values up to this part of the greatest one are 0 (gelsd, gelss); 1/rcond bounds the condition number
-	// of the independent columns (gelsy); default: the greater size of A times the precision of the dtype
+	// gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition
+	// number of the columns that count as independent is less than 1/rcond; default: the number of rows or columns
+	// of A, the greater one, times the precision of the dtype
 	Rcond *float64 `attr:"rcond"`
 	// gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values (default
 	// gelsy)
@@ -3987,12 +3988,13 @@ type LinalgLstsqAttrs struct {
 
 // LinalgLstsq is the op linalg_lstsq.
 //
-// Returns `solution`, the matrices X that minimize the norm of self X - `b`; among several it has the least
-// norm. `b` is a matrix, or a vector if it has one dimension less than self. The solution is then a vector, too,
-// unless the sizes of the batch differ. `rank` is the rank that the `driver` finds with the threshold `rcond`,
-// and empty with gels. `residuals` are the sums of the squared magnitudes of the columns of self X - `b`; they
-// are empty with gelsy and unless self has more rows than columns. `singular_values` are those of self with
-// gelsd and gelss, else empty. Dimensions before the last two are a batch.
+// Returns `solution`, the matrices X that minimize the norm of self X - `b`; of several such matrices, it is the
+// one with the least norm. `b` is a matrix, or a vector if it has one dimension less than self. The solution is
+// then also a vector, unless the batches of self and `b` have different sizes. `rank` is the rank of self that
+// the `driver` finds with the threshold `rcond`; it is empty with gels. `residuals` are the sums of the squared
+// magnitudes of the columns of self X - `b`; they are empty with gelsy, or if self has no more rows than
+// columns. `singular_values` are those of self with gelsd and gelss, else empty. Dimensions before the last two
+// are a batch.
 func LinalgLstsq(self, b *graph.Value, attrs ...LinalgLstsqAttrs) (solution, residuals, rank, singularValues *graph.Value) {
 	made := node("linalg_lstsq", 4, nonzeroAttrs(attrs), self, b)
 	return made[0], made[1], made[2], made[3]

@@ -3,7 +3,7 @@ package sym
 // Bool is a known truth value or a condition on symbols. The zero value is false.
 type Bool struct {
 	_     [0]func()
-	truth bool  // the truth value if cond is nil, else the truth of cond at the hints
+	truth bool  // the truth value; if cond is not nil, its truth value at the hints of symbols
 	cond  *cond // the condition; nil if the truth value is known
 }
 
@@ -82,8 +82,8 @@ func (a Bool) Not() Bool {
 	return Bool{truth: !a.truth, cond: a.cond.not()}
 }
 
-// Known returns the truth value of the condition. ok reports whether bounds and recorded guards decide the condition.
-// If ok is false, truth has no meaning.
+// Known returns the truth value of the condition if bounds of symbols and recorded guards decide it. Otherwise ok is
+// false, and truth has no meaning.
 func (a Bool) Known() (truth, ok bool) {
 	if a.cond == nil {
 		return a.truth, true
@@ -156,7 +156,8 @@ func (a Bool) Atoms() []Bool {
 				walk(p)
 			}
 		default:
-			negation := c.not() // Eq is listed instead of Ne, and else the older of the two
+			// Either c or its negation is listed: Eq instead of Ne, otherwise the one that was made first.
+			negation := c.not()
 			if c.kind == condNe || c.kind == condGe && negation.id < c.id {
 				c, negation = negation, c
 			}

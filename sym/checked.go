@@ -11,7 +11,8 @@ import (
 
 // addFits returns a + b, and whether it fits an int.
 func addFits(a, b int) (int, bool) {
-	sum := a + b // wraps around on overflow: the sum is then on the other side of a
+	// On overflow the sum wraps around: it is then less than a if b > 0, and greater than a if b < 0.
+	sum := a + b
 	return sum, (sum > a) == (b > 0)
 }
 

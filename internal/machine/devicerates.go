@@ -15,7 +15,8 @@ type DeviceRates struct {
 	DownloadPS  float64 `json:"download_ps" doc:"The cost of a byte that is copied to the host, in picoseconds."`
 }
 
-// The names of work of devices, other than bytes that kernels read and write.
+// The names of device work in [Profile.Kernels]; the comments give the unit that a price is for. The prices of bytes
+// that kernels read and write are in [Profile.Memory].
 const (
 	DeviceUpload    = "device.upload"    // a byte
 	DeviceDownload  = "device.download"  // a byte
@@ -23,8 +24,8 @@ const (
 	DeviceOperation = "device.operation" // an instruction on an element
 )
 
-// Profile returns the rates as a profile. Strided access is assumed to cost 4 times as much as dense access, and random
-// access 8 times.
+// Profile returns the rates as a profile. Access by copies (Copied) costs as much as other dense access. Strided access
+// is assumed to cost 4 times as much as dense access, and random access 8 times.
 func (r *DeviceRates) Profile() *Profile {
 	curve := func(factor float64) Curve { return Curve{{Bytes: 1, PS: factor * r.BytePS}} }
 	tiled := curve(4)
@@ -49,7 +50,7 @@ func (r *DeviceRates) check() error {
 	return nil
 }
 
-// WithDevice returns a copy of the profile with the rates of a device, by the name of its driver.
+// WithDevice returns a copy of the profile in which rates are the rates of the driver with the given name.
 func (p *Profile) WithDevice(driver string, rates DeviceRates) *Profile {
 	changed := p.clone()
 	if changed.Devices == nil {

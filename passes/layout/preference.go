@@ -9,23 +9,23 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Preference describes the choice of strategy Optimal among the plans whose cost is within a budget: a plan with the
-// fewest copies. Without a slack the budget is the least cost.
+// Preference describes how strategy Optimal chose a plan. The budget is the least cost of a plan plus a slack. Among
+// the plans whose cost is within the budget, the strategy searches for a plan with the fewest copies.
 //
-// Two lower bounds are proved for every plan: its cost is at least LeastPS, and its weighted cost, with the weights
-// Proof, is at least Bound. It follows that a plan within the budget has at least FewestCopies copies
-// ([Weights.MinCopiesWithin]).
+// Two lower bounds are proved for every plan. Its cost is at least LeastPS. Its weighted cost, a sum of time, copies
+// and bytes with the weights Proof, is at least Bound. Therefore every plan within the budget has at least FewestCopies
+// copies ([Weights.MinCopiesWithin]).
 type Preference struct {
 	Slack    float64 // maximum additional cost, as a share of LeastPS; see [Problem.Slack]
 	LeastPS  int64   // a proved lower bound on the cost of every plan, in picoseconds
 	BudgetPS int64   // LeastPS and the slack
 	CostPS   int64   // the cost of the plan; above BudgetPS only if the search found no plan within the budget
 	Copies   int     // the number of copies of the plan
-	Units    int64   // the size of the copies, in units of Made.UnitBytes bytes
+	Units    int64   // the copied bytes, in units of Made.UnitBytes bytes ([Weights])
 	// FewestCopies is a proved lower bound on the number of copies in a plan within the budget.
 	FewestCopies int
-	Made         Weights // the weights by which the copies of the plan were chosen, for fixed labels of nodes
-	Proof        Weights // the weights of Bound
+	Made         Weights // the weights by which the copies were chosen after the implementations were
+	Proof        Weights // the weights for which Bound is proved
 	Bound        int64   // a proved lower bound on the weighted cost of every plan
 }
 
@@ -81,7 +81,7 @@ func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
 		return solution, nil
 	}
 	weightOfCopying := found.Cost - m.Weights.Time*solution.ps
-	// A copy weighs more than all units, so the remainder is the number of units.
+	// weightOfCopying is copies*Copy + units. A copy weighs more than all units of a plan: units is the remainder.
 	solution.copies, solution.units = int(weightOfCopying/m.Weights.Copy), weightOfCopying%m.Weights.Copy
 	return solution, nil
 }
@@ -94,10 +94,11 @@ func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 // The factors (cost tables) of the problem cannot express a limit on the cost. They can express the sum a*cost +
 // b*copies with fixed weights a and b (a Lagrangian). The solver minimizes this sum exactly, and each minimum is a
 // vertex of the convex hull of the points (cost, number of copies) of all plans. The first weights make a copy as
-// expensive as the slack. If this solution is within the budget, no plan within the budget has fewer copies.
-// Otherwise the weights move along the hull to the edge that crosses the budget. The bound of this edge limits the
-// copies of all plans within the budget. The search may miss a plan with fewer copies that is within the budget but
-// not on the hull.
+// expensive as the slack. If this solution is within the budget, no plan within the budget has fewer copies. Otherwise
+// the weights are changed step by step until they describe the edge of the hull that crosses the budget: one end is
+// within the budget, the other above it. The least weighted sum of this edge gives a lower bound for the copies of all
+// plans within the budget. The search misses plans within the budget that are not on the hull; one of them may have
+// fewer copies.
 func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Preference, error) {
 	best, err := m.solve(options)
 	if err != nil {

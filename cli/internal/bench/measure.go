@@ -75,8 +75,9 @@ func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) 
 	return nil
 }
 
-// minGarbage is the number of bytes allocated since the last collection above which garbage is collected before the
-// runs of another method. After a collection, Go's runtime starts the next one when at least 4 MiB more are in use.
+// minGarbage is a number of allocated bytes. If more bytes were allocated since the last collection, garbage is
+// collected before the runs of another method. Fewer bytes hardly matter: Go's runtime starts its next collection when
+// at least 4 MiB more are in use.
 const minGarbage = 1 << 20
 
 // allocated returns the number of bytes that the process has allocated on the heap since its start.
@@ -198,8 +199,8 @@ func (r *runner) measureOne(ctx context.Context, method callMethod) error {
 	return err
 }
 
-// A profiled run follows one in profileEvery measured runs. After profileFirst profiled runs, it follows only one in
-// profileRarely, because the run after a profiled run has colder caches.
+// One of profileEvery measured runs is followed by a profiled run. After profileFirst profiled runs, only one of
+// profileRarely measured runs is, because the measured run after a profiled run has colder caches.
 const (
 	profileEvery  = 4
 	profileFirst  = 16

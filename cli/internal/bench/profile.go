@@ -55,7 +55,7 @@ type profiledRun struct {
 type profiledGraph struct {
 	run      *exec.Run          // the first run of the graph
 	sum      []stepTime         // the time of each step in the current run
-	times    map[int][]stepTime // the time of each step in profile.samples[i], by i
+	times    map[int][]stepTime // by the index of a run in profile.samples: the time of each step
 	reusable []*runRecord       // records of ended runs, with cleared times, for the next runs
 }
 
@@ -85,7 +85,7 @@ type workerRecord struct {
 type stepRecord struct {
 	first, last  time.Duration // first start and last end
 	busy, nested time.Duration // time in the step, and time of nested runs
-	calls        int           // number of executions that EndStep reported as done on this worker
+	calls        int           // number of executions of the step that ended on this worker
 }
 
 func newProfile() *profile {
@@ -230,7 +230,8 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	if span := max(0, merged.last-merged.first-merged.nested); isSingleWorker {
-		sum.span += min(span, busy) // span includes other steps that the worker computed between its parts of this step
+		// The worker may have computed other steps between its parts of this step. busy excludes their times.
+		sum.span += min(span, busy)
 	} else {
 		sum.span += span
 	}

@@ -32,7 +32,7 @@ func About(line string, paths []string, profile *report.Profile) ([]Fact, error)
 		list = append(list, Fact{"Cost profile", profileText(profile)})
 	}
 	list = append(list, Fact{"Date", env.Date.Format(time.RFC3339)}, Fact{"Program", env.Version},
-		Fact{"Platform", env.Platform + ", " + env.Code},
+		Fact{"Platform", env.Platform + ", " + env.Code}, // Code names the instruction set of generated code
 		Fact{"Processor", fmt.Sprintf("%s, %s", env.CPU, format.Count(env.Cores, "core"))})
 	if len(env.Caches) > 0 {
 		list = append(list, Fact{"Caches", strings.Join(env.Caches, ", ")})

@@ -43,10 +43,10 @@ type flags struct {
 	threads                            int
 	dims, pins, strategies             []string
 	forAll                             []string
-	hints                              []map[string]int // the combinations of sizes to plan for: see command.SplitHints
+	sizeCombinations                   []map[string]int // sizes to plan for, by flag --dim: see command.SplitHints
 	limits                             limits
 	solver                             command.SolveLimit
-	slackFlag                          command.Slack
+	slack                              command.Slack
 	problem                            problemFlags
 }
 
@@ -169,7 +169,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.ThreadsFlag(cmd, &f.threads)
 	f.limits.add(cmd)
 	f.solver.AddFlag(cmd)
-	f.slackFlag.AddFlag(cmd)
+	f.slack.AddFlag(cmd)
 	f.problem.add(cmd)
 }
 
@@ -200,7 +200,7 @@ func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 	if f.problem.solutionStrategy != nil {
 		strategy = f.problem.solutionStrategy.Name()
 	}
-	if err := f.slackFlag.Check(cmd, strategy); err != nil {
+	if err := f.slack.Check(cmd, strategy); err != nil {
 		return nil, err
 	}
 	return command.CostProfile(cmd, f.costs)
@@ -211,7 +211,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return err
 	}
-	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
+	if f.dims, f.sizeCombinations, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
 	if err := cmp.Or(f.checkSeveralPlans(cmd), f.checkOneSize(cmd)); err != nil {
@@ -267,9 +267,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 // checkOneSize rejects flags that concern one plan if --dim gives several combinations of sizes.
 func (f *flags) checkOneSize(cmd *cobra.Command) error {
 	for _, name := range []string{"certificate", "problem", "solution"} {
-		if len(f.hints) > 1 && cmd.Flags().Changed(name) {
+		if len(f.sizeCombinations) > 1 && cmd.Flags().Changed(name) {
 			return exit.UsageErrorf("--%s requires one combination of sizes, but --dim gives %d: give each symbol one size, "+
-				"and plan each size by a separate command", name, len(f.hints))
+				"and plan each size by a separate command", name, len(f.sizeCombinations))
 		}
 	}
 	return nil
@@ -348,12 +348,12 @@ func (f *flags) prove(compiled *graphrun.Program, doc *Document) error {
 
 // load reads the graph, binds it to the sizes of the first hint, and applies the pins.
 func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
-	if len(f.hints) == 0 {
+	if len(f.sizeCombinations) == 0 {
 		return f.ext.LoadWithPins(ctx, path, f.dims, f.pins)
 	}
 	g, _, err := f.ext.OpenGraph(ctx, path, f.dims, false)
 	if err == nil {
-		err = command.BindHints(path, g, f.hints)
+		err = command.BindHints(path, g, f.sizeCombinations)
 	}
 	if err == nil {
 		err = command.Infer(ctx, g)
@@ -367,7 +367,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 // options returns the options that apply to every plan.
 func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
 	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
-		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), Threads: f.threads,
+		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads,
 		MemoryLimit: -1} // the plan may be for another machine
 }
 
@@ -376,7 +376,7 @@ func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphru
 func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	options := f.options(job, costProfile)
-	options.Strategy, options.Check, options.Hints = f.problem.strategy(f.ext, f.strategy), f.check, f.hints
+	options.Strategy, options.Check, options.Hints = f.problem.strategy(f.ext, f.strategy), f.check, f.sizeCombinations
 	if f.dump || f.passes != "" {
 		options.Dump = dump
 	}

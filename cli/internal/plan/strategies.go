@@ -41,8 +41,8 @@ type StrategyPlan struct {
 	Inserted []report.Copy `json:"inserted" doc:"The inserted copies."`
 }
 
-// copiesKey returns a string that is equal for two plans with equal copies: the copied values, and their strides before
-// and after.
+// copiesKey returns a string that lists the copied values, and their strides before and after. Two plans with equal
+// copies have equal strings.
 func (p *StrategyPlan) copiesKey() string {
 	key := ""
 	for _, c := range p.Inserted {
@@ -62,7 +62,7 @@ func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 		if f.strategies, err = f.ext.ExpandAndCheckStrategies(f.strategies); err != nil {
 			return err
 		}
-		if err := f.slackFlag.Check(cmd, f.strategies...); err != nil {
+		if err := f.slack.Check(cmd, f.strategies...); err != nil {
 			return err
 		}
 	} else if f.sweep == "" {
@@ -74,8 +74,8 @@ func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 			return exit.UsageErrorf("--%s and --%s exclude each other: --%s concerns a single plan", flag, name, name)
 		}
 	}
-	if len(f.hints) > 0 {
-		return exit.UsageErrorf("--%s: give each remaining symbol one size, as in --dim M=8", flag)
+	if len(f.sizeCombinations) > 0 {
+		return exit.UsageErrorf("--%s: --dim accepts one size for a symbol, as in --dim M=8", flag)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func (j *Job) Do(phase string, f func() error) (err error) {
 		return err
 	}
 	defer func() { err = exit.InterruptErrorOr(j.Context, err) }()
-	defer tensor.CatchMemory(&err)
+	defer tensor.CatchMemory(&err) // a panic for lack of memory becomes the returned error
 	return f()
 }
 

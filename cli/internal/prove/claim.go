@@ -59,7 +59,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 
 // claimOf returns the document of a proof or refutation.
 func claimOf(proof *contiguity.ClaimReport) *claimDoc {
-	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Ways: proof.Paths,
+	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Classes: proof.Paths,
 		Proved: proof.Proved, Shape: proof.Sizes, Strides: proof.Strides}
 	switch {
 	case proof.Proved:

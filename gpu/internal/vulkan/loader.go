@@ -76,7 +76,8 @@ func openLibrary(library string) (getProcAddr uintptr, err error) {
 		return 0, err
 	}
 	if negotiate, err := purego.Dlsym(handle, "vk_icdNegotiateLoaderICDInterfaceVersion"); err == nil {
-		version := uint32(5) // from this version on, drivers accept every requested version of Vulkan
+		// Since version 5 of this interface, drivers accept every version of Vulkan that a program requests.
+		version := uint32(5)
 		if err := call(negotiate, uintptr(ptr(&version))); err != nil {
 			return 0, err
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 )
 
-// Open returns a device. It computes all operations exactly, so its [conform.Promise] has all of them.
+// Open returns a device. The results of all its operations equal those of expr.Code.Eval, so its [conform.Promise]
+// lists all operations.
 func Open() device.Device {
 	return &dev{buffers: map[uint64]*buffer{}, next: pageBytes}
 }
@@ -83,7 +84,7 @@ func (d *dev) Run(steps []device.Step) error {
 			return fmt.Errorf("software: a launch has %d addresses: want %d, one for each parameter of the kernel",
 				len(step.Addresses), launched.Params)
 		}
-		// An address in no buffer becomes an operand without memory, whose use Run reports.
+		// If no buffer contains an address, the operand has no memory. Run then reports an access to the operand.
 		operands := make([]ir.Operand, len(step.Addresses))
 		for i, address := range step.Addresses {
 			if target := d.bufferAt(address); target != nil {

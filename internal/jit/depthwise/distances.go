@@ -6,14 +6,14 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// maxDistance bounds the product of a number of rows (or columns) and the bytes between them. The sum of two such
-// products then fits into a displacement of 32 bits.
+// maxDistance is the maximum number of bytes that rows (or columns) span: their number times the bytes between two of
+// them. The sum of a distance of rows and a distance of columns then fits into a displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
 // checkDistances checks that all distances fit into the displacements and immediates of the code.
 func (s *Spec) checkDistances() error {
 	rows, cols := s.span(0), s.span(1)
-	if !s.RowsFromCall {
+	if !s.RowsFromCall { // else First[0] and End[0], the existing rows, are ignored
 		rows = min(rows, max(0, s.End[0]-s.First[0]))
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
@@ -26,7 +26,8 @@ func (s *Spec) checkDistances() error {
 // checkDistances is [Spec.checkDistances] for a [ByteSpec].
 func (s *ByteSpec) checkDistances() error {
 	window := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Stride: s.Stride, Dilation: s.Dilation}
-	// 4 vectors for each column and row group of the window, for the longest vectors of any processor
+	// The weights have 4 vectors for each column and each group of RowsPerGroup rows of the window. AVX-512 has the
+	// longest vectors.
 	weightRowBytes := min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)
 	return checkFit([]spacing{{window.span(0), s.InStride[0]}, {s.Stride[0], s.InStride[0]},
 		{window.span(1), s.InStride[1]},
@@ -34,8 +35,8 @@ func (s *ByteSpec) checkDistances() error {
 		{s.RowGroups(), weightRowBytes}})
 }
 
-// span returns the number of input rows (axis 0) or columns (axis 1) from the first to the last that the windows of a
-// tile contain.
+// span returns the number of input rows (axis 0) or columns (axis 1) between the ends of a tile's windows: from the
+// first row of the first window to the last row of the last window.
 func (s *Spec) span(axis int) int {
 	const limit = maxDistance // limits each factor, so that products do not overflow 64 bits
 	return (s.Tile[axis]-1)*min(s.Stride[axis], limit) + (min(s.Window[axis], limit)-1)*min(s.Dilation[axis], limit) + 1

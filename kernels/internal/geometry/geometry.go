@@ -182,8 +182,8 @@ func (a *Axis) MaxCount() int {
 	if a.Dilation > 1 {
 		return min(a.Taps, kit.DivUp(a.Size, a.Dilation))
 	}
-	// The count grows up to the first window without padding at its beginning. It shrinks after the last window without
-	// padding at its end.
+	// As o grows, windows that begin in the padding contain ever more elements, and windows that end in it ever fewer.
+	// The maximum is at the first or last window, or where windows cease to begin or start to end in the padding.
 	maxCount, clipped := 0, a.firstClippedEnd()
 	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
 		if o >= 0 && o < a.Results {
@@ -201,9 +201,9 @@ func (a *Axis) TypicalCount() int {
 	return max(1, min(a.Taps, a.Size))
 }
 
-// adaptiveCounts returns the number of elements of the smallest and of the largest window of an adaptive axis. Its
-// formulas rely on this fact: each remainder of o*Size/Results is a multiple of the greatest common divisor of Size and
-// Results.
+// adaptiveCounts returns the number of elements of the smallest and of the largest window of an adaptive axis. Window
+// o ranges from floor(o*Size/Results) to ceil((o+1)*Size/Results). Its size depends on the remainder of o*Size divided
+// by Results, which is a multiple of the greatest common divisor of Size and Results.
 func (a *Axis) adaptiveCounts() (smallest, largest int) {
 	divisor, rest := a.Size, a.Results // Euclid's algorithm
 	for rest > 0 {

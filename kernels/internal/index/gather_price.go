@@ -25,6 +25,7 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		impl = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
 	impl.Lower = lower
+	// The forms of the kernel, from which kernels of devices are generated.
 	impl.Forms = func(call *graph.Call) ([]graph.Form, error) {
 		kernel, err := lower(call)
 		if err != nil {
@@ -32,6 +33,7 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		}
 		return kernel.Forms, nil
 	}
+	// The work of a call. It is the same for every walk (order of the loops).
 	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work {
 		work := graph.Work{StartedSteps: 1}
 		for i := 1; i < len(call.In); i++ {
@@ -40,7 +42,8 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 			}
 		}
 		bytes, n := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
-		work.Bytes[graph.Dense] += bytes
+		work.Bytes[graph.Dense] += bytes // the result is written
+		// As many bytes of operand 0 are read.
 		if copiesSlices {
 			work.Bytes[graph.Copied] += bytes
 			slices := 1.0 // one for each index
@@ -54,6 +57,7 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		}
 		return work
 	}
+	// The additional work for the layout of an operand: none, and every layout is read.
 	impl.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (graph.Work, bool) { return graph.Work{}, true }
 	return []graph.Impl{impl}
 }

@@ -11,8 +11,8 @@ import (
 
 // This file has predicates and arithmetic on sizes for inference. A size may be unknown: an expression over symbols.
 // Its hint is its value for assumed sizes of the symbols ([sym.Int.Hint]). If the bounds of the symbols do not decide a
-// predicate, a function returns the value for the hints and records a guard: a condition under which the inferred types
-// are valid.
+// predicate, it is evaluated for the hints. The outcome is recorded as a guard. The inferred types are valid only for
+// sizes that satisfy the guards.
 
 // SizeIs reports whether a size is n.
 func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
@@ -63,7 +63,7 @@ func SpecializedNumber(n graph.NumberOrSize) tensor.Scalar {
 }
 
 // NumberForHints returns a number. For an unknown size it returns the hint, without a guard. It is for kernels and
-// references, which have unknown sizes only if a constant is computed in advance for the hints.
+// references. They get unknown sizes only in one case: a constant is computed in advance, with the hints as sizes.
 func NumberForHints(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {
 		return n.Number

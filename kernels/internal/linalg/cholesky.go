@@ -112,7 +112,7 @@ func factorCholesky[T number](t *task[T], name string, attrs choleskyExAttrs) er
 		copy(t.out[0].elements, a.elements)
 	}
 	if len(t.out) > 1 {
-		t.setInfo(1, info)
+		t.setNumber(1, info)
 	}
 	return nil
 }

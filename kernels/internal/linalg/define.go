@@ -372,8 +372,8 @@ func examples(attrs graph.Attrs, operands ...tensor.Meta) (all []graph.Example) 
 	return all
 }
 
-// setInfo sets result k, which is a single number, to info.
-func (t *task[T]) setInfo(k, info int) { t.out[k].set(0, 0, t.fromParts(float64(info), 0)) }
+// setNumber sets result k, which is a single number, such as an error code of LAPACK (info) or a rank.
+func (t *task[T]) setNumber(k, number int) { t.out[k].set(0, 0, t.fromParts(float64(number), 0)) }
 
 // infoType returns the type of the result info, one number for each matrix of a batch.
 func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }
@@ -412,9 +412,9 @@ func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
 	return withBatch(batch, b[bRank-2:]...), err
 }
 
-// hasVector reports whether operand 1 of a call, B, is a vector or a batch of vectors: B has one dimension, or the
+// hasVectorB reports whether operand 1 of a call, B, is a vector or a batch of vectors: B has one dimension, or the
 // sizes of operand 0, A, without the last.
-func hasVector(c *graph.Call) bool {
+func hasVectorB(c *graph.Call) bool {
 	aType, bType := c.Type(0), c.Type(1)
 	return bType.Rank() == 1 || aType.Rank()-1 == bType.Rank() &&
 		tensor.SameSizes(aType.Shape[:bType.Rank()], bType.Shape)

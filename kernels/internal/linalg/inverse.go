@@ -62,7 +62,7 @@ func invert[T number](t *task[T]) error {
 	}
 	t.solveLU(a, pivots, x, notAdjoint)
 	if hasInfo {
-		t.setInfo(1, info)
+		t.setNumber(1, info)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 		memory:  memoryOfCopies(2),
 		ranks: func(c *graph.Call) (in, out []int) {
 			bRank := 2
-			if hasVector(c) {
+			if hasVectorB(c) {
 				bRank = 1
 			}
 			out = []int{bRank}
@@ -136,7 +136,7 @@ func solutionType(c *graph.Call, isLeft bool) (tensor.Type, error) {
 		return aType, fmt.Errorf("linalg.solve: Expected A and B to have the same dtype, but found A of type %s and B of "+
 			"type %s instead", aType.DType.TorchName(), bType.DType.TorchName())
 	}
-	isVector := hasVector(c)
+	isVector := hasVectorB(c)
 	matrixShape := slices.Clone(bType.Shape) // the shape of B; a vector B counts as a matrix with one column
 	if isVector {
 		matrixShape = append(matrixShape, sym.Of(1))
@@ -173,7 +173,7 @@ func solve[T number](t *task[T], attrs solveExAttrs) error {
 	}
 	copy(t.out[0].elements, b.elements)
 	if len(t.out) > 1 {
-		t.setInfo(1, info)
+		t.setNumber(1, info)
 	}
 	return nil
 }

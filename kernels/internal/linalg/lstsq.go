@@ -18,18 +18,18 @@ import (
 // (singular values).
 
 type lstsqAttrs struct {
-	Rcond  *float64 `attr:"rcond" default:"none" doc:"singular values up to this part of the greatest one are 0 (gelsd, gelss); 1/rcond bounds the condition number of the independent columns (gelsy); default: the greater size of A times the precision of the dtype"`
+	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition number of the columns that count as independent is less than 1/rcond; default: the number of rows or columns of A, the greater one, times the precision of the dtype"`
 	Driver string   `attr:"driver" default:"gelsy" oneof:"gels|gelsy|gelsd|gelss" doc:"gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values"`
 }
 
 // Lstsq is linalg_lstsq.
 var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg_lstsq",
-	Doc: "Returns `solution`, the matrices X that minimize the norm of self X - `b`; among several it has the least " +
-		"norm. `b` is a matrix, or a vector if it has one dimension less than self. The solution is then a vector, too, " +
-		"unless the sizes of the batch differ. `rank` is the rank that the `driver` finds with the threshold `rcond`, and " +
-		"empty with gels. `residuals` are the sums of the squared magnitudes of the columns of self X - `b`; they are " +
-		"empty with gelsy and unless self has more rows than columns. `singular_values` are those of self with gelsd and " +
-		"gelss, else empty.",
+	Doc: "Returns `solution`, the matrices X that minimize the norm of self X - `b`; of several such matrices, it is " +
+		"the one with the least norm. `b` is a matrix, or a vector if it has one dimension less than self. The " +
+		"solution is then also a vector, unless the batches of self and `b` have different sizes. `rank` is the rank " +
+		"of self that the `driver` finds with the threshold `rcond`; it is empty with gels. `residuals` are the sums " +
+		"of the squared magnitudes of the columns of self X - `b`; they are empty with gelsy, or if self has no more " +
+		"rows than columns. `singular_values` are those of self with gelsd and gelss, else empty.",
 	Params: []graph.Param{kit.Self, {Name: "b"}}, Outputs: []string{"solution", "residuals", "rank", "singular_values"},
 	Infer: inferLstsq,
 	Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 4, 2)),
@@ -38,13 +38,13 @@ var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg
 		kit.Example(graph.Attrs{"driver": "gelss", "rcond": 0.1}, wideExample, tensor.New(tensor.Float64, 3, 2)),
 		kit.Example(graph.Attrs{"driver": "gels"}, complexExample, tensor.New(tensor.Complex128, 3))},
 }, algorithm{float: leastSquares[float64], complex: leastSquares[complex128],
-	memory: func(in, out int) int { return 8*in + 2*out },
+	memory: func(in, out int) int { return 8*in + 2*out }, // an upper bound for all drivers
 	ranks: func(c *graph.Call) (in, out []int) {
 		bRank, solutionRank, rankRank := 2, 2, 0
 		if c.Type(1).Rank() < c.Type(0).Rank() {
 			bRank = 1
 		}
-		if hasVector(c) {
+		if hasVectorB(c) {
 			solutionRank = 1
 		}
 		if kit.Attrs[lstsqAttrs](c).Driver == "gels" {
@@ -75,7 +75,7 @@ func inferLstsq(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	solution.Shape = withBatch(batch, cols, bColumns)
-	if hasVector(c) {
+	if hasVectorB(c) {
 		solution.Shape, solution.Strides = solution.Shape[:aRank-1], solution.Strides[:aRank-1]
 	}
 	realDType := aType.DType.ToReal()
@@ -140,6 +140,7 @@ func leastSquares[T number](t *task[T]) error {
 	isFinite := t.isFinite(a)
 	switch {
 	case !isFinite && findsSingularValues(attrs.Driver):
+		// LAPACK's error code is the number of off-diagonal elements that do not converge to 0: all of them.
 		return rankError(max(1, min(a.rows, a.cols)-1))
 	case !isFinite:
 		rank = 1
@@ -161,13 +162,13 @@ func leastSquares[T number](t *task[T]) error {
 		t.setReals(3, values)
 	}
 	if attrs.Driver == "gels" && t.norm(original.elements) == 0 {
-		return nil // LAPACK then overwrites other with 0: the residuals remain 0
+		return nil // LAPACK then sets b to 0, from which PyTorch computes residuals: they remain 0
 	}
 	for j := range t.out[1].rows { // residuals; no rows if they are not requested
 		t.out[1].set(j, 0, t.fromParts(t.residual(original, x.column(j), t.in[1].column(j)), 0))
 	}
 	if attrs.Driver != "gels" {
-		t.setInfo(2, rank)
+		t.setNumber(2, rank)
 	}
 	return nil
 }

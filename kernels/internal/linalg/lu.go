@@ -170,7 +170,7 @@ func factorWithPivots[T number](t *task[T], attrs luExAttrs) error {
 		t.out[1].set(i, 0, t.fromParts(float64(pivot), 0))
 	}
 	if len(t.out) > 2 {
-		t.setInfo(2, info)
+		t.setNumber(2, info)
 	}
 	return nil
 }

@@ -168,20 +168,20 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		return builder.Kernel()
 	}
 	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.groupOf(query, key)}
-	spec := &graph.Attention{Out: heads.split(out.Meta, false), Query: heads.split(query, false),
-		Key: swapLastDims(heads.split(key, true)), Value: heads.split(value, true)}
+	spec := &graph.Attention{Out: heads.withSplitHeads(out.Meta, false), Query: heads.withSplitHeads(query, false),
+		Key: swapLastDims(heads.withSplitHeads(key, true)), Value: heads.withSplitHeads(value, true)}
 	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
-	switch {
+	switch { // Others are the further operands of the row program that computes weights from scores
 	case attrs.IsCausal:
 		indexes := queryAndKey(builder, queries, keys)
 		buffers = append(buffers[:4], indexes[:]...)
 		spec.Others = []tensor.Meta{indexes[0].Meta, indexes[1].Meta}
 	case call.HasOperand(attentionMask):
-		spec.Others = []tensor.Meta{heads.split(buffers[4].Meta, false)}
+		spec.Others = []tensor.Meta{heads.withSplitHeads(buffers[4].Meta, false)}
 	default:
 		buffers = buffers[:4]
 	}
-	if err := describeWeights(spec, attrs.scaleOf(query.Shape[query.Rank()-1])); err != nil {
+	if err := setRowProgram(spec, attrs.scaleOf(query.Shape[query.Rank()-1])); err != nil {
 		return nil, err
 	}
 	blocks, err := compileAttention(spec)
@@ -202,7 +202,8 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	result, _ := resultType.Meta()
 	attrs, query, key, out := kit.Attrs[attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
-	// element returns element (i, j) of a matrix. If group > 1, it has one head for each group of query heads.
+	// element returns element (i, j) of the matrix of a head. The last number of batch is a query head. If group > 1, the
+	// operand has one head for each group of query heads.
 	element := func(matrix *tensor.Tensor, batch []int, i, j, group int) float64 {
 		index := append(slices.Clone(batch), i, j)
 		if group > 1 {

@@ -25,10 +25,10 @@ func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.
 	return [2]kit.Buffer{indexes.View(tensor.New(dtype, queries, 1)), indexes.View(tensor.New(dtype, 1, keys))}
 }
 
-// describeWeights sets the row program, an expression over rows, that computes weights from scores. It also expands
+// setRowProgram sets the row program, an expression over rows, that computes weights from scores. It also expands
 // spec.Others, the operands besides query, key and value, to the shape of the scores. spec.Others is empty, a mask, or
 // the result of [queryAndKey]. In the last case, query i sees the keys 0 to i only.
-func describeWeights(spec *graph.Attention, scale float64) (err error) {
+func setRowProgram(spec *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := spec.Sizes()
 	dtype := spec.Out.DType
 	types := []tensor.DType{dtype}
@@ -63,9 +63,9 @@ func describeWeights(spec *graph.Attention, scale float64) (err error) {
 // heads with 2 heads of keys become [2, 4].
 type headGroups struct{ batchRank, groupSize int }
 
-// split returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch dimensions
-// get size 1 and stride 0. shared is set for keys and values, whose heads are split into [heads, 1].
-func (g headGroups) split(operand tensor.Meta, shared bool) tensor.Meta {
+// withSplitHeads returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch
+// dimensions get size 1 and stride 0. shared is set for keys and values, whose heads are split into [heads, 1].
+func (g headGroups) withSplitHeads(operand tensor.Meta, shared bool) tensor.Meta {
 	missing := g.batchRank + 2 - operand.Rank()
 	operand.Shape = append(slices.Repeat([]int{1}, missing), operand.Shape...)
 	operand.Strides = append(make([]int, missing), operand.Strides...)

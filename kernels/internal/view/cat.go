@@ -30,6 +30,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 			Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 			Infer: j.infer, Ref: j.ref, Examples: examples,
 		},
+		// ImagePreserving: the result is an image if the operands are images.
 		Facts: graph.Facts{WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
 			ConcatDim: j.concatDim},
 		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile, j.forms)}},
@@ -136,11 +137,12 @@ func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(jobs...), nil
 }
 
-// forms implements [graph.Impl.Forms].
+// forms returns a form for each copy of the kernel, from which kernels of devices are generated: see
+// [graph.Impl.Forms].
 func (j joinOp) forms(call *graph.Call) (list []graph.Form, err error) {
 	partCopies, err := j.partCopies(call)
 	for _, p := range partCopies {
-		// Index counts the result, which is 0, and then the operands.
+		// Index 0 is the result, and index 1+i is operand i.
 		f, err := copies.Form(graph.FormOperand{Index: 0, Meta: p.dst, Offset: p.dst.Offset - call.Out[0].Offset},
 			graph.FormOperand{Index: 1 + p.operand, Meta: p.src})
 		if err != nil {

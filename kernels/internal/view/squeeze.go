@@ -7,6 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The functions of this file do not use their last parameter, the size of the operand's storage ([viewTypeFunc]).
+
 type squeezeAttrs struct {
 	Dim []int `attr:"dim" default:"none" doc:"dimensions to remove if their size is 1; none: all of size 1"`
 }

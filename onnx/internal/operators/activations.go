@@ -16,7 +16,7 @@ func leakyRelu(n *node) []*value {
 func prelu(n *node) []*value {
 	x, slope := n.Operand(0), n.Operand(1)
 	if n.Opset < 7 && n.Rank(slope) == 1 && n.Rank(x) > 1 && n.Sizes(slope)[0] != 1 {
-		slope = alignedAt(n, slope, 1, n.Rank(x))
+		slope = alignedToAxis(n, slope, 1, n.Rank(x))
 	}
 	return single(widened(n, "where", nil, n.Op("lt", nil, signedOperand(n, x), 0), widened(n, "mul", nil, x, slope), x))
 }

@@ -68,12 +68,12 @@ func pair(n *node) (x, y *value) {
 	}
 	rank := n.Rank(x)
 	axis := n.Axis(n.Int("axis", 0), rank)
-	return x, alignedAt(n, y, axis, rank)
+	return x, alignedToAxis(n, y, axis, rank)
 }
 
-// alignedAt appends dimensions of size 1 to x. Broadcasting with a value of the given rank then aligns the first
+// alignedToAxis appends dimensions of size 1 to x. Broadcasting with a value of the given rank then aligns the first
 // dimension of x with dimension axis of the value.
-func alignedAt(n *node, x *value, axis, rank int) *value {
+func alignedToAxis(n *node, x *value, axis, rank int) *value {
 	shape := slices.Clone(n.SymShape(x))
 	if axis+len(shape) > rank {
 		n.Failf("%d dimensions that begin at axis %d do not fit into %d dimensions", len(shape), axis, rank)

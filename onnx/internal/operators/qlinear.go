@@ -191,7 +191,7 @@ func dynamicQuantizeLSTM(n *node) []*value {
 		weights := n.Operand(i)
 		aligned := func(params *value) *value {
 			if n.Rank(params) == 1 {
-				return alignedAt(n, params, 0, 3)
+				return alignedToAxis(n, params, 0, 3)
 			}
 			return n.Op("unsqueeze", graph.Attrs{"dim": 1}, params)
 		}

@@ -22,7 +22,7 @@ func perAxis(n *node, params, x *value) *value {
 	case paramRank == 0 || paramRank == 1 && n.Sizes(params)[0] == 1:
 		return n.Reshape(params)
 	case paramRank == 1:
-		return alignedAt(n, params, n.Axis(axis, rank), rank)
+		return alignedToAxis(n, params, n.Axis(axis, rank), rank)
 	}
 	blockSize := n.Int("block_size", 0)
 	if blockSize < 1 {
@@ -155,7 +155,7 @@ func alongAxis(n *node, params, x *value, axis int) *value {
 	if axis < 0 {
 		return params
 	}
-	return alignedAt(n, params, axis, rank)
+	return alignedToAxis(n, params, axis, rank)
 }
 
 // matMulInteger converts MatMulInteger. The op supports zero points that are scalars or vectors.

@@ -23,22 +23,24 @@ func reshape(n *node) []*value {
 }
 
 // reshapeTo reshapes x to a shape. If allowZero is true, a 0 in the shape is the size 0; otherwise it means the
-// operand's size. This decision is made during the import. If a symbolic size of the shape is 0 in a run, it is the
-// size 0, and the reshape fails if the operand has elements. In the standard, such a 0 means the operand's size.
+// operand's size. The import must find the zeros. If a symbolic size of the shape is 0 only in a run, it is the size 0,
+// and the reshape fails if the operand has elements. In the standard, such a 0 means the operand's size.
 func reshapeTo(n *node, x, shape *value, allowZero bool) *value {
 	if list := n.Integers(shape); list != nil {
 		if !allowZero {
 			replaceZeros(n, x, list)
 		}
+		// The reshape may be the end of a group normalization, which is one op.
 		if normalized := asGroupNorm(n, x, list); normalized != nil {
 			return normalized
 		}
-		if attr := n.ShapeAttr(list); attr != nil {
+		if attr := n.ShapeAttr(list); attr != nil { // nil if several sizes depend on data
 			return n.ReshapeBy(x, attr)
 		}
 	}
 	length, sizes := n.LengthOf(shape), knownSizes(n, shape)
 	if !allowZero {
+		// zeros extend x's shape to the length of shape
 		xShape := resizeVector(n, n.ShapeVector(x), n.Rank(x), length, true, 0)
 		shape = n.Op("where", nil, n.Op("eq", nil, shape, 0), xShape, shape)
 	}
@@ -56,7 +58,8 @@ func replaceZeros(n *node, x *value, list []sym.Int) {
 			continue
 		}
 		if i >= n.Rank(x) {
-			n.Failf("the shape keeps size %d of an operand that has %d dimensions", i, n.Rank(x))
+			n.Failf("element %d of the shape is 0, which stands for a size of the operand, but it has %d dimensions", i,
+				n.Rank(x))
 		}
 		list[i] = n.TrySymShape(x)[i]
 	}
@@ -107,8 +110,8 @@ func expandComputed(n *node, x, shape *value) *value {
 	if n.Rank(shape) != 1 {
 		n.Failf("the shape has %d dimensions, want 1", n.Rank(shape))
 	}
-	// The shorter one of the two shapes gets leading ones. missing, rank(x) minus the length of shape, is negative if this
-	// is x's shape; prependOnes then clamps the count of the other to 0.
+	// The shorter one of the two shapes gets leading ones. missing is rank(x) minus the length of shape. It is negative if
+	// x has the shorter shape: prependOnes then prepends no ones to the other shape.
 	missing := n.Op("sub", nil, n.Rank(x), n.Element(n.ShapeVector(shape), 0))
 	prependOnes := func(vector, count *value) *value {
 		count = n.Op("clamp", graph.Attrs{"min": 0}, count)

@@ -54,8 +54,9 @@ func quantizedEmbedLayerNormalization(n *node) []*value {
 	return embeddedNorm(n, nil, embed, func(i int) *value { return dequantized(i, n.Operand(i)) })
 }
 
-// embeddedNorm converts operators whose operands are those of EmbedLayerNormalization. positions may be nil. embed
-// looks up rows of the operand with the given index, and parameter returns the weight or bias.
+// embeddedNorm converts operators whose operands 0 to 7 are those of EmbedLayerNormalization. positions is the operand
+// position_ids or nil: operand 8, or nothing in the quantized operator, where operand 8 is a scale. embed looks up rows
+// of the operand with the given index, and parameter returns the weight or bias.
 func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *value,
 	parameter func(i int) *value) []*value {
 	ids := n.Operand(0)
@@ -137,7 +138,7 @@ func microsoftRotaryEmbedding(n *node) []*value {
 	cos := n.Operand(2)
 	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), cos)
 	ids := n.Cast(n.Operand(1), tensor.Int64)
-	if n.Rank(ids) == 1 || n.Rank(ids) == 0 { // the first position; Reshape fails for more than one
+	if n.Rank(ids) == 1 || n.Rank(ids) == 0 { // ids is the first position; Reshape rejects a vector of several
 		ids = n.Op("add", nil, n.IndexVector(n.SymShape(x)[3-headsDim]), n.Reshape(ids, 1))
 		ids = n.Op("unsqueeze", graph.Attrs{"dim": 0}, ids)
 	}

@@ -140,8 +140,9 @@ func convolve(n *node, x, weight, bias *value) *value {
 	return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, bias)
 }
 
-// convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is or may be
-// negative, and the attributes have no padding: the caller must first pad and crop x.
+// convAttrs returns the geometry and the attributes of a convolution. hasPadding reports whether the attributes have
+// the padding. They do not if some padding is or may be negative: the caller must then pad and crop x before the
+// convolution.
 func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, hasPadding bool) {
 	inputSizes := spatialSizes(n, x)
 	windows = geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
@@ -227,7 +228,7 @@ func addConvTranspose(n *node, x, weight, bias *value, windows geometry, outputP
 	if bias == nil {
 		return result
 	}
-	return n.Op("add", nil, result, alignedAt(n, bias, 1, rank+2))
+	return n.Op("add", nil, result, alignedToAxis(n, bias, 1, rank+2))
 }
 
 // deformConv converts DeformConv: operands x, weight, offset, and optional bias and mask. The op takes the mask before
@@ -315,8 +316,8 @@ func blockGridOf(n *node, image, block []int) blockGrid {
 // come first, then the second elements of all blocks, and so on.
 func (b blockGrid) imageIndices() []int {
 	index := []int{0}
-	// extend replaces each index by its sums with the positions (k0*steps[0], k1*steps[1] ...), k_i < counts[i]. The
-	// last dimension changes fastest.
+	// extend replaces each index by its sums with the indices of the positions (k0*steps[0], k1*steps[1], ...) in the
+	// image, for all ki from 0 to counts[i]-1. The last k changes fastest.
 	extend := func(counts, steps []int) {
 		stride := tensor.Numel(b.padded)
 		for i, count := range counts {

@@ -31,7 +31,7 @@ const entriesPerVariable = 1 << 6
 // not try the second rule. Each message has at most limit entries. All messages together have at most 4*limit
 // entries, plus entriesPerVariable entries for each variable.
 func (in *instance) plan(limit int) eliminationPlan {
-	const cheapWork = 1 << 17 // work in costs read, below a millisecond
+	const cheapWork = 1 << 17 // number of costs read; reading them takes less than a millisecond
 	byWork := in.order(limit, leastWork)
 	if byWork.tooLargeCount == 0 && byWork.work < cheapWork {
 		return byWork
@@ -196,8 +196,9 @@ func (o *ordering) key(v int) int64 {
 	return fill<<40 + min(work, 1<<40-1) // ties of fill are broken by work
 }
 
-// eliminate joins the neighbours of v. It returns, in ascending order, the variables whose keys may change: the
-// neighbours and, for leastFill, common neighbours of newly joined pairs: their elimination would add one pair less.
+// eliminate removes v from the graph and joins its neighbours in pairs. It returns, in ascending order, the variables
+// whose keys may change. These are the neighbours of v. With leastFill, they are also the common neighbours of each
+// newly joined pair, because their own elimination no longer has to join this pair.
 func (o *ordering) eliminate(v int) []int {
 	neighbours := o.neighbours[v]
 	changed := slices.Clone(neighbours)

@@ -10,8 +10,8 @@ import (
 
 // Mnemonics of pseudo-instructions. Quotients of integers have the mnemonics sdiv and udiv.
 const (
-	completeRemainder = "completeRemainder" // completes the remainder of floats if one division is not enough
-	tableRow          = "tableRow"          // loads a row of a table; its name is "tableRow KIND TABLE"
+	completeRemainder = "completeRemainder" // computes the rest of a remainder of floats, after one division
+	tableRow          = "tableRow"          // loads a row of a table; its name is "tableRow ELEMENT TABLE"
 	scvtfLong         = "scvtfLong"         // rounds 64-bit integers of one or two vectors to float32
 	ucvtfLong         = "ucvtfLong"
 )
@@ -24,17 +24,17 @@ const (
 
 // expansion returns the function that writes a pseudo-instruction, or nil for the name of a real instruction.
 func expansion(name string) Expansion {
-	mnemonic, kind, _ := strings.Cut(name, " ")
+	mnemonic, suffix, _ := strings.Cut(name, " ") // suffix is an arrangement of lanes, except for tableRow
 	switch mnemonic {
 	case "sdiv", "udiv":
-		return func(w *writer, args []alloc.Operand) { w.divide(mnemonic, elementOfArrangement[kind], args) }
+		return func(w *writer, args []alloc.Operand) { w.divide(mnemonic, elementOfArrangement[suffix], args) }
 	case scvtfLong, ucvtfLong:
 		return func(w *writer, args []alloc.Operand) { w.roundLong(mnemonic[:len("scvtf")], args) }
 	case completeRemainder:
-		return func(w *writer, args []alloc.Operand) { newRemainderLoop(w, elementOfArrangement[kind], args).write() }
+		return func(w *writer, args []alloc.Operand) { newRemainderLoop(w, elementOfArrangement[suffix], args).write() }
 	case tableRow:
-		kind, table, _ := strings.Cut(kind, " ")
-		return func(w *writer, args []alloc.Operand) { w.tableRow(int(elemOfLetter(kind[0])), table, args) }
+		element, table, _ := strings.Cut(suffix, " ")
+		return func(w *writer, args []alloc.Operand) { w.tableRow(int(elemOfLetter(element[0])), table, args) }
 	}
 	return nil
 }
@@ -86,26 +86,27 @@ func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(temp1), asm.X(temp0)))
 }
 
-// remainderWork is the number of times that jit.Work counts each instruction in the loop of remainderLoop. The loop has
-// at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of
-// these. Each iteration counts as 4, because it contains a slow division.
+// remainderWork is the number of executions that jit.Work assumes for each instruction in the loop of remainderLoop.
+// The loop has at most 42 iterations: a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51
+// of them. An iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
-// remainderLoop writes the pseudo-instruction completeRemainder. Its operands are the remainders after one division. If
-// all remainders are less than their divisors, the code skips the loop. Otherwise the loop starts again from the
-// dividends, because a quotient may have been infinite. While a remainder is not less than its divisor, a multiple of
-// the divisor is subtracted. The multiple is the divisor times a power of 2 if the quotient would overflow. The
-// remainder may become negative. A NaN divisor makes the result NaN at the end. An infinite divisor leaves the
-// dividend unchanged.
+// remainderLoop writes the pseudo-instruction completeRemainder. Each lane of the operand `remainder` has a remainder
+// after one division. If all remainders are less than their divisors, the code skips the loop. Otherwise the loop
+// starts again from the dividends, because the quotient of the first division may have been infinite. An iteration
+// changes the lanes whose remainder is not less than its divisor: it subtracts a multiple of the divisor. If the
+// quotient would overflow, the divisor is first scaled by a power of 2. A remainder may become negative. A NaN divisor
+// makes the result NaN at the end. An infinite divisor leaves the dividend unchanged.
 type remainderLoop struct {
 	*writer
-	elem                   asm.Elem
-	dividend, divisor      asm.Vec // absolute values
-	absRemainder           asm.Vec // absolute value of the remainder
-	multiple               asm.Vec // the divisor times a power of 2
-	quotient, overflowMask asm.Vec // overflowMask first has the power of 2, then selects lanes with a scaled divisor
-	mask                   asm.Vec // lanes whose remainder is not less than the divisor
-	remainder              asm.Vec // at first, the remainder after one division
+	elem              asm.Elem
+	dividend, divisor asm.Vec // absolute values
+	absRemainder      asm.Vec // absolute value of the remainder
+	multiple          asm.Vec // the divisor times a power of 2
+	quotient          asm.Vec
+	overflowMask      asm.Vec // at first the power of 2, then the mask of the lanes with a scaled divisor
+	mask              asm.Vec // lanes whose remainder is not less than the divisor
+	remainder         asm.Vec // at first, the remainder after one division
 }
 
 // newRemainderLoop names the operands of completeRemainder: two sources, five temporaries, and the destination.

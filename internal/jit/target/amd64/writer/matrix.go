@@ -41,9 +41,9 @@ func (w *Writer) LoadTile(addr target.Addr, to Tile) { w.Emit("TILELOADD", Mem(a
 // bytes.
 func (w *Writer) StoreTile(from Tile, addr target.Addr) { w.Emit("TILESTORED", from, Mem(addr)) }
 
-// DotTiles adds the product of x and y to sum. x has unsigned bytes, y signed bytes, and sum has int32. Row k of y has,
-// for each column, the four bytes by which bytes 4k to 4k+3 of a row of x are multiplied.
+// DotTiles adds the product of x and y to sum. x has unsigned bytes, y signed bytes, and sum has int32. Row k of y has
+// four bytes for each column of the sum. They are multiplied by the bytes 4k to 4k+3 of a row of x.
 func (w *Writer) DotTiles(x, y, sum Tile) { w.Emit("TDPBUSD", y, x, sum) }
 
-// MoveDistance sets a register to a constant, which may be negative, unlike that of [Writer.Move].
+// MoveDistance sets a register to a constant. In contrast to the constant of [Writer.Move], it may be negative.
 func (w *Writer) MoveDistance(n int, to target.GReg) { w.Emit("MOVQ", asm.Imm(n), Reg(to)) }

@@ -23,8 +23,8 @@ type Quantizer struct {
 	// With AVX-512: registers for constants, and a mask register for the lanes that are not NaN.
 	MaxLevel, ZeroPoint target.VReg
 	NotNaN              asm.Mask
-	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first word of 32
-	// bytes for the zero point, and Temp is a free register.
+	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first of the
+	// words of jit.Args for the zero point in all lanes (32 bytes). Temp is a free register.
 	ZeroPointWord target.ArgsWord
 	Temp          target.VReg
 
@@ -76,7 +76,8 @@ func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	}
 }
 
-// toLevels256 finishes ToLevels for AVX2. NaN becomes the minimum for unsigned bytes, and 0 for signed bytes.
+// toLevels256 finishes ToLevels for AVX2. NaN becomes -clampLimit for unsigned bytes, which Pack turns into byte 0. For
+// signed bytes it becomes 0.
 func (q *Quantizer) toLevels256(levels asm.Vec) {
 	temp := q.Vec(q.Temp)
 	if q.Signed {
@@ -116,8 +117,8 @@ func (q *Quantizer) LoadOrder(to target.VReg) {
 	order := make([]byte, 0, q.vectorBytes)
 	blocks := q.vectorBytes / 16
 	for i := range q.vectorBytes / 4 {
-		// In block k of 16 bytes of a packed register, word q (of 4 bytes) comes from register q. It moves to word
-		// q*blocks + k of the whole register.
+		// A packed register has blocks of 16 bytes, each with 4 words of 4 bytes. Word r of block k comes from source
+		// register r. It moves to word r*blocks + k of the whole register.
 		order = binary.LittleEndian.AppendUint32(order, uint32(i%blocks*4+i/blocks))
 	}
 	name := "VMOVUPS"
@@ -127,8 +128,8 @@ func (q *Quantizer) LoadOrder(to target.VReg) {
 	q.Emit(name, q.Constant(order), q.Vec(to))
 }
 
-// Arrange permutes a packed register so that the bytes of each of its four source registers are contiguous. Each of
-// these quarters of the vector is a part of the result.
+// Arrange permutes a packed register so that the bytes of each of its four source registers are contiguous: the result
+// has a quarter for each source register.
 func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }

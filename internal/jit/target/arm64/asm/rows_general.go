@@ -125,7 +125,8 @@ func maskField(pattern uint64, width int) (uint32, bool) {
 		element := pattern & mask
 		element = (element<<rotation | element>>(size-rotation)) & mask // rotated left
 		if ones := bits.TrailingZeros64(^element); element == 1<<ones-1 && ones > 0 && ones < size {
-			// imms has the number of ones minus 1 in its low bits. Above them, ones and then a 0 encode the size.
+			// The low bits of imms are ones-1. The bits above encode the size: imms is 0xxxxx for 32 and 64 (where N is
+			// 1), 10xxxx for 16, 110xxx for 8, 1110xx for 4, and 11110x for 2.
 			imms := uint32(ones-1) | uint32(^(2*size-1))&0x3F
 			field := uint32(rotation)<<16 | imms<<10
 			if size == 64 {
