@@ -289,7 +289,7 @@ var (
 			}
 			squaredNorm := func(x graph.Arg) graph.Arg { return s.addNumber(dot(x, x), 1e-12) }
 			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(squaredNorm(in[0]), squaredNorm(in[1]))))
-			equals := func(n float64) graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], compose.Number(n)) }
+			equals := func(n int64) graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], integer(n)) }
 			return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
 				s.keepOnly(equals(-1), s.atLeastZero(s.addNumber(cos, -a.Margin)))), a.Reduction
 		})
