@@ -141,9 +141,8 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 	return notAnInteger(word, symbols)
 }
 
-// setValue stores a JSON or Go value in a field of a matching type.
+// setValue stores a JSON or Go value in a field of a matching type. A tensor of one element stands for a number.
 func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
-	// A tensor of one element stands for a number.
 	if list, ok := given.(elementList); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
 		given = list[0]

@@ -47,8 +47,8 @@ func (g *grouper) joinAttentions() {
 }
 
 // costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
-// host. Devices have no kernel for an attention. Two prices are neglected: the attention on the host costs a little less
-// than its nodes, and transfers are known only after places are chosen.
+// host. Devices have no kernel for an attention. Two prices are neglected: the attention on the host costs a little
+// less than its nodes, and transfers are known only after places are chosen.
 func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 	device := g.plan.device
 	if device == nil {

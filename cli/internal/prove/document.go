@@ -21,7 +21,7 @@ type claimDoc struct {
 	Text    string                   `json:"text" doc:"The claim."`
 	Rank    int                      `json:"rank" doc:"The number of dimensions."`
 	Expr    string                   `json:"formula" doc:"The claim as a formula over sizes x1 to xR and strides y1 to yR."`
-	Classes int                      `json:"ways" doc:"The number of examined classes of sizes and strides. In a class, every comparison has the same outcome for all members."`
+	Classes int                      `json:"ways" doc:"The number of examined classes of sizes and strides, whose members have the same outcome of every comparison."`
 	Proved  bool                     `json:"proved" doc:"Whether the claim holds in all classes."`
 	Shape   document.ListOrNull[int] `json:"shape" doc:"The sizes of a counterexample; null if none was found."`
 	Strides document.ListOrNull[int] `json:"strides" doc:"The strides of a counterexample; null if none was found."`
@@ -41,7 +41,7 @@ type ProofDoc struct {
 	Rank           int                `json:"rank" doc:"The number of dimensions."`
 	Expr           string             `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
 	Atoms          []string           `json:"atoms" doc:"The comparisons of both forms."`
-	Ways           []WayDoc           `json:"ways" doc:"The ways (execution paths) through both forms. A way is determined by the outcomes of all comparisons, so any sizes and strides take exactly one way."`
+	Ways           []WayDoc           `json:"ways" doc:"The ways (execution paths) through both forms, one for each combination of outcomes of all comparisons."`
 	ByParts        bool               `json:"by_parts" doc:"Whether each part of the predicate is proved separately."`
 	Steps          []InductionStepDoc `json:"induction" doc:"The steps of the induction over the number of dimensions."`
 	Proved         bool               `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
