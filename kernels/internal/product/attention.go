@@ -202,7 +202,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	result, _ := resultType.Meta()
 	attrs, query, key, out := kit.Attrs[attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
-	// element returns element (i, j) of the matrix of a query head, the last number of batch; `group` heads share one operand.
+	// element returns element (i, j) of the matrix of a query head, the last of batch; `group` heads share an operand.
 	element := func(matrix *tensor.Tensor, batch []int, i, j, group int) float64 {
 		index := append(slices.Clone(batch), i, j)
 		if group > 1 {
