@@ -23,7 +23,8 @@ import (
 // bits for all instruction sets and processors. So does Go code, but some of its functions differ from machine code.
 //
 // The digests leave out sums of products of complex128, which Go fuses in spite of conversions (golang/go#36971), and
-// complex128 of composite ops, whose parts may be such sums.
+// complex128 of composite ops, whose parts may be such sums. They also leave out float64 and complex128 of randn_like,
+// which calls functions of package math whose last bits differ between processors.
 func TestResults(t *testing.T) {
 	path := "code"
 	if !loops.CodeAvailable() {
@@ -44,6 +45,9 @@ func resultsOf(t *testing.T, op *graph.Op) string {
 	for i, ex := range op.Examples {
 		calls := [][]tensor.Meta{slices.Clone(ex.In)}
 		for _, d := range tensor.DTypes() {
+			if op.Name == "randn_like" && d.ToReal() == tensor.Float64 {
+				continue
+			}
 			if i == 0 && len(ex.In) > 0 && (d != tensor.Complex128 || op.Flops == nil && op.Decompose == nil) {
 				calls = append(calls, withDTypes(ex.In, d)[0])
 			}
