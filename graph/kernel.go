@@ -52,8 +52,8 @@ type Loop interface {
 type Phase struct {
 	Chunks int
 	Run    func(m *Mem, chunk int) error
-	// RunRange computes chunks [begin, end), if these are faster together than one by one, with the same bits. Otherwise
-	// it is nil. If there are more chunks than workers, the executor calls it with a range for each worker.
+	// RunRange is nil, or it computes chunks [begin, end) faster than calls of Run and with the same bits. If there are
+	// more chunks than workers, the executor calls it with a range for each worker.
 	RunRange func(m *Mem, begin, end int) error
 	Flow     *Flow // nil if the progress of chunks is not described
 }

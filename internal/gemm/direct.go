@@ -89,8 +89,8 @@ func (p *Plan) planThin() bool {
 	return true
 }
 
-// JoinsTiles reports whether RunRange computes adjacent tiles faster than Run, one by one: from a B that is not in a
-// cache, it reads longer parts of rows.
+// JoinsTiles reports whether RunRange computes adjacent tiles faster than calls of Run, because it reads longer parts
+// of the rows of a B that exceeds L2.
 func (p *Plan) JoinsTiles() bool { return p.joinedCols > p.tileCols }
 
 // RunRange executes tiles [begin, end) of a plan with JoinsTiles, which has one phase. See Run.

@@ -135,24 +135,8 @@ func (multiplier *Multiplier) chunkMACs() int {
 // panels in shared scratch memory.
 func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffset, sharedBytes int) graph.Phase {
 	tiles := multiplier.Plan.Tiles(phase)
-	var runRange func(mem *graph.Mem, begin, end int) error
-	if multiplier.Plan.JoinsTiles() {
-		runRange = func(mem *graph.Mem, begin, end int) error {
-			job := multiplier.prepareJob(mem)
-			defer job.release()
-			for begin < end {
-				entry, tile := begin/tiles, begin%tiles
-				tileEnd := min(tile+end-begin, tiles)
-				multiplier.setEntry(job, firstEntry+entry)
-				multiplier.Plan.RunRange(tile, tileEnd, &job.Args, mem.WorkerScratch)
-				begin += tileEnd - tile
-			}
-			return nil
-		}
-	}
-	return graph.Phase{
-		Chunks:   entries * tiles,
-		RunRange: runRange,
+	work := graph.Phase{
+		Chunks: entries * tiles,
 		Run: func(mem *graph.Mem, chunk int) error {
 			entry, tile := chunk/tiles, chunk%tiles
 			job := multiplier.prepareJob(mem)
@@ -166,6 +150,27 @@ func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffse
 			}
 			return nil
 		},
+	}
+	if multiplier.Plan.JoinsTiles() {
+		work.RunRange = func(mem *graph.Mem, begin, end int) error {
+			multiplier.runTiles(mem, firstEntry, begin, end)
+			return nil
+		}
+	}
+	return work
+}
+
+// runTiles runs tiles [begin, end) of a plan with JoinsTiles. The tiles of an entry are consecutive; tile 0 is the
+// first one of entry firstEntry.
+func (multiplier *Multiplier) runTiles(mem *graph.Mem, firstEntry, begin, end int) {
+	job, tiles := multiplier.prepareJob(mem), multiplier.Plan.Tiles(0)
+	defer job.release()
+	for begin < end {
+		entry, tile := begin/tiles, begin%tiles
+		tileEnd := min(tile+end-begin, tiles)
+		multiplier.setEntry(job, firstEntry+entry)
+		multiplier.Plan.RunRange(tile, tileEnd, &job.Args, mem.WorkerScratch)
+		begin += tileEnd - tile
 	}
 }
 
