@@ -33,9 +33,9 @@ type Loop struct {
 	// Folds has the folds over a row. Each folded value must be an output of Code, or an operand of an output. An
 	// output of dtype Invalid is computed and not stored.
 	Folds []Fold
-	// CombinesLanes is set if the loop computes one number for each row and fold. The accumulators of a row then start
-	// with [Neutral], and are combined in the order of interp.Combine. The loop writes the number to the address that a
-	// loop without CombinesLanes uses for the accumulators of the fold.
+	// CombinesLanes is set if the loop computes one number, the total, for each row and fold. The accumulators of a row
+	// then start with [Neutral], and are combined in the order of interp.Combine. The loop writes the number to the
+	// address that a loop without CombinesLanes uses for the accumulators of the fold.
 	CombinesLanes bool
 }
 
@@ -68,7 +68,7 @@ func (l *Loop) Check() error {
 		return err
 	}
 	if len(l.Uniform) != len(l.Code.In) {
-		return fmt.Errorf("expr: Scalar has %d entries for %d operands", len(l.Uniform), len(l.Code.In))
+		return fmt.Errorf("expr: Uniform has %d entries for %d operands", len(l.Uniform), len(l.Code.In))
 	}
 	for k, f := range l.Folds {
 		if f.Value < 0 || int(f.Value) >= len(l.Code.Insts) {

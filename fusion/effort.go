@@ -12,11 +12,12 @@ import (
 // ScanSimple is the time that a scan (a running fold) takes per element, in operations of Go code ([graph.GoSimple]).
 const ScanSimple = 3.8
 
-// OpCounts is the number of operations of an expression, by kind. [OpCounts.AddTo] converts it to work.
+// OpCounts is the number of operations of an expression, by kind. In all fields except Passes and Scans, an operation
+// on elements of 64 bits counts twice. [OpCounts.AddTo] converts it to work.
 type OpCounts struct {
 	Simple float64 // instructions for each element
 	Divide float64 // divisions and square roots for each element
-	Folds  float64 // folds; folds of 64 bits count twice
+	Folds  float64 // folds (reductions of a row)
 	Row    float64 // instructions for each row
 	Passes float64 // number of folds; each fold takes a pass over the rows
 	Scans  float64 // running folds, which run in Go
@@ -69,8 +70,9 @@ func EffortOf(c *expr.Code) (counts OpCounts) {
 	return counts
 }
 
-// AddTo adds the work of n elements, and the work of starting `rows` rows. The caller passes 0 rows if it adds the work
-// of starting rows or runs of columns itself.
+// AddTo adds the work of n elements, and the work of starting `rows` rows. The work is counted in units of inner
+// kernels ([graph.Rate]), such as [graph.LoopSimple]. The caller passes 0 rows if it adds the work of starting rows or
+// runs of columns itself.
 func (e OpCounts) AddTo(work *graph.Work, n, rows float64) {
 	if work == nil {
 		return

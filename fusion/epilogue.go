@@ -71,7 +71,8 @@ func (e *Epilogue) Defer() {
 	}
 }
 
-// newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node.
+// newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node. The host is the result whose
+// memory contains the anchor's result. The anchor's operands are the first fused.Anchor operands of the call.
 func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	epilogue := &Epilogue{code: fused.code}
 	host, nextAddress := fused.hostResult(), 1+len(call.In)

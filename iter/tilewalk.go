@@ -7,15 +7,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tileState is the state of a walk by tiles. A box is a range of indices in each dimension of the walk. One call
-// computes a box, tile by tile. Indices and sizes count elements.
+// tileState is the state of a walk by tiles. The walk is the loop nest over the coalesced dimensions of an iteration. A
+// box is a range of indices in each dimension of the walk. [tileWalk.computeBox] computes a box, tile by tile. Indices
+// and sizes count elements.
 type tileState struct {
 	// These slices are indexed by dimension of the walk.
 
 	boxSize   []int // size of the box
 	tileIndex []int // index in the box of the current tile's first element
 	tileSize  []int // size of the current tile, which is smaller at the end of the box
-	taskSize  []int // size of a task
+	taskSize  []int // size of a task, the box that a worker computes at once
 
 	// These slices are indexed by operand.
 
@@ -24,9 +25,9 @@ type tileState struct {
 	loopAddr    []unsafe.Pointer // address at which the loop accesses the tile, in memory or in a block
 }
 
-// tileWalk computes an iteration tile by tile. A staged operand has a block, a small buffer of the worker. The tile of
-// an input is copied to its block before the loop runs, and the tile of an output from its block afterwards. These
-// copies keep the dtype in memory; conversions are part of the loop.
+// tileWalk computes an iteration tile by tile. A staged operand, which the loop cannot use in place, has a block, a
+// small buffer of the worker. The tile of an input is copied to its block before the loop runs, and the tile of an
+// output from its block afterwards. These copies keep the dtype in memory; conversions are part of the loop.
 type tileWalk struct {
 	*tiles
 	prepared *Prepared

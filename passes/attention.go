@@ -152,8 +152,9 @@ func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 	return ""
 }
 
-// checkAttention returns an error if the nodes of a recorded attention cannot be an attention at the current sizes.
-// If sizes are unknown, it records guards: Holds records its condition.
+// checkAttention returns an error if the nodes of a recorded attention cannot be an attention at the current sizes. If
+// sizes are unknown, it records guards, the conditions on sizes under which the nodes are an attention: each call of
+// Holds records its condition.
 func (g *grouper) checkAttention(nodes []*graph.Node) error {
 	last := nodes[len(nodes)-1]
 	if err := g.fuser.CheckAttention(nodes); err != nil {

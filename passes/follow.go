@@ -341,15 +341,15 @@ func (p *Plan) followLayouts() error {
 				"written", output.Name, meta, written[i].meta)
 		}
 		if !pin.SetsLayout() {
-			output.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
+			output.Value.Type.SameLayout(written[i].typ) // if sizes are unknown, this records the condition as a guard
 		}
 	}
 	return nil
 }
 
-// implFor returns the implementation and walk of a node for the recorded choice. The operands already have their
-// final layouts. The recorded implementation may not support the current sizes; for example, it supports only few rows.
-// Then implFor returns the first implementation with the same layouts.
+// implFor returns the implementation and the walk (loop order and layouts of the results) of a node for the recorded
+// choice. The operands already have their final layouts. The recorded implementation may not support the current sizes;
+// for example, it supports only few rows. Then implFor returns the first implementation with the same layouts.
 func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case choice.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():

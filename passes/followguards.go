@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// guard records guards if sizes are unknown: the conditions under which the nodes of a recorded group iterate over
-// the same elements. [grouper.checkGroup] has checked these conditions for the hints (the example sizes). A call of
-// Holds on a condition records it as a guard.
+// guard records guards if sizes are unknown: the conditions on sizes under which the nodes of a group from recorded
+// decisions iterate over the same elements. [grouper.checkGroup] has checked these conditions for the hints (typical
+// sizes). A call of Holds on a condition records it as a guard.
 func (g *grouper) guard(group *nodeGroup) {
 	if !slices.ContainsFunc(group.nodes, func(n *graph.Node) bool { return !hasNumericSizes(n.Out[0].Type) }) {
 		return

@@ -303,9 +303,9 @@ type writtenLayout struct {
 	alias *graph.Value
 }
 
-// setResultLayout sets the layout of v, result i of a node, to the layout of the chosen walk. If v is a view with the
-// element addresses of the graph as written, v also gets the strides that the graph as written has in dimensions of
-// size 1.
+// setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
+// layouts of the results) gives it. If v is a view with the element addresses of the graph as written, v also gets the
+// strides that the graph as written has in dimensions of size 1.
 func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, written writtenLayout) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):

@@ -108,8 +108,10 @@ func (a Bool) Decide() Bool {
 // Hint returns the truth value at the hints of the symbols.
 func (a Bool) Hint() bool { return a.truth }
 
-// Holds decides a branch. If bounds and guards do not decide the condition, Holds follows the hints, and records the
-// answer as a guard in the symbols' Env. The guard of a conjunction or disjunction omits operands that are known.
+// Holds decides a branch. If bounds and guards do not decide the condition, Holds evaluates it at the hints (typical
+// values) of the symbols, and records the answer as a guard in the symbols' Env: what follows is valid only for sizes
+// with the same answer. In a fork ([Fork]), the current path gives the answer. The guard of a conjunction or
+// disjunction omits operands that are known.
 func (a Bool) Holds() bool {
 	if a.cond == nil {
 		return a.truth

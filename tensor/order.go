@@ -201,7 +201,8 @@ func (o Order) Canonical(shape []int) Order {
 }
 
 // HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. A condition that neither its own form nor the bounds
-// of its symbols decide becomes a guard.
+// of its symbols decide is evaluated at their hints (typical sizes), and recorded as a guard: the answer is valid only
+// for sizes with the same outcome.
 func (o Order) HoldsSymbolic(t Type) bool {
 	t.mustMatchRanks()
 	if len(o) != len(t.Shape) {

@@ -101,7 +101,8 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 		}
 		return true
 	case t.IsRowMajor():
-		// The result is row-major, too, as in PyTorch's computeStride. This holds for all sizes: no guard is needed.
+		// The result is row-major, too, as in PyTorch's computeStride. This holds for all sizes: no guard (recorded
+		// condition on sizes) is needed.
 	case !equals(t.Numel(), 0):
 		return t.matchRuns(strides, shape)
 	case SameSizes(t.Shape, shape):

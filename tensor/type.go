@@ -39,7 +39,7 @@ func (m Meta) Type() Type {
 }
 
 // Meta returns the type with numbers in place of expressions, and whether all sizes, strides and the offset are
-// numbers. Expressions are evaluated at the hints of their symbols.
+// numbers. Expressions are evaluated at the hints (typical values) of their symbols.
 func (t Type) Meta() (Meta, bool) {
 	t.mustMatchRanks()
 	rank := len(t.Shape)
@@ -61,8 +61,8 @@ func (t Type) AtHints() Meta {
 	return m
 }
 
-// Specialize returns the type in numbers at the hints, and records guards that sizes, strides and offset have
-// these values.
+// Specialize returns the type in numbers at the hints. It records guards: conditions, here that sizes, strides and
+// offset have these values, under which later results are valid.
 func (t Type) Specialize() Meta {
 	t.mustMatchRanks()
 	for i := range t.Shape {

@@ -28,7 +28,8 @@ var productSums = func() map[mixedOp]sumLoops {
 	return t
 }()
 
-// setSums sets the loops of sums in dtype W of products of dtype T, with results of dtype R.
+// setSums sets the loops of sums with operands of dtype T (from), computed in dtype W (in), with results of dtype R
+// (to).
 func setSums[T, W, R float](t map[mixedOp]sumLoops, from, in, to tensor.DType) {
 	t[mixedOp{expr.Add, from, in, to}] = sumLoops{sumOfProducts[T, W, R], sumWithProduct[T, W, R]}
 }
@@ -76,8 +77,9 @@ func sumWithProduct[T, W, R float](sign, productSign int) loop {
 	}
 }
 
-// joinProducts returns the loop and the operands of the sum or difference v, converted to a dtype, if only v reads one
-// of its products or both. It returns nil if there is no such loop.
+// joinProducts returns the loop and the operands that compute the sum or difference v, convert it to dtype `to`, and
+// include the products among v's operands that only v reads. It returns nil if there is no such loop. By value, readers
+// has the number of readers, and narrow the operands before their conversion to the dtype of the operation.
 func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []mixedOperands) (loop,
 	[]expr.Value) {
 	inst, sign := prep.code.Insts[v], 1

@@ -15,10 +15,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxOutputs is the maximum number of outputs. It is a constant so that walks do not allocate.
+// MaxOutputs is the maximum number of outputs. It is a constant, so that an [Axis] and a [Walker] contain arrays, which
+// need no allocation.
 const MaxOutputs = 4
 
-// Axis is a dimension of a walk.
+// Axis is a dimension of a walk, the loop nest over the kept or over the reduced dimensions.
 type Axis struct {
 	N   int             // size in elements
 	In  int             // stride of the operand in bytes

@@ -87,8 +87,8 @@ func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
 }
 
 // MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are divided into
-// several calls, except in loops with totals ([expr.Loop.CombinesLanes]). MaxElements returns 0 if there is no machine
-// code.
+// several calls, except in loops with totals, which compute one number for each row and fold
+// ([expr.Loop.CombinesLanes]). MaxElements returns 0 if there is no machine code.
 func (l *Loop) MaxElements() int { return l.maxElementsPerCall }
 
 // minRowElements is the length that RowsPerCall assumes for shorter rows. It is the length of a loop iteration: an
@@ -186,11 +186,11 @@ func (l *Loop) setElementStrides() {
 }
 
 // Run computes rowCount rows of rowLen elements. ptrs are the addresses of the first row: outputs, then operands, then
-// one address for each fold. A fold's address is that of its [expr.FoldLanes] accumulators, which all rows update. In a
-// loop with totals ([expr.Loop.CombinesLanes]), it is the address of the first row's total, and each row stores its
-// own. strides are the bytes between rows in the same order. The stride of an operand that all rows share is 0. An
-// output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not checked. Run
-// modifies ptrs.
+// one address for each fold (a reduction of the row). A fold's address is that of its [expr.FoldLanes] accumulators,
+// which all rows update. In a loop with totals ([expr.Loop.CombinesLanes]), it is the address of the first row's total,
+// and each row stores its own. strides are the bytes between rows in the same order. The stride of an operand that all
+// rows share is 0. An output that is not stored has a nil address and stride 0. Addresses must point to the heap and
+// are not checked. Run modifies ptrs.
 func (l *Loop) Run(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
 	if rowLen <= 0 || rowCount <= 0 {
 		return

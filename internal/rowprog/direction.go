@@ -20,7 +20,8 @@ const (
 	maxTransposedBytes = 1 << 20
 )
 
-// chooseDirection sets p.alongColumns and p.severalRowsPerCall (see Plan).
+// chooseDirection sets p.alongColumns and p.severalRowsPerCall (see Plan). The lead operand is the operand with the
+// most elements. It is closer along the axis on which its stride is smaller.
 func (p *Plan) chooseDirection(direction Direction) {
 	keptAxis, reducedAxis, lead := p.kept[0], p.reduced[0], p.leadOperand()
 	switch {
@@ -28,7 +29,7 @@ func (p *Plan) chooseDirection(direction Direction) {
 		p.alongColumns = direction == ByColumns
 	case reducedAxis.strides[lead] <= keptAxis.strides[lead] || keptAxis.length == 1:
 		// The lead operand is closer along rows. Loops run along columns for many short rows, for transposed outputs,
-		// and for rows of short runs (see splitRows).
+		// and for rows that consist of short contiguous runs (see splitRows).
 		p.alongColumns = reducedAxis.length < shortRow && keptAxis.length >= reducedAxis.length && keptAxis.length > 1 ||
 			p.transposesOutputs(keptAxis) || p.hasColumnRuns()
 	default: // the lead operand is closer along columns

@@ -76,7 +76,7 @@ func denseOrder(strides, sizes []sym.Int) []int {
 }
 
 // compareSizes compares two sizes. If the expressions and the bounds of the symbols do not decide, it compares the
-// hints and records guards.
+// hints (typical values) and records guards, the conditions under which the outcome is the same.
 func compareSizes(a, b sym.Int) int {
 	switch {
 	case a.Same(b):

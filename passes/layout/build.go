@@ -12,8 +12,9 @@ import (
 )
 
 // This file builds the weighted constraint problem of a [Model]. The label of a value's variable is a set of forms,
-// that is, of layouts in which the value exists. The label of a node's variable is an implementation and a walk. A
-// factor is a table of costs over one or two variables, either of work or of copies.
+// that is, of layouts in which the value exists. The label of a node's variable is an implementation and a walk (a loop
+// order with layouts of the results). A factor is a table of costs over one or two variables, either of work or of
+// copies.
 
 // check returns an error for a model that was not made by [NewModel].
 func (m *Model) check() error {

@@ -195,8 +195,8 @@ func (finder *formFinder) addRequested(n *graph.Node) {
 	}
 }
 
-// addWalk adds the orders of a walk's results. For each operand it adds the walk's order or, if the implementation
-// cannot read this order, row-major order.
+// addWalk adds the orders of the results of a walk (a loop order with layouts of the results). For each operand it adds
+// the loop order or, if the implementation cannot read this order, row-major order.
 func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) {
 	for k, order := range walk.ResultOrders {
 		if k < len(n.Out) && order != "" {

@@ -21,7 +21,8 @@ type tandem struct{ from, period, count int }
 // upTo is the index of the item after the last block.
 func (t tandem) upTo() int { return t.from + t.period*t.count }
 
-// groupRepeats groups sequences of equal blocks of items. Blocks are equal if their boxes have equal ops, attributes,
+// groupRepeats groups sequences of equal blocks of items. An item is a box or a group of boxes; its boxes have the
+// positions from item.from to item.upTo-1 in builder.order. Blocks are equal if their boxes have equal ops, attributes,
 // implementations, types and layouts, and equal connections.
 func (builder *groupBuilder) groupRepeats(items []*item) []*item {
 	hashes := make([]uint64, len(items))

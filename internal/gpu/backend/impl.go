@@ -32,8 +32,8 @@ func (d *Device) Impl(op *graph.Op) *graph.Impl {
 	return impl
 }
 
-// walks returns a walk for each order of the dimensions of a call's results for which the device has kernels. The order
-// of the inferred layout is first, then the candidates.
+// walks returns a walk (a loop order, and the layouts of the results) for each order of the dimensions of a call's
+// results for which the device has kernels. The order of the inferred layout is first, then the candidates.
 func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 	if len(call.Out) == 0 || op.RunDynamic != nil {
 		return nil

@@ -29,15 +29,16 @@ func ReadsSigned(cpu machine.Features, signed bool) bool {
 // VectorRegisters returns the number of vector registers of a tile, and their size in bytes.
 func VectorRegisters(cpu machine.Features) (count, bytes int) { return target.VectorRegisters(cpu) }
 
-// ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand. If there is a
-// free register for each row, a load reads consecutive terms of one row. Otherwise it reads one term of as many rows as
-// are adjacent in memory.
+// ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand (the rows of
+// the tile). A term is one iteration of the k-loop, the loop over the terms of the sums. If there is a free register
+// for each row, a load reads consecutive terms of one row. Otherwise it reads one term of as many rows as are adjacent
+// in memory.
 func ElementsPerLoad(cpu machine.Features, size int) int { return target.ElementsPerVector(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
 func DynamicLanes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
 
-// check returns an error if a spec is invalid.
+// check returns an error if a spec is invalid. The comments on the fields of [Spec] give the rules.
 func (s *Spec) check(cpu machine.Features) error {
 	registerCount, bytes := target.VectorRegisters(cpu)
 	switch {
@@ -46,7 +47,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	case s.Lanes == Dynamic && !DynamicLanes(cpu):
 		return fmt.Errorf("tile: Lanes is Dynamic: it must be constant on %v", cpu)
 	case s.ElemBytes != 4 && s.ElemBytes != 8:
-		return fmt.Errorf("tile: Size is %d: want 4 or 8", s.ElemBytes)
+		return fmt.Errorf("tile: ElemBytes is %d: want 4 or 8", s.ElemBytes)
 	case s.MatrixUnit && !cpu.Has(machine.Vector512):
 		return fmt.Errorf("tile: MatrixUnit requires AVX-512, and the processor has %v", cpu)
 	case s.Rows < 1 || s.Vectors < 1:
@@ -111,10 +112,10 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 		return fmt.Errorf("tile: Int8Matrix requires the feature i8mm, Int8, whole vectors, all rows in every run, and no "+
 			"packing; features: %v", cpu)
 	case s.Int8 && s.ElemBytes != 4:
-		return fmt.Errorf("tile: Int8 requires elements of 4 bytes: Size is %d", s.ElemBytes)
+		return fmt.Errorf("tile: Int8 requires elements of 4 bytes: ElemBytes is %d", s.ElemBytes)
 	case s.Int16 && (s.ElemBytes != 4 || s.Int8):
-		return fmt.Errorf("tile: Int16 requires elements of 4 bytes (pairs of words) and excludes Int8: Size is %d, Int8 %v",
-			s.ElemBytes, s.Int8)
+		return fmt.Errorf("tile: Int16 requires elements of 4 bytes (pairs of words) and excludes Int8: ElemBytes is %d, "+
+			"Int8 %v", s.ElemBytes, s.Int8)
 	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
 		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.InitialSum == FromResult ||

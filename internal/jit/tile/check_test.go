@@ -18,7 +18,7 @@ func TestInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *tile.Spec){
-		"Size is 2":                      func(s *tile.Spec) { s.ElemBytes = 2 },
+		"ElemBytes is 2":                 func(s *tile.Spec) { s.ElemBytes = 2 },
 		"fit into 16 registers":          func(s *tile.Spec) { s.Rows = 7 },
 		"Lanes is 9":                     func(s *tile.Spec) { s.Lanes = 9 },
 		"In has 5 offsets and Out has 0": func(s *tile.Spec) { s.In = make([]int, 5) },
@@ -35,7 +35,7 @@ func TestInvalid(t *testing.T) {
 		"run 0 is {In:0 Vec:0":              func(s *tile.Spec) { s.Runs[0].Rows = 64 },
 		"Int8 requires elements of 4 bytes": func(s *tile.Spec) { s.Rows, s.Int8, s.ElemBytes = 5, true, 8 },
 		"Quantized is 1":                    func(s *tile.Spec) { s.Quantized = tile.Unsigned },
-		"excludes Int8: Size is 8":          func(s *tile.Spec) { s.Rows, s.Int16, s.ElemBytes = 5, true, 8 },
+		"excludes Int8: ElemBytes is 8":     func(s *tile.Spec) { s.Rows, s.Int16, s.ElemBytes = 5, true, 8 },
 		"Prefetch lists 1 operands":         func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
 		"Prefetch[0] is {Lines:1 Every:12}": func(s *tile.Spec) {
 			s.Runs[0].Terms, s.Prefetch = tile.Dynamic, []tile.Prefetch{{Lines: 1, Every: 12}}

@@ -9,7 +9,9 @@ import (
 // displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
-// checkDistances rejects distances, and sums of distances, that do not fit into 32-bit displacements and immediates.
+// checkDistances rejects distances, and sums of distances, that do not fit into 32-bit displacements and immediates. In
+// and Vec are the two operands of the tile's products, and a run is a sequence of terms at constant distances in both:
+// see the package comment.
 func (s *Spec) checkDistances() error {
 	for _, group := range [...]struct {
 		name string
@@ -71,7 +73,7 @@ func endFits(step, terms int) bool {
 	return terms <= math.MaxInt32 && fitsDistance(constantOr0(step)) && fitsDistance(constantOr0(step)*terms)
 }
 
-// unroll returns the number of terms of an iteration of the k-loop.
+// unroll returns the number of terms of an iteration of the k-loop, the loop over the terms of the sums.
 func (s *Spec) unroll() int {
 	if s.Unroll > 0 {
 		return s.Unroll

@@ -6,19 +6,20 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// VecQuantization describes a vector operand of quantized elements. An element is stored as an integer, its level,
-// which stands for the number (level - zero point) * scale. The innermost loop has one iteration for each block of
-// terms. In a block, each lane of the tile has a scale and a zero point. The code multiplies the broadcast operand by
-// level - zero point in float32, and multiplies the sum of a block by the scale.
+// VecQuantization describes a vector operand of quantized elements: the weight of a matrix product, whose columns are
+// the lanes of the tile. An element is stored as an integer, its level, which stands for the number (level - zero
+// point) * scale. A term is one index of the summed dimension, and the innermost loop has one iteration for each block
+// of consecutive terms. In a block, each lane of the tile has a scale and a zero point. The code multiplies the
+// broadcast operand by level - zero point in float32, and multiplies the sum of a block by the scale.
 type VecQuantization struct {
 	Bits int // bits of a level: 4 or 8; 0 if the operand has floats
 	// Zeros is set if the zero points are in the operand LevelZeros. Otherwise all zero points are 0.
 	Zeros bool
 }
 
-// Operands of a tile with VecQuantization: indices into Ptr and Row of [jit.Args]. LevelScales has a float32, and
-// LevelZeros an int8, for each lane of each block. All tiles of a call start at the first block: the addresses of both
-// operands do not advance from one tile to the next.
+// Operands of a tile with VecQuantization: indices into Ptr and Row of [jit.Args]. They are the indices of two operands
+// that such a tile does not have. LevelScales has a float32, and LevelZeros an int8, for each lane of each block. All
+// tiles of a call start at the first block: the addresses of both operands do not advance from one tile to the next.
 //
 // Levels of 8 bits are int8. Levels of 4 bits are signed, too, and share bytes. If a tile has 2n lanes, the low bits of
 // byte i of a term are the level of lane i, and the high bits are the level of lane n+i.
@@ -50,8 +51,8 @@ func (s *Spec) checkLevels() error {
 		len(s.Runs) != 1 || s.Runs[0].Terms == Dynamic || s.Runs[0].InStep == Dynamic ||
 		s.Runs[0].VecStep == Dynamic ||
 		s.Runs[0].Block != 0 || s.Runs[0].Rows != 0:
-		return fmt.Errorf("tile: VecQuantization requires Size 4 with float sums, a single loop with Block 1, a single run " +
-			"without Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackedStep")
+		return fmt.Errorf("tile: VecQuantization requires ElemBytes 4 with float sums, a single loop with Block 1, a single " +
+			"run without Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackedStep")
 	}
 	return nil
 }

@@ -130,8 +130,8 @@ func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Ord
 	return order, err == nil
 }
 
-// walks returns the layouts in which an algorithm writes the result: the algorithm's own order, and each candidate that
-// its products can write. Sequences and volumes of any layout are convolved by planes.
+// walks returns the walks (loop orders with layouts of the result) of an algorithm: the algorithm's own order, and each
+// candidate that its products can write. Sequences and volumes of any layout are convolved by planes.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	// Depthwise calls have only depthwise algorithms. Volumes have none here, and use productByPlanes.
 	if op.isDepthwise(call) != algorithm.isDepthwise() && (op.dims < 3 || algorithm != productByPlanes) {

@@ -93,8 +93,8 @@ func addTransposeCost(work *graph.Work, transposition strided.Transposition, ele
 	}
 }
 
-// Impl returns the implementation of an op whose result has the elements of operand 0 in any layout. The walk of a call
-// gives the layout of the result.
+// Impl returns the implementation of an op whose result has the elements of operand 0 in any layout. The layout of the
+// result is that of the chosen walk ([graph.Walk], a loop order with layouts of the results).
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides, Forms: forms,

@@ -251,8 +251,8 @@ var Take = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 // takeKernel returns a kernel that gathers elements of operand 0 by the flat indices in operand 1. index is the meta of
-// the indices in the shape of the result. If operand 1 has another layout than index, the walk has the shape of operand
-// 1, and the result is viewed in this shape.
+// the indices in the shape of the result. If operand 1 has another layout than index, the kernel iterates over the
+// shape of operand 1, and the result is viewed in this shape.
 func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	selfMeta, out := c.Meta(0), c.Out[0]
 	if operand := c.Meta(1); index.Numel() == operand.Numel() && !index.SameLayout(operand) {

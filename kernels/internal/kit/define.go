@@ -31,8 +31,8 @@ var NoAttrs = graph.SchemaOf[EmptyAttrs]()
 // Attrs returns the decoded attributes of a call of an op defined with A.
 func Attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }
 
-// HaveOneElement reports whether each of the operands with the given indices has exactly one element. It may add a
-// guard (sizes.go).
+// HaveOneElement reports whether each of the operands with the given indices has exactly one element. If sizes are
+// unknown, it may record a guard (a condition under which the answer is valid: see sizes.go).
 func HaveOneElement(c *graph.Call, operands ...int) bool {
 	all := sym.BoolOf(true)
 	for _, i := range operands {

@@ -77,7 +77,8 @@ func InRange(n int, dtype tensor.DType) bool {
 	return float64(n) >= limit[0] && float64(n) <= limit[1]
 }
 
-// NumberOrSizeFits is [CheckNumberFits] for a number or an unknown size. It adds guards for an unknown size.
+// NumberOrSizeFits is [CheckNumberFits] for a number or an unknown size. For an unknown size it checks the hint (a
+// typical size), and records the check as a guard.
 func NumberOrSizeFits(n graph.NumberOrSize, dtype tensor.DType) error {
 	if n.Number.IsSet() {
 		return CheckNumberFits(n.Number, dtype)

@@ -21,7 +21,7 @@ func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewri
 	if !ok {
 		return rewrite, nil
 	}
-	// Whole is the rewritten node, quantize_linear. It is repeated for the operand of the pooling.
+	// The rewritten node, quantize_linear, is repeated with the operand of the pooling.
 	bytes, err := q.parts.Repeat(q.parts.ReplacedNode(), append([]graph.Arg{node.In[0]}, q.Call.In[1:]...)...)
 	if err != nil {
 		return rewrite, err

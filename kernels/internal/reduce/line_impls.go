@@ -121,8 +121,8 @@ func (o lineOp) effort() (counts fusion.OpCounts, compiled bool) {
 	return fusion.EffortOf(rows.Code), true
 }
 
-// work returns the work of the op if the operand has the layout that walk gives the result. If compiled is set, counts
-// is the effort of the expression.
+// work returns the work of the op if the operand has the layout that the walk (a loop order with layouts of the
+// results) gives the result. If compiled is set, counts is the effort of the expression.
 func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fusion.OpCounts,
 	compiled bool) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])

@@ -9,8 +9,9 @@ import (
 )
 
 // ScaledSize returns the integer part of the float64 product n*f, at most tensor.MaxBytes, as PyTorch and ONNX compute
-// it. For a symbolic size, ScaledSize returns n*p/q rounded down, with integers p and q, and records a guard for a
-// range of sizes in which both formulas agree. If it finds no such integers, it fixes the symbolic size to its hint.
+// it. For a symbolic size, ScaledSize returns n*p/q rounded down, with integers p and q, and records a guard, the
+// condition that n is within a range of sizes in which both formulas agree. If it finds no such integers, it fixes the
+// symbolic size to its hint, a typical value.
 func ScaledSize(n sym.Int, f float64) sym.Int {
 	if _, known := n.Known(); known {
 		return sym.Of(scaledNumber(n.Hint(), f))

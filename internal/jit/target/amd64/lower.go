@@ -28,8 +28,9 @@ func (g *gen) lower() error {
 	return g.err
 }
 
-// lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
-// before the loop and stores after it. In tails, accumulators are in memory, unless the loop has totals.
+// lowerFolds selects instructions for folds, the reductions of a row. In full iterations, accumulators are in registers
+// if possible, with loads before the loop and stores after it. In tails, accumulators are in memory, unless the loop
+// has totals (one number for each row and fold, lane.Loop.CombinesLanes).
 func (g *gen) lowerFolds() {
 	for _, fold := range g.loop.Folds {
 		if folded := g.selectedValue(fold.Value); fold.Op == lane.Min || fold.Op == lane.Max {

@@ -11,7 +11,9 @@ import (
 )
 
 // generator generates the code of a loop. Pointers have numbers in this order: the pointers of the loop, the pointers
-// to the accumulators of folds if the loop has totals, and the row counter.
+// to the accumulators of folds if the loop has totals, and the row counter. A fold is a reduction of a row. In a loop
+// with totals (lane.Loop.CombinesLanes), it gives one number for each row, and its accumulators have memory in the
+// spill area.
 type generator struct {
 	*selector
 	out       writer

@@ -2,8 +2,8 @@
 // steps:
 //
 //  1. Instructions are selected for each operation, for a pass: the code that computes a given number of adjacent
-//     elements of a row (the files select*.go make [Lists]). Folds are added in two variants, with accumulators in
-//     registers and in memory (folds.go).
+//     elements of a row (the files select*.go make [Lists]). Folds (reductions of the row) are added in two variants,
+//     with accumulators in registers and in memory (folds.go).
 //  2. The layout of the frame is searched (frame.go): the number of elements of a pass, the row constants (values that
 //     are the same for all elements of a row) that stay in registers, and the place of accumulators. The search
 //     minimises the estimated instructions per element.
