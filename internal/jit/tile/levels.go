@@ -51,8 +51,8 @@ func (s *Spec) checkLevels() error {
 		len(s.Runs) != 1 || s.Runs[0].Terms == Dynamic || s.Runs[0].InStep == Dynamic ||
 		s.Runs[0].VecStep == Dynamic ||
 		s.Runs[0].Block != 0 || s.Runs[0].Rows != 0:
-		return fmt.Errorf("tile: VecQuantization requires ElemBytes 4 with float sums, a single loop with Block 1, a single " +
-			"run without Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackedStep")
+		return fmt.Errorf("tile: VecQuantization requires ElemBytes 4 with float sums, a single loop with Block 1, a " +
+			"single run without Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackedStep")
 	}
 	return nil
 }
