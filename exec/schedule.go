@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// execute runs all sections in order. If no other worker is available, a shared section runs as a serial one. At the
-// start of the last serial section before a shared section, execute asks the pool to wake workers for the shared one.
+// execute runs all sections in order. A section is a range of steps: one worker runs a serial section, and several
+// workers run a shared one. If no other worker is available, a shared section runs as a serial one. At the start of the
+// last serial section before a shared section, execute asks the pool to wake workers for the shared one.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.program.sections {
 		section := &s.program.sections[i]

@@ -376,8 +376,9 @@ func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int
 	return bound
 }
 
-// segmentGraph makes the graph of a segment. meta returns the meta of an input of the segment. known has the tensors of
-// the values that are attributes.
+// segmentGraph makes the graph of a segment: it copies the nodes in order, imports each value from outside the segment
+// as a constant or an input at its first use, adds the outputs, and infers the graph. meta returns the meta of an input
+// of the segment. known has the tensors of the values that are attributes.
 func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	built := New(g.Name, g.lookup)

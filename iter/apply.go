@@ -108,7 +108,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if chosen.Block() == nil {
 		return it.prepareExpr(chosen)
 	}
-	passesRows := it.rowsContiguous()
+	passesRows := it.passesRows()
 	singleRow := passesRows && len(it.walkShape) <= 1 && it.offsets == nil
 	return Prepared{iterator: it, block: chosen.Block(), passesRows: passesRows, singleRow: singleRow}, nil
 }

@@ -4,7 +4,7 @@ import "unsafe"
 
 // EachBlock walks the blocks of any iteration, reductions too.
 func EachBlock(it *Iterator, ptrs []unsafe.Pointer, f func(n int) error) error {
-	return it.forBlocks(new(Cursor), ptrs, it.All(), it.rowsContiguous(), func(_ []unsafe.Pointer, n int) error {
+	return it.forBlocks(new(Cursor), ptrs, it.All(), it.passesRows(), func(_ []unsafe.Pointer, n int) error {
 		return f(n)
 	})
 }

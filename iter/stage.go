@@ -9,14 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An operand that a loop cannot use in place is staged. A stager copies each piece of an input into a block, a small
-// contiguous buffer. It copies the block of an output back to memory. Both copies may convert the elements.
+// An operand that a loop cannot use in place is staged. A stager divides an iteration into pieces, which are rectangles
+// of elements. It copies each piece of an input into a block, a small contiguous buffer. It copies the block of an
+// output back to memory. Both copies may convert the elements.
 
 // blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
 
 // forBlocks computes range r, which is within the iteration, with a body for contiguous blocks. If passesRows is set
-// (see rowsContiguous), it calls body for each row in place. Otherwise it copies strided operands to blocks.
+// (see [Iterator.passesRows]), it calls body for each row in place. Otherwise it copies strided operands to blocks.
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesRows bool, body rule.Block) error {
 	c.ptrs = withLen(c.ptrs, len(it.ops))
 	if passesRows {
@@ -43,9 +44,9 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 	})
 }
 
-// rowsContiguous reports whether a block function should be called for single rows in place. Rows are then contiguous
+// passesRows reports whether a block function should be called for single rows in place. Rows are then contiguous
 // in all operands, and so long that copying several rows into a block would be slower.
-func (it *Iterator) rowsContiguous() bool {
+func (it *Iterator) passesRows() bool {
 	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		return false
 	}
@@ -116,7 +117,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 // outputsExceedCaches reports whether all outputs exceed the caches and no output is also an input.
 func (it *Iterator) outputsExceedCaches() bool {
 	for i := range it.outCount {
-		if it.ops[i].ReadWrite || !strided.Streams(it.numel*it.ops[i].Meta.DType.Size()) {
+		if it.ops[i].ReadWrite || !strided.PrefersNonTemporal(it.numel*it.ops[i].Meta.DType.Size()) {
 			return false
 		}
 	}
@@ -158,16 +159,16 @@ func (it *Iterator) isTransposed(i int) bool {
 	return 0 < rowStride && rowStride < machine.LineBytes && rowStride < elemStride
 }
 
-// maxPanelLines is the maximum number of pieces (see eachPiece) of a panel. The pieces of a panel have the same columns
-// and adjacent rows, and are processed one after another. Each piece reads one cache line per column of the transposed
-// operand. A panel thus reads consecutive cache lines.
-const maxPanelLines = 4
+// maxPanelPieces is the maximum number of pieces (see eachPiece) of a panel. The pieces of a panel have the same
+// columns and adjacent rows, and are processed one after another. Each piece reads one cache line per column of the
+// transposed operand. A panel thus reads consecutive cache lines.
+const maxPanelPieces = 4
 
 // eachPiece cuts rowCount rows of rowLen elements into pieces, and calls compute for each piece. addrs has the address
 // of the first row in each operand. A piece has pieceRows rows of pieceLen elements, and fits into a block. During the
 // call of compute, s.cursor.ptrs has the addresses of the piece. Pieces are whole rows if possible. If an operand is
 // transposed, a piece has as many rows as a cache line has elements. Each line is then read once. Such pieces are
-// processed in panels (maxPanelLines).
+// processed in panels (maxPanelPieces).
 func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
 	compute func(pieceLen, pieceRows int) error) error {
 	// Without transposed operands, a piece is several whole rows, or a part of a row.
@@ -175,7 +176,7 @@ func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
 	panelRows := rows
 	if rowsPerLine := min(s.minRows, rowCount); rows < rowsPerLine {
 		rows, pieceElems = rowsPerLine, s.blockLen/rowsPerLine
-		panelRows = maxPanelLines * rows
+		panelRows = maxPanelPieces * rows
 	}
 	for top := 0; top < rowCount; top += panelRows {
 		bottom := min(top+panelRows, rowCount)

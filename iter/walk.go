@@ -163,9 +163,9 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-// grainOf returns the number of elements per task. This number is grain or, if an operand is transposed, grain
-// rounded up to a multiple of a panel. A panel has the rows that share up to maxPanelLines consecutive cache lines of
-// the operand. grainOf uses the largest panel that fits at least minEnlargedTasks times into the iteration; if there is
+// grainOf returns the number of elements per task. This number is grain or, if an operand is transposed, grain rounded
+// up to a multiple of a panel. A panel has the rows that share up to maxPanelPieces consecutive cache lines of the
+// operand. grainOf uses the largest panel that fits at least minEnlargedTasks times into the iteration; if there is
 // none, the number is grain.
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
@@ -175,7 +175,7 @@ func (it *Iterator) grainOf(grain int) int {
 		return grain
 	}
 	rowsPerLine := it.rowsPerLine()
-	for rows := maxPanelLines * rowsPerLine; rows >= rowsPerLine && rowsPerLine > 1; rows /= 2 {
+	for rows := maxPanelPieces * rowsPerLine; rows >= rowsPerLine && rowsPerLine > 1; rows /= 2 {
 		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
 			return (grain + panel - 1) / panel * panel // grain, rounded up
 		}

@@ -72,6 +72,7 @@ func (env *Env) sum(terms []term, constant int) *expr {
 		return nil
 	}
 	var buffer [64]byte
+	// The key has the constant, and the coefficient and the atoms of each term.
 	key := binary.AppendVarint(buffer[:0], int64(constant))
 	for _, t := range merged {
 		if t.coeff == math.MinInt {

@@ -322,7 +322,8 @@ func product(sizes []int) int {
 	return total
 }
 
-// decompose follows the parts of a composite node: the nodes into which it decomposes.
+// decompose follows the parts of a composite node: the nodes into which it decomposes. It builds a graph of the node
+// alone, decomposes the node in that graph, and follows the rows from the operands through the parts to the results.
 func (p *Proof) decompose(n *graph.Node) error {
 	partGraph := graph.New(p.graph.Name, p.graph.Op)
 	partProof := &Proof{Rows: p.Rows, graph: partGraph, places: map[*graph.Value]rowPlace{},

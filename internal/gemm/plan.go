@@ -46,7 +46,7 @@ const (
 	BiasCols      // bias[j] is added to all elements of column j; it has N elements
 )
 
-// Algorithm is an algorithm for a product.
+// Algorithm is the way in which a plan computes a product.
 type Algorithm uint8
 
 const (

@@ -61,8 +61,9 @@ func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 	}
 }
 
-// computeAndCopyPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other
-// tiles of the stack.
+// computeAndCopyPanel computes the first register tile of a stack: a column of register tiles of equal height, which
+// all read the same panel of B. It reads B in place, and copies the panel for the other tiles of the stack. The tile
+// begins at row i and column j of C.
 func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, stack tileStack, store storeMode, i, j,
 	cols int) {
 	elemBytes, b := t.kernels.elemBytes, &t.Plan.b

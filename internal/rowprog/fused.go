@@ -17,7 +17,8 @@ type fusedLoop struct {
 	pointers []fusedPointer // by pointer of the loop
 }
 
-// fusedPointer describes a pointer of the fused loop.
+// fusedPointer describes a pointer of the fused loop. An object is memory that loops access: an output, an operand, or
+// a buffer of the worker.
 type fusedPointer struct {
 	object     int // the object that the pass uses, or -1 for an output that is not stored
 	pass       int // index of the pass

@@ -39,8 +39,8 @@ func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
 	}
 }
 
-// Streams reports whether a result of the given size is written faster by non-temporal stores.
-func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
+// PrefersNonTemporal reports whether a result of the given size is written faster by non-temporal stores.
+func PrefersNonTemporal(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
 // minStreamLines is the minimum row length in cache lines for non-temporal stores if rows start or end within a
 // line.

@@ -123,8 +123,10 @@ type pricedPlan struct {
 	unused     int64 // the limit minus the bytes of a run; set by checkFit
 }
 
-// findPrice returns the price of the edge of the hull between a plan that fits and a plan that does not, and the plan
-// that fits. It returns no plan if the cheapest plan fits, or if the plan with the smallest constants does not.
+// findPrice returns the price, per byte of constants, of the edge of the hull between a plan that fits and a plan that
+// does not, and the plan that fits. It repeatedly solves the problem at the price at which both plans cost the same,
+// and replaces one of them by the plan found. It returns no plan if the cheapest plan fits, or if the plan with the
+// smallest constants does not.
 func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	tooLarge, err := s.solve(0)
 	if err != nil {

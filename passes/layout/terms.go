@@ -200,8 +200,9 @@ func (m *Model) makePinned(variable *variable, roots uint, operandCopies []opera
 	return steps, total
 }
 
-// priceSets prices every set of forms by dynamic programming over subsets: forms are added one by one, each by the
-// cheapest copy, either of a form in the set or of the view's operand. The parameters are those of priceForms.
+// priceSets prices every set of forms (a bit mask) by dynamic programming over subsets: forms are added one by one,
+// each by the cheapest copy, either of a form in the set or of the view's operand. The parameters are those of
+// priceForms.
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	forms := len(variable.forms)
 	costs := formCosts{setCosts: make([]cost, 1<<forms), lastStep: make([]step, 1<<forms)}
@@ -222,7 +223,7 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 			if copies == nil {
 				copies = m.copyCostMatrix(variable)
 			}
-			ps, from := wcsp.Forbidden, -1
+			ps, from := wcsp.Forbidden, -1 // the cheapest copy of a form in the set
 			for f := range forms {
 				if set>>f&1 != 0 && copies[f*forms+to] < ps {
 					ps, from = copies[f*forms+to], f

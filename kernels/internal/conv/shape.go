@@ -157,7 +157,7 @@ type packedWeight struct {
 // form.
 func newPackedWeight(call *graph.Call, panels *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = panels
-	if w.packedBefore, err = multiply.InPanels(call, 1, panels); !w.packedBefore {
+	if w.packedBefore, err = multiply.IsPackedIn(call, 1, panels); !w.packedBefore {
 		w.Scratch = kit.AlignUp(kit.BoundedProduct(panels.MatrixLen(), len(panels.Starts), panels.DType.Size()))
 	}
 	return w, err

@@ -273,7 +273,7 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	// In transposedWindows, pixelsOut returns the number of pixels of the input.
 	inputPixels, inPerGroup, rows := conv.pixelsOut(), conv.inChannels/conv.groups, conv.rows()
 	panels := transposedPanels(conv, dtype)
-	packed, err := multiply.InPanels(c, 1, panels)
+	packed, err := multiply.IsPackedIn(c, 1, panels)
 	if err != nil {
 		return nil, err
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 // window is the geometry of a convolution: the axes depth, height and width. Missing axes, the depth of images and the
-// depth and height of sequences, are [geometry.Unit].
+// depth and height of sequences, are [geometry.MissingAxis].
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.
 func newWindow(axes []geometry.Axis) window {
-	all := [3]geometry.Axis{geometry.Unit(), geometry.Unit(), geometry.Unit()}
+	all := [3]geometry.Axis{geometry.MissingAxis(), geometry.MissingAxis(), geometry.MissingAxis()}
 	copy(all[3-len(axes):], axes)
 	return window{all[0], all[1], all[2]}
 }

@@ -65,7 +65,7 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 		multiply.AddProduct(&work, dtype, float64(conv.groups), pixels, conv.outPerGroup(), conv.termsPerOutput())
 		work.AddUnits(multiply.RateStartProduct, float64(conv.groups))
 		if conv.outStride.c != 1 {
-			multiply.AddScatter(&work, call.Out[0].Numel(), conv.termsPerOutput())
+			multiply.AddScatteredStores(&work, call.Out[0].Numel(), conv.termsPerOutput())
 		}
 		if conv.isPointwise() {
 			work.AddUnits(multiply.RatePackRow, elements)
@@ -80,7 +80,7 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 		conv.termsPerOutput())
 	work.AddUnits(multiply.RateStartProduct, float64(conv.batch*conv.groups))
 	if pixel, _ := conv.pixelStride(); pixel != 1 {
-		multiply.AddScatter(&work, call.Out[0].Numel(), conv.termsPerOutput())
+		multiply.AddScatteredStores(&work, call.Out[0].Numel(), conv.termsPerOutput())
 	}
 	switch {
 	case conv.isPointwise():

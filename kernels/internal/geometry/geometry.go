@@ -53,8 +53,9 @@ type Axis struct {
 // Adaptive returns the axis of an adaptive pooling of size elements.
 func Adaptive(size, results int) Axis { return Axis{Size: size, Results: results, Adaptive: true} }
 
-// Unit returns the axis of a missing dimension. It has one element and one window of one tap.
-func Unit() Axis {
+// MissingAxis returns the axis of a missing dimension, such as the height of a sequence. It has one element and one
+// window of one tap.
+func MissingAxis() Axis {
 	return Axis{Window: Window{Taps: 1, Stride: 1, Dilation: 1}, Size: 1, Results: 1}
 }
 

@@ -10,7 +10,7 @@ import (
 //go:noinline // saves compile time: it has many callers, none of them hot
 func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
-// Operands that examples use.
+// Operands of examples, and examples of calls with these operands.
 var (
 	ExMatrix     = tensor.New(tensor.Float32, 2, 3)
 	ExRow        = tensor.New(tensor.Float32, 3)

@@ -172,10 +172,10 @@ func PackingOf(list ...*Panels) graph.Packing {
 	return packing
 }
 
-// InPanels reports whether operand i is packed in the form that the kernel requires. required is nil if the kernel
-// reads the operand in place. InPanels returns false if the operand is not packed, or is packed as a dense copy. It
-// fails if the operand has any other packed form.
-func InPanels(c *graph.Call, i int, required *Panels) (bool, error) {
+// IsPackedIn reports whether operand i is packed in panels of the form that the kernel requires. required is nil if the
+// kernel reads the operand in place. IsPackedIn returns false if the operand is not packed, or is packed as a dense
+// copy. It fails if the operand has any other packed form.
+func IsPackedIn(c *graph.Call, i int, required *Panels) (bool, error) {
 	packed := c.Packed(i)
 	switch {
 	case packed == nil || packed.Format == denseForm(packed.Meta.DType):

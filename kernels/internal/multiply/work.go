@@ -100,8 +100,8 @@ func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 // blockTerms is the number of terms per block of the depth. The result is loaded and stored once for each block.
 const blockTerms = 256
 
-// AddScatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element,
-// once for each block of the depth k.
-func AddScatter(w *graph.Work, elements, k int) {
+// AddScatteredStores adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by
+// element, once for each block of the depth k, the dimension that the product sums.
+func AddScatteredStores(w *graph.Work, elements, k int) {
 	w.AddUnits(RateScattered, float64(elements)*float64(kit.DivUp(k, blockTerms)))
 }

@@ -38,7 +38,7 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	if p.dims == 1 {
-		input, windows = asImages(input), []geometry.Window{geometry.Unit().Window, allWindows[0]}
+		input, windows = asImages(input), []geometry.Window{geometry.MissingAxis().Window, allWindows[0]}
 	}
 	shape, err := p.shape(input, windows, p.hasONNXPadding(args))
 	if err != nil {

@@ -100,7 +100,7 @@ func newPoolCall(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedPooli
 		pooled.outStrides[i] = byteStrides(out, dims)
 	}
 	for d := range pooled.axes {
-		pooled.axes[d] = geometry.Unit()
+		pooled.axes[d] = geometry.MissingAxis()
 		if lead := maxDims - dims; d >= lead {
 			pooled.axes[d] = axes[d-lead]
 		}

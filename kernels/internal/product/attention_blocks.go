@@ -201,7 +201,8 @@ type attentionRun struct {
 	scores, values gemm.Replay // machine-code calls of the two products, recorded for one entry and replayed for others
 }
 
-// compileAttention returns the kernel of an attention.
+// compileAttention returns the kernel of an attention. It compiles the two products and the row program for blocks of
+// attn.rows queries, and again for a last block of fewer queries. A chunk computes several blocks.
 func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn := &attention{attentionSizes: attentionSizesOf(spec)}
 	rank := len(spec.Batch)

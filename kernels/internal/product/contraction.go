@@ -152,7 +152,8 @@ func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
 		CRowStride: product.c.row, CColStride: product.c.col, Algorithm: product.algorithm}
 }
 
-// compile returns the kernel of a contraction. It computes in the dtype of the output.
+// compile returns the kernel of a contraction. It computes in the dtype of the output. A vector is added as the bias of
+// the product; any other addend, and a factor alpha, are applied to each completed part of the result.
 func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	dtype := call.Out[0].DType
 	if !gemm.Multiplies(dtype) {
@@ -167,12 +168,12 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 
 	const isA, isB = true, false
 	panelsA, panelsB := product.panels(isA, dtype), product.panels(isB, dtype)
-	if packed, err := multiply.InPanels(call, product.aOperand, panelsA); err != nil {
+	if packed, err := multiply.IsPackedIn(call, product.aOperand, panelsA); err != nil {
 		return nil, err
 	} else if packed {
 		spec.A.Source, multiplier.A = gemm.Prepacked, panelsA.PackedOffsets(multiplier.A)
 	}
-	if packed, err := multiply.InPanels(call, product.bOperand, panelsB); err != nil {
+	if packed, err := multiply.IsPackedIn(call, product.bOperand, panelsB); err != nil {
 		return nil, err
 	} else if packed {
 		spec.B.Source, spec.B.Panel, multiplier.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(multiplier.B)

@@ -231,7 +231,7 @@ func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, wor
 		// If the columns of the result are contiguous, gemm computes the transposed product.
 		transposed := merged.c.row == 1 && !call.IsConstant(merged.aOperand) && !call.IsConstant(merged.bOperand)
 		if merged.n > 1 && merged.c.col != 1 && !transposed {
-			multiply.AddScatter(work, int(entries)*merged.m*merged.n, merged.k)
+			multiply.AddScatteredStores(work, int(entries)*merged.m*merged.n, merged.k)
 		}
 		packA, packB := merged.packingRates(call)
 		if !call.IsConstant(merged.aOperand) {

@@ -116,7 +116,7 @@ func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm
 	return c.activate(function, in+state+peepholeTerm)
 }
 
-// step returns the state and the cell after the given step.
+// step returns the state and the cell after the given step. h and cell are the state and the cell before it.
 func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
 	newH, newCell = make([]T, len(h)), make([]T, len(h))
 	switch c.kind {

@@ -195,8 +195,10 @@ func (s *search) minimizeAfterCuts(instance *instance, remaining [][]int, cuts [
 	return best
 }
 
-// tablesOrBranch minimizes a connected instance by large tables or by branching. best is the best result so
-// far.
+// tablesOrBranch minimizes a connected instance by large tables or by branching. If the tables of an elimination of all
+// variables are small enough, the elimination gives the minimum. Otherwise a relaxation gives a lower bound and a
+// heuristic assignment (guess) an upper bound. If the bounds differ, the variable with the most neighbours is split.
+// best is the best result so far. Assignments that cost cutoff or more are not needed.
 func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, isRoot bool) result {
 	reduced := instance.eliminate()
 	maxEntries := branchTable
@@ -270,7 +272,9 @@ func (e *elimination) relax(maxEntries int) {
 	}
 }
 
-// minimizeByBranching splits on a variable. best is the best result so far.
+// minimizeByBranching splits on the variable with the most neighbours: it makes a child for each label, and minimizes
+// the children in ascending order of their lower bounds. A child whose bound reaches the cutoff or the best cost is not
+// minimized. best is the best result so far.
 func (s *search) minimizeByBranching(reduced *elimination, best result, cutoff int64) result {
 	v := reduced.mostConnected()
 	type child struct {

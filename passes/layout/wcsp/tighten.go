@@ -281,7 +281,7 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 	current.functions = nil
 	var shifts []Shift
 	hasReceived := make([]bool, len(t.problemVariables))
-	for i := range t.functions {
+	for i := range t.functions { // functions of several variables
 		moved := &t.functions[i]
 		if !slices.ContainsFunc(moved.received, func(costs []int64) bool {
 			return slices.ContainsFunc(costs, func(cost int64) bool { return cost != 0 })
@@ -305,7 +305,7 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			current.functions = append(current.functions, f)
 		}
 	}
-	for v, received := range hasReceived {
+	for v, received := range hasReceived { // one new function for each variable that received costs
 		if received {
 			table := slices.Clone(t.unary[v])
 			for label := range table {
