@@ -162,7 +162,8 @@ type elementsKey struct {
 
 var cache = map[elementsKey]*tensor.Tensor{}
 
-// randomElements returns n random elements. Equal arguments give equal elements.
+// randomElements returns `count` random elements from within[0] to within[1] for the input with index `input`. Equal
+// arguments give equal elements.
 func randomElements(dtype tensor.DType, count int, within [2]float64, input int) *tensor.Tensor {
 	key := elementsKey{dtype, count, within, input}
 	if elements := cache[key]; elements != nil {

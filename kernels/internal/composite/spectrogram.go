@@ -204,7 +204,7 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 	return result
 }
 
-// onesided reports whether the spectrum has only the frequencies from 0 to n_fft/2. It rejects other sizes of the
+// isOnesided reports whether the spectrum has only the frequencies from 0 to n_fft/2. It rejects other sizes of the
 // frequency dimension.
 func (s steps) isOnesided(a *istftAttrs, size sym.Int) bool {
 	isOnesided := !kit.SizeIs(size, a.NFFT)

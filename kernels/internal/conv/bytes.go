@@ -41,20 +41,20 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 		Impls: []graph.Impl{
 			{Name: "direct_nhwc", Doc: "Multiplies bytes of up to eight pixels at a time by the packed weight, in machine " +
 				"code generated for the window, and requantizes sums in registers; channels last.",
-				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
+				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: bytesReadWork},
 			{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64, 32 or 16 channels at a time, multiplies four or " +
 				"two rows of the window at once, and requantizes sums in registers; channels last.",
 				Epilogues: true, Walks: depthwiseBytesWalks, Work: depthwiseBytesWork, Pack: depthwiseBytesPack,
 				Lower: lowerDepthwiseBytes,
-				Read:  readBytes},
+				Read:  bytesReadWork},
 			{Name: "loops", Doc: "Sums the window of each element of the result in Go.", Work: bytesLoopsWork,
 				Lower: lowerBytesLoops},
 		},
 	},
 })
 
-// readBytes implements [graph.Impl.Read] for the implementations in machine code.
-func readBytes(_ *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
+// bytesReadWork implements [graph.Impl.Read] for the implementations in machine code.
+func bytesReadWork(_ *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
 	switch operand {
 	case bytesInput:
 		return work, byteConv.isChannelsLast(m)
@@ -84,7 +84,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		})
 		return difference
 	}
-	sums, err := byteConv.ref(bytesFloats(call, tensor.Float64),
+	sums, err := byteConv.ref(asFloatCall(call, tensor.Float64),
 		[]*tensor.Tensor{minusZeroPoint(in[bytesInput], in[bytesInputZero].At().Float()), minusZeroPoint(in[bytesWeight], 0)})
 	if err != nil {
 		return nil, err

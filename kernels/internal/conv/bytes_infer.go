@@ -57,7 +57,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	if input.Rank() != 4 {
 		return result, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, input.Rank())
 	}
-	if result, err = byteConv.result(bytesFloats(call, tensor.Float32)); err != nil {
+	if result, err = byteConv.result(asFloatCall(call, tensor.Float32)); err != nil {
 		return result, err
 	}
 	for i := bytesBias; i <= bytesResultZero; i++ {
@@ -76,8 +76,8 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 // maxBytesTerms bounds the number of products of a sum, so that the sum cannot overflow int32.
 const maxBytesTerms = 1 << 14
 
-// bytesFloats returns the call of a convolution of floats with the shapes of a call of conv2d_bytes.
-func bytesFloats(call *graph.Call, dtype tensor.DType) *graph.Call {
+// asFloatCall returns the call of a convolution of floats with the shapes of a call of conv2d_bytes.
+func asFloatCall(call *graph.Call, dtype tensor.DType) *graph.Call {
 	return kit.DelegatedCall(&graph.Call{}, call.Attrs, tensor.NewType(dtype, call.Type(bytesInput).Shape...),
 		tensor.NewType(dtype, call.Type(bytesWeight).Shape...))
 }

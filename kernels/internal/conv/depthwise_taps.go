@@ -58,7 +58,7 @@ func (r *tapRun) reserve(taps int) {
 	r.x, r.w = r.x[:taps], r.w[:taps]
 }
 
-// hasTapCode reports whether sums of dtype d are compiled to machine code.
+// hasTapCode reports whether sums of a dtype are compiled to machine code.
 func hasTapCode(dtype tensor.DType) bool {
 	return loops.CodeAvailable() && (dtype == tensor.Float32 || dtype == tensor.Float64)
 }

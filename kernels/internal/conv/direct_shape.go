@@ -171,7 +171,8 @@ func (p pieces) start(i int) int {
 // size returns the size of piece i.
 func (p pieces) size(i int) int { return p.start(i+1) - p.start(i) }
 
-// kinds returns the set of the longer pieces, if any, and the set of the shorter pieces.
+// kinds returns the set of the longer pieces, if any, and the set of the shorter pieces. All pieces of a set have the
+// size n/count.
 func (p pieces) kinds() (list []pieces) {
 	if p.count == 0 {
 		return nil

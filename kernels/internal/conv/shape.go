@@ -153,8 +153,8 @@ type packedWeight struct {
 	Scratch      int  // bytes of the panels at the beginning of the kernel's scratch memory; 0 if packed before
 }
 
-// newPackedWeight returns the weight of a call in the form of panels p. It fails if the weight is packed in another
-// form.
+// newPackedWeight returns the weight of a call in the form of the given panels. It fails if the weight is packed in
+// another form.
 func newPackedWeight(call *graph.Call, panels *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = panels
 	if w.packedBefore, err = multiply.IsPackedIn(call, 1, panels); !w.packedBefore {

@@ -167,9 +167,9 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{{}}
 }
 
-// readBytes implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
+// bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
 // transposed when it is packed, which has a cost.
-func readBytes(call *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
+func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
 	switch {
 	case operand == bytesScale:
 		return work, m.IsContiguous()

@@ -41,7 +41,7 @@ var MatmulBytes = kit.Define[kit.EmptyAttrs](graph.Op{
 			{Name: "tiled", Doc: "Packs other into panels, once if it is constant. Multiplies groups of four or eight " +
 				"bytes, or of two words, in tiles whose sums stay in registers. Quantizes strips of sums in the cache, or in " +
 				"registers.",
-				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: readBytes, Pack: packBytes, Lower: lowerBytes},
+				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Read: bytesReadWork, Pack: packBytes, Lower: lowerBytes},
 			{Name: "loops", Doc: "Computes each element by a plain loop.", Lower: lowerBytesLoops},
 		},
 	},

@@ -53,8 +53,8 @@ const (
 
 // recurrentLayer describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0
 // and c0 the initial states and cells, and hn and cn the last states and cells. w are the weights of the inputs, and r
-// the weights of the states. The input for step t of sequence b is row t*xStep + b*xBatch of x, which may thus be
-// stored step by step or sequence by sequence.
+// the weights of the states. The input for step t of sequence b is row t*xTimeStride + b*xBatchStride of x, which may
+// thus be stored step by step or sequence by sequence.
 type recurrentLayer struct {
 	kind cellKind
 	// inputs and hidden are the lengths of the vectors of inputs and states

@@ -356,8 +356,8 @@ func (p *resamplePass[T]) gatherPhase() graph.Phase {
 	}}
 }
 
-// gather computes the rows of the result from begin to end-1, one element after another. Row outer*n + index is the
-// result at an outer index and an index of the resampled dimension, whose output size is n.
+// gather computes the rows of the result from begin to end-1, one element after another. Row outer*outSize + index is
+// the result at an outer index and an index of the resampled dimension, whose output size is outSize.
 func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, to unsafe.Pointer, begin, end int) {
 	outSize := p.taps.out
 	for row := begin; row < end; {
