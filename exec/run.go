@@ -13,6 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file runs programs. A run binds the caller's inputs to the memory of a session, executes the steps, and delivers
+// the outputs.
+
 // Run runs the program on inputs by name and returns the outputs by name.
 //
 // An input must have the dtype and shape that the graph declares. An input with another layout is copied first. An

@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// A row program runs several passes over a row. This file decides which values a pass stores for a later pass: a stored
+// value is loaded there instead of being computed again.
+
 // recomputeCost is the maximum cost of recomputing an element in a later pass, in simple operations. It is about the
 // cost of storing and loading the element.
 const recomputeCost = 6

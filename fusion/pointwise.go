@@ -12,6 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file makes the kernels of pointwise calls: the iteration over the operands, with the expression of an element
+// compiled as its loop.
+
 // buildIteration builds the iteration of a call. An output with a layout in outs keeps that layout.
 func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel,
 	error) {

@@ -11,6 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file builds graphs in Go. A method that fails records its error for [Graph.Err], so that callers need not check
+// each call.
+
 // Input adds a row-major input. If it fails, the graph records the error for [Graph.Err], and Input returns a
 // placeholder value; this holds for all builder methods. Nodes and outputs that depend on a placeholder are omitted
 // without a further error.

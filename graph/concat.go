@@ -9,6 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file finds the slice of a concatenation's result that belongs to each operand. Passes can write an operand
+// directly into its slice.
+
 // Places returns, for a node that concatenates its operands ([Op.ConcatDim]), the slice of the result that contains
 // each operand. An operand without elements may have the zero Type. Places returns nil for other nodes.
 func (n *Node) Places() []tensor.Type {

@@ -6,6 +6,8 @@ import (
 	"slices"
 )
 
+// This file makes parts of an iteration: a range of one dimension, or parts whose byte offsets fit 32 bits.
+
 // Narrow returns the part of the iteration with the indices start to start+size-1 in dimension dim of
 // [Iterator.WalkShape] (TensorIteratorBase::narrow). The part is run with the same operand addresses as the whole
 // iteration. If size is 1, adjacent dimensions of the walk are merged again where possible, except in a reduction.

@@ -6,6 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// SliceN makes a kernel of a Go function with N operands and one result, SliceNOutM of a function with M results.
+
 // Each function below turns a function over slices into a Kernel. The function gets slices of equal length n, one for
 // each result and operand. It must write every element of its results, and must not keep the slices. The slice of a
 // result may be the slice of an operand with the same element size. The result for an element must not depend on other

@@ -11,6 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file explains the copies of a plan. The two sides of a copy are the origin of the layout of its source, and the
+// demand for the layout of its result.
+
 // Kinds of the sides of a copy.
 const (
 	inputSide    = "input"

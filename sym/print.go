@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+// This file prints expressions in the syntax of Python, which [Parse] reads.
+
 // maxPrinted is the largest size of an expression that is printed. The text may be exponentially longer than the
 // expression in memory, because parts are shared.
 const maxPrinted = 1 << 14

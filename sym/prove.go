@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// This file proves that differences of sizes are not negative, by the bounds of symbols and the known facts. Proofs are
+// limited in steps, so that their outcome is the same everywhere.
+
 // maxProofSteps bounds the number of sums that one proof examines, and maxProofDepth the nesting of substitutions.
 const (
 	maxProofSteps = 40

@@ -1,5 +1,7 @@
 package sym
 
+// This file simplifies expressions by facts: guards, assumptions and hypotheses about the symbols.
+
 // simplify returns e with its atoms simplified under the facts. The result equals e for sizes that satisfy the facts.
 func (env *Env) simplify(e *expr) *expr {
 	if !env.facts.active() || len(e.terms) == 0 {

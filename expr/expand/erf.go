@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file expands the error functions into primitive operations. The methods of expander add instructions and return
+// the result.
+
 // erfPoly approximates -log(erfc(a))/a - c with c = 1.128...: if g = a*(c + erfPoly), then erf(a) is 1 - exp(-g). The
 // constant coefficient of erfPoly is the rounding error of c in the dtype. The relative error is below 2^-27.9 for a
 // <= 3.93 in float32, and below 2^-57.5 for a <= 5.93 in float64.

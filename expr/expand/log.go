@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file expands logarithms into primitive operations. The methods of expander add instructions and return the
+// result.
+
 // Logarithms. The operand is x = 2^n * (1+f) with 1+f from 2/3 to 4/3. The result is n*log(2) + log(1+f), with log(1+f)
 // = f + f^2*logPoly(f). This sum does not cancel, because it is near 0 only if n is 0.
 

@@ -7,6 +7,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
+// This file expands powers into primitive operations. The methods of expander add instructions and return the result.
+
 // pow is 2^(y*log2|x|). If y is odd, it has the sign of x. A negative number to a power that is not an integer is NaN.
 // 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a large finite number. The power is then 0 or infinite
 // for every x except 1 and -1.

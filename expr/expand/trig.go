@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file expands circular functions and their inverses into primitive operations. The methods of expander add
+// instructions and return the result.
+
 // The circular functions. x = q*pi/2 + r with |r| <= pi/4, and the functions are polynomials of r.
 
 // turnsPerRadian is 1/(2*pi) as a sum of float64 numbers.

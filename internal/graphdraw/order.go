@@ -7,6 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
+// This file orders the cells of each layer of a drawing so that few nets cross.
+
 // orderRounds is the number of ordering passes, alternately downwards and upwards. The order with the fewest crossings
 // is used.
 const orderRounds = 12

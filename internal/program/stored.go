@@ -19,6 +19,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file stores constants, decisions of plans and folded results in the cache of files (Options.Cache).
+
 // shareConstants replaces the data of large constants by entries of the cache.
 func (p *Program) shareConstants() {
 	cache := p.options.Cache

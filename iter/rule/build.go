@@ -7,6 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file makes the decisions of TensorIteratorBase::build, in its order: shape, dtypes, permutation of the
+// dimensions, and layouts of outputs.
+
 // Rule decides the shape, the dtypes, the permutation and the layouts of outputs. It does not check memory overlap.
 // Sizes may be symbolic. If the bounds of the symbols do not determine a decision, it is made for the hints of the
 // symbols. A guard then records the condition under which the decision is valid.

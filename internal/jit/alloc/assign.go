@@ -5,6 +5,9 @@ import (
 	"math/bits"
 )
 
+// This file assigns registers to one instruction. Its sources get registers, or one of them becomes a memory operand,
+// and its destination gets a register.
+
 // memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
 // load compared with a copy.
 const memoryCost = 0.3

@@ -5,6 +5,9 @@ import (
 	"fmt"
 )
 
+// This file checks one allocated instruction: its operands hold the values that the instruction on virtual registers
+// reads, and its registers do not conflict.
+
 // checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,
 // and its operands must hold the values of c.inst's sources.
 func (c *checker) checkPlain(out *Allocated) error {

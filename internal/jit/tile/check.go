@@ -10,6 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// This file checks specs ([Spec]), and reports what code a processor supports.
+
 // Supports reports whether there is code for floats.
 func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
 

@@ -4,6 +4,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
+// This file emits the code before and after the k-loop, the loop over the terms of the sums: it initializes the
+// accumulators, applies the epilogue (element-wise operations on the sums), and stores the result. The last vector of a
+// row may be partial; a mask then selects its valid lanes.
+
 // setTermMask emits the load of the last vector's mask before the k-loop, if the mask has a register there.
 func (g *gen) setTermMask() {
 	if g.spec.mayBePartial(g.cpu) && (!target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)) {

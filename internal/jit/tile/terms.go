@@ -5,6 +5,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
+// This file emits runs, sequences of terms of the k-loop. Terms are unrolled, or a loop computes several terms in each
+// iteration.
+
 // rowMask returns the bit mask of the tile's rows to which a run adds its terms. A term is one product added to each
 // accumulator (one index k of a matrix product). A run is a sequence of terms with constant steps (see [Run]).
 func (g *gen) rowMask(run *Run) uint32 {

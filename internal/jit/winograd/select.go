@@ -11,6 +11,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// This file converts a block, a straight-line sequence of vector operations, to machine code: it selects instructions
+// on virtual registers, allocates registers (package alloc), and writes the instructions.
+
 // Instructions for operations with two sources.
 var (
 	nameOfOpcode = map[opcode]string{opAdd: "add", opSub: "sub", opMul: "mul", opMulConst: "mul", opMax: "max",

@@ -14,6 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file infers the types of convolutions, with PyTorch's checks, messages and memory formats.
+
 // legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
 // names.
 func legacyName(dtype tensor.DType) string {

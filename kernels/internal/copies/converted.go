@@ -6,6 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file makes kernels that compute in another dtype than the dtype of their operands: they first convert the
+// operands, and last the results.
+
 // CompileInDType returns a kernel that computes a call in the given dtype. compile returns the kernel of a call whose
 // operands and results have this dtype. The first phase of the returned kernel converts operands of other dtypes into
 // scratch memory. The last phase converts the results, which are therefore rounded once. Packed operands already have

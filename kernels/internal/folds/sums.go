@@ -6,6 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file has sums and means: as expressions, as loops in Go, and as references.
+
 // SumDType returns the dtype of a sum of elements of a dtype: requested if it is valid, else int64 for bools and
 // integers, and the given dtype for others.
 func SumDType(dtype, requested tensor.DType) tensor.DType {

@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file selects instructions for conversions between dtypes. Without AVX-512 there are no conversions of 64-bit
+// integers, which are then composed of several instructions.
+
 // convert selects instructions for a conversion to dtype d. Each result equals the result of tensor.Converter on amd64.
 func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
 	from := x.dtype

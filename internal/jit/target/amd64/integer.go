@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file selects instructions for arithmetic on integers. Integers of fewer than 32 bits are in lanes of 32 bits,
+// whose higher bits may be undefined (laneValue.highUndefined).
+
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
 func (g *gen) integerOp(op lane.Op, d tensor.DType, a, b *laneValue) *laneValue {

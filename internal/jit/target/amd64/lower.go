@@ -8,6 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file selects instructions for a whole loop ([lane.Loop]): for its values, its stores and its folds.
+
 // lower selects instructions for the whole loop.
 func (g *gen) lower() error {
 	for k := range g.loop.Insts {

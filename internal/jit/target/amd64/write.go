@@ -6,6 +6,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
+// This file writes allocated instructions ([alloc.Allocated]) with the assembler. In the tail of a row, which has fewer
+// elements than an iteration, loads and stores are masked.
+
 // Registers of tail masks. With AVX-512, tailMask is the mask of the elements of an iteration. Complex elements fill
 // two vectors, whose masks are in the next two registers. Without AVX-512, the masks are vectors, in the registers with
 // the numbers wideTailMask and narrowTailMask. The lanes of wideTailMask are as wide as the widest value of the loop.

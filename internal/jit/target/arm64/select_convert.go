@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file selects instructions for conversions between dtypes. A value is a list of parts: virtual registers of 16
+// bytes.
+
 // convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 	parts, from, to := s.Parts[inst.A], s.loop.Type(inst.A).DType, inst.Type.DType

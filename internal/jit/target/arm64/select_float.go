@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file selects instructions for floats: arithmetic, comparisons and masks. Operands and results are virtual
+// registers of 16 bytes, the parts of a value.
+
 // floatNames are the mnemonics of operations on floats that are one instruction.
 var floatNames = map[lane.Op]string{lane.Add: "fadd", lane.Sub: "fsub", lane.Mul: "fmul", lane.Div: "fdiv",
 	lane.Neg: "fneg", lane.Abs: "fabs", lane.Sqrt: "fsqrt", lane.Floor: "frintm", lane.Ceil: "frintp",

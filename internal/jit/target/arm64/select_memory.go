@@ -6,6 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file selects loads and stores. A value of more than 16 bytes has several parts, each in its own register.
+
 // registerLetter has the letter of a vector register by the number of its low bytes that an instruction accesses.
 var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
