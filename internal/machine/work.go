@@ -33,9 +33,10 @@ func (a Access) String() string {
 // MaxParts bounds the number of inner kernels of one [Work].
 const MaxParts = 12
 
-// Part is the work of one inner kernel, in the units of its rate.
+// Part is the work of one inner kernel in units, such as multiply-adds. The rate of the kernel in a profile is the time
+// of one unit.
 type Part struct {
-	Kernel string
+	Kernel string // name of the kernel in profiles
 	Units  float64
 	// Unoverlapped means that the work does not overlap with memory access.
 	Unoverlapped bool
@@ -56,7 +57,7 @@ type Work struct {
 	Flops float64
 }
 
-// AddUnits adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels. It is
+// AddUnits adds work of an inner kernel that overlaps with memory access. It panics beyond [MaxParts] kernels. It is
 // not inlined, because many places call it and no inner loop does.
 //
 //go:noinline

@@ -3,8 +3,8 @@
 //
 //	go run ./scripts/ties MODEL.onnx MODEL.json ...
 //
-// Copies are those that the rule counts, which nodes of the graph do not make; KiB is the memory of all copies.
-// Symbolic sizes have the hints of the file, else 2. Networks whose sizes depend on data are not planned.
+// The rule and the table count inserted copies, not copies that nodes of the graph make; KiB is the memory of all
+// copies. Symbolic sizes have the hints of the file, else 2. Networks whose sizes depend on data are not planned.
 package main
 
 import (

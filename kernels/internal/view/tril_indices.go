@@ -85,7 +85,7 @@ func triangleIndices(name, doc string, lower bool) *graph.Op {
 // countAbove returns the number of elements of the triangle in the first rows.
 func (a *triangleIndicesAttrs) countAbove(rows int, lower bool) int {
 	cols := a.Col
-	if !lower { // the elements that the lower triangle of the diagonal below lacks
+	if !lower { // all elements that are not in the lower triangle with the next lower diagonal
 		below := *a
 		below.Offset--
 		return rows*cols - below.countAbove(rows, true)
