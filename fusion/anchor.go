@@ -203,8 +203,8 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 	return total
 }
 
-// read implements [graph.Impl.Read]. The anchor's implementation decides for the operands of the anchor. The epilogue
-// reads its operands in any layout.
+// read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The anchor's implementation decides
+// for the operands of the anchor. The epilogue reads its operands in any layout.
 func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
 	if fused, isFusion := call.Attrs.(*Fusion); isFusion && i >= fused.Anchor {
 		host := fused.hostResult()
@@ -249,7 +249,7 @@ func longestRun(meta tensor.Meta) (longest int) {
 	return longest
 }
 
-// packAnchorOperand implements [graph.Impl.Pack]: only operands of the anchor are packed.
+// packAnchorOperand implements [graph.Impl.Pack] for operand i: only operands of the anchor are packed.
 func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, bool) {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || i >= fused.Anchor || a.Pack == nil {

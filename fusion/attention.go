@@ -29,7 +29,7 @@ func transposed(meta tensor.Meta) tensor.Meta {
 	return exchanged
 }
 
-// pack transposes a constant operand of the row program, such as a mask, if the scores are stored by columns
+// pack transposes operand i, a constant operand of the row program, such as a mask, if the scores are stored by columns
 // ([graph.Attention.ByColumns]). The constant must vary along rows and along columns of the scores.
 func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
 	if i < productOperands || !call.IsConstant(i) || len(call.Out) != 1 {
@@ -233,8 +233,8 @@ func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (tot
 	return total
 }
 
-// read implements [graph.Impl.Read]. The layouts of query, key and value are priced by the implementation of the
-// products. An operand of the row program is read in the order of the scores.
+// read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The layouts of query, key and value
+// are priced by the implementation of the products. An operand of the row program is read in the order of the scores.
 func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
 	ok bool) {
 	if i < productOperands && meta.IsContiguous() {

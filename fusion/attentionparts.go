@@ -114,7 +114,7 @@ func checkProductOperands(values []graph.Arg) error {
 	return nil
 }
 
-// addProduct adds the first or the last part.
+// addProduct adds the first part (i is 0: the product of query and key) or the last part (the product with the values).
 func (builder *nodeBuilder) addProduct(i int, part *graph.Node, keep func(*graph.Value) bool) {
 	operands := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}} // query and key
 	if i > 0 {

@@ -142,7 +142,8 @@ func (r *Reducer) writeResults(m *reduceMemory, ptrs []unsafe.Pointer, acc unsaf
 	}
 }
 
-// resume returns accumulators that are initialized from the outputs, with acc merged into them.
+// resume returns accumulators that are initialized from the n results of a unit in the outputs, with acc merged into
+// them.
 func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, unit, n int) unsafe.Pointer {
 	merged := m.acc
 	if acc == merged {

@@ -414,8 +414,9 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	}
 }
 
-// setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes. 1 stands
-// for the rows of one register tile. It sets the address of the temporary tile or of the bias, if the mode uses one.
+// setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes for the
+// panel at column j. 1 stands for the rows of one register tile. It sets the address of the temporary tile or of the
+// bias, if the mode uses one.
 func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPerCall int) {
 	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {

@@ -204,8 +204,9 @@ func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 // l1PartBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
 const l1PartBytes = 16 << 10
 
-// dotColumns computes sums as dot products of rows of A with n columns of B, over depth terms. It multiplies all rows
-// of A by one part of B (l1PartBytes), in groups of four columns (quads), before it reads the next part.
+// dotColumns computes sums as dot products of rows of A with n columns of B, over depth terms. lda and ldc are the
+// distances between rows of A and of the sums, in elements. It multiplies all rows of A by one part of B (l1PartBytes),
+// in groups of four columns (quads), before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
@@ -238,8 +239,8 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 // (l1PartBytes) is read.
 const maxShortRowCols = 128
 
-// axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of B with n columns, four rows at a
-// time. While these are in L1, it multiplies them by all rows of A.
+// axpyColumns adds multiples of the rows of B to the sums; the parameters are those of dotColumns. It reads depth rows
+// of B with n columns, four rows at a time. While these are in L1, it multiplies them by all rows of A.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes

@@ -108,7 +108,7 @@ func (r *Replay) Run() {
 	}
 }
 
-// runTile computes a tile of the plan.
+// runTile computes tile i of the plan.
 func (r *Replay) runTile(i int) {
 	args := &r.args
 	for k := range r.calls.tiles[i] {

@@ -165,7 +165,7 @@ func (p *Plan) leadOperand() int {
 	return best
 }
 
-// elements returns the number of distinct elements of an output or operand.
+// elements returns the number of distinct elements of an output or operand, given by its index in metas.
 func (p *Plan) elements(i int) int {
 	count := 1
 	for _, list := range [][]axis{p.kept, p.reduced} {

@@ -134,9 +134,9 @@ func (m *matrix) transposePanels(transposeFunc tileFunc, routine *tileRoutine, r
 // squareScratchBytes is the size in bytes of the scratch for a square of at most 64 rows.
 const squareScratchBytes = machine.LineBytes * machine.LineBytes
 
-// transposeSquare transposes adjacent tiles of small elements. A tile uses only a part of each cache line of src. The
-// stride of rows is often a power of two, so that these lines would evict one another before the next tile reads them.
-// Whole lines are therefore first copied to scratch.
+// transposeSquare transposes the adjacent tiles of small elements that begin at (i, j). A tile uses only a part of each
+// cache line of src. The stride of rows is often a power of two, so that these lines would evict one another before the
+// next tile reads them. Whole lines are therefore first copied to scratch.
 func (m *matrix) transposeSquare(transposeFunc tileFunc, routine *tileRoutine, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.addresses(i, j)

@@ -315,7 +315,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 	}
 }
 
-// readBefore reports whether an earlier operand is the same value.
+// readBefore reports whether an operand of node n before operand k is the same value.
 func (m *Model) readBefore(n *graph.Node, k int) bool {
 	for other := range k {
 		if n.In[other].Kind == graph.TensorArg && n.In[other].Value == n.In[k].Value {

@@ -370,7 +370,7 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 	}
 }
 
-// isInsideBuffer reports whether the first element of a form may not be at the start of its buffer.
+// isInsideBuffer reports whether the first element of form i of a variable may not be at the start of its buffer.
 func (m *Model) isInsideBuffer(variable *variable, i int) bool {
 	form := &variable.forms[i]
 	return variable.insideBuffer>>i&1 != 0 || form.slot != nil || variable.value.Node == nil && form.meta.Offset != 0

@@ -165,8 +165,8 @@ func (d *Draft) dependsOnLost(n *graph.Node) bool {
 	return true
 }
 
-// decideOrRecord decides one node. With KeepGoing, if a node fails or panics, the error is recorded and its results are
-// lost.
+// decideOrRecord decides node n, which has index i in the graph. With KeepGoing, if a node fails or panics, the error
+// is recorded and its results are lost.
 func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 	if !d.Problem.KeepGoing {
 		return d.decide(i, n, wish)
@@ -191,7 +191,8 @@ func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 	return d.decide(i, n, wish)
 }
 
-// decide decides one node.
+// decide decides the layouts of the results of node n, and the copies that the node needs. i is the index of the node
+// in the graph.
 func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 	choice := &d.assignment.Nodes[i]
 	call, results, err := d.infer(n, choice)

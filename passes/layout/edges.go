@@ -157,8 +157,9 @@ func (l *label) makeAndReadCost(k int, row []int64) int64 {
 	return best
 }
 
-// addDecided adds a node with its own variable. It omits labels that write directly into a concatenation's result,
-// because pass place decides later about such writes for strategies of this kind.
+// addDecided adds a node with its own variable. i is the index of the node in the graph. It omits labels that write
+// directly into a concatenation's result, because pass place decides later about such writes for strategies of this
+// kind.
 func (e *edgeModel) addDecided(i int, computed *computedNode) {
 	var labels []int
 	for k := range computed.labels {
@@ -204,7 +205,7 @@ func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 	}
 }
 
-// addFollower adds a node that follows its first operand.
+// addFollower adds the node of index i, which has the variable of its first operand (see firstRead).
 func (e *edgeModel) addFollower(i int, computed *computedNode) {
 	first := firstRead(computed)
 	operandSource := e.sources.At(computed.node.In[first].Value)

@@ -234,7 +234,7 @@ func (m *Model) priceNode(i int, n *graph.Node) (err error) {
 	return nil
 }
 
-// markLost marks a node as failed and its results as lost.
+// markLost marks node i as failed and its results as lost.
 func (m *Model) markLost(i int) {
 	if m.lostValues == nil {
 		m.lostValues = map[*graph.Value]bool{}
@@ -245,7 +245,7 @@ func (m *Model) markLost(i int) {
 	}
 }
 
-// isLost reports whether a node has failed or depends on a failed node.
+// isLost reports whether node i has failed or depends on a failed node.
 func (m *Model) isLost(i int) bool { return m.viewNodes[i] == nil && m.computedNodes[i] == nil }
 
 // makeVariables makes the variables of values, with their forms in the graph as written. It also separates views from

@@ -118,8 +118,9 @@ func hasNumericSizes(v *graph.Value) bool {
 	return known
 }
 
-// addOperandSlots adds slot forms to a result of node n, for the last concatenation that reads the result: a value can
-// be in one slot only, and the pass place, which visits nodes in reverse, also prefers the last concatenation.
+// addOperandSlots adds slot forms to a result of node n (index i), for the last concatenation that reads the result: a
+// value can be in one slot only, and the pass place, which visits nodes in reverse, also prefers the last
+// concatenation.
 func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *variable) {
 	concat, operand := -1, 0
 	for _, reader := range m.readers.At(result.value) {
@@ -193,9 +194,9 @@ func (variable *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, slot 
 	return len(variable.forms) - 1
 }
 
-// writeSlot adds labels that write one result of node n in the given slot form. Each of these labels is a copy of a
-// label that writes the corresponding form with its own buffer. The implementation must support the strides of the
-// slot.
+// writeSlot adds labels that write one result of node n (index i) in the given slot form. Each of these labels is a
+// copy of a label that writes the corresponding form with its own buffer. The implementation must support the strides
+// of the slot.
 func (m *Model) writeSlot(i int, n *graph.Node, resultIndex, slotForm int) {
 	computed, call := m.computedNodes[i], n.Call()
 	result := m.variables.At(n.Out[resultIndex])

@@ -164,7 +164,7 @@ func (t *depthwiseBytes) weight() *byteWeight {
 		}}
 }
 
-// depthwiseBytesPack implements [graph.Impl.Pack] for the weight.
+// depthwiseBytesPack implements [graph.Impl.Pack]. It packs the weight. i is the index of the operand.
 func depthwiseBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false

@@ -169,7 +169,7 @@ func (t *directBytes) weightOffset(kh, kw, c int) int {
 	return (term+channel/t.elementChannels)*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
 }
 
-// channelOffset returns the byte offset of an output channel's weights in the packed form.
+// channelOffset returns the byte offset of the weights of output channel o in the packed form.
 func (t *directBytes) channelOffset(o int) int {
 	outPerGroup, width := t.conv.outPerGroup(), t.shape.blockChannels()
 	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
@@ -225,7 +225,7 @@ func (t *directBytes) weight() *byteWeight {
 		}}
 }
 
-// bytesPack implements [graph.Impl.Pack] for the weight.
+// bytesPack implements [graph.Impl.Pack]. It packs the weight. i is the index of the operand.
 func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false

@@ -251,7 +251,7 @@ func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.
 		entryOffsets(1, 0, windows.groups, depth*rows))
 }
 
-// pack returns the packed form of a constant weight.
+// pack implements [graph.Impl.Pack]: operand 1, a constant weight, is packed.
 func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
 		return p, false

@@ -78,7 +78,8 @@ func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, ind
 	return r.inputTransforms[inside].Run(args, to, from, nil, conv.inChannels, tiles.n)
 }
 
-// pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
+// pixels describes a row of tiles of an image at address p. The first pixel of the first tile has the given offset, in
+// elements.
 func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winograd.TileArray {
 	return winograd.TileArray{Ptr: unsafe.Add(p, floatBytes*offset), Row: floatBytes * strides.h,
 		Col: floatBytes * strides.w, Tile: floatBytes * r.form.M * strides.w}

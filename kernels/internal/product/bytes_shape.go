@@ -52,9 +52,9 @@ const (
 	maxUnitRowStep = 1 << 25
 )
 
-// newByteShape returns the division of a product, which depends on sizes only. rows is the number of rows that are
-// multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough independent sums
-// to hide the latency of multiplications.
+// newByteShape returns the division of an m×n product of depth k, which depends on sizes only. rows is the number of
+// rows that are multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough
+// independent sums to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}

@@ -81,7 +81,8 @@ func levelWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 // bytes (see package tile).
 const maxLevelDepth = 1 << 24
 
-// packLevels implements [graph.Impl.Pack]. It packs the weight, the scales or the zero points into panels.
+// packLevels implements [graph.Impl.Pack]. It packs operand i, which is the weight, the scales or the zero points, into
+// panels.
 func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 	if i < blocksWeight || i > blocksZero || call.Out[0].Numel() == 0 || call.Meta(i).Numel() == 0 {
 		return graph.Packing{}, false

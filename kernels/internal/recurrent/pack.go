@@ -75,7 +75,7 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dir
 	return multiply.PackingOf(list...), true
 }
 
-// pack is [graph.Impl.Pack] of ONNX's ops. An operand has the weights of all directions.
+// pack is [graph.Impl.Pack] of ONNX's ops: it packs operand i. An operand has the weights of all directions.
 func (cell onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != onnxW && i != onnxR {
 		return graph.Packing{}, false

@@ -314,7 +314,8 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
+// pack is [graph.Impl.Pack] of PyTorch's ops: it packs operand i. The weights of each layer and direction are separate
+// operands.
 func (cell torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	attrs, param := kit.Attrs[recurrentAttrs](c), i-cell.firstWeight()
 	if param < 0 || param%attrs.paramsPerLayer() > 1 {

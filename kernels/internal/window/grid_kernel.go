@@ -178,7 +178,7 @@ func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, 
 	}
 }
 
-// sumChannels is sumGroup for adjacent channels that are computed together.
+// sumChannels is sumGroup for at most planeBlock planes or, if the inner loop is over channels, for all channels.
 func sumChannels[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	from, to := k.inChannelStride, k.outChannelStride
 	for i := range n {

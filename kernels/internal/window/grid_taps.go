@@ -37,7 +37,7 @@ type gridSampling struct {
 	axes          []gridAxis // height and width, or depth, height and width
 }
 
-// fractionalIndex maps a coordinate, from -1 to 1, to a fractional index of an axis of the given size.
+// fractionalIndex maps coordinate x, from -1 to 1, to a fractional index of an axis of the given size.
 func (s *gridSampling) fractionalIndex(x float64, size int) float64 {
 	if s.alignCorners {
 		return (x + 1) / 2 * float64(size-1)
@@ -45,7 +45,7 @@ func (s *gridSampling) fractionalIndex(x float64, size int) float64 {
 	return (float64((x+1)*float64(size)) - 1) / 2
 }
 
-// padded maps a fractional index outside the axis to one inside, as the padding mode requires. Zero padding keeps the
+// padded maps a fractional index x outside the axis to one inside, as the padding mode requires. Zero padding keeps the
 // index.
 func (s *gridSampling) padded(x float64, size int) float64 {
 	switch s.padding {

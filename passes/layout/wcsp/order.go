@@ -147,7 +147,7 @@ func (o *ordering) run(plan *eliminationPlan) {
 	}
 }
 
-// enqueue adds a variable to the queue, before heap.Init orders the queue.
+// enqueue adds variable v to the queue, before heap.Init orders the queue.
 func (o *ordering) enqueue(v int) {
 	if o.keys[v] = o.key(v); o.keys[v] != tooLarge {
 		o.queue = append(o.queue, candidate{o.keys[v], v})
@@ -175,7 +175,7 @@ func product(a int64, b int) int64 {
 	return a * int64(b)
 }
 
-// key returns the priority of a variable; the variable with the least key is eliminated first.
+// key returns the priority of variable v; the variable with the least key is eliminated first.
 func (o *ordering) key(v int) int64 {
 	entryCount := o.messageEntries(v)
 	if entryCount > o.limit {
