@@ -9,15 +9,15 @@ import (
 // Env holds the symbols of one inference, the expressions over the symbols, and the recorded guards. It is PyTorch's
 // shape environment. It is not safe for concurrent use, but its expressions may be printed and evaluated concurrently.
 type Env struct {
-	symbols        map[string]Int
-	exprs          map[string]*expr
-	atoms          map[string]*atom
-	conds          map[string]*cond
+	symbols        map[string]Int      // by name
+	exprs          map[string]*expr    // by a key of the terms; equal expressions are the same expr
+	atoms          map[string]*atom    // by a key of kind and operands
+	conds          map[string]*cond    // by a key of kind and operands
 	memo           map[operation]*expr // results of operations: see memoized
 	smallConstants [64]*expr           // the numbers from 0 to 63
-	guards         []Bool
-	facts          facts
-	fork           *pathSearch // nil if branches follow the hints
+	guards         []Bool              // recorded conditions, in the order of the decisions
+	facts          facts               // conditions that are known to be true
+	fork           *pathSearch         // nil if branches follow the hints
 }
 
 // Binding maps names of symbols to values.
@@ -125,7 +125,7 @@ func (env *Env) decide(b Bool) bool {
 	if !answer {
 		condition, full = condition.not(), full.not()
 	}
-	defer env.beginQuestion()() // a second question: its budget is new
+	defer env.beginQuestion()() // learning the condition has its own budget of steps
 	mark := env.mark()
 	if env.learn(condition); env.facts.contradiction {
 		// The condition contradicts the facts, although reduce did not decide it. Its negation therefore follows

@@ -32,7 +32,9 @@ type Binding struct {
 	Segment     int
 	CompileTime time.Duration // of inference, planning and compilation
 
-	sizes         map[string]int  // given sizes of open symbols; other open symbols have their assumed sizes
+	// sizes has the given sizes of open symbols, whose sizes come from the inputs of runs. Open symbols without a given
+	// size have their assumed sizes.
+	sizes         map[string]int
 	isHint        bool            // whether the sizes are typical ones and the plan becomes a Specialization
 	decisionsFrom *Specialization // whose decisions the plan has; nil if the plan was optimized for these sizes
 	runner        *exec.Runner
@@ -64,7 +66,7 @@ const maxBindings = 256
 // maxArenas is the number of bindings that keep the memory of their runs: the most recently used ones.
 const maxArenas = 16
 
-// dropSessions frees the memory that the binding keeps for later runs.
+// dropSessions frees the sessions of the binding: the memory that it keeps for later runs.
 func (b *Binding) dropSessions() {
 	select {
 	case <-b.done:
@@ -121,7 +123,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 	return created, created.err
 }
 
-// compile infers, plans and compiles the program's graph for the sizes.
+// compile infers, plans and compiles the program's graph for the sizes of all open symbols.
 func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)

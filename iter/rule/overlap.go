@@ -12,8 +12,8 @@ import (
 // Overlap is the relation between the memory of two values, or between the elements of one value.
 type Overlap uint8
 
-// OverlapFull means that both values have the same elements at the same addresses. OverlapTooHard means that the search
-// for a common address was abandoned.
+// OverlapFull means that both values have the same elements at the same addresses, and OverlapPartial that they share
+// memory in another way. OverlapTooHard means that the search for a common address was abandoned.
 const (
 	OverlapNo Overlap = iota
 	OverlapPartial
@@ -29,9 +29,9 @@ const (
 		"to a single memory location. Please clone() the tensor before performing the operation."
 )
 
-// checkOverlap rejects defined outputs that overlap themselves or, partially, an input (compute_mem_overlaps). Unlike
-// PyTorch, it also rejects two outputs that overlap partially, because their contents would depend on the order of the
-// iteration.
+// checkOverlap rejects defined outputs that overlap themselves or, partially, an input (PyTorch's
+// compute_mem_overlaps). Unlike PyTorch, it also rejects two outputs that overlap partially, because their contents
+// would depend on the order of the iteration.
 func (r *Rule) checkOverlap() error {
 	if r.flags.noOverlapCheck {
 		return nil

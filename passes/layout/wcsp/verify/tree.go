@@ -8,10 +8,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
+// This file checks the tree of a proof (see [wcsp.Proof]): eliminations of variables, splits into branches by the
+// labels of a variable, and independent parts. An elimination replaces each bucket of functions by a message: the
+// minimum of their sum over the labels of the variable.
+
 // functionsByVariable maps each variable that is not eliminated to the numbers of the functions that depend on it.
 type functionsByVariable map[int][]int
-
-// This file checks the tree of a proof: eliminations, splits and parts. See [wcsp.Proof].
 
 // root returns the bound that the proof proves.
 func (c *checker) root(rootNode *wcsp.Node) (int64, error) {
