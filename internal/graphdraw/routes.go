@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// routes has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers.
+// routes has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers. A net connects a
+// box to boxes below it. It has a cell in each layer that it crosses; these cells are its trunk.
 type routes struct {
 	*layeredLayout
 	top, bottom []float64   // y coordinates of each layer; set by layeredLayout.drawing

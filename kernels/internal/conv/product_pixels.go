@@ -80,8 +80,8 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	return weight.kernel(multiplier), nil
 }
 
-// imagesPerEntry returns the number of images per product: the largest divisor of the batch size that gives at most
-// maxPixelsPerProduct rows.
+// imagesPerEntry returns the number of images per product (an entry of the Multiplier): the largest divisor of the
+// batch size that gives at most maxPixelsPerProduct rows.
 func imagesPerEntry(conv *convShape) int {
 	maxImages := max(1, maxPixelsPerProduct/(conv.h.Results*conv.w.Results))
 	for i := min(maxImages, conv.batch); i > 1; i-- {

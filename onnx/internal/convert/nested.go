@@ -22,8 +22,11 @@ func (n *Node) body(name string) *pb.GraphProto {
 	return a.G
 }
 
+// This file converts the graphs that are attributes of a node, such as the branches of If and the body of Loop: in
+// place of the node, or as a nested graph of the result.
+
 // convertInline converts a graph without inputs in place of the node. The conversion may include the node's
-// continuation: see [Node.finalOutputs].
+// continuation, the nodes of the model that follow the node: see [Node.finalOutputs].
 func (n *Node) convertInline(proto *pb.GraphProto) []*Value {
 	inlineFrame := *n.frame
 	inlineFrame.depth++
@@ -39,8 +42,8 @@ func (n *Node) convertInline(proto *pb.GraphProto) []*Value {
 	return n.outputs(proto, inner)
 }
 
-// convertIteration converts the body of a loop of `times` iterations in place of the node. operands are the values of
-// the body's inputs.
+// convertIteration converts one iteration of a loop's body in place of the node. `times` is the number of iterations
+// that share the budget of unrolled nodes. operands are the values of the body's inputs.
 func (n *Node) convertIteration(proto *pb.GraphProto, operands []*Value, times int) []*Value {
 	iterationFrame := *n.frame
 	iterationFrame.depth++

@@ -27,9 +27,10 @@ const (
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
 // frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
-// interleaved and unrolled iterations, and the allocated instructions. Pointers are numbered: first the addresses of
-// outputs, then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row
-// counter. In a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
+// interleaved and unrolled iterations, and the allocated instructions. An iteration computes a fixed number of adjacent
+// elements; a trip is one execution of the unrolled main loop. Pointers are numbered: first the addresses of outputs,
+// then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In
+// a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
 type frame struct {
 	baseOf          []int              // by pointer: the index of its register in bases, or -1
 	rowCounter      int                // number of the pointer that counts the remaining rows

@@ -30,8 +30,8 @@ type writer struct {
 	accSets          int    // number of registers of an accumulator: one for each pass of a trip
 	firstAccRegister int    // the first register of accumulators
 
-	lanes int // number of elements of the pass that is written
-	pass  int // index of the pass within a trip of the main loop
+	lanes int // number of elements of the pass that is written; a pass is the code for this number of adjacent elements
+	pass  int // index of the pass within a trip, an execution of the main loop's code
 }
 
 // executedCount returns a bound on the instructions that the code so far executes if each loop, other than those of
