@@ -203,7 +203,8 @@ func (p *Program) Need() Need {
 	return need
 }
 
-// computeNeed computes the program's need.
+// computeNeed computes the program's need of memory. It counts each storage by its kind: input, output, arena, constant
+// or packed constant.
 func (p *Program) computeNeed() {
 	onDevice := p.deviceNeed()
 	need := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads, DeviceConstants: onDevice.Constants,

@@ -88,7 +88,8 @@ func evenGrain(elements, grain int) int {
 	return multiples * machine.LineBytes
 }
 
-// loopKernel makes the kernel of a loop. If grain is 0, the grain of an interpreted loop depends on its expression.
+// loopKernel makes the kernel of a loop over the elements of an iteration. grain is the approximate number of elements
+// of a chunk, unless the loop is compiled. If grain is 0, the grain of an interpreted loop depends on its expression.
 func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
 	loop, err := it.Prepare(body)
 	if err != nil {

@@ -94,6 +94,7 @@ func SchemaOf[A any]() *Schema {
 	return schemaOf(empty)
 }
 
+// schemaOf is [SchemaOf] for the type of empty, a zero struct.
 func schemaOf(empty any) *Schema {
 	structType := reflect.TypeOf(empty)
 	if structType == nil || structType.Kind() != reflect.Struct {

@@ -147,6 +147,8 @@ func (v *verifier) checkValue(n *Node, value *Value) {
 	}
 }
 
+// checkNode checks the names, the operands and the aliases of a node and its results. It also checks types and layouts
+// if props has Typed and LaidOut.
 func (v *verifier) checkNode(n *Node, props Props) {
 	switch {
 	case n == nil:
@@ -192,6 +194,7 @@ func (v *verifier) checkNode(n *Node, props Props) {
 	}
 }
 
+// checkOperands checks that the operands are values before the node, and that the op takes their number.
 func (v *verifier) checkOperands(n *Node) {
 	for i, arg := range n.In {
 		switch {

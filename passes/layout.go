@@ -121,7 +121,8 @@ type viewKey struct {
 	operand *graph.Value
 }
 
-// apply rebuilds the graph with the choices and the copies of an assignment.
+// apply rebuilds the graph with the choices and the copies of an assignment: first the copies of inputs, then each node
+// with its copies, then the outputs. Nodes and outputs without a value (Lost) are omitted.
 func (l *layouter) apply(assignment *layout.Assignment) error {
 	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)

@@ -379,6 +379,7 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 		}
 		bagPosition, count = nil, end-begin
 	}
+	// address returns the address of the bag's first element in an operand, and the bytes between elements.
 	address := func(b *kit.Buffer) (unsafe.Pointer, int) {
 		if !b.IsGiven() {
 			return nil, 0

@@ -82,7 +82,8 @@ type repeatCall struct {
 	isSizeKnown    bool         // whether size is known before the run
 }
 
-// newRepeatCall checks a call of repeat_interleave and returns its description.
+// newRepeatCall checks a call of repeat_interleave and returns its description. The numbers of repetitions are operand
+// 1, the attribute repeats, or, without both, self.
 func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	attrs, self := kit.Attrs[repeatInterleaveAttrs](call), call.Type(0)
 	if call.HasOperand(1) && attrs.Repeats != nil {

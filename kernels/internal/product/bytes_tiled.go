@@ -88,7 +88,8 @@ const (
 	byteGrain = 4 * machine.MACGrain
 )
 
-// newByteTiles divides the products of a call into tiles and generates the code.
+// newByteTiles divides the products of a call into tiles and generates the code. It also chooses what converts the sums
+// to the result: requantizer, conversionLoop, or the tiles of the matrix unit themselves (tileConversion).
 func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	product, shape, err := bytesContraction(call)
 	if err != nil {

@@ -226,7 +226,8 @@ func (b *branch) convertContinuation(n *Node) {
 	}
 }
 
-// ifNode adds the node for an If with the given branches.
+// ifNode adds the node for an If with the given branches. A branch that could not be converted raises its error when it
+// runs. The node is if_sizes, without an operand for the condition, if the condition depends only on sizes.
 func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	sequences := n.sequencesOf(thenBranch, elseBranch)
 	for _, branch := range []*branch{thenBranch, elseBranch} {

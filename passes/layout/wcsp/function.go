@@ -95,6 +95,7 @@ func (f *function) add(factor *Factor, sizes []int) {
 }
 
 // restrict returns the instance restricted to the given labels. labels lists, by variable, indices below in.sizes.
+// Functions whose variables keep all labels are shared with the result.
 func (in *instance) restrict(labels [][]int) *instance {
 	result := *in
 	result.problemLabels = labels

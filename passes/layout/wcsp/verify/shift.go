@@ -92,7 +92,8 @@ func (c *checker) shift(shift *wcsp.Shift, functionsOf functionsByVariable, rece
 	return c.replace(shift, scope, functionsOf)
 }
 
-// replace adds the shifted function and removes the original functions.
+// replace adds the shifted function, the sum of the original functions minus the moved costs, and removes the original
+// functions. It fails if an entry would be negative.
 func (c *checker) replace(shift *wcsp.Shift, scope []int, functionsOf functionsByVariable) error {
 	terms := make([]term, len(shift.From))
 	for i, functionIndex := range shift.From {
