@@ -74,6 +74,7 @@ type node struct {
 	height int           // number of levels below the node
 }
 
+// nodeKind is the kind of a node of the syntax tree.
 type nodeKind uint8
 
 const (

@@ -393,6 +393,8 @@ func (c *Code) checkDTypes(inst Inst) error {
 	return err
 }
 
+// checkLoad checks that the operand and the part (0 real, 1 imaginary) of a Load exist, and that the result has the
+// dtype of the part.
 func (c *Code) checkLoad(inst Inst) error {
 	if inst.A < 0 || int(inst.A) >= len(c.In) {
 		return fmt.Errorf("operand %d does not exist", inst.A)

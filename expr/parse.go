@@ -111,6 +111,7 @@ type parser struct {
 	defined map[string]bool // the names of operands and definitions
 }
 
+// tokenKind is the kind of a token of the expression language.
 type tokenKind uint8
 
 const (

@@ -200,6 +200,7 @@ func (s *splitter) outputPass(o int) int {
 	return max(pass, 0)
 }
 
+// countPasses returns the number of passes over a row that the outputs, folds and scans need.
 func (s *splitter) countPasses() int {
 	passes := 0
 	for o := range s.code.Out {

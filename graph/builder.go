@@ -344,6 +344,7 @@ func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
 	return false
 }
 
+// argOf returns a value, a number or nil as an operand. A nil operand is absent.
 func argOf(given any) (Arg, error) {
 	switch value := given.(type) {
 	case nil:

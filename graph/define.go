@@ -50,6 +50,7 @@ type derivedValues struct {
 	values map[any]func() any
 }
 
+// get returns the value of a key. compute makes the value at the first call for the key.
 func (cache *derivedValues) get(key any, compute func() any) any {
 	cache.mu.RLock()
 	value, ok := cache.values[key]
@@ -115,6 +116,7 @@ func (check *definer) checkName() {
 	}
 }
 
+// checkSchema checks that SchemaOf made the schema, and that the names of attributes are unique.
 func (check *definer) checkSchema() {
 	if check.op.Schema.zeroStruct == nil {
 		check.fail("Schema", "the schema must be made by SchemaOf")
@@ -140,6 +142,7 @@ func (check *definer) checkSchema() {
 	}
 }
 
+// checkParams checks the names of operands, and that only the last one is a list.
 func (check *definer) checkParams() {
 	seen := map[string]bool{}
 	for i, p := range check.op.Params {
@@ -155,6 +158,7 @@ func (check *definer) checkParams() {
 	}
 }
 
+// checkOutputs checks the names of results.
 func (check *definer) checkOutputs() {
 	if check.op.VariadicResults && check.op.Outputs != nil {
 		check.fail("Outputs", "the results have names, but VariadicResults says that their number varies")
@@ -231,6 +235,7 @@ func (check *definer) checkImpls() {
 	}
 }
 
+// checkPointwise checks that the Pointwise part of an op is complete and fits the results and the kind of the op.
 func (check *definer) checkPointwise(p *Pointwise) {
 	op := check.op
 	if p.Config == nil {

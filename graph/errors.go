@@ -199,6 +199,7 @@ func (g *Graph) Warn(node, op, format string, args ...any) {
 	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
 }
 
+// warn adds a warning, unless an equal one exists.
 func (g *Graph) warn(e *Error) {
 	if g.warned == nil {
 		// Copies of a graph share the list of warnings. This copy gets its own list before the list grows.

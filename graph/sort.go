@@ -141,6 +141,8 @@ type nodeID int64
 // ID returns the index of the node in Graph.Nodes.
 func (id nodeID) ID() int64 { return int64(id) }
 
+// newDirected returns the nodes of g with an edge from the producer of each used value to its user. Several uses are
+// one edge. Nodes that use their own outputs have no such edge; they are listed in selfUsers.
 func newDirected(g *Graph) *directed {
 	index := make(map[*Node]int, len(g.Nodes))
 	view := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes))}
@@ -206,6 +208,7 @@ func (d *directed) Edge(u, v int64) gonum.Edge {
 	return edge{d.nodes[u], d.nodes[v]}
 }
 
+// edge is a [gonum.Edge] from a producer to a consumer.
 type edge struct{ from, to gonum.Node }
 
 // From returns the producer.

@@ -110,6 +110,7 @@ func (v *verifier) markComputed(n *Node) {
 	}
 }
 
+// checkInputs checks the graph's inputs and constants, and makes them visible to nodes.
 func (v *verifier) checkInputs() {
 	for i, list := range [][]*Value{v.graph.Inputs, v.graph.Constants} {
 		for _, value := range list {
@@ -389,6 +390,7 @@ func (n *Node) checkWrites(call *Call, i int, required tensor.Order) error {
 	return nil
 }
 
+// checkOutputs checks the values and the names of the graph's outputs. With LaidOut, it also checks their pins.
 func (v *verifier) checkOutputs(props Props) {
 	names := map[string]bool{}
 	for _, output := range v.graph.Outputs {

@@ -170,6 +170,8 @@ func (l *loader) checkExpressions() {
 	}
 }
 
+// readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
+// the file.
 func (l *loader) readInput(offset int) error {
 	firstErr := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, false)
@@ -220,6 +222,8 @@ func (l *loader) standIn(name string, isConstant bool) (v *graph.Value) {
 	return v
 }
 
+// readConstant reads the declaration of a constant and adds the constant, with its data, to the graph. offset is the
+// declaration's offset in the file.
 func (l *loader) readConstant(offset int) error {
 	interrupt.Check(l.ctx)
 	firstErr := len(l.errs)

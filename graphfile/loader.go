@@ -169,6 +169,7 @@ func (l *loader) unknownKey(key string, offset int, want string) error {
 	return l.scan.skip()
 }
 
+// readSymbols reads the section "symbols": the bounds and the hint of each symbol.
 func (l *loader) readSymbols() error {
 	return l.scan.object(func(name string, offset int) error {
 		var bounds graph.Bounds

@@ -56,6 +56,7 @@ func (s *scanner) expect(kind jsontext.Kind, what string) (bool, error) {
 	}
 }
 
+// kindName returns the name of a kind of JSON value for messages.
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
@@ -118,6 +119,7 @@ func (s *scanner) array(readElement func(offset int) error) error {
 
 func (s *scanner) nextIsString() bool { return s.dec.PeekKind() == '"' }
 
+// key reads a key. Equal keys share their memory.
 func (s *scanner) key() (string, error) {
 	raw, err := s.quoted()
 	if err != nil {
@@ -144,6 +146,7 @@ func (s *scanner) quoted() ([]byte, error) {
 	return jsontext.AppendUnquote(nil, raw)
 }
 
+// stringTo reads a string into *p. It reports any other value as a mistake, and leaves *p as it is.
 func (s *scanner) stringTo(p *string) error {
 	if ok, err := s.expect('"', "a string"); !ok {
 		return err
@@ -156,6 +159,7 @@ func (s *scanner) stringTo(p *string) error {
 // expectNumber is expect for a number.
 func (s *scanner) expectNumber(want string) (bool, error) { return s.expect('0', want) }
 
+// integerTo reads an integer into *p. It reports any other value as a mistake, and leaves *p as it is.
 func (s *scanner) integerTo(p *int) error {
 	offset := s.offset()
 	if ok, err := s.expectNumber("an integer"); !ok {

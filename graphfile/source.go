@@ -25,6 +25,7 @@ type source struct {
 // constRef is the file and key of a constant's data.
 type constRef struct{ path, key string }
 
+// newSource returns the source of a graph file with the given contents.
 func newSource(name string, folder files.Folder, data []byte) *source {
 	s := &source{name: name, folder: folder, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1),
 		files: map[weak.Pointer[tensor.Tensor]]constRef{}}

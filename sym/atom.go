@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// kind is the kind of an atom: a symbol, or a function of expressions.
 type kind uint8
 
 const (

@@ -26,6 +26,7 @@ type instruction struct {
 	n        int // the constant of a sum, the coefficient of a product, or the index of a symbol
 }
 
+// opcode is the operation of an instruction.
 type opcode uint8
 
 const (

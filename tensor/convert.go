@@ -60,6 +60,7 @@ var converters = func() (table [numDTypes][numDTypes]ConvertFunc) {
 	return table
 }()
 
+// realNumber lists the Go types of the real dtypes, except bool and the 16-bit floats.
 type realNumber interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }

@@ -13,6 +13,7 @@ type Scalar struct {
 	complexValue complex128 // the number; for an integer beyond 2^53, the nearest float64
 }
 
+// scalarKind is the category of a [Scalar].
 type scalarKind uint8
 
 const (

@@ -20,6 +20,7 @@ type mixedOp struct {
 	from, in, to tensor.DType
 }
 
+// mixedTable has the loops of mixed operations.
 type mixedTable map[mixedOp]loop
 
 var mixedLoops = func() mixedTable {

@@ -9,10 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// integer lists the Go types of the integer dtypes.
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
+// float lists the Go types of the floats that have arithmetic.
 type float interface{ float32 | float64 }
 
 // word is an unsigned integer with the bits of an element.

@@ -27,6 +27,7 @@ import (
 // strategy applies the general rule.
 var Inductor Strategy = inductor{}
 
+// inductor is the type of [Inductor].
 type inductor struct{}
 
 // Name implements [Strategy].

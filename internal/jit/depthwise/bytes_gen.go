@@ -46,6 +46,7 @@ const (
 // tileCount is the word Args.InnerCount: the number of tiles in a row of results.
 const tileCount = target.ArgsWord(jit.OffsetInnerCount)
 
+// newByteGen returns the generator of a spec for a processor.
 func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
 	g := &byteGen{spec: spec, vectorBytes: ByteChannels(cpu)}
 	config := target.ByteDepthwise{FlipSigns: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed,

@@ -23,6 +23,8 @@ func PointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 	}
 }
 
+// pointwiseRef computes the result of a call for [PointwiseRef]. It converts and broadcasts the operands as the
+// iteration does, and then computes element by element.
 func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarFunc, call *graph.Call,
 	in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
 	// The functions of integer divisions panic with ErrZeroDivision, because a ScalarFunc returns no error.

@@ -55,6 +55,7 @@ func bestValueFold[T number](greatest bool) *iter.Fold {
 	return withValueResult[T](bestElementFold[T](greatest))
 }
 
+// number lists the Go types in which the loops find the best element.
 type number interface {
 	kit.Sortable
 	tensor.Element

@@ -88,6 +88,7 @@ func sequenceInsert(n *Node) []*Value {
 	return one(sequence(slices.Insert(slices.Clone(list), position, n.Operand(1))))
 }
 
+// sequenceErase converts SequenceErase. Without a position, the last member is removed.
 func sequenceErase(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
 		return one(n.packedErase(p).val())
@@ -152,6 +153,7 @@ func splitToSequence(n *Node) []*Value {
 	return one(sequence(list))
 }
 
+// concatFromSequence converts ConcatFromSequence, which concatenates or stacks the members.
 func concatFromSequence(n *Node) []*Value {
 	if p := n.sequence(0).packed; p != nil {
 		return one(n.packedConcat(p, n.Int("axis", 0), n.Flag("new_axis", false)))

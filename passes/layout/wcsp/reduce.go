@@ -19,6 +19,7 @@ import (
 // forbidden assignment, the error is [ErrNotFound].
 var PBQP Solver = pbqp{}
 
+// pbqp is the type of [PBQP].
 type pbqp struct{}
 
 // Solve implements [Solver].
@@ -148,6 +149,7 @@ var ErrTooLarge = errors.New("wcsp: the tables of the dynamic programming are to
 // the solver adds up, for all variables together; above this limit, the error is [ErrTooLarge].
 func InOrder(order []int) Solver { return inOrder(order) }
 
+// inOrder is the solver of [InOrder]: the order of the variables.
 type inOrder []int
 
 // Solve implements [Solver].
