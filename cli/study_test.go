@@ -282,6 +282,35 @@ func TestStudyProblems(t *testing.T) {
 	}
 }
 
+// TestStudyProblemsOfTarget writes the problems of a machine with AVX-512, on any machine with AVX2, and compares their
+// digests with those in testdata. On a machine without AVX-512, plans for it cannot be run.
+func TestStudyProblemsOfTarget(t *testing.T) {
+	if !machine.HostFeatures().Has(machine.AVX2) {
+		t.Skip("this processor makes no plans for AVX-512")
+	}
+	env := []string{"GRAPHRUN_TARGET=avx512-dotbytes512", "GRAPHRUN_JIT=on"}
+	file := write(t, "study.json", `{"version": 1, "name": "targets", "models": [{"file": "residual.json",
+ "dims": [{"N": 1}, {"N": 8}]}, {"file": "attention.json"}, {"file": "mlp.json"}, {"file": "pointwise.json"}],
+ "conditions": [{"name": "avx512", "profile": "avx512"}, {"name": "portable", "profile": "portable"}]}`)
+	folder := filepath.Join(t.TempDir(), "problems")
+	if r := piped(t, env, "study", file, "--models", models, "--problems", folder); r.code != exit.CodeDone {
+		t.Fatalf("exit %d: %s", r.code, r.errors)
+	}
+	want, err := os.ReadFile(filepath.Join("testdata", "problems.sha256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS"))
+	if err != nil || string(got) != string(want) {
+		t.Errorf("%v: digests\n%s", err, got)
+	}
+	r := piped(t, env, "run", filepath.Join(models, "mlp.json"), "--dim", "N=2")
+	lacks := !machine.HostFeatures().Has(machine.AVX512 | machine.DotBytes512)
+	if lacks != (r.code != exit.CodeDone) || lacks && !strings.Contains(r.errors, "can make plans for the target") {
+		t.Errorf("exit %d: %s", r.code, r.errors)
+	}
+}
+
 // unpacked returns the content of a file that may be compressed.
 func unpacked(t *testing.T, path string) []byte {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
@@ -177,6 +178,9 @@ func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Ten
 	program := s.program
 	if ctx == nil {
 		return errNoContext
+	}
+	if err := machine.RunError(); err != nil {
+		return err
 	}
 	if len(inputs) != len(program.inputs) || len(outputs) != len(program.outputs) {
 		return fmt.Errorf("the graph has %d inputs and %d outputs, but %d and %d tensors were given", len(program.inputs),

@@ -291,6 +291,9 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		}
 		return results, nil
 	}
+	if machine.RunError() != nil {
+		return p.computeForPlanning(n)
+	}
 	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, &noKernelError{errors.New("the op has no kernel for this node")}
 	}
@@ -302,6 +305,19 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		return nil, &noKernelError{err}
 	}
 	return p.runKernel(kernel, n)
+}
+
+// computeForPlanning is [Plan.compute] for a plan that this processor cannot run. Packed constants get no data, because
+// no pass reads it.
+func (p *Plan) computeForPlanning(n *graph.Node) ([]*tensor.Tensor, error) {
+	if n.Packing() != nil {
+		return []*tensor.Tensor{tensor.Empty(n.Out[0].Meta)}, nil
+	}
+	results, err := p.Graph.EvaluateNode(n)
+	if err != nil {
+		return nil, &noKernelError{err}
+	}
+	return results, nil
 }
 
 // runKernel runs a node's kernel on its constant operands.

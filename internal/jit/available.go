@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Available returns nil if machine code can be generated and called, and otherwise an error with the reason.
+// Available returns nil if machine code can be generated and called, and otherwise an error with the reason. For a
+// target that is for planning only ([machine.RunError]), it returns nil if code can be generated.
 // GRAPHRUN_JIT=off disables machine code; GRAPHRUN_JIT=on enables it under the race detector. The result does not
 // change while the process runs.
 func Available() error { return availability() }
@@ -28,6 +29,9 @@ var availability = sync.OnceValue(func() error {
 		return generatorError()
 	case raceEnabled && mode != "on":
 		return errors.New("the race detector cannot observe machine code (GRAPHRUN_JIT=on compiles it anyway)")
+	}
+	if machine.RunError() != nil { // code is generated, for plans, and never called
+		return nil
 	}
 	return probeCall()
 })

@@ -21,12 +21,15 @@
 package jit
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 	"weak"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // MaxOperands is the maximum number of operands of a call.
@@ -153,7 +156,7 @@ func (f *Func) Call(args *Args) error {
 
 // link is [Link] with the name of f in its error.
 func (f *Func) link() error {
-	if err := Link(); err != nil {
+	if err := cmp.Or(Link(), machine.RunError()); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	return nil

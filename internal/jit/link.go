@@ -6,6 +6,8 @@ import (
 	"sync"
 	"unsafe"
 	"weak"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // codeAlign is the alignment of functions in bytes: a cache line. The offsets of constants, which follow the code,
@@ -29,8 +31,12 @@ func enqueue(f *Func) {
 }
 
 // Link maps all pending functions together. Compilers call Link when all code is generated. The first call of a pending
-// function also calls Link. After an error the functions stay pending.
+// function also calls Link. After an error the functions stay pending. If the target is for
+// planning only ([machine.RunError]), Link maps nothing, and calls fail.
 func Link() error {
+	if machine.RunError() != nil {
+		return nil
+	}
 	pending.Lock()
 	defer pending.Unlock()
 	var funcs []*Func

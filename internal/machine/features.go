@@ -112,29 +112,37 @@ func (f Features) String() string {
 // reads the processor. The result never changes while the process runs, so that packed data fits every kernel. These
 // values of GODEBUG, read by golang.org/x/sys/cpu, remove features: cpu.avx2=off, cpu.avx512f=off, cpu.avxvnni=off and
 // cpu.avx512vnni=off. GRAPHRUN_TARGET selects a smaller set: a name and additional features, such as avx512-dotbytes512
-// or arm64-dotprod (see [Features.String]).
+// or arm64-dotprod (see [Features.String]). A set that the processor lacks is for planning only: see [RunError].
 func HostFeatures() Features { return host &^ MatrixUnit }
 
 // TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [HostFeatures] is [Portable] then.
 func TargetError() error { return errTarget }
 
+// RunError returns why this process cannot run the plans that it makes, or nil: GRAPHRUN_TARGET names a set that the
+// processor lacks. Plans for AVX-512 are thus the same on a processor with AVX2 only.
+func RunError() error { return errRun }
+
+// RunnableFeatures returns the features of [HostFeatures] that the processor has, for code that runs while planning.
+func RunnableFeatures() Features { return HostFeatures() & detected }
+
 // host is the result of HostFeatures, with MatrixUnit unless GRAPHRUN_TARGET excludes it.
-var host, errTarget = parseTarget(os.Getenv(targetVariable))
+var host, errTarget, errRun = parseTarget(os.Getenv(targetVariable))
 
 // targetVariable is the environment variable that selects a set: see HostFeatures.
 const targetVariable = "GRAPHRUN_TARGET"
 
-// parseTarget returns the features that a target names. It fails if the processor lacks one. For an empty target, it
-// returns all features of the processor, and MatrixUnit.
-func parseTarget(target string) (Features, error) {
+// parseTarget returns the features that a target names. errRun is not nil if the processor lacks one. err is not nil if
+// there is no such target, or if the processor cannot make plans for it, because it has another architecture. For an
+// empty target, parseTarget returns all features of the processor, and MatrixUnit.
+func parseTarget(target string) (_ Features, err, errRun error) {
 	if target == "" {
-		return detected | MatrixUnit, nil
+		return detected | MatrixUnit, nil, nil
 	}
 	name, rest, _ := strings.Cut(target, "-")
 	set, ok := map[string]Features{"portable": Portable, "avx2": AVX2, "avx512": AVX512, "arm64": NEON}[name]
 	if !ok {
 		return Portable, fmt.Errorf("%s=%s: want portable, avx2, avx512 or arm64, and features as in arm64-dotprod",
-			targetVariable, target)
+			targetVariable, target), nil
 	}
 	if rest != "" {
 		for featureName := range strings.SplitSeq(rest, "-") {
@@ -143,21 +151,26 @@ func parseTarget(target string) (Features, error) {
 					(set|x.requires).Name() == name
 			})
 			if index < 0 {
-				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, featureName)
+				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, featureName), nil
 			}
 			set |= namedFeatures[index].feature | namedFeatures[index].requires
 		}
 	}
-	if lacking := set &^ (detected | MatrixUnit); lacking != 0 || set.Has(MatrixUnit) && !matrixUnit() {
-		return Portable, fmt.Errorf("%s=%s: this processor has %v only", targetVariable, target, detected)
+	if lacking := set &^ (detected | MatrixUnit); lacking == 0 && (!set.Has(MatrixUnit) || matrixUnit()) {
+		return set, nil, nil
 	}
-	return set, nil
+	lacks := fmt.Errorf("%s=%s: this processor has %v only", targetVariable, target, detected)
+	if set.Has(AVX2) && detected.Has(AVX2) || set.Has(NEON) && detected.Has(NEON) {
+		return set, nil, fmt.Errorf("%w: it can make plans for the target, but not run them", lacks)
+	}
+	return Portable, lacks, nil
 }
 
-// HostWithUnit returns [HostFeatures] and the matrix unit, if the processor has one and the system permits its use. The
-// first call requests the permission for the process. GODEBUG=cpu.amxtile=off and cpu.amxint8=off remove the unit.
+// HostWithUnit returns [HostFeatures] and the matrix unit, if the processor has one and the system permits its use, or
+// if a target for planning only has one. The first call requests the permission for the process.
+// GODEBUG=cpu.amxtile=off and cpu.amxint8=off remove the unit.
 func HostWithUnit() Features {
-	if host.Has(MatrixUnit) && matrixUnit() {
+	if host.Has(MatrixUnit) && (errRun != nil || matrixUnit()) {
 		return host
 	}
 	return HostFeatures()

@@ -107,7 +107,7 @@ func TestTarget(t *testing.T) {
 	for _, x := range namedFeatures {
 		for name, set := range map[string]Features{"avx2": AVX2, "avx512": AVX512, "arm64": NEON} {
 			target := name + "-" + x.name
-			got, err := parseTarget(target)
+			got, err, errRun := parseTarget(target)
 			belongs := (set | x.requires).Name() == name
 			switch {
 			case !belongs && (err == nil || !strings.Contains(err.Error(), "has no feature")):
@@ -116,20 +116,24 @@ func TestTarget(t *testing.T) {
 				t.Errorf("%s: %v", target, got)
 			case belongs && err != nil && (got != Portable || !strings.Contains(err.Error(), "this processor has")):
 				t.Errorf("%s: %v, %v", target, got, err)
-			case belongs && x.feature != MatrixUnit && (err == nil) != detected.Has(set|x.requires|x.feature):
+			case belongs && (err == nil) != (set.Has(AVX2) && detected.Has(AVX2) || set.Has(NEON) && detected.Has(NEON)):
 				t.Errorf("%s: %v for a processor with %v", target, err, detected)
+			case belongs && err == nil && x.feature != MatrixUnit &&
+				(errRun == nil) != detected.Has(set|x.requires|x.feature):
+				t.Errorf("%s can be run: %v; a processor with %v", target, errRun, detected)
 			}
 		}
 	}
 	for _, target := range []string{"neon", "arm64-", "arm64-sve", "avx2-dotbytes512", "-", "portable-dotprod"} {
-		if got, err := parseTarget(target); err == nil || got != Portable || !strings.Contains(err.Error(), targetVariable) {
+		got, err, _ := parseTarget(target)
+		if err == nil || got != Portable || !strings.Contains(err.Error(), targetVariable) {
 			t.Errorf("%s: %v, %v", target, got, err)
 		}
 	}
-	if got, err := parseTarget("portable"); got != Portable || err != nil {
-		t.Error(got, err)
+	if got, err, errRun := parseTarget("portable"); got != Portable || err != nil || errRun != nil {
+		t.Error(got, err, errRun)
 	}
-	if got, err := parseTarget(""); got&^MatrixUnit != detected || err != nil {
-		t.Error(got, err)
+	if got, err, errRun := parseTarget(""); got&^MatrixUnit != detected || err != nil || errRun != nil {
+		t.Error(got, err, errRun)
 	}
 }

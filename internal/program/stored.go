@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/diskcache"
 	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/graphdigest"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -83,7 +84,9 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 
 // target identifies all that results depend on besides a graph: the program, its code generator and the instructions of
 // the processor.
-var target = sync.OnceValue(func() string { return environment.Build() + "\n" + environment.Code() })
+var target = sync.OnceValue(func() string {
+	return environment.Build() + "\n" + environment.Code() + "\n" + machine.HostWithUnit().String()
+})
 
 // planKey returns the key of the decisions for a graph with its sizes. It returns false if the graph has no digest.
 func (p *Program) planKey(g *graph.Graph, options passes.Options) (diskcache.Key, bool) {

@@ -62,21 +62,24 @@ func (p *Copy) Transposition() Transposition {
 	return transposition
 }
 
+// plannedRoutines are the routines of the instruction set in use, whether this processor can run them or not.
+var plannedRoutines = tileRoutinesOf(machine.HostFeatures())
+
 // transposeMethod returns the method by which tiles are transposed.
 func (p *Copy) transposeMethod() Method {
 	tile := p.matrix(nil, nil, nil, p.a.tileLen, p.b.tileLen)
-	for i := range tileRoutines[tile.elemBytes] {
-		routine := &tileRoutines[tile.elemBytes][i]
+	for i := range plannedRoutines[tile.elemBytes] {
+		routine := &plannedRoutines[tile.elemBytes][i]
 		if routine.rows <= tile.rows && routine.cols <= tile.cols &&
 			(routine.normal != nil || tile.nonTemporal && routine.stream != nil) {
 			return InRegisters
 		}
 	}
 	switch {
-	case len(tileRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile:
+	case len(plannedRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile:
 		return InRegisters
 	// The conditions of transposeThreeChannels: three channels of 4 bytes are adjacent, and fill a vector of 16 elements.
-	case hasThreeChannelTranspose && tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16 &&
+	case machine.HostFeatures().Has(machine.Vector512) && tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16 &&
 		(tile.cols == 3 && tile.srcStep == 12 || tile.rows == 3 && tile.dstStep == 12):
 		return Interleaved
 	}

@@ -262,7 +262,7 @@ func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	p.transposed = dense && elem.copiesUnchanged
 	p.nonTemporal = p.transposed
 	p.staged = dense && min(p.a.tileLen, p.b.tileLen) >= 4 &&
-		(!elem.copiesUnchanged || tileRoutines[elem.DstSize] == nil && p.b.Dst*p.b.tileLen > l1Span)
+		(!elem.copiesUnchanged || plannedRoutines[elem.DstSize] == nil && p.b.Dst*p.b.tileLen > l1Span)
 }
 
 // bytes returns the size of dst in bytes.

@@ -9,17 +9,17 @@ import (
 )
 
 // hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
-var hasInterleave = machine.HostFeatures().Has(machine.AVX2)
+var hasInterleave = machine.RunnableFeatures().Has(machine.AVX2)
 
-// tileRoutines are the routines of the instruction set in use.
-var tileRoutines = tileRoutinesOf(machine.HostFeatures())
+// tileRoutines are the routines of the instruction set in use that this processor can run.
+var tileRoutines = tileRoutinesOf(machine.RunnableFeatures())
 
 // vectorRows and streamRows are the routines that copy rows, with ordinary and with non-temporal stores. They are
 // nil without AVX2.
-var vectorRows, streamRows = rowsOf(machine.HostFeatures())
+var vectorRows, streamRows = rowsOf(machine.RunnableFeatures())
 
 // hasThreeChannelTranspose reports whether [matrix.transposeThreeChannels] is available.
-var hasThreeChannelTranspose = machine.HostFeatures().Has(machine.Vector512)
+var hasThreeChannelTranspose = machine.RunnableFeatures().Has(machine.Vector512)
 
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
 // routines with equal numbers of rows, those with more columns come first.

@@ -80,7 +80,7 @@ func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models strin
 					t := &Task{PlanFormat: planFormat, Model: m.Name, ModelDigest: digest, Dims: dims, Condition: c.Name,
 						Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
 						Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
-						Instructions: machine.HostFeatures().Name(), file: path, unreadable: err, profile: c.profile,
+						Instructions: machine.HostWithUnit().String(), file: path, unreadable: err, profile: c.profile,
 						solverLimit: s.solverLimit}
 					if threads > 0 {
 						t.Runs, t.Seed = s.Runs, s.Seed
