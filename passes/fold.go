@@ -307,8 +307,8 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	return p.runKernel(kernel, n)
 }
 
-// computeForPlanning is [Plan.compute] for a plan that this processor cannot run. Packed constants get no data, because
-// no pass reads it.
+// computeForPlanning is [Plan.compute] for a plan that this processor cannot run. Packed constants get no data: no
+// pass reads it.
 func (p *Plan) computeForPlanning(n *graph.Node) ([]*tensor.Tensor, error) {
 	if n.Packing() != nil {
 		return []*tensor.Tensor{tensor.Empty(n.Out[0].Meta)}, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // Packing describes a packed constant of the plan.
@@ -84,6 +85,9 @@ func (packer *packer) packOperands(n *graph.Node, position int) (err error) {
 		form, ok := n.Impl.Pack(call, i)
 		if !ok {
 			continue
+		}
+		if machine.RunError() != nil {
+			form.Unpack = nil // the packed constant has no data, so it keeps its original
 		}
 		packed, err := packer.packNodeFor(a.Value, form, position)
 		if err != nil {
