@@ -29,17 +29,17 @@ type atom struct {
 	name   string  // the name of a symbol
 	cond   *cond   // the condition of a Where
 	args   []*expr // the operands of a function
-	id     int
-	lo, hi int   // bounds that follow from the bounds of the symbols, without facts
-	hint   int   // value at the hints of the symbols
-	size   int   // number of symbols and numbers in the printed form
-	asExpr *expr // the atom as an expression
+	id     int     // different for all symbols and atoms of the Env
+	lo, hi int     // bounds that follow from the bounds of the symbols, without facts
+	hint   int     // value at the hints of the symbols
+	size   int     // number of symbols and numbers in the printed form
+	asExpr *expr   // the atom as an expression
 
 	// The following fields depend on the current facts. replacement follows from a fact, and the other fields are
 	// caches.
-	replacement      *expr // an expression that equals the atom and replaces it
-	boundsGeneration int   // the generation of facts for which currentBounds is valid
-	currentBounds    [2]int
+	replacement      *expr  // an expression that equals the atom and replaces it
+	boundsGeneration int    // the generation of facts for which currentBounds is valid
+	currentBounds    [2]int // least and greatest value under these facts
 	// residueState identifies the facts for which residue is valid: 0 for none, 1 for bounds only, else 1 plus the
 	// generation of facts.
 	residueState int

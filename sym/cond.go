@@ -27,8 +27,8 @@ type cond struct {
 	kind        condKind
 	difference  *expr   // the d of a relation
 	args        []*cond // the operands of condAnd and condOr, sorted
-	id          int
-	hint        bool // the truth at the hints of symbols
+	id          int     // number of the condition in its Env
+	hint        bool    // the truth at the hints of symbols
 	negation    *cond
 	left, right *expr        // for display: the two sides of a relation as first written; nil for other conditions
 	relation    string       // for display: the name of the relation between the sides, such as "Lt"

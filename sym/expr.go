@@ -12,20 +12,20 @@ type expr struct {
 	env          *Env
 	terms        []term // sorted by compareTerms; no two have the same atoms, and no coefficient is math.MinInt
 	constant     int    // math.MinInt only in an expression without terms, so that other sums can be negated
-	id           int
-	lo, hi       int // bounds that follow from the bounds of the symbols, without facts
-	maxMagnitude int // greatest absolute value of the coefficients and the constant
-	hint         int // value at the hints of the symbols
-	size         int // number of symbols and numbers in the printed form
+	id           int    // number of the expression in its Env, from 1
+	lo, hi       int    // bounds that follow from the bounds of the symbols, without facts
+	maxMagnitude int    // greatest absolute value of the coefficients and the constant
+	hint         int    // value at the hints of the symbols
+	size         int    // number of symbols and numbers in the printed form
 	// Cached answers, without facts: whether the sum is 0, and whether it is not negative.
 	zero, nonNegative cachedTruth
 
 	// The following fields depend on the current facts.
-	fact             *fact // facts about the sum that lo and hi do not express; only for primitive sums (see linear)
-	boundsGeneration int   // the generation of facts for which currentBounds is valid, 0 for none
-	currentBounds    [2]int
-	simplified       *expr // the sum, simplified under the facts
-	simplifiedState  int   // the state of facts for which simplified is valid
+	fact             *fact  // facts about the sum that lo and hi do not express; only for primitive sums (see linear)
+	boundsGeneration int    // the generation of facts for which currentBounds is valid, 0 for none
+	currentBounds    [2]int // least and greatest value under these facts
+	simplified       *expr  // the sum, simplified under the facts
+	simplifiedState  int    // the state of facts for which simplified is valid
 }
 
 // term is a non-zero coefficient and a product of at least one atom, sorted by id.

@@ -30,7 +30,7 @@ type trends struct {
 	memo   map[*atom]trend
 }
 
-// trend is a result of [Int.Trend].
+// trend is a result of [Int.Trend]: the sign, and whether it is known.
 type trend struct {
 	sign int
 	ok   bool

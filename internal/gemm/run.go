@@ -21,7 +21,7 @@ type execution struct {
 	*Plan
 	ptrA, ptrB, ptrC       unsafe.Pointer
 	bias                   unsafe.Pointer
-	packA, packB           PackFunc
+	packA, packB           PackFunc       // callbacks for operands of source Custom
 	sharedA, sharedB       unsafe.Pointer // aligned shared panels
 	worker                 unsafe.Pointer // aligned worker scratch
 	superStart, superTerms int            // first term and number of terms of the current super-block of K

@@ -86,7 +86,8 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	return search.result, err
 }
 
-// memorySearch is the state of [Model.CheapestWithin].
+// memorySearch is the state of [Model.CheapestWithin]. limit is the maximum number of bytes that a run may need, and
+// need returns the bytes that a run of a plan needs.
 type memorySearch struct {
 	model          *Model
 	problem        *wcsp.Problem // without prices of memory

@@ -54,10 +54,10 @@ func Budget(leastPS int64, slack float64) int64 {
 // weightedSolution is a solution of a weighted problem.
 type weightedSolution struct {
 	model  *Model
-	labels []int
-	ps     int64
-	copies int
-	units  int64
+	labels []int // by variable of the problem
+	ps     int64 // the cost without weights, in picoseconds
+	copies int   // number of inserted copies
+	units  int64 // the copied bytes, in units of Weights.UnitBytes; 0 if copies have no weight
 	bound  int64 // a lower bound on the weighted cost
 	cost   int64 // the weighted cost
 }

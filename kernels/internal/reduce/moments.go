@@ -15,8 +15,8 @@ import (
 type variance struct {
 	dtype                   tensor.DType
 	n                       sym.Int // number of elements of a row
-	correction              float64
-	returnsStd, returnsMean bool // return the standard deviation instead of the variance; also return the mean
+	correction              float64 // the divisor is n - correction: see divisor
+	returnsStd, returnsMean bool    // return the standard deviation instead of the variance; also return the mean
 }
 
 // spec describes the variance as a reduction. mask marks the reduced dimensions. outs are the dtypes of its results.

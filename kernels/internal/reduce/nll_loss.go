@@ -52,8 +52,9 @@ var (
 
 // nllLoss has the sizes and attributes of a call.
 type nllLoss struct {
-	samples, classes, targetsPerSample int
-	reduction, ignoreIndex             int
+	samples, classes, targetsPerSample int     // the sizes of self: [samples, classes, targetsPerSample]
+	reduction                          int     // reductionNone, reductionMean or reductionSum
+	ignoreIndex                        int     // targets of this class do not count
 	isCrossEntropy                     bool    // cross_entropy_loss, else nll_loss
 	hasProbabilities                   bool    // targets are class probabilities
 	smoothing                          float64 // share of the target that is spread over all classes

@@ -156,7 +156,8 @@ func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
 		weight:  kit.SliceOf[T](m.Scratch, p.tableOffset+8*(out+entries), entries)}
 }
 
-// axisPass has the geometry of a [resamplePass].
+// axisPass has the geometry of a [resamplePass]: the array is [outer, in, inner], and the dimension in the middle is
+// resampled.
 type axisPass struct {
 	outer, in, inner int
 	taps             *axisTaps

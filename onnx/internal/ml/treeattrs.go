@@ -20,11 +20,11 @@ type nodeLists struct {
 	keys     []nodeKey
 	index    map[nodeKey]int // position of each node in the lists
 	yes, no  []int           // the identifiers of the children, in the same tree
-	features []int
-	nanIsYes []int
-	values   []float64
-	modes    []string
-	refs     []treeRef // the nodes in the treeEnsemble, set by ensemble
+	features []int           // the columns that are compared
+	nanIsYes []int           // not 0: a NaN goes to the child yes; empty if the attribute is absent
+	values   []float64       // the numbers with which elements are compared
+	modes    []string        // the comparisons, such as "BRANCH_LEQ"
+	refs     []treeRef       // the nodes in the treeEnsemble, set by ensemble
 }
 
 // listOf returns a list attribute that must have `count` elements.

@@ -80,8 +80,8 @@ type cell struct {
 // stage is a step of an elimination. If the cell was split on the step's variable, label is its only remaining label.
 type stage struct {
 	step
-	sizes []int
-	label int // -1: any
+	sizes []int // by variable: number of labels at this step
+	label int   // -1: any
 }
 
 // cells is a priority queue of cells by bound.

@@ -72,7 +72,7 @@ func (q *queue) Pop() any {
 type ordering struct {
 	*instance
 	rule       eliminationRule
-	limit      int64
+	limit      int64   // maximum number of entries of a message
 	neighbours [][]int // by variable, ascending
 	keys       []int64 // by variable: current key; -1 if the variable is eliminated
 	queue      queue   // may have stale entries, with other keys
