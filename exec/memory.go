@@ -109,7 +109,7 @@ type memoryPlanner struct {
 	device        deviceArena
 	waits         []int32 // indexed by step: the latest step that already waits for it, to avoid duplicates
 	overwrites    []int   // see Program.overwrites
-	groupStart    int     // first step of the current pipelined group, or the current step
+	groupStart    int     // first step of the current pipelined group (see pipelined.go), or the current step
 	// ignoresAffinity marks memory that is placed without affinity: see planFor.
 	ignoresAffinity []bool
 	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil

@@ -134,7 +134,7 @@ type step struct {
 	waitingSteps []int32          // steps that wait for this step, in order
 	// scratch is the offset in the arena of the kernel's shared scratch.
 	scratch     int
-	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
+	pipelineEnd int // end of the pipelined group (see pipelined.go) that starts here; 0 if none does
 }
 
 // call has the fields that a run needs to execute a step of a single chunk. It is small, so that several calls fit in

@@ -163,7 +163,7 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(options.MemoryLimit, 0), maxArenas,
 		(*Binding).dropSessions)
 	maps.Copy(program.fixed, options.Sizes)
-	for _, hint := range options.Hints { // the loader's sizes of hinted symbols serve generated inputs only
+	for _, hint := range options.Hints { // a size that was given at loading does not fix a symbol that has hints
 		for name := range hint {
 			if _, ok := options.Sizes[name]; !ok {
 				delete(program.fixed, name)

@@ -102,7 +102,7 @@ func (m *Model) addDeviceForms() {
 	}
 }
 
-// markOperandsAndResults marks the operands and results of a node.
+// markOperandsAndResults marks the tensors among the operands, and the results, of a node.
 func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {

@@ -126,7 +126,8 @@ func (a *allocator) findUses(list []Inst) {
 	}
 }
 
-// preload loads a row constant into its permanent register, or into its permanent slot.
+// preload loads a row constant, a value that is the same for all elements of a row, into its permanent register, or
+// into its permanent slot.
 func (a *allocator) preload(virt Virt) {
 	a.pinned = [numClasses]uint32{}
 	if reg := a.registerFile.Permanent[virt]; reg >= 0 {
