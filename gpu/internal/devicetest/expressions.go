@@ -32,6 +32,7 @@ func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 		if !info.Promise.Exact32 {
 			continue
 		}
+		compare(t, d, "the constant 0", conform.Zeros())
 		compare(t, d, "primitive operations", every(conform.Primitives(), step))
 		compare(t, d, "functions", every(conform.Functions(tensor.Float32, tensor.Float64, tensor.Int32, tensor.BFloat16,
 			tensor.Complex64), step))

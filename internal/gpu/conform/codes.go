@@ -18,6 +18,12 @@ type Code struct {
 	*expr.Code
 }
 
+// Zeros returns expressions with the constant 0, which some drivers simplify: see lower.Target.KeepsConstantZeros.
+func Zeros() []Code {
+	return []Code{{"arithmetic with 0 of float32", withZero(tensor.Float32)},
+		{"arithmetic with 0 of float64", withZero(tensor.Float64)}}
+}
+
 // Primitives returns an expression for each primitive operation and each dtype that supports it, and for each
 // conversion between two dtypes.
 func Primitives() []Code {

@@ -63,8 +63,8 @@ func withZero(dtype tensor.DType) *expr.Code {
 	x, zero := b.Load(0), b.Const(dtype, 0)
 	var outs []expr.Output
 	selected := b.Emit(expr.Select, b.Emit(expr.Lt, x, zero), b.Const(dtype, -1), zero)
-	for _, value := range []expr.Value{b.Emit(expr.Add, x, zero), b.Emit(expr.Mul, zero, x),
-		b.Emit(expr.Div, zero, x), selected} {
+	for _, value := range []expr.Value{b.Emit(expr.Add, x, zero), b.Emit(expr.Sub, zero, x),
+		b.Emit(expr.Mul, zero, x), b.Emit(expr.Div, zero, x), selected} {
 		outs = append(outs, b.Real(value))
 	}
 	code, err := b.Build(outs...)

@@ -199,11 +199,13 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 	return values
 }
 
-// hideZeros returns the operands of an operation. In a sum, product, quotient or selection, it replaces the constant 0
-// by the sign bit of the index of the group. This value is always 0, but the driver does not know it. There are fewer
-// than 2^31 groups.
+// hideZeros returns the operands of an operation. In arithmetic and selections, it replaces the constant 0 by the sign
+// bit of the index of the group. This value is always 0, but the driver does not know it. There are fewer than 2^31
+// groups.
 func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
-	if op != lane.Add && op != lane.Mul && op != lane.Div && op != lane.Select {
+	switch op {
+	case lane.Add, lane.Sub, lane.Mul, lane.Div, lane.FMA, lane.Select:
+	default:
 		return operands
 	}
 	operands = slices.Clone(operands)
