@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // joinAttentions groups the nodes of each attention. An attention is a matrix product of query and key, whose result is
@@ -47,15 +48,26 @@ func (g *grouper) joinAttentions() {
 }
 
 // costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
-// host. Devices have no kernel for an attention. Two prices are neglected: the attention on the host costs a little
-// less than its nodes, and transfers are known only after places are chosen.
+// host, with the transfers of operands and results that the host certainly has or needs. Devices have no kernel for an
+// attention. Neglected are that the attention on the host costs a little less than its nodes, and transfers of values
+// whose places are chosen later.
 func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 	device := g.plan.device
 	if device == nil {
 		return false
 	}
 	var onDevice, onHost int64
+	transfer := func(impl *graph.Impl, v *graph.Value) {
+		onDevice += layout.PricePS(device.Prices(), impl.Work(&graph.Call{Out: []tensor.Meta{v.Meta}}, graph.Walk{}))
+	}
+	uploaded := map[*graph.Value]bool{}
 	for _, n := range nodes {
+		for _, arg := range n.In {
+			if v := arg.Value; arg.Kind == graph.TensorArg && v.Const == nil && !uploaded[v] && !g.mayComputeOnDevice(v.Node) {
+				uploaded[v] = true
+				transfer(device.Upload(), v)
+			}
+		}
 		if n.IsView() {
 			continue
 		}
@@ -67,7 +79,18 @@ func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 		onDevice += layout.PricePS(device.Prices(), impl.Work(call, walks[0]))
 		onHost += layout.PricePS(g.plan.profile, n.Work())
 	}
+	result := nodes[len(nodes)-1].Out[0]
+	isOnHost := func(reader *graph.Node) bool { return !g.mayComputeOnDevice(reader) }
+	if g.uses.isOutput[result] || slices.ContainsFunc(g.uses.readers.At(result), isOnHost) {
+		transfer(device.Download(), result)
+	}
 	return onDevice < onHost
+}
+
+// mayComputeOnDevice reports whether the device has a kernel for a node, or the node is a view. It is false for the
+// node of an input, which is nil.
+func (g *grouper) mayComputeOnDevice(n *graph.Node) bool {
+	return n != nil && (n.IsView() || n.Op != nil && len(g.plan.device.Impl(n.Op).Walks(n.Call(), nil)) > 0)
 }
 
 // addAttention makes a group of the given nodes, which are in reverse order. position is the position of the group in

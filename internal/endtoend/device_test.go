@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/software"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -159,11 +160,19 @@ func TestDeviceAttention(t *testing.T) {
 	require.NoError(t, err)
 	p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
 	require.NoError(t, err)
-	_, transfers := placed(p)
+	nodes, transfers := placed(p)
 	assert.Len(t, transfers, 4, "three inputs, one output: %v", transfers)
+	assert.Equal(t, &report.Places{Device: "software", Steps: len(nodes), Uploads: 3, Downloads: 1,
+		TransferredBytes: q.Meta.Bytes() + k.Meta.Bytes() + 2*v.Meta.Bytes()}, p.Report().Costs().Places)
 	out, err := p.Run(context.Background(), in)
 	require.NoError(t, err)
 	assert.InDeltaSlice(t, floats(expected["y"]), floats(out["y"]), 1e-5)
+
+	slow := machine.DefaultProfile().WithDevice("software", machine.DeviceRates{UploadPS: 1e9, DownloadPS: 1e9})
+	p, err = graphrun.Compile(g, graphrun.Options{Device: "software", Costs: slow})
+	require.NoError(t, err)
+	assert.Len(t, p.Graph().Nodes, 1, "transfers cost more than the attention on the host")
+	assert.Equal(t, &report.Places{Device: "software"}, p.Report().Costs().Places)
 }
 
 // inexact is a device that does not round sums of float32 correctly.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/backend"
+	"github.com/graphrun/graphrun/internal/gpu/conform"
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
 	"github.com/graphrun/graphrun/kernels"
@@ -127,6 +128,23 @@ func TestKernels(t *testing.T) {
 func floats(t *tensor.Tensor) []float32 {
 	t = t.Contiguous()
 	return unsafe.Slice((*float32)(t.Pointer()), t.Numel())
+}
+
+// TestEpilogueWork: an epilogue that the kernel of a product cannot apply is priced as a step of its own.
+func TestEpilogueWork(t *testing.T) {
+	d := backend.New(software.Open())
+	calls, err := conform.Fused(kernels.Lookup, rand.New(rand.NewPCG(1, 2)))
+	require.NoError(t, err)
+	for i, fused := range calls {
+		impl := d.Impl(fused.Op)
+		walks := impl.Walks(fused.Call, nil)
+		require.NotEmpty(t, walks)
+		steps := 1.0
+		if i == len(calls)-1 {
+			steps = 2
+		}
+		assert.InDelta(t, steps, impl.Work(fused.Call, walks[0]).StartedSteps, 0, fused.Op.Name)
+	}
 }
 
 // failing is a device that cannot run steps.

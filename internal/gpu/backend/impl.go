@@ -25,7 +25,7 @@ func (d *Device) Impl(op *graph.Op) *graph.Impl {
 			Read: func(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (graph.Work, bool) {
 				return readWork(op, call, walk, meta)
 			},
-			Work:  func(call *graph.Call, walk graph.Walk) graph.Work { return work(op, denseCall(call, walk)) },
+			Work:  func(call *graph.Call, walk graph.Walk) graph.Work { return d.work(op, denseCall(call, walk)) },
 			Lower: func(call *graph.Call) (*graph.Kernel, error) { return d.lower(op, call) },
 		}
 	}).(*graph.Impl)

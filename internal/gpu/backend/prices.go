@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/compile"
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
@@ -58,15 +59,15 @@ func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	}
 }
 
-// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels, and
-// that the kernel of a contraction can apply its epilogue. It is zero if the op has no forms for the call.
-func work(op *graph.Op, call *graph.Call) (work graph.Work) {
+// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels.
+// It is zero if the op has no forms for the call.
+func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	metas := slices.Clone(call.Out) // results, then operands: the indices of forms
 	for i := range call.In {
 		metas = append(metas, call.Meta(i))
 	}
 	stream := func(access graph.Access, meta tensor.Meta) { work.Bytes[access] += float64(meta.Bytes()) }
-	forms, err := graph.FormsOf(op, call)
+	forms, err := compile.Forms(op, call, d.info.Promise.Target)
 	if err != nil {
 		return work
 	}

@@ -6,7 +6,6 @@
 package compile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -21,7 +20,7 @@ import (
 // means 16 for all. In a run, results must not overlap operands. The error wraps [lower.ErrUnsupported] if there is no
 // kernel for the call. Call needs no device: a driver compiles the kernels later.
 func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
-	forms, err := graph.FormsOf(op, call)
+	forms, err := Forms(op, call, target)
 	if err != nil {
 		return nil, err
 	}
@@ -31,11 +30,6 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 	if align == nil {
 		align = slices.Repeat([]int{16}, len(call.Out)+len(call.In))
 	}
-	return compileForms(forms, call, align, target)
-}
-
-// compileForms returns the program that computes forms of a call one after another.
-func compileForms(forms []graph.Form, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	all := new(lower.Program)
 	for _, form := range forms {
 		program, err := compileForm(form, call, align, target)
@@ -50,6 +44,23 @@ func compileForms(forms []graph.Form, call *graph.Call, align []int, target lowe
 	return all, nil
 }
 
+// Forms returns the forms of a call: those of graph.FormsOf, but an epilogue that the kernel of its contraction cannot
+// apply is a form of its own.
+func Forms(op *graph.Op, call *graph.Call, target lower.Target) (list []graph.Form, err error) {
+	forms, err := graph.FormsOf(op, call)
+	for _, form := range forms {
+		contraction, ok := form.(*graph.Contraction)
+		if !ok || contraction.Epilogue == nil || lower.CheckContraction(contraction, target) == nil {
+			list = append(list, form)
+			continue
+		}
+		alone := *contraction
+		alone.Epilogue = nil
+		list = append(list, &alone, contraction.Epilogue)
+	}
+	return list, err
+}
+
 // compileForm returns the program of one form of a call. Its buffers are the results and operands of the call.
 func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	switch form := form.(type) {
@@ -58,7 +69,7 @@ func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Ta
 	case *graph.Rows:
 		return compileRows(form, call, align, target)
 	case *graph.Contraction:
-		return compileContraction(form, call, align, target)
+		return compileContraction(form, target)
 	case *graph.Gather:
 		var operands []graph.FormOperand
 		var aligns []int
@@ -75,16 +86,9 @@ func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Ta
 	return nil, fmt.Errorf("gpu: a %T is %w", form, lower.ErrUnsupported)
 }
 
-// compileContraction compiles a contraction. If the kernel of the contraction cannot apply the epilogue, the epilogue
-// has its own kernel.
-func compileContraction(form *graph.Contraction, call *graph.Call, align []int, target lower.Target) (*lower.Program,
-	error) {
+// compileContraction compiles a contraction with its epilogue.
+func compileContraction(form *graph.Contraction, target lower.Target) (*lower.Program, error) {
 	program, err := lower.Contraction(form, target)
-	if form.Epilogue != nil && errors.Is(err, lower.ErrUnsupported) {
-		alone := *form
-		alone.Epilogue = nil
-		return compileForms([]graph.Form{&alone, form.Epilogue}, call, align, target)
-	}
 	if err == nil {
 		operands := []graph.FormOperand{{Index: form.Out.Index}, {Index: form.A.Index}, {Index: form.B.Index}}
 		if form.HasAdd {

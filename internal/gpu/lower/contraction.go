@@ -24,40 +24,13 @@ import (
 // A result is summed in order, by fused multiply-adds if the device rounds them once, else by a product and a sum. The
 // size of tiles does not affect bits. A thread applies the epilogue to its results in registers.
 func Contraction(source *graph.Contraction, target Target) (*Program, error) {
-	made := &contraction{Contraction: source, acc: source.Out.DType.OpMath()}
-	params := 3
-	if source.HasAdd {
-		params++
-	}
-	if made.acc != tensor.Float32 && made.acc != tensor.Float64 || source.A.DType != source.Out.DType ||
-		source.B.DType != source.Out.DType ||
-		source.HasAdd && source.Add.DType != source.Out.DType {
-		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v is %w", source.A.DType, source.B.DType,
-			source.Out.DType, ErrUnsupported)
-	}
-	if err := made.setLoops(); err != nil {
+	made, err := newContraction(source, target)
+	if err != nil {
 		return nil, err
-	}
-	args := []int{0, 1, 2, 3}[:params] // the buffers of the parameters
-	if source.Epilogue != nil {
-		var err error
-		if made.epilogue, err = newEpilogue(source, params, target); err != nil {
-			return nil, err
-		}
-		args = append(args, made.epilogue.buffers...)
-	}
-	if len(args) > target.MaxParams {
-		return nil, fmt.Errorf("gpu: a product with %d buffers is %w", len(args), ErrUnsupported)
 	}
 	rows, cols, batch := size(made.rows), size(made.cols), size(made.batch)
 	if rows*cols*batch == 0 {
 		return new(Program), nil
-	}
-	made.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(args), groupSize), target: target}
-	made.setTile(rows, cols, batch)
-	if made.epilogue != nil && made.perThread*made.perThread*len(made.epilogue.code.Insts) > maxEpilogue {
-		return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", len(made.epilogue.code.Insts),
-			ErrUnsupported)
 	}
 	tilesM, tilesN := (rows+made.tile-1)/made.tile, (cols+made.tile-1)/made.tile
 	groups := tilesM * tilesN * batch
@@ -74,10 +47,53 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 		return nil, err
 	}
 	launch := Launch{Kernel: &made.Kernel, Groups: groups}
-	for _, buffer := range args {
+	for _, buffer := range made.buffers {
 		launch.Args = append(launch.Args, Arg{Buffer: buffer})
 	}
 	return &Program{Launches: []Launch{launch}}, nil
+}
+
+// CheckContraction returns an error that wraps [ErrUnsupported] if a kernel cannot compute a contraction, or cannot
+// apply its epilogue. It generates no code. Operations that the device lacks are not detected.
+func CheckContraction(source *graph.Contraction, target Target) error {
+	_, err := newContraction(source, target)
+	return err
+}
+
+// newContraction returns the generator of a kernel. No code is generated yet.
+func newContraction(source *graph.Contraction, target Target) (*contraction, error) {
+	made := &contraction{Contraction: source, acc: source.Out.DType.OpMath()}
+	params := 3
+	if source.HasAdd {
+		params++
+	}
+	if made.acc != tensor.Float32 && made.acc != tensor.Float64 || source.A.DType != source.Out.DType ||
+		source.B.DType != source.Out.DType ||
+		source.HasAdd && source.Add.DType != source.Out.DType {
+		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v is %w", source.A.DType, source.B.DType,
+			source.Out.DType, ErrUnsupported)
+	}
+	if err := made.setLoops(); err != nil {
+		return nil, err
+	}
+	made.buffers = []int{0, 1, 2, 3}[:params]
+	if source.Epilogue != nil {
+		var err error
+		if made.epilogue, err = newEpilogue(source, params, target); err != nil {
+			return nil, err
+		}
+		made.buffers = append(made.buffers, made.epilogue.buffers...)
+	}
+	if len(made.buffers) > target.MaxParams {
+		return nil, fmt.Errorf("gpu: a product with %d buffers is %w", len(made.buffers), ErrUnsupported)
+	}
+	made.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(made.buffers), groupSize), target: target}
+	made.setTile(size(made.rows), size(made.cols), size(made.batch))
+	if made.epilogue != nil && made.perThread*made.perThread*len(made.epilogue.code.Insts) > maxEpilogue {
+		return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", len(made.epilogue.code.Insts),
+			ErrUnsupported)
+	}
+	return made, nil
 }
 
 // contraction generates the kernel of a contraction.
@@ -85,6 +101,7 @@ type contraction struct {
 	scalarBuilder
 	*graph.Contraction
 	epilogue               *epilogue               // nil for none
+	buffers                []int                   // by parameter of the kernel: the index of its buffer
 	acc                    tensor.DType            // dtype of sums
 	rows, cols, sum, batch []graph.ContractionLoop // each from the fastest loop to the slowest
 	rowLoops, sumLoops     []int                   // for each element of rows and of sum, the index of the loop in Loops
