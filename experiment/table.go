@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/graphrun/graphrun/report"
 )
 
 // Table is a [Comparison] as text: a row for each measurement, and headings with units.
@@ -30,6 +32,7 @@ func (c *Comparison) Table() *Table {
 //   - the difference from the base ("~" if the difference is not significant, "=" for an equal plan), and its p-value
 //     with Holm's correction;
 //   - the inserted copies and their bytes;
+//   - if a program has a device: the steps that the device computes, and the uploads and downloads among the copies;
 //   - the bytes that steps read and write;
 //   - the peak memory without inputs and constants, and with constants;
 //   - the time of planning.
@@ -70,6 +73,19 @@ func TableOf(rows []Measurement) *Table {
 	addTexts("p", true, func(measured *Measurement) string { return measured.pValueText() })
 	addTexts("copies", true, func(measured *Measurement) string { return strconv.Itoa(measured.Copies) })
 	addBytes("copied", func(measured *Measurement) int { return measured.CopiedBytes })
+	if index := slices.IndexFunc(rows, func(measured Measurement) bool { return measured.Places != nil }); index >= 0 {
+		addCount := func(head string, count func(*report.Places) int) {
+			addTexts(head, true, func(measured *Measurement) string {
+				if measured.Places == nil {
+					return "-"
+				}
+				return strconv.Itoa(count(measured.Places))
+			})
+		}
+		addCount("on "+rows[index].Places.Device, func(p *report.Places) int { return p.Steps })
+		addCount("uploads", func(p *report.Places) int { return p.Uploads })
+		addCount("downloads", func(p *report.Places) int { return p.Downloads })
+	}
 	addBytes("moved", func(measured *Measurement) int { return measured.MovedBytes })
 	addBytes("peak", func(measured *Measurement) int { return measured.PeakBytes })
 	addBytes("+weights", func(measured *Measurement) int { return measured.PeakWithWeights })

@@ -15,6 +15,7 @@ import "github.com/graphrun/graphrun/passes"
 type Plan struct {
 	Strategy     string          `json:"strategy" doc:"The strategy that was applied."`
 	Exact        bool            `json:"exact,omitempty" doc:"Whether implementations that compute by another formula than the op's definition were excluded; left out if false."`
+	Device       string          `json:"device,omitzero" doc:"The device that may compute steps; left out for the host alone."`
 	Optimal      bool            `json:"optimal" doc:"Whether it is proved that the cost is the least among the forms considered, at the stated prices."`
 	CostNS       float64         `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
 	SavedNS      float64         `json:"saved_ns,omitzero" doc:"The estimated saving of writing values in place, in nanoseconds, if the strategy did not include this saving: bounds and certificates do not include it."`

@@ -31,6 +31,9 @@ func (p *Program) Report() *report.Plan {
 		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(binding.CompileTime),
 		Profile:      profileOf(p.options.Costs),
 		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(binding.Graph)}
+	if p.device != nil {
+		document.Device = p.device.Name()
+	}
 	if err := jit.Available(); err != nil {
 		document.NoCode = err.Error()
 	}

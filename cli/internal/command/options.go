@@ -25,12 +25,21 @@ func ExactFlag(cmd *cobra.Command, p *bool) {
 		"implementations that round differently")
 }
 
-// DeviceFlag adds --device.
+// DeviceFlag adds --device. The command rejects unknown names before it runs.
 func DeviceFlag(cmd *cobra.Command, p *string) {
 	names := devices.Names()
 	cmd.Flags().StringVar(p, "device", graph.HostDevice,
 		"compute nodes on the device `NAME` if the plan then costs less: "+strings.Join(names, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if slices.Contains(names, *p) { // the device may be missing on this machine, which is no mistake of the caller
+			return nil
+		}
+		if _, err := devices.Open(*p); err != nil {
+			return exit.UsageErrorf("--device %s: %w", *p, err)
+		}
+		return nil
+	}
 }
 
 // SolveLimit is the flag --solver-time-limit.

@@ -78,6 +78,8 @@ Columns for each strategy:
   vs        the difference from the first strategy if significant, else ~; = for an equal plan
   p         the p-value with Holm's correction
   copies    the number of inserted copies, their bytes, and the bytes that all steps read and write (moved)
+  on NAME   with --device: the steps that the device NAME computes, and the uploads and downloads, which are
+            copies, too
   peak      memory without inputs and constants, and with constants (+weights)
   plan      the time of planning and compiling, without folded constants and generated code
 

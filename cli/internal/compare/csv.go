@@ -22,6 +22,9 @@ func (c *comparison) records() [][]string {
 	}
 	heads = append(heads, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
 		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as")
+	if c.hasDevice() {
+		heads = append(heads, "device", "device_steps", "uploads", "downloads", "transferred_bytes")
+	}
 	list := [][]string{heads}
 	for _, row := range c.rows {
 		beforeRun := []string{row.File} // the cells left of the columns run and ns
@@ -36,12 +39,19 @@ func (c *comparison) records() [][]string {
 		afterRun := []string{decimal(&row.CostNS), decimal(row.BoundNS), decimal(row.Gap), strconv.Itoa(row.Copies),
 			strconv.Itoa(row.CopiedBytes), strconv.Itoa(row.MovedBytes), strconv.Itoa(row.PeakBytes),
 			strconv.Itoa(row.PeakWithWeights), decimal(&row.PlanMS), cmp.Or(row.MeasuredAs, row.Name)}
+		if places := row.Places; places != nil {
+			afterRun = append(afterRun, places.Device, strconv.Itoa(places.Steps), strconv.Itoa(places.Uploads),
+				strconv.Itoa(places.Downloads), strconv.Itoa(places.TransferredBytes))
+		}
 		for i, ns := range row.Samples {
 			list = append(list, slices.Concat(beforeRun, []string{strconv.Itoa(i + 1), decimal(&ns)}, afterRun))
 		}
 	}
 	return list
 }
+
+// hasDevice reports whether the plans have a device. Then all have it, because --device applies to all rows.
+func (c *comparison) hasDevice() bool { return len(c.rows) > 0 && c.rows[0].Places != nil }
 
 // decimal formats a number without units; "" for nil.
 func decimal(number *float64) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/page"
+	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -104,7 +105,8 @@ func costsSection(rows []Row) page.Section {
 		Reference: page.Missing()}
 	note := "The estimated costs of the plans."
 	for _, row := range rows {
-		text := format.Nanoseconds(row.CostNS) + ", " + format.CountIrregular(row.Copies, "inserted copy", "inserted copies")
+		text := fmt.Sprintf("%s, %s%s", format.Nanoseconds(row.CostNS),
+			format.CountIrregular(row.Copies, "inserted copy", "inserted copies"), sections.PlacesText(row.Places))
 		if row.BoundNS != nil {
 			chart.Reference, chart.ReferenceName = *row.BoundNS, "lower bound"
 			note = "The estimated costs of the plans, their gaps to the proved lower bound on the cost of any plan, and " +

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -343,18 +344,26 @@ func writeTotals(w io.Writer, show term.Display, doc *Document, first, second st
 	if firstTotals.BoundNS != nil || secondTotals.BoundNS != nil {
 		t.Add("lower bound", boundText(firstTotals.BoundNS), boundText(secondTotals.BoundNS), "")
 	}
-	for _, row := range []struct {
+	type row struct {
 		name   string
 		total  func(*experiment.Totals) int
 		format func(float64) string
-	}{
+	}
+	rows := []row{
 		{"steps", func(p *experiment.Totals) int { return p.Steps }, integerText},
 		{"inserted copies", func(p *experiment.Totals) int { return p.Copies }, integerText},
 		{"copied", func(p *experiment.Totals) int { return p.CopiedBytes }, bytesText},
 		{"moved", func(p *experiment.Totals) int { return p.MovedBytes }, bytesText},
 		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
 		{"with weights", func(p *experiment.Totals) int { return p.PeakWithWeights }, bytesText},
-	} {
+	}
+	if places := firstTotals.Places; places != nil { // both plans have the device of --device
+		rows = slices.Insert(rows, 2,
+			row{"steps on " + places.Device, func(p *experiment.Totals) int { return p.Places.Steps }, integerText},
+			row{"uploads", func(p *experiment.Totals) int { return p.Places.Uploads }, integerText},
+			row{"downloads", func(p *experiment.Totals) int { return p.Places.Downloads }, integerText})
+	}
+	for _, row := range rows {
 		firstTotal, secondTotal := float64(row.total(firstTotals)), float64(row.total(secondTotals))
 		t.Add(row.name, row.format(firstTotal), row.format(secondTotal),
 			format.Difference(firstTotal, secondTotal, row.format))

@@ -58,9 +58,10 @@ func planText(doc *Document) string {
 	if doc.Exact {
 		exactText = ", exact"
 	}
-	text := fmt.Sprintf("strategy %s%s: estimated cost %s, %s inserted (%s)", doc.Strategy, exactText,
+	costs := doc.Costs()
+	text := fmt.Sprintf("strategy %s%s: estimated cost %s, %s inserted (%s)%s", doc.Strategy, exactText,
 		format.Nanoseconds(doc.CostNS), format.CountIrregular(len(doc.Copies), "copy", "copies"),
-		format.Bytes(doc.Costs().CopiedBytes))
+		format.Bytes(costs.CopiedBytes), sections.PlacesText(costs.Places))
 	if bound := sections.BoundText(&doc.Plan); bound != "" {
 		text += "; " + bound
 	}

@@ -178,11 +178,11 @@ func (d *StrategiesDocument) summary() string {
 		}
 		p := group[0]
 		if p.Copies == 0 {
-			list = append(list, text+verb+"no copy")
+			list = append(list, text+verb+"no copy"+sections.PlacesText(p.Places))
 			continue
 		}
 		list = append(list, fmt.Sprintf("%s%s%s (%s, %s)", text, verb, format.CountIrregular(p.Copies, "copy", "copies"),
-			format.Bytes(p.CopiedBytes), format.Nanoseconds(p.CopyNS)))
+			format.Bytes(p.CopiedBytes), format.Nanoseconds(p.CopyNS))+sections.PlacesText(p.Places))
 	}
 	return strings.Join(list, "; ")
 }

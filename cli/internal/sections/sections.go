@@ -32,6 +32,19 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 	})
 }
 
+// PlacesText describes the work of a device in a clause that begins with a comma, such as ", 3 steps on cuda, 1 upload,
+// 2 downloads". It is empty for nil.
+func PlacesText(places *report.Places) string {
+	switch {
+	case places == nil:
+		return ""
+	case places.Steps+places.Uploads+places.Downloads == 0:
+		return ", no step on " + places.Device
+	}
+	return fmt.Sprintf(", %s on %s, %s, %s", format.Count(places.Steps, "step"), places.Device,
+		format.Count(places.Uploads, "upload"), format.Count(places.Downloads, "download"))
+}
+
 // maxUnfused is the maximum number of pairs of nodes that are printed for one reason.
 const maxUnfused = 5
 
