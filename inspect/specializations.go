@@ -199,8 +199,7 @@ func regret(p *program.Program, spec *program.Specialization, priced pricedSizes
 	if err != nil {
 		return r, err
 	}
-	o.Follow, o.Price = spec.Decisions, true // applies the decisions of the specialization
-	applied, err := passes.Run(g, o)
+	applied, err := p.Follow(ctx, spec, g)
 	switch {
 	case errors.As(err, new(*passes.Misfit)): // the decisions cannot be applied at these sizes
 		return r, nil

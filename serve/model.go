@@ -51,6 +51,18 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
 		return nil, nil, err
 	}
+	if symbol != "" && s.options.Batching == BatchExact {
+		oneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(m.program), g, symbol, s.typicalRows())
+		if err != nil {
+			return nil, nil, err
+		}
+		if oneRow {
+			compileOptions.Hints[0], compileOptions.Pins = map[string]int{symbol: 1}, pins
+			if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
 	if symbol != "" {
 		// The last argument requires one plan for all batch sizes.
 		m.rows, notBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,

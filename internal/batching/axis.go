@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graph/batch"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -25,7 +28,7 @@ type Axis struct {
 	openIndex int // index of the batch size's symbol in program.OpenSymbols
 
 	plansLock sync.Mutex
-	plans     []*program.Specialization // plans with different decisions
+	plans     []*plan // different plans
 }
 
 // Symbol returns the symbol of the batch size: dimension 0 of every input. It returns an error if there is no such
@@ -45,6 +48,82 @@ func Symbol(g *graph.Graph) (string, error) {
 		return "", fmt.Errorf("the batch size %s is at most %d: want at least 2", symbol, bounds.Max)
 	}
 	return symbol, nil
+}
+
+// PlanForOneRow reports whether all batch sizes should have the plan for one row instead of that for rows rows, for
+// which p was compiled from g. At both sizes, the cost of a plan is divided by that of the plan for this size; the plan
+// with the lesser maximum is better. pins has the implementations that the plan for one row must have instead of chosen
+// ones that do not support rows rows, by node. symbol is the result of [Symbol].
+func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
+	oneRow bool, pins map[string]graph.Pin, err error) {
+	defer interrupt.Catch(&err)
+	index := slices.Index(p.OpenSymbols(), symbol)
+	if index < 0 || !p.Specializes() || rows == 1 {
+		return false, nil, nil
+	}
+	few, many := slices.Clone(p.AssumedSizes()), slices.Clone(p.AssumedSizes())
+	few[index], many[index] = 1, rows
+	planOfMany, planOfOne := p.SpecializationAt(ctx, many), p.SpecializationAt(ctx, few)
+	if planOfMany == nil || planOfOne == nil || planOfMany.Decisions.Equal(planOfOne.Decisions) {
+		return false, nil, nil
+	}
+	// The costs of plans by a search and by decisions of a cache may differ slightly: all plans here follow decisions.
+	manyAtMany, manyAtOne := followAt(ctx, p, planOfMany, many), followAt(ctx, p, planOfMany, few)
+	best := followAt(ctx, p, planOfOne, few)
+	if manyAtMany == nil || manyAtOne == nil || best == nil {
+		return false, nil, nil
+	}
+	o := *p.Options()
+	if o.Pins = maps.Clone(o.Pins); o.Pins == nil {
+		o.Pins = map[string]graph.Pin{}
+	}
+	for candidate := p; planOfOne.Serves(ctx, candidate, many); planOfOne = candidate.SpecializationAt(ctx, few) {
+		oneAtMany, oneAtOne := followAt(ctx, candidate, planOfOne, many), followAt(ctx, candidate, planOfOne, few)
+		if oneAtMany == nil || oneAtOne == nil || max(oneAtMany.CostNS/manyAtMany.CostNS,
+			oneAtOne.CostNS/best.CostNS) >= manyAtOne.CostNS/best.CostNS {
+			return false, nil, nil
+		}
+		replaced := replacements(oneAtOne.Graph, oneAtMany.Graph)
+		if len(replaced) == 0 {
+			return true, o.Pins, nil
+		}
+		for name, impl := range replaced {
+			pin := o.Pins[name]
+			if pin.Impl != "" {
+				return false, nil, nil
+			}
+			pin.Impl = impl
+			o.Pins[name] = pin
+		}
+		if candidate, err = program.New(g, o); err != nil {
+			return false, nil, nil // a pass has made the node
+		}
+	}
+	return false, nil, nil
+}
+
+// followAt plans a program for sizes by the decisions of a specialization. It returns nil if they cannot be applied.
+func followAt(ctx context.Context, p *program.Program, spec *program.Specialization, sizes []int) *passes.Plan {
+	g, err := p.GraphAt(ctx, sizes)
+	if err != nil {
+		return nil
+	}
+	plan, err := p.Follow(ctx, spec, g)
+	if err != nil {
+		return nil
+	}
+	return plan
+}
+
+// replacements returns the names of the implementations of b, by node, that differ from those of a.
+func replacements(a, b *graph.Graph) map[string]string {
+	names, before := map[string]string{}, program.ImplsOf(a)
+	for name, impl := range program.ImplsOf(b) {
+		if impl != nil && impl != before[name] {
+			names[name] = impl.Name
+		}
+	}
+	return names
 }
 
 // proofRows are the batch sizes for which the independence of rows is proved. Several sizes are tried, because a model
@@ -101,29 +180,34 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	return axis, nil
 }
 
-// planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. Plans with
-// equal decisions compute the same bits for each row. planAt returns one of these plans for all of them, so callers can
-// compare pointers. If maxPlans plans are kept, a new plan is not kept, and equals no other. This only prevents
-// joining.
-func (a *Axis) planAt(sizes []int, rows int) *program.Specialization {
+// plan is a plan that serves several batch sizes. Runs with the same plan compute the same bits for each row.
+type plan struct {
+	decisions *passes.Decisions
+	impls     map[string]*graph.Impl // by node; may differ from the decisions, see program.Program.Implementations
+}
+
+// planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. It returns
+// the same pointer for plans with equal decisions and implementations. If maxPlans plans are kept, a new plan is not
+// kept, and equals no other. This only prevents joining.
+func (a *Axis) planAt(sizes []int, rows int) *plan {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows
-	plan := a.program.SpecializationFor(context.Background(), sizes)
-	if plan == nil {
+	impls, spec, err := a.program.Implementations(context.Background(), sizes)
+	if err != nil || spec == nil {
 		return nil
 	}
 	a.plansLock.Lock()
 	defer a.plansLock.Unlock()
 	for _, known := range a.plans {
-		if known == plan || known.Decisions.Equal(plan.Decisions) {
+		if (known.decisions == spec.Decisions || known.decisions.Equal(spec.Decisions)) && maps.Equal(known.impls, impls) {
 			return known
 		}
 	}
-	if len(a.plans) >= maxPlans {
-		return plan
+	found := &plan{spec.Decisions, impls}
+	if len(a.plans) < maxPlans {
+		a.plans = append(a.plans, found)
 	}
-	a.plans = append(a.plans, plan)
-	return plan
+	return found
 }
 
 // maxPlans bounds the plans that are kept for comparison.

@@ -1,15 +1,19 @@
 package batching
 
 import (
+	"maps"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -68,4 +72,99 @@ func TestJoinAndSplit(t *testing.T) {
 	parts := a.Split(map[string]*tensor.Tensor{"y": in["x"]}, runs)
 	assert.Equal(t, []int{3, 4, 6}, parts[1]["y"].Shape)
 	assert.Equal(t, 1.0, parts[1]["y"].At(0, 0, 0).Float())
+}
+
+// linear returns a graph whose implementations differ for one row and for eight rows.
+func linear(t *testing.T) *graph.Graph {
+	t.Helper()
+	weight := tensor.Zeros(tensor.Float32, 1000, 512)
+	fill(weight)
+	g := graph.New("linear", kernels.Lookup)
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 512})
+	g.Output("y", op.Linear(x, g.Constant("w", weight), nil))
+	require.NoError(t, g.Err())
+	return g
+}
+
+func fill(t *tensor.Tensor) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range t.Shape[0] {
+		for j := range t.Shape[1] {
+			t.Set(tensor.FloatScalar(random.Float64()-0.5), i, j)
+		}
+	}
+}
+
+// TestReplacedImplementations: runs are joined only if the batch has the implementations of each run. Its plan may have
+// the same decisions, but other implementations.
+func TestReplacedImplementations(t *testing.T) {
+	g := linear(t)
+	for _, hint := range []int{1, 8} {
+		p, err := program.Compile(t.Context(), g, program.Options{Hints: []map[string]int{{"N": hint}}})
+		require.NoError(t, err)
+		a, err := Prove(t.Context(), p, g, "N", 64, true)
+		require.NoError(t, err)
+		whole := tensor.Zeros(tensor.Float32, 8, 512)
+		fill(whole)
+		var runs []*Run
+		for i := range 8 {
+			row := tensor.Zeros(tensor.Float32, 1, 512)
+			copy(row.Storage().Bytes(), whole.Storage().Bytes()[i*2048:][:2048])
+			runs = append(runs, a.NewRun(map[string]*tensor.Tensor{"x": row}))
+		}
+		joined := a.Batch(runs, 8)
+		assert.Equal(t, hint == 1, len(joined) < 8, "hint %d", hint)
+		in, err := Join(runs[:len(joined)])
+		require.NoError(t, err)
+		batch, err := p.Run(t.Context(), in)
+		require.NoError(t, err)
+		for i, part := range a.Split(batch, runs[:len(joined)]) {
+			single, err := p.Run(t.Context(), runs[i].In)
+			require.NoError(t, err)
+			for column := range 1000 {
+				require.Equal(t, single["y"].At(0, column), part["y"].At(0, column), "row %d", i)
+			}
+		}
+	}
+}
+
+// TestPlanForOneRow: the plan for one row is chosen if its cost at the other size is relatively less than that of the
+// other plan. Its implementations support both sizes.
+func TestPlanForOneRow(t *testing.T) {
+	weight := tensor.Zeros(tensor.Float32, 512, 512, 3, 3)
+	conv := graph.New("conv", kernels.Lookup)
+	x := conv.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 512},
+		graph.Dim{Size: 7}, graph.Dim{Size: 7})
+	conv.Output("y", op.Conv2d(x, conv.Constant("w", weight), nil, op.Conv2dAttrs{Padding: []int{1, 1}}))
+	require.NoError(t, conv.Err())
+	for _, g := range []*graph.Graph{linear(t), conv} {
+		for _, rows := range []int{1, 2, 8} {
+			planned := func(rows int, pins map[string]graph.Pin) *program.Program {
+				o := program.Options{Hints: []map[string]int{{"N": rows}}, Pins: pins}
+				p, err := program.Compile(t.Context(), g, o)
+				require.NoError(t, err)
+				return p
+			}
+			p := planned(rows, nil)
+			oneRow, pins, err := PlanForOneRow(t.Context(), p, g, "N", rows)
+			require.NoError(t, err)
+			if oneRow {
+				one := planned(1, pins)
+				few, _, err := one.Implementations(t.Context(), []int{1})
+				require.NoError(t, err)
+				many, _, err := one.Implementations(t.Context(), []int{rows})
+				require.NoError(t, err)
+				assert.True(t, maps.Equal(few, many))
+			}
+			if g == conv {
+				cost := func(p *program.Program, rows int) float64 {
+					plan, _, err := p.PlanAt(t.Context(), []int{rows})
+					require.NoError(t, err)
+					return plan.CostNS
+				}
+				one := planned(1, nil)
+				assert.Equal(t, cost(one, rows)/cost(p, rows) < cost(p, 1)/cost(one, 1), oneRow, "%d rows", rows)
+			}
+		}
+	}
 }

@@ -3,16 +3,15 @@ package batching
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Run has the inputs of a run that may be joined with others.
 type Run struct {
 	In    map[string]*tensor.Tensor
-	Rows  int                     // 0 if the run cannot be joined
-	sizes []int                   // values of program.OpenSymbols, the batch size included; nil if Rows is 0
-	plan  *program.Specialization // the plan of the run alone, if Axis.exact is set; nil if there is none
+	Rows  int   // 0 if the run cannot be joined
+	sizes []int // values of program.OpenSymbols, the batch size included; nil if Rows is 0
+	plan  *plan // the plan of the run alone, if Axis.exact is set; nil if there is none
 }
 
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, its inputs are

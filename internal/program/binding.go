@@ -47,6 +47,9 @@ type Binding struct {
 	// released from Graph: see release.
 	packedConstants map[string]*graph.Value
 
+	implsOnce sync.Once
+	impls     map[string]*graph.Impl // see Implementations
+
 	problemOnce sync.Once // guards the fields below: see ProblemOf
 	problem     *layout.Problem
 	problemErr  error
@@ -121,6 +124,28 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 	created.err = created.compile(ctx, p, sizes)
 	created.interrupted = created.err != nil && interrupt.Err(ctx) != nil
 	return created, created.err
+}
+
+// Implementations returns the implementations of all nodes, by name, in runs with given sizes of the open symbols, and
+// the specialization whose decisions these runs follow. An implementation of the decisions may be replaced, for example
+// because it supports only few rows. The specialization is nil if runs with these sizes have a plan of their own.
+// Implementations compiles the program for the sizes unless it is compiled.
+func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]*graph.Impl, *Specialization, error) {
+	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), false)
+	if err != nil || binding.decisionsFrom == nil {
+		return nil, nil, err
+	}
+	binding.implsOnce.Do(func() { binding.impls = ImplsOf(binding.Plan.Graph) })
+	return binding.impls, binding.decisionsFrom, nil
+}
+
+// ImplsOf returns the implementations of the nodes of a planned graph, by name.
+func ImplsOf(g *graph.Graph) map[string]*graph.Impl {
+	impls := make(map[string]*graph.Impl, len(g.Nodes))
+	for _, n := range g.Nodes {
+		impls[n.Name] = n.Impl
+	}
+	return impls
 }
 
 // compile infers, plans and compiles the program's graph for the sizes of all open symbols.

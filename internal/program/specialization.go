@@ -113,6 +113,14 @@ func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error
 	return nil
 }
 
+// Follow plans g, a graph of [Program.GraphAt], by the decisions of a specialization, with the cost and without a limit
+// of memory. It returns a [*passes.Misfit] if the decisions cannot be applied.
+func (p *Program) Follow(ctx context.Context, spec *Specialization, g *graph.Graph) (*passes.Plan, error) {
+	o := p.PlanOptions(ctx)
+	o.Check, o.MemoryLimit, o.Follow, o.Price = false, -1, spec.Decisions, true
+	return p.runPasses(g, o)
+}
+
 // GraphAt returns the graph with sizes of the open symbols, inferred.
 func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error) {
 	interrupt.Check(ctx)
