@@ -175,6 +175,37 @@ func TestDeviceAttention(t *testing.T) {
 	assert.Equal(t, &report.Places{Device: "software"}, p.Report().Costs().Places)
 }
 
+// TestDeviceScalar: a value with 0 dimensions that the device computes is downloaded for readers on the host. A kernel
+// reads a value with 0 dimensions from the host without a copy.
+func TestDeviceScalar(t *testing.T) {
+	g := graphrun.New("scalar")
+	x := g.Input("x", tensor.Float32, 4, 6)
+	s := g.Input("s", tensor.Float32)
+	g.Output("y", op.Mul(x, op.Add(s, s)))
+	require.NoError(t, g.Err())
+	in := map[string]*tensor.Tensor{"x": generated(x.Meta), "s": generated(s.Meta)}
+	want, err := graphrun.Compile(g, graphrun.Options{NoFusion: true})
+	require.NoError(t, err)
+	expected, err := want.Run(context.Background(), in)
+	require.NoError(t, err)
+	_, err = graphrun.Compile(g, graphrun.Options{Device: "software", NoFusion: true, Strategy: graphrun.Propagate,
+		Pins: map[string]graph.Pin{"add": {Device: "software"}}})
+	require.ErrorContains(t, err, "the node is pinned to device software, but this strategy does not use devices")
+	for _, c := range []struct {
+		add, mul           string
+		uploads, downloads int
+	}{{"software", graph.HostDevice, 0, 1}, {graph.HostDevice, "software", 1, 1}, {"software", "software", 1, 1}} {
+		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", NoFusion: true, Check: true,
+			Pins: map[string]graph.Pin{"add": {Device: c.add}, "mul": {Device: c.mul}}})
+		require.NoError(t, err)
+		places := p.Report().Costs().Places
+		assert.Equal(t, []int{c.uploads, c.downloads}, []int{places.Uploads, places.Downloads}, "%+v", c)
+		out, err := p.Run(context.Background(), in)
+		require.NoError(t, err)
+		assert.Equal(t, floats(expected["y"]), floats(out["y"]))
+	}
+}
+
 // inexact is a device that does not round sums of float32 correctly.
 type inexact struct{ device.Device }
 

@@ -50,7 +50,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results 
 	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.unreadOutput(n.Out[0])
 	// A single implementation that reads every layout needs no prices.
 	if impl := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && n.Pin.Impl == "" &&
-		!impl.Inexact {
+		!pinnedToDevice(n) && !impl.Inexact {
 		if walks := impl.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = impl, walks[0]
 			return results, nil

@@ -98,7 +98,8 @@ func sameWalk(first, second graph.Walk) bool {
 func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	resultForms := make([]int, len(n.Out))
 	for k, v := range n.Out {
-		if k >= len(walk.ResultOrders) || walk.ResultOrders[k] == "" || walk.ResultOrders[k].Rank() != v.Meta.Rank() {
+		if k >= len(walk.ResultOrders) || walk.ResultOrders[k].Rank() != v.Meta.Rank() ||
+			walk.ResultOrders[k] == "" && impl.ResultPlace == tensor.Host { // on a device, it is the order of 0 dimensions
 			return m.inferredLabels(n, call, impl, walk)
 		}
 		if resultForms[k] = m.variables.At(v).addOrder(walk.ResultOrders[k]); resultForms[k] >= 0 &&

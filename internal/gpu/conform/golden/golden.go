@@ -110,8 +110,8 @@ func programOf(t *testing.T, op *graph.Op, sample call) *lower.Program {
 	return program
 }
 
-// Many returns the kernels of [Few], those of larger products, and those of the expressions with the indices 0, step,
-// 2*step, ... in the list of [conform.Primitives] and [conform.Functions].
+// Many returns the kernels of [Few], those of larger products and of products with epilogues, and those of the
+// expressions with the indices 0, step, 2*step, ... in the list of [conform.Primitives] and [conform.Functions].
 func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
 	codes := append(conform.Primitives(), functions...)
@@ -125,6 +125,21 @@ func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Ker
 			product := programOf(t, lookup(sample.op), sample).Launches[0].Kernel
 			if !yield(fmt.Sprintf("%s of %v", sample.op, sample.in), product) {
 				return
+			}
+		}
+		fused, err := conform.Fused(lookup, rand.New(rand.NewPCG(1, 2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range fused[1:] { // Few has the first
+			program, err := compile.Call(call.Op, call.Call, nil, lower.IEEE)
+			if err != nil {
+				t.Fatal(call.Op.Name, err)
+			}
+			for index, launch := range program.Launches {
+				if !yield(fmt.Sprintf("%s, kernel %d", call.Op.Name, index), launch.Kernel) {
+					return
+				}
 			}
 		}
 		for index := 0; index < len(codes); index += step {
