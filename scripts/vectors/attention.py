@@ -5,8 +5,10 @@ from case import bools, f, i64, op
 
 
 def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+    """The weights of a row; those of a row of -Inf are 0."""
+    top = x.max(-1, keepdims=True)
+    e = np.exp(x - np.where(np.isneginf(top), 0, top))
+    return e / np.maximum(e.sum(-1, keepdims=True), 1e-300)
 
 
 def heads(x, n):
@@ -15,7 +17,7 @@ def heads(x, n):
 
 
 def attend(q, k, v, mask=None, pk=None, pv=None, count=None, qh=None, kh=None, causal=False, scale=None, cap=0, mode=0,
-           precision=1):
+           precision=1, left=-1, right=-1):
     dtype, flat = q.dtype, q.ndim == 3
     q, k, v = heads(q, qh), heads(k, kh), heads(v, kh)
     past = 0
@@ -37,7 +39,8 @@ def attend(q, k, v, mask=None, pk=None, pv=None, count=None, qh=None, kh=None, c
             for p in range(l):
                 for j in range(s):
                     before = past if count is None else count[b] - l
-                    if count is not None and j >= count[b] or causal and j > p + before:
+                    if (count is not None and j >= count[b] or causal and j > p + before or
+                            left >= 0 and j < p + before - left or right >= 0 and j > p + before + right):
                         x = x.copy()
                         x[p, j] = -np.inf
             if mask is not None:
@@ -55,7 +58,7 @@ def attend(q, k, v, mask=None, pk=None, pv=None, count=None, qh=None, kh=None, c
 
 def case(operands, outputs=1, opset=23, **attrs):
     names = dict(qh="q_num_heads", kh="kv_num_heads", causal="is_causal", scale="scale", cap="softcap",
-                 mode="qk_matmul_output_mode", precision="softmax_precision")
+                 mode="qk_matmul_output_mode", precision="softmax_precision", left="left_window_size", right="right_window_size")
     want = attend(*operands, **attrs)
     op("Attention", operands, want[:outputs], opset, **{names[k]: int(v) if v is True else v for k, v in attrs.items()})
 
@@ -116,3 +119,20 @@ for paired in (0, 1):
     rotary([flat, f(5, 4), f(5, 4), ids], interleaved=paired, num_heads=4)
     rotary([x, f(5, 2), f(5, 2), ids], interleaved=paired, rotary_embedding_dim=4)
     rotary([flat, f(2, 3, 3), f(2, 3, 3)], interleaved=paired, rotary_embedding_dim=6, num_heads=4)
+
+# Queries without a key, and windows of keys.
+some = np.array([[1, 0, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]], bool)
+for m in (0, 3):
+    case([q, k, v, some], 4, mode=m)
+    case([q, k, v, np.where(some, f(4, 6), -np.inf).astype(np.float32)], 4, mode=m)
+    case([q, k, v, some[:, ::-1]], 4, 25, mode=m, causal=True, left=2)
+case([f(2, 4, 24), f(2, 6, 24), f(2, 6, 15), some], 1, qh=3, kh=3)
+case([q, k, v, None, None, None, i64(0, 6)], 1, 24)
+case([q, k, v, None, None, None, i64(2, 6)], 1, 24, causal=True)
+case([q, k, v], 1, 25, causal=True, left=2)
+case([q, k, v], 1, 25, left=1, right=0)
+case([q, k, v], 1, 25, left=0, right=2)
+case([q, k, v], 1, 25, right=1)
+case([f(2, 3, 6, 8), f(2, 3, 3, 8), f(2, 3, 3, 5)], 1, 25, causal=True, left=1)  # the last queries have no key
+case([f(2, 4, 24), f(2, 1, 8), f(2, 1, 5), None, f(2, 1, 6, 8), f(2, 1, 6, 5)], 3, 25, qh=3, kh=1, causal=True, left=3)
+case([q, k, v, f(4, 6), None, None, i64(4, 6)], 1, 25, causal=True, left=1)

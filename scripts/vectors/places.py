@@ -59,10 +59,14 @@ op("Unique", [rows], lambda v: np.unique(v), 11)
 
 
 def hot(i, d, values, axis=-1):
-    y = np.where(np.eye(int(d), dtype=bool)[i % int(d)], values[1], values[0])
+    at = np.where(i < 0, i + int(d), i)[..., None]
+    y = np.where(at == np.arange(int(d)), values[1], values[0])
     return np.moveaxis(y, -1, axis)
 
 
 for known in ((), (1, 2)):
     op("OneHot", [ints(2, 3, low=0, high=4), scalar(5), np.array([2, 7], np.float32)], hot, 11, known=known)
     op("OneHot", [ints(3, low=-4, high=3), scalar(4), i64(0, 1)], lambda i, d, v: hot(i, d, v, 0), 9, known=known, axis=0)
+for known in ((), (1, 2)):
+    op("OneHot", [i64(5, -6, -1), scalar(5, np.float32), np.array([1, 3], np.float32)],
+       lambda i, d, v: hot(i, d, v, 1), 11, known=known, axis=1)

@@ -63,3 +63,8 @@ op("TopK", [x, i64(2)], lambda v, k: top(v, 2, 0, False), 11, axis=0, largest=0)
 op("TopK", [f(2, 7), i64(1)], lambda v, k: top(v, 1, 1), 11, known=(1,))
 op("LpNormalization", [x], lambda v: v / np.sqrt((v * v).sum(1, keepdims=True)), 1)
 op("LpNormalization", [x], lambda v: v / np.abs(v).sum(0, keepdims=True), 1, axis=0, p=1)
+zeros = np.float32([[3, 0, 1], [4, 0, 0]])
+op("LpNormalization", [zeros], np.float32([[.6, 0, 1], [.8, 0, 0]]), 22, axis=0)
+op("LpNormalization", [zeros.T], np.float32([[3 / 7, 4 / 7], [0, 0], [1, 0]]), 22, p=1)
+for keep in (0, 1):
+    op("ReduceProd", [f(2, 3, 4), i64(-1, 0)], lambda v, a: v.prod((0, 2), keepdims=bool(keep)), 18, keepdims=keep)

@@ -20,7 +20,8 @@ type attentionNode struct {
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
 // selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
 // the mask, 3 the weights. In the first version of the standard, softcap followed the mask; the meanings of modes 1 and
-// 2 were then exchanged.
+// 2 were then exchanged. Weights and result of a query without a key are 0. They follow from the masks and not from the
+// scores, so that the scores are read by the softmax alone and the products can be fused.
 func attention(n *node) []*value {
 	operands := attentionOperands(n)
 	scores := operands.scores(n.HasAttr("scale"))
@@ -30,8 +31,14 @@ func attention(n *node) []*value {
 		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
 	}
 	intermediate[1] = scores
-	scores = operands.masked(scores)
+	scores, hasKey := operands.masked(scores)
 	intermediate[2] = scores
+	zeroWithoutKey := func(x *value) *value {
+		if hasKey == nil {
+			return x
+		}
+		return n.Op("masked_fill", nil, x, n.Op("logical_not", nil, hasKey), 0)
+	}
 	precision := n.DTypeAttr("softmax_precision")
 	if precision == tensor.Invalid {
 		precision = scores.DType()
@@ -41,8 +48,10 @@ func attention(n *node) []*value {
 	}
 	weights := n.Op("softmax", graph.Attrs{"dim": -1}, n.Cast(scores, precision))
 	weights = n.Cast(weights, operands.q.DType())
-	intermediate[3] = weights
-	y := n.Op("matmul", nil, weights, operands.repeatHeads(operands.v))
+	y := zeroWithoutKey(n.Op("matmul", nil, weights, operands.repeatHeads(operands.v)))
+	if mode == 3 {
+		intermediate[3] = zeroWithoutKey(weights)
+	}
 	if operands.flat {
 		y = joinHeads(n, y)
 	}
@@ -125,46 +134,86 @@ func (a *attentionNode) scores(hasScale bool) *value {
 		a.SizeOperand(a.SymShape(a.q)[3]))))
 }
 
-// masked applies the mask (operand 3), the number of valid keys (operand 6) and causality to the scores. A mask of
-// bools selects the scores to keep, a mask of numbers is added. A score that is not kept becomes -Inf.
-func (a *attentionNode) masked(scores *value) *value {
+// masked applies the mask (operand 3) and the restrictions of restrictPositions to the scores. A mask of bools selects
+// the keys of a query, a mask of numbers is added. The scores of other keys become -Inf. The second result reports for
+// each query whether it has a key; it is nil if each has one.
+func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
+	var keep *value // whether a query may attend to a key
+	restrict := func(condition *value) {
+		if keep != nil {
+			condition = a.Op("logical_and", nil, keep, condition)
+		}
+		keep = condition
+	}
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
-	keepWhere := func(keep *value) { scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, keep), negInf) }
-	if mask := a.OperandOrNil(3); mask != nil {
-		rank, isBool := a.Rank(mask), mask.DType() == tensor.Bool
+	leavesKeys := a.restrictPositions(keys, restrict)
+	mask := a.OperandOrNil(3)
+	if mask != nil {
+		rank := a.Rank(mask)
 		if rank < 1 {
 			a.Failf("the mask has no dimensions")
 		}
 		// A mask for fewer keys is extended by hidden ones.
-		after := make([]sym.Int, rank)
+		before, after, hidden := make([]sym.Int, rank), make([]sym.Int, rank), any(negInf)
 		if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
 			after[rank-1] = keys.Sub(size)
 		}
-		before := make([]sym.Int, rank) // no padding
-		if isBool {
-			keepWhere(padded(a.node, mask, before, after, false))
-		} else {
-			scores = a.Op("add", nil, scores, padded(a.node, mask, before, after, negInf))
+		if mask.DType() == tensor.Bool {
+			hidden = false
+		}
+		if mask = padded(a.node, mask, before, after, hidden); hidden == false {
+			restrict(mask)
 		}
 	}
-	count := a.OperandOrNil(6)
+	if keep != nil {
+		scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, keep), negInf)
+	}
+	if mask != nil && mask.DType() != tensor.Bool {
+		scores = a.Op("add", nil, scores, mask)
+		restrict(a.Op("ne", nil, mask, negInf))
+	}
+	if mask == nil && leavesKeys {
+		return scores, nil
+	}
+	return scores, a.Op("any", graph.Attrs{"dim": -1, "keepdim": true}, keep)
+}
+
+// restrictPositions calls restrict with conditions of keys and queries: the number of valid keys (operand 6),
+// causality, and windows of keys around the position of a query. It reports whether these leave a key to each query.
+func (a *attentionNode) restrictPositions(keys sym.Int, restrict func(condition *value)) (leavesKeys bool) {
+	count, leavesKeys := a.OperandOrNil(6), true
 	if count != nil {
 		count = a.Reshape(a.Cast(count, tensor.Int64), -1, 1, 1, 1)
-		keepWhere(a.Op("lt", nil, a.IndexVector(keys), count))
+		restrict(a.Op("lt", nil, a.IndexVector(keys), count))
+		leavesKeys = false
 	}
-	// Query i attends to keys 0 to last[i] = i + past. If the keys include unused positions (a count without past keys),
-	// the last query attends to the last valid key: last[i] = i + count - queries.
-	if a.Flag("is_causal", false) {
-		queries := a.SymShape(a.q)[2]
-		last := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
-		if count != nil && a.OperandOrNil(4) == nil {
-			last = a.Op("sub", nil, a.Op("add", nil, last, count), a.SizeOperand(queries))
-		} else {
-			last = a.Op("add", nil, last, a.SizeOperand(a.past))
-		}
-		keepWhere(a.Op("le", nil, a.IndexVector(keys), last))
+	isCausal, left, right := a.Flag("is_causal", false), a.Int("left_window_size", -1), a.Int("right_window_size", -1)
+	if left < -1 || right < -1 {
+		a.Failf("left_window_size %d and right_window_size %d: want at least -1", left, right)
 	}
-	return scores
+	if !isCausal && left < 0 && right < 0 {
+		return leavesKeys
+	}
+	// The position of query i is i + past. If the keys include unused positions (a count without past keys), the last
+	// query has the position of the last valid key: query i has the position i + count - queries.
+	queries := a.SymShape(a.q)[2]
+	position := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
+	if count != nil && a.OperandOrNil(4) == nil {
+		position = a.Op("sub", nil, a.Op("add", nil, position, count), a.SizeOperand(queries))
+	} else {
+		position = a.Op("add", nil, position, a.SizeOperand(a.past))
+	}
+	if isCausal {
+		restrict(a.Op("le", nil, a.IndexVector(keys), position))
+	}
+	if right >= 0 && !isCausal {
+		restrict(a.Op("le", nil, a.IndexVector(keys), a.Op("add", nil, position, right)))
+	}
+	if left >= 0 {
+		restrict(a.Op("ge", nil, a.IndexVector(keys), a.Op("sub", nil, position, left)))
+		leavesKeys = false
+	}
+	return leavesKeys
 }
 
 // rotaryEmbedding converts RotaryEmbedding: operands x, cos, sin and optional positions, the rows of the tables cos and

@@ -196,17 +196,26 @@ func extremeNumber(dtype tensor.DType, greatest bool) any {
 // product multiplies over one dimension after another, because the op prod reduces only one dimension. It starts with
 // the last dimension, so that the indices of the others stay valid.
 func product(n *node, x *value, params reduction) *value {
-	axes, ok := params.axes.([]int)
-	if !ok {
-		n.Failf("axes of ReduceProd must be known before the graph runs")
-	}
 	dtype := x.DType()
-	for _, axis := range slices.Backward(axes) {
-		attrs := graph.Attrs{"dim": axis, "keepdim": params.keepDims}
+	multiply := func(axis any, keepDim bool) {
+		attrs := graph.Attrs{"dim": axis, "keepdim": keepDim}
 		if dtype.IsIntegral(true) {
 			attrs["dtype"] = dtype
 		}
 		x = n.Op("prod", attrs, x)
+	}
+	if axes, ok := params.axes.([]int); ok {
+		for _, axis := range slices.Backward(axes) {
+			multiply(axis, params.keepDims)
+		}
+		return x
+	}
+	axes := n.Operand(1)
+	for i := range axes.Meta().Numel() {
+		multiply(n.IntAttr(n.Element(axes, i)), true)
+	}
+	if !params.keepDims {
+		x = n.Op("squeeze", graph.Attrs{"dim": params.axes}, x)
 	}
 	return x
 }
@@ -305,5 +314,6 @@ func topK(n *node) []*value {
 func lpNormalization(n *node) []*value {
 	x := n.Operand(0)
 	attrs := graph.Attrs{"ord": float64(n.Int("p", 2)), "dim": []int{n.Int("axis", -1)}, "keepdim": true}
-	return single(n.Op("div", nil, x, n.Op("linalg_vector_norm", attrs, x)))
+	norm := n.Op("linalg_vector_norm", attrs, x)
+	return single(n.Op("masked_fill", nil, n.Op("div", nil, x, norm), n.Op("eq", nil, norm, 0), 0)) // 0/0 is 0
 }

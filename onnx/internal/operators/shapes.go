@@ -410,8 +410,9 @@ func unique(n *node) []*value {
 		reordered(counts, order, 0)}
 }
 
-// oneHot converts OneHot: along a new axis of size depth, the element at the index (modulo depth) is values[1], and all
-// others are values[0].
+// oneHot converts OneHot: along a new axis of size depth, the element at the index is values[1], and all others are
+// values[0]. Indices -depth to -1 count from the end, in operator set 9 as well, as in ONNX Runtime. Other indices
+// select no element.
 func oneHot(n *node) []*value {
 	index, depth, values := n.Operand(0), n.Operand(1), n.Operand(2)
 	rank := n.Rank(index) + 1
@@ -422,7 +423,8 @@ func oneHot(n *node) []*value {
 	if depth.Meta().Rank() == 1 && !depth.IsDynamic() {
 		depth = n.Reshape(depth)
 	}
-	index = n.Cast(n.Op("remainder", nil, n.Cast(index, tensor.Int64), n.Cast(depth, tensor.Int64)), tensor.Int64)
+	index = n.Cast(index, tensor.Int64)
+	index = n.Op("where", nil, n.Op("lt", nil, index, 0), n.Op("add", nil, index, n.Cast(depth, tensor.Int64)), index)
 	index = n.Op("unsqueeze", graph.Attrs{"dim": axis}, index).WithRank(rank)
 	positions := n.Op("arange", graph.Attrs{"end": n.IntAttr(depth), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)
