@@ -9,11 +9,12 @@ import (
 	"unicode"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
-// Marshal returns the graph in DOT. Inputs, constants, nodes and outputs are boxes with name, op, dtype, shape and
-// strides. Each tensor operand is an arrow. A node that a pass inserted has a dashed box with the reason of the
-// insertion.
+// Marshal returns the graph in DOT. Inputs, constants, nodes and outputs are boxes with name, op, dtype, shape, strides
+// and, for a result on a device, the place. Each tensor operand is an arrow. A node that a pass inserted has a dashed
+// box with the reason of the insertion.
 func Marshal(g *graph.Graph) ([]byte, error) {
 	if g == nil {
 		return nil, errors.New("the graph is nil")
@@ -132,6 +133,9 @@ func labelOf(n *graph.Node) []string {
 	lines := []string{n.Name, op}
 	for _, v := range n.Out {
 		text := v.Meta.String()
+		if place := v.Place(); place != tensor.Host {
+			text += " on the " + place.String()
+		}
 		if len(n.Out) > 1 {
 			text = v.Name + ": " + text
 		}

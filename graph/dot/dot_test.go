@@ -50,3 +50,18 @@ func TestMarshal(t *testing.T) {
 		t.Error("the same graph gave two texts")
 	}
 }
+
+// TestPlace: the box of a node says that its result is on a device.
+func TestPlace(t *testing.T) {
+	g := graph.New("places", graphtest.Lookup)
+	x := g.Input("x", tensor.Float32, 2)
+	y := g.Apply("add", nil, x, x)[0].Named("y")
+	z := g.Apply("mul", nil, y, 0.5)[0].Named("z")
+	g.Output("z", z)
+	require.NoError(t, g.Err())
+	y.Node.Impl = &graph.Impl{ResultPlace: tensor.Device}
+	text, err := dot.Marshal(g)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"y\nadd\nfloat32[2]@(1) on the device"`)
+	require.Contains(t, string(text), `"z\nmul other=0.5\nfloat32[2]@(1)"`)
+}
