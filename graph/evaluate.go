@@ -156,25 +156,6 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 	return out, inferred, err
 }
 
-// EvaluateNode computes the outputs of a node, whose operands are constants, by the reference of its op: see
-// [Evaluate].
-func (g *Graph) EvaluateNode(n *Node) ([]*tensor.Tensor, error) {
-	data := map[*Value]*tensor.Tensor{}
-	for _, a := range n.In {
-		if a.Kind == TensorArg {
-			data[a.Value] = a.Value.Data()
-		}
-	}
-	if err := n.evaluate(g, data, false); err != nil {
-		return nil, err
-	}
-	out := make([]*tensor.Tensor, len(n.Out))
-	for i, v := range n.Out {
-		out[i] = data[v]
-	}
-	return out, nil
-}
-
 // toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
 // as_strided depends on this layout. If the value is a view, base is the tensor of its operand, otherwise nil. For a
 // view, toInferredLayout returns a view of base. It returns t itself if t has the storage of base, if base does not
