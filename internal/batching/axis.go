@@ -52,9 +52,9 @@ func Symbol(g *graph.Graph) (string, error) {
 
 // PlanForOneRow reports whether all batch sizes should have the plan for one row instead of that for rows rows, for
 // which p was compiled from g. At both sizes, the cost of a plan is divided by that of the plan for this size; the plan
-// with the lesser maximum is better. oneRow is false if other sizes are open, because costs depend on them. pins has the
-// implementations that the plan for one row must have instead of chosen ones that do not support rows rows, by node.
-// symbol is the result of [Symbol].
+// with the lesser maximum is better. oneRow is false if other sizes are open, because costs depend on them. pins names
+// the implementations, by node, that the plan for one row must have instead of chosen ones that do not support rows
+// rows. symbol is the result of [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
 	oneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
