@@ -84,6 +84,10 @@ def nearer(k):
     return "; ours is nearer to float64's" in k.text
 
 
+def infinite_weight(k):
+    return len(k.ins) > 1 and k.ins[1] and bool(np.isinf(k.data(1)).any()) and k.attrs.get("use_input_stats", True)
+
+
 def each(v, n):
     return list(v) * (n // len(v)) if isinstance(v, (list, tuple)) else [v] * n
 
@@ -291,6 +295,8 @@ RULES = [
     ("avg_pool3d", "served", "smaller than kernel size", None, "ONNX has no limit on padding"),
     # Numbers
     ("group_norm instance_norm batch_norm layer_norm native_layer_norm baddbmm norm lstm gru rnn_tanh det linalg_det", "value", "", nearer, "1.13 rounds more"),
+    ("group_norm instance_norm", "value", "got -?inf, want nan", infinite_weight,
+     "1.13 subtracts the product of the mean and an infinite weight from that of the element"),
     ("group_norm instance_norm batch_norm layer_norm native_layer_norm", "value", "", cancelled, "rounding errors of a difference are divided by a number near 0"),
     ("batch_norm", "value", "nan|inf", strided_odd, "1.13 scales non-dense operands before the shift and others after it, which differs for infinities"),
     (FFT, "value", "nan|inf", odd, "with infinities the NaNs depend on the algorithm"),

@@ -22,7 +22,8 @@ import (
 //	y = (x - center)*scale + shift
 //
 // center is the mean, rounded to the dtype of the loop. It is subtracted first, because x*scale + shift would lose
-// digits by cancellation if the mean is many deviations away from 0.
+// digits by cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0, so
+// that infinite coefficients have PyTorch's results.
 //
 // If groups of channels have common statistics, the second phase merges the statistics of the channels of a group. The
 // first phase does not know of groups, so that its loops can run across channels that are contiguous in memory.
@@ -98,7 +99,7 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 	// variance, mean, weight, bias.
 	n, samples := shape[1]/s.groups, shape[0]
 	phase := copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
-		v := channelValues{channels: shape[1]}
+		v := channelValues{channels: shape[1], given: s.meanOperand != 0}
 		for i, list := range []*[]float64{&v.center, &v.scale, &v.shift, &v.variance, &v.mean} {
 			*list = kit.ElementsOf[float64](m.Ptrs[i], samples*shape[1])
 		}
@@ -119,7 +120,8 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 // index channel. An omitted weight or bias is nil.
 type channelValues struct {
 	center, scale, shift, variance, mean, weight, bias []float64
-	channels                                           int // channels of a sample
+	channels                                           int  // channels of a sample
+	given                                              bool // the statistics are operands
 }
 
 // setGroup computes the coefficients of a group: the n channels at indices first to first+n-1 of the lists. The
@@ -133,11 +135,16 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 	}
 	mean /= float64(n)
 	for i := first; i < first+n; i++ {
-		d := values.mean[i] - mean
-		sum += values.variance[i] + float64(d*d)
+		sum += values.variance[i]
+		if d := values.mean[i] - mean; values.mean[i] != mean { // the difference of equal infinities is NaN
+			sum += float64(d * d)
+		}
 	}
 	center := mean
-	if loopDType == tensor.Float32 {
+	switch {
+	case values.given:
+		center = 0
+	case loopDType == tensor.Float32:
 		center = float64(float32(mean))
 	}
 	for i := first; i < first+n; i++ {
@@ -148,7 +155,10 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 		if values.bias != nil {
 			bias = values.bias[i%values.channels]
 		}
-		values.center[i], values.scale[i], values.shift[i] = center, scale, bias-float64((mean-center)*scale)
+		if values.given || !math.IsInf(scale, 0) { // no rounding error of the center is worth an infinity or a NaN
+			bias -= float64((mean - center) * scale)
+		}
+		values.center[i], values.scale[i], values.shift[i] = center, scale, bias
 	}
 }
 

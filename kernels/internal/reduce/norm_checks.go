@@ -67,8 +67,13 @@ func normReference(t *tensor.Tensor, eps float64, groupOf, paramOf func(index []
 	forEach(func(index []int, group int, x float64) {
 		groupMean := valueOf(mean, index, sum[group]/count[group])
 		groupVariance := valueOf(variance, index, squares[group]/count[group])
-		y := (x - groupMean) / math.Sqrt(groupVariance+eps)
-		out.Set(tensor.FloatScalar(float64(y*valueOf(weight, index, 1))+valueOf(bias, index, 0)), index...)
+		deviation, factor, offset := math.Sqrt(groupVariance+eps), valueOf(weight, index, 1), valueOf(bias, index, 0)
+		y := float64((x-groupMean)/deviation*factor) + offset
+		if mean != nil { // as PyTorch, whose results for infinite weights and means differ from those of the line above
+			scale := factor / deviation
+			y = float64(x*scale) + (offset - float64(groupMean*scale))
+		}
+		out.Set(tensor.FloatScalar(y), index...)
 	})
 	return out
 }
