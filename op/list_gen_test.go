@@ -190,6 +190,7 @@ var functions = []listed{
 	{"fmin", "", Fmin, Fmin},
 	{"fmod", "", Fmod[*graph.Value, *graph.Value], Fmod[float64, float64]},
 	{"frac", "", Frac, Frac},
+	{"frexp", "", Frexp, Frexp},
 	{"full", "", Full[*graph.Value, tensor.Scalar], Full[[]int, tensor.Scalar]},
 	{"full_like", "", FullLike[tensor.Scalar], FullLike[tensor.Scalar]},
 	{"gather", "", Gather[*graph.Value], Gather[int]},

@@ -2905,6 +2905,15 @@ func Frac(self *graph.Value) *graph.Value {
 	return node("frac", 1, nil, self)[0]
 }
 
+// Frexp is the op frexp.
+//
+// Returns numbers of magnitude 0.5 to 1 and the int32 exponents of 2, whose products are self. 0, infinity and
+// NaN have the exponent 0.
+func Frexp(self *graph.Value) (mantissa, exponent *graph.Value) {
+	made := node("frexp", 2, nil, self)
+	return made[0], made[1]
+}
+
 // FullAttrs are the optional attributes of [Full].
 type FullAttrs struct {
 	// dtype of the result; default: bool, int64, float32 or complex64, by the number's kind

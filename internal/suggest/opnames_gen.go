@@ -185,6 +185,7 @@ func init() {
 		"fmin",
 		"fmod",
 		"frac",
+		"frexp",
 		"full",
 		"full_like",
 		"gather",

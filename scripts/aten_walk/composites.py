@@ -208,6 +208,11 @@ def _aminmax(r):
     return ins, r.some(dim=(r.dim(s),), keepdim=(True, False))
 
 
+@call("frexp")
+def _frexp(r):
+    return one(r)[1], {}
+
+
 @call("count_nonzero")
 def _count_nonzero(r):
     s, _ = one(r)

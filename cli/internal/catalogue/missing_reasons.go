@@ -44,7 +44,6 @@ var reasons = []missingReason{
 	{"its series and continued fractions have up to 2,000 terms, and expressions have no loops", "igamma igammac"},
 	{"its series or rational approximation is not among the expansions of elementary functions; no exporter writes it",
 		"special.airy_ai special.bessel_* special.modified_bessel_k* special.scaled_modified_bessel_k* special.erfcx"},
-	{"the function frexp has two results, and expressions have no function that reads exponents", "frexp"},
 	{"the number of its results is a binomial coefficient, which expressions of sizes do not contain", "combinations"},
 	{"its eigenvalues are complex for real matrices; linalg_eigh has those of symmetric ones", "linalg.eig*"},
 	{"it pivots with 1x1 and 2x2 blocks; linalg_lu_factor and linalg_solve take the same matrices", "linalg.ldl_*"},

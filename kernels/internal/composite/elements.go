@@ -83,6 +83,11 @@ var (
 	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 		return s.mul(in[0], s.Apply(pointwise.Pow, nil, compose.Number(2), in[1]))
 	})
+	Frexp = define(graph.Semantics{
+		Name: "frexp", Doc: "Returns numbers of magnitude 0.5 to 1 and the int32 exponents of 2, whose products are self. " +
+			"0, infinity and NaN have the exponent 0.",
+		Params: selfOnly, Outputs: []string{"mantissa", "exponent"}, Examples: unaryExamples,
+	}, frexp)
 	Polar = defineOne(graph.Semantics{
 		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
@@ -102,6 +107,28 @@ var (
 		return s.WithLayout(result, s.TypeOf(pointwise.Mul, nil, in...))
 	})
 )
+
+// frexp reads the exponents of float64 numbers, because those of all other dtypes are normal there.
+func frexp(s steps, _ *kit.EmptyAttrs, in []graph.Arg) []graph.Arg {
+	const fieldStart, fieldMask, bias, raised = 52, 0x7ff, 1022, 54
+	dtype := in[0].Type().DType
+	s.Reject(!dtype.IsFloat(), "torch.frexp() only supports floating-point dtypes")
+	x := s.to(in[0], tensor.Float64)
+	subnormal := s.Apply(pointwise.Lt, nil, s.abs(x), compose.Number(0x1p-1022))
+	normal := s.where(subnormal, s.mul(x, compose.Number(0x1p54)), x)
+	bits := s.Apply(view.View, graph.Attrs{"dtype": tensor.Int64}, normal)
+	and := func(x graph.Arg, y int64) graph.Arg { return s.Apply(pointwise.BitwiseAnd, nil, x, integer(y)) }
+	field := and(s.Apply(pointwise.RightShift, nil, bits, integer(fieldStart)), fieldMask)
+	special := s.Apply(pointwise.LogicalOr, nil, s.Apply(pointwise.Eq, nil, field, integer(0)),
+		s.Apply(pointwise.Eq, nil, field, integer(fieldMask)))
+	fraction := s.Apply(pointwise.BitwiseOr, nil, and(bits, ^int64(fieldMask<<fieldStart)), integer(bias<<fieldStart))
+	fraction = s.Apply(view.View, graph.Attrs{"dtype": tensor.Float64}, fraction)
+	exponent := s.sub(field, s.where(subnormal, integer(bias+raised), integer(bias)))
+	return []graph.Arg{
+		s.preserveFormat(s.to(s.where(special, x, fraction), dtype), in[0]),
+		s.preserveFormat(s.to(s.where(special, integer(0), exponent), tensor.Int32), in[0]),
+	}
+}
 
 // scaled defines the product of self and a number, which is rounded to the dtype of the result.
 func scaled(name, doc string, factor float64) *graph.Op {

@@ -15,7 +15,7 @@ func Ops() []*graph.Op {
 		Logspace, AsStridedScatter,
 		NativeLayerNorm,
 		Put, IndexReduce,
-		Softsign, Tanhshrink, Softmin, Mvlgamma, Deg2rad, Rad2deg, FloatPower, Ldexp, Polar,
+		Softsign, Tanhshrink, Softmin, Mvlgamma, Deg2rad, Rad2deg, FloatPower, Ldexp, Frexp, Polar,
 		Isclose, Allclose, Equal, Isreal, Isin,
 		MseLoss, L1Loss, SmoothL1Loss, HuberLoss, SoftMarginLoss, HingeEmbeddingLoss, KlDiv, PoissonNllLoss,
 		BinaryCrossEntropy, BinaryCrossEntropyWithLogits,
