@@ -52,6 +52,8 @@ func TestRejectedCalls(t *testing.T) {
 			[]*pb.AttributeProto{attrInt("N", 3), attrInt("K", 16)}},
 		{"MatMulNBits", [][]any{{2, 16}, {3, 1, 8}, {3, 1}}, "elements of 4 bits in float32 are not supported",
 			[]*pb.AttributeProto{attrInt("N", 3), attrInt("K", 16), attrInt("block_size", 16)}},
+		{"MatMulNBits", [][]any{{2, 15}, {3, 1, 8}, {3, 1}}, "operand 0 has 15 columns, want K = 16",
+			[]*pb.AttributeProto{attrInt("N", 3), attrInt("K", 16), attrInt("block_size", 16)}},
 		{"MatMulNBits", [][]any{{2, 16}, {3, 1, 8}, {3, 1}, nil, {16}}, "g_idx (operand 4) is not supported", nil},
 		{"GroupQueryAttention", [][]any{{1, 1, 48}, nil, nil, nil, nil, {1}, {1}, nil, nil, {1, 1}},
 			"operand 9 is not supported", nil},

@@ -100,6 +100,11 @@ func matMulNBits(n *node) []*value {
 	if rows < 1 || columns < 1 {
 		n.Failf("a matrix of shape [%d, %d] is not supported: want attributes N and K of at least 1", rows, columns)
 	}
+	if sizes := n.TrySymShape(x); len(sizes) > 0 {
+		if last, ok := sizes[len(sizes)-1].Known(); ok && last != columns {
+			n.Failf("operand 0 has %d columns, want K = %d", last, columns)
+		}
+	}
 	block := blockSize(n, 0, columns)
 	rowBlocks := (columns-1)/block + 1 // blocks in a row of the matrix: columns/block, rounded up
 	if n.Operand(1).DType() != tensor.Uint8 {
