@@ -14,6 +14,8 @@ REASONS = {
     ("bernoulli", "p"): "random ops have a seed, and take probabilities as an operand",
     ("contiguous", "memory_format"): "aten's default 0 is contiguous",
     ("randint", "dtype"): "aten's default 4 is int64",
+    ("tril_indices", "dtype"): "aten's default 4 is int64",
+    ("triu_indices", "dtype"): "aten's default 4 is int64",
     ("conv1d", "padding"): "aten's overloads in one: a size, or a word",
     ("conv2d", "padding"): "aten's overloads in one: a size, or a word",
     ("conv3d", "padding"): "aten's overloads in one: a size, or a word",
