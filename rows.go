@@ -17,7 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowSymbol is the key of [Loader.Sizes] that sets the number of rows of a file without symbols.
+// rowSymbol is the key of [Loader.Sizes] that sets the number of rows of a file without symbols, which are the names of
+// unknown sizes.
 const rowSymbol = "N"
 
 // rowCount is a number of rows that the caller requests instead of the number in the file: see [Loader.Sizes]. A row is
@@ -87,9 +88,9 @@ func (f *File) rowDims(name string) map[string]int {
 	return dims
 }
 
-// withRows returns the inputs with the changed number of rows in their shapes, as copies. An input that is not dense
-// keeps its shape and strides, because only for a dense input do the strides of the new shape follow from the order
-// of its dimensions.
+// withRows returns copies of the inputs with the changed number of rows in their shapes. The strides of a changed shape
+// follow from the order of its dimensions. An input that is not dense has no such order, and keeps its shape and
+// strides.
 func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {
@@ -114,7 +115,7 @@ func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, er
 	if err := program.InferContext(ctx, g); err != nil {
 		return nil, err
 	}
-	proof, err := batch.Follow(g, r.dims)
+	proof, err := batch.Follow(g, r.dims) // a proof that the rows are independent
 	if err == nil {
 		g.SetContext(ctx)
 		defer g.SetContext(context.Background())

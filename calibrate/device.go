@@ -16,7 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// deviceMeasurer measures the rates of a device with its own kernels.
+// deviceMeasurer measures the rates of a device with its own kernels. Its methods convert each product that is added to
+// a sum to its own type: the compiler then cannot fuse the multiplication and the addition.
 type deviceMeasurer struct {
 	ctx     context.Context
 	device  graph.Device
@@ -28,14 +29,15 @@ type deviceMeasurer struct {
 
 // deviceRun is a measured run. It adds one call to the queue calls times, and then waits for the device.
 type deviceRun struct {
-	of, unit  string     // see Point
-	work      graph.Work // the work of a call
-	callBytes float64    // bytes that a call accesses
-	calls     int
-	ns        float64 // median time
+	kind, unit string     // Point.Of and Point.Unit
+	work       graph.Work // the work of a call
+	callBytes  float64    // bytes that a call accesses
+	calls      int
+	ns         float64 // median time
 }
 
-// deviceMeasurements is the number of measurements of a device. The first gives two rates, each other one rate.
+// deviceMeasurements is the number of measurements of a device. The first measures two rates, and the others one rate
+// each.
 const deviceMeasurements = 6
 
 func newDeviceMeasurer(ctx context.Context, device graph.Device, options *Options) *deviceMeasurer {
@@ -100,7 +102,7 @@ func (m *deviceMeasurer) points() (points []Point) {
 	prices := m.rates.Profile()
 	for _, run := range m.runs {
 		calls := float64(run.calls)
-		points = append(points, Point{Of: run.of, Unit: run.unit, Bytes: calls * run.callBytes, NS: run.ns,
+		points = append(points, Point{Of: run.kind, Unit: run.unit, Bytes: calls * run.callBytes, NS: run.ns,
 			PredictedNS: float64(calls*prices.PriceNS(run.work)) + m.rates.WaitPS/1e3})
 	}
 	return points
@@ -187,8 +189,8 @@ func (m *deviceMeasurer) measureDownload() error {
 	})
 }
 
-// transferCall returns a call that copies bytes to or from memory. kernel is the name of the work per byte. The wait of
-// a download is the wait of its run.
+// transferCall returns a call that copies bytes to or from memory. kernel is the name of the work per byte. The work
+// does not include the wait for a download, because each measured run ends with a wait.
 func transferCall(kernel string, bytes int, memory graph.DeviceMemory, call func() error) *deviceCall {
 	transfer := &deviceCall{call: call, free: memory.Free, bytes: float64(bytes), units: float64(bytes)}
 	transfer.work.StartedSteps = 1
@@ -247,7 +249,7 @@ type deviceSizes struct{ first, factor, last, calls int }
 // call determines the rate.
 func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
-	largest := deviceRun{of: what, unit: unit}
+	largest := deviceRun{kind: what, unit: unit}
 	measure := func(size int) (more bool, err error) {
 		call, err := prepare(size)
 		if err != nil {
@@ -261,7 +263,9 @@ func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes
 			}
 			if count*4 > sizes.calls || ns >= float64(m.options.CallTime) {
 				overheadPS := float64(float64(count)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
-				overheadPS = min(overheadPS, 1e3*ns/2) // the wait of the largest call may have been shorter
+				// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited to
+				// half of the time, so that the rate is positive.
+				overheadPS = min(overheadPS, 1e3*ns/2)
 				*rate = (float64(1e3*ns) - overheadPS) / (float64(count) * call.units)
 				largest.work, largest.callBytes, largest.calls, largest.ns = call.work, call.bytes, count, ns
 				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > 1e3*ns/4, nil

@@ -52,8 +52,8 @@ func WithOps(ops ...*graph.Op) Option {
 	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }
 
-// WithOperators adds converters of ONNX operators: see [graphrun.Loader]. Of two converters of an operator the last
-// counts.
+// WithOperators adds converters of ONNX operators: see [graphrun.Loader]. If an operator has several converters, the
+// last one is used.
 func WithOperators(operators onnx.Operators) Option {
 	return Option{func(e *command.Extensions) {
 		if e.Operators == nil {

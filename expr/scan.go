@@ -16,7 +16,8 @@ type Scanner struct {
 	// Row scans n elements of the row x into dst. It starts from the value of the carry and updates the carry. dst may
 	// equal x.
 	Row func(carry, dst, x unsafe.Pointer, n int)
-	// Columns scans one element of each of n rows: element i of x into element i of dst, with carry i. dst may equal x.
+	// Columns scans one element of each of n adjacent rows. Element i of x, element i of dst and carry i belong to row
+	// i. dst may equal x.
 	Columns func(carry, dst, x unsafe.Pointer, n int)
 }
 

@@ -141,7 +141,8 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 	return notAnInteger(word, symbols)
 }
 
-// setValue stores a JSON or Go value in a field of a matching type. A tensor of one element stands for a number.
+// setValue stores a JSON or Go value in a field of a matching type. A tensor arrives as an elementList, and a tensor of
+// one element also stands for a number.
 func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	if list, ok := given.(elementList); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
@@ -212,8 +213,9 @@ func (p *IntsOrWord) setWord(v any, words []string) bool {
 	return true
 }
 
-// set sets p to a word or to integers. A text that is not an expression becomes the word. The caller, setField, then
-// checks that the word is one of the field's words.
+// set sets p to a word or to integers. A text becomes a word unless it is an expression of the symbols, or has the form
+// of an expression: setValue then returns the integers, or the error of the expression. The caller, setField, checks
+// that the word is one of the field's words.
 func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
 	if text, ok := given.(string); ok {
 		if _, err := expressionIn(text, symbols); err != nil && !isExpression(text) {

@@ -30,7 +30,7 @@ type atom struct {
 	cond   *cond   // the condition of a Where
 	args   []*expr // the operands of a function
 	id     int     // different for all symbols and atoms of the Env
-	lo, hi int     // bounds that follow from the bounds of the symbols, without facts
+	lo, hi int     // bounds that follow from the bounds of the symbols, without guards and other facts (see facts)
 	hint   int     // value at the hints of the symbols
 	size   int     // number of symbols and numbers in the printed form
 	asExpr *expr   // the atom as an expression
@@ -183,13 +183,13 @@ func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
 // this operand.
 func extreme(kind kind, a, b Int) Int {
 	env := envOf(a, b)
-	defer env.withFacts(false)()
+	defer env.withFacts(false)() // the returned function restores the previous setting
 	x, y := env.exprOf(a), env.exprOf(b)
 	return env.memoized(byte(kind), x, y, func() *expr { return env.extreme(kind, x, y) }).int()
 }
 
-// extreme returns the maximum or the minimum of operands. It replaces operands of the same kind by their operands, and
-// drops operands that another operand makes redundant.
+// extreme returns the maximum or the minimum of operands. It replaces Max(a, b) among the operands of a maximum by a
+// and b, and likewise for a minimum. It drops each operand that another operand makes redundant.
 func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	var args []*expr
 	for _, operand := range operands {
@@ -207,7 +207,7 @@ func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	for i, operand := range args {
 		redundant := slices.ContainsFunc(kept, func(other *expr) bool { return env.isAtMost(operand, other, sign) })
 		for _, other := range args[i+1:] {
-			// If operands are equal, only the first is kept.
+			// Of equal operands, only the last is kept.
 			redundant = redundant || env.isAtMost(operand, other, sign)
 		}
 		if !redundant {

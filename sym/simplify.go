@@ -72,7 +72,7 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 		if lo <= 0 && hi >= 0 {
 			return a.asExpr
 		}
-		if modulus, remainder := env.atomResidue(a); modulus == 0 {
+		if modulus, remainder := env.atomResidue(a); modulus == 0 { // the atom is the number remainder
 			return env.constant(remainder)
 		}
 		return env.remainder(args[0], args[1])
@@ -111,7 +111,7 @@ func (env *Env) expandQuotients(e *expr) *expr {
 			if modulus != 0 {
 				continue
 			}
-			// y*(x//y) = x - x%y, and x%y is a number (the modulus 0 says so).
+			// The modulus 0 means that x%y is the number remainder (see Env.residue). Then y*(x//y) = x - remainder.
 			multiple := env.multiply(rest, env.addMultiple(x, env.constant(remainder), -1))
 			return env.expandQuotients(env.addMultiple(env.addMultiple(e, env.termExpr(t), -1), multiple, 1))
 		}

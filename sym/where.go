@@ -58,8 +58,9 @@ type branch struct {
 // errRepeated is the panic value that ends a run whose path was explored before or is impossible.
 var errRepeated = errors.New("sym: an impossible case")
 
-// next returns the next branch of the current path, whose condition is c. Its answer is the recorded answer if there is
-// one, and otherwise the answer at the hints.
+// next returns the next branch of the current path, whose condition is c. Its answer is the recorded answer, if there
+// is one. Otherwise it is the answer that the facts prove or, for a choice, the truth of the condition at the hints of
+// the symbols ([Int.Hint]).
 func (search *pathSearch) next(env *Env, c *cond) branch {
 	if search.nextIndex == len(search.branches) {
 		reduced := env.reduce(c)
@@ -81,8 +82,8 @@ func (search *pathSearch) next(env *Env, c *cond) branch {
 	return current
 }
 
-// flip negates the answer of the last branch. [Env.decide] calls it if the facts contradict the answer. If the negation
-// was tried before, flip ends the run by a panic.
+// flip negates the answer of the branch that next returned last. [Env.decide] calls flip if the facts contradict the
+// answer. If the negation was tried before, flip ends the run by a panic.
 func (search *pathSearch) flip() {
 	if search.branches[search.nextIndex-1].otherTried {
 		panic(errRepeated)
@@ -117,8 +118,8 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 	if env == nil || run == nil {
 		panic("sym: Fork needs an Env and a computation")
 	}
-	// A path may need more choices than limit, because an impossible answer of a condition gives no case. Therefore 64
-	// more choices are allowed.
+	// A path may have more choices than there are cases: if one answer of a choice is found to be impossible later, the
+	// choice leads to a single case. The limit on choices has a margin of 64 for such choices.
 	search := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {
@@ -156,7 +157,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 		case zeroDivision:
 			result.Err = errZero
 			possible = true
-		case ErrNumber:
+		case ErrNumber: // of Int.Specialize, for sizes other than the hint
 			result.Err = ErrNumber
 			possible = true
 		case errCases, errRepeated:
@@ -193,8 +194,8 @@ func Join[T any](env *Env, limit int, run func() (T, error), same func(first, ot
 		return run()
 	}
 	first := cases[0].Value
-	// The last cases differ from the first in the earliest branches. Their exclusion comes first, because later guards
-	// are simplified by it.
+	// The last cases differ from the first in the earliest branches. The guards that exclude them are recorded first,
+	// because they simplify the later guards.
 	for _, c := range slices.Backward(cases[1:]) {
 		if c.Err != nil || !env.underHypothesis(c.If, func() bool { return same(first, c.Value, c.If) }) {
 			env.exclusion(c.If).Holds()
@@ -244,7 +245,7 @@ func (env *Env) underHypothesis(condition Bool, question func() bool) bool {
 		return question()
 	}
 	defer env.reset(env.mark())
-	defer env.beginQuestion()()
+	defer env.beginQuestion()() // the returned function ends the question
 	env.learn(condition.cond)
 	return question()
 }

@@ -6,7 +6,7 @@ import "fmt"
 type DeviceRates struct {
 	Device      string  `json:"device" doc:"The name of the device; other devices do not use the prices. Empty for any device of the driver."`
 	Measured    string  `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted for estimates."`
-	StepPS      float64 `json:"step_ps" doc:"The cost of a step in a batch of steps, in picoseconds."`
+	StepPS      float64 `json:"step_ps" doc:"The cost of a step without a wait for the device, in picoseconds."`
 	WaitPS      float64 `json:"wait_ps" doc:"The cost of waiting for the device, in picoseconds."`
 	BytePS      float64 `json:"byte_ps" doc:"The cost of a byte that a kernel reads or writes, in picoseconds."`
 	TiledPS     float64 `json:"tiled_ps,omitzero" doc:"The cost of a byte of a transposed operand, in picoseconds; 0: 4 times byte_ps."`
@@ -24,8 +24,9 @@ const (
 	DeviceOperation = "device.operation" // an instruction on an element
 )
 
-// Profile returns the rates as a profile. Access by copies (Copied) costs as much as other dense access. Strided access
-// is assumed to cost 4 times as much as dense access, and random access 8 times.
+// Profile returns the rates as a profile. Constants that products read in panels (Panels) and access by copies (Copied)
+// cost as much as other dense access. Strided access is assumed to cost 4 times as much as dense access, and random
+// access 8 times.
 func (r *DeviceRates) Profile() *Profile {
 	curve := func(factor float64) Curve { return Curve{{Bytes: 1, PS: factor * r.BytePS}} }
 	tiled := curve(4)
@@ -50,7 +51,7 @@ func (r *DeviceRates) check() error {
 	return nil
 }
 
-// WithDevice returns a copy of the profile in which rates are the rates of the driver with the given name.
+// WithDevice returns a copy of the profile. In the copy, the driver with the given name has the given rates.
 func (p *Profile) WithDevice(driver string, rates DeviceRates) *Profile {
 	changed := p.clone()
 	if changed.Devices == nil {

@@ -28,8 +28,7 @@ func (p *Program) Report() *report.Plan {
 	}
 	document := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
 		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: steps.PeakBytes(),
-		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(binding.CompileTime),
-		Profile:      profileOf(p.options.Costs),
+		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(binding.CompileTime), Profile: profileOf(p.options.Costs),
 		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(binding.Graph)}
 	if p.device != nil {
 		document.Device = p.device.Name()
@@ -54,7 +53,7 @@ func (p *Program) Report() *report.Plan {
 		described := stepOf(plan, step)
 		document.MovedBytes += described.Bytes
 		if step.Loop != nil {
-			if !isLoop(loop, step.Loop) { // long runs of equal loops share one description
+			if !describes(loop, step.Loop) { // long runs of equal loops share one description
 				loop = loopOf(step.Loop)
 			}
 			described.Loop, described.FastSetup = loop, step.Loop.FastSetup().String()
@@ -70,8 +69,7 @@ func profileOf(profile *layout.Profile) report.Profile {
 		profile = machine.SharedDefaultProfile()
 	}
 	return report.Profile{Digest: profile.Digest(), CPU: profile.CPU, Instructions: profile.Instructions,
-		Measured:  profile.Measured,
-		Estimated: profile.Estimated, Default: profile.Shipped()}
+		Measured: profile.Measured, Estimated: profile.Estimated, Default: profile.Shipped()}
 }
 
 // addBound adds the lower bound on the cost that the solution of the layout problem proves.
@@ -80,7 +78,8 @@ func addBound(document *report.Plan, plan *passes.Plan) {
 	if solution == nil || solution.Bound == 0 && !solution.Optimal() {
 		return
 	}
-	// The costs of the steps add up to the cost of the solution except for rounding. The bound holds for the solution.
+	// The bound holds for the cost of the solution. The costs of the steps add up to this cost, except for rounding.
+	// CostNS is therefore computed from the cost of the solution: for an optimal plan it then equals the bound.
 	if cost := float64(solution.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		document.CostNS = cost - plan.SavedNS
 	}
@@ -136,12 +135,10 @@ func CopyOf(inserted *passes.Copy, sides passes.Sides) report.Copy {
 	if inserted.Node != nil && inserted.Node.Impl.IsTransfer() {
 		transfer = inserted.Node.Impl.Name
 	}
-	return report.Copy{Value: inserted.Value, From: notNil(inserted.From), To: notNil(inserted.To),
-		Transfer: transfer, Bytes: inserted.Bytes,
-		CostNS: inserted.CostNS,
-		Share:  sides.Share, Why: sides.String(), Producer: report.Producer(sides.Producer),
-		Reader: report.Reader(sides.Reader),
-		Advice: sides.Advice, Strategy: sides.Strategy}
+	return report.Copy{Value: inserted.Value, From: notNil(inserted.From), To: notNil(inserted.To), Transfer: transfer,
+		Bytes: inserted.Bytes, CostNS: inserted.CostNS, Share: sides.Share, Why: sides.String(),
+		Producer: report.Producer(sides.Producer), Reader: report.Reader(sides.Reader), Advice: sides.Advice,
+		Strategy: sides.Strategy}
 }
 
 // milliseconds returns a duration in milliseconds, to the microsecond.
@@ -181,8 +178,8 @@ func movedBytes(n *graph.Node) int {
 	return total
 }
 
-// worksOf describes the work of a node. First is the work of its implementation, then for each operand the additional
-// work that the operand's layout causes.
+// worksOf describes the work of a node. The first element is the work of its implementation. Each other element is the
+// additional work that the layout of one operand causes.
 func worksOf(n *graph.Node) []report.Work {
 	var list []report.Work
 	for _, work := range n.WorkParts() {
@@ -216,8 +213,8 @@ func loopOf(loop graph.Loop) *report.Loop {
 	return described
 }
 
-// isLoop reports whether a description, which may be nil, describes a loop.
-func isLoop(described *report.Loop, loop graph.Loop) bool {
+// describes reports whether `described`, which may be nil, is the description of the loop.
+func describes(described *report.Loop, loop graph.Loop) bool {
 	if described == nil || loop.Len() != len(described.Strides) || !slices.Equal(described.Shape, loop.WalkShape()) {
 		return false
 	}

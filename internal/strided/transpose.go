@@ -2,9 +2,9 @@ package strided
 
 import "unsafe"
 
-// transpose moves a block of a.N by b.N elements, where dst is dense along a. A row of src has the b.N elements for one
-// index of a. transpose reads four rows at a time: the hardware can prefetch four streams, and each iteration writes
-// four adjacent elements.
+// transpose copies a block of a.N by b.N elements. dst is dense along a: elements for consecutive indices of a are
+// adjacent. A row of src has the b.N elements for one index of a. transpose reads four rows at a time: the hardware can
+// prefetch four streams, and each iteration writes four adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {
@@ -26,12 +26,12 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	if i == a.N {
 		return // an address beyond the last row may be invalid
 	}
-	row, row0 := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
+	out, row0 := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
 	switch dstOffset, srcOffset := 0, 0; a.N - i {
 	case 3:
 		row1, row2 := unsafe.Add(row0, a.Src), unsafe.Add(row0, 2*a.Src)
 		for range b.N {
-			triple := (*[3]T)(unsafe.Add(row, dstOffset))
+			triple := (*[3]T)(unsafe.Add(out, dstOffset))
 			triple[0], triple[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
 			triple[2] = *(*T)(unsafe.Add(row2, srcOffset))
 			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
@@ -39,12 +39,12 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	case 2:
 		row1 := unsafe.Add(row0, a.Src)
 		for range b.N {
-			pair := (*[2]T)(unsafe.Add(row, dstOffset))
+			pair := (*[2]T)(unsafe.Add(out, dstOffset))
 			pair[0], pair[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
 			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 		}
 	case 1:
-		move[T](row, row0, b.Dst, b.Src, b.N)
+		move[T](out, row0, b.Dst, b.Src, b.N)
 	}
 }
 

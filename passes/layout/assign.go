@@ -14,8 +14,8 @@ import (
 // value may exist. The label of a value's variable is a set of forms, as a bit mask. The label of a node's variable is
 // an implementation and a walk (loop order), which determine the forms of the node's results. See [Model].
 
-// Assignment returns the assignment for a label of each variable of WCSP. Assignment omits forms that no node or
-// output reads, so the assignment may cost less than the labels.
+// Assignment returns the assignment for labels. These are the labels of the variables of WCSP, by index. Assignment
+// omits forms that no node or output reads, so the assignment may cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	decoder, err := m.newDecoder(labels)
@@ -39,7 +39,7 @@ type decoder struct {
 	assignment *Assignment
 	needed     graph.ByValue[uint]      // by value: mask of the forms that are read
 	formCopies graph.ByValue[[]*Copy]   // by value and form: the copy that has this form
-	viewNodes  graph.ByValue[*viewNode] // by result of a view; used for an Outcome
+	viewNodes  graph.ByValue[*viewNode] // by result of a view; set only for [Model.Outcome]
 }
 
 // newDecoder returns the initial state. If labels are infeasible, the error names the forbidden combination.
@@ -63,7 +63,7 @@ func (decoder *decoder) existingForms(variable *variable) uint {
 	switch {
 	case isFreeConstant(variable.value):
 		return 1<<len(variable.forms) - 1
-	case variable.id < 0:
+	case variable.id < 0: // the variable has a single label, so WCSP omits it
 		return variable.formSets[0]
 	}
 	return variable.formSets[decoder.labels[variable.id]]
@@ -71,7 +71,7 @@ func (decoder *decoder) existingForms(variable *variable) uint {
 
 // chosen returns the chosen label of a node.
 func (decoder *decoder) chosen(computed *computedNode) *label {
-	if computed.id < 0 {
+	if computed.id < 0 { // as in existingForms
 		return &computed.labels[0]
 	}
 	return &computed.labels[decoder.labels[computed.id]]
@@ -113,11 +113,12 @@ func (decoder *decoder) markReadForms() {
 
 // recipe describes how the needed forms of one value are made.
 type recipe struct {
-	usedForms uint   // mask of the forms that exist without a copy and that are read or copied to other forms
+	usedForms uint   // mask of the forms that exist without a copy, and are read or are the source of a copy
 	steps     []step // copies that make the other needed forms, in order
 }
 
-// recipe returns the recipe of the needed forms of a value. roots and operandCopies are as in [Model.priceForms].
+// recipe returns the recipe of the needed forms of a value. roots is the mask of the forms that exist without a copy.
+// If the value is the result of a view, operandCopies has the copies of the view's operand: see [Model.priceForms].
 func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []operandCopy) recipe {
 	needed := decoder.needed.At(variable.value)
 	var made recipe
@@ -140,7 +141,8 @@ func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []o
 	return made
 }
 
-// eachOperandForm calls visit for each form of the view's operand from which a needed form of the given result is made.
+// eachOperandForm calls visit for forms of the operand of a view: each form that is needed to make the needed forms of
+// the result with the given index.
 func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit func(form int)) {
 	operand := view.node.In[view.operand].Value
 	available := decoder.existingForms(decoder.model.variables.At(operand)) & view.allowed
@@ -148,14 +150,14 @@ func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit f
 	if decoder.needed.At(result.value) == 0 {
 		return
 	}
-	recipe := decoder.recipe(result, view.viewForms(resultIndex, available),
+	made := decoder.recipe(result, view.viewForms(resultIndex, available),
 		decoder.model.operandCopies(view, resultIndex, available))
 	for resultForm := range result.forms {
-		if recipe.usedForms>>resultForm&1 != 0 {
+		if made.usedForms>>resultForm&1 != 0 {
 			visit(view.source(resultIndex, resultForm, available, decoder.needed.At(operand)))
 		}
 	}
-	for _, step := range recipe.steps {
+	for _, step := range made.steps {
 		if step.from < 0 {
 			visit(decoder.model.copySource(view, resultIndex, int(step.to), available))
 		}
@@ -211,7 +213,7 @@ func (decoder *decoder) recordChoices() {
 			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))
 		}
 		decoder.recordSteps(variable, decoder.recipe(variable, roots, nil).steps)
-		pinnedCopy := decoder.formCopies.At(v)[variable.baseForm()]
+		pinnedCopy := decoder.formCopies.At(v)[variable.baseForm()] // the base form is the pinned form, if v is pinned
 		if v.Pin.SetsLayout() && pinnedCopy != nil && !pinnedCopy.Original {
 			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
 			decoder.assignment.Inputs = append(decoder.assignment.Inputs, pinnedCopy)
@@ -348,13 +350,13 @@ func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Cho
 		variable := decoder.model.variables.At(v)
 		decoder.setFormCopy(variable, chosen.resultForms[k], &Copy{Value: v, Original: true})
 		decoder.recordSteps(variable, decoder.recipe(variable, 1<<chosen.resultForms[k], nil).steps)
-		if variable.forms[chosen.resultForms[k]].slot != nil {
+		if variable.forms[chosen.resultForms[k]].slot != nil { // written into the result of a concatenation
 			decoder.assignment.Placed = append(decoder.assignment.Placed, v)
 		}
 	}
 }
 
-// setInput makes operand k of a choice read copy from.
+// setInput records that the node reads its operand k from the given copy.
 func (decoder *decoder) setInput(choice *Choice, n *graph.Node, k int, from *Copy) {
 	if from = decoder.copyOrNil(n.In[k].Value, from); from == nil {
 		return

@@ -14,8 +14,9 @@ import (
 // position gets an additional form, the layout in the slot. The node that computes the value gets labels that write it
 // in this form.
 
-// slot is a position in the result of a concatenation, for one order of this result. The position holds one operand, or
-// the result of an inner concatenation whose operands are adjacent at this position.
+// slot is a position in the result of a concatenation, if this result has the given order of dimensions. The position
+// holds one operand of the concatenation. It may also hold the result of an inner concatenation, whose operands are
+// then adjacent.
 type slot struct {
 	concat     int          // index of the concatenation's node
 	operand    int          // index of the operand; -1 for the result of an inner concatenation
@@ -55,7 +56,8 @@ func (m *Model) Places(v *graph.Value) []*Place {
 // slots is the state of the search for slots.
 type slots struct {
 	needsOwnBuffer graph.ByValue[bool] // by viewRoot
-	// operandLayouts has, by index of the concatenation and order of its result, the layouts of the operands.
+	// operandLayouts has the layouts of the operands of a concatenation inside its result. The keys are the index of
+	// the concatenation's node, and the order of the result.
 	operandLayouts map[int]map[tensor.Order][]tensor.Meta
 }
 
@@ -118,9 +120,9 @@ func hasNumericSizes(v *graph.Value) bool {
 	return known
 }
 
-// addOperandSlots adds slot forms to a result of node n (index i), for the last concatenation that reads the result: a
-// value can be in one slot only, and the pass place, which visits nodes in reverse, also prefers the last
-// concatenation.
+// addOperandSlots adds slot forms to a result of node n, whose index is i. The slots are in the result of the last
+// concatenation that reads the value, because a value can be in one slot only. The pass place prefers the last
+// concatenation, too: it visits nodes in reverse.
 func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *variable) {
 	concat, operand := -1, 0
 	for _, reader := range m.readers.At(result.value) {
@@ -149,9 +151,9 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *v
 	}
 }
 
-// withOwnBufferStrides returns slotMeta, the layout of a value in a slot. ownBuffer is the layout of the same order
-// with its own buffer. If the strides of the two differ only in dimensions of size 1, the result has all strides of
-// ownBuffer, because prices may depend on strides.
+// withOwnBufferStrides returns slotMeta, the layout of a value in a slot. ownBuffer is the layout with the same order
+// in a buffer of the value's own. If the two layouts have the same addresses, their strides may still differ in
+// dimensions of size 1. The result then has the strides of ownBuffer, because prices may depend on strides.
 func withOwnBufferStrides(slotMeta, ownBuffer tensor.Meta) tensor.Meta {
 	if ownBuffer.SameAddresses(slotMeta) {
 		slotMeta.Strides = ownBuffer.Strides
@@ -261,9 +263,9 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	}
 }
 
-// adjacentForms returns, by operand of an inner concatenation n, the form in which the operand is already at its
-// position in the result of n. It is -1 for an operand without elements. The result of n is in outerSlot and has layout
-// slotMeta. adjacentForms returns nil if an operand has no such form.
+// adjacentForms returns a form for each operand of an inner concatenation n. In this form, the operand is already at
+// its position in the result of n, which is in outerSlot and has the layout slotMeta. The form is -1 for an operand
+// without elements. adjacentForms returns nil if an operand has no such form or is a constant.
 func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *slot) []int {
 	forms := slices.Repeat([]int{-1}, len(n.In))
 	for k, positionType := range n.PlacesIn(slotMeta.Type()) {
@@ -312,10 +314,10 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	computed.labels = append(computed.labels, noop)
 }
 
-// priceOwnSlots finds the forms of operand k of a concatenation that are inside the node's own result. It marks them in
-// priced.ownSlots and sets their costs. A form is [wcsp.Forbidden] if the result has another order than the slot, is
-// itself in a slot, or is on the device (slots are on the host). If none of these holds, the form costs 0 at the
-// position of operand k, and keeps its cost at the position of another operand.
+// priceOwnSlots finds the forms of operand k of a concatenation that are slots in the node's own result. It marks them
+// in priced.ownSlots and sets their elements of costs. The cost of a slot is [wcsp.Forbidden] if the result has another
+// order than the slot, is itself in a slot, or is on the device (slots are on the host). Otherwise the cost is 0 for a
+// slot of operand k, and unchanged for a slot of another operand.
 func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *variable, priced *label,
 	costs []int64) {
 	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
@@ -340,9 +342,9 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *
 	}
 }
 
-// wrongSlots returns, for each label of a concatenation, a mask of the operand's forms that are inside the
-// concatenation's result, but not as the label writes this result: in another order, in a slot, or on the device.
-// wrongSlots returns nil if the operand has no form inside the result.
+// wrongSlots returns a mask of the operand's forms for each label of a concatenation. The mask has the slots in the
+// concatenation's result that the label excludes, because it writes this result in another order, in a slot, or on the
+// device. wrongSlots returns nil if the operand has no slot in the result.
 func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []uint) {
 	if computed.node.Op.ConcatDim == nil {
 		return nil

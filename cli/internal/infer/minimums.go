@@ -42,10 +42,11 @@ const (
 	maxRaised = 16
 )
 
-// raisedMinimumsOf infers the graph again with raised minimums. s is the result of SymbolicOf for g, errs and
-// allBranches, with the present minimums. raisedMinimumsOf first raises the minimums of all symbols. It then restores
-// the minimum of one symbol after the other, and keeps it restored if no guard comes back. It returns nil if s is nil,
-// has no guards or is incomplete (s.IncompleteReason), or if no guard disappears.
+// raisedMinimumsOf finds symbols whose raised minimum makes guards disappear. s is the result of SymbolicOf(g, errs,
+// allBranches), the inference with the present minimums; errs lists the nodes that inference rejected. raisedMinimumsOf
+// infers the graph again, at first with raised minimums of all symbols. It then restores the minimum of one symbol
+// after the other, and keeps it restored if no guard comes back. It returns nil if s is nil, has no guards or is
+// incomplete (s.IncompleteReason), or if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
 	if s == nil || s.IncompleteReason != nil {
 		return nil
@@ -56,7 +57,7 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 	}
 	assumed := g.Assumed()
 	for _, name := range sorted.Keys(g.Symbols) {
-		// assumed has no size for a symbol with a given size.
+		// If the user gave a size for a symbol (Graph.Bind), assumed lacks the symbol, so that assumed[name] is 0.
 		if assumed[name] >= raisedMin && g.Symbols[name].Min < raisedMin {
 			result.Symbols = append(result.Symbols, name)
 		}

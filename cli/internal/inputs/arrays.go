@@ -140,7 +140,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
 		if _, ok := out.arrays[v.Name]; ok || out.Unavailable[v.Name] != nil {
 			continue
 		}
-		// The message continues "input NAME" or "it".
+		// This text follows "input NAME" or "it".
 		err := fmt.Errorf("is missing%s: give an array for it, or add --seed to generate it", out.archiveHint(v.Name))
 		if out.Unavailable == nil {
 			return exit.UsageErrorf("input %q %w", v.Name, err)

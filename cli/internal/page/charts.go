@@ -168,8 +168,8 @@ func (d *drawing) pointName(point *Point, taken [][2]float64) [][2]float64 {
 	return taken
 }
 
-// line draws a polyline. It returns the text element of its label, which is at its first point. The caller draws the
-// label after the points, which it may cover.
+// line draws a polyline. It returns the text element of the line's label, whose position is the first point. The caller
+// draws the label after the points, so that points do not cover the label.
 func (d *drawing) line(line *Line, x, y *scale) (label string) {
 	path, command := "", "M"
 	for _, point := range line.Points {

@@ -21,8 +21,8 @@ type Promise struct {
 // probeElements is the number of elements on which an operation is tested.
 const probeElements = 1 << 13
 
-// Probe tests the operations that devices need not round correctly, on random and special numbers. The Promise has the
-// operations for which all results equal the results of Code.Eval. float64s says whether the device has float64,
+// Probe tests the operations that some devices do not round correctly, on random and special numbers. The Promise has
+// the operations for which all results equal the results of Code.Eval. float64s says whether the device has float64,
 // maxParams is the maximum number of parameters of its kernels, and run runs kernels. Probe returns the errors of run.
 func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 	promise := Promise{Target: lower.Target{MaxParams: maxParams}}
@@ -31,7 +31,7 @@ func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var failed error
 	check := func(code *expr.Code) bool {
-		iteration, err := Iterate(code, Walks[0], probeElements)
+		iteration, err := Iterate(code, Walks[0], probeElements) // contiguous operands
 		if err != nil {
 			failed = errors.Join(failed, err)
 			return false

@@ -29,8 +29,8 @@ func oneElement(dtype tensor.DType) access {
 	return access{dtype: dtype, vector: 1, align: dtype.ToReal().Size()}
 }
 
-// runs divides an access into runs. It returns the first run, the number of runs, which are alike, and the distance in
-// bytes between the starts of consecutive runs.
+// runs divides an access into count equal runs. It returns the first run, and the distance in bytes between the starts
+// of consecutive runs.
 func (a access) runs() (first run, count, stride int) {
 	first = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
 	if a.dtype.IsComplex() {
@@ -81,7 +81,8 @@ func (s *scalarBuilder) plus(address ir.Value, bytes int) ir.Value {
 // an instruction, and the number of instructions. An instruction accesses at most 16 bytes and not more than the
 // alignment.
 func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
-	// A word is a number of 4 or 8 bytes, or as many shorter numbers as the alignment permits, up to 4 bytes.
+	// A number of 4 or 8 bytes is a word. Shorter numbers are joined to a word of up to 4 bytes, as far as the alignment
+	// permits.
 	total := r.count * r.dtype.Size()
 	bytes := min(16, r.align, total)
 	word := max(r.dtype.Size(), min(bytes, 4))
@@ -130,8 +131,8 @@ func (s *scalarBuilder) storeRun(numbers run, address ir.Value, values []ir.Valu
 	}
 }
 
-// sharedType returns the dtype of an array in the memory of the group whose elements represent elements of a real
-// dtype. A bool is stored as a uint32, and an element of another dtype as its register.
+// sharedType returns the dtype of an array in shared memory whose elements represent elements of a real dtype. A bool
+// is stored as a uint32, and an element of another dtype as its register.
 func sharedType(dtype tensor.DType) tensor.DType {
 	if dtype == tensor.Bool {
 		return tensor.Uint32
@@ -139,7 +140,7 @@ func sharedType(dtype tensor.DType) tensor.DType {
 	return register(dtype)
 }
 
-// toShared returns an element as it is stored in the memory of the group.
+// toShared returns an element as it is stored in shared memory.
 func (s *scalarBuilder) toShared(dtype tensor.DType, element ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.raw(dtype, element)

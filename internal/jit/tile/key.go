@@ -44,7 +44,7 @@ func (s *Spec) key(cpu machine.Features) string {
 // letter that names it.
 type keyBuilder struct{ text []byte }
 
-// numbers appends numbers. Dynamic is written as *.
+// numbers appends numbers. [Dynamic], which stands for an argument of the call, is written as *.
 func (k *keyBuilder) numbers(list ...int) {
 	for _, number := range list {
 		k.text = append(k.text, ' ')

@@ -72,8 +72,8 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 // InFloat64 converts a number to float64, the dtype in which sums and products of floats are computed.
 func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tensor.Float64, v) }
 
-// Total returns the sum of a value over the row. The sum of no elements, and the sum of negative zeros, is +0, because
-// +0 is added to the sum of floats.
+// Total returns the sum of a value over the row. For floats it adds +0 to the sum. The sum of no elements, and the sum
+// of negative zeros, is then +0.
 func Total(b *expr.Builder, v expr.Value) expr.Value {
 	if d := b.DType(v); d.IsFloat() {
 		return b.Emit(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))
@@ -81,7 +81,7 @@ func Total(b *expr.Builder, v expr.Value) expr.Value {
 	return b.Reduce(expr.Add, v)
 }
 
-// sumExpression returns the expression of [Summing].
+// sumExpression returns the function that builds the expression of [Summing].
 func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms Number) []Number {
 	return func(builder *expr.Builder, terms Number) []Number {
 		switch {
@@ -125,7 +125,7 @@ func Exponentials(b *expr.Builder, x expr.Value, n int) (exponentials, sum, maxi
 // Softmax returns the softmax of a row of n numbers x, and the maximum of the row.
 func Softmax(b *expr.Builder, x expr.Value, n int) (y, maximum expr.Value) {
 	exponentials, sum, maximum := Exponentials(b, x, n)
-	// A float32 quotient that is rounded from float64 has the same bits as a float32 division.
+	// The reciprocal is computed in the dtype of the sum, and rounded to the dtype of x.
 	reciprocal := b.Convert(b.DType(x), b.Emit(expr.Div, b.Const(b.DType(sum), 1), sum))
 	return b.Emit(expr.Mul, exponentials, reciprocal), maximum
 }

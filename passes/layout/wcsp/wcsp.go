@@ -7,9 +7,10 @@
 // [Exact] is the solver. It works in four stages:
 //
 //   - Pruning removes labels that another label dominates (Goldstein's criterion).
-//   - Bucket elimination removes one variable at a time. The functions of the variable are added up, and a message
-//     replaces them: the minimum of the sum over the variable's labels, as a function of the neighbouring variables.
-//     Most layout problems of networks have a small treewidth, and elimination alone solves them.
+//   - Bucket elimination removes one variable at a time. The functions of the variable, which are factors and earlier
+//     messages, are added up. A message replaces them: the minimum of the sum over the variable's labels, as a function
+//     of the neighbouring variables. Most layout problems of networks have a small treewidth, and elimination alone
+//     solves them.
 //   - If tables would exceed [Options.MaxTable], costs are moved between functions to raise the sum of their minima, a
 //     lower bound (sequential reweighted message passing; Kolmogorov, "A new look at reweighted message passing",
 //     2015). Labels whose bound exceeds the best known cost are then cut.

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// tableRow is a pseudo-instruction that loads a row of a combined table. Lane k of the first source is the byte offset
-// of the row. The other sources are k < 4 and the index of the combined table in gen.tables.
-const tableRow = "row"
+// loadTableRow is a pseudo-instruction that loads a row of a combined table. Lane k of the first source is the byte
+// offset of the row. The other sources are k < 4 and the index of the combined table in gen.tables.
+const loadTableRow = "row"
 
 // Up to rowTables tables that are looked up with the same indices are combined into one table. Row i of the combined
 // table has entry i of each table.
@@ -68,7 +68,7 @@ func (g *gen) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	for k := range 4 {
 		var rows [2]alloc.Virt
 		for half := range rows {
-			rows[half] = g.Add(alloc.Inst{Name: tableRow, Src: []alloc.Arg{{Virt: halves[half]}, {Imm: int64(k)},
+			rows[half] = g.Add(alloc.Inst{Name: loadTableRow, Src: []alloc.Arg{{Virt: halves[half]}, {Imm: int64(k)},
 				{Imm: int64(table)}}, Dst: g.newVector(32), FoldableSource: noFoldableSource, InstructionCount: 3})
 		}
 		quads[0][k] = g.shuffle("VPERM2F128", 0x20, rows[1], rows[0])
@@ -107,7 +107,7 @@ func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
 	return offsets
 }
 
-// writeTableRow writes the instructions of tableRow. args are its sources and the result.
+// writeTableRow writes the instructions of loadTableRow. args are its sources and the result.
 func (g *gen) writeTableRow(args []asm.Arg) {
 	emit := g.asm.Emit
 	offsets, lane, table := args[0].(asm.Vec).X(), args[1].(asm.Imm), args[2].(asm.Imm)

@@ -9,10 +9,11 @@ import (
 // This file writes allocated instructions ([alloc.Allocated]) with the assembler. In the tail of a row, which has fewer
 // elements than an iteration, loads and stores are masked.
 
-// Registers of tail masks. With AVX-512, tailMask is the mask of the elements of an iteration. Complex elements fill
-// two vectors, whose masks are in the next two registers. Without AVX-512, the masks are vectors, in the registers with
-// the numbers wideTailMask and narrowTailMask. The lanes of wideTailMask are as wide as the widest value of the loop.
-// If these lanes have 64 bits, narrowTailMask has the same mask in lanes of 32 bits.
+// Registers of tail masks. A tail mask selects the lanes that have elements in the current iteration of a tail. With
+// AVX-512, the mask is in the mask register tailMask. Complex elements fill two vectors, whose masks are in the next
+// two registers. Without AVX-512, the masks are vectors, in the registers with the numbers wideTailMask and
+// narrowTailMask. The lanes of wideTailMask are as wide as the widest value of the loop. If these lanes have 64 bits,
+// narrowTailMask has the same mask in lanes of 32 bits.
 const (
 	tailMask       = asm.K1
 	wideTailMask   = 15
@@ -23,8 +24,9 @@ const (
 // operands. The space AlongRow has operands and outputs whose elements differ along the row. The space PerRow has
 // operands with one element for the row.
 //
-// In the main loop, `iteration` is the number of the list's first iteration within a trip. For loads and stores of
-// accumulators, it is the number of the accumulator set. Otherwise it is 0.
+// In the main loop, `iteration` is the index of the iteration to which the list belongs, within a trip (one execution
+// of the unrolled loop). For loads and stores of accumulators, it is the index of the accumulator set. Otherwise it is
+// 0.
 func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
 	var buf [8]asm.Arg // enough for most instructions
 	for k := range list {
@@ -43,9 +45,9 @@ func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
 			g.asm.Emit("KORW", args[0], args[0], args[1])
 		case out.Kind == alloc.Copy:
 			g.asm.Emit("VMOVAPS", args...)
-		case out.Name == completeRemainder:
+		case out.Name == completeRemainder: // a pseudo-instruction
 			g.writeRemainderLoop(args)
-		case out.Name == tableRow:
+		case out.Name == loadTableRow: // a pseudo-instruction
 			g.writeTableRow(args)
 		case last.Kind == alloc.Memory && g.inTail:
 			g.writeTailStore(out.Name, last.Mem, args)
@@ -84,9 +86,9 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	}
 }
 
-// writeTailStore writes a store in a tail. Without AVX-512, a store of elements of fewer than 4 bytes is not masked: a
-// bounce buffer has room for all lanes, and if mem has accumulators, foldInMemory has selected their old values for
-// lanes without elements.
+// writeTailStore writes a store in a tail. Some stores are not masked without AVX-512: see usesBounceBuffer. Such a
+// store to an output writes a bounce buffer, which has room for all lanes. Such a store to accumulators in memory
+// changes only lanes with elements, because foldInMemory has selected the old values for the other lanes.
 func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	last := len(args) - 1
 	switch {
@@ -119,8 +121,9 @@ func (g *gen) tailVector(laneBytes int) asm.Vec {
 	return vectorRegister(narrowTailMask, g.width(laneBytes))
 }
 
-// usesBounceBuffer reports whether tail elements are copied through the spill area, because AVX2 has masked loads and
-// stores only for elements of 4 and 8 bytes.
+// usesBounceBuffer reports whether, without AVX-512, tail elements are copied through the spill area. AVX2 has masked
+// loads and stores only for elements of 4 and 8 bytes, and there are no mask vectors for the two halves of complex
+// elements (Part).
 func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.ElementBytes < 4 || mem.Part != 0 }
 
 // arg returns an operand of an instruction. iteration is as in writeInsts.

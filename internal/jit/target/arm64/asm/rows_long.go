@@ -34,9 +34,10 @@ var longRows = []row{
 // upperHalf is the bit Q of the mnemonics that end in 2.
 const upperHalf = 1 << 30
 
-// isHalfOf reports whether narrow fits wide in this row. Its elements must have half the width. It must be written as a
-// 64-bit vector or, for mnemonics that end in 2, as a full register. Such an instruction uses its upper half.
-func (r *row) isHalfOf(narrow, wide Vec) bool {
+// takesHalf reports whether this row accepts narrow as one half of wide. The elements of narrow must have half the
+// width. narrow must be written as a 64-bit vector or, for mnemonics that end in 2, as a full register. Such an
+// instruction uses its upper half.
+func (r *row) takesHalf(narrow, wide Vec) bool {
 	return !wide.Half && wide.Elem == narrow.Elem+1 && narrow.Half == (r.code&upperHalf == 0) && r.elems.has(narrow.Elem)
 }
 
@@ -45,32 +46,32 @@ func (r *row) isHalfOf(narrow, wide Vec) bool {
 func encodeLong(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	return r.code | uint32(v[1].Elem)<<22 | v[2].rm() | v[1].rn() | v[0].rd(),
-		ok && r.isHalfOf(v[1], v[0]) && v[1].Elem == v[2].Elem && v[1].Half == v[2].Half
+		ok && r.takesHalf(v[1], v[0]) && v[1].Elem == v[2].Elem && v[1].Half == v[2].Half
 }
 
 // encodeWide encodes "three different" with a wide result and first operand.
 func encodeWide(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	return r.code | uint32(v[2].Elem)<<22 | v[2].rm() | v[1].rn() | v[0].rd(),
-		ok && r.isHalfOf(v[2], v[0]) && v[0].Elem == v[1].Elem && !v[1].Half
+		ok && r.takesHalf(v[2], v[0]) && v[0].Elem == v[1].Elem && !v[1].Half
 }
 
 // encodeNarrow encodes "two-register miscellaneous" with a narrow result.
 func encodeNarrow(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 2)
-	return r.code | uint32(v[0].Elem)<<22 | v[1].rn() | v[0].rd(), ok && r.isHalfOf(v[0], v[1])
+	return r.code | uint32(v[0].Elem)<<22 | v[1].rn() | v[0].rd(), ok && r.takesHalf(v[0], v[1])
 }
 
 // encodeNarrowFloat encodes conversions to a floating-point type of half the width. Bit 22 selects 64 to 32 bits.
 func encodeNarrowFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 2)
-	return r.code | uint32(v[0].Elem-H)<<22 | v[1].rn() | v[0].rd(), ok && r.isHalfOf(v[0], v[1])
+	return r.code | uint32(v[0].Elem-H)<<22 | v[1].rn() | v[0].rd(), ok && r.takesHalf(v[0], v[1])
 }
 
 // encodeWidenFloat encodes conversions to a floating-point type of twice the width.
 func encodeWidenFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 2)
-	return r.code | uint32(v[1].Elem-H)<<22 | v[1].rn() | v[0].rd(), ok && r.isHalfOf(v[1], v[0])
+	return r.code | uint32(v[1].Elem-H)<<22 | v[1].rn() | v[0].rd(), ok && r.takesHalf(v[1], v[0])
 }
 
 // encodePairs encodes sums of adjacent elements, of twice the width.

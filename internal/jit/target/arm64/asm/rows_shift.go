@@ -55,7 +55,7 @@ func encodeShiftLong(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, distance, ok := shifted(args)
 	width := 8 << v[1].Elem
 	return r.code | uint32(width+distance)<<16 | v[1].rn() | v[0].rd(),
-		ok && r.isHalfOf(v[1], v[0]) && distance >= 0 && distance < width
+		ok && r.takesHalf(v[1], v[0]) && distance >= 0 && distance < width
 }
 
 // encodeShiftNarrow encodes shifts to the right into elements of half the width.
@@ -63,5 +63,5 @@ func encodeShiftNarrow(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, distance, ok := shifted(args)
 	width := 8 << v[0].Elem
 	return r.code | uint32(2*width-distance)<<16 | v[1].rn() | v[0].rd(),
-		ok && r.isHalfOf(v[0], v[1]) && distance > 0 && distance <= width
+		ok && r.takesHalf(v[0], v[1]) && distance > 0 && distance <= width
 }
