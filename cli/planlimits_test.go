@@ -71,7 +71,8 @@ func TestMaxMemory(t *testing.T) {
 			t.Errorf("%s is cheaper than %s", s, doc.Strategy)
 		}
 	}
-	if !strings.Contains(r.errors, "more than --max-memory "+limit+"; "+doc.Strategy+" needs ") ||
+	if !strings.Contains(r.errors, "more than --max-memory "+limit+"\n") ||
+		!strings.Contains(r.errors, doc.Strategy+" needs ") ||
 		!strings.Contains(r.errors, "for an estimated cost of ") {
 		t.Error(r.errors)
 	}

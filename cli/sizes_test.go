@@ -72,7 +72,7 @@ func TestDiffOfSizes(t *testing.T) {
 		}
 	}
 	if out := succeed(t, "diff", path, "--dim", "N=1", "--dim", "N=64"); !strings.Contains(out, "cost / N") ||
-		!strings.HasPrefix(out, "N=64 costs ") {
+		!strings.HasPrefix(out, "N=1 costs ") {
 		t.Error(out)
 	}
 	same := decode[diffDoc](t, succeed(t, "diff", path, "--dim", "N=64", "--dim", "N=64", "--json"))

@@ -75,7 +75,7 @@ func TestBind(t *testing.T) {
 		{map[string]int{"J": 2}, `the graph has no symbolic dimension "J"`},
 		{map[string]int{"M": -1}, "M=-1 is outside its bounds: min 0, no max"},
 		{map[string]int{"M": min(1<<60, math.MaxInt)},
-			`g.json:1:27: input "x": shape [2, 1152921504606846976] has too many elements: more than the 140737488355328 of int8 that take 2^47 bytes`},
+			`g.json:1:27: input "x": shape [2, 1152921504606846976] has too many elements: at most 140737488355328 of dtype int8 fit into 2^47 bytes`},
 	} {
 		g := mustLoad(t, text)
 		err := g.Bind(c.dims)

@@ -138,7 +138,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"size is true", input(`{"name": "x", "dtype": "bool", "shape": [true]}`),
 		`g.json:2:53: input "x": want an integer, a symbol or an expression, got true`},
 	{"huge", input(`{"name": "x", "dtype": "bool", "shape": [4611686018427387904, 4]}`),
-		`g.json:2:12: input "x": shape [4611686018427387904, 4] has too many elements: more than the 140737488355328 of bool that take 2^47 bytes`},
+		`g.json:2:12: input "x": shape [4611686018427387904, 4] has too many elements: at most 140737488355328 of dtype bool fit into 2^47 bytes`},
 	{"beyond int", input(`{"name": "x", "dtype": "bool", "shape": [9223372036854775808]}`),
 		`g.json:2:53: input "x": want an integer, got 9223372036854775808`},
 	{"too few strides", input(`{"name": "x", "dtype": "bool", "shape": [2, 3], "strides": [1]}`),

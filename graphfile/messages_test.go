@@ -109,7 +109,7 @@ var messages = []struct{ text, want string }{
 	{input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "NHWC"}`),
 		`2:74: input "x": unknown memory format "NHWC": want contiguous, channels_last, channels_last_3d or preserve; did you mean channels_last?`},
 	{sizes(`[4294967296, 4294967296, 4294967296, 4294967296]`),
-		`2:12: input "x": shape [4294967296, 4294967296, 4294967296, 4294967296] has too many elements: more than the 35184372088832 of float32 that take 2^47 bytes`},
+		`2:12: input "x": shape [4294967296, 4294967296, 4294967296, 4294967296] has too many elements: at most 35184372088832 of dtype float32 fit into 2^47 bytes`},
 	{sizes(`["2", 3]`), `2:56: input "x": want an integer, a symbol or an expression, got "2"; did you mean 2?`},
 	{sizes(`["N*2", 3]`), `2:56: input "x": shape: expression "N*2", column 1: there is no symbol "N"`},
 	{sizes(`[3, "Max(1, N)"]`),

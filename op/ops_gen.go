@@ -2377,7 +2377,8 @@ type FftHfftAttrs struct {
 
 // FftHfft is the op fft_hfft.
 //
-// Transforms the first half of a value with Hermitian symmetry along a dimension to real frequencies.
+// Computes the real frequencies of a value with Hermitian symmetry along a dimension. The operand has the first
+// half of the value.
 func FftHfft(self *graph.Value, attrs ...FftHfftAttrs) *graph.Value {
 	return node("fft_hfft", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2568,7 +2569,8 @@ type FftIhfftAttrs struct {
 
 // FftIhfft is the op fft_ihfft.
 //
-// Transforms real frequencies along a dimension to the first half of a value with Hermitian symmetry.
+// Transforms real frequencies along a dimension to a value with Hermitian symmetry. The result has the first
+// half of the value.
 func FftIhfft(self *graph.Value, attrs ...FftIhfftAttrs) *graph.Value {
 	return node("fft_ihfft", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -5767,8 +5769,8 @@ type OneHotAttrs struct {
 
 // OneHot is the op one_hot.
 //
-// Adds a dimension of size `num_classes`. In this dimension, the element at the index that self has is on, and
-// the others are off.
+// Adds a dimension of size `num_classes`. Each element of self is an index into this dimension: the element of
+// the result at this index is on, and the others are off.
 // `values` has two elements: the off value and the on value. If it is not given, they are 0 and 1 of int64, and
 // indices outside 0 to num_classes-1 are errors. If it is given, negative indices count from the end, and no
 // element is on for an index outside the range.
@@ -7387,8 +7389,8 @@ func SpecialNdtr(self *graph.Value) *graph.Value {
 
 // SpecialNdtri is the op special_ndtri.
 //
-// Returns the number x for which a standard normal number is less than x with the probability of the element;
-// NaN outside [0, 1].
+// Returns the inverse of the cumulative distribution function of the standard normal distribution; NaN outside
+// [0, 1].
 func SpecialNdtri(self *graph.Value) *graph.Value {
 	return node("special_ndtri", 1, nil, self)[0]
 }

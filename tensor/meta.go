@@ -126,7 +126,7 @@ func Numel(shape []int) int {
 	product, over := uint64(1), uint64(0)
 	for _, s := range shape {
 		hi, lo := bits.Mul64(product, uint64(s))
-		over |= hi | lo>>63 // the product exceeds an int; negative sizes set it, too
+		over |= hi | lo>>63 // not 0 if the product exceeds an int, or if s is negative
 		product = lo
 	}
 	if over != 0 {
@@ -189,7 +189,7 @@ var limitText = fmt.Sprintf("2^%d bytes", bits.TrailingZeros64(MaxBytes))
 
 // tooManyElements returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
 func tooManyElements(m Meta) error {
-	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take %s", ListString(m.Shape),
+	return fmt.Errorf("shape %s has too many elements: at most %d of dtype %v fit into %s", ListString(m.Shape),
 		MaxBytes/m.DType.Size(), m.DType, limitText)
 }
 

@@ -28,7 +28,7 @@ type OpDoc struct {
 	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions that a formula may call; absent if no attribute of the op is a formula."`
 	Implementations []implDoc     `json:"implementations" doc:"The implementations; among implementations of equal cost the planner chooses the first."`
 	AnyOrder        bool          `json:"any_order" doc:"Whether results can be written in any order of dimensions."`
-	AsInferred      string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
+	FixedReason     string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
 }
 
 // implDoc describes an implementation of an op.
@@ -45,8 +45,8 @@ type operandDoc struct {
 	Variadic  bool                        `json:"variadic" doc:"Whether the operand is a list of tensors; the op then has no other inputs."`
 	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that gives a number in place of the operand."`
 	Overload  string                      `json:"overload,omitzero" doc:"The overload that is selected if a number takes the place of the operand."`
-	Index     bool                        `json:"index" doc:"Whether the integers of the operand are indices, for example into another operand, or lengths."`
-	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The accepted dtypes; null if no example of the op contains the operand."`
+	Index     bool                        `json:"index" doc:"Whether the integers of the operand are indices or lengths."`
+	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The dtypes with which inference accepts an example of the op; null if no example contains the operand."`
 }
 
 // attrDoc describes an attribute of an op.
@@ -63,7 +63,7 @@ type attrDoc struct {
 func docOf(op *graph.Op) OpDoc {
 	dtypes := dtypesOf(op)
 	d := OpDoc{Name: op.Name, Doc: op.Doc, Kind: op.Kind.String(), DTypes: dtypes.mostGeneral().names(),
-		AsInferred: op.FixedLayoutReason, Dynamic: op.RunDynamic != nil,
+		FixedReason: op.FixedLayoutReason, Dynamic: op.RunDynamic != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(op.Outputs)}
 	if !op.VariadicResults {
 		n := max(1, len(op.Outputs))
@@ -87,7 +87,7 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
-			Choices: slices.Concat(f.OneOf, f.Words)} // OneOf of a string, or Words of an IntsOrWord
+			Choices: slices.Concat(f.OneOf, f.Words)} // at most one of them is set
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)
 	}

@@ -111,9 +111,10 @@ type dtypes struct {
 	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
-// dtypesOf determines the dtypes that an op supports. Let a be a dtype in an example of the op, and b any dtype:
-// dtypesOf replaces a by b in all operands of the example, for each pair (a, b), and records b if inference accepts the
-// operands. For example, all float32 operands become int64 operands, and bool operands stay the same.
+// dtypesOf determines the dtypes that an op supports from the examples of the op. For each dtype a of an example and
+// each dtype b, it replaces a by b in all operands of the example. If inference accepts these operands, the operands
+// that had dtype a may have dtype b. For example, all float32 operands become int64 operands, and bool operands stay
+// the same.
 func dtypesOf(op *graph.Op) dtypes {
 	supported := dtypes{operands: map[int]dtypeSet{}}
 	for _, example := range op.Examples {

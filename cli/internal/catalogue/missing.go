@@ -48,8 +48,9 @@ func suite() []suiteName {
 	return list
 }
 
-// isIn reports whether one of the ops (names) has the name or one of its aliases, or computes the same under another
-// name. An op is named like its operator without a prefix such as "special.", and with underscores for dots.
+// isIn reports whether ops, a list of names, has an op for s: an op with the name of s or with one of its aliases, or
+// the op that sameOp gives. The name of an op has underscores in place of dots, and may lack the prefix
+// "nn.functional." or "special.".
 func (s suiteName) isIn(ops []string) bool {
 	has := func(name string) bool { return slices.Contains(ops, name) }
 	return slices.ContainsFunc(append([]string{s.name}, s.aliases...), func(name string) bool {

@@ -25,6 +25,7 @@ func (doc *Document) summary(first, second string) string {
 	}{
 		{kinds["grouping"], "group of nodes is fused differently", "groups of nodes are fused differently"},
 		{kinds["nodes"], "step is in one graph only", "steps are in one graph only"},
+		// The layouts of operands or results differ, and these values are counted above: see experiment.StepDifferences.
 		{kinds["layout"], "step differs in its cost alone", "steps differ in their cost alone"},
 	} {
 		if kind.count > 0 {
@@ -49,8 +50,8 @@ func (doc *Document) sizesText(first, second string) string {
 	}
 	symbol := symbols[0]
 	total := [2]float64{doc.First.CostNS, doc.Second.CostNS}
-	text := fmt.Sprintf("%s costs %s, %.4g times as much as %s with %s", second, format.Nanoseconds(total[1]),
-		total[1]/total[0], first, format.Nanoseconds(total[0]))
+	text := fmt.Sprintf("%s costs %s, and %s costs %s: %.4g times as much", first, format.Nanoseconds(total[0]), second,
+		format.Nanoseconds(total[1]), total[1]/total[0])
 	sizes := [2]int{doc.Sizes[0][symbol], doc.Sizes[1][symbol]}
 	if sizes[0] == 0 || sizes[1] == 0 {
 		return text

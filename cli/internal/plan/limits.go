@@ -26,7 +26,7 @@ type limits struct {
 	memory       string // the value of --max-memory as written; empty if it is not given
 	bytes        int    // the value of --max-memory in bytes
 	unmet        bool   // whether fitMemory found no plan within --max-memory
-	slackIgnored bool   // whether fitMemory chose another plan although --slack is above 0
+	slackIgnored bool   // whether fitMemory compared plans by cost alone although --slack is above 0
 }
 
 func (l *limits) add(cmd *cobra.Command) {
@@ -201,7 +201,8 @@ func (l *limits) checkMemory(doc *Document) error {
 	return errors.New(text)
 }
 
-// unmetText returns the sentence that no plan keeps to --max-memory, and whether this is proved.
+// unmetText returns the message that no plan keeps to --max-memory. If this is proved, the message has the least memory
+// that a plan needs. Otherwise it says that no plan was found.
 func (l *limits) unmetText(doc *Document) string {
 	if w := doc.Within; w != nil && w.LeastBytes > l.bytes {
 		return fmt.Sprintf("no plan needs at most --max-memory %s: every plan needs at least %s", l.memory,
@@ -217,10 +218,11 @@ func (l *limits) rejectedTexts(doc *Document) (list []string) {
 		return nil
 	}
 	requested := doc.Rejected[0]
-	list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an "+
-		"estimated cost of %s instead of %s: %s", requested.Strategy, format.Bytes(requested.Bytes), l.memory,
-		doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)), format.Nanoseconds(doc.CostNS),
-		format.Nanoseconds(requested.CostNS), format.Difference(requested.CostNS, doc.CostNS, format.Nanoseconds)))
+	list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, more than --max-memory %s", requested.Strategy,
+		format.Bytes(requested.Bytes), l.memory),
+		fmt.Sprintf("%s needs %s, for an estimated cost of %s instead of %s: %s", doc.Strategy,
+			format.Bytes(bytesNeeded(&doc.Plan)), format.Nanoseconds(doc.CostNS), format.Nanoseconds(requested.CostNS),
+			format.Difference(requested.CostNS, doc.CostNS, format.Nanoseconds)))
 	if l.slackIgnored {
 		list = append(list, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
 	}

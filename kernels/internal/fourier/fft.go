@@ -27,10 +27,11 @@ var (
 		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{isOnesided: true, isFromReal: true})
 	FftIrfft = fftOp("fft_irfft", "Transforms the first half of the frequencies along a dimension to a real value. "+
 		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{isInverse: true, isToReal: true})
-	FftHfft = fftOp("fft_hfft", "Transforms the first half of a value with Hermitian symmetry along a dimension to real "+
-		"frequencies.", tensor.Complex64, fourierSpec{isToReal: true})
-	FftIhfft = fftOp("fft_ihfft", "Transforms real frequencies along a dimension to the first half of a value with "+
-		"Hermitian symmetry.", tensor.Float32, fourierSpec{isInverse: true, isOnesided: true, isFromReal: true})
+	FftHfft = fftOp("fft_hfft", "Computes the real frequencies of a value with Hermitian symmetry along a dimension. The "+
+		"operand has the first half of the value.", tensor.Complex64, fourierSpec{isToReal: true})
+	FftIhfft = fftOp("fft_ihfft", "Transforms real frequencies along a dimension to a value with Hermitian symmetry. The "+
+		"result has the first half of the value.", tensor.Float32,
+		fourierSpec{isInverse: true, isOnesided: true, isFromReal: true})
 	Dft = kit.Define[dftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "dft",
@@ -112,8 +113,8 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	}
 	pairDim := input.Rank() - 1
 	if pairDim < 1 || !kit.SizeIs(input.Shape[pairDim], 1) && !kit.SizeIs(input.Shape[pairDim], 2) {
-		return nil, input, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s",
-			tensor.Sizes(input.Shape))
+		return nil, input, fmt.Errorf("dft: self needs a dimension to transform and a last dimension of size 1 or 2: "+
+			"it has shape %s", tensor.Sizes(input.Shape))
 	}
 	spec := &fourierSpec{isInverse: attrs.Inverse, isOnesided: attrs.Onesided && !attrs.Inverse, hasComplexPairs: true,
 		isFromReal: kit.SizeIs(input.Shape[pairDim], 1), scale: 1}
@@ -125,7 +126,7 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if spec.dim == pairDim {
 		return nil, input, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
 	}
-	shape, err := spec.lengths(input, attrs.N)
+	shape, err := spec.setLengths(input, attrs.N)
 	if err != nil {
 		return nil, input, err
 	}

@@ -49,7 +49,7 @@ func (spec *fourierSpec) fromAten(name string, attrs *fftAttrs, self tensor.Type
 	case dtype.IsIntegral(true):
 		dtype = tensor.Float32
 	}
-	shape, err := spec.lengths(self, attrs.N)
+	shape, err := spec.setLengths(self, attrs.N)
 	if err != nil {
 		return self, err
 	}
@@ -66,9 +66,9 @@ func (spec *fourierSpec) fromAten(name string, attrs *fftAttrs, self tensor.Type
 	return kit.FreshType(dtype.ToComplex(), shape)
 }
 
-// lengths sets inLen, points and outLen if they are known, and returns the sizes of the result. The requested
+// setLengths sets inLen, points and outLen if they are known, and returns the sizes of the result. The requested
 // length is nil for the length of the operand.
-func (spec *fourierSpec) lengths(self tensor.Type, requested *sym.Int) ([]sym.Int, error) {
+func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym.Int, error) {
 	in := self.Shape[spec.dim]
 	points := in
 	if spec.isToReal {

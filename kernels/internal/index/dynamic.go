@@ -68,8 +68,8 @@ func outlineSizes(sizes []sym.Int) []int {
 	return numbers
 }
 
-// outlineSizesExcept returns outlineSizes(sizes), but with unknownSize for dimension dim.
-func outlineSizesExcept(sizes []sym.Int, dim int) []int {
+// withUnknownSize returns outlineSizes(sizes), but with unknownSize for dimension dim.
+func withUnknownSize(sizes []sym.Int, dim int) []int {
 	numbers := outlineSizes(sizes)
 	numbers[dim] = unknownSize
 	return numbers
@@ -82,7 +82,7 @@ func selectedSizes(t tensor.Type, dim *int) []int {
 		return []int{unknownSize}
 	}
 	if d, err := tensor.WrapDim(*dim, t.Rank()); err == nil {
-		return outlineSizesExcept(t.Shape, d)
+		return withUnknownSize(t.Shape, d)
 	}
 	return nil // the run reports the error
 }

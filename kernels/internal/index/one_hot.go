@@ -21,8 +21,9 @@ type oneHotAttrs struct {
 var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "one_hot",
-		Doc: "Adds a dimension of size `num_classes`. In this dimension, the element at the index that self has is on, and " +
-			"the others are off.\n`values` has two elements: the off value and the on value. If it is not given, they are " +
+		Doc: "Adds a dimension of size `num_classes`. Each element of self is an index into this dimension: the element of " +
+			"the result at this index is on, and the others are off.\n`values` has two elements: the off value and the on " +
+			"value. If it is not given, they are " +
 			"0 and 1 of int64, and indices outside 0 to num_classes-1 are errors. If it is given, negative indices count " +
 			"from the end, and no element is on for an index outside the range.",
 		Params: []graph.Param{{Name: "self", IndexBound: sizeOfClasses}, {Name: "values", Optional: true}},
@@ -34,8 +35,9 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: runOneHot},
 })
 
-// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.IndexBound]). If the indices determine the
-// number of classes, the bound is a small number, which limits the size of generated results.
+// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.IndexBound]). If num_classes is -1, the size
+// of the result follows from the greatest index. Generated indices then have a small bound, so that the result is
+// small.
 func sizeOfClasses(c *graph.Call) int {
 	n := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {
@@ -71,7 +73,7 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 	case !hasClassCount && kit.IsEmpty(self):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
 	case !hasClassCount && kit.SizeIs(attrs.NumClasses, classesFromIndices):
-		sizes := outlineSizesExcept(slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses), dim)
+		sizes := withUnknownSize(slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses), dim)
 		return []graph.Result{rowMajor(dtype, sizes...).Result()}, nil
 	case !hasClassCount:
 		return nil, errors.New("Class values must be smaller than num_classes.")

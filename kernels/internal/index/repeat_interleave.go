@@ -37,7 +37,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			}
 			if !repeat.isSizeKnown {
 				return []graph.Result{rowMajor(repeat.dtype,
-					outlineSizesExcept(repeat.valueType.Shape, repeat.dim)...).Result()}, nil
+					withUnknownSize(repeat.valueType.Shape, repeat.dim)...).Result()}, nil
 			}
 			out, err := kit.FreshType(repeat.dtype, kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size))
 			return call.NewResult(out), err

@@ -18,15 +18,16 @@ var (
 			"type_as(where(v < -30, tail, where(v < -1, log(0.5 * erfc(-t)), log1p(-0.5 * erfc(t)))), x)",
 		unaryFloat, logNdtr, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 	Ndtri = formulaOp("special_ndtri", "ndtri_cpu",
-		"Returns the number x for which a standard normal number is less than x with the probability of the element; NaN "+
-			"outside [0, 1].",
+		"Returns the inverse of the cumulative distribution function of the standard normal distribution; NaN outside "+
+			"[0, 1].",
 		ndtriText(), unaryFloat, ndtri, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 )
 
 // ndtriText returns the formula of ndtri, the rational approximations of Cephes: one for probabilities from exp(-2) to
 // 1-exp(-2), and two for the tails, in z = 1/sqrt(-2 log p). The constants are 1-exp(-2), sqrt(2*pi) and exp(-2).
 func ndtriText() string {
-	// quotient returns the formula of the rational approximation with an index, in a variable.
+	// quotient returns the formula of a rational approximation: its numerator and denominator have the given index and
+	// are polynomials of the variable.
 	quotient := func(variable string, index int) string {
 		numerator := polynomial(variable, ndtriNumerators[index])
 		return fmt.Sprintf("(%s) / (%s)", numerator, polynomial(variable, ndtriDenominators[index]))
@@ -49,7 +50,8 @@ func polynomial(variable string, coefficients []float64) string {
 	return strings.ReplaceAll(text, "+ -", "- ")
 }
 
-// ndtri is the reference function. It finds the number by bisection.
+// ndtri is the reference function. It finds the number by bisection. (math.Log is wrong for subnormal numbers on some
+// processors: see logWithSubnormals.)
 func ndtri(p float64) float64 {
 	switch {
 	case !(p >= 0 && p <= 1):

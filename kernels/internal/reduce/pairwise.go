@@ -34,9 +34,12 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 					tensor.Sizes(selfType.Shape))
 			}
 			classes := kit.Attrs[pairwiseAttrs](c).Classes
-			if classes < 2 || classes > maxPairwiseClasses || !kit.SizeIs(selfType.Shape[1], classes*(classes-1)/2) {
-				return nil, fmt.Errorf("pairwise_probabilities: %v is not the number of pairs of %d classes", selfType.Shape[1],
-					classes)
+			if classes < 2 || classes > maxPairwiseClasses {
+				return nil, fmt.Errorf("pairwise_probabilities: classes must be 2 to %d, got %d", maxPairwiseClasses, classes)
+			}
+			if pairs := classes * (classes - 1) / 2; !kit.SizeIs(selfType.Shape[1], pairs) {
+				return nil, fmt.Errorf("pairwise_probabilities: dimension 1 of self must have size %d, the number of pairs of "+
+					"%d classes, got %v", pairs, classes, selfType.Shape[1])
 			}
 			out, err := kit.FreshType(selfType.DType, []sym.Int{selfType.Shape[0], sym.Of(classes)})
 			return c.NewResult(out), err
@@ -139,7 +142,7 @@ func (s *coupling) solve() []float64 {
 				s.qp[i] += float64(s.q[i*classes+j] * p)
 			}
 			pqp += float64(s.p[i] * s.qp[i])
-			s.mem.CheckContextAfter(classes)
+			s.mem.CheckContextAfter(classes) // one simple step for each element of s.p
 		}
 		for _, element := range s.qp {
 			greatestError = max(greatestError, math.Abs(element-pqp))
