@@ -78,8 +78,9 @@ func addBound(document *report.Plan, plan *passes.Plan) {
 	if solution == nil || solution.Bound == 0 && !solution.Optimal() {
 		return
 	}
-	// The bound holds for the cost of the solution. The costs of the steps add up to this cost, except for rounding.
-	// CostNS is therefore computed from the cost of the solution: for an optimal plan it then equals the bound.
+	// The bound holds for the cost of the solution. CostNS and SavedNS, the time that placements save, add up to this
+	// cost, except for rounding. CostNS is therefore computed from the cost of the solution: for an optimal plan, the sum
+	// then equals the bound.
 	if cost := float64(solution.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		document.CostNS = cost - plan.SavedNS
 	}

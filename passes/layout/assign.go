@@ -23,6 +23,7 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 		return nil, err
 	}
 	g := m.Problem.Graph
+	// Lost and LostOutputs are missing because of nodes that failed (Failed). Final: no other copy node is removed.
 	decoder.assignment = &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
 		LostOutputs: make([]bool, len(g.Outputs)), Lost: map[*graph.Value]bool{}, Final: true}
 	decoder.assignment.Failed = m.failed

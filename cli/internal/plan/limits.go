@@ -160,6 +160,7 @@ func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Pr
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
+	// found.Rejected is the number of examined plans that need more memory.
 	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS, LeastBytes: found.LeastBytes}
 	if result.Optimal = search.costsAtMost(result.LowerBoundNS); result.Optimal {
 		result.LowerBoundNS = search.bestDoc.CostNS
