@@ -29,6 +29,9 @@ import (
 // if necessary. An error of the model, of the directory or of the context ends the run; finished outputs remain, and
 // the summary counts them. If another process runs the same shard, Run returns an error.
 func Run(ctx context.Context, model string, inputs []Input, dir string, o Options) (Summary, error) {
+	if err := machine.RunError(); err != nil {
+		return Summary{}, err
+	}
 	return run(ctx, model, inputs, dir, o, disk{})
 }
 

@@ -291,9 +291,6 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		}
 		return results, nil
 	}
-	if machine.RunError() != nil {
-		return p.computeForPlanning(n)
-	}
 	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, &noKernelError{errors.New("the op has no kernel for this node")}
 	}
@@ -303,6 +300,9 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	}
 	if err != nil {
 		return nil, &noKernelError{err}
+	}
+	if machine.RunError() != nil {
+		return p.computeForPlanning(n)
 	}
 	return p.runKernel(kernel, n)
 }

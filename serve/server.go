@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -41,6 +42,9 @@ type Server struct {
 
 // Open loads the models at paths (see the package comment) and returns a server. It fails if a model cannot be loaded.
 func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
+	if err := machine.RunError(); err != nil {
+		return nil, err
+	}
 	o.complete()
 	if !slices.Contains([]Batching{BatchExact, BatchFast, BatchOff}, o.Batching) {
 		return nil, fmt.Errorf("Options.Batching is %q: want exact, fast or off", o.Batching)

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// This file computes the bounds of sums, products and quotients. math.MinInt and math.MaxInt stand for a missing bound.
-
+// This file computes the bounds of sums, products and quotients.
+//
 // A lower bound of math.MinInt means no bound; other lower bounds are at most maxLower. An upper bound of math.MaxInt
 // means no bound; other upper bounds are at least minUpper. If both bounds are equal, they are therefore the value
 // itself. A lower bound that overflows an int is rounded down, and an upper bound is rounded up.

@@ -10,7 +10,7 @@ import (
 // This file expands exponentials into primitive operations. The methods of expander add instructions and return the
 // result.
 
-// The exponentials. The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
+// The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
 
 // expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935. The relative error of 1 + r + r^2*expPoly is below 2^-26.0 in float32
 // and 2^-56.5 in float64.

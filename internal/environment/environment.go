@@ -56,9 +56,11 @@ func Version() string {
 	return fmt.Sprintf("graphrun %s, %s, %s", version, commit, runtime.Version())
 }
 
-// Code describes the machine code in use.
+// Code describes the machine code in use, or why code is generated for planning only.
 func Code() string {
 	switch err := jit.Available(); {
+	case err == nil && machine.RunError() != nil:
+		return fmt.Sprintf("machine code for %s: %v", machine.Describe(), machine.RunError())
 	case err != nil:
 		return fmt.Sprintf("no machine code: %v", err)
 	case machine.HostFeatures().Has(machine.NEON) && !machine.HostFeatures().HasByteDot():

@@ -108,11 +108,11 @@ func (f Features) String() string {
 	return b.String()
 }
 
-// HostFeatures returns the features that this process uses, except for the matrix unit. It is the only function that
-// reads the processor. The result never changes while the process runs, so that packed data fits every kernel. These
-// values of GODEBUG, read by golang.org/x/sys/cpu, remove features: cpu.avx2=off, cpu.avx512f=off, cpu.avxvnni=off and
-// cpu.avx512vnni=off. GRAPHRUN_TARGET selects a smaller set: a name and additional features, such as avx512-dotbytes512
-// or arm64-dotprod (see [Features.String]). A set that the processor lacks is for planning only: see [RunError].
+// HostFeatures returns the features that plans of this process use, except for the matrix unit. The result never
+// changes while the process runs, so that packed data fits every kernel. These values of GODEBUG, read by
+// golang.org/x/sys/cpu, remove features: cpu.avx2=off, cpu.avx512f=off, cpu.avxvnni=off and cpu.avx512vnni=off.
+// GRAPHRUN_TARGET selects another set: a name and additional features, such as avx512-dotbytes512 or arm64-dotprod (see
+// [Features.String]). A set that the processor lacks is for planning only: see [RunError].
 func HostFeatures() Features { return host &^ MatrixUnit }
 
 // TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [HostFeatures] is [Portable] then.

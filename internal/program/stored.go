@@ -83,7 +83,7 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 }
 
 // target identifies all that results depend on besides a graph: the program, its code generator and the instructions of
-// the processor.
+// the processor. [environment.Code] differs in processes that can only plan, whose packed constants have no data.
 var target = sync.OnceValue(func() string {
 	return environment.Build() + "\n" + environment.Code() + "\n" + machine.HostWithUnit().String()
 })

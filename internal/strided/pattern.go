@@ -62,8 +62,12 @@ func (p *Copy) Transposition() Transposition {
 	return transposition
 }
 
-// plannedRoutines are the routines of the instruction set in use, whether this processor can run them or not.
-var plannedRoutines = tileRoutinesOf(machine.HostFeatures())
+// plannedRoutines are the routines of the instruction set in use, and plansThreeChannels reports whether it transposes
+// three channels at once, whether this processor can run them or not.
+var (
+	plannedRoutines    = tileRoutinesOf(machine.HostFeatures())
+	plansThreeChannels = machine.HostFeatures().Has(machine.Vector512)
+)
 
 // transposeMethod returns the method by which tiles are transposed.
 func (p *Copy) transposeMethod() Method {
@@ -79,7 +83,7 @@ func (p *Copy) transposeMethod() Method {
 	case len(plannedRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile:
 		return InRegisters
 	// The conditions of transposeThreeChannels: three channels of 4 bytes are adjacent, and fill a vector of 16 elements.
-	case machine.HostFeatures().Has(machine.Vector512) && tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16 &&
+	case plansThreeChannels && tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16 &&
 		(tile.cols == 3 && tile.srcStep == 12 || tile.rows == 3 && tile.dstStep == 12):
 		return Interleaved
 	}

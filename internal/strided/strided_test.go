@@ -131,7 +131,7 @@ func withFeatures(f func(name string)) {
 	routines, rows, stream, three, least := plannedRoutines, vectorRows, streamRows, hasThreeChannelTranspose, streamBytes
 	defer func() {
 		tileRoutines, vectorRows, streamRows, hasThreeChannelTranspose, streamBytes = routines, rows, stream, three, least
-		plannedRoutines = routines
+		plannedRoutines, plansThreeChannels = routines, three
 	}()
 	for _, cpu := range []machine.Features{machine.Portable, machine.AVX2, machine.AVX512, machine.NEON} {
 		if !machine.HostFeatures().Has(cpu) {
@@ -141,6 +141,7 @@ func withFeatures(f func(name string)) {
 			tileRoutines, plannedRoutines = tileRoutinesOf(cpu), tileRoutinesOf(cpu)
 			vectorRows, streamRows = rowsOf(cpu)
 			hasThreeChannelTranspose = three && cpu.Has(machine.Vector512)
+			plansThreeChannels = hasThreeChannelTranspose
 			name := cpu.String()
 			if streamBytes == 0 {
 				name += "/stream"

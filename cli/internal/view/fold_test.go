@@ -162,6 +162,8 @@ func TestDistinct(t *testing.T) {
 		"/backbone/stage2/block2/branch_left/conv_output_0/extra"}
 	assert.Equal(t, []string{"…e2/block1/branch_…", "…e2/block2/branch_…"}, distinct(long, 19))
 	assert.Equal(t, []string{"short", "short"}, distinct([]string{"short", "short"}, 19))
+	assert.Equal(t, []string{"rsda…79t", "…daa379…", "rsda…78t"},
+		distinct([]string{"rsdaa579t", "rsdaa379t", "rsdaa578t"}, 8))
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.StringMatching(`[a-z/]{0,60}`).Draw(t, "prefix")
 		suffix := rapid.StringMatching(`[a-z/]{0,60}`).Draw(t, "suffix")

@@ -16,11 +16,35 @@ func distinct(names []string, width int) []string {
 		reversedNames[i] = reversed(name)
 	}
 	before, after := sharedPrefixes(names), sharedPrefixes(reversedNames)
-	list := make([]string, len(names))
+	list, owners := make([]string, len(names)), map[string]string{} // owners maps a shortened name to its name
 	for i, name := range names {
 		list[i] = shortenName(name, before[name], after[reversedNames[i]], width)
+		isFree := func(short string) bool { return owners[short] == "" || owners[short] == name }
+		if !isFree(list[i]) {
+			list[i] = firstWindow(name, list[i], width, isFree)
+		}
+		owners[list[i]] = name
 	}
 	return list
+}
+
+// firstWindow returns the part of a name of width columns, nearest to its end, that satisfies isFree. If none does, or
+// if some characters take another number of columns than one, it returns `otherwise`.
+func firstWindow(name, otherwise string, width int, isFree func(short string) bool) string {
+	runes := []rune(name)
+	if term.Width(name) != len(runes) || len(runes) <= width || width < 3 {
+		return otherwise
+	}
+	for end := len(runes); end >= width; end-- {
+		window := term.Ellipsis + string(runes[end-width+1:end])
+		if end < len(runes) {
+			window = term.Ellipsis + string(runes[end-width+1:end-1]) + term.Ellipsis
+		}
+		if isFree(window) {
+			return window
+		}
+	}
+	return otherwise
 }
 
 // shortenName shortens a name to width columns. The first `before` and the last `after` characters of the name are

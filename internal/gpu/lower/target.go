@@ -30,8 +30,9 @@ type Target struct {
 	// Round64 is set if floor, ceil, trunc and rint of float64 are exact. They are not in Mesa's lavapipe: trunc returns
 	// numbers beyond 2^24 as they are, and rint rounds halves towards 0.
 	Round64 bool
-	// KeepsConstantZeros is set if the driver computes sums, differences, products, quotients and selections of floats
-	// with the constant 0 as written. It is not set for Mesa, which simplifies them and so changes NaN and the sign of 0.
+	// KeepsConstantZeros is set if the driver computes sums, differences, products, fused multiply-adds, quotients and
+	// selections of floats with the constant 0 as written. It is not set for Mesa, which simplifies them and so changes
+	// NaN and the sign of 0.
 	KeepsConstantZeros bool
 	// MaxParams is the maximum number of addresses of a kernel.
 	MaxParams int

@@ -135,10 +135,11 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 	}
 	mean /= float64(n)
 	for i := first; i < first+n; i++ {
-		sum += values.variance[i]
-		if d := values.mean[i] - mean; values.mean[i] != mean { // the difference of equal infinities is NaN
-			sum += float64(d * d)
+		d := values.mean[i] - mean
+		if values.mean[i] == mean { // the difference of equal infinities is NaN
+			d = 0
 		}
+		sum += values.variance[i] + float64(d*d)
 	}
 	center := mean
 	switch {
@@ -155,7 +156,7 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 		if values.bias != nil {
 			bias = values.bias[i%values.channels]
 		}
-		if values.given || !math.IsInf(scale, 0) { // no rounding error of the center is worth an infinity or a NaN
+		if values.given || !math.IsInf(scale, 0) { // with an infinite scale, the correction would be infinite or NaN
 			bias -= float64((mean - center) * scale)
 		}
 		values.center[i], values.scale[i], values.shift[i] = center, scale, bias

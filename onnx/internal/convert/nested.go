@@ -13,6 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts the graphs that are attributes of a node, such as the branches of If and the body of Loop: in
+// place of the node, or as a nested graph of the result.
+
 // body returns a graph attribute, which must be present.
 func (n *Node) body(name string) *pb.GraphProto {
 	a := n.Attr(name, pb.AttributeGraph)
@@ -21,9 +24,6 @@ func (n *Node) body(name string) *pb.GraphProto {
 	}
 	return a.G
 }
-
-// This file converts the graphs that are attributes of a node, such as the branches of If and the body of Loop: in
-// place of the node, or as a nested graph of the result.
 
 // convertInline converts a graph without inputs in place of the node. The conversion may include the node's
 // continuation, the nodes of the model that follow the node: see [Node.finalOutputs].
