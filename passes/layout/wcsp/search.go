@@ -198,7 +198,8 @@ func (s *search) minimizeAfterCuts(instance *instance, remaining [][]int, cuts [
 // tablesOrBranch minimizes a connected instance by large tables or by branching. If the tables of an elimination of all
 // variables are small enough, the elimination gives the minimum. Otherwise a relaxation gives a lower bound. The upper
 // bound is the best result so far or, if there is none, a heuristic assignment (guess). If the bounds differ, the
-// variable with the most neighbours is split. best is the best result so far. Assignments that cost cutoff or more are not needed.
+// variable with the most neighbours is split. best is the best result so far. Assignments that cost cutoff or more are
+// not needed.
 func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, isRoot bool) result {
 	reduced := instance.eliminate()
 	maxEntries := branchTable
