@@ -249,7 +249,7 @@ func (j *job) read(ctx context.Context, in Input) *item {
 	if j.decoded.Acquire(ctx, decoded.bytes) != nil {
 		return nil
 	}
-	decoded.run = j.model.rows.NewRun(tensors)
+	decoded.run = j.model.rows.NewRun(ctx, tensors)
 	return decoded
 }
 

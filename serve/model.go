@@ -72,7 +72,8 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	return m, notBatched, nil
 }
 
-// typicalRows returns the batch size for which models are planned: the first preferred size.
+// typicalRows returns the first preferred batch size. Models are planned for it, or for one row, where that plan costs
+// relatively less.
 func (s *Server) typicalRows() int { return min(s.options.PreferredRows[0], s.options.MaxRows) }
 
 // rowsOfBatch returns the maximum number of rows of the next batch: the largest preferred number of rows that is at

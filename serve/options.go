@@ -37,7 +37,8 @@ type Options struct {
 	MaxRows int
 	// PreferredRows are the preferred numbers of rows of a batch; nil means 8. A batch has at most the largest preferred
 	// number of rows for which enough rows wait. If too few rows wait for any preferred number, all of them run. Larger
-	// batches would need more memory and are rarely faster. Models are planned for the first number.
+	// batches would need more memory and are rarely faster. Models are planned for the first number, or
+	// for one row, where that plan costs relatively less.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
 	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait.

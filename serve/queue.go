@@ -69,7 +69,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 		q.server.waiting.Add(-1)
 		return result{}, errQueueFull
 	}
-	request.run = q.model.rows.NewRun(in)
+	request.run = q.model.rows.NewRun(ctx, in)
 	q.mu.Lock()
 	q.waiting = append(q.waiting, request)
 	if !q.dispatching {
@@ -190,6 +190,24 @@ func (q *queue) waitingRows() (rows int) {
 // share its batch. Jobs whose contexts have ended are dropped. takeBatch returns nil if no job waits; dispatch must
 // then end.
 func (q *queue) takeBatch() []*job {
+	for {
+		waiting, maxRows := q.unended()
+		if len(waiting) == 0 {
+			return nil
+		}
+		var jobs []*job
+		for _, i := range q.model.rows.Batch(runsOf(waiting), maxRows) { // without the lock: it may plan the program
+			jobs = append(jobs, waiting[i])
+		}
+		if q.take(jobs) {
+			return jobs
+		}
+	}
+}
+
+// unended drops the jobs whose contexts have ended, and returns a copy of the others and the maximum number of rows of
+// their batch. If there are none, dispatch must end.
+func (q *queue) unended() (waiting []*job, maxRows int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool {
@@ -199,19 +217,27 @@ func (q *queue) takeBatch() []*job {
 		}
 		return ended
 	})
-	if len(q.waiting) == 0 {
-		q.dispatching = false
-		return nil
+	q.dispatching = len(q.waiting) > 0
+	return slices.Clone(q.waiting), q.server.rowsOfBatch(q.waitingRows())
+}
+
+// take removes the jobs of a batch from the queue. It returns false if one of them no longer waits: the others may then
+// need another plan.
+func (q *queue) take(jobs []*job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range jobs {
+		if !slices.Contains(q.waiting, j) {
+			return false
+		}
 	}
 	q.crowded = len(q.waiting) > 1
-	var jobs []*job
-	for _, i := range q.model.rows.Batch(runsOf(q.waiting), q.server.rowsOfBatch(q.waitingRows())) {
-		q.waiting[i].started = true
-		jobs = append(jobs, q.waiting[i])
+	for _, j := range jobs {
+		j.started = true
 	}
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool { return slices.Contains(jobs, j) })
 	q.server.waiting.Add(-int64(len(jobs)))
-	return jobs
+	return true
 }
 
 // runsOf returns the runs of jobs.

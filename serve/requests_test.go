@@ -242,7 +242,8 @@ func TestBodiesOfEndedRequests(t *testing.T) {
 	letGo(s)
 }
 
-// TestEndedJobs: takeBatch drops a job whose context has ended, and the job does not count as started.
+// TestEndedJobs: takeBatch drops a job whose context has ended, and the job does not count as started. A batch does not
+// start without a job that ended while the batch was planned.
 func TestEndedJobs(t *testing.T) {
 	s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
 	q := (*s.models.Load())["m"][0].queue
@@ -254,6 +255,11 @@ func TestEndedJobs(t *testing.T) {
 	assert.Nil(t, q.takeBatch())
 	assert.False(t, q.remove(j))
 	assert.Zero(t, s.waiting.Load())
+	waits := &job{ctx: t.Context()}
+	q.waiting = []*job{waits}
+	assert.False(t, q.take([]*job{waits, j}))
+	assert.False(t, waits.started)
+	assert.Equal(t, []*job{waits}, q.waiting)
 }
 
 // FuzzRequests sends arbitrary bodies: the answer is a result or an error in words.

@@ -20,7 +20,10 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // affine computes 2*x + 1 of rows of three numbers.
@@ -148,6 +151,24 @@ func TestBitsOfNetworks(t *testing.T) {
 	wg.Wait()
 	assert.Equal(t, alone, joined)
 	assert.Less(t, m.metrics.executions.Get()-before, uint64(clients/2))
+}
+
+// TestPlanForOneRow: a model has the plan for one row for all batch sizes if it costs relatively less.
+func TestPlanForOneRow(t *testing.T) {
+	s := open(t, Options{Loader: graphrun.Loader{Lookup: networks.LookupPricedRows}},
+		writeModel(t, filepath.Join(t.TempDir(), "m.json"), networks.PricedRows))
+	m := (*s.models.Load())["m"][0]
+	for _, rows := range []int{1, s.typicalRows()} {
+		impls, _, err := (*program.Program)(m.program).Implementations(t.Context(), []int{rows})
+		require.NoError(t, err)
+		assert.Equal(t, "some", impls["y"].Name, "%d rows", rows)
+	}
+	var runs []*batching.Run
+	for range s.typicalRows() {
+		x := tensor.Zeros(tensor.Float32, 1, 3)
+		runs = append(runs, m.rows.NewRun(t.Context(), map[string]*tensor.Tensor{"x": x}))
+	}
+	assert.Len(t, m.rows.Batch(runs, len(runs)), len(runs))
 }
 
 // TestBatches runs many clients at once, and compares the bits of each result with those of a run alone.

@@ -129,7 +129,7 @@ func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, t beam.EventT
 	if err != nil {
 		return f.handleError(ctx, e.Name, t, err, fail)
 	}
-	element := pendingElement{e.Name, t, f.model.axis.NewRun(in)}
+	element := pendingElement{e.Name, t, f.model.axis.NewRun(ctx, in)}
 	if _, global := w.(window.GlobalWindow); !global || element.run.Rows == 0 { // 0 rows: the run cannot be joined
 		return f.runBatch(ctx, []pendingElement{element}, emit, fail)
 	}

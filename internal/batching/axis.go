@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graph/batch"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
@@ -27,6 +28,7 @@ type Axis struct {
 	program   *program.Program
 	openIndex int // index of the batch size's symbol in program.OpenSymbols
 
+	planOf    lru.Cache[string, *plan] // by sizes, formatted by fmt.Sprint: each size is planned once
 	plansLock sync.Mutex
 	plans     []*plan // different plans
 }
@@ -62,29 +64,30 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	if index < 0 || !p.Specializes() || rows == 1 || len(p.OpenSymbols()) > 1 {
 		return false, nil, nil
 	}
-	few, many := slices.Clone(p.AssumedSizes()), slices.Clone(p.AssumedSizes())
-	few[index], many[index] = 1, rows
-	planOfMany, planOfOne := p.SpecializationAt(ctx, many), p.SpecializationAt(ctx, few)
-	if planOfMany == nil || planOfOne == nil || planOfMany.Decisions.Equal(planOfOne.Decisions) {
+	sizesOfOne, sizesOfRows := slices.Clone(p.AssumedSizes()), slices.Clone(p.AssumedSizes())
+	sizesOfOne[index], sizesOfRows[index] = 1, rows
+	forRows, forOne := p.SpecializationAt(ctx, sizesOfRows), p.SpecializationAt(ctx, sizesOfOne)
+	if forRows == nil || forOne == nil || forRows.Decisions.Equal(forOne.Decisions) {
 		return false, nil, nil
 	}
 	// The costs of plans by a search and by decisions of a cache may differ slightly: all plans here follow decisions.
-	manyAtMany, manyAtOne := followAt(ctx, p, planOfMany, many), followAt(ctx, p, planOfMany, few)
-	best := followAt(ctx, p, planOfOne, few)
-	if manyAtMany == nil || manyAtOne == nil || best == nil {
+	forRowsAtRows, forRowsAtOne := followAt(ctx, p, forRows, sizesOfRows), followAt(ctx, p, forRows, sizesOfOne)
+	unpinnedAtOne := followAt(ctx, p, forOne, sizesOfOne)
+	if forRowsAtRows == nil || forRowsAtOne == nil || unpinnedAtOne == nil {
 		return false, nil, nil
 	}
 	o := *p.Options()
 	if o.Pins = maps.Clone(o.Pins); o.Pins == nil {
 		o.Pins = map[string]graph.Pin{}
 	}
-	for candidate := p; planOfOne.Serves(ctx, candidate, many); planOfOne = candidate.SpecializationAt(ctx, few) {
-		oneAtMany, oneAtOne := followAt(ctx, candidate, planOfOne, many), followAt(ctx, candidate, planOfOne, few)
-		if oneAtMany == nil || oneAtOne == nil || max(oneAtMany.CostNS/manyAtMany.CostNS,
-			oneAtOne.CostNS/best.CostNS) >= manyAtOne.CostNS/best.CostNS {
+	for candidate := p; forOne.Serves(ctx, candidate, sizesOfRows); forOne = candidate.SpecializationAt(ctx, sizesOfOne) {
+		forOneAtRows := followAt(ctx, candidate, forOne, sizesOfRows)
+		forOneAtOne := followAt(ctx, candidate, forOne, sizesOfOne)
+		if forOneAtRows == nil || forOneAtOne == nil || max(forOneAtRows.CostNS/forRowsAtRows.CostNS,
+			forOneAtOne.CostNS/unpinnedAtOne.CostNS) >= forRowsAtOne.CostNS/unpinnedAtOne.CostNS {
 			return false, nil, nil
 		}
-		replaced := replacements(oneAtOne.Graph, oneAtMany.Graph)
+		replaced := replacements(forOneAtOne.Graph, forOneAtRows.Graph)
 		if len(replaced) == 0 {
 			return true, o.Pins, nil
 		}
@@ -96,8 +99,12 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 			pin.Impl = impl
 			o.Pins[name] = pin
 		}
-		if candidate, err = program.New(g, o); err != nil {
+		candidate, err = program.New(g, o)
+		if _, ok := errors.AsType[*graph.PinError](err); ok {
 			return false, nil, nil // a pass has made the node
+		}
+		if err != nil {
+			return false, nil, err
 		}
 	}
 	return false, nil, nil
@@ -138,7 +145,8 @@ var proofRows = []int{7, 11, 13}
 // node that prevents the proof.
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
-	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol)}
+	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol),
+		planOf: lru.New[string, *plan](maxSizes, 0)}
 	if axis.openIndex < 0 {
 		return nil, fmt.Errorf("the batch size %s is fixed: want an open symbol", symbol)
 	}
@@ -187,14 +195,28 @@ type plan struct {
 	impls     map[string]*graph.Impl // by node; may differ from the decisions, see program.Program.Implementations
 }
 
-// planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. It returns
-// the same pointer for plans with equal decisions and implementations. If maxPlans plans are kept, a new plan is not
-// kept, and equals no other. This only prevents joining.
-func (a *Axis) planAt(sizes []int, rows int) *plan {
+// planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none, or if the
+// context ends first. It returns the same pointer for plans with equal decisions and implementations. If maxPlans plans
+// are kept, a new plan equals none of other sizes. This only prevents joining.
+func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows
-	impls, spec, err := a.program.Implementations(context.Background(), sizes)
-	if err != nil || spec == nil {
+	key := fmt.Sprint(sizes)
+	if known, ok := a.planOf.Find(key); ok {
+		return known
+	}
+	impls, spec, err := a.program.Implementations(ctx, sizes)
+	if err != nil {
+		return nil
+	}
+	found := a.planOf.Put(key, a.uniquePlan(impls, spec))
+	a.planOf.SetSize(key, found, 0) // evicts
+	return found
+}
+
+// uniquePlan returns the kept plan with the given implementations and the decisions of spec; nil if spec is nil.
+func (a *Axis) uniquePlan(impls map[string]*graph.Impl, spec *program.Specialization) *plan {
+	if spec == nil {
 		return nil
 	}
 	a.plansLock.Lock()
@@ -211,8 +233,11 @@ func (a *Axis) planAt(sizes []int, rows int) *plan {
 	return found
 }
 
-// maxPlans bounds the plans that are kept for comparison.
-const maxPlans = 16
+// Bounds on the plans that are kept for comparison, and on the sizes whose plans are known.
+const (
+	maxPlans = 16
+	maxSizes = 1024
+)
 
 // sizesOf returns the sizes of the open symbols for a run with the given inputs.
 func (a *Axis) sizesOf(in map[string]*tensor.Tensor) ([]int, error) {

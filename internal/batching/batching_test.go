@@ -1,7 +1,7 @@
 package batching
 
 import (
-	"maps"
+	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/graphtest/networks"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -42,7 +43,7 @@ func runsOf(a *Axis, rows ...int) (list []*Run) {
 	for i, n := range rows {
 		x := tensor.Zeros(tensor.Float32, n, 4, 6)
 		x.Set(tensor.FloatScalar(float64(i)), 0, 0, 0)
-		list = append(list, a.NewRun(map[string]*tensor.Tensor{"x": x}))
+		list = append(list, a.NewRun(context.Background(), map[string]*tensor.Tensor{"x": x}))
 	}
 	return list
 }
@@ -50,8 +51,8 @@ func runsOf(a *Axis, rows ...int) (list []*Run) {
 // TestBatch: runs of one row are not joined with others, because their bits could differ.
 func TestBatch(t *testing.T) {
 	a := axisOf(t, oneRow, 8, true)
-	require.NotSame(t, a.planAt([]int{1}, 9), a.planAt([]int{1}, 1))
-	require.Same(t, a.planAt([]int{1}, 9), a.planAt([]int{1}, 2))
+	require.NotSame(t, a.planAt(t.Context(), []int{1}, 9), a.planAt(t.Context(), []int{1}, 1))
+	require.Same(t, a.planAt(t.Context(), []int{1}, 9), a.planAt(t.Context(), []int{1}, 2))
 	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 1, 1), 8))
 	assert.Equal(t, []int{0, 1}, a.Batch(runsOf(a, 2, 2), 8))
 	assert.Equal(t, []int{0, 2, 4}, a.Batch(runsOf(a, 2, 1, 3, 5, 3), 8))
@@ -60,6 +61,16 @@ func TestBatch(t *testing.T) {
 	assert.Equal(t, []int{0, 1}, axisOf(t, oneRow, 8, false).Batch(runsOf(a, 1, 1), 8))
 	var none *Axis
 	assert.Equal(t, []int{0}, none.Batch(runsOf(none, 2, 2), 8))
+}
+
+// TestEndedContext: a run whose context ends while it is planned has no plan. Later runs of these sizes have one.
+func TestEndedContext(t *testing.T) {
+	a := axisOf(t, oneRow, 8, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Nil(t, a.planAt(ctx, []int{1}, 5))
+	assert.NotNil(t, a.planAt(t.Context(), []int{1}, 5))
+	assert.NotNil(t, a.planAt(ctx, []int{1}, 5), "the plan is known")
 }
 
 func TestJoinAndSplit(t *testing.T) {
@@ -110,7 +121,7 @@ func TestReplacedImplementations(t *testing.T) {
 		for i := range 8 {
 			row := tensor.Zeros(tensor.Float32, 1, 512)
 			copy(row.Storage().Bytes(), whole.Storage().Bytes()[i*2048:][:2048])
-			runs = append(runs, a.NewRun(map[string]*tensor.Tensor{"x": row}))
+			runs = append(runs, a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": row}))
 		}
 		joined := a.Batch(runs, 8)
 		assert.Equal(t, hint == 1, len(joined) < 8, "hint %d", hint)
@@ -129,42 +140,32 @@ func TestReplacedImplementations(t *testing.T) {
 }
 
 // TestPlanForOneRow: the plan for one row is chosen if its cost at the other size is relatively less than that of the
-// other plan. Its implementations support both sizes.
+// other plan. A pin replaces the implementation that does not support the other size.
 func TestPlanForOneRow(t *testing.T) {
-	weight := tensor.Zeros(tensor.Float32, 512, 512, 3, 3)
-	conv := graph.New("conv", kernels.Lookup)
-	x := conv.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 512},
-		graph.Dim{Size: 7}, graph.Dim{Size: 7})
-	conv.Output("y", op.Conv2d(x, conv.Constant("w", weight), nil, op.Conv2dAttrs{Padding: []int{1, 1}}))
-	require.NoError(t, conv.Err())
-	for _, g := range []*graph.Graph{linear(t), conv} {
-		for _, rows := range []int{1, 2, 8} {
-			planned := func(rows int, pins map[string]graph.Pin) *program.Program {
-				o := program.Options{Hints: []map[string]int{{"N": rows}}, Pins: pins}
-				p, err := program.Compile(t.Context(), g, o)
-				require.NoError(t, err)
-				return p
-			}
-			p := planned(rows, nil)
-			oneRow, pins, err := PlanForOneRow(t.Context(), p, g, "N", rows)
-			require.NoError(t, err)
-			if oneRow {
-				one := planned(1, pins)
-				few, _, err := one.Implementations(t.Context(), []int{1})
-				require.NoError(t, err)
-				many, _, err := one.Implementations(t.Context(), []int{rows})
-				require.NoError(t, err)
-				assert.True(t, maps.Equal(few, many))
-			}
-			if g == conv {
-				cost := func(p *program.Program, rows int) float64 {
-					plan, _, err := p.PlanAt(t.Context(), []int{rows})
-					require.NoError(t, err)
-					return plan.CostNS
-				}
-				one := planned(1, nil)
-				assert.Equal(t, cost(one, rows)/cost(p, rows) < cost(p, 1)/cost(one, 1), oneRow, "%d rows", rows)
-			}
+	g, err := graphfile.Parse(strings.NewReader(networks.PricedRows), networks.LookupPricedRows, graphfile.Options{})
+	require.NoError(t, err)
+	planned := func(rows int, pins map[string]graph.Pin) *program.Program {
+		o := program.Options{Hints: []map[string]int{{"N": rows}}, Pins: pins}
+		p, err := program.Compile(t.Context(), g, o)
+		require.NoError(t, err)
+		return p
+	}
+	chosen := func(p *program.Program, rows int) string {
+		impls, _, err := p.Implementations(t.Context(), []int{rows})
+		require.NoError(t, err)
+		return impls["y"].Name
+	}
+	for rows, want := range map[int]string{1: "one", 2: "some", 8: "many"} {
+		p := planned(rows, nil)
+		require.Equal(t, want, chosen(p, rows))
+		oneRow, pins, err := PlanForOneRow(t.Context(), p, g, "N", rows)
+		require.NoError(t, err)
+		assert.Equal(t, rows == 8, oneRow, "%d rows", rows)
+		if oneRow {
+			assert.Equal(t, map[string]graph.Pin{"y": {Impl: "some"}}, pins)
+			one := planned(1, pins)
+			assert.Equal(t, "some", chosen(one, 1))
+			assert.Equal(t, "some", chosen(one, rows))
 		}
 	}
 }

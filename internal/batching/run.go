@@ -1,6 +1,7 @@
 package batching
 
 import (
+	"context"
 	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -15,11 +16,12 @@ type Run struct {
 }
 
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, its inputs are
-// invalid, or it has no rows or at least the maximum number of rows of a batch.
-func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
+// invalid, or it has no rows or at least the maximum number of rows of a batch. NewRun plans the program for the run's
+// sizes; if the context ends first, the run is not joined.
+func (a *Axis) NewRun(ctx context.Context, in map[string]*tensor.Tensor) *Run {
 	run := a.NewSingleRun(in)
 	if run.Rows > 0 && a.exact {
-		run.plan = a.planAt(run.sizes, run.Rows)
+		run.plan = a.planAt(ctx, run.sizes, run.Rows)
 	}
 	return run
 }
@@ -39,7 +41,8 @@ func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
 }
 
 // Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0.
-// Together, joined runs have at most maxRows rows, and at most the number that [Prove] permits.
+// Together, joined runs have at most maxRows rows, and at most the number that [Prove] permits. Batch plans the program
+// for numbers of rows that it has not tried before.
 func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	first := runs[0]
 	chosen, rows := []int{0}, first.Rows
@@ -54,7 +57,8 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	}
 	// The batch must have the plan that each of the runs has alone (canJoin has compared these). Remove the last run until
 	// it has.
-	for a.exact && len(chosen) > 1 && (first.plan == nil || a.planAt(first.sizes, rows) != first.plan) {
+	ctx := context.Background() // a batch belongs to several runs
+	for a.exact && len(chosen) > 1 && (first.plan == nil || a.planAt(ctx, first.sizes, rows) != first.plan) {
 		last := len(chosen) - 1
 		chosen, rows = chosen[:last], rows-runs[chosen[last]].Rows
 	}
