@@ -112,8 +112,8 @@ var library = map[string][]definition{
 		acceptsBools}},
 
 	// Signs and classes.
-	"sign": {{"x", "type_as(x > 0, x) - type_as(x < 0, x)", sameAsFloats, rejected,
-		acceptsBools}},
+	"sign": {{"x", "type_as(x > 0, x) - type_as(x < 0, x)",
+		"where(x > 0, type_as(1, x), where(x < 0, type_as(-1, x), type_as(0, x)))", rejected, acceptsBools}},
 	"sgn":         {{"x", "sign(x)", sameAsFloats, "where(x == 0, 0, x / abs(x))", acceptsBools}},
 	"angle":       {{"x", "where(x < 0, pi, where(x != x, x, 0))", asFloat, "atan2(imag(x), real(x))", acceptsBools}},
 	"isnan":       {{"x", "x != x", sameAsFloats, sameAsFloats, acceptsBools}},
