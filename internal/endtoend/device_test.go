@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/backend"
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/report"
@@ -171,7 +172,9 @@ func TestDeviceAttention(t *testing.T) {
 	slow := machine.DefaultProfile().WithDevice("software", machine.DeviceRates{UploadPS: 1e9, DownloadPS: 1e9})
 	p, err = graphrun.Compile(g, graphrun.Options{Device: "software", Costs: slow})
 	require.NoError(t, err)
-	assert.Len(t, p.Graph().Nodes, 1, "transfers cost more than the attention on the host")
+	if loops.CodeAvailable() { // without machine code, the host computes the nodes, too
+		assert.Len(t, p.Graph().Nodes, 1, "transfers cost more than the attention on the host")
+	}
 	assert.Equal(t, &report.Places{Device: "software"}, p.Report().Costs().Places)
 }
 
