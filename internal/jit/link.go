@@ -31,8 +31,8 @@ func enqueue(f *Func) {
 }
 
 // Link maps all pending functions together. Compilers call Link when all code is generated. The first call of a pending
-// function also calls Link. After an error the functions stay pending. If the target is for
-// planning only ([machine.RunError]), Link maps nothing, and calls fail.
+// function also calls Link. After an error the functions stay pending. If the target is for planning only
+// ([machine.RunError]), Link maps nothing, and calls fail.
 func Link() error {
 	if machine.RunError() != nil {
 		return nil

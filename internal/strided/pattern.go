@@ -62,8 +62,8 @@ func (p *Copy) Transposition() Transposition {
 	return transposition
 }
 
-// plannedRoutines are the routines of the instruction set in use, and plansThreeChannels reports whether it transposes
-// three channels at once, whether this processor can run them or not.
+// plannedRoutines are the tile routines of the instruction set for which plans are made. plansThreeChannels reports
+// whether this set can transpose three channels at once. The processor may lack the set: see [machine.RunError].
 var (
 	plannedRoutines    = tileRoutinesOf(machine.HostFeatures())
 	plansThreeChannels = machine.HostFeatures().Has(machine.Vector512)

@@ -28,8 +28,8 @@ func distinct(names []string, width int) []string {
 	return list
 }
 
-// firstWindow returns the part of a name of width columns, nearest to its end, that satisfies isFree. If none does, or
-// if some characters take another number of columns than one, it returns `otherwise`.
+// firstWindow shortens a name to a part of `width` columns: of the parts that satisfy isFree, the one nearest to the
+// end of the name. It returns `otherwise` if there is none, or if some characters do not take one column.
 func firstWindow(name, otherwise string, width int, isFree func(short string) bool) string {
 	runes := []rune(name)
 	if term.Width(name) != len(runes) || len(runes) <= width || width < 3 {

@@ -90,7 +90,7 @@ func levelRates() []graph.Rate {
 	}
 }
 
-// byteProduct returns the product of an m×k and a k×n byte matrix, of which the second is constant.
+// byteProduct returns the product of an m×k byte matrix and a constant k×n byte matrix.
 func byteProduct(m, k, n int) graph.RateCall {
 	return graph.RateCall{Op: "matmul_bytes", In: []tensor.Meta{tensor.New(tensor.Uint8, m, k),
 		tensor.New(tensor.Int8, k, n)}, Constant: []int{1}, Impl: "tiled"}

@@ -20,8 +20,8 @@ type attentionNode struct {
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
 // selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
 // the mask, 3 the weights. In the first version of the standard, softcap followed the mask; the meanings of modes 1 and
-// 2 were then exchanged. Weights and result of a query without a key are 0. They follow from the masks and not from the
-// scores, so that the scores are read by the softmax alone and the products can be fused.
+// 2 were then exchanged. The weights and the result of a query without a key are 0. Such queries are found from the
+// masks, not from the scores: only the softmax then reads the scores, and the products can be fused.
 func attention(n *node) []*value {
 	operands := attentionOperands(n)
 	scores := operands.scores(n.HasAttr("scale"))
@@ -147,30 +147,29 @@ func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
 	}
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
 	leavesKeys := a.restrictPositions(keys, restrict)
-	mask := a.OperandOrNil(3)
+	mask, addend := a.OperandOrNil(3), (*value)(nil)
 	if mask != nil {
 		rank := a.Rank(mask)
 		if rank < 1 {
 			a.Failf("the mask has no dimensions")
 		}
 		// A mask for fewer keys is extended by hidden ones.
-		before, after, hidden := make([]sym.Int, rank), make([]sym.Int, rank), any(negInf)
+		before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 		if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
 			after[rank-1] = keys.Sub(size)
 		}
 		if mask.DType() == tensor.Bool {
-			hidden = false
-		}
-		if mask = padded(a.node, mask, before, after, hidden); hidden == false {
-			restrict(mask)
+			restrict(padded(a.node, mask, before, after, false))
+		} else {
+			addend = padded(a.node, mask, before, after, negInf)
 		}
 	}
 	if keep != nil {
 		scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, keep), negInf)
 	}
-	if mask != nil && mask.DType() != tensor.Bool {
-		scores = a.Op("add", nil, scores, mask)
-		restrict(a.Op("ne", nil, mask, negInf))
+	if addend != nil {
+		scores = a.Op("add", nil, scores, addend)
+		restrict(a.Op("ne", nil, addend, negInf))
 	}
 	if mask == nil && leavesKeys {
 		return scores, nil

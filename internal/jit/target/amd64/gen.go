@@ -16,9 +16,9 @@
 // an operand is accessed.
 //
 // The body is the instructions of a full iteration. The main loop is unrolled: a trip, one execution of its code, has
-// one or more iterations, of which two or four may be interleaved. The folds of a loop combine the elements of its rows
-// into [lane.FoldLanes] accumulators each. In a loop with totals (lane.Loop.CombinesLanes), a fold combines each row
-// into one number.
+// one or more iterations, and two or four of them may be interleaved. The folds of a loop combine the elements of its
+// rows into [lane.FoldLanes] accumulators each. In a loop with totals (lane.Loop.CombinesLanes), a fold combines each
+// row into one number.
 package amd64
 
 import (
