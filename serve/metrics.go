@@ -24,9 +24,9 @@ type responseKey struct {
 // modelMetrics are the metrics of one version of a model.
 type modelMetrics struct {
 	successes, failures *metrics.Counter // numbers of requests
-	// The number of rows of all runs, and the number of runs. The quotient is the mean batch size.
+	// The number of rows of all successful runs, and the number of these runs. The quotient is the mean batch size.
 	rows, executions *metrics.Counter
-	// Total times in microseconds: of successful requests, of these requests in the queue, and of runs.
+	// Total times in microseconds: of successful requests, of these requests in the queue, and of successful runs.
 	request, queued, compute *metrics.Counter
 }
 
@@ -53,7 +53,7 @@ func (s *serverMetrics) ofModel(name, version string) *modelMetrics {
 	}
 }
 
-// executed records a run of some rows with its duration.
+// executed records a successful run of some rows with its duration.
 func (m *modelMetrics) executed(rows int, duration time.Duration) {
 	m.rows.Add(rows)
 	m.executions.Inc()

@@ -267,7 +267,9 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	for _, request := range jobs {
 		rows += max(request.run.Rows, 1)
 	}
-	q.model.metrics.executed(rows, active)
+	if err == nil {
+		q.model.metrics.executed(rows, active)
+	}
 	// The results of the jobs share the memory of out and possibly of in, which is released after all of them.
 	var unreleasedParts atomic.Int64
 	unreleasedParts.Store(int64(len(jobs)))

@@ -20,7 +20,7 @@ type Steps struct {
 type stepError struct{ error }
 
 // run returns the results of the sequence, or its first error.
-func (s *Steps) run(results func(s *Steps) []graph.Arg) (out []graph.Arg, err error) {
+func (s *Steps) run(results sequence) (out []graph.Arg, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			stepFailure, ok := recovered.(stepError)
@@ -36,61 +36,71 @@ func (s *Steps) run(results func(s *Steps) []graph.Arg) (out []graph.Arg, err er
 // Define defines an op by the sequence of ops that computes its results. results applies the sequence and returns its
 // results. A result that is a view of an operand shares the operand's storage. A result must not be an operand itself.
 func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
-	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		shared := sharing{}
-		for i, arg := range c.In {
-			if arg.Kind == graph.TensorArg {
-				shared[arg.Value] = i
-			}
-		}
-		s := &Steps{Call: c, apply: shared.infer}
-		out, err := s.run(results)
-		types := make([]tensor.Type, len(out))
-		for i, arg := range out {
-			types[i] = arg.Type()
-		}
-		inferred := c.NewResults(types...)
-		for i, arg := range out {
-			if operand, ok := shared[arg.Value]; ok {
-				inferred[i].Alias = operand
-			}
-		}
-		return inferred, err
-	}
-	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		data := map[*graph.Value]*tensor.Tensor{} // the elements of operands and intermediate values
-		for i, arg := range c.In {
-			if arg.Kind == graph.TensorArg {
-				data[arg.Value] = in[i]
-			}
-		}
-		s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-			return evaluateStep(data, op, attrs, in)
-		}}
-		out, err := s.run(results)
-		tensors := make([]*tensor.Tensor, len(out))
-		for i, arg := range out {
-			tensors[i] = data[arg.Value]
-		}
-		return tensors, err
-	}
-	op.Decompose = func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		builder := NewBuilder(parts, c)
-		s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-			values, err := parts.Add(op, attrs, in...)
-			out := make([]graph.Arg, len(values))
-			for i, value := range values {
-				out[i] = graph.ArgOf(value)
-			}
-			return out, err
-		}}
-		out, err := s.run(results)
-		if err != nil {
-			return nil, err
-		}
-		return builder.Result(out...)
-	}
+	op.Infer, op.Ref, op.Decompose = sequence(results).infer, sequence(results).reference, sequence(results).decompose
 	return kit.Define[A](op)
+}
+
+// sequence is the function that applies the sequence of a composite op and returns its results.
+type sequence func(s *Steps) []graph.Arg
+
+// infer is [graph.Semantics.Infer] of the composite op.
+func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
+	shared := sharing{}
+	for i, arg := range c.In {
+		if arg.Kind == graph.TensorArg {
+			shared[arg.Value] = i
+		}
+	}
+	s := &Steps{Call: c, apply: shared.infer}
+	out, err := s.run(results)
+	types := make([]tensor.Type, len(out))
+	for i, arg := range out {
+		types[i] = arg.Type()
+	}
+	inferred := c.NewResults(types...)
+	for i, arg := range out {
+		if operand, ok := shared[arg.Value]; ok {
+			inferred[i].Alias = operand
+		}
+	}
+	return inferred, err
+}
+
+// reference is [graph.Semantics.Ref] of the composite op.
+func (results sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	data := map[*graph.Value]*tensor.Tensor{} // the elements of operands and intermediate values
+	for i, arg := range c.In {
+		if arg.Kind == graph.TensorArg {
+			data[arg.Value] = in[i]
+		}
+	}
+	s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+		return evaluateStep(data, op, attrs, in)
+	}}
+	out, err := s.run(results)
+	tensors := make([]*tensor.Tensor, len(out))
+	for i, arg := range out {
+		tensors[i] = data[arg.Value]
+	}
+	return tensors, err
+}
+
+// decompose is [graph.Lowerings.Decompose] of the composite op.
+func (results sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	builder := NewBuilder(parts, c)
+	s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+		values, err := parts.Add(op, attrs, in...)
+		out := make([]graph.Arg, len(values))
+		for i, value := range values {
+			out[i] = graph.ArgOf(value)
+		}
+		return out, err
+	}}
+	out, err := s.run(results)
+	if err != nil {
+		return nil, err
+	}
+	return builder.Result(out...)
 }
 
 // stepCall returns the call of an op with the given attributes and operands, and its inferred results.
@@ -171,7 +181,9 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs grap
 	return out, nil
 }
 
-// Apply applies an op and returns its first result.
+// Apply applies an op and returns its first result. Inlining it at its 700 calls would add a second to the build.
+//
+//go:noinline
 func (s *Steps) Apply(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) graph.Arg {
 	return s.ApplyMany(op, attrs, in...)[0]
 }

@@ -33,17 +33,20 @@ func noLoops(*graph.Call) []graph.Parallel { return nil }
 // omitted one; operands of a variadic parameter follow.
 func define[A any](o graph.Semantics, results func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: o}, func(s *compose.Steps) []graph.Arg {
-		in := slices.Clone(s.Call.In)
-		for len(in) < len(o.Params) {
-			in = append(in, graph.Arg{})
-		}
-		return results(steps{s}, kit.Attrs[A](s.Call), in)
+		return results(steps{s}, kit.Attrs[A](s.Call), operands(s.Call, len(o.Params)))
 	})
 }
 
 // defineOne is define for an op with one result.
 func defineOne[A any](o graph.Semantics, result func(s steps, a *A, in []graph.Arg) graph.Arg) *graph.Op {
-	return define(o, func(s steps, a *A, in []graph.Arg) []graph.Arg { return []graph.Arg{result(s, a, in)} })
+	return compose.Define[A](graph.Op{Semantics: o}, func(s *compose.Steps) []graph.Arg {
+		return []graph.Arg{result(steps{s}, kit.Attrs[A](s.Call), operands(s.Call, len(o.Params)))}
+	})
+}
+
+// operands returns the operands of a call, followed by null operands up to n.
+func operands(c *graph.Call, n int) []graph.Arg {
+	return append(slices.Clone(c.In), make([]graph.Arg, max(n-len(c.In), 0))...)
 }
 
 func (s steps) add(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.Add, nil, x, y) }
