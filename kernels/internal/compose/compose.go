@@ -27,14 +27,14 @@ func NewBuilder(parts *graph.Parts, c *graph.Call) *Builder { return &Builder{Ca
 
 // AddMany adds a node with n results and returns them as operands for other nodes. After an error the operands are
 // zero.
-func (p *Builder) AddMany(n int, op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
+func (builder *Builder) AddMany(n int, op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, n)
-	if p.err != nil {
+	if builder.err != nil {
 		return args
 	}
-	out, err := p.parts.Add(op, attrs, in...)
+	out, err := builder.parts.Add(op, attrs, in...)
 	if err != nil {
-		p.err = err
+		builder.err = err
 		return args
 	}
 	for i := range args {
@@ -46,8 +46,8 @@ func (p *Builder) AddMany(n int, op *graph.Op, attrs graph.Attrs, in ...graph.Ar
 // Add adds a node with one result.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func (p *Builder) Add(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) graph.Arg {
-	return p.AddMany(1, op, attrs, in...)[0]
+func (builder *Builder) Add(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) graph.Arg {
+	return builder.AddMany(1, op, attrs, in...)[0]
 }
 
 // Number returns a plain number as an operand.
@@ -56,19 +56,19 @@ func Number(x float64) graph.Arg {
 }
 
 // Convert converts x to a dtype. It returns x unchanged if x has this dtype.
-func (p *Builder) Convert(dtype tensor.DType, x graph.Arg) graph.Arg {
-	if p.err != nil || x.Type().DType == dtype {
+func (builder *Builder) Convert(dtype tensor.DType, x graph.Arg) graph.Arg {
+	if builder.err != nil || x.Type().DType == dtype {
 		return x
 	}
-	return p.Add(view.To, graph.Attrs{"dtype": dtype}, x)
+	return builder.Add(view.To, graph.Attrs{"dtype": dtype}, x)
 }
 
 // BroadcastAlong returns a view of x, which has at most one dimension, that broadcasts to values of the given rank
 // along dimension dim. The view has the elements in its first dimension, followed by rank-1-dim dimensions of size 1.
 // If x has one element, the view has shape [1], or [] if rank is 0. A 0-dim x becomes a vector, because type promotion
 // treats 0-dim operands differently.
-func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
-	if p.err != nil {
+func (builder *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
+	if builder.err != nil {
 		return x
 	}
 	meta, shape := x.Meta(), []int{}
@@ -84,19 +84,19 @@ func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 	if slices.Equal(shape, meta.Shape) || len(shape) == 1 && meta.Rank() == 1 {
 		return x
 	}
-	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
+	return builder.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
 }
 
 // Result converts each value to the dtype and the layout of the corresponding result of the call. A Decompose function
 // returns the results of Result.
-func (p *Builder) Result(x ...graph.Arg) ([]*graph.Value, error) {
+func (builder *Builder) Result(x ...graph.Arg) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(x))
 	for i, a := range x {
-		want := p.Call.Out[i]
-		if p.err == nil && (a.Meta().DType != want.DType || !a.Meta().SameLayout(want)) {
-			a = p.Add(castWithStrides, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
+		want := builder.Call.Out[i]
+		if builder.err == nil && (a.Meta().DType != want.DType || !a.Meta().SameLayout(want)) {
+			a = builder.Add(castWithStrides, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
 		}
 		out[i] = a.Value
 	}
-	return out, p.err
+	return out, builder.err
 }

@@ -38,7 +38,7 @@ func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteCont
 
 // reuseConversion converts x to dtype. If another `to` node has already converted x to dtype in the same layout,
 // reuseConversion returns the result of that node.
-func (p *Builder) reuseConversion(dtype tensor.DType, x graph.Arg, context graph.RewriteContext) graph.Arg {
+func (builder *Builder) reuseConversion(dtype tensor.DType, x graph.Arg, context graph.RewriteContext) graph.Arg {
 	if context.ComputedFrom != nil {
 		for _, v := range context.ComputedFrom(x.Value) {
 			if v.Node.Op == view.To && v.Type.DType == dtype && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
@@ -46,5 +46,5 @@ func (p *Builder) reuseConversion(dtype tensor.DType, x graph.Arg, context graph
 			}
 		}
 	}
-	return p.Convert(dtype, x)
+	return builder.Convert(dtype, x)
 }

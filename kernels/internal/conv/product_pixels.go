@@ -135,7 +135,7 @@ func (p *pixelPacker) locateWindows(job *multiply.Job, firstPixel, lanes int) {
 	for lane := range lanes {
 		job.Windows[lane] = multiply.PixelWindow{Base: unsafe.Add(job.Args.A,
 			image*conv.h.Size*conv.w.Size*conv.inChannels*p.elem.SrcSize),
-			IH: conv.h.Begin(oh), IW: conv.w.Begin(ow)}
+			Row: conv.h.Begin(oh), Col: conv.w.Begin(ow)}
 		if ow++; ow == conv.w.Results {
 			ow = 0
 			if oh++; oh == conv.h.Results {
@@ -151,7 +151,7 @@ func (p *pixelPacker) packPixel(job *multiply.Job, to []byte, kh, kw, begin, end
 	conv := p.conv
 	for lane := range lanes {
 		window := &job.Windows[lane]
-		ih, iw := window.IH+kh*conv.h.Dilation, window.IW+kw*conv.w.Dilation
+		ih, iw := window.Row+kh*conv.h.Dilation, window.Col+kw*conv.w.Dilation
 		job.Lanes[lane] = nil
 		if conv.h.Contains(ih) && conv.w.Contains(iw) {
 			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+iw)*conv.inChannels+begin)*p.elem.SrcSize)
@@ -167,22 +167,22 @@ func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lane
 	for lane := range lanes {
 		window := &job.Windows[lane]
 		job.Lanes[lane] = nil
-		if ih := window.IH + kh*conv.h.Dilation; conv.h.Contains(ih) && window.IW >= 0 &&
-			window.IW+conv.w.Taps <= conv.w.Size {
-			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+window.IW)*conv.inChannels+begin)*size)
+		if ih := window.Row + kh*conv.h.Dilation; conv.h.Contains(ih) && window.Col >= 0 &&
+			window.Col+conv.w.Taps <= conv.w.Size {
+			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+window.Col)*conv.inChannels+begin)*size)
 		}
 	}
 	gemm.Interleave(p.elem.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
 	for lane := range lanes {
 		window := &job.Windows[lane]
-		ih := window.IH + kh*conv.h.Dilation
+		ih := window.Row + kh*conv.h.Dilation
 		if job.Lanes[lane] != nil || !conv.h.Contains(ih) {
 			continue
 		}
 		// The elements inside the image.
-		first, stop := max(begin, -window.IW*conv.inChannels), min(end, (conv.w.Size-window.IW)*conv.inChannels)
+		first, stop := max(begin, -window.Col*conv.inChannels), min(end, (conv.w.Size-window.Col)*conv.inChannels)
 		if first < stop {
-			from := unsafe.Add(window.Base, ((ih*conv.w.Size+window.IW)*conv.inChannels+first)*size)
+			from := unsafe.Add(window.Base, ((ih*conv.w.Size+window.Col)*conv.inChannels+first)*size)
 			p.elem.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)
 		}
 	}

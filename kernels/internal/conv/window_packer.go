@@ -45,7 +45,7 @@ func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 in
 			}
 			for i := job.TapStart[tap]; i < job.TapStart[tap+1]; i++ {
 				move := &job.Moves[i]
-				copyPixels(&p.elem, row[move.Lane*size:], move.N, unsafe.Add(channel, move.From*size), step)
+				copyPixels(&p.elem, row[move.Lane*size:], move.Count, unsafe.Add(channel, move.From*size), step)
 			}
 			if tap++; tap == taps {
 				tap = 0
@@ -86,7 +86,7 @@ func (p *windowPacker) plan(job *multiply.Job, out, lanes int) {
 			first, end := geometry.IndicesInside(iw, p.w.Stride, p.w.Size, pixels)
 			if p.d.Contains(id) && p.h.Contains(ih) && first < end {
 				from := id*p.inStride.d + ih*p.inStride.h + (iw+first*p.w.Stride)*p.inStride.w
-				job.Moves = append(job.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
+				job.Moves = append(job.Moves, multiply.RowMove{Lane: lane + first, Count: end - first, From: from})
 				lanesInside += end - first
 			}
 			lane += pixels

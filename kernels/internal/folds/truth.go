@@ -17,12 +17,12 @@ func AnyOrAll(isAny bool) *iter.Fold {
 		initial, decisive = 0, 1
 		columns = anyColumns
 	}
-	f := iter.NewFold(initial, func(a *uint8, x []bool, _ int) {
-		if *a != decisive && bytes.IndexByte(bytesOf(x), decisive) >= 0 {
-			*a = decisive
+	f := iter.NewFold(initial, func(accumulator *uint8, x []bool, _ int) {
+		if *accumulator != decisive && bytes.IndexByte(bytesOf(x), decisive) >= 0 {
+			*accumulator = decisive
 		}
-	}, func(a []uint8, x []bool, _ int) { columns(a, bytesOf(x)) }, columns)
-	return iter.WithResult(f, func(dst []bool, a []uint8) { copy(bytesOf(dst), a) })
+	}, func(accumulators []uint8, x []bool, _ int) { columns(accumulators, bytesOf(x)) }, columns)
+	return iter.WithResult(f, func(dst []bool, accumulators []uint8) { copy(bytesOf(dst), accumulators) })
 }
 
 // bytesOf returns bools as bytes of 0 and 1, without a copy.
@@ -30,26 +30,26 @@ func bytesOf(x []bool) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// anyColumns and allColumns combine a[i] with x[i] for each index i of a, by or and by and, eight bytes at a time. x
-// has bools as bytes or, when partial results are merged, accumulators.
-func anyColumns(a, x []uint8) {
-	x = x[:len(a)]
-	for ; len(a) >= 8 && len(x) >= 8; a, x = a[8:], x[8:] {
-		binary.NativeEndian.PutUint64(a, binary.NativeEndian.Uint64(a)|binary.NativeEndian.Uint64(x))
+// anyColumns and allColumns combine each accumulators[i] with x[i], eight bytes at a time: anyColumns by the bitwise
+// or, allColumns by the bitwise and. x has bools as bytes or, when partial results are merged, accumulators.
+func anyColumns(accumulators, x []uint8) {
+	x = x[:len(accumulators)]
+	for ; len(accumulators) >= 8 && len(x) >= 8; accumulators, x = accumulators[8:], x[8:] {
+		binary.NativeEndian.PutUint64(accumulators, binary.NativeEndian.Uint64(accumulators)|binary.NativeEndian.Uint64(x))
 	}
-	x = x[:len(a)]
-	for i := range a {
-		a[i] |= x[i]
+	x = x[:len(accumulators)]
+	for i := range accumulators {
+		accumulators[i] |= x[i]
 	}
 }
 
-func allColumns(a, x []uint8) {
-	x = x[:len(a)]
-	for ; len(a) >= 8 && len(x) >= 8; a, x = a[8:], x[8:] {
-		binary.NativeEndian.PutUint64(a, binary.NativeEndian.Uint64(a)&binary.NativeEndian.Uint64(x))
+func allColumns(accumulators, x []uint8) {
+	x = x[:len(accumulators)]
+	for ; len(accumulators) >= 8 && len(x) >= 8; accumulators, x = accumulators[8:], x[8:] {
+		binary.NativeEndian.PutUint64(accumulators, binary.NativeEndian.Uint64(accumulators)&binary.NativeEndian.Uint64(x))
 	}
-	x = x[:len(a)]
-	for i := range a {
-		a[i] &= x[i]
+	x = x[:len(accumulators)]
+	for i := range accumulators {
+		accumulators[i] &= x[i]
 	}
 }

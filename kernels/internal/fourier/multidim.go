@@ -71,11 +71,11 @@ func nAttrs(a *fftNAttrs) *fftNAttrs    { return a }
 func nAttrsOf2(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 
 // fftNOp defines a Fourier transform along several dimensions. `where` replaces %s in doc. attrs converts the
-// attributes of the op. The op last transforms the last of the dimensions, and the op others transforms all others. If
-// lastFirst is set, the operand must be real, and the last dimension is transformed first.
-func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, others *graph.Op,
-	lastFirst bool) *graph.Op {
-	dtype := last.Examples[0].In[0].DType
+// attributes of the op. lastOp transforms the last of the dimensions, and otherOp transforms each other dimension. If
+// startsWithLast is set, the operand must be real, and the last dimension is transformed first.
+func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, lastOp, otherOp *graph.Op,
+	startsWithLast bool) *graph.Op {
+	dtype := lastOp.Examples[0].In[0].DType
 	return compose.Define[A](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: fmt.Sprintf(doc, where), Params: []graph.Param{kit.Self},
@@ -89,28 +89,28 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 		s.Check(err)
 		if len(dims) == 0 {
 			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops halve or mirror the last dimension.
-			return []graph.Arg{complexCopy(s, name, last != others || lastFirst)}
+			return []graph.Arg{complexCopy(s, name, lastOp != otherOp || startsWithLast)}
 		}
 		final := len(dims) - 1
-		s.Reject(lastFirst && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
-			last.Name[len("fft_"):], x.Type().DType.TorchName())
+		s.Reject(startsWithLast && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
+			lastOp.Name[len("fft_"):], x.Type().DType.TorchName())
 		transform := func(i int) { // transforms x along dims[i]
-			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": callAttrs.Norm}
+			op, opAttrs := otherOp, graph.Attrs{"dim": dims[i], "norm": callAttrs.Norm}
 			if i == final {
-				op = last
+				op = lastOp
 			}
 			if lengths[i] >= 0 {
 				opAttrs["n"] = lengths[i]
 			}
 			x = s.Apply(op, opAttrs, x)
 		}
-		if lastFirst {
+		if startsWithLast {
 			transform(final)
 		}
 		for i := range final {
 			transform(i)
 		}
-		if !lastFirst {
+		if !startsWithLast {
 			transform(final)
 		}
 		return []graph.Arg{x}
@@ -173,9 +173,8 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 	return dims, lengths, nil
 }
 
-// fftShiftOp defines a rotation of dimensions by (size+extra)/2, rounded down. extra is 0 or 1, which makes a
-// difference only for odd sizes.
-func fftShiftOp(name, doc string, extra int) *graph.Op {
+// fftShiftOp defines a rotation of dimensions by half of their size: rounded down if roundUp is 0, up if roundUp is 1.
+func fftShiftOp(name, doc string, roundUp int) *graph.Op {
 	return compose.Define[fftShiftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
@@ -194,11 +193,11 @@ func fftShiftOp(name, doc string, extra int) *graph.Op {
 		for i := range dims {
 			dim, err := tensor.WrapDim(dims[i], self.Rank())
 			if s.Check(err); isKnown {
-				shifts = append(shifts, (kit.KnownSize(self.Shape[dim])+extra)/2)
+				shifts = append(shifts, (kit.KnownSize(self.Shape[dim])+roundUp)/2)
 			} else if !kit.IsEmpty(self) {
 				start := sym.Int{} // index in the operand of the first element of the result
 				if !kit.SizeIs(self.Shape[dim], 1) {
-					start = self.Shape[dim].Add(sym.Of(1 - extra)).Div(sym.Of(2))
+					start = self.Shape[dim].Add(sym.Of(1 - roundUp)).Div(sym.Of(2))
 				}
 				self, err = view.RolledType(self, dim, start)
 				s.Check(err)

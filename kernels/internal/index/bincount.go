@@ -23,7 +23,10 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	Params: []graph.Param{{Name: "self", IndexBound: exampleBins}, {Name: "weights", Optional: true}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"minlength": 20}, kit.I64(5)), kit.Example(nil, kit.I64(5),
 		kit.F32(5))},
-}}, func(c *graph.Call) ([]graph.PartialType, error) {
+}}, outlineBincount, runBincount)
+
+// outlineBincount checks a call of bincount and returns the outline of the result: its dtype and its known sizes.
+func outlineBincount(c *graph.Call) ([]graph.PartialType, error) {
 	a, self := kit.Attrs[bincountAttrs](c), c.Type(0)
 	switch {
 	case a.Minlength < 0:
@@ -47,7 +50,10 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 		return oneOutline(tensor.Float32, unknownSize)
 	}
 	return oneOutline(tensor.Float64, unknownSize)
-}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
+}
+
+// runBincount computes the result of bincount.
+func runBincount(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err) // the number of bins depends on data
 	binCount := kit.Attrs[bincountAttrs](c).Minlength
 	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
@@ -68,7 +74,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 		return []*tensor.Tensor{sumByBin[float32](ctx, tensor.Float32, bins, binCount, in[1])}, nil
 	}
 	return []*tensor.Tensor{sumByBin[float64](ctx, tensor.Float64, bins, binCount, in[1])}, nil
-})
+}
 
 // maxBincountLength bounds minlength, so that data and not an attribute determine the memory of a run.
 const maxBincountLength = 1 << 24

@@ -26,12 +26,19 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 	Params: []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)},
 		Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
-}}, func(c *graph.Call) ([]graph.PartialType, error) {
+}}, outlineNonMaxSuppression, runNonMaxSuppression)
+
+// outlineNonMaxSuppression checks a call of non_max_suppression and returns the outline of the result: its dtype and
+// its known sizes.
+func outlineNonMaxSuppression(c *graph.Call) ([]graph.PartialType, error) {
 	if !c.Type(0).DType.IsFloat() || !c.Type(1).DType.IsFloat() {
 		return nil, kit.NotImplementedBy("non_max_suppression", c.Type(0).DType)
 	}
 	return oneOutline(tensor.Int64, unknownSize, 3)
-}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}
+
+// runNonMaxSuppression computes the result of non_max_suppression.
+func runNonMaxSuppression(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs, boxShape, scoreShape := kit.Attrs[nonMaxAttrs](c), in[0].Shape, in[1].Shape
 	if len(boxShape) != 3 || len(scoreShape) != 3 || boxShape[2] != 4 || boxShape[0] != scoreShape[0] ||
 		boxShape[1] != scoreShape[2] {
@@ -56,7 +63,7 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 	}
 	t, err := tensor.FromSlice(out, len(out)/3, 3)
 	return []*tensor.Tensor{t}, err
-})
+}
 
 type nmsAttrs struct {
 	IouThreshold float64 `attr:"iou_threshold" doc:"intersection over union above which the box with the lower score is dropped"`
@@ -69,7 +76,10 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 		"`iou_threshold`. `boxes` [n,4] of x1, y1, x2, y2 and `scores` [n] give the indices of the kept boxes.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 4), kit.F32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
-}}, func(c *graph.Call) ([]graph.PartialType, error) {
+}}, outlineNms, runNms)
+
+// outlineNms checks a call of nms and returns the outline of the result: its dtype and its known sizes.
+func outlineNms(c *graph.Call) ([]graph.PartialType, error) {
 	if c.Type(0).DType != c.Type(1).DType {
 		return nil, errors.New("dets should have the same type as scores")
 	}
@@ -77,7 +87,10 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 		return nil, kit.NotImplementedBy("nms_kernel", c.Type(0).DType)
 	}
 	return oneOutline(tensor.Int64, unknownSize)
-}, func(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}
+
+// runNms computes the result of nms.
+func runNms(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	boxShape, scores := in[0].Shape, in[1]
 	if len(boxShape) != 2 || boxShape[1] != 4 || scores.Rank() != 1 || scores.Shape[0] != boxShape[0] {
 		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
@@ -94,4 +107,4 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 		out[k] = int64(box)
 	}
 	return []*tensor.Tensor{int64Vector(out)}, nil
-})
+}

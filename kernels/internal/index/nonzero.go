@@ -41,12 +41,19 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Takes the elements of self where `mask` is true, in row-major order. Both are broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
-}}, func(c *graph.Call) ([]graph.PartialType, error) {
+}}, outlineMaskedSelect, runMaskedSelect)
+
+// outlineMaskedSelect checks a call of masked_select and returns the outline of the result: its dtype and its known
+// sizes.
+func outlineMaskedSelect(c *graph.Call) ([]graph.PartialType, error) {
 	if d := c.Type(1).DType; d != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
 	return oneOutline(c.Type(0).DType, unknownSize)
-}, func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}
+
+// runMaskedSelect computes the result of masked_select.
+func runMaskedSelect(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 	if err != nil {
 		return nil, err
@@ -65,7 +72,7 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	}
 	out, err := keepSlices(ctx, flat, 0, nonzeroFlags(ctx, mask))
 	return []*tensor.Tensor{out}, err
-})
+}
 
 // keepSlices returns a copy of the slices of a tensor along dim that have their flag set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
@@ -92,12 +99,18 @@ var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: gr
 	Params: []graph.Param{kit.Self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)},
 		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
-}}, func(c *graph.Call) ([]graph.PartialType, error) {
+}}, outlineCompress, runCompress)
+
+// outlineCompress checks a call of compress and returns the outline of the result: its dtype and its known sizes.
+func outlineCompress(c *graph.Call) ([]graph.PartialType, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}
 	return oneOutline(c.Type(0).DType, selectedSizes(c.Type(0), kit.Attrs[compressAttrs](c).Dim)...)
-}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+}
+
+// runCompress computes the result of compress.
+func runCompress(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	input, dim := in[0], 0
 	var err error
 	if a := kit.Attrs[compressAttrs](c); a.Dim == nil {
@@ -120,4 +133,4 @@ var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: gr
 	}
 	out, err := keepSlices(ctx, input, dim, flags)
 	return []*tensor.Tensor{out}, err
-})
+}

@@ -73,9 +73,9 @@ func BenchProduct(b *testing.B, op string, attrs graph.Attrs, in []*tensor.Tenso
 // uncachedBytes is a number of bytes that exceeds the size of a core's L2 cache.
 const uncachedBytes = 96 << 20
 
-// BenchImpl measures the named implementation of the call with the implementation's preferred walk. If isUncached is
-// set, each run uses another copy of operand 1, a constant, so that the operand is not in the L1 and L2 caches, as in a
-// network.
+// BenchImpl measures the named implementation of the call with the loop order that the implementation prefers. If
+// isUncached is set, each run uses another copy of operand 1, a constant. The operand is then not in the L1 and L2
+// caches, as in a network.
 func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 	i := slices.IndexFunc(p.Op.Impls, func(candidate graph.Impl) bool { return candidate.Name == name })
 	if i < 0 {

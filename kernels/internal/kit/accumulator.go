@@ -13,8 +13,8 @@ type Accumulator struct {
 	complexSum complex128
 }
 
-// Mul adds the product of two numbers.
-func (s *Accumulator) Mul(a, b tensor.Scalar) {
+// AddProduct adds the product of two numbers.
+func (s *Accumulator) AddProduct(a, b tensor.Scalar) {
 	switch {
 	case s.DType.IsComplex():
 		s.complexSum += MulComplex(a.Complex(), b.Complex())
@@ -74,7 +74,7 @@ func (s *Accumulator) Add(a tensor.Scalar) {
 		s.complexSum += a.Complex() // a product with 1 would turn an infinity into NaN
 		return
 	}
-	s.Mul(a, tensor.IntScalar(1))
+	s.AddProduct(a, tensor.IntScalar(1))
 }
 
 // Value returns the sum so far.

@@ -19,7 +19,7 @@ func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error)
 // ElementOpWith is ElementOp with a schema of the attributes instead of their struct.
 func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (tensor.Type, error),
 	formula func(c *graph.Call) func(i int) tensor.Scalar) *graph.Op {
-	const grain = machine.CallGrain
+	const grain = machine.CallGrain // elements per chunk
 	op.WritesAnyDenseLayout = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := infer(c)

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulators returns a fold whose results are the accumulators of f. It omits the computation that f makes from the
-// accumulators at the end.
+// Accumulators returns a fold (a reduction, as a loop in Go) whose results are the accumulators of f. The last step of
+// f, which computes results from accumulators, is omitted.
 func Accumulators[A tensor.Element](f *iter.Fold) *iter.Fold {
 	return iter.WithResult(f, func(dst, a []A) { copy(dst, a) })
 }

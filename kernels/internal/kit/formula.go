@@ -26,10 +26,10 @@ func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int,
 	}, results, types...)
 }
 
-// FormulaLoop compiles the loop of a formula (see [expr.Parse]) for operands with the given names and types. single[i]
-// is set if operand i has only one element per row; a nil list means that no operand has. out has the dtypes of the
-// results. If it is omitted, results have the dtypes that the formula computes.
-func FormulaLoop(text string, names []string, types []tensor.DType, single []bool, out ...tensor.DType) (*loops.Loop,
+// FormulaLoop compiles the loop of a formula ([expr.Parse]) for operands with the given names and types. onePerRow[i]
+// is set if operand i has only one element per row. A nil onePerRow stands for no such operand. out has the dtypes of
+// the results. If out is omitted, results have the dtypes that the formula computes.
+func FormulaLoop(text string, names []string, types []tensor.DType, onePerRow []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
 	f, err := expr.Parse(text, names...)
 	if err != nil {
@@ -39,10 +39,10 @@ func FormulaLoop(text string, names []string, types []tensor.DType, single []boo
 	if err != nil {
 		return nil, err
 	}
-	if single == nil {
-		single = make([]bool, len(types))
+	if onePerRow == nil {
+		onePerRow = make([]bool, len(types))
 	}
-	return loops.New(&expr.Loop{Code: code, Uniform: single}, loops.Options{})
+	return loops.New(&expr.Loop{Code: code, Uniform: onePerRow}, loops.Options{})
 }
 
 var identityFormula = Formula("x", "x")

@@ -19,7 +19,7 @@ type task[T number] struct {
 	*solver[T]
 	call    *graph.Call
 	in, out []matrix[T]
-	chunk   int  // number of the task: its index in the batch, in row-major order
+	index   int  // index of the task in the batch, in row-major order
 	isBatch bool // whether operands have dimensions of a batch
 }
 
@@ -28,7 +28,7 @@ func (t *task[T]) errorPrefix() string {
 	if !t.isBatch {
 		return ""
 	}
-	return fmt.Sprintf("(Batch element %d): ", t.chunk)
+	return fmt.Sprintf("(Batch element %d): ", t.index)
 }
 
 // algorithm computes the results of tasks. It computes in float64 for real numbers, and in complex128 for complex
@@ -187,7 +187,7 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 // computeType is the dtype of T.
 func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer,
 	in, out []part, batch []int, chunk int, computeType tensor.DType) error {
-	current := &task[T]{solver: taskSolver, call: c, chunk: chunk, isBatch: len(batch) > 0}
+	current := &task[T]{solver: taskSolver, call: c, index: chunk, isBatch: len(batch) > 0}
 	elementSize := int(unsafe.Sizeof(*new(T)))
 	for i := range in {
 		p := &in[i]
@@ -278,7 +278,7 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	chunk := 0
 	kit.EachIndex(batch, func(batchIndex []int) {
 		s := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, memory)}
-		t := &task[complex128]{solver: s, call: c, chunk: chunk, isBatch: len(batch) > 0}
+		t := &task[complex128]{solver: s, call: c, index: chunk, isBatch: len(batch) > 0}
 		chunk++
 		for k, p := range operands {
 			m := matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}
@@ -325,8 +325,8 @@ type matrixCheck struct {
 	rejectsIntegers bool   // for integers, the error names the op and not the kernel
 }
 
-// check returns PyTorch's error for an operand of type t. If square is set, matrices must be square.
-func (m matrixCheck) check(t tensor.Type, square bool) error {
+// check returns PyTorch's error for an operand of type t. If mustBeSquare is set, matrices must be square.
+func (m matrixCheck) check(t tensor.Type, mustBeSquare bool) error {
 	rank := t.Rank()
 	name := m.name
 	if name != "" {
@@ -335,7 +335,7 @@ func (m matrixCheck) check(t tensor.Type, square bool) error {
 	switch {
 	case rank < 2:
 		return fmt.Errorf("%sThe input tensor A must have at least 2 dimensions.", name)
-	case square && t.Shape[rank-1].Ne(t.Shape[rank-2]).Holds():
+	case mustBeSquare && t.Shape[rank-1].Ne(t.Shape[rank-2]).Holds():
 		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", name, t.Shape[rank-2],
 			t.Shape[rank-1])
 	}
@@ -392,16 +392,16 @@ var (
 	wideExample    = tensor.New(tensor.Float64, 3, 4).WithStrides([]int{1, 3})
 )
 
-// equationShape returns the shape of the solution X of A X = B or, if left is not set, of X A = B. a and b are the
+// equationShape returns the shape of the solution X of A X = B or, if isLeft is not set, of X A = B. a and b are the
 // shapes of A, which has at least two dimensions, and B. The batches of A and B are broadcast. equationShape returns
 // PyTorch's error, which begins with name, if the shapes do not match.
-func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
+func equationShape(name string, a, b []sym.Int, isLeft bool) ([]sym.Int, error) {
 	aRank, bRank := len(a), len(b)
 	if bRank < 2 {
 		return nil, fmt.Errorf("%s: The input tensor B must have at least 2 dimensions.", name)
 	}
 	equation, fits := "AX = B", a[aRank-2].Eq(b[bRank-2]).Holds()
-	if !left {
+	if !isLeft {
 		equation, fits = "XA = B", a[aRank-1].Eq(b[bRank-1]).Holds()
 	}
 	if !fits {

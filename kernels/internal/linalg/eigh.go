@@ -21,10 +21,10 @@ var (
 
 // eighOp defines an op that returns eigenvalues. If outputs is not nil, the op also returns eigenvectors.
 func eighOp(name string, outputs []string) *graph.Op {
-	withVectors := outputs != nil
+	hasVectors := outputs != nil
 	doc := "Returns the eigenvalues of Hermitian matrices, in ascending order. Only one triangle is read."
 	ranks := fixedRanks([]int{2}, []int{1})
-	if withVectors {
+	if hasVectors {
 		doc = "Returns the eigenvalues of Hermitian matrices, in ascending order, and their eigenvectors of norm 1, which " +
 			"are columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1."
 		ranks = fixedRanks([]int{2}, []int{1, 2})
@@ -36,7 +36,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 				return nil, err
 			}
 			values := tensor.NewType(self.DType.ToReal(), self.Shape[:self.Rank()-1]...)
-			if !withVectors {
+			if !hasVectors {
 				return c.NewResult(values), nil
 			}
 			vectors, err := columnMajor(self.DType, self.Shape...)
@@ -73,14 +73,15 @@ func eigen[T number](t *task[T]) error {
 	return nil
 }
 
-// eigenNotFinite sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does, whose results for
-// matrices of more than two rows also depend on the positions of the infinities.
+// eigenNotFinite sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does. For more than two
+// rows, the results also depend on the positions of the infinities.
 func (t *task[T]) eigenNotFinite(a matrix[T]) error {
 	onlyOnDiagonal := true // whether infinities on the diagonal are the only elements that are not finite
 	for j := range a.cols {
 		for i, x := range a.column(j) {
 			re, im := t.re(x), t.im(x)
-			if i == j && !math.IsNaN(re) || re-re == 0 && im-im == 0 {
+			isFinite := re-re == 0 && im-im == 0 // x - x is NaN for an infinite x
+			if i == j && !math.IsNaN(re) || isFinite {
 				continue
 			}
 			onlyOnDiagonal = false

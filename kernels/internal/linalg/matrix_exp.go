@@ -52,12 +52,12 @@ func exponentialType(t tensor.Type) (tensor.Type, error) {
 	return rule.PreserveType(flat).View(t.Shape)
 }
 
-// exponential computes exp(a) by scaling and squaring: exp(a) = exp(a / 2^squarings)^(2^squarings). The 1-norm, the
-// greatest sum of the magnitudes of a column, of a / 2^squarings is at most 1. The error of the Taylor polynomial of
-// degree taylorDegree is then below the rounding error.
+// exponential computes exp(a) by scaling and squaring: exp(a) = exp(a / 2^squarings)^(2^squarings). The 1-norm of a
+// matrix is the greatest sum of the magnitudes of a column. If the 1-norm of a / 2^squarings is at most 1, the error of
+// the Taylor polynomial of degree taylorDegree is below the rounding error.
 func exponential[T number](t *task[T]) error {
 	a, x := t.in[0], t.out[0]
-	norm := 0.0
+	norm := 0.0 // the 1-norm of a
 	for j := range a.cols {
 		sum := 0.0
 		for _, v := range a.column(j) {

@@ -57,7 +57,7 @@ func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) 
 func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {
 	out.Lo, out.Hi = step.Number, step.Number // bounds or factor, if the step has a number
 	// isNumber: the step combines with a number, not with an operand. perColumn: the operand has one element, or one for
-	// each column.
+	// each column, because it is a vector along the dimension of the least stride (AlongFastest).
 	isNumber, perColumn := step.AddressIndex == 0, step.IsScalar || step.AlongFastest && step.Width == columns
 	switch {
 	case isNumber && step.Op == expr.Max:
@@ -84,30 +84,30 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 
 // SetOperands sets the addresses of the operands for a chunk. lanes is memory of the worker, or nil if the epilogue
 // was made without lane memory.
-func (d *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, lanes *EpilogueLanes) {
-	for i, step := range d.operandSteps {
-		args.Ptr[d.slot+i] = m.Ptrs[step.AddressIndex]
+func (epilogue *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, lanes *EpilogueLanes) {
+	for i, step := range epilogue.operandSteps {
+		args.Ptr[epilogue.slot+i] = m.Ptrs[step.AddressIndex]
 		if step.IsScalar {
 			element := *(*float32)(m.Ptrs[step.AddressIndex])
 			for lane := range lanes[i] {
 				lanes[i][lane] = element
 			}
-			args.Ptr[d.slot+i] = unsafe.Pointer(&lanes[i])
+			args.Ptr[epilogue.slot+i] = unsafe.Pointer(&lanes[i])
 		}
 	}
 }
 
 // SetOffsets sets the offsets of the operands for a tile. element is the offset of the tile's first element in the
 // result, and column the offset of its first column in a row, both in bytes.
-func (d *TileEpilogue) SetOffsets(args *jit.Args, element, column int) {
-	for i, step := range d.operandSteps {
+func (epilogue *TileEpilogue) SetOffsets(args *jit.Args, element, column int) {
+	for i, step := range epilogue.operandSteps {
 		switch {
 		case step.IsScalar:
-			args.Row[d.slot+i] = 0
+			args.Row[epilogue.slot+i] = 0
 		case step.AlongFastest:
-			args.Row[d.slot+i] = column
+			args.Row[epilogue.slot+i] = column
 		default:
-			args.Row[d.slot+i] = element
+			args.Row[epilogue.slot+i] = element
 		}
 	}
 }

@@ -51,7 +51,7 @@ type Job struct {
 	Bias, Add  unsafe.Pointer
 	EntryAdd   unsafe.Pointer // address of the addend of the current entry
 	epilogue   fusion.EpilogueRun
-	repeated   gemm.Replay // recorded calls of a small product, repeated for each entry
+	repeated   gemm.Replay // recorded calls of machine code for a small product, repeated for each entry
 	mem        *graph.Mem
 
 	// Buffers of convolutions that pack windows of an image into panels. A tap is an element of the window.
@@ -131,8 +131,8 @@ func (multiplier *Multiplier) chunkMACs() int {
 	return machine.PortableMACGrain
 }
 
-// wavePhase returns a phase of the plan for the given number of entries from firstEntry on. Each entry has its own
-// panels in shared scratch memory.
+// wavePhase returns a phase of the plan for a wave: the given number of entries from firstEntry on, which are computed
+// together. Each entry has its own panels in shared scratch memory.
 func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffset, sharedBytes int) graph.Phase {
 	tiles := multiplier.Plan.Tiles(phase)
 	work := graph.Phase{
@@ -160,8 +160,8 @@ func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffse
 	return work
 }
 
-// runTiles runs tiles [begin, end) of a plan with JoinsTiles. The tiles of an entry are consecutive; tile 0 is the
-// first one of entry firstEntry.
+// runTiles runs tiles [begin, end) of a plan that computes neighbouring tiles together (JoinsTiles). The tiles of an
+// entry are consecutive. Tile 0 is the first tile of entry firstEntry.
 func (multiplier *Multiplier) runTiles(mem *graph.Mem, firstEntry, begin, end int) {
 	job, tiles := multiplier.prepareJob(mem), multiplier.Plan.Tiles(0)
 	defer job.release()
@@ -175,11 +175,11 @@ func (multiplier *Multiplier) runTiles(mem *graph.Mem, firstEntry, begin, end in
 }
 
 // runEntries runs all phases of entries [begin, end), one entry after another. Worker memory holds the plan's worker
-// memory and, from offset panelsAt on, the panels.
-func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsAt int) {
+// memory and, from offset panelsOffset on, the panels.
+func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsOffset int) {
 	job := multiplier.prepareJob(mem)
 	defer job.release()
-	job.Args.Shared = mem.WorkerScratch[panelsAt:][:multiplier.Plan.SharedBytes()]
+	job.Args.Shared = mem.WorkerScratch[panelsOffset:][:multiplier.Plan.SharedBytes()]
 	for entry := begin; entry < end; entry++ {
 		if (entry-begin)%entriesPerCheck == entriesPerCheck-1 {
 			mem.CheckContext()
@@ -266,15 +266,15 @@ func (multiplier *Multiplier) entryAt(base unsafe.Pointer, offsets []int, entry 
 // matrix of a thin product in place. Packing the larger matrix would double the memory traffic.
 const MaxThin = 4
 
-// RowMove copies N pixels of an input row, with a stride, to consecutive lanes of a panel.
+// RowMove copies Count pixels of an input row, with a stride, to consecutive lanes of a panel.
 type RowMove struct {
-	Lane int // first lane
-	N    int // number of pixels
-	From int // offset of the first pixel in its channel, in elements
+	Lane  int // first lane
+	Count int // number of pixels
+	From  int // offset of the first pixel in its channel, in elements
 }
 
 // PixelWindow is the window of an output pixel in the input.
 type PixelWindow struct {
-	Base   unsafe.Pointer // address of the image
-	IH, IW int            // row and column of the window's first pixel, which may be in the padding
+	Base     unsafe.Pointer // address of the image
+	Row, Col int            // row and column of the window's first pixel, which may be in the padding
 }

@@ -56,7 +56,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	first, size := i*p.Width, p.DType.Size()
 	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
 	lanes := min(p.Width, p.Lanes-first)
-	elem, to := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
+	elem, packed := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
 	for k, filled := 0, 0; k < len(terms); {
 		n, step := evenSteps(terms[k:])
 		if filled += n * p.Width; filled >= elementsPerCheck {
@@ -66,7 +66,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 		if lanes < p.Width { // the missing lanes of the last panel are 0
 			clear(dst[k*p.Width*size:][:n*p.Width*size])
 		}
-		elem.CopyBlock(unsafe.Add(to, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
+		elem.CopyBlock(unsafe.Add(packed, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
 			strided.Axis{N: lanes, Dst: size, Src: p.LaneStride * size},
 			strided.Axis{N: n, Dst: p.Width * size, Src: step * size})
 		k += n

@@ -44,32 +44,32 @@ type SumConversion struct {
 }
 
 // Loop compiles the loop. It runs along the columns of a row.
-func (f SumConversion) Loop() (*loops.Loop, error) {
+func (conversion SumConversion) Loop() (*loops.Loop, error) {
 	const i32, onePerRow, onePerColumn = tensor.Int32, true, false
 	formula, out := "s = sum", i32
-	names, types, isScalar := []string{"sum"}, []tensor.DType{i32}, []bool{onePerColumn}
-	addOperand := func(name string, d tensor.DType, scalar bool) {
-		names, types, isScalar = append(names, name), append(types, d), append(isScalar, scalar)
+	names, types, isOnePerRow := []string{"sum"}, []tensor.DType{i32}, []bool{onePerColumn}
+	addOperand := func(name string, d tensor.DType, perRow bool) {
+		names, types, isOnePerRow = append(names, name), append(types, d), append(isOnePerRow, perRow)
 	}
-	if f.AddsProduct {
+	if conversion.AddsProduct {
 		formula += " + row * column"
 		addOperand("row", i32, onePerRow)
 		addOperand("column", i32, onePerColumn)
 	}
-	if f.SubtractsProduct { // of a zero point and the totals of the columns
+	if conversion.SubtractsProduct { // of a zero point and the totals of the columns
 		formula += " - point * total"
 		addOperand("point", i32, onePerRow)
 		addOperand("total", i32, onePerColumn)
 	}
-	if f.Scaled {
-		lowest, highest := byteBounds(f.DType)
-		out = f.DType
+	if conversion.Scaled {
+		lowest, highest := byteBounds(conversion.DType)
+		out = conversion.DType
 		formula += fmt.Sprintf("; v = rint(float32(s) * scale) + float32(zero); "+
-			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", f.DType, lowest, highest)
-		addOperand("scale", tensor.Float32, f.OneScale)
-		addOperand("zero", f.DType, onePerRow)
+			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", conversion.DType, lowest, highest)
+		addOperand("scale", tensor.Float32, conversion.OneScale)
+		addOperand("zero", conversion.DType, onePerRow)
 	} else {
 		formula += "; s"
 	}
-	return kit.FormulaLoop(formula, names, types, isScalar, out)
+	return kit.FormulaLoop(formula, names, types, isOnePerRow, out)
 }

@@ -194,7 +194,7 @@ func addTimes(sum *kit.Accumulator, factor, v tensor.Scalar) {
 		sum.Add(v)
 		return
 	}
-	sum.Mul(factor, v)
+	sum.AddProduct(factor, v)
 }
 
 // addmmLoops returns the parallel loop over the rows of the result of addmm, or over the batch of baddbmm.

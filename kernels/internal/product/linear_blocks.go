@@ -109,7 +109,7 @@ func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			}
 			level := float64(format.integer(unsafe.Add(weight.Pointer(), column*format.row), k)) - zero
 			element := float32(level) * float32(in[blocksScale].At(column, k/format.block).Float())
-			sum.Mul(x.At(inputIndex...), tensor.FloatScalar(float64(element)))
+			sum.AddProduct(x.At(inputIndex...), tensor.FloatScalar(float64(element)))
 		}
 		if len(in) > blocksBias && in[blocksBias] != nil {
 			sum.Add(in[blocksBias].At(column))
