@@ -68,8 +68,8 @@ func (p *Program) plan(ctx context.Context) {
 
 // planFor plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an element
 // for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has affinity.
-// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops. extendsLast is a field
-// of [memoryPlanner].
+// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops. extendsLast decides how
+// the arena grows: see [memoryPlanner].
 func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
 	planner := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
@@ -213,8 +213,8 @@ func (m *memoryPlanner) addWait(i int, earlier int32) {
 	m.program.steps[earlier].waitingSteps = append(m.program.steps[earlier].waitingSteps, int32(i))
 }
 
-// reuseInPlace lets the results of step i reuse the memory of operands that no later step uses, if the kernel permits
-// it.
+// reuseInPlace lets the results of step i reuse the memory of operands that no later step uses. The pairs of a result
+// and an operand for which the kernel permits this are in kernel.InPlace.
 func (m *memoryPlanner) reuseInPlace(i int) {
 	program := m.program
 	step := &program.steps[i]
@@ -248,14 +248,14 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 	}
 }
 
-// readsSameElements reports whether every operand of step i that shares the storage of operand `in` has each element
-// at the same address as operand `in`. The step may then overwrite the elements in order.
-func (m *memoryPlanner) readsSameElements(i, in int) bool {
+// readsSameElements reports whether all operands of step i in the storage of the given operand have each element at
+// the same address as this operand. The step may then overwrite the elements in order.
+func (m *memoryPlanner) readsSameElements(i, operand int) bool {
 	step := &m.program.steps[i]
 	outCount := len(step.node.Out)
-	meta := step.node.In[in].Meta()
+	meta := step.node.In[operand].Meta()
 	for k, arg := range step.node.In {
-		if k == in || step.addresses[outCount+k].storage != step.addresses[outCount+in].storage ||
+		if k == operand || step.addresses[outCount+k].storage != step.addresses[outCount+operand].storage ||
 			arg.Kind != graph.TensorArg {
 			continue
 		}
@@ -271,9 +271,9 @@ func (m *memoryPlanner) readsSameElements(i, in int) bool {
 const maxArenaBytes = math.MaxInt / 4
 
 // alloc allocates size bytes for step i in the arena of a place (host or device), from a free block or by growing the
-// arena. memoryIndex is the index of the memory in ignoresAffinity. before has the steps that used the memory before,
-// for which step i waits.
-func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (offset int, before []int32) {
+// arena. memoryIndex is the index of the memory in ignoresAffinity. previousUsers are the steps that used the memory
+// before, for which step i waits.
+func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (offset int, previousUsers []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return 0, nil
@@ -288,7 +288,8 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 		if lastIndex >= 0 && m.blocks[lastIndex].offset+m.blocks[lastIndex].size == m.arenaSize {
 			m.couldExtend = true
 			if lastBlock := m.blocks[lastIndex]; m.extendsLast {
-				offset, before = lastBlock.offset, m.take(&m.blocks, lastIndex, lastBlock.offset, lastBlock.size, i)
+				offset = lastBlock.offset
+				previousUsers = m.take(&m.blocks, lastIndex, lastBlock.offset, lastBlock.size, i)
 			}
 		}
 		m.arenaSize = min(offset+size, maxArenaBytes)
@@ -296,14 +297,14 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 			m.dropAffinity(memoryIndex)
 		}
 		m.affinity.record(offset, size)
-		return offset, before
+		return offset, previousUsers
 	}
 	m.affinity.record(offset, size)
 	return offset, m.take(&m.blocks, best, offset, size, i)
 }
 
 // allocOnDevice is [memoryPlanner.alloc] for the arena of the device.
-func (m *memoryPlanner) allocOnDevice(i, size int) (offset int, before []int32) {
+func (m *memoryPlanner) allocOnDevice(i, size int) (offset int, previousUsers []int32) {
 	arena := &m.device
 	best := smallestBlock(arena.blocks, size)
 	if best < 0 {
@@ -315,7 +316,7 @@ func (m *memoryPlanner) allocOnDevice(i, size int) (offset int, before []int32) 
 }
 
 // take takes memory at an offset out of a free block for step i, and returns the steps that used the block.
-func (m *memoryPlanner) take(blocks *[]block, blockIndex, offset, size, i int) (before []int32) {
+func (m *memoryPlanner) take(blocks *[]block, blockIndex, offset, size, i int) (users []int32) {
 	taken := (*blocks)[blockIndex]
 	for _, user := range taken.users {
 		m.addWait(i, user)

@@ -25,9 +25,9 @@ func (m *memoryPlanner) overwriteInputs(i int) {
 			slices.Contains(m.overwrites, 1+p.storages[in.storage].input) {
 			continue
 		}
-		from, to := p.storages[in.storage].root.Meta, p.storages[out.storage].root
-		if to != step.node.Out[pair.Out] || !sameLayout(from, to.Meta) || !sameLayout(from, step.node.In[pair.In].Meta()) ||
-			!m.readsSameElements(i, pair.In) || p.viewsInput(in.storage) {
+		input, output := p.storages[in.storage].root.Meta, p.storages[out.storage].root
+		if output != step.node.Out[pair.Out] || !sameLayout(input, output.Meta) ||
+			!sameLayout(input, step.node.In[pair.In].Meta()) || !m.readsSameElements(i, pair.In) || p.viewsInput(in.storage) {
 			continue
 		}
 		m.overwrites[out.storage] = 1 + p.storages[in.storage].input
@@ -53,10 +53,10 @@ func sameLayout(a, b tensor.Meta) bool {
 // permitted is true if each of these inputs has the layout and storage of t, and no output is a view of such an input.
 func (p *Program) overlappedInputs(t *tensor.Tensor, in []*tensor.Tensor) (list []int, permitted bool) {
 	permitted = true
-	for k, x := range in {
-		if mayRead(x, t, p.readsStorage) {
+	for k, input := range in {
+		if mayRead(input, t, p.readsStorage) {
 			list = append(list, k)
-			permitted = permitted && x.Storage() == t.Storage() && sameLayout(x.Meta, t.Meta) &&
+			permitted = permitted && input.Storage() == t.Storage() && sameLayout(input.Meta, t.Meta) &&
 				!p.viewsInput(p.storageOf(p.inputs[k]))
 		}
 	}

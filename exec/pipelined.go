@@ -15,6 +15,9 @@ import (
 // Groups are used only with one worker. With several workers, each worker computes only a part of the rows, which is
 // more likely to fit into its cache. In a group, a worker would also have to wait for rows of other workers at the
 // boundaries of its part.
+//
+// The [graph.Flow] of a phase states the progress of its chunks: the number of elements of the result that are final
+// after a chunk (FinalElements), and the number of elements of the first operand that a chunk needs (NeededElements).
 
 const (
 	// minPipelinedBytes is the minimum size in bytes of a value between pipelined steps. Smaller values stay in the
@@ -46,8 +49,7 @@ func (p *Program) findPipelines() {
 	}
 }
 
-// pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, which reports
-// how far its chunks progress.
+// pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, which has a Flow.
 func (st *step) pipelinePhase() *graph.Phase {
 	kernel := st.kernel
 	if len(kernel.Phases) != 1 || kernel.Scratch > 0 || len(kernel.InPlace) > 0 || len(st.node.Out) != 1 ||
@@ -65,8 +67,8 @@ func (st *step) pipelinePhase() *graph.Phase {
 // interleaving saves no memory traffic.
 func (p *Program) bufferedBytes(i int) int {
 	previous, step := &p.steps[i-1], &p.steps[i]
-	from, target := previous.pipelinePhase(), step.pipelinePhase()
-	if from == nil || target == nil || len(step.node.In) == 0 || step.node.In[0].Kind != graph.TensorArg ||
+	previousPhase, phase := previous.pipelinePhase(), step.pipelinePhase()
+	if previousPhase == nil || phase == nil || len(step.node.In) == 0 || step.node.In[0].Kind != graph.TensorArg ||
 		step.addresses[1] != previous.addresses[0] { // the first operand is the previous result
 		return -1
 	}
@@ -75,16 +77,16 @@ func (p *Program) bufferedBytes(i int) int {
 		written.Bytes() < minPipelinedBytes {
 		return -1
 	}
-	// Before chunk c of step i, `done` chunks of step i-1 must have run. They have written `ready` elements. The earlier
-	// chunks of step i have read `consumed` of these.
+	// Before a chunk of step i, `done` chunks of step i-1 must have run. They have written `ready` elements. The earlier
+	// chunks of step i have read `consumed` of these elements.
 	maxBuffered, ready, done := 0, 0, 0
-	for c := range target.Chunks {
+	for chunk := range phase.Chunks {
 		consumed := 0
-		if c > 0 {
-			consumed = target.Flow.NeededElements(c - 1)
+		if chunk > 0 {
+			consumed = phase.Flow.NeededElements(chunk - 1)
 		}
-		for needs := target.Flow.NeededElements(c); ready < needs && done < from.Chunks; done++ {
-			ready = from.Flow.FinalElements(done)
+		for needed := phase.Flow.NeededElements(chunk); ready < needed && done < previousPhase.Chunks; done++ {
+			ready = previousPhase.Flow.FinalElements(done)
 		}
 		maxBuffered = max(maxBuffered, ready-consumed)
 	}
@@ -110,14 +112,14 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 	var next [maxGroupSteps]int // next[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
 		step := &s.program.steps[i]
-		phase, c := &step.kernel.Phases[0], next[i-first]
+		phase, chunk := &step.kernel.Phases[0], next[i-first]
 		switch {
-		case c == phase.Chunks && i == end-1:
+		case chunk == phase.Chunks && i == end-1:
 			return nil
-		case c == phase.Chunks: // the next step has all of its operands
+		case chunk == phase.Chunks: // the next step has all of its operands
 			i++
 			continue
-		case i > first && s.program.mustWait(i, c, next[i-1-first]):
+		case i > first && s.program.mustWait(i, chunk, next[i-1-first]):
 			i--
 			continue
 		case ctx.Err() != nil:
@@ -125,8 +127,8 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 		}
 		s.prepare(worker, step)
 		s.beginStep(worker, i)
-		err := s.runChunk(worker, i, 0, c)
-		s.endStep(worker, err == nil && c == phase.Chunks-1)
+		err := s.runChunk(worker, i, 0, chunk)
+		s.endStep(worker, err == nil && chunk == phase.Chunks-1)
 		if err != nil {
 			return s.failure(ctx, i, err)
 		}
@@ -138,8 +140,9 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 // mustWait reports whether a chunk of step i must wait for further chunks of step i-1. finished is the number of chunks
 // of step i-1 that have finished.
 func (p *Program) mustWait(i, chunk, finished int) bool {
-	from, to := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
-	return finished == 0 || finished < from.Chunks && from.Flow.FinalElements(finished-1) < to.Flow.NeededElements(chunk)
+	previous, phase := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
+	return finished == 0 ||
+		finished < previous.Chunks && previous.Flow.FinalElements(finished-1) < phase.Flow.NeededElements(chunk)
 }
 
 // extendLifetimes extends the lifetime of all memory that a group uses to the last step of the group, because any

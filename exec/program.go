@@ -105,7 +105,8 @@ const (
 	inNewMemory // allocated for each run: outputs
 )
 
-// storage is the memory of one root value and its views.
+// storage is the memory of one root value and its views. A root is a value that is neither a view of another value
+// (Value.Alias) nor stored within another value (Value.ContainedIn), as an operand of a concatenation may be.
 type storage struct {
 	kind        storageKind
 	place       tensor.Place
@@ -316,7 +317,7 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	newStep := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phases,
 		addresses: make([]storageAddress, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
-		newStep.addresses = append(newStep.addresses, p.refOf(v))
+		newStep.addresses = append(newStep.addresses, p.addressOf(v))
 	}
 	for i, arg := range n.In {
 		address := storageAddress{storage: -1}
@@ -324,7 +325,7 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 		case i < len(kernel.EmbeddedOperands) && kernel.EmbeddedOperands[i] != nil:
 			address = p.addConstant(kernel.EmbeddedOperands[i])
 		case arg.Kind == graph.TensorArg:
-			address = p.refOf(arg.Value)
+			address = p.addressOf(arg.Value)
 		}
 		newStep.addresses = append(newStep.addresses, address)
 	}
@@ -352,8 +353,8 @@ func (p *Program) addConstant(constant *tensor.Tensor) storageAddress {
 	return storageAddress{storage: len(p.storages) - 1, offset: constant.Offset * constant.DType.Size()}
 }
 
-// refOf returns the address of a value.
-func (p *Program) refOf(v *graph.Value) storageAddress {
+// addressOf returns the address of a value.
+func (p *Program) addressOf(v *graph.Value) storageAddress {
 	if v.Meta.Numel() == 0 {
 		return storageAddress{storage: -1}
 	}

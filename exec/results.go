@@ -167,7 +167,7 @@ func (s *Session) deliver(ctx context.Context, i int, inputs, outputs []*tensor.
 		view := meta
 		view.Offset += shift / meta.DType.Size()
 		if result, err = input.View(view); err == nil && output.OwnStorage && outputs[i] == nil {
-			result, err = s.copyOf(ctx, result, meta)
+			result, err = s.copyOf(ctx, result, meta) // the output must not share the input's memory
 		}
 	default: // inConst
 		if result, err = storage.data.View(meta); err == nil && outputs[i] == nil {

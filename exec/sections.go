@@ -183,16 +183,16 @@ func workCost(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns floa
 	price := func(work graph.Work) float64 {
 		work.StartedSteps = 0 // the cost of starting a step is no work that workers can share
 		if onlyMemory {
-			work.Parts = [len(work.Parts)]graph.Part{}
+			work.Parts = [len(work.Parts)]graph.Part{} // the computations; the rest of the work is memory accesses
 		}
 		return profile.PriceNS(work)
 	}
 	ns = price(impl.Work(call, call.Walk))
-	read := impl.OperandWorkFunc(call, call.Walk)
-	for i, a := range call.In {
-		if a.Kind == graph.TensorArg {
-			if r, ok := read(i, a.Meta()); ok {
-				ns += price(r)
+	operandWork := impl.OperandWorkFunc(call, call.Walk)
+	for i, operand := range call.In {
+		if operand.Kind == graph.TensorArg {
+			if work, ok := operandWork(i, operand.Meta()); ok {
+				ns += price(work)
 			}
 		}
 	}

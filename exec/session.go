@@ -40,10 +40,10 @@ type outputMemory struct {
 }
 
 // patch is an operand address that differs between runs. For each run, bind sets entry ptrIndex of [Session].ptrs to
-// the address that ref describes.
+// this address.
 type patch struct {
 	ptrIndex int
-	ref      storageAddress
+	address  storageAddress
 }
 
 // workerState is the memory of one worker.
@@ -96,16 +96,16 @@ func address(memory []byte, offset int) unsafe.Pointer { return unsafe.Pointer(&
 // bind sets the addresses of the run's inputs and outputs.
 func (s *Session) bind(in []*tensor.Tensor) {
 	for _, patched := range s.patches {
-		storage := &s.program.storages[patched.ref.storage]
+		storage := &s.program.storages[patched.address.storage]
 		if storage.kind == inNewMemory {
-			memory := &s.outputMemories[patched.ref.storage]
-			s.ptrs[patched.ptrIndex] = address(memory.storage.Bytes(), memory.shift+patched.ref.offset)
+			memory := &s.outputMemories[patched.address.storage]
+			s.ptrs[patched.ptrIndex] = address(memory.storage.Bytes(), memory.shift+patched.address.offset)
 			continue
 		}
 		// The offsets of patches are those of the declared layout; shift is the distance in bytes to the given tensor.
 		t := in[storage.input]
 		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
-		s.ptrs[patched.ptrIndex] = address(t.Storage().Bytes(), shift+patched.ref.offset)
+		s.ptrs[patched.ptrIndex] = address(t.Storage().Bytes(), shift+patched.address.offset)
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 // maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
 const maxChunks = math.MaxInt32
 
-// joinChunks returns a kernel whose chunks are groups of consecutive chunks of the given kernel, where these run faster
-// together or exceed maxChunks in a phase.
+// joinChunks returns a kernel with fewer chunks. In phases that it changes, a chunk is a group of consecutive chunks of
+// the given kernel. It changes phases with more than maxChunks chunks, and phases whose RunRange runs the chunks of a
+// group faster than calls of Run.
 func joinChunks(kernel *graph.Kernel, workers int) *graph.Kernel {
 	limit := func(phase graph.Phase) int {
 		if phase.RunRange != nil {
@@ -33,8 +34,7 @@ func joinChunks(kernel *graph.Kernel, workers int) *graph.Kernel {
 		if phase.Chunks <= maxGroups {
 			continue
 		}
-		// A chunk of the joined phase is a group of consecutive chunks: ceil(Chunks / maxGroups) of them.
-		chunksPerGroup := (phase.Chunks-1)/maxGroups + 1
+		chunksPerGroup := (phase.Chunks-1)/maxGroups + 1 // ceil(Chunks / maxGroups)
 		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, phase.Chunks) - 1 }
 		joinedPhase := &joined.Phases[i]
 		joinedPhase.Chunks = (phase.Chunks-1)/chunksPerGroup + 1
@@ -208,7 +208,7 @@ func (s *Session) runHelper() {
 			return
 		}
 		run.waitingHelpers.Add(1)
-		hasWork := run.job.Linger(eventsSeen)
+		hasWork := run.job.Linger(eventsSeen) // waits a short time for new steps or chunks
 		run.waitingHelpers.Add(-1)
 		if !hasWork {
 			return
@@ -316,8 +316,8 @@ func (s *Session) runChunks(worker *workerState, open openPhase) (int, int) {
 	finishedTotal := &run.finishedChunks[compiled.firstPhase+open.phase]
 	chunkCount := int32(compiled.kernel.Phases[open.phase].Chunks)
 	ownPart := worker.index % len(parts)
-	// finished counts the chunks that this worker has run since it last added to finishedTotal. It adds them only when
-	// its own part is empty, because the counter is shared by all workers.
+	// finished counts the chunks that this worker has run since it last added to finishedTotal. All workers write to
+	// finishedTotal, so a worker adds to it only when its own part is empty.
 	for finished := int32(0); ; finished++ {
 		chunk := parts.Next(ownPart)
 		if chunk < 0 && finished > 0 {

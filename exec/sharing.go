@@ -57,10 +57,10 @@ func readsStorage(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.ReadsStorage })
 }
 
-// mayRead reports whether a run that reads input x may read an element of t. readsGaps means that the run may also read
-// bytes between the elements of x.
-func mayRead(x, t *tensor.Tensor, readsGaps bool) bool {
-	return rangeOf(t).overlaps(rangeOf(x)) && (readsGaps || tensor.Overlap(t, x))
+// mayRead reports whether a run that reads the input may read an element of t. readsGaps means that the run may also
+// read bytes between the elements of the input.
+func mayRead(input, t *tensor.Tensor, readsGaps bool) bool {
+	return rangeOf(t).overlaps(rangeOf(input)) && (readsGaps || tensor.Overlap(t, input))
 }
 
 // constantOverlaps reports whether a constant overlaps a range.

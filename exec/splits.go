@@ -91,16 +91,17 @@ func (p *Program) transfers(lineNS float64) []transfer {
 			continue
 		}
 		outCount := len(step.node.Out)
-		for k, r := range step.addresses[outCount:] {
-			if a := &step.node.In[k]; r.storage >= 0 && a.Kind == graph.TensorArg && writer[r.storage] > 0 {
-				from := writer[r.storage] - 1
-				bytes := min(a.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
+		for k, address := range step.addresses[outCount:] {
+			operand := &step.node.In[k]
+			if address.storage >= 0 && operand.Kind == graph.TensorArg && writer[address.storage] > 0 {
+				from := writer[address.storage] - 1
+				bytes := min(operand.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
 				list = append(list, transfer{from: from, to: int32(i), ns: float64(bytes/2/machine.LineBytes) * lineNS})
 			}
 		}
-		for _, r := range step.addresses[:outCount] {
-			if r.storage >= 0 {
-				writer[r.storage] = int32(i) + 1
+		for _, address := range step.addresses[:outCount] {
+			if address.storage >= 0 {
+				writer[address.storage] = int32(i) + 1
 			}
 		}
 	}

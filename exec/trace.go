@@ -138,19 +138,20 @@ func (run *segmentRun) beginRun(parent *Run) {
 	run.traced = run.runner.options.Tracer.BeginRun(run.run)
 }
 
-// dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
-func (run *segmentRun) dynamicNode(s *graph.Segment, dynamicIndex int, cached bool) error {
+// dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. dynamicIndex is its index among the
+// dynamic nodes. The error names the node.
+func (run *segmentRun) dynamicNode(s *graph.Segment, dynamicIndex int, isCacheable bool) error {
 	n := s.Nodes[0]
 	var err error
 	if run.traced {
 		t, pos := run.runner.options.Tracer, Position{Run: run.run, Node: n, Step: dynamicIndex}
 		t.BeginStep(pos)
 		t.BeginChunk(pos)
-		err = run.runDynamic(s, cached)
+		err = run.runDynamic(s, isCacheable)
 		t.EndChunk(pos, err)
 		t.EndStep(pos, err == nil || run.keepGoing && run.ctx.Err() == nil)
 	} else {
-		err = run.runDynamic(s, cached)
+		err = run.runDynamic(s, isCacheable)
 	}
 	if err != nil {
 		return run.graph.NodeError(n, withoutNode(n, err))

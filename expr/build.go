@@ -351,8 +351,8 @@ func (c *Code) prune() *Code {
 	}
 	for v := len(c.Insts) - 1; v >= 0; v-- {
 		if live[v] {
-			for _, u := range c.Insts[v].Operands() {
-				mark(u)
+			for _, operand := range c.Insts[v].Operands() {
+				mark(operand)
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (c *Code) isExpBelowMax(v Value) bool {
 // and products of elements.
 func (c *Code) onlyAdds(exponential Value) bool {
 	isExponential := make([]bool, len(c.Insts)) // by value: whether the value is the exponential, possibly converted
-	// by value: whether the value depends on the exponential and may be as small
+	// by value: whether the value depends on the exponential, other than by a sum over the row
 	dependsOnExponential := make([]bool, len(c.Insts))
 	isExponential[exponential], dependsOnExponential[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {

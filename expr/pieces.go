@@ -44,8 +44,9 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 		joined: map[Value]Value{}}
 	dependent := 0
 	for v, inst := range c.Insts {
-		for _, u := range inst.Operands() {
-			splitter.dependsOnFold[v] = splitter.dependsOnFold[v] || splitter.dependsOnFold[u] || c.Insts[u].Op == Reduce
+		for _, operand := range inst.Operands() {
+			splitter.dependsOnFold[v] = splitter.dependsOnFold[v] || splitter.dependsOnFold[operand] ||
+				c.Insts[operand].Op == Reduce
 		}
 		switch inst.Op {
 		case Scan:

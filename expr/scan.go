@@ -41,8 +41,8 @@ func Scanning(op Op, dtype tensor.DType) *Scanner {
 	return nil
 }
 
-// newScanner returns the Scanner of a scan. neutral is the carry before the first element. row scans one row, and
-// columns makes one step in each of several adjacent rows.
+// newScanner returns the Scanner of a scan with elements of type T and carries of type A. neutral is the carry before
+// the first element. row scans one row, and columns makes one step in each of several adjacent rows.
 func newScanner[T tensor.Element, A any](neutral A, row func(carries *A, dst, x []T), columns func(carries []A, dst,
 	x []T)) *Scanner {
 	return &Scanner{

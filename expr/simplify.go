@@ -50,7 +50,7 @@ func (b *Builder) isConst(v Value, x float64) bool {
 // foldConstant returns the constant that a primitive operation of constants, or a comparison with a known result,
 // computes. It returns None for other instructions, and for integer divisions, because division by 0 is unspecified.
 func (b *Builder) foldConstant(inst Inst) Value {
-	uses := inst.Operands()
+	operands := inst.Operands()
 	if truth, known := b.foldComparison(inst); known {
 		result := Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None}
 		if truth {
@@ -58,17 +58,17 @@ func (b *Builder) foldConstant(inst Inst) Value {
 		}
 		return b.AddInst(result)
 	}
-	if !inst.Op.Primitive() || len(uses) == 0 || inst.Op == Div && !inst.DType.IsFloat() {
+	if !inst.Op.Primitive() || len(operands) == 0 || inst.Op == Div && !inst.DType.IsFloat() {
 		return None
 	}
 	single := NewBuilder() // a code with this operation alone
 	var args [3]Value
-	for k, u := range uses {
-		imm, ok := b.constantBits(u)
+	for k, operand := range operands {
+		imm, ok := b.constantBits(operand)
 		if !ok {
 			return None
 		}
-		args[k] = single.AddInst(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
+		args[k] = single.AddInst(Inst{Op: Const, DType: b.DType(operand), A: None, B: None, C: None, Imm: imm})
 	}
 	c, err := single.Build(single.Real(single.AddInst(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
 		C: args[2], Imm: inst.Imm})))

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds the views that change sizes: view, expand, as_strided and unfold.
+// This file holds the views that change sizes: view, expand, as_strided and unfold. A condition on symbolic sizes is
+// decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid.
 
 // InferSize returns shape with a size -1 replaced, so that the product of the sizes is numel (at::infer_size). Without
 // a -1 it returns shape itself. The errors are PyTorch's.

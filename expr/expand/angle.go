@@ -26,12 +26,12 @@ func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 // smallAngle is angle for numbers below 2^25.
 func (e *expander) smallAngle(a expr.Value) (q, r, low expr.Value) {
 	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
-	turns := e.sub(q, e.roundingNumber())
-	first := e.fma(turns, e.constant(-elementary.PiOver2[0]), a)
-	second := e.mul(turns, e.constant(-elementary.PiOver2[1]))
-	rest := e.fma(turns, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second))
+	quarters := e.sub(q, e.roundingNumber())
+	first := e.fma(quarters, e.constant(-elementary.PiOver2[0]), a)
+	second := e.mul(quarters, e.constant(-elementary.PiOver2[1]))
+	rest := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // the rounding error of second
 	r, low = e.twoSum(first, second)
-	return q, r, e.add(low, e.fma(turns, e.constant(-elementary.PiOver2[2]), rest))
+	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), rest))
 }
 
 // twoSum returns the exact sum hi + lo of two numbers. Unlike fastTwoSum, it does not require |a| >= |b| (Knuth's
@@ -48,6 +48,8 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
+	// hi0+lo0, hi1+lo1 and hi2+lo2 are the exact products of m with parts 0, 1 and 2. The product with part 3 is added to
+	// lo2. Below, n0 to n3 are integer parts; f, g and their rounding errors f1, f2, f3 and g1 are fractions.
 	hi0 := e.mul(mantissa, parts[0])
 	lo0 := e.productError(mantissa, parts[0], hi0)
 	hi1 := e.mul(mantissa, parts[1])
@@ -62,7 +64,7 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	g, g1 := e.twoSum(lo1, hi2)
 	f, f2 := e.twoSum(e.sub(f, n3), g)
 	f, f3 := e.twoSum(f, f1)
-	rest := e.add(e.add(f2, f3), e.add(g1, lo2))                      // the remainder is f + rest
+	rest := e.add(e.add(f2, f3), e.add(g1, lo2))                      // the remainder is f + rest quarter turns
 	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0) // modulo 4: whole turns do not count
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
 	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
@@ -71,10 +73,10 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.sub(a, a)) // a-a is 0, or NaN if a is infinite or NaN
 }
 
-// twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. The
-// bits are the bits of TwoOverPi from bit e-1013 on, where e is the biased exponent. They are looked up without
-// branches: the list of words is shifted by 16, 8, 4, 2 and 1 words, and each bit of the index of the first word
-// selects whether one of these shifts is made.
+// twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
+// are the bits of the table TwoOverPi from bit e-1013 on, where e is the biased exponent of a. The lookup has no
+// branches: the list of words is shifted by 16, 8, 4, 2 and 1 words. Each bit of the index of the first word selects
+// whether one of these shifts is made.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.intConst(52)), e.intConst(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
@@ -109,7 +111,8 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	}
 }
 
-// sinCosOf returns the sine and the cosine of r + low.
+// sinCosOf returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine is
+// 1 - z/2 + z^2*CosPoly(z). Further terms compensate low and rounding errors.
 func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.constant(1)
 	oneMinusHalf := e.fma(z, e.constant(-0.5), one)

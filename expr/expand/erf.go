@@ -34,8 +34,8 @@ var erfPower = elementary.Poly{
 		-2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// erf is 1 - exp(-g), where g is a polynomial of |x|. The difference is computed like expm1, which is accurate for
-// small x. Beyond the bound of |x|, the result is 1.
+// erf is 1 - exp(-g), where g is a polynomial of |x|. Like expm1, it is accurate for small x: with exp(-g) =
+// s*exp(-r) and p = 1 - exp(-r), it computes s*p + (1-s). Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
 	g := e.fma(magnitude, e.constant(1.1283791670955126), e.mul(e.eval(erfPoly, magnitude), magnitude))
@@ -112,9 +112,9 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	a, one := e.clampMax(e.Emit(expr.Abs, x), 27.3), e.constant(1)
 	four := e.constant(4)
 	c := e.eval(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
-	z := e.mul(a, a) // exp(-z) is p*s*s
-	d := e.fma(a, e.constant(2), one)
-	var r, s expr.Value
+	z := e.mul(a, a)
+	d := e.fma(a, e.constant(2), one) // 1 + 2a
+	var r, s expr.Value               // exp(-z) is p*s*s, and r is p*c/d
 	if e.lowPrecision {
 		var p expr.Value
 		p, s = e.expParts(e.Emit(expr.Neg, z))
@@ -122,7 +122,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	} else {
 		var p, low expr.Value
 		p, low, s = e.expSum(e.Emit(expr.Neg, z))
-		h := e.mul(p, c)
+		h := e.mul(p, c) // h + hl is (p+low)*c
 		hl := e.fma(low, c, e.productError(p, c, h))
 		r = e.erfcQuotient(h, hl, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
 	}
@@ -134,7 +134,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	return e.choose(e.lt(a, e.constant(0.5)), e.fma(e.Emit(expr.Neg, x), e.horner(erfcSmall, z), one), r)
 }
 
-// erfcQuotient is (h+hl)/(d+dl) * exp(-zl), where hl, dl and zl are rounding errors.
+// erfcQuotient is (h+hl)/(d+dl) * exp(-zl), where hl, dl and zl are rounding errors. For small zl, exp(-zl) is 1 - zl.
 func (e *expander) erfcQuotient(h, hl, d, dl, zl expr.Value) expr.Value {
 	inverse := e.div(e.constant(1), d)
 	q := e.mul(h, inverse)

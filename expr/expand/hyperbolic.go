@@ -38,7 +38,7 @@ func (e *expander) asinh(x expr.Value) expr.Value {
 	}
 	isBig := e.lt(e.constant(0x1p500), a)
 	y, low := e.fastTwoSum(a, e.div(e.mul(a, a), e.add(one, root)))
-	log := e.log1pOf(e.choose(isBig, a, y), e.choose(isBig, e.constant(0), low))
+	log := e.log1pOfSum(e.choose(isBig, a, y), e.choose(isBig, e.constant(0), low))
 	return e.withSign(e.add(log, e.choose(isBig, e.constant(math.Ln2), e.constant(0))), e.signBit(x))
 }
 
@@ -55,7 +55,7 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	} else {
 		isBig := e.lt(e.constant(0x1p500), t)
 		y, low := e.fastTwoSum(root, t)
-		log = e.log1pOf(e.choose(isBig, t, y), e.choose(isBig, e.constant(0), low))
+		log = e.log1pOfSum(e.choose(isBig, t, y), e.choose(isBig, e.constant(0), low))
 		log = e.add(log, e.choose(isBig, e.constant(math.Ln2), e.constant(0)))
 	}
 	return e.choose(e.lt(t, e.constant(0)), e.constant(math.NaN()), log)
@@ -78,7 +78,7 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 		lost := e.sub(e.sub(one, d), a) // the rounding error of d
 		rest := e.fma(minusQ, lost, e.fma(minusQ, d, twice))
 		low := e.mul(rest, e.fma(q, e.constant(0.5), one))
-		log = e.log1pOf(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
+		log = e.log1pOfSum(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
 	}
 	return e.withSign(e.mul(log, e.constant(0.5)), e.signBit(x))
 }

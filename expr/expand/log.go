@@ -10,9 +10,9 @@ import (
 
 // This file expands logarithms into primitive operations. The methods of expander add instructions and return the
 // result.
-
-// Logarithms. The operand is x = 2^n * (1+f) with 1+f from 2/3 to 4/3. The result is n*log(2) + log(1+f), with log(1+f)
-// = f + f^2*logPoly(f). This sum does not cancel, because it is near 0 only if n is 0.
+//
+// The operand is x = 2^n * (1+f) with 1+f from 2/3 to 4/3. The result is n*log(2) + log(1+f), with log(1+f) = f +
+// f^2*logPoly(f). This sum does not cancel, because it is near 0 only if n is 0.
 
 // logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3. The relative error of f + f^2*logPoly is below 2^-25.2 in float32 and
 // 2^-56.8 in float64.
@@ -54,7 +54,7 @@ func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 	return e.exponent(bits), e.float(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
 }
 
-// originOf returns an integer. If it is subtracted from the bits of a float, the exponent bits of the difference are n.
+// originOf returns the integer to subtract from the bits of a float, so that the exponent bits of the difference are n.
 // For float64 the exponent is read as an unsigned number, and the difference has n + 2*bias instead.
 func (e *expander) originOf(x float64) expr.Value {
 	if e.isFloat64() {
@@ -73,13 +73,13 @@ func (e *expander) exponent(bits expr.Value) expr.Value {
 	return e.sub(e.float(n), e.constant(0x1p52+float64(2*e.bias())))
 }
 
-// logOf1p returns log(1+f).
-func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
+// logOnePlus returns log(1+f) by the polynomial logPoly or logPolyFine.
+func (e *expander) logOnePlus(p elementary.Poly, f expr.Value) expr.Value {
 	return e.fma(e.mul(f, f), e.eval(p, f), f)
 }
 
-// logSpecial returns log, or the logarithm of a special operand. u is the operand of the logarithm: x, or 1+x. The
-// result is x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
+// logSpecial returns log, or the result for a special operand instead. u is the operand of the logarithm: x, or 1+x.
+// The result is x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
 func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
 	log = e.choose(e.lt(x, e.constant(math.Inf(1))), log, x)
 	zero := e.constant(0)
@@ -91,7 +91,7 @@ func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
 func (e *expander) log(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	ln2, _ := e.ln2()
-	r := e.fma(n, e.constant(ln2), e.logOf1p(logPoly, e.sub(m, e.constant(1))))
+	r := e.fma(n, e.constant(ln2), e.logOnePlus(logPoly, e.sub(m, e.constant(1))))
 	return e.logSpecial(x, x, r)
 }
 
@@ -109,7 +109,7 @@ func (e *expander) splitConstant(hi, lo float64) (expr.Value, expr.Value) {
 func (e *expander) log2(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	hi, lo := e.splitConstant(math.Log2E, elementary.Log2ERounding)
-	logM := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
+	logM := e.logOnePlus(logPolyFine, e.sub(m, e.constant(1)))
 	return e.logSpecial(x, x, e.fma(logM, hi, e.fma(logM, lo, n)))
 }
 
@@ -117,7 +117,7 @@ func (e *expander) log10(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	hi, lo := e.splitConstant(math.Log10E, 1.098319650216765e-17)
 	log10Of2Hi, log10Of2Lo := e.splitConstant(math.Ln2/math.Ln10, -2.8037281277851704e-18)
-	logM := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
+	logM := e.logOnePlus(logPolyFine, e.sub(m, e.constant(1)))
 	rest := e.fma(logM, hi, e.fma(n, log10Of2Lo, e.mul(logM, lo)))
 	return e.logSpecial(x, x, e.fma(n, log10Of2Hi, rest))
 }
@@ -125,14 +125,14 @@ func (e *expander) log10(x expr.Value) expr.Value {
 // log1p takes n from the rounded sum 1+x, and computes f = x/2^n + (1/2^n - 1) from x, so that no bits of x are lost.
 // It computes with 4/2^n, because 1/2^n is subnormal for the greatest x.
 func (e *expander) log1p(x expr.Value) expr.Value {
-	n, _, f, u := e.frexpOf1p(x)
+	n, _, f, u := e.frexpOnePlus(x)
 	ln2, _ := e.ln2()
-	return e.identityIfTiny(x, e.logSpecial(u, x, e.fma(n, e.constant(ln2), e.logOf1p(logPoly, f))))
+	return e.identityIfTiny(x, e.logSpecial(u, x, e.fma(n, e.constant(ln2), e.logOnePlus(logPoly, f))))
 }
 
-// log1pOf is log1p(x + low) for a small low. It compensates the rounding error of f.
-func (e *expander) log1pOf(x, low expr.Value) expr.Value {
-	n, s, f, u := e.frexpOf1p(x)
+// log1pOfSum is log1p(x + low) for a small low. It compensates the rounding error of f.
+func (e *expander) log1pOfSum(x, low expr.Value) expr.Value {
+	n, s, f, u := e.frexpOnePlus(x)
 	lost := e.fma(e.mul(x, e.constant(0.25)), s, e.sub(e.fma(s, e.constant(0.25), e.constant(-1)), f))
 	lost = e.fma(e.mul(low, e.constant(0.25)), s, lost)
 	ln2, _ := e.ln2()
@@ -140,8 +140,8 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 	return e.identityIfTiny(x, e.logSpecial(u, x, r))
 }
 
-// frexpOf1p returns n, s = 4/2^n, f, and the rounded sum u = 1+x, for log1p.
-func (e *expander) frexpOf1p(x expr.Value) (n, s, f, u expr.Value) {
+// frexpOnePlus returns n, s = 4/2^n, f, and the rounded sum u = 1+x, for log1p.
+func (e *expander) frexpOnePlus(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
 	bits := e.Emit(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
 	exponentBits := e.Emit(expr.And, bits, e.intConst(^uint64(1<<e.mantissa()-1)))

@@ -10,8 +10,8 @@ import (
 
 // This file expands circular functions and their inverses into primitive operations. The methods of expander add
 // instructions and return the result.
-
-// The circular functions. x = q*pi/2 + r with |r| <= pi/4, and the functions are polynomials of r.
+//
+// The operand is x = q*pi/2 + r with an integer q and |r| <= pi/4. Sine and cosine are polynomials of r.
 
 // turnsPerRadian is 1/(2*pi) as a sum of float64 numbers.
 var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111,

@@ -107,7 +107,7 @@ func selectOf[U word](o operands) {
 			dst[i] = U(selected)
 		}
 	default:
-		trueOffset, falseOffset := 0, 0 // offsets
+		trueOffset, falseOffset := 0, 0
 		for i, maskByte := range mask {
 			whenTrue, selected := uint64(*(*U)(unsafe.Add(trueElements, trueOffset))),
 				uint64(*(*U)(unsafe.Add(falseElements, falseOffset)))

@@ -162,48 +162,57 @@ func (prep *preparer) joinConversions() error {
 	narrow := make([]mixedOperands, len(prep.code.Insts)) // indexed by value
 	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
 	for v, inst := range slices.Clone(prep.code.Insts) {
-		prep.operands[v], narrow[v] = inst.Operands(), prep.narrowOperands(inst)
-		if inst.Op == expr.Convert && readers[inst.A] == 1 {
-			if operation, operands := prep.joinProducts(inst.A, inst.DType, readers, narrow); operation != nil {
-				prep.loops[v], prep.operands[v] = operation, operands
-				continue
-			}
-			converted, from := prep.code.Insts[inst.A], narrow[inst.A]
-			operation, wide := mixedOp{op: converted.Op, from: from.dtype, to: inst.DType}, converted.Operands()
-			for _, operand := range wide {
-				operation.in = prep.code.Insts[operand].DType
-			}
-			if prep.loops[v] = mixedLoops[operation]; prep.loops[v] != nil {
-				prep.operands[v] = from.values
-				continue
-			}
-			operation.from = operation.in // only the result is converted
-			if prep.loops[v] = mixedLoops[operation]; prep.loops[v] != nil {
-				prep.operands[v] = wide
-				continue
-			}
-		}
-		if operation, operands := prep.joinProducts(expr.Value(v), inst.DType, readers, narrow); operation != nil {
-			prep.loops[v], prep.operands[v] = operation, operands
-			continue
-		}
-		if prep.loops[v] = mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; prep.loops[v] != nil {
-			prep.operands[v] = narrow[v].values
-			continue
-		}
-		if op, numbers := prep.complexOperands(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
-			prep.loops[v], prep.operands[v] = table[op][tensor.Complex64], numbers
-			continue
-		}
-		if prep.loops[v] = loopFor(prep.code, inst); prep.loops[v] == nil && inst.Op != expr.Const {
+		narrow[v] = prep.narrowOperands(inst)
+		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
+		if prep.loops[v] == nil && inst.Op != expr.Const {
 			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
 		}
 	}
-	added := len(prep.code.Insts) - len(prep.operands)
+	added := len(prep.code.Insts) - len(prep.operands) // narrow and complex constants
 	prep.loops = append(prep.loops, make([]loop, added)...)
 	prep.operands = append(prep.operands, make([][]expr.Value, added)...)
 	prep.markRead()
 	return nil
+}
+
+// chooseLoop returns the loop of instruction v and the values that the loop reads. The loop includes conversions and
+// other operations before the instruction where it can. By value, readers has the number of readers, and narrow the
+// operands before their conversion.
+func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []mixedOperands) (loop,
+	[]expr.Value) {
+	if inst.Op == expr.Convert && readers[inst.A] == 1 {
+		if operation, operands := prep.joinConversion(inst, readers, narrow); operation != nil {
+			return operation, operands
+		}
+	}
+	if operation, operands := prep.joinProducts(v, inst.DType, readers, narrow); operation != nil {
+		return operation, operands
+	}
+	if operation := mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; operation != nil {
+		return operation, narrow[v].values
+	}
+	if op, numbers := prep.complexOperands(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
+		return table[op][tensor.Complex64], numbers
+	}
+	return loopFor(prep.code, inst), inst.Operands()
+}
+
+// joinConversion returns the loop that computes the operand of a conversion and converts the result, and the values that
+// the loop reads. It returns nil if there is no such loop.
+func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow []mixedOperands) (loop, []expr.Value) {
+	if operation, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); operation != nil {
+		return operation, operands
+	}
+	converted, from := prep.code.Insts[conversion.A], narrow[conversion.A]
+	operation, wide := mixedOp{op: converted.Op, from: from.dtype, to: conversion.DType}, converted.Operands()
+	for _, operand := range wide {
+		operation.in = prep.code.Insts[operand].DType
+	}
+	if joined := mixedLoops[operation]; joined != nil {
+		return joined, from.values
+	}
+	operation.from = operation.in // only the result is converted
+	return mixedLoops[operation], wide
 }
 
 // countReaders returns how many instructions, outputs and folds read each value.

@@ -136,16 +136,7 @@ func workOfOp(op expr.Op) int {
 // ([branchFinder.sharesBranches]) have the same branches. Their ranges are emitted before the first selection of the
 // pair.
 func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange) {
-	// rangeBranch[b] is the branch b if it has enough work, otherwise the innermost enclosing branch that has.
-	rangeBranch := make([]int, len(finder.branches))
-	for branchIndex := len(finder.branches) - 1; branchIndex > 0; branchIndex-- {
-		finder.branches[finder.branches[branchIndex].parent].work += finder.branches[branchIndex].work
-	}
-	for branchIndex := 1; branchIndex < len(finder.branches); branchIndex++ {
-		if rangeBranch[branchIndex] = branchIndex; finder.branches[branchIndex].work < minRangeWork {
-			rangeBranch[branchIndex] = rangeBranch[finder.branches[branchIndex].parent]
-		}
-	}
+	rangeBranch := finder.rangeBranches()
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, listsLeaves := range []bool{true, false} { // whether this pass lists constants and loads
 		for v, branchIndex := range finder.branchOf {
@@ -162,8 +153,8 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 	}
 	var ranges []predicatedRange
 	var emit func(branchIndex int) // appends the instructions of a branch to code
-	emit = func(b int) {
-		for _, v := range finder.branches[b].values {
+	emit = func(branchIndex int) {
+		for _, v := range finder.branches[branchIndex].values {
 			inst := finder.code.Insts[v]
 			for _, side := range finder.sides[v] {
 				if side > 0 && rangeBranch[side] == side && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
@@ -193,6 +184,22 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 		code.Out = append(code.Out, output)
 	}
 	return code, newValue, ranges
+}
+
+// rangeBranches returns, for each branch, the branch whose predicated range has its instructions: the branch itself if
+// it has enough work, otherwise the innermost enclosing branch with enough work. It adds the work of inner branches to
+// their parents.
+func (finder *branchFinder) rangeBranches() []int {
+	rangeBranch := make([]int, len(finder.branches))
+	for branchIndex := len(finder.branches) - 1; branchIndex > 0; branchIndex-- {
+		finder.branches[finder.branches[branchIndex].parent].work += finder.branches[branchIndex].work
+	}
+	for branchIndex := 1; branchIndex < len(finder.branches); branchIndex++ {
+		if rangeBranch[branchIndex] = branchIndex; finder.branches[branchIndex].work < minRangeWork {
+			rangeBranch[branchIndex] = rangeBranch[finder.branches[branchIndex].parent]
+		}
+	}
+	return rangeBranch
 }
 
 // openPredicates adds the mask tests of the predicated ranges that begin with instruction v.

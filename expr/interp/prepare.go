@@ -260,16 +260,17 @@ func (prep *preparer) resultPlace(v expr.Value) (to place) {
 	return place{prep.cellSlot(expr.Value(len(prep.code.Insts))) + prep.blocks - 1, 0, inst.DType.Size()}
 }
 
-// isLastUse reports whether instruction v is the last to read the block of value u.
-func (prep *preparer) isLastUse(u, v expr.Value) bool {
-	return prep.lastReader[u] == int(v) && prep.places[u].slot >= prep.cellSlot(expr.Value(len(prep.code.Insts)))
+// isLastUse reports whether instruction v is the last to read an operand, and the operand is in a block.
+func (prep *preparer) isLastUse(operand, v expr.Value) bool {
+	return prep.lastReader[operand] == int(v) &&
+		prep.places[operand].slot >= prep.cellSlot(expr.Value(len(prep.code.Insts)))
 }
 
-// release frees the block of value u if no instruction after v reads it.
-func (prep *preparer) release(u, v expr.Value) {
-	if prep.isLastUse(u, v) {
-		prep.free = append(prep.free, prep.places[u].slot)
-		prep.lastReader[u] = -1
+// release frees the block of an operand if no instruction after v reads it.
+func (prep *preparer) release(operand, v expr.Value) {
+	if prep.isLastUse(operand, v) {
+		prep.free = append(prep.free, prep.places[operand].slot)
+		prep.lastReader[operand] = -1
 	}
 }
 

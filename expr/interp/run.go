@@ -75,15 +75,15 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 	copy(scratch.slots[len(ptrs):], accs[:runner.folds])
 	copy(scratch.slots[len(ptrs):], scratch.accs) // with CombinesLanes, rows are folded into memory of scratch
-	for j := range rows {
+	for row := range rows {
 		for k := range runner.totals {
 			total := &runner.totals[k]
 			moves[sizeIndex(total.size)](operands{dst: operand{scratch.accs[k], 0, total.size},
 				a: operand{ptr: unsafe.Pointer(&total.neutral)}, n: expr.FoldLanes})
 		}
-		runner.runRow(scratch, ptrs, strides, j, rowLength)
+		runner.runRow(scratch, ptrs, strides, row, rowLength)
 		for k := range runner.totals {
-			runner.totals[k].combine(unsafe.Add(accs[k], j*runner.totals[k].size), scratch.accs[k], 1)
+			runner.totals[k].combine(unsafe.Add(accs[k], row*runner.totals[k].size), scratch.accs[k], 1)
 		}
 	}
 	if pooled {
@@ -92,11 +92,11 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 }
 
-// runRow computes row j of rowLength elements, block by block.
-func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, j, rowLength int) {
+// runRow computes one row of rowLength elements, block by block.
+func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, row, rowLength int) {
 	for k, p := range ptrs {
 		if p != nil { // an output that is not stored may have no address
-			p = unsafe.Add(p, j*strides[k])
+			p = unsafe.Add(p, row*strides[k])
 		}
 		scratch.slots[k] = p
 	}

@@ -2,9 +2,10 @@
 // dense, suggest_memory_format ...) for sizes and strides that may be symbolic.
 //
 // Each [Predicate] has two forms. Condition is a formula without branches. Branches follows the branches of PyTorch's
-// C++ code, and each branch leaves a guard. [Prove] proves that both forms agree: for one rank by following every path,
-// and for all ranks by induction over the dimensions (Predicate.Steps). A claim is a formula over several predicates.
-// [ParseClaim] parses a claim, and [ProveClaim] proves it for one rank.
+// C++ code: Holds decides a condition, if necessary for typical sizes, and records the outcome as a guard. [Prove]
+// proves that both forms agree: for one rank by following every path, and for all ranks by induction over the
+// dimensions (Predicate.Steps). A claim is a formula over several predicates. [ParseClaim] parses a claim, and
+// [ProveClaim] proves it for one rank.
 package contiguity
 
 import "github.com/graphrun/graphrun/sym"

@@ -10,8 +10,8 @@ import (
 )
 
 // Cache is an LRU cache. It evicts the least recently used values when their number or their total size exceeds a
-// bound. An evicted value stays valid for its users. A Cache is safe for concurrent use. It is an interface, because
-// every package that imports a type with a field of a generic struct type compiles all methods of that struct.
+// bound. An evicted value stays valid for its users. A Cache is safe for concurrent use. It is an interface to save
+// compile time: a package that uses a type with a generic struct as a field compiles all methods of that struct.
 type Cache[K, V comparable] interface {
 	// Find returns the value of a key, and marks it as the most recently used. It does not allocate.
 	Find(key K) (v V, ok bool)

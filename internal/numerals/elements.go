@@ -77,8 +77,9 @@ func signed(bits int) func(dst, text []byte) error {
 	}
 }
 
-// float returns a setter of floating-point numbers, which are parsed as float32 or float64, by bits, and stored by put.
-// Numbers beyond the range of this float type are rejected, and texts such as NaN that do not begin with a digit or -.
+// float returns a setter of floating-point numbers. It parses the text as a float of 32 or 64 bits, and stores the
+// number by put. It rejects numbers beyond the range of the float, and texts such as NaN that do not begin with a digit
+// or -.
 func float(bits int, put func(dst []byte, number float64)) func(dst, text []byte) error {
 	return func(dst, text []byte) error {
 		number, err := strconv.ParseFloat(string(text), bits)

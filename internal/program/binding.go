@@ -262,15 +262,8 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if len(p.openSymbols) == 0 && p.first != nil && len(p.symbolicIndex) == 0 {
 		return p.first, nil
 	}
-	if len(p.openSymbols) <= maxInlineSymbols {
-		var buffer [maxInlineSymbols]int
-		if sizes := buffer[:len(p.openSymbols)]; p.readSizes(in, sizes) {
-			if found, ok := p.bindings.Find(keyOf(sizes)); ok {
-				if interrupt.Wait(ctx, found.done) == nil && found.err == nil {
-					return found, nil
-				} // else it failed and was dropped: compile again
-			}
-		}
+	if found := p.compiledBinding(ctx, in); found != nil {
+		return found, nil
 	}
 	inputs := p.symbolicInputs()
 	shapeOf := func(name string) ([]int, bool) {
@@ -300,6 +293,24 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 		return nil, fmt.Errorf("for %s: %w", SizesText(given), err)
 	}
 	return found, err
+}
+
+// compiledBinding returns the binding for the sizes of a run's inputs if it is compiled or being compiled, otherwise
+// nil. It is the fast path of bindingForInputs, and does not allocate. A binding whose compilation fails was dropped, so
+// that the caller compiles it again.
+func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Tensor) *Binding {
+	if len(p.openSymbols) > maxInlineSymbols {
+		return nil
+	}
+	var buffer [maxInlineSymbols]int
+	sizes := buffer[:len(p.openSymbols)]
+	if !p.readSizes(in, sizes) {
+		return nil
+	}
+	if found, ok := p.bindings.Find(keyOf(sizes)); ok && interrupt.Wait(ctx, found.done) == nil && found.err == nil {
+		return found
+	}
+	return nil
 }
 
 // symbolicInputs returns the inputs that have symbols.

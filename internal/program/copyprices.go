@@ -54,8 +54,7 @@ func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 	return price.ns, price.change
 }
 
-// cheapest returns the plan of least cost that strategy Optimal chooses without a slack; nil if optimality was not
-// proved.
+// cheapest returns the plan of least cost. It returns nil if the search does not prove optimality.
 func cheapest(model *layout.Model) *layout.Outcome {
 	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: model.Problem.SearchTimeLimit()})
 	if err != nil || !solution.Optimal() {

@@ -94,7 +94,7 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 		case spec.guardEvaluator == nil:
 			return nil
 		}
-		truths := spec.guardEvaluator.Truths(nil, sizes)
+		truths := spec.guardEvaluator.Truths(nil, sizes) // by guard: whether it holds for sizes
 		conditions = append(conditions, func(other []int) bool {
 			return slices.Equal(spec.guardEvaluator.Truths(nil, other), truths)
 		})
@@ -102,9 +102,9 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 	return nil
 }
 
-// PathConditions returns the conditions on sizes under which the search of [Program.SpecializationFor] tries the same
-// specializations before spec as for the given sizes. ok is false if the search for the given sizes does not reach
-// spec.
+// PathConditions returns the conditions under which the search of [Program.SpecializationFor] reaches spec in the same
+// way as for the given sizes. For each specialization that the search tries before spec, the conditions state which of
+// its guards hold and which fail. ok is false if the search for the given sizes does not reach spec.
 func (p *Program) PathConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
 	if slices.Equal(spec.Hint, p.NondegenerateSizes(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {

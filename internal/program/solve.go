@@ -58,8 +58,8 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	return nil
 }
 
-// equation solves text = size. place is the description of the size in errors.
-func (s *solver) equation(place, text string, size int) error {
+// equation solves text = size. sizeText describes the size in errors.
+func (s *solver) equation(sizeText, text string, size int) error {
 	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
 	expression, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, knownSizes, s.sizes))
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *solver) equation(place, text string, size int) error {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
 		solved := solutionRange{first: s.bounds[name].Min, last: tensor.MaxBytes,
-			equation: fmt.Sprintf("%s = %d (%s)", text, size, place)}
+			equation: fmt.Sprintf("%s = %d (%s)", text, size, sizeText)}
 		if maxSize := s.bounds[name].Max; maxSize > 0 {
 			solved.last = maxSize
 		}

@@ -12,9 +12,8 @@ import (
 // PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but the permutation uses the
 // strides that the temporary would have, so that results have PyTorch's layouts.
 func (r *Rule) computeTypes(c Config) error {
-	// common and output are the dtypes of the first defined input and output, until common becomes the common dtype.
-	common, output := tensor.Invalid, tensor.Invalid
-	inputsDiffer, outputsDiffer, hasUndefined := false, false, false
+	var inputs, outputs givenDTypes
+	hasUndefined := false
 	for i := range r.ops {
 		operand := &r.ops[i]
 		if operand.TargetDType == tensor.Invalid {
@@ -24,21 +23,17 @@ func (r *Rule) computeTypes(c Config) error {
 				hasUndefined = true
 			}
 		}
-		if !operand.Defined {
-			continue
-		}
-		firstDType, differ := &common, &inputsDiffer
-		if operand.isOutput {
-			firstDType, differ = &output, &outputsDiffer
-		}
-		if *firstDType == tensor.Invalid {
-			*firstDType = operand.TargetDType
-		} else if *firstDType != operand.TargetDType {
-			*differ = true
+		switch {
+		case !operand.Defined:
+		case operand.isOutput:
+			outputs.add(operand.TargetDType)
+		default:
+			inputs.add(operand.TargetDType)
 		}
 	}
-	if !c.flags.anyDTypes && (inputsDiffer || outputsDiffer || common != output && output != tensor.Invalid &&
-		len(r.ops) > r.outCount) {
+	common := inputs.first
+	if !c.flags.anyDTypes && (inputs.differ || outputs.differ || common != outputs.first &&
+		outputs.first != tensor.Invalid && len(r.ops) > r.outCount) {
 		for i := range r.ops {
 			if operand := &r.ops[i]; operand.Defined && operand.TargetDType != common {
 				return fmt.Errorf("Found dtype %s but expected %s (%s)", operand.TargetDType.TorchName(), common.TorchName(),
@@ -49,13 +44,13 @@ func (r *Rule) computeTypes(c Config) error {
 	// No dtype has to be computed: operands keep their dtypes.
 	if !hasUndefined && !c.flags.promoteInputs && !c.flags.castOutputs && !c.flags.safeCast &&
 		c.inputDType == tensor.Invalid {
-		if inputsDiffer {
+		if inputs.differ {
 			common = tensor.Invalid
 		}
 		r.finishTypes(common)
 		return nil
 	}
-	if c.flags.promoteInputs && (inputsDiffer || r.hasNumbers()) {
+	if c.flags.promoteInputs && (inputs.differ || r.hasNumbers()) {
 		promoted, err := r.commonDType()
 		if err != nil {
 			return err
@@ -69,6 +64,21 @@ func (r *Rule) computeTypes(c Config) error {
 		common = c.inputDType
 	}
 	return r.castTo(common, c.flags.promoteInputs || c.inputDType != tensor.Invalid)
+}
+
+// givenDTypes describes the dtypes of the defined inputs, or of the defined outputs.
+type givenDTypes struct {
+	first  tensor.DType // the first dtype; Invalid for none
+	differ bool         // whether another dtype follows
+}
+
+// add adds the dtype of an operand.
+func (given *givenDTypes) add(dtype tensor.DType) {
+	if given.first == tensor.Invalid {
+		given.first = dtype
+	} else if given.first != dtype {
+		given.differ = true
+	}
 }
 
 // hasNumbers reports whether some input is a plain number.

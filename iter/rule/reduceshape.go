@@ -19,14 +19,14 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 	}
 	mask := make([]bool, max(rank, 1))
 	for _, d := range dims {
-		w, err := tensor.WrapDim(d, rank)
+		dim, err := tensor.WrapDim(d, rank)
 		if err != nil {
 			return nil, err
 		}
-		if mask[w] {
-			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", w)
+		if mask[dim] {
+			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", dim)
 		}
-		mask[w] = true
+		mask[dim] = true
 	}
 	if len(dims) == 0 {
 		for d := range mask {

@@ -26,17 +26,17 @@ const (
 func reduceAngle(x float64) (q int, r, low float64) {
 	magnitude := math.Abs(x)
 	if magnitude < 1<<20 {
-		shiftedTurns := float64(x*(2/math.Pi)) + 0x1.8p52
-		turns := shiftedTurns - 0x1.8p52
+		shiftedQuarters := float64(x*(2/math.Pi)) + 0x1.8p52
+		quarters := shiftedQuarters - 0x1.8p52 // the number of quarter turns, an integer
 		// The difference is exact. The rounding of the correction matters only if r is tiny and quarters is not 0. If
 		// quarters is 0, the correction is 0.
-		difference, correction := x-float64(turns*quarterTurn), float64(turns*quarterTurnRest)
+		difference, correction := x-float64(quarters*quarterTurn), float64(quarters*quarterTurnRest)
 		r = difference - correction
-		// A single branch tests whether |r| exceeds 2^-12 or quarters is 0, because separate branches would be
+		// A single branch tests, by sign bits, whether |r| exceeds 2^-12 or q is 0. Separate branches would be
 		// unpredictable.
-		quarters, rBits := int64(math.Float64bits(shiftedTurns)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
-		if (minRemainderBits-rBits)|((quarters-1)&^quarters) < 0 {
-			return int(quarters), r, (difference - r) - correction
+		quarterCount, rBits := int64(math.Float64bits(shiftedQuarters)-roundingSumBits), int64(math.Float64bits(r)&^signBit)
+		if (minRemainderBits-rBits)|((quarterCount-1)&^quarterCount) < 0 {
+			return int(quarterCount), r, (difference - r) - correction
 		}
 	}
 	if !(magnitude <= math.MaxFloat64) {

@@ -61,8 +61,8 @@ func erfc(x float64) float64 {
 	return 1 - erf(x)
 }
 
-// erfcTail is exp(-a^2) * ErfcPoly / (1+2a), the formula of erfc in package expand. Products and quotients are sums
-// of two numbers.
+// erfcTail is exp(-a^2) * v / (1+2a), where v is ErfcPoly at s = (a-4)/(a+4), and exp(-a^2) is (p+low) * 2^k. Products
+// and quotients are sums of two numbers.
 func erfcTail(a float64) float64 {
 	z := a * a
 	t := -z * math.Log2E
@@ -107,8 +107,8 @@ var (
 			0.004776619224453628, 0.00012738596626895806, 1.0422241086293693e-10}}
 )
 
-// at returns the value of the function at t.
-func (function *rational) at(t float64) float64 {
+// eval returns the value of the function at t.
+func (function *rational) eval(t float64) float64 {
 	numCoef, denCoef, z := &function.numerator, &function.denominator, t*t
 	w := z * z
 	numerator := (numCoef[4] + float64(t*numCoef[5])) + float64(z*(numCoef[6]+float64(t*numCoef[7])))
@@ -129,11 +129,11 @@ func Erfinv(x float64) float64 {
 	case !(magnitude < 1):
 		return math.NaN()
 	case magnitude <= 0.75:
-		return x * inverseMiddle.at(0.5625-float64(x*x))
+		return x * inverseMiddle.eval(0.5625-float64(x*x))
 	}
 	s := math.Sqrt(-Log(1 - magnitude))
 	if s < 2.75 {
-		return math.Copysign(inverseNear.at(s-1.175), x)
+		return math.Copysign(inverseNear.eval(s-1.175), x)
 	}
-	return math.Copysign(inverseFar.at(s-2.75), x)
+	return math.Copysign(inverseFar.eval(s-2.75), x)
 }

@@ -22,9 +22,9 @@ func Bottlenecks(width int, blocks ...int) *graph.Graph {
 		weights++
 		weight := network.Constant(fmt.Sprint("w", weights),
 			tensor.Zeros(tensor.Float32, out, channels, kernel, kernel))
-		b := network.Constant(fmt.Sprint("b", weights), tensor.Zeros(tensor.Float32, out))
+		bias := network.Constant(fmt.Sprint("b", weights), tensor.Zeros(tensor.Float32, out))
 		channels = out
-		return op.Conv2d(x, weight, b, op.Conv2dAttrs{Stride: []int{stride, stride},
+		return op.Conv2d(x, weight, bias, op.Conv2dAttrs{Stride: []int{stride, stride},
 			Padding: []int{kernel / 2, kernel / 2}})
 	}
 	current := op.Relu(conv(x, width, 7, 2))

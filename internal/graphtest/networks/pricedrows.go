@@ -15,9 +15,9 @@ const PricedRows = `{"version": 1, "symbols": {"N": {}},
 	"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
 	"nodes": [{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}}], "outputs": ["y"]}`
 
-// LookupPricedRows finds the ops of kernels, but another softmax. The prices of its implementations have the same
-// ratios on all machines. Implementation one is the cheapest for one row and supports only one row; some is the
-// cheapest for 2 rows, and many for 8. For 1 and 8 rows, some is little more expensive than the cheapest.
+// LookupPricedRows finds the ops of kernels, with softmax replaced by an op whose prices have the same ratios on all
+// machines. The op has three implementations. "one" supports only one row and is the cheapest for it. "some" is the
+// cheapest for 2 rows, and "many" for 8 rows. For 1 and 8 rows, "some" costs little more than the cheapest.
 func LookupPricedRows(name string) *graph.Op {
 	if name == "softmax" {
 		return pricedSoftmax()
