@@ -48,7 +48,8 @@ func (p *Program) plan(ctx context.Context) {
 		}
 	}
 	if p.threads > 1 {
-		// planner is the plan without affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
+		// planner is the plan without affinity. Each failed attempt removes the affinity of more memory: see
+		// dropAffinity.
 		ignoresAffinity := make([]bool, len(storages)+len(steps))
 		maxBytes := planner.arenaSize + planner.arenaSize/arenaGrowthDivisor
 		for range maxPlans {
@@ -68,8 +69,8 @@ func (p *Program) plan(ctx context.Context) {
 
 // planFor plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an element
 // for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has affinity.
-// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops. extendsLast decides how
-// the arena grows: see [memoryPlanner].
+// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops. extendsLast decides
+// how the arena grows: see [memoryPlanner].
 func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
 	planner := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
@@ -236,8 +237,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 			continue
 		}
 		reused[operand.storage] = true
-		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result's users
-		// are the users of the memory.
+		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result's
+		// users are the users of the memory.
 		for _, user := range m.users[operand.storage] {
 			m.addWait(i, user)
 		}

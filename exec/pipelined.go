@@ -23,8 +23,8 @@ const (
 	// minPipelinedBytes is the minimum size in bytes of a value between pipelined steps. Smaller values stay in the
 	// cache anyway.
 	minPipelinedBytes = machine.L2Bytes
-	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values between
-	// the steps of a group.
+	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values
+	// between the steps of a group.
 	maxBufferedBytes = machine.L2Bytes
 	// maxGroupSteps is the maximum number of steps in a group.
 	maxGroupSteps = 16
@@ -49,7 +49,7 @@ func (p *Program) findPipelines() {
 	}
 }
 
-// pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, which has a Flow.
+// pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, with a Flow.
 func (st *step) pipelinePhase() *graph.Phase {
 	kernel := st.kernel
 	if len(kernel.Phases) != 1 || kernel.Scratch > 0 || len(kernel.InPlace) > 0 || len(st.node.Out) != 1 ||
@@ -77,8 +77,8 @@ func (p *Program) bufferedBytes(i int) int {
 		written.Bytes() < minPipelinedBytes {
 		return -1
 	}
-	// Before a chunk of step i, `done` chunks of step i-1 must have run. They have written `ready` elements. The earlier
-	// chunks of step i have read `consumed` of these elements.
+	// Before a chunk of step i, `done` chunks of step i-1 must have run. They have written `ready` elements. The
+	// earlier chunks of step i have read `consumed` of these elements.
 	maxBuffered, ready, done := 0, 0, 0
 	for chunk := range phase.Chunks {
 		consumed := 0

@@ -37,9 +37,9 @@ type Options struct {
 	// InputsInMemory means that the inputs of the run are in memory at compilation. Their memory is then not counted
 	// twice.
 	InputsInMemory bool
-	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together with
-	// its dependents. Nodes whose results do not fit into memory are omitted, too. If nodes are omitted, the error of a
-	// run is an [*Incomplete].
+	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together
+	// with its dependents. Nodes whose results do not fit into memory are omitted, too. If nodes are omitted, the error
+	// of a run is an [*Incomplete].
 	KeepGoing bool
 	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
 	// its own pool.

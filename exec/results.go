@@ -45,8 +45,8 @@ func (s *Session) allocate(inputs, outputs []*tensor.Tensor) error {
 			return err
 		}
 		memory := &s.outputMemories[program.storageOf(output.Value)]
-		// The tensor may begin later in its storage than the output in the program's storage, but not earlier: shift is the
-		// difference in bytes.
+		// The tensor may begin later in its storage than the output in the program's storage, but not earlier: shift is
+		// the difference in bytes.
 		if direct && program.directOutputs[i] && memory.storage == nil && given.SameAddresses(meta) &&
 			given.Offset >= meta.Offset && isAligned(given) {
 			*memory = outputMemory{storage: given.Storage(), shift: (given.Offset - meta.Offset) * meta.DType.Size(),

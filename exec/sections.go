@@ -239,8 +239,8 @@ func wakePolicies(costs, saved []float64, wakeNS float64) []workerpool.StartPoli
 	list := make([]workerpool.StartPolicy, len(costs))
 	for policy, minSaving := range map[workerpool.StartPolicy]float64{
 		workerpool.StartIfUsedRecently: wakeNS / trialDivisor, workerpool.StartAlways: wakeNS} {
-		// The window is the steps [i, end). windowSaved is their total saving, windowNS their total time. The window has
-		// step i even if this step alone exceeds the limit of the window.
+		// The window is the steps [i, end). windowSaved is their total saving, windowNS their total time. The window
+		// has step i even if this step alone exceeds the limit of the window.
 		windowSaved, windowNS, end := 0.0, 0.0, 0
 		for i := range costs {
 			for end < len(costs) && (end <= i || windowNS+costs[end] <= wakeWindow*minSaving) {

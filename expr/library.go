@@ -40,8 +40,8 @@ var library = map[string][]definition{
 	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", rejected, rejected, 0}},
 	"softplus": {{"x", "softplus(x, 1, 20)", rejected, rejected, 0}, {"x beta threshold",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", rejected, rejected, 0}},
-	// x * tanh(log(1 + g)) with g = exp(x). tanh is n / (n + 1) with n = g + g^2/2, and 1 for x >= 20. For small g, it is
-	// computed as g - g*q with a small q, whose rounding error adds little to the error of exp.
+	// x * tanh(log(1 + g)) with g = exp(x). tanh is n / (n + 1) with n = g + g^2/2, and 1 for x >= 20. For small g, it
+	// is computed as g - g*q with a small q, whose rounding error adds little to the error of exp.
 	"mish": {{"x", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; " +
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", rejected, rejected, 0}},
 	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", rejected, rejected, 0}},
@@ -138,8 +138,8 @@ var library = map[string][]definition{
 		"where(isinf(a) and a > 0 and b == 0 or isnan(a) and b == 0, z, " +
 		"where(isinf(a) and odd, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
 	"complex log": {{"z", "", rejected, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
-	// The parts are divided separately. A complex quotient would make the angle NaN if the real part is infinite, and lose
-	// the sign of a zero.
+	// The parts are divided separately. A complex quotient would make the angle NaN if the real part is infinite, and
+	// lose the sign of a zero.
 	"complex log2": {{"z", "", rejected, "w = log(z); complex(real(w) / 0.693147180559945309417, " +
 		"imag(w) / 0.693147180559945309417)", 0}},
 	"complex log10": {{"z", "", rejected, "w = log(z); complex(real(w) / 2.302585092994045684018, " +

@@ -239,7 +239,8 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
 	shape, strides := newLists(newRank)
-	// addedStride is the stride of an added dimension: size times stride of the dimension after it; 0 for a 0-dim value.
+	// addedStride is the stride of an added dimension: size times stride of the dimension after it; 0 for a 0-dim
+	// value.
 	var addedStride sym.Int
 	for i := newRank - 1; i >= 0; i-- {
 		oldDim := i - (newRank - rank)

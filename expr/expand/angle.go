@@ -48,8 +48,8 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
-	// hi0+lo0, hi1+lo1 and hi2+lo2 are the exact products of m with parts 0, 1 and 2. The product with part 3 is added to
-	// lo2. Below, n0 to n3 are integer parts; f, g and their rounding errors f1, f2, f3 and g1 are fractions.
+	// hi0+lo0, hi1+lo1 and hi2+lo2 are the exact products of m with parts 0, 1 and 2. The product with part 3 is added
+	// to lo2. Below, n0 to n3 are integer parts; f, g and their rounding errors f1, f2, f3 and g1 are fractions.
 	hi0 := e.mul(mantissa, parts[0])
 	lo0 := e.productError(mantissa, parts[0], hi0)
 	hi1 := e.mul(mantissa, parts[1])

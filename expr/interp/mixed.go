@@ -197,8 +197,8 @@ func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, na
 	return loopFor(prep.code, inst), inst.Operands()
 }
 
-// joinConversion returns the loop that computes the operand of a conversion and converts the result, and the values that
-// the loop reads. It returns nil if there is no such loop.
+// joinConversion returns the loop that computes the operand of a conversion and converts the result, and the values
+// that the loop reads. It returns nil if there is no such loop.
 func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow []mixedOperands) (loop, []expr.Value) {
 	if operation, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); operation != nil {
 		return operation, operands

@@ -296,8 +296,8 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 }
 
 // compiledBinding returns the binding for the sizes of a run's inputs if it is compiled or being compiled, otherwise
-// nil. It is the fast path of bindingForInputs, and does not allocate. A binding whose compilation fails was dropped, so
-// that the caller compiles it again.
+// nil. It is the fast path of bindingForInputs, and does not allocate. A binding whose compilation fails was dropped,
+// so that the caller compiles it again.
 func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Tensor) *Binding {
 	if len(p.openSymbols) > maxInlineSymbols {
 		return nil

@@ -160,8 +160,8 @@ func (p *Program) points(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
 			values[i] = sizes[i : i+1]
 			continue
 		}
-		// The small sizes are for regions with few sizes, such as the sizes below 5. The doubled sizes are for ranges of
-		// large sizes.
+		// The small sizes are for regions with few sizes, such as the sizes below 5. The doubled sizes are for ranges
+		// of large sizes.
 		list := []int{usual[i], 2, 1, 0, 3, 4, 5, 8}
 		for octave := range maxOctaves {
 			list = append(list, max(usual[i], 8)<<(octave+1))

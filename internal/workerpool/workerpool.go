@@ -288,7 +288,8 @@ func (j *Job) help() {
 }
 
 // leave ends the worker, unless a job requests a worker. If the worker has joined no job, its start was futile, and the
-// next calls with StartIfUsedRecently start no worker. Each further futile start about doubles the number of such calls.
+// next calls with StartIfUsedRecently start no worker. Each further futile start about doubles the number of such
+// calls.
 func leave(joined bool) bool {
 	poolLock.Lock()
 	defer poolLock.Unlock()

@@ -9,8 +9,8 @@ import (
 )
 
 // This file chooses the order of the dimensions (the permutation) and the layouts of the outputs. Conditions on sizes
-// are of type [sym.Bool]. Decide simplifies a condition by the bounds of the symbols. Holds decides it: if the bounds do
-// not suffice, it evaluates the condition for typical sizes (hints), and records the outcome as a guard.
+// are of type [sym.Bool]. Decide simplifies a condition by the bounds of the symbols. Holds decides it: if the bounds
+// do not suffice, it evaluates the condition for typical sizes (hints), and records the outcome as a guard.
 
 // chooseLayout chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by
 // the permutation rule.

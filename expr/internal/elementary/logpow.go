@@ -191,8 +191,8 @@ func powerOfSum(exponent, rest float64) (p, low float64, k int64) {
 func powerOf2(k int64) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
 
 // log2Sum returns log2(a) = n + log2(m) of a positive finite a as a sum of two numbers, exact to 2^-63. log(m) is h = s
-// g with s = (m-1)/(m+1), z = s^2, u = 2/3 + z AtanhPoly(z), v = z u and g = 2+v. k is h log2(e). The suffix l marks the
-// low part of a sum of two numbers: s + sl.
+// g with s = (m-1)/(m+1), z = s^2, u = 2/3 + z AtanhPoly(z), v = z u and g = 2+v. k is h log2(e). The suffix l marks
+// the low part of a sum of two numbers: s + sl.
 func log2Sum(a float64) (hi, lo float64) {
 	n, m := mantissaOf(a)
 	f, d := m-1, m+1
