@@ -134,7 +134,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 }
 
 // side is one of the two compared programs. Every part of a program has a key; matching parts of the two programs
-// have equal keys.
+// have equal keys. A pairing (see matchValues) matches the values of the two graphs.
 type side struct {
 	name    string // first or second
 	binding *program.Binding
@@ -183,7 +183,7 @@ func (s *side) assignKeys(pairs *pairing, other *side) {
 	}
 }
 
-// key returns the key of a node of the plan by its name. The node is from the original graph, a part of a composite
+// key returns the key of a node of the plan by its name. The node may be from the original graph, a part of a composite
 // node, a copy of a value, or another inserted node.
 func (s *side) key(name string) string {
 	if key := s.nodes[name]; key != "" {
@@ -203,9 +203,9 @@ func (s *side) copyKey(n *graph.Node) string {
 	value, copied := n.In[0].Value, n.Out[0].Meta
 	order := tensor.ListString(copied.Strides)
 	if shape := s.shapes[value.Name]; shape != nil {
-		order = tensor.ListString(longDims(copied, shape))
-	} else if o, dense := tensor.OrderOf(copied); dense {
-		order = o.String()
+		order = tensor.ListString(longDims(copied, shape)) // the order of the dimensions longer than 1 in both programs
+	} else if named, dense := tensor.OrderOf(copied); dense {
+		order = named.String()
 	}
 	if value.Node == nil {
 		return fmt.Sprintf("%s as %s", cmp.Or(s.leaves[value.Name], value.Name), order)

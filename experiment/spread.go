@@ -51,11 +51,11 @@ func (s *Spread) halfWidth() *float64 {
 // quantile returns quantile q of sorted values, interpolated.
 func quantile(sorted []float64, q float64) float64 {
 	position := float64(q * float64(len(sorted)-1)) // an index, possibly between two elements
-	i := int(position)
-	if i+1 >= len(sorted) {
-		return sorted[i]
+	below := int(position)
+	if below+1 >= len(sorted) {
+		return sorted[below]
 	}
-	return sorted[i] + float64((position-float64(i))*(sorted[i+1]-sorted[i]))
+	return sorted[below] + float64((position-float64(below))*(sorted[below+1]-sorted[below]))
 }
 
 // finiteValues returns the finite values.

@@ -17,8 +17,9 @@ import (
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. The batch may have different shapes in
 // different parts, such as [b*h] and [b, h]. The attention uses one shape from which the shape in each part results by
 // merging dimensions (see finestBatch). addAttention sets the operands query, key and value, then adds the parts in
-// order, and records for each operand the shape in which the kernel views it. Last, it marks the columns of the scores
-// as the dimension that the row program folds.
+// order, and records for each operand the shape in which the kernel views it. keep reports whether a value is read
+// outside of the attention. Last, addAttention marks the columns of the scores as the dimension that the row program
+// folds.
 func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := checkProducts(parts); err != nil {

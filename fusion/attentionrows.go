@@ -105,8 +105,8 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 	state := r.state.Get(m)
 	state.ptrs = append(state.ptrs[:0], weights, scores)
 	others := m.Ptrs[1+productOperands:] // after the result, query, key and value
-	for i, o := range r.operands {
-		state.ptrs = append(state.ptrs, unsafe.Add(others[i], o.matrixOffsets[matrix]+row*o.rowStride))
+	for i, operand := range r.operands {
+		state.ptrs = append(state.ptrs, unsafe.Add(others[i], operand.matrixOffsets[matrix]+row*operand.rowStride))
 	}
 	worker, scratch := memory, memory[align(r.plan.WorkerScratch()):]
 	for phase := range r.plan.Phases() {

@@ -32,7 +32,7 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	}
 	insts := e.code.Insts
 	isOp := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
-	v, dtype := e.code.Out[0].Re, e.code.In[0] // v: result of the next step to find, from the last to the first
+	stepResult, dtype := e.code.Out[0].Re, e.code.In[0] // of the next step to find, from the last to the first
 	isAnchorResult := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
 	if dtype == tensor.Int32 {
 		dtype = tensor.Float32
@@ -46,11 +46,11 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		return nil
 	}
 	var steps []EpilogueStep
-	for !isAnchorResult(v) {
-		if v < 0 || insts[v].DType != dtype {
+	for !isAnchorResult(stepResult) {
+		if stepResult < 0 || insts[stepResult].DType != dtype {
 			return nil
 		}
-		inst := insts[v]
+		inst := insts[stepResult]
 		switch inst.Op {
 		case expr.Add, expr.Mul, expr.Min, expr.Max:
 		default:
@@ -61,11 +61,11 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		if isOp(previous, expr.Const) || isOp(previous, expr.Load) && insts[previous].A != 0 {
 			previous, second = second, previous
 		}
-		s, ok := e.step(inst.Op, second, dtype)
+		step, ok := e.step(inst.Op, second, dtype)
 		if !ok {
 			return nil
 		}
-		steps, v = append(steps, s), previous
+		steps, stepResult = append(steps, step), previous
 	}
 	slices.Reverse(steps)
 	return steps
@@ -73,29 +73,29 @@ func (e *Epilogue) Chain() []EpilogueStep {
 
 // step returns the step with operation op and the given second operand, in the given dtype. It returns false if the
 // second operand is neither a number nor an operand in a layout that kernels read.
-func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (s EpilogueStep, ok bool) {
-	s.Op = op
+func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (found EpilogueStep, ok bool) {
+	found.Op = op
 	switch inst := e.code.Insts[second]; {
 	case inst.Op == expr.Const && inst.DType == tensor.Float32:
-		s.Number = float64(math.Float32frombits(uint32(inst.Imm)))
-		return s, !math.IsNaN(s.Number)
+		found.Number = float64(math.Float32frombits(uint32(inst.Imm)))
+		return found, !math.IsNaN(found.Number)
 	case inst.Op == expr.Const && inst.DType == tensor.Float64:
-		s.Number = math.Float64frombits(inst.Imm)
-		return s, !math.IsNaN(s.Number)
+		found.Number = math.Float64frombits(inst.Imm)
+		return found, !math.IsNaN(found.Number)
 	case inst.Op != expr.Load || inst.A == 0 || inst.DType != dtype || e.code.In[inst.A] != dtype:
-		return s, false
+		return found, false
 	default:
 		result, operand := e.streams[0], e.streams[1+int(inst.A)] // streams: the result, then the operands
-		s.AddressIndex, s.Width = operand.addressIndex, e.sizes[0]
+		found.AddressIndex, found.Width = operand.addressIndex, e.sizes[0]
 		sameStrides := true
-		s.IsScalar = true
-		s.AlongFastest = operand.strides[0] == operand.size
-		for d, stride := range operand.strides {
-			sameStrides = sameStrides && stride == result.strides[d]
-			s.IsScalar = s.IsScalar && stride == 0
-			s.AlongFastest = s.AlongFastest && (d == 0 || stride == 0)
+		found.IsScalar = true
+		found.AlongFastest = operand.strides[0] == operand.size
+		for dim, stride := range operand.strides {
+			sameStrides = sameStrides && stride == result.strides[dim]
+			found.IsScalar = found.IsScalar && stride == 0
+			found.AlongFastest = found.AlongFastest && (dim == 0 || stride == 0)
 		}
-		s.AlongFastest = s.AlongFastest && !sameStrides
-		return s, sameStrides || s.AlongFastest || s.IsScalar
+		found.AlongFastest = found.AlongFastest && !sameStrides
+		return found, sameStrides || found.AlongFastest || found.IsScalar
 	}
 }

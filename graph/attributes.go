@@ -390,4 +390,5 @@ func identical(first, second reflect.Value) bool {
 	return first.Equal(second)
 }
 
+// sameBits reports whether two numbers have the same bits.
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

@@ -120,8 +120,10 @@ func (g *Graph) OutputPinned(name string, v *Value, pin Pin) *Graph {
 //go:noinline
 func (g *Graph) Err() error { return errors.Join(g.errs...) }
 
+// recordError adds an error to the errors that [Graph.Err] returns.
 func (g *Graph) recordError(err error) { g.errs = append(g.errs, err) }
 
+// nameError returns the error for a value whose name is empty or belongs to another value.
 func (g *Graph) nameError(name string) error {
 	if name == "" {
 		return errors.New("a value needs a name")
@@ -129,6 +131,8 @@ func (g *Graph) nameError(name string) error {
 	return fmt.Errorf("two values are named %q", name)
 }
 
+// addValue numbers a new value and enters its name. If the name is empty or taken, it records an error, and the value
+// gets another name.
 func (g *Graph) addValue(v *Value) {
 	names := g.nameIndex()
 	if v.Name == "" || names.values[v.Name] != nil {

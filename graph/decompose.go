@@ -29,6 +29,7 @@ func (p *Parts) Add(op *Op, attrs Attrs, operands ...Arg) ([]*Value, error) {
 	return part.Out, nil
 }
 
+// nameOf returns the name of an op, for messages.
 func nameOf(op *Op) string {
 	if op == nil {
 		return "nil"

@@ -54,6 +54,7 @@ const maxReserved = 1 << 20
 // Graph returns the graph in its present state.
 func (d *Draft) Graph() *Graph { return d.graph() }
 
+// graph returns the graph under construction. It panics for a zero Draft.
 func (d *Draft) graph() *Graph {
 	if d == nil || d.g == nil {
 		panic("graph: a Draft is made by NewDraft")
@@ -109,6 +110,7 @@ func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, err
 	return constant, nil
 }
 
+// declare sets the layout and the number of a new value, and enters its name. It fails if the name is empty or taken.
 func (d *Draft) declare(v *Value, meta tensor.Meta) error {
 	names := d.g.nameIndex()
 	if v.Name == "" || names.values[v.Name] != nil {
@@ -382,6 +384,7 @@ func (d *Decl) dependsOn(symbol string) bool {
 	return d.anyDim(func(dim Dim) bool { return dim.dependsOn(symbol) })
 }
 
+// anyDim reports whether match returns true for a size, a stride or the offset of the declaration.
 func (d *Decl) anyDim(match func(Dim) bool) bool {
 	return slices.ContainsFunc(d.Dims, match) || slices.ContainsFunc(d.Strides, match) || match(d.Offset)
 }

@@ -115,8 +115,8 @@ func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 		}
 	}
 	for i := range op.Impls {
-		if f := op.Impls[i].Forms; f != nil {
-			if forms, err := f(call); len(forms) > 0 || err != nil {
+		if formsOf := op.Impls[i].Forms; formsOf != nil {
+			if forms, err := formsOf(call); len(forms) > 0 || err != nil {
 				return forms, err
 			}
 		}
@@ -127,8 +127,8 @@ func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 		}
 	}
 	if op.Rows != nil {
-		if r, err := op.Rows(call); r != nil || err != nil {
-			return []Form{r}, err
+		if rows, err := op.Rows(call); rows != nil || err != nil {
+			return []Form{rows}, err
 		}
 	}
 	return nil, nil

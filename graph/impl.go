@@ -245,12 +245,12 @@ func runsOf(meta, result tensor.Meta) float64 {
 	// layouts; if there is none, the runs end.
 	for length < total {
 		next := -1
-		for d, n := range meta.Shape {
-			if n > 1 && meta.Strides[d] == 0 {
+		for dim, size := range meta.Shape {
+			if size > 1 && meta.Strides[dim] == 0 {
 				return 0
 			}
-			if n > 1 && meta.Strides[d] == length && result.Strides[d] == length {
-				next = d
+			if size > 1 && meta.Strides[dim] == length && result.Strides[dim] == length {
+				next = dim
 			}
 		}
 		if next < 0 {
@@ -268,9 +268,9 @@ func Fastest(meta tensor.Meta) int {
 	if len(meta.Strides) != len(meta.Shape) {
 		return best
 	}
-	for d, s := range meta.Shape {
-		if s > 1 && meta.Strides[d] > 0 && (best < 0 || meta.Strides[d] < meta.Strides[best]) {
-			best = d
+	for dim, size := range meta.Shape {
+		if size > 1 && meta.Strides[dim] > 0 && (best < 0 || meta.Strides[dim] < meta.Strides[best]) {
+			best = dim
 		}
 	}
 	return best
@@ -298,6 +298,7 @@ func (op *Op) noImpl(name string, names []string) error {
 	return fmt.Errorf("%s has no implementation %q: want one of %s%s", op.Name, name, strings.Join(names, ", "), hint)
 }
 
+// implNames returns the names of the implementations.
 func (op *Op) implNames() []string {
 	names := make([]string, len(op.Impls))
 	for i := range op.Impls {

@@ -156,11 +156,11 @@ func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == 
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	removed, replacement := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {
-		for _, m := range group {
-			if removed.At(m.Out[0]) {
-				return g.NodeError(m, errors.New("the node is in two groups, but Merge replaces a node by one new node"))
+		for _, member := range group {
+			if removed.At(member.Out[0]) {
+				return g.NodeError(member, errors.New("the node is in two groups, but Merge replaces a node by one new node"))
 			}
-			removed.Set(m.Out[0], true)
+			removed.Set(member.Out[0], true)
 		}
 		replacement[group[len(group)-1]] = made[i]
 	}

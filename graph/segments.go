@@ -153,8 +153,8 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 		case stage.dynamic:
 			dynamic[stage.round] = append(dynamic[stage.round], n)
 		case stage.constant:
-			for _, r := range segmenter.rounds[n] {
-				static[r] = append(static[r], n)
+			for _, round := range segmenter.rounds[n] {
+				static[round] = append(static[round], n)
 			}
 		default:
 			static[stage.round] = append(static[stage.round], n)
@@ -301,6 +301,7 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 	return s.graph.segmentGraph(ctx, s, meta, known, s.graph.sizesBoundBy(known))
 }
 
+// errNoSegment is the error for the zero Segment.
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
 // GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data.

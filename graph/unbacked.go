@@ -37,7 +37,8 @@ type unbacked struct {
 	nextSymbol  int // usedSymbols plus the number of symbols of the case that is being inferred
 }
 
-// infer infers a node for all classes of the sizes on which it branches.
+// infer infers a node for all classes of sizes: inference takes the same branches for all sizes of a class. It merges
+// the results of at most maxPaths classes.
 func (u *unbacked) infer(n *Node) {
 	cases, err := sym.Fork(u.symbolic.Env, maxPaths, func() (classResult, error) { return u.inferCase(n) })
 	if err != nil || !u.merge(n, cases) {
@@ -92,20 +93,20 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 	return true
 }
 
-// setDynamicResults makes a node's results Dynamic, with dtypes and sizes from their outlines.
+// setDynamicResults makes a node's results Dynamic. The outline of a result has its dtype and, if known, its sizes.
 func (u *unbacked) setDynamicResults(n *Node) {
 	for _, v := range n.Out {
 		v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 	}
-	for i, o := range n.resultOutlines() {
+	for i, outline := range n.resultOutlines() {
 		if i == len(n.Out) {
 			break
 		}
 		v := n.Out[i]
-		v.Type.DType, v.Meta.DType = o.DType, o.DType
-		if o.Sizes != nil {
+		v.Type.DType, v.Meta.DType = outline.DType, outline.DType
+		if outline.Sizes != nil {
 			u.nextSymbol = u.usedSymbols
-			v.Type.Shape = u.shape(o.Sizes)
+			v.Type.Shape = u.shape(outline.Sizes)
 			u.usedSymbols = u.nextSymbol
 		}
 	}

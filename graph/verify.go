@@ -88,6 +88,7 @@ type verifier struct {
 	nodeNames     map[string]bool
 }
 
+// fail adds an error, which names node n unless n is nil. At most maxErrors errors are kept.
 func (v *verifier) fail(n *Node, format string, args ...any) {
 	if len(v.errs) == maxErrors {
 		return
@@ -288,6 +289,7 @@ func (n *Node) LayoutIsFree(walk Walk) bool {
 	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !walk.HasInferredLayouts()
 }
 
+// aliasText describes the value that a view shares its storage with, for messages.
 func aliasText(alias *Value) string {
 	if alias == nil {
 		return ""

@@ -57,12 +57,12 @@ func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
 // because such a run needs no partial vector.
 const wholeLinesPrice = .15
 
-// addRunStarts adds the work of starting n runs. Each run has the given number of bytes.
-func addRunStarts(work *Work, n, bytes float64) {
+// addRunStarts adds the work of starting runs. Each run has the given number of bytes.
+func addRunStarts(work *Work, runs, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
-		n *= wholeLinesPrice
+		runs *= wholeLinesPrice
 	}
-	work.AddUnoverlapped(LoopRun, n)
+	work.AddUnoverlapped(LoopRun, runs)
 }
 
 // runs returns the number of runs of a loop that writes a result of layout meta. A run extends over as many of the
@@ -147,10 +147,10 @@ func (op *Op) CountedWork(call *Call) (work Work) {
 		return work
 	}
 	n := call.Elements()
-	each := op.operationsPerElement()
-	work.AddUnits(GoSimple, n*each.Simple)
-	work.AddUnits(GoFunction, n*each.Function)
-	work.Flops = n * (each.Simple + each.Function)
+	perElement := op.operationsPerElement()
+	work.AddUnits(GoSimple, n*perElement.Simple)
+	work.AddUnits(GoFunction, n*perElement.Function)
+	work.Flops = n * (perElement.Simple + perElement.Function)
 	return work
 }
 

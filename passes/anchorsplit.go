@@ -13,6 +13,8 @@ import (
 // result of n but on no row reduction. It becomes a separate group, which splitPrefix returns, if this reduces memory
 // traffic. If splitPrefix does not split the group, it returns the reason.
 //
+// A space (see [space]) is the shape over which a node iterates, and the mask of its reduced dimensions.
+//
 // Example: a norm reads the sum of n's result and another value. Another node also reads the sum, so it is stored. If
 // the step of n computes the sum, the result of n is never stored.
 func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, string) {

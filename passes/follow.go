@@ -115,7 +115,8 @@ func equalCopy(copyA, copyB *layout.Copy) bool {
 		copyA.Original == copyB.Original && equalCopy(copyA.From, copyB.From)
 }
 
-// groupDecision is a group, by node numbers in a valid order.
+// groupDecision is a group of nodes that become one step, by node numbers in a valid order. mask marks the dimensions
+// that the group reduces.
 type groupDecision struct {
 	nodes       []int
 	anchor      bool   // whether the first node is the anchor: see [nodeGroup]

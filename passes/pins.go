@@ -76,10 +76,10 @@ func (p *Plan) checkPins(laidOut bool) error {
 	if len(p.pins) == 0 {
 		return nil
 	}
-	uses, named := usesOf(p.Graph), map[string]*graph.Value{} // named: by name of the value
-	p.Graph.Values(func(v *graph.Value) { named[v.Name] = v })
+	uses, valueOf := usesOf(p.Graph), map[string]*graph.Value{} // valueOf: by name
+	p.Graph.Values(func(v *graph.Value) { valueOf[v.Name] = v })
 	for _, demanded := range p.pins {
-		v := named[demanded.name]
+		v := valueOf[demanded.name]
 		switch {
 		case v == nil && p.keepGoing:
 			continue
@@ -97,7 +97,7 @@ func (p *Plan) checkPins(laidOut bool) error {
 		}
 	}
 	for v, name := range p.unpinned {
-		if named[v.Name] != v {
+		if valueOf[v.Name] != v {
 			continue
 		}
 		if err := p.checkSource(uses, v, p.pinOf(name), name); err != nil {

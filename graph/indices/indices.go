@@ -100,8 +100,8 @@ func (s *search) dropRejected(n *graph.Node) {
 			remaining = s.candidates
 		}
 		s.valid[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(c int64) bool {
-			x := source.results.At(slices.Index(s.candidates, c)).Int()
-			return x < 0 || x >= int64(limit)
+			index := source.results.At(slices.Index(s.candidates, c)).Int()
+			return index < 0 || index >= int64(limit)
 		})
 	}
 }

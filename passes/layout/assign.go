@@ -208,7 +208,7 @@ func (decoder *decoder) recordChoices() {
 	for variable := range decoder.model.inputVariables() {
 		v := variable.value
 		decoder.setFormCopy(variable, 0, &Copy{Value: v, Original: true})
-		roots := uint(1 << 0) // the mask of the form that exists without a copy
+		roots := uint(1 << 0) // mask of the only form that exists without a copy
 		if v.Const != nil {   // a pinned constant is converted while planning
 			roots = 1 << variable.pin
 			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))

@@ -8,8 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// defaultView is the choice for a view node of the graph. The node itself makes one form (layout) of its results from
-// one form of its operand. Additional nodes with the same op make the other needed forms.
+// This file chooses how the needed forms (layouts) of a view's results are made: by the view's node, by further nodes
+// with the same op, or by copies. The decoder (assign.go) knows the needed forms of each value, as a mask, and the copy
+// (formCopies) that has each form.
+
+// defaultView is the choice for a view node of the graph. The node itself makes one form of its results from one form
+// of its operand. Additional nodes with the same op make the other needed forms.
 type defaultView struct {
 	view   *viewNode
 	choice *Choice
@@ -24,6 +28,7 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
 	choice.Removed = true // until copyOf uses the node
 	base := &defaultView{view: view, choice: choice}
+	// A result has some forms as views of existing operand forms. The recipe lists the copies that make the others.
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
 			continue
@@ -37,7 +42,7 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 			}
 		}
 		for _, step := range recipe.steps {
-			if to := int(step.to); step.from < 0 {
+			if to := int(step.to); step.from < 0 { // the step copies the operand, not a form of the result
 				source := decoder.model.copySource(view, k, to, available)
 				decoder.setFormCopy(result, to, base.copyFromOperand(decoder, k, source, to))
 			}
@@ -56,7 +61,7 @@ func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, to in
 	form := &decoder.model.variables.At(out).forms[to]
 	c := &Copy{Value: out, Order: form.order, Place: form.place, From: from,
 		Why: fmt.Sprintf("%q needs its own buffer", out.Name)}
-	if view.canView[operandForm] {
+	if view.canView[operandForm] { // the op can make a view, which is then copied
 		c.From = base.copyOf(decoder, out, from, nil, to)
 	}
 	if to == 0 {

@@ -51,7 +51,7 @@ func (m *Model) build() error {
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
 		switch view := m.viewNodes[i]; {
-		case m.isLost(i):
+		case m.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			builder.addViewFactors(view)
 		default:
@@ -294,7 +294,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		})
 	}
 	for k, arg := range n.In {
-		if arg.Kind != graph.TensorArg || readsConstant(n, k) || builder.model.readBefore(n, k) {
+		if arg.Kind != graph.TensorArg || readsConstant(n, k) || builder.model.isEarlierOperand(n, k) {
 			continue
 		}
 		operand := builder.model.variables.At(arg.Value)
@@ -303,7 +303,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 			if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden
 			}
-			var sum int64
+			var sum int64 // the first operand that is the value pays for all of them
 			for other := k; other < len(n.In); other++ {
 				if n.In[other].Kind == graph.TensorArg && n.In[other].Value == arg.Value {
 					_, readCost := computed.labels[i].cheapestRead(other, operand.formSets[j])
@@ -315,8 +315,8 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 	}
 }
 
-// readBefore reports whether an operand of node n before operand k is the same value.
-func (m *Model) readBefore(n *graph.Node, k int) bool {
+// isEarlierOperand reports whether an operand of node n before operand k is the same value.
+func (m *Model) isEarlierOperand(n *graph.Node, k int) bool {
 	for other := range k {
 		if n.In[other].Kind == graph.TensorArg && n.In[other].Value == n.In[k].Value {
 			return true

@@ -107,7 +107,7 @@ func (finder *formFinder) addPinnedOutputs() error {
 // addPinned adds the layouts that follow from pins: the layouts that inference derives from pinned inputs, and the
 // layouts that pinned nodes write before their results are copied to the pinned layout.
 func (finder *formFinder) addPinned() {
-	layouts := map[*graph.Value]tensor.Meta{}
+	layouts := map[*graph.Value]tensor.Meta{} // layouts that differ from the graph as written
 	for _, v := range slices.Concat(finder.model.Problem.Graph.Inputs, finder.model.Problem.Graph.Constants) {
 		// A pin to the layout of the graph as written has index 0 and changes nothing.
 		if variable := finder.model.variables.At(v); variable.pin > 0 {
@@ -336,9 +336,10 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, operan
 	}
 }
 
-// markInside sets insideBuffer of a view's results. If an op reads the storage of a result, markInside also removes
-// views that would change this storage. Such a result must be the view of the graph as written. If it has its own
-// buffer in the graph as written, it must be a view that begins at the start of a buffer.
+// markInside sets insideBuffer of a view's results: the mask of the forms that may begin inside a buffer, not at its
+// start. If an op reads the storage of a result, markInside also removes views that would change this storage. Such a
+// result must be the view of the graph as written. If it has its own buffer in the graph as written, it must be a view
+// that begins at the start of a buffer.
 func (m *Model) markInside(view *viewNode, operand *variable) {
 	if len(m.Problem.readAsStorage) == 0 {
 		return

@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses the implementation and the walk (the order of the loops) of a node in a [Draft], by price.
+// This file chooses the implementation and the walk (the order of the loops) of a node by price. A [Draft] tracks the
+// layouts and copies that follow from the choices so far. A [Wish] returns the preferred order of a value.
 
 // wantedOrder returns the wanted order of a node's first result, whose inferred layout is meta. An empty order means
 // the inferred layout.

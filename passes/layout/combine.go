@@ -46,37 +46,37 @@ func (s *memorySearch) findClasses() {
 	}
 }
 
-// learn records, for the class and the bytes of each node of a plan, the other memory of the plan. need is the bytes of
-// a run of the plan.
-func (s *memorySearch) learn(p *pricedPlan, need int64) {
+// learn records, for the class and the bytes of each node of a plan, the other memory of the plan. runBytes are the
+// bytes that a run of the plan needs.
+func (s *memorySearch) learn(p *pricedPlan, runBytes int64) {
 	for i, bytes := range s.limitsOf(p) {
 		if s.bytes[i] != nil {
 			key := classLevel{s.classes[i], bytes}
-			if other, known := s.other[key]; !known || need-p.bytes < other {
-				s.other[key] = need - p.bytes
+			if other, known := s.otherBytes[key]; !known || runBytes-p.bytes < other {
+				s.otherBytes[key] = runBytes - p.bytes
 			}
 		}
 	}
 }
 
-// otherOf returns the other memory that a limit requires, in bytes. If no plan with the limit was examined, it returns
-// the other memory of the plan with the smallest constants.
-func (s *memorySearch) otherOf(l nodeLimit) int64 {
-	if other, known := s.other[classLevel{s.classes[l.node], l.bytes}]; known {
+// otherBytesOf returns the other memory that a limit requires, in bytes. If no plan with the limit was examined, it
+// returns the other memory of the plan with the smallest constants.
+func (s *memorySearch) otherBytesOf(l nodeLimit) int64 {
+	if other, known := s.otherBytes[classLevel{s.classes[l.node], l.bytes}]; known {
 		return other
 	}
 	return s.limit - s.smallest.unused - s.smallest.bytes
 }
 
-// measureOther examines a plan for each level in the list that no examined plan has. The plans differ from the plan
-// with the smallest constants in one node.
-func (s *memorySearch) measureOther(list []nodeLimit) error {
-	end := len(s.needByLabels) + maxMeasured // number of examined plans at which measureOther ends
+// measureOtherBytes examines a plan for each level in the list that no examined plan has. The plans differ from the
+// plan with the smallest constants in one node.
+func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
+	end := len(s.runBytesByLabels) + maxMeasured // number of examined plans at which measureOtherBytes ends
 	for _, l := range list {
-		if _, known := s.other[classLevel{s.classes[l.node], l.bytes}]; known {
+		if _, known := s.otherBytes[classLevel{s.classes[l.node], l.bytes}]; known {
 			continue
 		}
-		if len(s.needByLabels) >= end {
+		if len(s.runBytesByLabels) >= end {
 			break
 		}
 		limits := s.limitsOf(s.smallest)
@@ -89,28 +89,28 @@ func (s *memorySearch) measureOther(list []nodeLimit) error {
 }
 
 // exhausted reports whether the search may examine no further plan.
-func (s *memorySearch) exhausted() bool { return len(s.needByLabels) >= s.maxExamined }
+func (s *memorySearch) exhausted() bool { return len(s.runBytesByLabels) >= s.maxExamined }
 
 // maxCombinations is the maximum number of combinations that [memorySearch.combine] examines.
 const maxCombinations = 64
 
 // combination is a choice of limits.
 type combination struct {
-	limits []int64 // by node
-	ps     int64   // the predicted cost of the plan with these limits
-	other  int64   // the limit on the other memory of each node
+	limits     []int64 // by node
+	ps         int64   // the predicted cost of the plan with these limits
+	otherBytes int64   // the limit on the other memory of each node
 }
 
 // combine returns a plan that fits and is cheaper than all plans so far that fit, or else p. For each limit on the
 // other memory, the remaining memory is for constants: the limits of nodes that cost least within it are a candidate.
 // combine examines the candidates in the order of their predicted costs. A candidate may not fit, because the arena has
-// gaps or the numbers of nodes are too small. Its successor then has as much less memory for constants as the plan
-// exceeds the limit. When a plan fits, the skipped combinations are examined in the same order.
+// gaps or the learned numbers are too small. The next candidate then gets less memory for constants, by the bytes by
+// which the plan exceeds the limit. When a plan fits, the skipped combinations are examined in the same order.
 func (s *memorySearch) combine(p *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
 	var candidates, skipped []*combination
 	var others []int64
 	for _, l := range list {
-		others = append(others, s.otherOf(l))
+		others = append(others, s.otherBytesOf(l))
 	}
 	sorted.Func(others, func(a, b int64) int { return cmp.Compare(a, b) })
 	for _, other := range slices.Compact(others) {
@@ -132,10 +132,10 @@ func (s *memorySearch) combine(p *pricedPlan, list []nodeLimit) (*pricedPlan, er
 		case next != nil:
 			best = next
 		case best == p: // no plan fits yet: reduce the bytes to those of a plan that would fit
-			candidates = s.addCombination(candidates, p, list, c.other, min(bytes, less))
-			skipped = s.addCombination(skipped, p, list, c.other, less)
+			candidates = s.addCombination(candidates, p, list, c.otherBytes, min(bytes, less))
+			skipped = s.addCombination(skipped, p, list, c.otherBytes, less)
 		default:
-			candidates = s.addCombination(candidates, p, list, c.other, less)
+			candidates = s.addCombination(candidates, p, list, c.otherBytes, less)
 		}
 	}
 	return best, nil
@@ -167,14 +167,14 @@ func (s *memorySearch) addCombination(to []*combination, p *pricedPlan, list []n
 // combination returns the limits of least predicted cost whose constants have at most the given bytes, and that require
 // at most the given other memory. It returns nil if there are none.
 func (s *memorySearch) combination(p *pricedPlan, list []nodeLimit, other, bytes int64) *combination {
-	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherOf(l) > other })
+	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherBytesOf(l) > other })
 	countNodes := func(list []nodeLimit) int {
 		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
 	}
 	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
 		return nil
 	}
-	c := &combination{limits: s.limitsOf(p), ps: p.CostPS, other: other}
+	c := &combination{limits: s.limitsOf(p), ps: p.CostPS, otherBytes: other}
 	best := bestCombination(allowed, c.limits, bytes-p.bytes)
 	if best == nil {
 		return nil

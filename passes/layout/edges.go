@@ -25,7 +25,7 @@ type edgeModel struct {
 
 // edgeNode is a node and the variable that determines its label.
 type edgeNode struct {
-	variable   int   // index in edgeModel.problem; noVariable if the node has only the label labels[0]
+	variable   int   // index in edgeModel.problem; noVariable (-1) if the node has only the label labels[0]
 	labels     []int // by label of the variable: the node's label in the Model
 	isFollower bool  // whether the variable belongs to another node
 }
@@ -56,7 +56,7 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		switch view := model.viewNodes[i]; {
-		case model.isLost(i):
+		case model.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			edges.addView(view)
 		case follows != nil && follows(n) && firstRead(model.computedNodes[i]) >= 0:
@@ -158,8 +158,8 @@ func (l *label) makeAndReadCost(k int, row []int64) int64 {
 }
 
 // addDecided adds a node with its own variable. i is the index of the node in the graph. It omits labels that write
-// directly into a concatenation's result, because pass place decides later about such writes for strategies of this
-// kind.
+// directly into a concatenation's result (concatName). For these strategies, the later pass "place" decides about such
+// writes.
 func (e *edgeModel) addDecided(i int, computed *computedNode) {
 	var labels []int
 	for k := range computed.labels {

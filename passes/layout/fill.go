@@ -13,8 +13,8 @@ import (
 
 // Limits on the work of [memorySearch.fill].
 const (
-	maxRounds   = 3
-	maxMeasured = 32 // maximum number of plans that measureOther examines
+	maxRounds   = 3  // maximum number of times that all limits are combined
+	maxMeasured = 32 // maximum number of plans that measureOtherBytes examines
 	maxExamined = 48 // number of further plans after which the search ends
 )
 
@@ -40,10 +40,10 @@ func (s *memorySearch) fill(plan *pricedPlan) error {
 			return err
 		}
 		if round == 0 {
-			if err := s.measureOther(variants); err != nil {
+			if err := s.measureOtherBytes(variants); err != nil {
 				return err
 			}
-			s.maxExamined = len(s.needByLabels) + maxExamined
+			s.maxExamined = len(s.runBytesByLabels) + maxExamined
 		}
 		better, err := s.combine(plan, variants)
 		if err != nil {
@@ -71,7 +71,7 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
 	for _, variant := range variants {
 		limits := s.limitsOf(plan)
-		if more := variant.bytes - limits[variant.node]; more <= 0 || more > plan.unused || s.exhausted() {
+		if addedBytes := variant.bytes - limits[variant.node]; addedBytes <= 0 || addedBytes > plan.unused || s.exhausted() {
 			continue
 		}
 		limits[variant.node] = variant.bytes

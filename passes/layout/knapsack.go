@@ -30,20 +30,21 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 		return nil
 	}
 	unitsOf := func(variant nodeLimit) int { return int((variant.bytes - least[variant.node] + unit - 1) / unit) }
-	costs := make([]int64, units+1) // by units: the least cost of the nodes so far
-	var chosen [][]int32            // by node and units: the index in variants
+	costs := make([]int64, units+1) // by units used: the least cost of the nodes so far
+	var chosen [][]int32            // by node and units used: the index in variants
 	// The variants of a node are adjacent, from first to next-1.
 	for first, next := 0, 0; first < len(variants); first = next {
-		sums, choice := make([]int64, units+1), make([]int32, units+1)
-		for u := range sums {
-			sums[u] = wcsp.Forbidden
+		sums, choice := make([]int64, units+1), make([]int32, units+1) // costs and chosen with this node
+		for used := range sums {
+			sums[used] = wcsp.Forbidden
 		}
 		for next = first; next < len(variants) && variants[next].node == variants[first].node; next++ {
 			variant := variants[next]
-			need := unitsOf(variant)
-			for u := need; u <= units; u++ {
-				if sum := costs[u-need] + variant.ps; sum < sums[u] && costs[u-need] < wcsp.Forbidden {
-					sums[u], choice[u] = sum, int32(next)
+			variantUnits := unitsOf(variant)
+			for used := variantUnits; used <= units; used++ {
+				before := costs[used-variantUnits]
+				if sum := before + variant.ps; sum < sums[used] && before < wcsp.Forbidden {
+					sums[used], choice[used] = sum, int32(next)
 				}
 			}
 		}
@@ -52,10 +53,10 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 	if costs[units] >= wcsp.Forbidden {
 		return nil
 	}
-	for u, n := units, len(chosen)-1; n >= 0; n-- {
-		variant := variants[chosen[n][u]]
+	for used, node := units, len(chosen)-1; node >= 0; node-- {
+		variant := variants[chosen[node][used]]
 		best = append(best, variant)
-		u -= unitsOf(variant)
+		used -= unitsOf(variant)
 	}
 	return best
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // This file finds the labels of nodes. A label is one way to compute a node: an implementation, a walk (the order of
-// the loops) and the forms of the results. A form is a layout in which a value may exist. See [Model].
+// the loops) and the forms of the results. A form is a layout in which a value may exist; form 0 is the layout of the
+// graph as written. See [Model].
 
 // findLabels finds the labels of node n, which has index i and computes its results.
 func (m *Model) findLabels(i int, n *graph.Node) error {
@@ -166,10 +167,10 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	}
 	var list []label
 	seen := map[string]bool{}
-	// try adds the label for an order of the operands. base gives the form of the operands of another rank, and of all
-	// operands if order is empty.
+	// try adds the label for an order of the operands. base returns the form of operands of another rank and, if order is
+	// empty, of all operands: the pinned form ([variable.baseForm]) or the form as written.
 	try := func(order tensor.Order, base func(*variable) int) {
-		inferenceCall, requiredForms := m.operandsInOrder(n, layoutDependent, order, base)
+		inferenceCall, requiredForms := m.callInOrder(n, layoutDependent, order, base)
 		key := fmt.Sprint(requiredForms)
 		if inferenceCall == nil || seen[key] {
 			return
@@ -198,11 +199,11 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	return list
 }
 
-// operandsInOrder returns a node's call in which all layout-dependent operands have an order, and, by operand, the
+// callInOrder returns a node's call in which all layout-dependent operands have an order, and, by operand, the
 // form. Layout-dependent operands of another rank, or all if the order is empty, have the form that base returns.
 // Operands that do not depend on layout are unchanged, and their form is -1. The call is nil if the model does not
 // consider the order for an operand.
-func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, order tensor.Order,
+func (m *Model) callInOrder(n *graph.Node, layoutDependent []bool, order tensor.Order,
 	base func(*variable) int) (*graph.Call, []int) {
 	forms := slices.Repeat([]int{-1}, len(n.In))
 	call := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
@@ -297,7 +298,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	n := view.node
 	operand := m.variables.At(n.In[view.operand].Value)
 	for operandForm := len(view.resultForm[0]); operandForm < len(operand.forms); operandForm++ { // forms added by labels
-		(&formFinder{model: m}).addViewForms(view, operand, operandForm)
+		(&formFinder{model: m}).addViewForms(view, operand, operandForm) // sets view.resultForm
 	}
 	if view.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
 		for operandForm := range operand.forms {

@@ -16,18 +16,18 @@ func (m *Model) LiveBytes() int64 {
 	if m == nil || m.Problem == nil || m.Problem.Device != nil {
 		return 0
 	}
-	live := &liveValues{model: m, owners: graph.NewByValue[int64](m.Problem.Graph),
+	live := &liveValues{model: m, ownBytes: graph.NewByValue[int64](m.Problem.Graph),
 		inConcatenation:  graph.NewByValue[bool](m.Problem.Graph),
 		variesWithInputs: graph.NewByValue[bool](m.Problem.Graph)}
-	live.findOwners()
+	live.findOwnBytes()
 	nodes := m.Problem.Graph.Nodes
 	changes := make([]int64, len(nodes)+1) // by node: the change of the bytes that are live before it
 	for i, n := range nodes {
 		for _, v := range n.Out {
 			if last := live.lastReader(v); last > i {
-				changes[i+1] += live.owners.At(v)
+				changes[i+1] += live.ownBytes.At(v)
 				if last < len(nodes) {
-					changes[last+1] -= live.owners.At(v)
+					changes[last+1] -= live.ownBytes.At(v)
 				}
 			}
 		}
@@ -40,16 +40,16 @@ func (m *Model) LiveBytes() int64 {
 	return max(most, liveBytes+changes[len(nodes)])
 }
 
-// liveValues finds the values whose memory counts.
+// liveValues finds the values whose memory counts, and its size.
 type liveValues struct {
 	model            *Model
-	owners           graph.ByValue[int64] // the bytes of each value that has its own memory in every plan; else 0
+	ownBytes         graph.ByValue[int64] // the bytes of each value that has its own memory in every plan; else 0
 	inConcatenation  graph.ByValue[bool]  // whether a value may be within the result of a concatenation
 	variesWithInputs graph.ByValue[bool]  // whether a value depends on an input; others may become constants
 }
 
-// findOwners finds the values that have their own memory.
-func (live *liveValues) findOwners() {
+// findOwnBytes sets ownBytes for the values that have their own memory.
+func (live *liveValues) findOwnBytes() {
 	m := live.model
 	for _, v := range m.Problem.Graph.Inputs {
 		live.variesWithInputs.Set(v, true)
@@ -69,7 +69,7 @@ func (live *liveValues) findOwners() {
 			live.variesWithInputs.Set(v, varies)
 			// The result of a concatenation may be a slice of a concatenation of more values.
 			if varies && m.computedNodes[i] != nil && !concatenates && !n.Op.Identity && v.Alias == nil {
-				live.owners.Set(v, live.bytes(v))
+				live.ownBytes.Set(v, live.smallestBytes(v))
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func (live *liveValues) findOwners() {
 // disown removes a value, and the values that it is a view of, from the values that have their own memory.
 func (live *liveValues) disown(v *graph.Value) {
 	for ; v != nil; v = live.viewed(v) {
-		live.owners.Set(v, 0)
+		live.ownBytes.Set(v, 0)
 		live.inConcatenation.Set(v, true)
 	}
 }
@@ -94,8 +94,8 @@ func (live *liveValues) viewed(v *graph.Value) *graph.Value {
 	return nil
 }
 
-// bytes returns the size of the smallest form (layout) of a value, in bytes.
-func (live *liveValues) bytes(v *graph.Value) int64 {
+// smallestBytes returns the size of the smallest form (layout) of a value, in smallestBytes.
+func (live *liveValues) smallestBytes(v *graph.Value) int64 {
 	variable, least := live.model.variables.At(v), int64(math.MaxInt64)
 	if variable == nil {
 		return 0
@@ -139,7 +139,7 @@ func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
 		}
 	}
 	for _, v := range n.Out {
-		if bytes := live.owners.At(v); bytes > largest && live.lastReader(v) >= 0 {
+		if bytes := live.ownBytes.At(v); bytes > largest && live.lastReader(v) >= 0 {
 			sum += bytes
 		}
 	}

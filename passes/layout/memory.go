@@ -55,8 +55,8 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		return nil, err
 	}
 	bytes := m.constantBytesByLabel()
-	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytes: bytes, limit: limit, need: need,
-		needByLabels: map[string]int64{}, other: map[classLevel]int64{}, leastPS: knownPS, result: &Within{},
+	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytes: bytes, limit: limit, runBytes: need,
+		runBytesByLabels: map[string]int64{}, otherBytes: map[classLevel]int64{}, leastPS: knownPS, result: &Within{},
 		options: m.Problem.options()}
 	search.options.Context = ctx
 	search.options.TimeLimit /= maxPrices
@@ -87,22 +87,22 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 }
 
 // memorySearch is the state of [Model.CheapestWithin]. limit is the maximum number of bytes that a run may need, and
-// need returns the bytes that a run of a plan needs.
+// runBytes returns the bytes that a run of a plan needs.
 type memorySearch struct {
-	model          *Model
-	problem        *wcsp.Problem // without prices of memory
-	options        wcsp.Options
-	limit          int64
-	need           func(*Outcome) (int64, error)
-	needByLabels   map[string]int64     // by labels: results of need
-	bytes          [][]int64            // see constantBytesByLabel; nil for nodes with a single label
-	classes        []int64              // by node: see findClasses
-	other          map[classLevel]int64 // least other memory of the examined plans that have the level: see learn
-	smallest       *pricedPlan          // the plan with the smallest constants
-	maxExamined    int                  // the number of examined plans at which the search ends
-	availableBytes float64              // the limit without inputs, constants that do not depend on labels, and LiveBytes
-	leastPS        int64                // the cost of the cheapest plan within the limit
-	result         *Within
+	model            *Model
+	problem          *wcsp.Problem // without prices of memory
+	options          wcsp.Options
+	limit            int64
+	runBytes         func(*Outcome) (int64, error)
+	runBytesByLabels map[string]int64     // by labels: results of runBytes
+	bytes            [][]int64            // see constantBytesByLabel; nil for nodes with a single label
+	classes          []int64              // by node; nodes with equal choices are in the same class
+	otherBytes       map[classLevel]int64 // by level of constants: least other memory of the examined plans
+	smallest         *pricedPlan          // the plan with the smallest constants
+	maxExamined      int                  // the number of examined plans at which the search ends
+	availableBytes   float64              // the limit less the bytes of all plans: inputs, fixed constants, LiveBytes
+	leastPS          int64                // the cost of the cheapest plan within the limit
+	result           *Within
 }
 
 // leastConstantBytes returns a lower bound on the bytes of the constants that depend on labels: each node reads the
@@ -124,10 +124,10 @@ type pricedPlan struct {
 	unused     int64 // the limit minus the bytes of a run; set by checkFit
 }
 
-// findPrice returns the price, per byte of constants, of the edge of the hull between a plan that fits and a plan that
-// does not, and the plan that fits. It repeatedly solves the problem at the price at which both plans cost the same,
-// and replaces one of them by the plan found. It returns no plan if the cheapest plan fits, or if the plan with the
-// smallest constants does not.
+// findPrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per byte
+// of constants at which both plans cost the same, in picoseconds, and the plan that fits. It repeatedly solves the
+// problem at this price, and replaces one of the two plans by the plan found. It returns no plan if the cheapest plan
+// fits, or if the plan with the smallest constants does not.
 func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	tooLarge, err := s.solve(0)
 	if err != nil {
@@ -215,13 +215,13 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 	interrupt.Check(s.options.Context)
 	key := fmt.Sprint(p.Labels)
-	need, known := s.needByLabels[key]
+	need, known := s.runBytesByLabels[key]
 	if !known {
 		var err error
-		if need, err = s.need(p.Outcome); err != nil {
+		if need, err = s.runBytes(p.Outcome); err != nil {
 			return false, err
 		}
-		s.needByLabels[key] = need
+		s.runBytesByLabels[key] = need
 		s.learn(p, need)
 		if need > s.limit {
 			s.result.Rejected++
@@ -235,11 +235,11 @@ func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 
 // cheapest returns up to k plans in the order of their priced costs, and raises the bound.
 func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
-	p := s.withCosts(func(_ int, bytes int64) int64 {
+	priced := s.withCosts(func(_ int, bytes int64) int64 {
 		return int64(price * float64(bytes)) // rounded down, so that the lower bound stays valid
 	})
 	comparer := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
-	list, _, err := wcsp.KBest(p, k, s.options, comparer.samePlan)
+	list, _, err := wcsp.KBest(priced, k, s.options, comparer.samePlan)
 	if err = cmp.Or(err, comparer.err); err != nil {
 		return nil, err
 	}
@@ -256,8 +256,8 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 
 // withCosts returns the problem with an additional cost for the bytes of constants that each node reads.
 func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.Problem {
-	p := *s.problem
-	p.Factors = slices.Clone(p.Factors)
+	priced := *s.problem
+	priced.Factors = slices.Clone(priced.Factors)
 	for i, bytesByLabel := range s.bytes {
 		if bytesByLabel == nil {
 			continue
@@ -266,9 +266,9 @@ func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.P
 		for label, bytes := range bytesByLabel {
 			costs[label] = cost(i, bytes)
 		}
-		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{s.model.computedNodes[i].id}, Costs: costs})
+		priced.Factors = append(priced.Factors, wcsp.Factor{Scope: []int{s.model.computedNodes[i].id}, Costs: costs})
 	}
-	return &p
+	return &priced
 }
 
 // raiseBound raises the bound on the cost of plans. Every plan that is not examined has at least the given priced
@@ -337,9 +337,9 @@ func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
 	return &call
 }
 
-// constantBytes returns the bytes of constant operand k of a call, for label l. If the constant is packed and packing
-// cannot be inverted, the original counts too, because the program's graph keeps both. A constant that is read
-// unchanged counts as its share of its storage; values has the number of constants in each storage.
+// constantBytes returns the bytes of constant operand k of a call, for label l. A packed constant is rearranged for the
+// kernel. If packing cannot be inverted, the original counts too, because the program's graph keeps both. A constant
+// that is read unchanged counts as its share of its storage; values has the number of constants in each storage.
 func (m *Model) constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
 	constant := call.In[k].Value
 	share := constant.Const.Storage().Len() / values[constant.Const.Storage()]

@@ -27,10 +27,10 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming that charges a copy to each " +
 		"reader; other nodes follow their first operand, as in NeoCPU, ATC 2019",
 	labels: func(m *Model) ([]int, error) {
-		e := newEdgeModel(m, notComputeBound)
-		list, err := e.solve(wcsp.InOrder(e.lastReaderOrder()))
+		edges := newEdgeModel(m, notComputeBound) // a node that is not compute-bound has the variable of its first operand
+		list, err := edges.solve(wcsp.InOrder(edges.lastReaderOrder()))
 		if errors.Is(err, wcsp.ErrTooLarge) {
-			return e.solve(wcsp.PBQP)
+			return edges.solve(wcsp.PBQP)
 		}
 		return list, err
 	}}
@@ -38,15 +38,15 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 // lastReaderOrder returns an order of elimination: the variables, sorted by the greatest variable with which they share
 // a factor. Variables are numbered in topological order, so the greatest variable belongs to the last reader.
 func (e *edgeModel) lastReaderOrder() []int {
-	last, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
-	for v := range last {
-		last[v], order[v] = v, v
+	lastNeighbour, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
+	for v := range lastNeighbour {
+		lastNeighbour[v], order[v] = v, v
 	}
 	for _, f := range e.problem.Factors {
 		for _, v := range f.Scope {
-			last[v] = max(last[v], slices.Max(f.Scope))
+			lastNeighbour[v] = max(lastNeighbour[v], slices.Max(f.Scope))
 		}
 	}
-	sorted.Func(order, func(a, b int) int { return cmp.Compare(last[a], last[b]) })
+	sorted.Func(order, func(a, b int) int { return cmp.Compare(lastNeighbour[a], lastNeighbour[b]) })
 	return order
 }

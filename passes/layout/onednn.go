@@ -16,16 +16,16 @@ var OneDNN Strategy = &perNode{name: "onednn",
 	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
 		"their first operand, as oneDNN propagates format \"any\"",
 	labels: func(m *Model) ([]int, error) {
-		e := newEdgeModel(m, notComputeBound)
+		edges := newEdgeModel(m, notComputeBound) // a node that is not compute-bound has the variable of its first operand
 		fastest, err := favouriteLabels(m)
 		if err != nil {
 			return nil, err
 		}
-		solution := make([]int, len(e.sizes)) // by variable: its label
-		for i, n := range e.nodes {
+		solution := make([]int, len(edges.sizes)) // by variable: its label
+		for i, n := range edges.nodes {
 			if n.labels != nil && !n.isFollower {
 				solution[n.variable] = slices.Index(n.labels, fastest[i])
 			}
 		}
-		return e.chosen(solution), nil
+		return edges.chosen(solution), nil
 	}}

@@ -58,7 +58,7 @@ type Recomputed struct {
 }
 
 // Outcome returns the plan for a label of each variable of WCSP. If labels are infeasible, the error names the
-// forbidden combination.
+// forbidden combination. A decoder finds the forms that are read; copies make those that do not exist.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer interrupt.Catch(&err)
 	decoder, err := m.newDecoder(labels)
@@ -151,7 +151,7 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 
 // describeCopy describes a copy of a value to form `to`. The source is form `from` of the value or, if `from` is
 // negative, the operand of the view whose result is the value. Copying the operand of a view is equivalent to copying
-// the result. The description names the first value of the chain of views, so that equal plans have equal
+// the result. describeCopy therefore follows views back to the first value and names it, so that equal plans have equal
 // descriptions.
 func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 	for {
@@ -164,7 +164,7 @@ func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 		if isFreeConstant(in.value) || in.value.Meta.Bytes() != variable.value.Meta.Bytes() { // a slice or an expansion
 			break
 		}
-		available := decoder.existingForms(in) & view.allowed
+		available := decoder.existingForms(in) & view.allowed // the operand forms that the view may use
 		source, target := -1, view.source(k, to, view.allowed, 0)
 		if from < 0 {
 			source = decoder.model.copySource(view, k, to, available)

@@ -17,4 +17,4 @@ import "github.com/graphrun/graphrun/passes/layout/wcsp"
 var PBQP Strategy = &perNode{name: "pbqp",
 	doc: "solves a partitioned Boolean quadratic problem with a copy for each reader, by exact reductions and the " +
 		"heuristic RN, as in Anderson and Gregg, CGO 2018",
-	labels: func(m *Model) ([]int, error) { return newEdgeModel(m, nil).solve(wcsp.PBQP) }}
+	labels: func(m *Model) ([]int, error) { return newEdgeModel(m, nil).solve(wcsp.PBQP) }} // one variable per node

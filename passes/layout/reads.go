@@ -18,7 +18,7 @@ func (m *Model) permittedReads(n *graph.Node, l *label, read reader, k, required
 	operand := m.variables.At(n.In[k].Value)
 	isReadByInference := n.Op.RunDynamic != nil && operand.value.Const != nil
 	costs = m.readCosts(l.impl, read, k, operand, isReadByInference)
-	pin := operand.pin // the pinned form in the place where the implementation reads; -1 if there is none
+	pin := operand.pin // the pinned form on the host or device, wherever the implementation reads; -1 if there is none
 	if pin >= 0 && l.impl.OnDevice() {
 		pin = operand.inPlace(pin, l.impl.OperandPlace)
 	}
@@ -28,7 +28,7 @@ func (m *Model) permittedReads(n *graph.Node, l *label, read reader, k, required
 	m.priceOwnSlots(n, k, l.resultForms, operand, l, costs)
 	best = -1
 	for i := range costs {
-		// A form inside the result of a concatenation replaces the required form with its own buffer.
+		// A form inside the result of a concatenation may replace the required form: it has the same order.
 		if required >= 0 && required != i && required != operand.forms[i].ownBufferForm {
 			costs[i] = wcsp.Forbidden
 		}

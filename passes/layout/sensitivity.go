@@ -31,8 +31,8 @@ const maxFactor = 1024
 // Sensitive finds the nearest factors on the price of all copies, above and below 1, at which the cheapest plan
 // changes. Factors are accurate to a few millionths.
 //
-// The cost of each assignment is a linear function of the factor: a line. Sensitive first solves the problem at the
-// extreme factor. It then repeatedly moves to the factor at which the solution's line crosses the line of the
+// The cost of an assignment of labels is a linear function of the factor: a line. Sensitive first solves the problem
+// at the extreme factor. It then repeatedly moves to the factor at which the solution's line crosses the line of the
 // cheapest plan (the plan for factor 1), and solves the problem at this factor. It ends when no line is below the
 // line of the cheapest plan.
 func (m *Model) Sensitive() (*Sensitivity, error) {
@@ -79,15 +79,15 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 		return nil, errors.New("the problem is too large to be solved exactly: its sensitivity is unknown")
 	}
 	cheapestLine := &line{}
-	for i, f := range m.WCSP.Factors {
+	for i, table := range m.WCSP.Factors { // the cost tables of the problem
 		index := 0
-		for _, v := range f.Scope {
+		for _, v := range table.Scope {
 			index = index*len(m.WCSP.Variables[v].Labels) + solution.Labels[v]
 		}
 		if m.isCopyFactor[i] {
-			cheapestLine.copies += f.Costs[index]
+			cheapestLine.copies += table.Costs[index]
 		} else {
-			cheapestLine.otherCosts += f.Costs[index]
+			cheapestLine.otherCosts += table.Costs[index]
 		}
 	}
 	cheapestLine.outcome, err = m.Outcome(solution.Labels)
@@ -114,7 +114,7 @@ func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 	}
 	// A quarter of Forbidden leaves room for rounding: sums of multiplied costs stay below Forbidden.
 	headroom := float64(wcsp.Forbidden) / 4 / (sumOfLargest + 1) / max(1, factor)
-	otherMultiplier := int64(min(headroom, 1<<24))
+	otherMultiplier := int64(min(headroom, 1<<24)) // with 2^24 the quotient is accurate to a few millionths
 	copyMultiplier := int64(float64(float64(otherMultiplier)*factor) + 0.5)
 	if copyMultiplier < 1 || otherMultiplier < 1 {
 		return nil, fmt.Errorf("the costs are too large to be multiplied by %g", factor)

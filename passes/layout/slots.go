@@ -175,8 +175,8 @@ func (m *Model) operandSlots(concat int, concatResult *variable, order tensor.Or
 		return layouts
 	}
 	form := concatResult.formWithOrder(order)
-	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(concatResult.forms[form].meta.Type()) {
-		position, _ := t.Meta()
+	for _, positionType := range m.Problem.Graph.Nodes[concat].PlacesIn(concatResult.forms[form].meta.Type()) {
+		position, _ := positionType.Meta()
 		layouts = append(layouts, position)
 	}
 	if m.slots.operandLayouts[concat] == nil {

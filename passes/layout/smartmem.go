@@ -104,8 +104,8 @@ func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
 	}
 	result := m.variables.At(computed.node.Out[0])
 	reads := m.preferred(computed, cheapest)
-	other := computed.cheapest(func(o *label) bool {
-		return o.resultForms[0] == wanted && slices.Equal(m.preferred(computed, o), reads)
+	other := computed.cheapest(func(candidate *label) bool {
+		return candidate.resultForms[0] == wanted && slices.Equal(m.preferred(computed, candidate), reads)
 	})
 	copyCost := m.copyCostMatrix(result)[cheapest.resultForms[0]*len(result.forms)+wanted]
 	if other >= 0 && computed.labels[other].costAtPreferred() <= cheapest.costAtPreferred()+copyCost {

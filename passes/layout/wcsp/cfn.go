@@ -25,7 +25,7 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	bound := int64(1)
+	bound := int64(1) // the upper bound
 	for _, factor := range p.Factors {
 		largest := int64(0)
 		for _, cost := range factor.Costs {

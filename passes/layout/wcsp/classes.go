@@ -187,8 +187,8 @@ func (c *classLister) next() (*Solution, error) {
 // the same classes as the cheapest assignment. There is a new part for each variable. Its assignments differ from the
 // cheapest assignment in the class of this variable, and agree with it in the classes of all earlier variables.
 func (c *classLister) divide(cheapest *part) {
-	// same bars the labels of earlier variables that are not in the classes of the cheapest assignment.
-	same := slices.Clone(cheapest.barred)
+	// sameClasses bars the labels of earlier variables that are not in the classes of the cheapest assignment.
+	sameClasses := slices.Clone(cheapest.barred)
 	for v, list := range c.classes {
 		if list == nil {
 			continue
@@ -208,11 +208,11 @@ func (c *classLister) divide(cheapest *part) {
 		}
 		outsideClass, bound := restrict(false)
 		if bound < Forbidden {
-			barred := slices.Clone(same)
+			barred := slices.Clone(sameClasses)
 			barred[v] = outsideClass
 			c.count++
 			heap.Push(&c.parts, &part{bound: max(cheapest.bound, bound), number: c.count, barred: barred})
 		}
-		same[v], _ = restrict(true)
+		sameClasses[v], _ = restrict(true)
 	}
 }

@@ -87,7 +87,7 @@ func (e *elimination) eliminateVariable(v, limit int) {
 	eliminated := step{variable: v}
 	for _, functions := range e.buckets(v, limit) {
 		message := e.message(v, functions)
-		message.terms = []int{e.nextMessage}
+		message.terms = []int{e.nextMessage} // its number in a proof
 		e.nextMessage++
 		eliminated.buckets = append(eliminated.buckets, bucket{functions, message})
 	}
@@ -125,10 +125,10 @@ func (e *elimination) buckets(v, limit int) [][]*function {
 			return [][]*function{functions}
 		}
 	}
-	bySize := slices.Clone(functions)
-	sorted.Func(bySize, func(a, b *function) int { return len(b.scope) - len(a.scope) })
+	widestFirst := slices.Clone(functions)
+	sorted.Func(widestFirst, func(a, b *function) int { return len(b.scope) - len(a.scope) })
 next:
-	for _, f := range bySize {
+	for _, f := range widestFirst {
 		for i := range list {
 			scope := e.otherVariables(v, slices.Concat(list[i], []*function{f}))
 			if len(scope) == len(scopes[i]) || e.tableEntries(scope) <= int64(limit) {

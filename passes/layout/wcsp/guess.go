@@ -58,11 +58,12 @@ func (g *guess) improve() {
 	}
 }
 
-// depthFirst searches for a feasible assignment by depth-first search. It takes variables in the reverse order of
-// steps, and labels in order of cost. It reports whether it found an assignment.
+// depthFirst searches for a feasible assignment by depth-first search. Each step has eliminated one variable; its
+// functions depend on this variable and on variables of later steps. depthFirst therefore takes variables in
+// the reverse order of steps, and the labels of a variable in order of cost. It reports whether it found an assignment.
 func (g *guess) depthFirst(steps []step) bool {
 	tried := 0
-	var assignFrom func(i int) bool
+	var assignFrom func(i int) bool // assigns the variables of steps i, i-1, ..., 0
 	assignFrom = func(i int) bool {
 		if i < 0 {
 			return g.cost() < Forbidden

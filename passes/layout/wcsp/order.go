@@ -166,7 +166,7 @@ func (o *ordering) messageEntries(v int) int64 {
 	return size
 }
 
-// product returns a*b, saturated at 1<<55.
+// product returns a*b, saturated at 1<<55: more than any limit, and small enough that sums do not overflow.
 func product(a int64, b int) int64 {
 	const maxProduct = 1 << 55
 	if a > maxProduct/int64(b) {

@@ -8,7 +8,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// This file has the solvers of published layout optimizers. Both eliminate variables and return no proof.
+// This file has the solvers of published layout optimizers. Both eliminate variables and return no proof. An
+// elimination replaces the functions (cost tables) of a variable by one function of the neighbours. Neighbours are the
+// variables with a common function.
 
 // PBQP is the published solver for partitioned Boolean quadratic problems. Its sources are Scholz and Eckstein,
 // "Register allocation for irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register
@@ -25,12 +27,12 @@ type pbqp struct{}
 // Solve implements [Solver].
 func (pbqp) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
-	in, err := prepare(options.Context, problem)
+	instance, err := prepare(options.Context, problem)
 	if err != nil {
 		return nil, err
 	}
-	remaining, exact := in.eliminate(), true
-	degrees := make([]int, len(in.problemVariables)) // by variable: number of neighbours
+	remaining, exact := instance.eliminate(), true
+	degrees := make([]int, len(instance.problemVariables)) // by variable: number of neighbours
 	countNeighbours := func(v int) { degrees[v] = len(remaining.otherVariables(v, remaining.functionsOf[v])) }
 	for v := range degrees {
 		countNeighbours(v)
@@ -155,23 +157,23 @@ type inOrder []int
 // Solve implements [Solver].
 func (order inOrder) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 	defer interrupt.Catch(&err)
-	in, err := prepare(options.Context, problem)
+	instance, err := prepare(options.Context, problem)
 	if err != nil {
 		return nil, err
 	}
 	variables := slices.Clone(order)
 	sorted.Ints(variables)
 	// Sorted variables that start at 0, end at len-1 and do not repeat are all variables.
-	if len(variables) != len(in.problemVariables) ||
+	if len(variables) != len(instance.problemVariables) ||
 		len(variables) > 0 && (variables[0] != 0 || variables[len(variables)-1] != len(variables)-1) ||
 		len(slices.Compact(variables)) != len(order) {
 		return nil, errors.New("wcsp: the order must contain each variable exactly once")
 	}
-	entriesLeft := int64(defaultTable)
+	entriesLeft := int64(defaultTable) // costs that may still be added up
 	if options.MaxTable > 0 {
 		entriesLeft = int64(options.MaxTable)
 	}
-	remaining := in.eliminate()
+	remaining := instance.eliminate()
 	for _, v := range order {
 		entries := remaining.tableEntries(remaining.otherVariables(v, remaining.functionsOf[v]))
 		if entriesLeft -= product(entries, remaining.sizes[v]); entriesLeft < 0 {

@@ -110,9 +110,9 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 		return nil, err
 	}
 	remaining, prunings := prune(instance)
-	found := s.minimize(instance.restrict(remaining), Forbidden, true)
+	found := s.minimize(instance.restrict(remaining), Forbidden, true) // at the root, without an upper limit on costs
 	switch {
-	case found.bound == Forbidden:
+	case found.bound == Forbidden: // proved: every assignment is forbidden
 		return nil, &InfeasibleError{Variable: s.infeasibleVariable, Factor: -1, Name: p.Variables[s.infeasibleVariable].Name}
 	case found.cost == Forbidden:
 		return nil, ErrNotFound

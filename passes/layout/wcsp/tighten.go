@@ -150,13 +150,13 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 	}
 	shareCount := int64(max(later, earlier, 1))
 	t.least[v] = t.checkedSum(t.least[v], least)
-	anyBit := int64(0) // of any share; 0 if all shares are 0
+	orOfShares := int64(0) // bitwise or; 0 if all shares are 0
 	for label := range unary {
 		unary[label] -= least
 		t.shares[label] = unary[label] / shareCount
-		anyBit |= t.shares[label]
+		orOfShares |= t.shares[label]
 	}
-	if anyBit == 0 {
+	if orOfShares == 0 {
 		return
 	}
 	for _, position := range t.positionsOf[v] {

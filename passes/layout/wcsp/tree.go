@@ -6,7 +6,7 @@ import (
 
 // tree is a node of a proof under construction: see [Proof] for shifts, cuts, steps, branches and parts.
 type tree struct {
-	label    int // label of the variable on which the parent splits
+	label    int // label of the parent's variable, if the node is a branch
 	shifts   []Shift
 	cuts     []Cut
 	cutoff   int64 // upper limit on the node's bound, if the node has cuts

@@ -8,6 +8,10 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
+// This file checks the shifts and cuts of a proof. functionsByVariable has, for each remaining variable, the indices in
+// checker.functions of the functions that depend on it. A term is a function as a part of a sum: its index is the
+// position in its table of the labels at which forEachEntry has arrived.
+
 // shifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
 // variables.
 func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) error {
@@ -18,7 +22,7 @@ func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) err
 		}
 	}
 	for _, variable := range slices.Sorted(maps.Keys(received)) {
-		sum, wider := received[variable], []int(nil) // wider: functions of this variable and others
+		sum, wider := received[variable], []int(nil) // wider: indices of functions of this variable and others
 		for _, functionIndex := range functionsOf[variable] {
 			if len(c.functions[functionIndex].scope) > 1 {
 				wider = append(wider, functionIndex)
@@ -184,7 +188,7 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVar
 // grouped returns, by variable, the groups of the remaining functions, and the sum of the least entries of all groups.
 func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[int][]*functionGroup) {
 	var sum saturatedTotal
-	groupsOf, found := map[int][]*functionGroup{}, map[string]*functionGroup{}
+	groupsOf, groups := map[int][]*functionGroup{}, map[string]*functionGroup{}
 	seen := map[int]bool{}
 	for _, v := range slices.Sorted(maps.Keys(functionsOf)) {
 		c.countSteps(1 + len(functionsOf[v]))
@@ -195,13 +199,13 @@ func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[
 			seen[functionIndex] = true
 			scope := slices.Sorted(slices.Values(c.functions[functionIndex].scope))
 			key := fmt.Sprint(scope)
-			if found[key] == nil {
-				found[key] = &functionGroup{scope: scope}
+			if groups[key] == nil {
+				groups[key] = &functionGroup{scope: scope}
 				for _, variable := range scope {
-					groupsOf[variable] = append(groupsOf[variable], found[key])
+					groupsOf[variable] = append(groupsOf[variable], groups[key])
 				}
 			}
-			found[key].from = append(found[key].from, functionIndex)
+			groups[key].from = append(groups[key].from, functionIndex)
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(groupsOf)) {
