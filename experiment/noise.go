@@ -84,7 +84,8 @@ func roundTimes(all []*contender) []float64 {
 }
 
 // mannKendall is the p-value of the two-sided Mann-Kendall test for a trend (Mann 1945, Kendall 1975). It uses the
-// normal approximation with a correction for ties. It is 1 for a constant list. Samples are in the order of time.
+// normal approximation with a correction for ties: n samples have the variance (n(n-1)(2n+5) - sum t(t-1)(2t+5)) / 18,
+// where t is the number of equal samples at each tie. It is 1 for a constant list. Samples are in the order of time.
 func mannKendall(list []float64) float64 {
 	statistic, count := 0, float64(len(list))
 	for i, earlier := range list {
@@ -112,9 +113,9 @@ func mannKendall(list []float64) float64 {
 // It is 0 for fewer than two elements.
 func theilSen(list []float64) float64 {
 	var slopes []float64
-	for i, x := range list {
+	for i, earlier := range list {
 		for j := i + 1; j < len(list); j++ {
-			slopes = append(slopes, (list[j]-x)/float64(j-i))
+			slopes = append(slopes, (list[j]-earlier)/float64(j-i))
 		}
 	}
 	if len(slopes) == 0 {

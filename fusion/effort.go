@@ -70,32 +70,32 @@ func EffortOf(c *expr.Code) (counts OpCounts) {
 	return counts
 }
 
-// AddTo adds the work of n elements, and the work of starting `rows` rows. The work is counted in units of inner
-// kernels ([graph.Rate]), such as [graph.LoopSimple]. The caller passes 0 rows if it adds the work of starting rows or
-// runs of columns itself.
-func (e OpCounts) AddTo(work *graph.Work, n, rows float64) {
+// AddTo adds the work of a number of elements, and the work of starting a number of rows. The work is counted in units
+// of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. The caller passes 0 rows if it adds the work of starting
+// rows or runs of columns itself.
+func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 	if work == nil {
 		return
 	}
-	work.Flops += float64(n * (e.Simple + e.Divide + e.Folds + e.Scans))
+	work.Flops += float64(elements * (e.Simple + e.Divide + e.Folds + e.Scans))
 	if e.Scans > 0 {
-		work.AddUnits(graph.GoSimple, n*ScanSimple*e.Scans)
+		work.AddUnits(graph.GoSimple, elements*ScanSimple*e.Scans)
 	}
 	switch {
 	case !loops.CodeAvailable():
-		work.AddUnits(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
+		work.AddUnits(graph.GoLoop, elements*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
 		work.AddUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
-		work.AddUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
+		work.AddUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), elements*e.Folds)
 		// A division takes about as long as two simple instructions.
-		work.AddUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
-		e.addRowLoops(work, n, rows)
+		work.AddUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), elements*(e.Simple+2*e.Divide))
+		e.addRowLoops(work, elements, rows)
 		return
 	}
-	work.AddUnits(graph.LoopSimple, n*e.Simple)
+	work.AddUnits(graph.LoopSimple, elements*e.Simple)
 	if e.Divide > 0 {
-		work.AddUnits(graph.LoopDivide, n*e.Divide)
+		work.AddUnits(graph.LoopDivide, elements*e.Divide)
 	}
 }
 

@@ -55,11 +55,11 @@ func foldingOf(call *graph.Call) folding {
 	fold.operandShape = call.Meta(0).Shape
 	fold.mask = make([]bool, len(fold.operandShape))
 	out, rank := call.Out[0].Shape, len(fold.operandShape)
-	for d := range fold.mask {
+	for dim := range fold.mask {
 		if len(out) == rank {
-			fold.mask[d] = out[d] != fold.operandShape[d]
+			fold.mask[dim] = out[dim] != fold.operandShape[dim]
 		} else {
-			fold.mask[d] = d >= len(out)
+			fold.mask[dim] = dim >= len(out)
 		}
 	}
 	if rank > 0 && slices.Equal(out, fold.operandShape) {
@@ -71,9 +71,9 @@ func foldingOf(call *graph.Call) folding {
 // numRows returns the number of rows.
 func (fold *folding) numRows() float64 {
 	rows := 1.0
-	for d, n := range fold.splitShape() {
-		if d >= len(fold.mask) || !fold.mask[d] {
-			rows *= float64(n)
+	for dim, size := range fold.splitShape() {
+		if dim >= len(fold.mask) || !fold.mask[dim] {
+			rows *= float64(size)
 		}
 	}
 	return rows
@@ -91,17 +91,17 @@ func (fold *folding) splitShape() []int {
 // foldsFastest reports whether the fastest dimension of meta is folded. meta has the shape of the operand
 // (operandShape).
 func (fold *folding) foldsFastest(meta tensor.Meta) bool {
-	d := graph.Fastest(meta)
-	return d < 0 || fold.isFolded(d) // d is negative if meta has one element
+	dim := graph.Fastest(meta)
+	return dim < 0 || fold.isFolded(dim) // dim is negative if meta has one element
 }
 
 // isFolded reports whether dimension d of the operand is folded. A split dimension counts as folded if the second of
 // the two dimensions that it is split into is folded.
-func (fold *folding) isFolded(d int) bool {
-	if fold.split > 0 && d >= 1 {
-		d++
+func (fold *folding) isFolded(dim int) bool {
+	if fold.split > 0 && dim >= 1 {
+		dim++
 	}
-	return d < len(fold.mask) && fold.mask[d]
+	return dim < len(fold.mask) && fold.mask[dim]
 }
 
 // columnTile is the approximate number of columns that a loop along columns processes together.
@@ -113,9 +113,9 @@ func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 	elements, run := meta.Numel(), 1
 	for { // extend the run by the dimension that continues it
 		next := -1
-		for d, stride := range meta.Strides {
-			if stride == run && meta.Shape[d] > 1 && !fold.isFolded(d) {
-				next = d
+		for dim, stride := range meta.Strides {
+			if stride == run && meta.Shape[dim] > 1 && !fold.isFolded(dim) {
+				next = dim
 			}
 		}
 		if next < 0 {
@@ -144,12 +144,12 @@ func (fold *folding) firstFullResult(call *graph.Call) int {
 	return slices.IndexFunc(call.Out, func(meta tensor.Meta) bool { return slices.Equal(meta.Shape, fold.operandShape) })
 }
 
-// work adds to w the work of the elements. If a result determines the direction of loops, it also adds the work of
+// work adds the work of the elements to total. If a result determines the direction of loops, it also adds the work of
 // starting the rows or runs of this result.
-func (fold *folding) work(w *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
-	counts.AddTo(w, float64(tensor.Numel(fold.operandShape)), 0)
+func (fold *folding) work(total *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
+	counts.AddTo(total, float64(tensor.Numel(fold.operandShape)), 0)
 	if i := fold.firstFullResult(call); i >= 0 && counts.Folds > 0 {
-		fold.addLoopStarts(w, counts, walk.ResultLayout(i, call.Out[i]))
+		fold.addLoopStarts(total, counts, walk.ResultLayout(i, call.Out[i]))
 	}
 }
 

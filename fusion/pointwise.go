@@ -124,11 +124,11 @@ func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int
 			kernel.EmbeddedOperands[i] = a.Number.Tensor(meta.DType)
 			continue
 		}
-		for o := range outputCount {
+		for result := range outputCount {
 			// An operand with the same addresses as the result may be overwritten, because the loop reads each block of the
 			// operand before it writes this block of the result.
-			if out := it.Meta(o); meta.DType.Size() == out.DType.Size() && meta.SameAddresses(out) {
-				kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: o, In: i})
+			if out := it.Meta(result); meta.DType.Size() == out.DType.Size() && meta.SameAddresses(out) {
+				kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: result, In: i})
 			}
 		}
 	}

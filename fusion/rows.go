@@ -187,13 +187,13 @@ func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
 	if len(m.Ptrs) < w.numAddresses {
 		return fmt.Errorf("got %d of %d addresses", len(m.Ptrs), w.numAddresses)
 	}
-	s := w.state.Get(m)
-	s.ptrs = append(s.ptrs[:0], m.Ptrs[:w.numOuts]...)
+	state := w.state.Get(m)
+	state.ptrs = append(state.ptrs[:0], m.Ptrs[:w.numOuts]...)
 	for _, i := range w.operands {
-		s.ptrs = append(s.ptrs, m.Ptrs[w.numOuts+i])
+		state.ptrs = append(state.ptrs, m.Ptrs[w.numOuts+i])
 	}
-	s.Context = m.Context
-	err := w.plan.Run(&s.State, phase, chunk, s.ptrs, m.Scratch, m.WorkerScratch)
-	clear(s.ptrs)
+	state.Context = m.Context
+	err := w.plan.Run(&state.State, phase, chunk, state.ptrs, m.Scratch, m.WorkerScratch)
+	clear(state.ptrs)
 	return err
 }

@@ -48,9 +48,9 @@ func (g *grouper) joinAttentions() {
 }
 
 // costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
-// host, with the transfers of operands and results that the host certainly has or needs. Devices have no kernel for an
-// attention. Neglected are that the attention on the host costs a little less than its nodes, and transfers of values
-// whose places are chosen later.
+// host. Transfers of operands and results that the host certainly has or needs count. Devices have no kernel for an
+// attention. The estimate neglects that the attention on the host costs a little less than its nodes. It also neglects
+// transfers of values whose places are chosen later.
 func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 	device := g.plan.device
 	if device == nil {
@@ -108,8 +108,8 @@ func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
 // product, the nodes between the two products, and n. To find the first product, it searches backwards from the first
 // operand of n through pointwise nodes, row reductions and views, about maxGroup nodes at most. Of the products that it
-// reaches, the last in the graph is the first product. The nodes between are those of the search that depend on the
-// first product. hasReduction reports whether one of them reduces rows, and the first operand of n depends on the first
+// reaches, it takes the one that is last in the graph. The nodes between are the visited nodes that depend on this
+// product. hasReduction reports whether one of them reduces rows, and the first operand of n depends on the first
 // product.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	// Search backwards from the first operand of n for the first product.

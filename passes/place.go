@@ -144,9 +144,9 @@ const (
 	operandsInPlace writer = true  // they are the operands of a concatenation, which are already in that memory
 )
 
-// place sets the layout of v to meta, a slice of value within. All affected nodes must support that layout.
-// The cost must decrease, unless the strategy chose this placement, or the pass replays the decisions of an
-// earlier plan (Plan.decisionsToFollow). With operandsInPlace, the operands of v must be at the positions that v needs.
+// place sets the layout of v to meta, a slice of value within. All affected nodes must support that layout. The cost
+// must decrease, unless the strategy chose this placement, or the pass replays the decisions of an earlier plan
+// (Plan.decisionsToFollow). With operandsInPlace, the operands of v's concatenation must already be at their positions.
 // If a condition is not met, place changes nothing.
 func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, writtenBy writer) {
 	plan := placer.plan

@@ -323,8 +323,8 @@ func orderText(order tensor.Order, names []string, isImage bool) string {
 	switch {
 	case isImage:
 		list := make([]string, len(order))
-		for i, d := range order.Dims() {
-			list[i] = names[d]
+		for i, dim := range order.Dims() {
+			list[i] = names[dim]
 		}
 		return "(" + strings.Join(list, ",") + ")"
 	case order.IsRowMajor():

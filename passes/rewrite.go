@@ -12,36 +12,36 @@ import (
 // example, a product of dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes
 // are already rewritten. New nodes are visited, too.
 func rewrite(p *Plan) error {
-	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
+	state := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
 		context: graph.RewriteContext{Exact: p.exact}, readers: graph.NewByValue[int](p.Graph)}
-	r.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
-	r.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
+	state.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && state.readers.At(v) == 1 }
+	state.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return state.unaryResults[v] }
 	hasRewrites := false
 	for _, n := range p.Graph.Nodes {
 		hasRewrites = hasRewrites || n.Op.Rewrite != nil
-		r.context.Pinned = r.context.Pinned || n.Pin != (graph.Pin{})
-		r.countReads(n, 1)
+		state.context.Pinned = state.context.Pinned || n.Pin != (graph.Pin{})
+		state.countReads(n, 1)
 	}
 	if !hasRewrites {
 		return nil
 	}
 	for _, output := range p.Graph.Outputs {
-		r.readers.Set(output.Value, r.readers.At(output.Value)+2) // an output always has other readers
+		state.readers.Set(output.Value, state.readers.At(output.Value)+2) // an output always has other readers
 	}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		name := n.Name
-		if err := r.rewriteNode(n); err != nil {
+		if err := state.rewriteNode(n); err != nil {
 			return p.Graph.NodeError(n, err)
 		}
-		r.recordRewrite(n, name) // under the name before the rewrite
+		state.recordRewrite(n, name) // under the name before the rewrite
 	}
-	if r.rewriteCount == 0 {
+	if state.rewriteCount == 0 {
 		return nil
 	}
-	p.Graph.Nodes = r.nodes
+	p.Graph.Nodes = state.nodes
 	p.dropNodes()
-	p.Note("%s rewritten", countText(r.rewriteCount, "node", "nodes"))
+	p.Note("%s rewritten", countText(state.rewriteCount, "node", "nodes"))
 	return nil
 }
 
