@@ -40,6 +40,7 @@ type deviceRun struct {
 // each.
 const deviceMeasurements = 6
 
+// newDeviceMeasurer returns a measurer of a device, without rates.
 func newDeviceMeasurer(ctx context.Context, device graph.Device, options *Options) *deviceMeasurer {
 	return &deviceMeasurer{ctx: ctx, device: device, queue: device.NewQueue(), options: options,
 		rates: machine.DeviceRates{Device: device.Rates().Device, Measured: time.Now().UTC().Format(time.RFC3339)}}
@@ -79,7 +80,7 @@ func measureDevice(ctx context.Context, device graph.Device, options *Options, r
 	machine.DeviceRates, []Point, error) {
 	measuring := newDeviceMeasurer(ctx, device, options)
 	for i, measurement := range [deviceMeasurements]struct {
-		what string
+		name string
 		run  func() error
 	}{
 		{"device.step", measuring.measureStep},
@@ -89,9 +90,9 @@ func measureDevice(ctx context.Context, device graph.Device, options *Options, r
 		{"device.tiled", measuring.measureTiled},
 		{machine.DeviceOperation, measuring.measureOperation},
 	} {
-		report(i, measurement.what)
+		report(i, measurement.name)
 		if err := measurement.run(); err != nil {
-			return measuring.rates, nil, fmt.Errorf("%s: %s: %w", device.Describe(), measurement.what, err)
+			return measuring.rates, nil, fmt.Errorf("%s: %s: %w", device.Describe(), measurement.name, err)
 		}
 	}
 	return measuring.rates, measuring.points(), nil
@@ -133,25 +134,25 @@ func (m *deviceMeasurer) time(count int, call func() error) (float64, error) {
 
 // measureStep measures a step and a wait: the time of a run is linear in its steps.
 func (m *deviceMeasurer) measureStep() error {
-	const many = 64
+	const many = 64 // steps of the longer run
 	small := tensor.New(tensor.Float32, 32)
 	step, err := m.kernel("relu", small)
 	if err != nil {
 		return err
 	}
 	defer step.free()
-	one, err := m.time(1, step.call)
+	singleNS, err := m.time(1, step.call)
 	if err != nil {
 		return err
 	}
-	all, err := m.time(many, step.call)
+	manyNS, err := m.time(many, step.call)
 	if err != nil {
 		return err
 	}
-	m.rates.StepPS = 1e3 * max(all-one, 0) / (many - 1)
-	m.rates.WaitPS = max(float64(1e3*one)-m.rates.StepPS, 0)
-	m.runs = append(m.runs, deviceRun{machine.DeviceWait, "wait", step.work, step.bytes, 1, one},
-		deviceRun{"device.step", "step", step.work, step.bytes, many, all})
+	m.rates.StepPS = 1e3 * max(manyNS-singleNS, 0) / (many - 1)
+	m.rates.WaitPS = max(float64(1e3*singleNS)-m.rates.StepPS, 0)
+	m.runs = append(m.runs, deviceRun{machine.DeviceWait, "wait", step.work, step.bytes, 1, singleNS},
+		deviceRun{"device.step", "step", step.work, step.bytes, many, manyNS})
 	return nil
 }
 
@@ -247,9 +248,9 @@ type deviceSizes struct{ first, factor, last, calls int }
 // fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
 // work. It measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest
 // call determines the rate.
-func (m *deviceMeasurer) fit(what, unit string, rate *float64, sizes deviceSizes,
+func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
-	largest := deviceRun{kind: what, unit: unit}
+	largest := deviceRun{kind: kernel, unit: unit}
 	measure := func(size int) (more bool, err error) {
 		call, err := prepare(size)
 		if err != nil {

@@ -90,6 +90,7 @@ func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 	return &layout, nil
 }
 
+// errNoGraph is the error for a nil graph.
 var errNoGraph = errors.New("the graph is nil")
 
 // ValueNamed returns the value with the given name. If there is none, it returns the value of the output with this

@@ -61,12 +61,14 @@ func Catch(err *error) {
 // checkedArithmetic computes with ints. It sets overflowed if a result overflows.
 type checkedArithmetic struct{ overflowed bool }
 
+// sum returns a + b.
 func (x *checkedArithmetic) sum(a, b int) int {
 	result, fits := addFits(a, b)
 	x.overflowed = x.overflowed || !fits
 	return result
 }
 
+// product returns a * b.
 func (x *checkedArithmetic) product(a, b int) int {
 	result, fits := mulFits(a, b)
 	x.overflowed = x.overflowed || !fits
@@ -106,6 +108,7 @@ func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 // maxBits bounds the bits of intermediate results, and thereby the time and memory of an evaluation.
 const maxBits = 1 << 16
 
+// errBits is the error for an intermediate result of more than maxBits bits.
 var errBits = fmt.Errorf("more than %d bits", maxBits)
 
 // atom returns the value of an atom.

@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+// This file derives facts from conditions that are assumed to be true: bounds, residues and replacements. An expr is a
+// constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions. A cond
+// is the relation of an expr, its difference, to 0, or joins other conds.
+
 // learn adds a condition and its immediate consequences to the facts. A generation is the number of a set of facts. If
 // the same condition was learned from the same facts before, the result gets the earlier number (reuseGeneration).
 func (env *Env) learn(c *cond) {
@@ -409,7 +413,7 @@ func (s *search) visited(part any) bool {
 	return wasVisited
 }
 
-// inAtom reports whether the target occurs in a. inExpr and inCond do the same for an expression and a condition.
+// inAtom reports whether the target occurs in a.
 func (s *search) inAtom(a *atom) bool {
 	if a.id <= s.target.id || a.kind == kindSymbol {
 		return a == s.target // the parts of an atom have lower ids
@@ -420,10 +424,12 @@ func (s *search) inAtom(a *atom) bool {
 	return a.cond != nil && s.inCond(a.cond) || slices.ContainsFunc(a.args, s.inExpr)
 }
 
+// inExpr reports whether the target occurs in e.
 func (s *search) inExpr(e *expr) bool {
 	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.ContainsFunc(t.atoms, s.inAtom) })
 }
 
+// inCond reports whether the target occurs in c.
 func (s *search) inCond(c *cond) bool {
 	if c.size > maxUnmemoizedSize && c.kind >= condAnd && s.visited(c) {
 		return false

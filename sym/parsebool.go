@@ -18,8 +18,10 @@ func ParseBool(text string, lookup func(name string) (Int, bool)) (Bool, error) 
 	return parsed, err
 }
 
+// disjunction parses conjunctions joined by |.
 func (p *parser) disjunction() (Bool, error) { return p.chain("|", p.conjunction, Bool.Or) }
 
+// conjunction parses conditions joined by &.
 func (p *parser) conjunction() (Bool, error) { return p.chain("&", p.condition, Bool.And) }
 
 // chain parses one or more operands, each by parseOperand, separated by the operator sign, and combines them by
@@ -36,6 +38,7 @@ func (p *parser) chain(sign string, parseOperand func() (Bool, error), combine f
 	return result, err
 }
 
+// relations has the comparisons by their printed names.
 var relations = map[string]func(a, b Int) Bool{
 	"Eq": Int.Eq, "Ne": Int.Ne, "Lt": Int.Lt, "Le": Int.Le, "Gt": Int.Gt, "Ge": Int.Ge,
 }

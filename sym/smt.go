@@ -9,6 +9,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
+// This file writes conditions for SMT solvers. An expr is a constant plus terms, a term is a coefficient times atoms, and
+// an atom is a symbol or a function of expressions. A cond is a relation of an expr to 0, or joins other conds.
+
 // SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5. The problem asks whether all claims hold for some
 // sizes within the bounds of the symbols. The answer unsat proves that there are no such sizes.
 func (env *Env) SMT(claims ...Bool) string {
@@ -53,6 +56,7 @@ func (d *definitions) define(part any, sort, prefix, text string) string {
 	return name
 }
 
+// smtNumber writes a number in SMT-LIB, which has no negative literals.
 func smtNumber(number int) string {
 	if number < 0 {
 		return "(- " + strings.TrimPrefix(strconv.Itoa(number), "-") + ")"
@@ -68,8 +72,7 @@ func smtApply(function string, args []string) string {
 	return "(" + function + " " + strings.Join(args, " ") + ")"
 }
 
-// cond returns the name of a condition, and defines it if necessary. expr and atom do the same for expressions and
-// atoms, except that numbers and symbols have no definition.
+// cond returns the name of a condition, and defines it if necessary.
 func (d *definitions) cond(c *cond) string {
 	if name, ok := d.names[c]; ok {
 		return name
@@ -92,6 +95,7 @@ func (d *definitions) cond(c *cond) string {
 	return d.define(c, "Bool", "c", text)
 }
 
+// expr returns the name of an expression, or its text if that is a number or a symbol.
 func (d *definitions) expr(e *expr) string {
 	if name, ok := d.names[e]; ok {
 		return name
@@ -117,6 +121,7 @@ func (d *definitions) expr(e *expr) string {
 	return d.define(e, "Int", "e", text)
 }
 
+// atom returns the name of an atom, or its text if it is a symbol.
 func (d *definitions) atom(a *atom) string {
 	if a.kind == kindSymbol {
 		return "|" + a.name + "|"

@@ -1,5 +1,8 @@
 package sym
 
+// This file finds the direction in which expressions change. An expr is a constant plus terms, a term is a coefficient
+// times atoms, and an atom is a symbol or a function of expressions.
+
 // Trend reports whether the expression increases or decreases in one symbol while all other symbols are fixed. sign is
 // 1 if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if neither
 // the form of the expression nor the bounds of its symbols decide the sign.

@@ -7,6 +7,10 @@ import (
 	"math/big"
 )
 
+// This file evaluates expressions. An expr is a constant plus terms, a term is a coefficient times atoms, and an atom is
+// a symbol or a function of expressions.
+
+// errZero is the error for a quotient or remainder with the divisor 0.
 var errZero = errors.New("division by zero")
 
 // valuation evaluates expressions at a binding. Shared parts of large expressions are computed once.
