@@ -105,9 +105,9 @@ func newBuilder(mayFuse bool) *builder {
 }
 
 // input adds an input of the graph with random elements. Integers are in [0, limit).
-func (b *builder) input(m tensor.Meta, limit int) *graph.Value {
-	b.in = append(b.in, randomTensor(m, b.rng, limit))
-	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), m)
+func (b *builder) input(meta tensor.Meta, limit int) *graph.Value {
+	b.in = append(b.in, randomTensor(meta, b.rng, limit))
+	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), meta)
 }
 
 // excludeFromTiming excludes the step that computes the values from the timing, and returns the first value.
@@ -121,10 +121,10 @@ func (b *builder) excludeFromTiming(values []*graph.Value) *graph.Value {
 
 // addReader adds a step that reads a value, and writes a value with the same layout.
 func (b *builder) addReader(v *graph.Value) []*graph.Value {
-	switch d := v.Meta.DType; {
+	switch dtype := v.Meta.DType; {
 	case b.mayFuse: // use flip, which is never fused with the timed call
 		return b.graph.Apply("flip", graph.Attrs{"dims": []int{0}}, v)
-	case d.IsFloat() || d == tensor.Int64 || d == tensor.Int32 || d == tensor.Uint8:
+	case dtype.IsFloat() || dtype == tensor.Int64 || dtype == tensor.Int32 || dtype == tensor.Uint8:
 		return b.graph.Apply("relu", nil, v)
 	}
 	return b.graph.Apply("eq", nil, v, v)
@@ -147,8 +147,8 @@ func (b *builder) evictCaches(op string, bytes float64) {
 
 // addWarmup adds steps that write and read a value of the layout m. A later value of the same size then gets the
 // memory of this value, which is in the caches.
-func (b *builder) addWarmup(m tensor.Meta) {
-	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
+func (b *builder) addWarmup(meta tensor.Meta) {
+	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, meta.Bytes()/4)), 1)))
 	last := b.excludeFromTiming(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, written))
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
 }
@@ -205,8 +205,8 @@ func (b *builder) runnable() (*runnable, error) {
 		return nil, err
 	}
 	result := &runnable{graph: plan.Graph, session: program.NewSession(), in: b.in, watch: b.watch}
-	for _, o := range plan.Graph.Outputs {
-		result.out = append(result.out, tensor.Empty(o.Value.Meta))
+	for _, output := range plan.Graph.Outputs {
+		result.out = append(result.out, tensor.Empty(output.Value.Meta))
 	}
 	return result, nil
 }
@@ -214,9 +214,9 @@ func (b *builder) runnable() (*runnable, error) {
 // indexBound returns an upper bound for the elements of integer operands, which may be indices of rows.
 func indexBound(c graph.RateCall) int {
 	largest := 0
-	for _, m := range c.In {
-		if m.DType.IsFloat() && m.Rank() > 0 {
-			largest = max(largest, m.Shape[0])
+	for _, meta := range c.In {
+		if meta.DType.IsFloat() && meta.Rank() > 0 {
+			largest = max(largest, meta.Shape[0])
 		}
 	}
 	return max(1, largest)

@@ -74,8 +74,8 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 			}}
 	},
 	graph.Strided: func(bytes int) graph.RateCall {
-		n := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
-		return graph.RateCall{Op: "relu", In: []tensor.Meta{{DType: tensor.Float32, Shape: []int{n}, Strides: []int{4}}}}
+		elements := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
+		return graph.RateCall{Op: "relu", In: []tensor.Meta{{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}}}
 	},
 	graph.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64
@@ -95,11 +95,11 @@ func linearCall(impl string, rows, bytes int) graph.RateCall {
 
 // channelsLast returns the meta of a channels-last image.
 func channelsLast(shape ...int) tensor.Meta {
-	m, err := tensor.NewFormat(tensor.Float32, shape, tensor.ChannelsLast)
+	meta, err := tensor.NewFormat(tensor.Float32, shape, tensor.ChannelsLast)
 	if err != nil {
 		panic("calibrate: images have rank 4: " + err.Error())
 	}
-	return m
+	return meta
 }
 
 // rateProbes returns the probes of the inner kernels that run on this machine. The rates of other inner kernels keep

@@ -192,9 +192,9 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 		}
 	}
 	prover.isProved[spec] = len(symbolicPlan.Env.Guards()) == guardCount
-	if more, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
+	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
 		const rejected = false
-		prover.addCase(symbolicPlan.Symbolic, more, sizes, rejected)
+		prover.addCase(symbolicPlan.Symbolic, pathConditions, sizes, rejected)
 	}
 }
 
@@ -247,8 +247,8 @@ func (prover *prover) addRejected(sizes []int) {
 
 // addCase adds a case: all sizes that satisfy the guards of symbolic, and the conditions in more. sizes are an example
 // of the case. rejected means that the graph rejects the sizes of the case.
-func (prover *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
-	guards, newCase := slices.Concat(symbolic.Env.Guards(), more), coveringCase{}
+func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Bool, sizes []int, rejected bool) {
+	guards, newCase := slices.Concat(symbolic.Env.Guards(), pathConditions), coveringCase{}
 	for _, cond := range guards {
 		newCase.conds = append(newCase.conds, cond.String())
 	}

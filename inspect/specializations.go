@@ -183,32 +183,32 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 }
 
 // regret prices a specialization at given sizes. It returns an error if the graph rejects the sizes.
-func regret(p *program.Program, spec *program.Specialization, priced pricedSizes) (r Regret, err error) {
+func regret(p *program.Program, spec *program.Specialization, priced pricedSizes) (compared Regret, err error) {
 	ctx := context.Background()
 	g, err := p.GraphAt(ctx, priced.sizes)
 	if err != nil {
-		return r, err
+		return compared, err
 	}
-	r.Sizes, r.Choice = p.SizesByName(priced.sizes), priced.choice
+	compared.Sizes, compared.Choice = p.SizesByName(priced.sizes), priced.choice
 	if !spec.Serves(ctx, p, priced.sizes) {
-		return r, nil
+		return compared, nil
 	}
-	o := p.PlanOptions(ctx)
-	o.Check, o.MemoryLimit = false, -1 // no limit: the plans are only priced
-	best, err := passes.Run(g, o)
+	options := p.PlanOptions(ctx)
+	options.Check, options.MemoryLimit = false, -1 // no limit: the plans are only priced
+	best, err := passes.Run(g, options)
 	if err != nil {
-		return r, err
+		return compared, err
 	}
 	applied, err := p.Follow(ctx, spec, g)
 	switch {
 	case errors.As(err, new(*passes.Misfit)): // the decisions cannot be applied at these sizes
-		return r, nil
+		return compared, nil
 	case err != nil:
-		return r, err
+		return compared, err
 	}
-	r.Fits, r.CostNS, r.BestNS = true, applied.CostNS, min(best.CostNS, applied.CostNS)
-	if r.BestNS > 0 {
-		r.Regret = r.CostNS/r.BestNS - 1
+	compared.Fits, compared.CostNS, compared.BestNS = true, applied.CostNS, min(best.CostNS, applied.CostNS)
+	if compared.BestNS > 0 {
+		compared.Regret = compared.CostNS/compared.BestNS - 1
 	}
-	return r, nil
+	return compared, nil
 }

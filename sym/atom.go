@@ -173,9 +173,13 @@ func (e *expr) single() *atom {
 	return nil
 }
 
+// maxOf returns the maximum of two operands.
+//
 //go:noinline // saves compile time: it has many callers, none of them hot
 func maxOf(a, b Int) Int { return extreme(kindMax, a, b) }
 
+// minOf returns the minimum of two operands.
+//
 //go:noinline // saves compile time: it has many callers, none of them hot
 func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
 

@@ -9,6 +9,10 @@ import (
 	"sync/atomic"
 )
 
+// This file builds conditions in a canonical form. An expr is a constant plus terms, a term is a coefficient times atoms,
+// and an atom is a symbol or a function of expressions.
+
+// condKind is the kind of a condition.
 type condKind uint8
 
 // The kinds of conditions: d = 0, d != 0, d >= 0, conjunctions and disjunctions.
@@ -39,8 +43,11 @@ type cond struct {
 }
 
 // The slow paths of comparisons are separate functions, so that the compiler can inline the fast paths, which call
-// them. The slow paths are not inlined, to save compile time: they have many callers, none of them hot.
+// them. The slow paths are not inlined, to save compile time: they have many callers, none of them hot. At least one
+// operand is an expression or a condition.
 
+// eq returns the condition a = b.
+//
 //go:noinline
 func eq(a, b Int) Bool {
 	env := envOf(a, b)
@@ -51,9 +58,13 @@ func eq(a, b Int) Bool {
 	return env.equal(x, y)
 }
 
+// ne returns the condition a != b.
+//
 //go:noinline
 func ne(a, b Int) Bool { return eq(a, b).Not() }
 
+// lt returns the condition a < b.
+//
 //go:noinline
 func lt(a, b Int) Bool {
 	env := envOf(a, b)
@@ -66,6 +77,8 @@ func (env *Env) strictDifference(x, y *expr) *expr {
 	return env.addMultiple(env.addMultiple(y, x, -1), env.constant(1), -1)
 }
 
+// le returns the condition a <= b.
+//
 //go:noinline
 func le(a, b Int) Bool {
 	env := envOf(a, b)
@@ -73,15 +86,20 @@ func le(a, b Int) Bool {
 	return env.atLeast(env.addMultiple(y, x, -1), x, y, "Le")
 }
 
+// and returns the conjunction of a and b.
+//
 //go:noinline
 func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 
+// or returns the disjunction of a and b.
+//
 //go:noinline
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
 // cachedTruth is 1 for true, -1 for false, and 0 for unknown.
 type cachedTruth int8
 
+// cacheTruth returns a truth for a cache.
 func cacheTruth(truth bool) cachedTruth {
 	if truth {
 		return 1
@@ -89,6 +107,7 @@ func cacheTruth(truth bool) cachedTruth {
 	return -1
 }
 
+// known returns the cached truth, and whether it is known.
 func (p cachedTruth) known() (truth, known bool) { return p > 0, p != 0 }
 
 // equal returns the condition x = y.

@@ -127,6 +127,7 @@ func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
 	return value.holds()
 }
 
+// binding returns the values of the symbols by name.
 func (e *Evaluator) binding(values []int) Binding {
 	b := make(Binding, len(values))
 	for i, name := range e.symbols {
@@ -272,7 +273,8 @@ func (b *evaluatorBuilder) emit(op opcode, n int, args ...int32) int32 {
 	return int32(len(b.evaluator.code) - 1)
 }
 
-// expr compiles an expression and returns the index of its instruction.
+// expr compiles an expression, a constant plus terms, and returns the index of its instruction. A term is a coefficient
+// times atoms, and an atom is a symbol or a function of expressions.
 func (b *evaluatorBuilder) expr(sum *expr) int32 {
 	if index, done := b.exprs[sum]; done {
 		return index

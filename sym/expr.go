@@ -167,6 +167,7 @@ func envOf(a, b Int) *Env {
 	return b.e.env
 }
 
+// add returns a + b. It panics if both are numbers and the sum overflows an int.
 func add(a, b Int) Int {
 	if a.e == nil && b.e == nil {
 		n, fits := addFits(a.n, b.n)
@@ -179,6 +180,7 @@ func add(a, b Int) Int {
 	return env.addMultiple(env.exprOf(a), env.exprOf(b), 1).int()
 }
 
+// sub returns a - b. It panics as add does.
 func sub(a, b Int) Int {
 	if a.e == nil && b.e == nil {
 		n, fits := subFits(a.n, b.n)
@@ -191,6 +193,7 @@ func sub(a, b Int) Int {
 	return env.addMultiple(env.exprOf(a), env.exprOf(b), -1).int()
 }
 
+// mul returns a * b. It panics as add does.
 func mul(a, b Int) Int {
 	if a.e == nil && b.e == nil {
 		n, fits := mulFits(a.n, b.n)
@@ -233,6 +236,7 @@ func (env *Env) scaledSum(a, b *expr, factor int) *expr {
 	return env.unexpanded(kindUnexpandedSum, a, env.multiply(env.constant(factor), b))
 }
 
+// multiply returns a * b.
 func (env *Env) multiply(a, b *expr) *expr {
 	return env.memoized('*', a, b, func() *expr { return env.expandProduct(a, b) })
 }

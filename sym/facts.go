@@ -6,6 +6,9 @@ import (
 	"strconv"
 )
 
+// This file stores facts about expressions and derives bounds and residues from them. An expr is a constant plus terms,
+// a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
+
 // facts holds the known conditions on symbols besides their bounds: guards, assumptions and hypotheses. The operands of
 // a disjunction or conjunction are examined under hypotheses. Each fact is stored in the expression, atom or condition
 // that it is about. trail records the previous contents, so that reset can restore them. A question asks whether a
@@ -32,7 +35,7 @@ type facts struct {
 type fact struct {
 	lo, hi   int
 	excluded []int
-	mod, rem int // mod is at least 1
+	mod, rem int // modulus, at least 1, and residue
 }
 
 // change is an entry of the trail: an expression and its previous fact, an atom that got a replacement, or a condition
@@ -50,6 +53,7 @@ type mark struct {
 	contradiction                                                           bool
 }
 
+// mark returns the current state of the facts, for reset.
 func (env *Env) mark() mark {
 	f := &env.facts
 	return mark{generation: f.generation, trail: len(f.trail), trueRelations: len(f.trueRelations),

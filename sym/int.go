@@ -190,6 +190,7 @@ func (a Int) String() string {
 	return a.e.String()
 }
 
+// floorDiv returns the floor of a / b. It panics if b is 0.
 func floorDiv(a, b int) int {
 	if b == 0 {
 		panic(zeroDivision)

@@ -19,6 +19,7 @@ func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error)
 	return v, err
 }
 
+// newParser returns a parser whose next token is the first token of the text.
 func newParser(text string, lookup func(name string) (Int, bool)) *parser {
 	if lookup == nil {
 		lookup = func(string) (Int, bool) { return Int{}, false }
@@ -66,6 +67,7 @@ func (p *parser) next() {
 	p.token = p.text[begin:p.tokenEnd]
 }
 
+// isWord reports whether a byte can be part of a name or a number.
 func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }

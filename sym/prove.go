@@ -6,7 +6,8 @@ import (
 )
 
 // This file proves that differences of sizes are not negative, by the bounds of symbols and the known facts. Proofs are
-// limited in steps, so that their outcome is the same everywhere.
+// limited in steps, so that their outcome is the same everywhere. An expr is a constant plus terms, a term is a
+// coefficient times atoms, and an atom is a symbol or a function of expressions.
 
 // maxProofSteps bounds the number of sums that one proof examines, and maxProofDepth the nesting of substitutions.
 const (

@@ -6,6 +6,7 @@ type reduction struct {
 	remaining    *cond // equivalent to the condition under the facts; nil if the truth is known
 }
 
+// knownTruth returns the reduction to a known truth.
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
 // reduceByFacts calls reduce as a new question (budget.go), which uses facts.
@@ -80,7 +81,7 @@ func (env *Env) reduceParts(c *cond) reduction {
 	defer env.reset(start)
 	var undecided []*cond
 	// Relations come first, because they are the most useful hypotheses.
-	for _, junctions := range []bool{false, true} {
+	for _, junctions := range []bool{false, true} { // junctions are conjunctions and disjunctions
 		for _, part := range c.args {
 			if (part.kind >= condAnd) != junctions {
 				continue
