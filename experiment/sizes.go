@@ -107,7 +107,7 @@ func startSizes(from, to, limit int) []int {
 	return sizes
 }
 
-// plannedSize is a planned size.
+// plannedSize is a size with the result of planning the graph for it. In a bisection it is called a point.
 type plannedSize struct {
 	size     int
 	program  *graphrun.Program // nil if the size is rejected, or if no further comparison needs it
@@ -118,7 +118,7 @@ type plannedSize struct {
 	changes  []PlanChange      // the differences from the plan of the previous point
 }
 
-// bisection has the planned sizes in ascending order.
+// bisection is the state of [PlansBySize]. points has the planned sizes in ascending order.
 type bisection struct {
 	plan   func(context.Context, int) (*graphrun.Program, error)
 	points []*plannedSize
@@ -239,8 +239,8 @@ func (d *Difference) changes() []PlanChange {
 // nodesOf lists the nodes of steps.
 func nodesOf(steps []StepSummary) string {
 	var names []string
-	for _, s := range steps {
-		names = append(names, strings.Join(s.Ops, "+"))
+	for _, step := range steps {
+		names = append(names, strings.Join(step.Ops, "+"))
 	}
 	return strings.Join(names, ", ")
 }

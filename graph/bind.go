@@ -65,8 +65,8 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 	if _, ok := g.Symbols[name]; ok {
 		return name, true
 	}
-	for symbol, b := range g.Symbols {
-		if b.NameInFile == name && name != "" {
+	for symbol, bounds := range g.Symbols {
+		if bounds.NameInFile == name && name != "" {
 			return symbol, true
 		}
 	}
@@ -178,8 +178,8 @@ func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int
 		return bound
 	}
 	copied := false
-	for i, d := range v.Dims {
-		if d.Symbol == "" || bound[d.Symbol].Same(sym.Of(shape[i])) {
+	for i, dim := range v.Dims {
+		if dim.Symbol == "" || bound[dim.Symbol].Same(sym.Of(shape[i])) {
 			continue
 		}
 		if !copied {
@@ -187,7 +187,7 @@ func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int
 				bound = map[string]sym.Int{}
 			}
 		}
-		bound[d.Symbol] = sym.Of(shape[i])
+		bound[dim.Symbol] = sym.Of(shape[i])
 	}
 	return bound
 }

@@ -11,9 +11,9 @@ import (
 
 // Call is one application of an op. It is the argument of the functions of an Op, such as Infer and Compile.
 type Call struct {
-	In    []Arg
-	Attrs any // pointer to the struct of decoded attributes, which the op defines
-	Out   []tensor.Meta
+	In    []Arg         // operands
+	Attrs any           // pointer to the struct of decoded attributes, which the op defines
+	Out   []tensor.Meta // results; unset during inference
 	// Impl is the chosen implementation of the op, and Walk the chosen walk. Impl is nil before the choice.
 	Impl *Impl
 	Walk Walk
@@ -33,6 +33,7 @@ type Call struct {
 // Epilogue is an expression that the kernel of a product or a convolution, called the anchor, applies to each element
 // of its result. Operand 0 of the expression is the anchor's result. Package fusion implements this interface.
 type Epilogue interface {
+	// Code returns the expression.
 	Code() *expr.Code
 }
 

@@ -122,18 +122,18 @@ func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 	offset := meta.Offset - whole.Offset
 	first, end = make([]int, meta.Rank()), make([]int, meta.Rank())
 	dims := make([]int, 0, meta.Rank())
-	for d := range meta.Shape {
-		dims = append(dims, d)
+	for dim := range meta.Shape {
+		dims = append(dims, dim)
 	}
 	sorted.Func(dims, func(a, b int) int { return whole.Strides[b] - whole.Strides[a] })
-	// offset is the sum of first[d]*Strides[d]. The indices are found from the largest stride to the smallest.
-	for _, d := range dims {
-		if whole.Shape[d] > 1 && whole.Strides[d] > 0 && offset > 0 {
-			first[d] = offset / whole.Strides[d]
-			offset %= whole.Strides[d]
+	// offset is the sum of first[dim]*Strides[dim]. The indices are found from the largest stride to the smallest.
+	for _, dim := range dims {
+		if whole.Shape[dim] > 1 && whole.Strides[dim] > 0 && offset > 0 {
+			first[dim] = offset / whole.Strides[dim]
+			offset %= whole.Strides[dim]
 		}
-		end[d] = first[d] + meta.Shape[d]
-		if end[d] > whole.Shape[d] || meta.Shape[d] > 1 && meta.Strides[d] != whole.Strides[d] {
+		end[dim] = first[dim] + meta.Shape[dim]
+		if end[dim] > whole.Shape[dim] || meta.Shape[dim] > 1 && meta.Strides[dim] != whole.Strides[dim] {
 			return nil, nil, false
 		}
 	}
@@ -155,32 +155,32 @@ func (v *verifier) checkConcatMemory() {
 		if !ok || meta.Numel() == 0 {
 			return
 		}
-		for _, p := range parts[owner] { // two slices are disjoint if their ranges are disjoint in some dimension
+		for _, earlier := range parts[owner] { // two slices are disjoint if their ranges are disjoint in some dimension
 			isDisjoint := false
-			for d := range first {
-				isDisjoint = isDisjoint || end[d] <= p.first[d] || p.end[d] <= first[d]
+			for dim := range first {
+				isDisjoint = isDisjoint || end[dim] <= earlier.first[dim] || earlier.end[dim] <= first[dim]
 			}
 			if !isDisjoint {
-				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, p.writer.Name)
+				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, earlier.writer.Name)
 			}
 		}
 		parts[owner] = append(parts[owner], part{writer: n, first: first, end: end})
 	}
 	sharedConcats := map[*Value]bool{} // the concatenations into whose memory other nodes write
 	for _, n := range v.graph.Nodes {
-		for _, o := range n.Out {
-			if o.ContainedIn != nil {
-				sharedConcats[o.BufferOwner()] = true
+		for _, result := range n.Out {
+			if result.ContainedIn != nil {
+				sharedConcats[result.BufferOwner()] = true
 			}
 		}
 	}
 	for _, n := range v.graph.Nodes {
 		places := n.Places()
-		for _, o := range n.Out {
-			switch owner := o.BufferOwner(); {
-			case o.Alias != nil || !sharedConcats[owner]:
+		for _, result := range n.Out {
+			switch owner := result.BufferOwner(); {
+			case result.Alias != nil || !sharedConcats[owner]:
 			case places == nil:
-				add(n, owner, o.Meta)
+				add(n, owner, result.Meta)
 			default: // a concatenation writes the operands that are not in place
 				inPlace := n.inPlace()
 				for i := range n.In {

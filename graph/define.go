@@ -81,6 +81,7 @@ type definer struct {
 	errs []error
 }
 
+// fail adds an error about a field of the op.
 func (check *definer) fail(field, format string, args ...any) {
 	name := fmt.Sprintf("%q", check.op.Name)
 	if check.op.Name == "" {

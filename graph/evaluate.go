@@ -89,6 +89,7 @@ func (n *Node) evaluate(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic boo
 	return nil
 }
 
+// errNoGraph is the error of functions that are called without a graph.
 var errNoGraph = errors.New("the graph is nil")
 
 // bindInputs checks the inputs, which are given by name, and returns them indexed by value.

@@ -270,9 +270,9 @@ func sameSlice(a, b []sym.Int) bool {
 // Infer infers all nodes in order. It returns the error of the first rejected node. After the graph's context has
 // ended, all nodes are rejected ([Graph.SetContext]).
 func (g *Graph) Infer() error {
-	var s inference
+	var state inference
 	for _, n := range g.Nodes {
-		if err := n.inferRecovered(&s); err != nil {
+		if err := n.inferRecovered(&state); err != nil {
 			return g.NodeError(n, err)
 		}
 	}
@@ -284,11 +284,11 @@ func (g *Graph) Infer() error {
 // Meta of the results of rejected nodes are zero.
 func (g *Graph) InferAll() map[*Node]*Error {
 	rejected := map[*Node]*Error{}
-	var s inference
+	var state inference
 	for _, n := range g.Nodes {
 		err := n.dependsOn(rejected)
 		if err == nil {
-			err = n.inferRecovered(&s)
+			err = n.inferRecovered(&state)
 		}
 		if err == nil {
 			continue

@@ -49,6 +49,7 @@ func (g *Graph) WithInlinedControlFlow() (*Graph, error) {
 	return copied, copied.inlineAndInfer()
 }
 
+// inlineAndInfer inlines control flow and then infers the graph.
 func (g *Graph) inlineAndInfer() error {
 	if err := g.InlineControlFlow(); err != nil {
 		return err

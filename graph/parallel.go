@@ -22,10 +22,13 @@ type Parallel struct {
 const Whole = -1
 
 // ParallelLoops returns loops with independent iterations. The call must have inferred results and known sizes.
-// [Facts.Parallel] lists the loops. If it is nil, they are derived from the iteration of a pointwise op or from the
-// strides of a view. Other sources are the dimensions that [Lowerings.Rows] does not reduce and the dimensions that a
-// concatenation does not join. An empty list means that no independent loop is known, not that there is none. The list
-// is empty if the op panics.
+// [Facts.Parallel] lists the loops. If it is nil, they are derived from other facts of the op:
+//   - For a pointwise op, an Identity, or an op with an Expression, every dimension is a loop.
+//   - For a concatenation, every dimension is a loop except the one along which it concatenates.
+//   - For a view without ReadsStorage, the loops are derived from its strides.
+//   - For an op with [Lowerings.Rows], the dimensions that it does not reduce are loops.
+//
+// An empty list means that no independent loop is known, not that there is none. The list is empty if the op panics.
 func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, and the call may belong to another op
@@ -144,7 +147,7 @@ func BroadcastLoops(call *Call) []Parallel {
 	return loops
 }
 
-// loops returns the loops over the dimensions of operand 0 that the program does not reduce.
+// loops returns the loops over the dimensions of operand 0 that the row program r does not reduce.
 func (r *Rows) loops(call *Call) []Parallel {
 	rank := call.Meta(0).Rank()
 	if r.Code == nil || r.Shape != nil || len(r.Mask) != r.Rank(rank) {
@@ -198,8 +201,10 @@ func (r *Rows) loops(call *Call) []Parallel {
 
 // viewLoops derives the loops of a view from its strides. It infers the view of a probe, an operand with very large
 // strides. An offset into the probe is a number in a mixed radix: digit d is the index in dimension d of the operand.
-// Dimension k of the view is a loop over dimension d of the operand under two conditions. The stride of k is the
-// probe's stride of d. Digit d is 0 in the offset of the view and in the strides of its other dimensions.
+// Dimension k of the view is a loop over dimension d of the operand under three conditions:
+//   - Both dimensions have the same size.
+//   - The stride of k is the probe's stride of d.
+//   - Digit d is 0 in the offset of the view and in the strides of its other dimensions.
 func (op *Op) viewLoops(call *Call) []Parallel {
 	operand := call.Meta(0)
 	if call.In[0].Kind != TensorArg || slices.Contains(operand.Shape, 0) {
@@ -302,6 +307,7 @@ func dimAlong(meta tensor.Meta, strides, radix []int, size, probeDim int) int {
 	return found
 }
 
+// sizesOf converts numbers to sizes.
 func sizesOf(list []int) []sym.Int {
 	sizes := make([]sym.Int, len(list))
 	for i, size := range list {

@@ -198,14 +198,14 @@ func (s *Symbolic) setInputs() error {
 
 // checkNonNegative returns an error if a size, a stride or the offset of a type is negative.
 func (s *Symbolic) checkNonNegative(t tensor.Type) error {
-	for d, size := range t.Shape {
+	for dim, size := range t.Shape {
 		if size.Lt(sym.Int{}).Holds() {
-			return fmt.Errorf("negative size %v of dimension %d", size, d)
+			return fmt.Errorf("negative size %v of dimension %d", size, dim)
 		}
 	}
-	for d, stride := range t.Strides {
+	for dim, stride := range t.Strides {
 		if stride.Lt(sym.Int{}).Holds() {
-			return fmt.Errorf("negative stride %v of dimension %d", stride, d)
+			return fmt.Errorf("negative stride %v of dimension %d", stride, dim)
 		}
 	}
 	if t.Offset.Lt(sym.Int{}).Holds() {
@@ -279,8 +279,9 @@ func (s *Symbolic) record(origin Guard) {
 // maxCases is the maximum number of classes of sizes for which a graph is inferred at once.
 const maxCases = 16
 
-// SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. If the bounds of symbols do not decide a
-// branch, inference follows both paths. A size, stride or offset that differs between classes is a [sym.Where]. Guards
+// SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. A class contains the sizes for which
+// inference takes the same branches: if the bounds of symbols do not decide a branch, inference follows both paths. A
+// size, stride or offset that differs between classes is a [sym.Where]. Guards
 // exclude the classes that inference rejects. They also exclude the classes in which a value differs from the class of
 // the hints in rank, dtype, alias or [Value.Dynamic]. [Guard.Refusal] has the reason. If there are more than 16
 // classes, or if control flow depends on sizes, the graph is inferred only for the class of the hints, and
@@ -416,9 +417,9 @@ func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
 		}
 		merged := tensor.Type{DType: t.DType, Shape: make([]sym.Int, len(t.Shape)), Strides: make([]sym.Int, len(t.Shape)),
 			Offset: sym.Where(cond, caseType.Offset, t.Offset)}
-		for d := range t.Shape {
-			merged.Shape[d] = sym.Where(cond, caseType.Shape[d], t.Shape[d])
-			merged.Strides[d] = sym.Where(cond, caseType.Strides[d], t.Strides[d])
+		for dim := range t.Shape {
+			merged.Shape[dim] = sym.Where(cond, caseType.Shape[dim], t.Shape[dim])
+			merged.Strides[dim] = sym.Where(cond, caseType.Strides[dim], t.Strides[dim])
 		}
 		t = merged
 	}

@@ -29,8 +29,8 @@ type Proof struct {
 	inputs           map[string]int
 	places           map[*graph.Value]rowPlace // only of values that depend on the rows
 	repeatedOperands map[operand]rowPlace      // operands that do not depend on the rows, but have a slice for each row
-	// choices has the followed nodes whose results have further possible places, in the order of the nodes, for
-	// backtracking.
+	// choices has the nodes already followed whose results have further possible places, in the order of the nodes. See
+	// followAll.
 	choices []choice
 }
 
@@ -62,6 +62,7 @@ func (p *Proof) Dim(v *graph.Value) int {
 	return p.placeOf(v).dim
 }
 
+// placeOf returns the place of the rows of a value, or noRows.
 func (p *Proof) placeOf(v *graph.Value) rowPlace {
 	if place, ok := p.places[v]; ok {
 		return place
@@ -115,12 +116,12 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	return proof, nil
 }
 
-// maxSteps is the maximum number of steps of followAll for each node of the graph.
+// maxSteps limits the backtracking of followAll: on average, it follows each node at most maxSteps times again.
 const maxSteps = 64
 
 // followAll follows nodes in order. If the rows may be at several places after a reshape, followAll tries them in
 // order: if the first place fails at a later node, it returns to the reshape and tries the next one. If all fail, it
-// returns the last node that any attempt reached, with its error.
+// returns the error of the last node that any attempt reached, and the node that prevents the proof there.
 func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var reason error
 	var culprit *graph.Node
@@ -180,8 +181,8 @@ func (p *Proof) forget(nodes []*graph.Node) {
 		for _, v := range n.Out {
 			delete(p.places, v)
 		}
-		for k := range n.In {
-			delete(p.repeatedOperands, operand{n, k})
+		for i := range n.In {
+			delete(p.repeatedOperands, operand{n, i})
 		}
 	}
 }
@@ -312,8 +313,10 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	return list
 }
 
+// distance returns the absolute difference of two numbers.
 func distance(a, b int) int { return max(a-b, b-a) }
 
+// product returns the product of the sizes, 1 for an empty list.
 func product(sizes []int) int {
 	total := 1
 	for _, size := range sizes {
@@ -390,8 +393,8 @@ func unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*
 // rejection returns an error that says why the rows of a node's results are not independent.
 func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []int) error {
 	descriptions := make([]string, len(rowOperands))
-	for k, i := range rowOperands {
-		descriptions[k] = fmt.Sprintf("%q (dimension %d of %v)", n.In[i].Value.Name, p.Dim(n.In[i].Value),
+	for position, i := range rowOperands {
+		descriptions[position] = fmt.Sprintf("%q (dimension %d of %v)", n.In[i].Value.Name, p.Dim(n.In[i].Value),
 			n.In[i].Meta().Shape)
 	}
 	rows := strings.Join(descriptions, ", ")
@@ -403,7 +406,7 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []i
 			if arg.Kind != graph.TensorArg || p.Dim(arg.Value) >= 0 || loop.OperandDims[i] == graph.Whole {
 				continue
 			}
-			// If operand i had rows, the loop would fit: only this operand prevents it.
+			// Assume that operand i has rows. If the loop then fits, only this operand prevents the proof.
 			assumed := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
 			assumed.places[arg.Value] = rowPlace{loop.OperandDims[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
 			if _, _, ok := assumed.fits(n, &loop); ok {

@@ -34,18 +34,18 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	repeatedConstants := map[repeatedConstant]*graph.Value{}
 	for i, n := range p.graph.Nodes {
 		resized := g.Nodes[i]
-		for k, a := range resized.In {
+		for k, arg := range resized.In {
 			place, ok := p.repeatedOperands[operand{n, k}]
 			if !ok {
 				continue
 			}
-			key := repeatedConstant{a.Value, place}
+			key := repeatedConstant{arg.Value, place}
 			if repeatedConstants[key] == nil {
-				t, err := withRows(a.Value.Const, place, p.Rows, rows)
+				t, err := withRows(arg.Value.Const, place, p.Rows, rows)
 				if err != nil {
-					return nil, g.NodeError(resized, fmt.Errorf("its operand %q: %w", a.Value.Name, err))
+					return nil, g.NodeError(resized, fmt.Errorf("its operand %q: %w", arg.Value.Name, err))
 				}
-				repeatedConstants[key] = g.Constant(g.UniqueName(a.Value.Name+".rows"), t)
+				repeatedConstants[key] = g.Constant(g.UniqueName(arg.Value.Name+".rows"), t)
 			}
 			resized.In[k].Value = repeatedConstants[key]
 		}
@@ -81,9 +81,10 @@ func (p *Proof) check(g *graph.Graph, rows int) error {
 	return nil
 }
 
+// hasAttr reports whether the attribute is given for the node.
 func hasAttr(n *graph.Node, name string) bool {
-	for written := range n.AttrsAsGiven() {
-		if written == name {
+	for given := range n.AttrsAsGiven() {
+		if given == name {
 			return true
 		}
 	}
@@ -92,15 +93,15 @@ func hasAttr(n *graph.Node, name string) bool {
 
 // equalRows reports whether all rows of a constant are equal. Numbers are compared as text, so that NaNs are equal, but
 // 0 and -0 are not.
-func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
-	dim, size := p.dim, t.Shape[p.dim]
-	if size%(rows*p.blocks) != 0 || size == 0 {
+func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
+	dim, size := place.dim, t.Shape[place.dim]
+	if size%(rows*place.blocks) != 0 || size == 0 {
 		return false
 	}
 	if rows == 1 {
 		return true
 	}
-	rowSlices := size / rows / p.blocks
+	rowSlices := size / rows / place.blocks
 	same := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
 		// Compare with the element of the first row of the same block at the same position within the row.
@@ -116,10 +117,10 @@ func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 }
 
 // withRows returns a constant of equal rows with another number of these rows.
-func withRows(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, error) {
-	dim, rowSlices := p.dim, t.Shape[p.dim]/rows/p.blocks
+func withRows(t *tensor.Tensor, place rowPlace, rows, newRows int) (*tensor.Tensor, error) {
+	dim, rowSlices := place.dim, t.Shape[place.dim]/rows/place.blocks
 	shape := slices.Clone(t.Shape)
-	shape[dim] = rowSlices * newRows * p.blocks
+	shape[dim] = rowSlices * newRows * place.blocks
 	meta := tensor.New(t.DType, shape...)
 	if err := meta.Check(); err != nil {
 		return nil, err
@@ -136,18 +137,19 @@ func withRows(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, 
 	return out, nil
 }
 
-// eachIndex calls f with the indices of a shape in row-major order, until f returns false.
+// eachIndex calls f for each element of a shape in row-major order, until f returns false. i counts the elements, and
+// index has the index of the element in each dimension. f may change index, but must restore it.
 func eachIndex(shape []int, f func(i int, index []int) bool) {
 	index := make([]int, len(shape))
 	for i := range tensor.Numel(shape) {
 		if !f(i, index) {
 			return
 		}
-		for d := len(shape) - 1; d >= 0; d-- {
-			if index[d]++; index[d] < shape[d] {
+		for dim := len(shape) - 1; dim >= 0; dim-- {
+			if index[dim]++; index[dim] < shape[dim] {
 				break
 			}
-			index[d] = 0
+			index[dim] = 0
 		}
 	}
 }
