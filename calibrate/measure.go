@@ -148,7 +148,8 @@ func (b *builder) evictCaches(op string, bytes float64) {
 // addWarmup adds steps that write and read a value of the layout m. A later value of the same size then gets the
 // memory of this value, which is in the caches.
 func (b *builder) addWarmup(meta tensor.Meta) {
-	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, meta.Bytes()/4)), 1)))
+	sameBytes := tensor.New(tensor.Float32, max(1, meta.Bytes()/4))
+	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(sameBytes, 1)))
 	last := b.excludeFromTiming(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, written))
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
 }

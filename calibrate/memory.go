@@ -75,7 +75,8 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	},
 	graph.Strided: func(bytes int) graph.RateCall {
 		elements := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
-		return graph.RateCall{Op: "relu", In: []tensor.Meta{{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}}}
+		operand := tensor.Meta{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}
+		return graph.RateCall{Op: "relu", In: []tensor.Meta{operand}}
 	},
 	graph.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// This file builds conditions in a canonical form. An expr is a constant plus terms, a term is a coefficient times atoms,
-// and an atom is a symbol or a function of expressions.
+// This file builds conditions in a canonical form. An expr is a constant plus terms, a term is a coefficient times
+// atoms, and an atom is a symbol or a function of expressions.
 
 // condKind is the kind of a condition.
 type condKind uint8

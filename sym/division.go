@@ -2,8 +2,8 @@ package sym
 
 import "math"
 
-// This file simplifies quotients a // b, which are rounded down, and remainders a % b. An expr is a constant plus terms,
-// a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
+// This file simplifies quotients a // b, which are rounded down, and remainders a % b. An expr is a constant plus
+// terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
 
 // div returns a // b. It cancels common factors of a and b, so that equal quotients are often the same expression. If
 // it is unknown whether b is 0, div records the guard that b is not 0.

@@ -1,7 +1,7 @@
 package sym
 
-// This file simplifies expressions by facts: guards, assumptions and hypotheses about the symbols. An expr is a constant
-// plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
+// This file simplifies expressions by facts: guards, assumptions and hypotheses about the symbols. An expr is a
+// constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
 
 // simplify returns e with its atoms simplified under the facts. The result equals e for sizes that satisfy the facts.
 func (env *Env) simplify(e *expr) *expr {

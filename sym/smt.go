@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// This file writes conditions for SMT solvers. An expr is a constant plus terms, a term is a coefficient times atoms, and
-// an atom is a symbol or a function of expressions. A cond is a relation of an expr to 0, or joins other conds.
+// This file writes conditions for SMT solvers. An expr is a constant plus terms, a term is a coefficient times atoms,
+// and an atom is a symbol or a function of expressions. A cond is a relation of an expr to 0, or joins other conds.
 
 // SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5. The problem asks whether all claims hold for some
 // sizes within the bounds of the symbols. The answer unsat proves that there are no such sizes.

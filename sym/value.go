@@ -7,8 +7,8 @@ import (
 	"math/big"
 )
 
-// This file evaluates expressions. An expr is a constant plus terms, a term is a coefficient times atoms, and an atom is
-// a symbol or a function of expressions.
+// This file evaluates expressions. An expr is a constant plus terms, a term is a coefficient times atoms, and an atom
+// is a symbol or a function of expressions.
 
 // errZero is the error for a quotient or remainder with the divisor 0.
 var errZero = errors.New("division by zero")
