@@ -122,8 +122,8 @@ func rowsOf(n *graph.Node) *graph.Rows {
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. The order of the nodes must permit this: nodes outside a group that
-// compute its operands are before the group's last node, and nodes outside that read its results are after it. keep
+// of the groups. No node may be in two groups. The order of the nodes must permit this. Nodes outside a group that
+// compute its operands must be before the group's last node, and nodes outside that read its results after it. keep
 // reports whether a value of a group remains a result. All other values of the group are removed. If Fuse fails, the
 // error names the last node of a group, and the graph is unchanged.
 func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {

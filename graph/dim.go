@@ -210,9 +210,9 @@ func toNumber(given any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	return NumberOrSize{Size: size}, nil
 }
 
-// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt returns the hint of the size
-// (its value at typical sizes), and adds a guard (a condition on the validity of the inferred types) that the size
-// equals the hint.
+// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt returns its hint: its value at
+// typical sizes. It then adds a guard that the size equals the hint. A guard is a condition under which the inferred
+// types are valid.
 func toInt(given any, symbols map[string]sym.Int) (int, error) {
 	if number, ok := given.(int); ok {
 		return number, nil

@@ -322,8 +322,8 @@ func (e *dependencyError) Error() string {
 
 // InferFor infers the node for operands of the given types, in the order of In, and for the given values of symbols. It
 // returns the results. It does not change the graph. Sizes may be unknown. If the op needs an unknown size as a number,
-// InferFor uses the size's hint, and adds a guard to the [sym.Env] of the size: the results are valid only if the size
-// equals the hint. Attributes that are values of the graph must be constants.
+// InferFor uses the size's hint. The results are then valid only if the size equals the hint. InferFor records this
+// condition as a guard in the [sym.Env] of the size. Attributes that are values of the graph must be constants.
 func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Result, error) {
 	if n.Op == nil || n.Op.Infer == nil || n.Op.Schema == nil {
 		return nil, errors.New("the node was not made by a graph")

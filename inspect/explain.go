@@ -278,9 +278,9 @@ var fastPathReasons = map[rule.FastSetup]string{
 }
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f. An operand is clearly in f if it
-// is in f and in no other format. (An image of one channel, for example, is in two formats.) The results of a node can
-// lose f if an operand of the node is clearly in f: those with the rank of the first such operand lose f if they are
-// not in f. FirstBreak returns nil if no result loses f. It returns an error if f is not a format of layouts
+// is in f and in no other format. (An image of one channel, for example, is in two formats.) If an operand of a node is
+// clearly in f, results of the node can lose f. A result loses f if it is not in f, but has the rank of the first such
+// operand. FirstBreak returns nil if no result loses f. It returns an error if f is not a format of layouts
 // (tensor.Preserve is not).
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {

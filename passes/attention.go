@@ -12,9 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// joinAttentions groups the nodes of each attention. An attention is a matrix product of query and key, whose result is
-// called the scores, then operations on the rows of the scores (scale, mask, softmax), and then a matrix product of the
-// result and the value. The fused step computes a block of rows at a time and never stores the full matrix of scores.
+// joinAttentions groups the nodes of each attention. An attention begins with a matrix product of query and key, whose
+// result is called the scores. Then come operations on the rows of the scores (scale, mask, softmax), and last a matrix
+// product of their result and the value. The fused step computes a block of rows at a time and never stores the full
+// matrix of scores.
 func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.plan.Graph.Nodes {

@@ -109,8 +109,8 @@ func (a Bool) Decide() Bool {
 func (a Bool) Hint() bool { return a.truth }
 
 // Holds decides a branch. If bounds and guards do not decide the condition, Holds evaluates it at the hints (typical
-// values) of the symbols, and records the answer as a guard in the symbols' Env: what follows is valid only for sizes
-// with the same answer. In a fork ([Fork]), the current path gives the answer. The guard of a conjunction or
+// values) of the symbols. It records the answer as a guard in the symbols' Env, because what follows is valid only for
+// sizes with the same answer. In a fork ([Fork]), the current path gives the answer. The guard of a conjunction or
 // disjunction omits operands that are known.
 func (a Bool) Holds() bool {
 	if a.cond == nil {

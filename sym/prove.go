@@ -349,8 +349,8 @@ func (env *Env) zeroByBounds(d *expr) (truth, known bool) {
 	return false, false
 }
 
-// isZero returns whether d is 0. known reports whether bounds or a proof decide this: a product is 0 if a factor is 0,
-// and d is not 0 if d-1 >= 0 or -d-1 >= 0 can be proved.
+// isZero returns whether d is 0. known reports whether bounds or a proof decide this. A product is 0 if a factor is 0.
+// d is not 0 if d-1 >= 0 or -d-1 >= 0 can be proved.
 func (env *Env) isZero(d *expr) (truth, known bool) {
 	if truth, known = env.zeroByBounds(d); known {
 		return truth, known

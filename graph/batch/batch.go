@@ -119,8 +119,8 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 // maxSteps limits the backtracking of followAll: on average, it follows each node at most maxSteps times again.
 const maxSteps = 64
 
-// followAll follows nodes in order. If the rows may be at several places after a reshape, followAll tries them in
-// order: if the first place fails at a later node, it returns to the reshape and tries the next one. If all fail, it
+// followAll follows nodes in order. If the rows may be at several places after a reshape, followAll tries these places
+// in order. If the proof fails at a later node, it goes back to the reshape and tries the next place. If all fail, it
 // returns the error of the last node that any attempt reached, and the node that prevents the proof there.
 func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var reason error

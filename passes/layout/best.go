@@ -105,8 +105,8 @@ func (m *Model) computedClasses() [][]int {
 
 // withoutDominated returns the problem with dominated labels forbidden. A label is dominated if another label of the
 // same implementation writes the same forms and never costs more. Without this step, n nodes with one dominated label
-// each would give 2^n equivalent assignments for every plan. bytes, if not nil, has a number of bytes for each node
-// and label; a label then does not dominate labels with fewer bytes.
+// each would give 2^n equivalent assignments for every plan. If bytes is not nil, it has a number of bytes for each
+// node and label, and a label does not dominate labels with fewer bytes.
 func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 	problem := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
 	for i, computed := range m.computedNodes {

@@ -218,8 +218,8 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 }
 
 // infer infers the results of a node from the current layouts of its operands. If the op of a view node rejects the
-// current layout of its operand, the operand is copied: to row-major order or, if the op rejects this too, to the
-// layout of the graph as written.
+// current layout of its operand, the operand is copied to row-major order. If the op rejects this too, the operand is
+// copied to the layout of the graph as written.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}

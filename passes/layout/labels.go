@@ -167,8 +167,8 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	}
 	var list []label
 	seen := map[string]bool{}
-	// try adds the label for an order of the operands. base returns the form of operands of another rank and, if order is
-	// empty, of all operands: the pinned form ([variable.baseForm]) or the form as written.
+	// try adds the label for an order of the operands. Operands of another rank than the order have the form that base
+	// returns: the pinned form ([variable.baseForm]) or the form as written. Without an order, all operands have it.
 	try := func(order tensor.Order, base func(*variable) int) {
 		inferenceCall, requiredForms := m.callInOrder(n, layoutDependent, order, base)
 		key := fmt.Sprint(requiredForms)
@@ -367,8 +367,8 @@ func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Cal
 }
 
 // setAllowed sets view.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts
-// the pinned form, only two forms are allowed: the pinned form and, if a result needs the layout of the graph as
-// written, the first form. For other operands, all forms are allowed.
+// the pinned form, this form is allowed. The first form is then also allowed if a result needs the layout of the
+// graph as written. For other operands, all forms are allowed.
 func (m *Model) setAllowed(view *viewNode) {
 	operand := m.variables.At(view.node.In[view.operand].Value)
 	view.allowed = ^uint(0)

@@ -179,8 +179,8 @@ func (p *Problem) Permits(n *graph.Node, impl *graph.Impl) bool {
 // its storage or that an output is a view of it.
 func (p *Problem) MustKeepLayout(v *graph.Value) bool { return p.fixed[v] }
 
-// needsWritten reports whether the operand of a view node must have the layout of the graph as written: an op reads the
-// storage of the operand or of a view of the operand, or an output is a view of the operand.
+// needsWritten reports whether the operand of a view node must have the layout of the graph as written. It must if an
+// op reads the storage of the operand or of a view of the operand, or if an output is a view of the operand.
 func (p *Problem) needsWritten(n *graph.Node) bool {
 	aliasFixed := func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] }
 	return n.Op.ReadsStorage || slices.ContainsFunc(n.Out, aliasFixed)
@@ -231,9 +231,9 @@ func channelsLastOrder(rank int) tensor.Order {
 	return ""
 }
 
-// Image reports whether a value is an image or volume with channels in dimension 1: an operand or result of
-// convolutions, pools, batch norms and similar ops, or a value derived from one by pointwise ops, concatenation or
-// padding.
+// Image reports whether a value is an image or volume with channels in dimension 1. Such values are the operands and
+// results of convolutions, pools, batch norms and similar ops. Pointwise ops, concatenation and padding of images give
+// images.
 func (p *Problem) Image(v *graph.Value) bool {
 	if p.images == nil {
 		p.findImages()

@@ -29,7 +29,7 @@ const (
 )
 
 // CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need, which must not
-// be nil, returns the bytes that a run of a plan needs; they may include memory that labels do not determine, such as
+// be nil, returns the bytes that a run of a plan needs. These may include memory that labels do not determine, such as
 // the arena. knownPS is the cost of a known plan within the limit, or [wcsp.Forbidden]. The search ends with ctx.
 //
 // Cost tables (factors) cannot express a limit on memory. They can express a price for each byte of the constants

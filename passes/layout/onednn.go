@@ -4,7 +4,7 @@ import "slices"
 
 // OneDNN propagates layouts like oneDNN (Intel, "Memory Format Propagation", oneDNN Developer Guide and Reference; pass
 // layout_propagation of oneDNN Graph). A compute-bound node, such as a convolution or a product, is created with format
-// "any" for its operands: it takes its fastest implementation, and operands in other layouts are reordered before the
+// "any" for its operands. It takes its fastest implementation, and operands in other layouts are reordered before the
 // node. Every other node takes the layout in which its first operand is written; its other operands are reordered to
 // this layout. Graph outputs keep their original layouts.
 //

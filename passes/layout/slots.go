@@ -285,8 +285,8 @@ func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *sl
 	return forms
 }
 
-// addNoopLabel adds a label with which concatenation i does nothing: its result has form resultForm, and each operand k
-// with elements has form operandForms[k], in which it is already at its position in the result.
+// addNoopLabel adds a label with which concatenation i does nothing, because its operands are already at their
+// positions in the result. The result has form resultForm, and each operand k with elements has form operandForms[k].
 func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms []int) {
 	computed, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
 	result := m.variables.At(n.Out[0])

@@ -200,8 +200,8 @@ func (m *Model) makePinned(variable *variable, roots uint, operandCopies []opera
 	return steps, total
 }
 
-// priceSets prices every set of forms (a bit mask) by dynamic programming over subsets: forms are added one by one,
-// each by the cheapest copy, either of a form in the set or of the view's operand. The parameters are those of
+// priceSets prices every set of forms (a bit mask) by dynamic programming over subsets. Forms are added one by one,
+// each by the cheapest copy. This is a copy of a form in the set or of the view's operand. The parameters are those of
 // priceForms.
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	forms := len(variable.forms)

@@ -42,8 +42,9 @@ type Pruning struct {
 	By       int `json:"by" doc:"The index of a remaining label that never costs more."`
 }
 
-// Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any: on a variable,
-// with a branch for each of its labels, or into at least one connected part, ordered by the least variables.
+// Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any. It splits either
+// on a variable, with a branch for each of its labels, or into one or more connected parts, which are ordered by their
+// least variables.
 type Node struct {
 	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs moved between functions of several variables and functions of one of these variables; applied first."`
 	Cutoff   int64    `json:"cutoff,omitzero" doc:"A lower bound for assignments with a cut label."`
