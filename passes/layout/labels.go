@@ -168,7 +168,7 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	var list []label
 	seen := map[string]bool{}
 	// try adds the label for an order of the operands. Operands of another rank than the order have the form that base
-	// returns: the pinned form ([variable.baseForm]) or the form as written. Without an order, all operands have it.
+	// returns: the pinned form ([variable.baseForm]) or the form as written. Without an order, all have this form.
 	try := func(order tensor.Order, base func(*variable) int) {
 		inferenceCall, requiredForms := m.callInOrder(n, layoutDependent, order, base)
 		key := fmt.Sprint(requiredForms)
