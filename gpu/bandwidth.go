@@ -13,14 +13,14 @@ const maxCopyBytes = 1 << 28
 // CopyBandwidth measures copies within the memory of a device. It returns the number of bytes read plus the number of
 // bytes written per second, in the fastest of several runs.
 func CopyBandwidth(d device.Device) (float64, error) {
-	const copies, runs = 4, 5
+	const copies, runs, hostAccess = 4, 5, false
 	bytes := maxCopyBytes
 	if eighth := d.Info().Memory / 8; eighth > 0 {
 		bytes = min(bytes, eighth)
 	}
 	var buffers [2]*device.Buffer
 	for i := range buffers {
-		buffer, err := d.Alloc(bytes, false)
+		buffer, err := d.Alloc(bytes, hostAccess)
 		if err != nil {
 			return 0, err
 		}

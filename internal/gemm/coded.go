@@ -347,7 +347,8 @@ func (p *Plan) spansPanels() bool {
 		p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
 }
 
-// panelsPerCall returns the number of full-width panels of B, starting at column j, that one call processes.
+// panelsPerCall returns the number of full-width panels of B that one call processes, from column j on. j1 is the end
+// of the columns.
 func (t *tileState) panelsPerCall(j, j1 int) int {
 	panelWidth := t.Plan.b.panelWidth
 	if !t.severalPanels {
@@ -356,8 +357,8 @@ func (t *tileState) panelsPerCall(j, j1 int) int {
 	return max(1, min((j1-j)/panelWidth, callMACs/(t.spec.M*panelWidth*t.kc)))
 }
 
-// computePanels computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the
-// inner loop over panels of B.
+// computePanels computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b. The outer loop is over
+// blocks of A that fit L2, and the inner loop over panels of B.
 func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
 	panelWidth, block := t.Plan.b.panelWidth, t.rowsPerBlock
 	for blockStart := i0; blockStart < i1; blockStart += block {

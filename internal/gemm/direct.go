@@ -74,6 +74,8 @@ func (p *Plan) planThin() bool {
 	p.tileCols = min(p.tileCols, directCols, spec.N)
 	p.maxSuperDepth, p.tileRows, p.mTiles, p.nTiles = min(spec.K, directDepth), spec.M, 1, ceilDiv(spec.N, p.tileCols)
 	elemBytes := spec.DType.Size()
+	// The scratch of a worker: the copied rows of A, the sums (at packedB), and the sums of later super-blocks (at
+	// tempTile).
 	if spec.A.ColStride != 1 {
 		p.worker.packedB = roundUp(spec.M*p.maxSuperDepth*elemBytes, alignBytes)
 	}
@@ -166,18 +168,18 @@ func (x *execution) runDirect(j0, j1 int) {
 	for k0 := 0; k0 < spec.K; k0 += x.maxSuperDepth {
 		depth := min(x.maxSuperDepth, spec.K-k0)
 		rows, lda := x.rowsOf(k0, depth)
-		target, ldTarget := sums, ldc
+		partSums, ldPart := sums, ldc // the first sums in place, later ones in scratch
 		if k0 > 0 {
-			target, ldTarget = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
+			partSums, ldPart = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
 		}
 		b := x.elem(x.ptrB, k0*spec.B.RowStride+j0*spec.B.ColStride)
 		if x.path == pathDot {
-			x.dotColumns(rows, lda, b, depth, target, ldTarget, cols)
+			x.dotColumns(rows, lda, b, depth, partSums, ldPart, cols)
 		} else {
-			x.axpyColumns(rows, lda, b, depth, target, ldTarget, cols)
+			x.axpyColumns(rows, lda, b, depth, partSums, ldPart, cols)
 		}
 		if k0 > 0 {
-			x.kernels.store(spec.M, cols, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.kernels.store(spec.M, cols, matrix{partSums, ldPart, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if sumsInC {

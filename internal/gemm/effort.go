@@ -3,7 +3,8 @@ package gemm
 import "github.com/graphrun/graphrun/tensor"
 
 // Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds
-// of all register tiles, including those on padding. calls is the number of calls of an inner kernel.
+// of all register tiles, including those on padding. calls is the number of calls of an inner kernel. As in BLIS, mr
+// and nr are the rows and columns of a panel, and kc is the greatest depth of a block of K.
 func Effort(dtype tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(dtype)
 	if set.hasMachineCode() {

@@ -65,13 +65,13 @@ const (
 // Supports reports whether an algorithm can compute a product with the shape and strides of spec. The dtype must be one
 // that [Multiplies] accepts.
 func Supports(spec Spec, algorithm Algorithm) bool {
-	strided := spec.A.Source == Strided && spec.B.Source == Strided
+	isStrided := spec.A.Source == Strided && spec.B.Source == Strided
 	switch algorithm {
 	case Loops:
-		return strided
+		return isStrided
 	case Thin:
 		plan := &Plan{spec: spec}
-		return strided && spec.M > 0 && spec.N > 0 && spec.K > 0 && plan.planThin()
+		return isStrided && spec.M > 0 && spec.N > 0 && spec.K > 0 && plan.planThin()
 	case Tiled:
 		return spec.M > 0 && spec.N > 0 && spec.K > 0
 	}
@@ -196,12 +196,13 @@ func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 	if !Supports(spec, spec.Algorithm) && spec.M > 0 && spec.N > 0 && spec.K > 0 {
 		return nil, errAlgorithm
 	}
-	strided := spec.A.Source == Strided && spec.B.Source == Strided
-	tiny := spec.M*spec.N <= simpleMACs && spec.M*spec.N*spec.K <= simpleMACs
+	isStrided := spec.A.Source == Strided && spec.B.Source == Strided
+	isTiny := spec.M*spec.N <= simpleMACs && spec.M*spec.N*spec.K <= simpleMACs
 	switch {
-	case spec.M == 0 || spec.N == 0 || spec.K == 0, spec.Algorithm == Loops, spec.Algorithm == Any && strided && tiny:
+	case spec.M == 0 || spec.N == 0 || spec.K == 0, spec.Algorithm == Loops,
+		spec.Algorithm == Any && isStrided && isTiny:
 		plan.planSimple()
-	case (spec.Algorithm == Any || spec.Algorithm == Thin) && strided && plan.planThin():
+	case (spec.Algorithm == Any || spec.Algorithm == Thin) && isStrided && plan.planThin():
 	default:
 		plan.chooseOperandAccess()
 		plan.planTiled(maxShared)
@@ -235,8 +236,8 @@ func (p *Plan) swap() {
 // chooseOperandAccess decides how the tiled path reads each operand. It sets kc, a and b, and may exchange A and B.
 func (p *Plan) chooseOperandAccess() {
 	spec, elemBytes := &p.spec, p.kernels.elemBytes
-	strided := spec.A.Source == Strided && spec.B.Source == Strided
-	if strided && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
+	isStrided := spec.A.Source == Strided && spec.B.Source == Strided
+	if isStrided && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
 		p.swap()
 	}
 	depth := p.kernels.kc
@@ -439,9 +440,9 @@ func (p *Plan) Tiles(phase int) int {
 	return p.mTiles * p.nTiles
 }
 
-// tile returns the rows [i0, i1) and columns [j0, j1) of a tile, in a phase that computes. The tiles of a column of
-// tiles are consecutive.
-func (p *Plan) tile(work phaseWork, tile int) (i0, i1, j0, j1 int) {
+// tile returns the rows [i0, i1) and columns [j0, j1) of the tile with an index, in a phase that computes. The tiles of
+// a column of tiles are consecutive.
+func (p *Plan) tile(work phaseWork, index int) (i0, i1, j0, j1 int) {
 	rows, skippedRows, cols := p.mTiles, 0, p.tileCols
 	switch work {
 	case computeFirstRow:
@@ -449,7 +450,7 @@ func (p *Plan) tile(work phaseWork, tile int) (i0, i1, j0, j1 int) {
 	case computeOtherRows:
 		rows, skippedRows = p.mTiles-1, 1
 	}
-	i0, j0 = (tile%rows+skippedRows)*p.tileRows, tile/rows*cols
+	i0, j0 = (index%rows+skippedRows)*p.tileRows, index/rows*cols
 	return i0, min(i0+p.tileRows, p.spec.M), j0, min(j0+cols, p.spec.N)
 }
 

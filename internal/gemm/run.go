@@ -309,11 +309,12 @@ func (t *tileState) temporary() unsafe.Pointer {
 	return unsafe.Add(t.execution.worker, t.Plan.worker.tempTile)
 }
 
-// biasRows and biasCols return the tile's part of the bias.
+// biasRows returns the tile's part of a bias of rows.
 func (t *tileState) biasRows() unsafe.Pointer {
 	return unsafe.Add(t.execution.worker, t.Plan.worker.rowBias)
 }
 
+// biasCols returns the tile's part of a bias of columns.
 func (t *tileState) biasCols() unsafe.Pointer {
 	return unsafe.Add(t.execution.worker, t.Plan.worker.colBias)
 }

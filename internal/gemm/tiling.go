@@ -69,8 +69,8 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 	if s.hasMachineCode() {
 		grain = machine.MACGrain
 	}
-	macs := min(2*float64(m)*float64(n)*float64(k)/float64(grain), 1<<62)
-	return max(1, int(macs), max(m, n)*k/machine.ReduceGrain)
+	tilesByMACs := min(2*float64(m)*float64(n)*float64(k)/float64(grain), 1<<62)
+	return max(1, int(tilesByMACs), max(m, n)*k/machine.ReduceGrain)
 }
 
 // chooseGrid returns the grid with the least core time (time multiplied by the number of workers), summed over the

@@ -156,7 +156,7 @@ func parseTarget(target string) (_ Features, err, errRun error) {
 			set |= namedFeatures[index].feature | namedFeatures[index].requires
 		}
 	}
-	if lacking := set &^ (detected | MatrixUnit); lacking == 0 && (!set.Has(MatrixUnit) || matrixUnit()) {
+	if lacking := set &^ (detected | MatrixUnit); lacking == 0 && (!set.Has(MatrixUnit) || hasMatrixUnit()) {
 		return set, nil, nil
 	}
 	lacks := fmt.Errorf("%s=%s: this processor has %v only", targetVariable, target, detected)
@@ -170,7 +170,7 @@ func parseTarget(target string) (_ Features, err, errRun error) {
 // if a target for planning only has one. The first call requests the permission for the process.
 // GODEBUG=cpu.amxtile=off and cpu.amxint8=off remove the unit.
 func HostWithUnit() Features {
-	if host.Has(MatrixUnit) && (errRun != nil || matrixUnit()) {
+	if host.Has(MatrixUnit) && (errRun != nil || hasMatrixUnit()) {
 		return host
 	}
 	return HostFeatures()

@@ -11,15 +11,15 @@ var detected = func() (f Features) {
 		return Portable
 	}
 	f = NEON | systemFeatures()
-	for _, detected := range []struct {
-		has     bool
-		feature Features
+	for _, extension := range []struct {
+		isPresent bool
+		feature   Features
 	}{
 		{x.HasFPHP && x.HasASIMDHP, Float16Arithmetic}, {x.HasASIMDDP, DotBytes128},
 		{x.HasI8MM && x.HasASIMDDP, MatrixBytes},
 	} {
-		if detected.has {
-			f |= detected.feature
+		if extension.isPresent {
+			f |= extension.feature
 		}
 	}
 	if x.HasASIMDFHM && f.Has(Float16Arithmetic) {
@@ -28,5 +28,5 @@ var detected = func() (f Features) {
 	return f
 }()
 
-// matrixUnit is false: only amd64 has a matrix unit.
-func matrixUnit() bool { return false }
+// hasMatrixUnit is false: only amd64 has a matrix unit.
+func hasMatrixUnit() bool { return false }

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 
 // systemFeatures returns the features that golang.org/x/sys/cpu does not report.
 func systemFeatures() Features {
-	if has, err := unix.SysctlUint32("hw.optional.arm.FEAT_BF16"); err == nil && has != 0 {
+	if isPresent, err := unix.SysctlUint32("hw.optional.arm.FEAT_BF16"); err == nil && isPresent != 0 {
 		return BFloat16
 	}
 	return 0

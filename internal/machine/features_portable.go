@@ -5,4 +5,5 @@ package machine
 // detected has no features: this build has no machine code.
 const detected = Portable
 
-func matrixUnit() bool { return false }
+// hasMatrixUnit is false: this build has no code for a matrix unit.
+func hasMatrixUnit() bool { return false }

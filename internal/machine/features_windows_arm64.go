@@ -13,12 +13,12 @@ const (
 
 // systemFeatures returns the features that golang.org/x/sys/cpu does not report. MatrixBytes requires DotBytes128.
 func systemFeatures() (f Features) {
-	present := windows.NewLazySystemDLL("kernel32.dll").NewProc("IsProcessorFeaturePresent")
+	isFeaturePresent := windows.NewLazySystemDLL("kernel32.dll").NewProc("IsProcessorFeaturePresent")
 	for _, query := range []struct {
 		argument uintptr
 		features Features
 	}{{i8mmAvailable, MatrixBytes | DotBytes128}, {fp16Available, Float16Arithmetic}, {bf16Available, BFloat16}} {
-		if has, _, _ := present.Call(query.argument); has != 0 {
+		if isPresent, _, _ := isFeaturePresent.Call(query.argument); isPresent != 0 {
 			f |= query.features
 		}
 	}

@@ -36,10 +36,10 @@ var unknownLimit = Limit{Available: maxRequest, Total: maxRequest, Name: "what a
 // Memory returns the tightest current limit.
 func Memory() Limit { return currentLimit(false) }
 
-// currentLimit reads the limits and returns the tightest one. If block is set, it is a limit for a single allocation:
-// see readLimits.
-func currentLimit(block bool) Limit {
-	return tightest(readLimits(os.DirFS("/"), readIdleHeap(), block))
+// currentLimit reads the limits and returns the tightest one. If isOneBlock is set, it is a limit for a single
+// allocation: see readLimits.
+func currentLimit(isOneBlock bool) Limit {
+	return tightest(readLimits(os.DirFS("/"), readIdleHeap(), isOneBlock))
 }
 
 // tightest returns the limit with the least memory left.
@@ -67,9 +67,9 @@ func readIdleHeap() idleHeap {
 	return idleHeap{int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64())}
 }
 
-// readLimits returns all limits that the files state. An unreadable file states no limit. If block is set, the limit of
-// the address space applies to a single allocation.
-func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
+// readLimits returns all limits that the files state. An unreadable file states no limit. If isOneBlock is set, the
+// limit of the address space applies to a single allocation.
+func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
 	m := meminfo(fsys)
 	limits := groupLimits(fsys, m)
 	if total := m["MemTotal"]; total > 0 {
@@ -84,7 +84,7 @@ func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	for _, limit := range ownLimits(fsys) {
 		// Go reserves address space in pieces of 64 MiB (1<<26 bytes). Two pieces are kept in reserve.
 		limit.Available -= 2 << 26
-		if held := heap.free + heap.released; block {
+		if held := heap.free + heap.released; isOneBlock {
 			// A block needs adjacent addresses: either new addresses or free addresses.
 			limit.Available = max(limit.Available, held)
 		} else {
@@ -115,19 +115,19 @@ func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
 // FitsBlock is [Fits] for a single allocation.
 func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true) }
 
-// fits is Fits or, if block is set, FitsBlock.
-func fits(bytes int, block bool) (Limit, bool) {
+// fits is Fits or, if isOneBlock is set, FitsBlock.
+func fits(bytes int, isOneBlock bool) (Limit, bool) {
 	// A request for less than an eighth of the memory that was left within the last quarter of a second needs no reading.
 	last := lastReading.Load()
 	if last != nil && int64(bytes) < last.bytesLeft.Load()/8 && time.Since(last.time) < time.Second/4 {
 		last.bytesLeft.Add(-int64(bytes))
 		return Limit{}, true
 	}
-	limit := currentLimit(block)
+	limit := currentLimit(isOneBlock)
 	if bytes > limit.Available && bytes <= maxRequest {
 		runtime.GC()
 		debug.FreeOSMemory()
-		limit = currentLimit(block)
+		limit = currentLimit(isOneBlock)
 	}
 	latest := &reading{time: time.Now()}
 	latest.bytesLeft.Store(int64(limit.Available - min(bytes, limit.Available)))

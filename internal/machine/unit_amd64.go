@@ -2,5 +2,5 @@
 
 package machine
 
-// matrixUnit is false: the request for permission is specific to Linux.
-func matrixUnit() bool { return false }
+// hasMatrixUnit is false: the request for permission is specific to Linux.
+func hasMatrixUnit() bool { return false }

@@ -16,9 +16,9 @@ const (
 	tileData          = 18     // XFEATURE_XTILE_DATA
 )
 
-// matrixUnit requests the permission once, for all threads, and reports whether Linux grants it. Linux denies it if a
-// signal stack is too small; Go's signal stacks are large enough.
-var matrixUnit = sync.OnceValue(func() bool {
+// hasMatrixUnit requests the permission once, for all threads, and reports whether Linux grants it. Linux denies it if
+// a signal stack is too small; Go's signal stacks are large enough.
+var hasMatrixUnit = sync.OnceValue(func() bool {
 	x := &cpu.X86
 	if !detected.Has(AVX512) || !x.HasAMXTile || !x.HasAMXInt8 {
 		return false

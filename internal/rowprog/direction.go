@@ -48,7 +48,7 @@ func (p *Plan) transposesOutputs(keptAxis axis) bool {
 	if keptAxis.length < minLoopColumns {
 		return false
 	}
-	anyOutput := false
+	hasOutput := false
 	for output := range p.outCount {
 		if !p.program.PerElement[output] {
 			continue
@@ -57,7 +57,7 @@ func (p *Plan) transposesOutputs(keptAxis axis) bool {
 		if keptAxis.strides[output] != size || min(keptAxis.length, minColumns)*p.rowLen*size > maxTransposedBytes {
 			return false
 		}
-		anyOutput = true
+		hasOutput = true
 	}
-	return anyOutput
+	return hasOutput
 }

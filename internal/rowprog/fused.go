@@ -58,9 +58,9 @@ func (p *Plan) evictsSharedOperands() bool {
 	if p.elementCost > 1 {
 		return false
 	}
-	nonTemporal, shared := false, false
+	isNonTemporal, hasShared := false, false
 	for output := range p.outCount {
-		nonTemporal = nonTemporal || p.hasNonTemporalStores(output)
+		isNonTemporal = isNonTemporal || p.hasNonTemporalStores(output)
 	}
 	bytes := 0
 	for k := range p.program.Passes {
@@ -68,13 +68,13 @@ func (p *Plan) evictsSharedOperands() bool {
 			switch {
 			case place.Kind == expr.AtOperand && p.variesInRow(p.outCount+place.N):
 				bytes += p.metas[p.outCount+place.N].DType.Size() * p.rowLen
-				shared = shared || p.kept[0].strides[p.outCount+place.N] == 0
+				hasShared = hasShared || p.kept[0].strides[p.outCount+place.N] == 0
 			case place.Kind == expr.AtRow:
 				bytes += p.program.Rows[place.N].DType.Size() * p.rowLen
 			}
 		}
 	}
-	return nonTemporal && shared && bytes > machine.L1Bytes*3/2
+	return isNonTemporal && hasShared && bytes > machine.L1Bytes*3/2
 }
 
 // fuse compiles the fused loop. b.fused remains nil if the program cannot be fused, a row is too long for one call, or

@@ -40,11 +40,11 @@ func (o *object) stride(axisIndex int) int {
 // memory (the staged copy). An operand is copied to the worker's memory before the passes. An output is copied from the
 // worker's memory after the passes.
 type stagedCopy struct {
-	wholeTile bool         // copies all elements of the tile; otherwise one element for each row
-	output    bool         // copies an output; otherwise an operand
-	argument  int          // the object of the operand or output
-	staged    int          // the object of its staged copy
-	elem      strided.Elem // the copy of one element
+	isWholeTile bool         // copies all elements of the tile; otherwise one element for each row
+	isOutput    bool         // copies an output; otherwise an operand
+	argument    int          // the object of the operand or output
+	staged      int          // the object of its staged copy
+	elem        strided.Elem // the copy of one element
 }
 
 // compiledPass is a pass with its loops.
@@ -204,7 +204,7 @@ func (b *builder) makeObjects() {
 		case b.isDirect(i):
 		case b.variesInRow(i):
 			objectOf[i] = b.tileMemory(b.objects[i].size, 1)
-			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.outCount, argument: i,
+			b.stagedCopies = append(b.stagedCopies, stagedCopy{isWholeTile: true, isOutput: i < b.outCount, argument: i,
 				staged: objectOf[i], elem: strided.MoverOf(b.objects[i].size)})
 		case b.alongColumns && i >= b.outCount:
 			objectOf[i] = b.perRowOperand(i)
@@ -240,7 +240,7 @@ func (b *builder) perRowOutput(output int) int {
 		return staged
 	}
 	staging := b.perRowMemory(obj.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, argument: output, staged: staging,
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{isOutput: true, argument: output, staged: staging,
 		elem: strided.MoverOf(b.objects[output].size)})
 	b.perRowOuts[output] = staging
 	return staging
@@ -254,8 +254,8 @@ const (
 
 // objectAt returns the object that a place ([expr.Place]) stands for, or -1 for a result that is not stored.
 // isAfterLoop is afterLoop if the computation that runs once per row accesses the place, and inLoop if the loop of a
-// pass does. output is asOutput if the place is written, and asInput if it is read.
-func (b *builder) objectAt(place expr.Place, isAfterLoop, output bool) int {
+// pass does. isOutput is asOutput if the place is written, and asInput if it is read.
+func (b *builder) objectAt(place expr.Place, isAfterLoop, isOutput bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
 		if isAfterLoop {
@@ -263,7 +263,7 @@ func (b *builder) objectAt(place expr.Place, isAfterLoop, output bool) int {
 		}
 		return b.inObjects[place.N]
 	case expr.AtOutput:
-		if isAfterLoop && output {
+		if isAfterLoop && isOutput {
 			return b.perRowOutput(place.N)
 		}
 		return b.outObjects[place.N]

@@ -96,18 +96,19 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 		p.partialBytes += (rows*pieces*output.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
 	layout := pieceLayout{pieces: p, metas: metas, kept: kept, piecesPerRow: pieces}
-	// planPieces plans pieces with cutLength positions along the cut axis. There are `blocks` such pieces for each
+	// planPieces plans pieces with cutLength positions along the cut axis. There are pieceCount such pieces for each
 	// position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
 	// dimensions.
-	planPieces := func(blocks, cutLength int) (*Plan, error) {
+	planPieces := func(pieceCount, cutLength int) (*Plan, error) {
+		const isKept, isReduced = false, true
 		layout.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
-			layout.addAxis(outer[i].length, outer[i].strides, 1, piecesAlong*elementsOf(outer[:i]), false)
+			layout.addAxis(outer[i].length, outer[i].strides, 1, piecesAlong*elementsOf(outer[:i]), isKept)
 		}
-		layout.addAxis(blocks, cutAxis.strides, length, 1, false)
-		layout.addAxis(cutLength, cutAxis.strides, 1, 0, true)
+		layout.addAxis(pieceCount, cutAxis.strides, length, 1, isKept)
+		layout.addAxis(cutLength, cutAxis.strides, 1, 0, isReduced)
 		for _, inner := range slices.Backward(reduced[:cutIndex]) {
-			layout.addAxis(inner.length, inner.strides, 1, 0, true)
+			layout.addAxis(inner.length, inner.strides, 1, 0, isReduced)
 		}
 		return New(p.code.PieceCode, layout.outs, layout.ins, layout.mask, direction)
 	}
@@ -167,11 +168,11 @@ func (l *pieceLayout) reset() {
 
 // addAxis adds an axis of `length` positions to all metas. The stride of operand i is factor*strides[outCount+i] bytes.
 // The stride of outputs and first indices is partialStride elements.
-func (l *pieceLayout) addAxis(length int, strides []int, factor, partialStride int, reduced bool) {
-	l.mask = append(l.mask, reduced)
+func (l *pieceLayout) addAxis(length int, strides []int, factor, partialStride int, isReduced bool) {
+	l.mask = append(l.mask, isReduced)
 	for i := range l.outs {
 		addDim(&l.outs[i], length, partialStride)
-		if reduced {
+		if isReduced {
 			l.outs[i].Shape[len(l.mask)-1] = 1
 		}
 	}

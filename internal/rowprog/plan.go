@@ -101,18 +101,18 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 	if p.rowLen == 1 {
 		code = code.Unscanned() // a scan of one element is the element
 	}
-	// uniform marks operands that do not vary within a row, and whole marks outputs that do.
-	uniform, whole := make([]bool, len(code.In)), make([]bool, len(outs))
+	// uniform marks operands that do not vary within a row, and perElement marks outputs that do.
+	uniform, perElement := make([]bool, len(code.In)), make([]bool, len(outs))
 	for i := range p.metas {
 		varies := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.strides[i] != 0 })
 		if i < p.outCount {
-			whole[i] = varies
+			perElement[i] = varies
 		} else {
 			// An operand without elements, of rows without elements, may have stride 0.
 			uniform[i-p.outCount] = !varies && (p.metas[i].Numel() > 0 || p.numRows() == 0)
 		}
 	}
-	if p.program, err = code.RowProgram(uniform, whole); err != nil {
+	if p.program, err = code.RowProgram(uniform, perElement); err != nil {
 		return nil, err
 	}
 	if p.program.Scans() && len(p.reduced) > 1 {
@@ -156,13 +156,13 @@ func (p *Plan) axes(mask []bool) error {
 // leadOperand returns the index in metas of the operand with the most elements, whose strides determine the order of
 // axes. It returns 0, the first output, if there are no operands.
 func (p *Plan) leadOperand() int {
-	best, maxElements := 0, -1
+	lead, maxElements := 0, -1
 	for i := range p.metas {
 		if count := p.elements(i); i >= p.outCount && count > maxElements {
-			best, maxElements = i, count
+			lead, maxElements = i, count
 		}
 	}
-	return best
+	return lead
 }
 
 // elements returns the number of distinct elements of an output or operand, given by its index in metas.

@@ -32,14 +32,14 @@ func indices(n int) []int32 {
 // loadPositions replaces positions in the expression by loads from an additional last operand. The elements of this
 // operand are 0, 1, 2, ... in row-major order of the reduced dimensions.
 func (p *Plan) loadPositions(code *expr.Code, mask []bool) (*expr.Code, error) {
-	code, ok := code.Positioned()
-	if !ok {
+	code, usesPositions := code.Positioned()
+	if !usesPositions {
 		return code, nil
 	}
 	meta := tensor.Meta{DType: tensor.Int32, Shape: slices.Repeat([]int{1}, len(mask)), Strides: make([]int, len(mask))}
 	rowLen := 1
-	for dim, reduced := range slices.Backward(mask) {
-		if !reduced {
+	for dim, isReduced := range slices.Backward(mask) {
+		if !isReduced {
 			continue
 		}
 		for _, other := range p.metas { // sizes are equal, or 1 if the operand is broadcast

@@ -19,12 +19,13 @@ const (
 	minPrefetchRatio = 8
 )
 
-// prefetch returns the prefetching in a loop that processes `group` rows together. in are the places of the loop's
-// operands; `selected` selects those that may be prefetched. If rows are consecutive or long, the prefetch distance is
-// the given number of bytes. Otherwise the distance is a number of rows with about this number of bytes, a multiple of
-// group. A loop along columns prefetches into L1 (1.7 ms instead of 2 ms for 64 MiB). A loop along rows prefetches into
-// L2, which is as fast.
-func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool, group, bytes int) loops.Prefetch {
+// prefetch returns the prefetching in a loop that processes groupRows rows together. operands are the places of the
+// loop's operands; isSelected selects those that may be prefetched. If rows are consecutive or long, the prefetch
+// distance is the given number of bytes. Otherwise the distance is a number of rows with about this number of bytes, a
+// multiple of groupRows. A loop along columns prefetches into L1 (1.7 ms instead of 2 ms for 64 MiB). A loop along rows
+// prefetches into L2, which is as fast.
+func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Place) bool,
+	groupRows, bytes int) loops.Prefetch {
 	result := loops.Prefetch{IntoL1: b.alongColumns}
 	rows := 1 // number of consecutive rows
 	switch outer := b.outerAxis(); {
@@ -33,17 +34,17 @@ func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool
 	case outer < len(b.reduced):
 		rows = b.maxLength(outer)
 	}
-	for position, place := range in {
+	for position, place := range operands {
 		// Only an operand that is read in place and exceeds L2 is prefetched.
 		i := b.outCount + place.N
-		if place.Kind != expr.AtOperand || !selected(place) || b.inObjects[place.N] != i ||
+		if place.Kind != expr.AtOperand || !isSelected(place) || b.inObjects[place.N] != i ||
 			b.elements(i)*b.objects[i].size < machine.L2Bytes {
 			continue
 		}
 		rowBytes, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())
 		distance, isLong := bytes, rowBytes*rows >= minPrefetchRatio*bytes
 		if rowBytes < 2*bytes && rowBytes != step && step != 0 { // short rows that are not consecutive
-			rowsAhead := group * max(1, bytes/rowBytes/group)
+			rowsAhead := groupRows * max(1, bytes/rowBytes/groupRows)
 			distance, isLong = rowsAhead*step, rows >= minPrefetchRatio*rowsAhead
 		}
 		// All operands have the same distance.

@@ -121,7 +121,7 @@ func (s *State) release() {
 func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(state, index, ptrs, worker)
 	for _, staging := range p.stagedCopies { // the computation per row needs only operands with one element for each row
-		if !staging.wholeTile && !staging.output {
+		if !staging.isWholeTile && !staging.isOutput {
 			p.copyPerRow(state, t, staging)
 		}
 	}
@@ -137,7 +137,7 @@ func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch
 	p.combineColumnFolds(state, t, &p.passes[0])
 	p.runPerRow(state, t, &p.passes[0])
 	for _, staging := range p.stagedCopies {
-		if !staging.wholeTile && staging.output {
+		if !staging.isWholeTile && staging.isOutput {
 			p.copyPerRow(state, t, staging)
 		}
 	}
@@ -370,8 +370,8 @@ func (p *Plan) runPerRow(state *State, t tile, pass *compiledPass) {
 func (p *Plan) stageIn(state *State, t tile) {
 	for _, staging := range p.stagedCopies {
 		switch {
-		case staging.output:
-		case staging.wholeTile:
+		case staging.isOutput:
+		case staging.isWholeTile:
 			p.copyElements(state, t, staging)
 		default:
 			p.copyPerRow(state, t, staging)
@@ -383,8 +383,8 @@ func (p *Plan) stageIn(state *State, t tile) {
 func (p *Plan) stageOut(state *State, t tile) {
 	for _, staging := range p.stagedCopies {
 		switch {
-		case !staging.output:
-		case staging.wholeTile:
+		case !staging.isOutput:
+		case staging.isWholeTile:
 			p.copyElements(state, t, staging)
 		case p.partsPerRow == 1:
 			p.copyPerRow(state, t, staging)
@@ -395,13 +395,13 @@ func (p *Plan) stageOut(state *State, t tile) {
 // copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
 func (p *Plan) copyPerRow(state *State, t tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
-	rows := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}
-	if staging.output {
-		staging.elem.CopyBlock(state.tileBase[staging.argument], state.tileBase[staging.staged], rows.Swapped(),
-			strided.Axis{N: 1})
+	rows, oneElement := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}, strided.Axis{N: 1}
+	argumentPtr, stagedPtr := state.tileBase[staging.argument], state.tileBase[staging.staged]
+	if staging.isOutput {
+		staging.elem.CopyBlock(argumentPtr, stagedPtr, rows.Swapped(), oneElement)
 		return
 	}
-	staging.elem.CopyBlock(state.tileBase[staging.staged], state.tileBase[staging.argument], rows, strided.Axis{N: 1})
+	staging.elem.CopyBlock(stagedPtr, argumentPtr, rows, oneElement)
 }
 
 // copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
@@ -413,7 +413,7 @@ func (p *Plan) copyElements(state *State, t tile, staging stagedCopy) {
 		innerAxis := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
 		outerAxis := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
 		argumentPtr, stagedPtr := state.ptrs[0], state.ptrs[1]
-		if staging.output {
+		if staging.isOutput {
 			staging.elem.CopyBlock(argumentPtr, stagedPtr, innerAxis.Swapped(), outerAxis.Swapped())
 			return
 		}

@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// CopyBlock copies a.N by b.N elements, without a plan and without allocation. It is fast if source and destination
-// both fit the private caches of a core.
+// CopyBlock copies a block of a.N by b.N elements (see [Axis]), without a plan and without allocation. It is fast if
+// source and destination both fit the private caches of a core.
 func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
 		a, b = b, a // a single row, if there is one, runs along a
@@ -17,7 +17,7 @@ func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 	case e.copiesUnchanged:
 		blocksBySize[e.DstSize](dst, src, a, b)
 	default:
-		if rowsAlongB(a, b) {
+		if prefersRowsAlongB(a, b) {
 			a, b = b, a
 		}
 		for i := range b.N {
@@ -26,9 +26,9 @@ func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// rowsAlongB reports whether the inner loop runs along b instead of a. The inner loop is along the longer axis or,
-// if both are long, along the axis with the smaller stride in src.
-func rowsAlongB(a, b Axis) bool {
+// prefersRowsAlongB reports whether the inner loop runs along b instead of a. The inner loop is along the longer axis
+// or, if both are long, along the axis with the smaller stride in src.
+func prefersRowsAlongB(a, b Axis) bool {
 	if min(a.N, b.N) < longRow {
 		return b.N > a.N
 	}
@@ -43,10 +43,10 @@ func abs(n int) int { return max(n, -n) }
 
 // blocksBySize has the functions that copy blocks, by element size in bytes.
 var blocksBySize = [17]func(dst, src unsafe.Pointer, a, b Axis){
-	1: block[uint8], 2: block[uint16], 4: block[uint32], 8: block[uint64], 16: block[[2]uint64]}
+	1: moveBlock[uint8], 2: moveBlock[uint16], 4: moveBlock[uint32], 8: moveBlock[uint64], 16: moveBlock[[2]uint64]}
 
-// block moves a.N by b.N elements. Both axes have at least two elements.
-func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
+// moveBlock moves a.N by b.N elements. Both axes have at least two elements.
+func moveBlock[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	// Make a the axis along which dst is dense or, if dst is dense along both, along which src is dense.
 	if b.Dst == size && (a.Dst != size || b.Src == size) {
@@ -65,7 +65,7 @@ func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		transpose[T](dst, src, a, b)
 		return
 	}
-	if rowsAlongB(a, b) {
+	if prefersRowsAlongB(a, b) {
 		a, b = b, a
 	}
 	for i := range b.N {

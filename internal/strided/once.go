@@ -8,7 +8,7 @@ import (
 // Run copies without a [Copy] plan, in this goroutine. The axes are those of [New]; Run sorts and coalesces them in
 // place.
 func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
-	if empty(axes) {
+	if isEmpty(axes) {
 		return
 	}
 	switch axes = Coalesce(axes); {
@@ -35,13 +35,15 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 // maxUnplannedElems is the number of elements up to which a copy is faster without tiles.
 const maxUnplannedElems = 1024
 
-// empty reports whether there are no elements. dst and src may then be nil, so callers must not compute addresses.
-func empty(axes []Axis) bool { return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 }) }
+// isEmpty reports whether there are no elements. dst and src may then be nil, so callers must not compute addresses.
+func isEmpty(axes []Axis) bool {
+	return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 })
+}
 
 // InOrder copies in the order of the axes; the last axis changes fastest. If several elements of dst have the same
 // address, the last one written remains.
 func (e Elem) InOrder(dst, src unsafe.Pointer, axes []Axis) {
-	if empty(axes) {
+	if isEmpty(axes) {
 		return
 	}
 	switch len(axes) {

@@ -6,11 +6,11 @@ import "github.com/graphrun/graphrun/internal/machine"
 type Pattern uint8
 
 const (
-	// Rows: the elements are contiguous along a row in source and destination.
+	// Rows means that the elements are contiguous along a row in source and destination.
 	Rows Pattern = iota
-	// Transposed: source and destination have different fastest dimensions; tiles are transposed.
+	// Transposed means that source and destination have different fastest dimensions; tiles are transposed.
 	Transposed
-	// Strided: source or destination is strided along every dimension, or elements are converted.
+	// Strided means that source or destination is strided along every dimension, or elements are converted.
 	Strided
 )
 
@@ -38,11 +38,11 @@ type Transposition struct {
 type Method uint8
 
 const (
-	// InRegisters: small tiles are transposed in registers.
+	// InRegisters transposes small tiles in registers.
 	InRegisters Method = iota
-	// Interleaved: vectors of three adjacent rows are interleaved, for example RGB planes to pixels.
+	// Interleaved interleaves vectors of three adjacent rows, for example RGB planes to pixels.
 	Interleaved
-	// Elementwise: element by element, because there are too few rows or columns for a transposition in registers.
+	// Elementwise moves element by element, because there are too few rows or columns for a transposition in registers.
 	Elementwise
 )
 

@@ -34,17 +34,17 @@ type outerAxis struct {
 	isAxisB       bool
 }
 
-// cut divides the dimension into tiles of at most the given length.
-func (x *axis) cut(tile int) {
-	x.tileLen = max(1, min(tile, x.N))
+// cut divides the dimension into tiles of at most maxLen indices.
+func (x *axis) cut(maxLen int) {
+	x.tileLen = max(1, min(maxLen, x.N))
 	x.tileCount = (x.N + x.tileLen - 1) / x.tileLen
 }
 
-// cutEvenly cuts the dimension into tiles of nearly equal length. If several tiles result, the length of all but the
-// last is a multiple of `multiple`.
-func (x *axis) cutEvenly(tile, multiple int) {
-	if x.cut(tile); x.tileCount > 1 {
-		x.cut(((x.N+x.tileCount-1)/x.tileCount + multiple - 1) / multiple * multiple)
+// cutEvenly cuts the dimension into tiles of nearly equal length, with the fewest tiles of at most about maxLen
+// indices. If several tiles result, the length of all but the last is a multiple of unit.
+func (x *axis) cutEvenly(maxLen, unit int) {
+	if x.cut(maxLen); x.tileCount > 1 {
+		x.cut(((x.N+x.tileCount-1)/x.tileCount + unit - 1) / unit * unit)
 	}
 }
 
@@ -150,11 +150,11 @@ func (p *Copy) scratchStride() int {
 	return (p.a.tileLen*p.elem.SrcSize+line-1)/line*line + line
 }
 
-// chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes. The result uses
-// the memory of rest.
+// chooseTiles selects a and b from coalesced axes (rest) and cuts them into tiles. It returns the other axes, in the
+// memory of rest.
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
-	single := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
-	p.a, p.b, p.elementCount = single, single, 1
+	oneElement := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
+	p.a, p.b, p.elementCount = oneElement, oneElement, 1
 	for _, dim := range rest {
 		p.elementCount *= dim.N
 	}
@@ -234,15 +234,15 @@ func (p *Copy) addOuter(rest []Axis) {
 // smallest stride in dst, so that dst is written in order. If rows are short, b is the longest axis for which one tile
 // can contain all of a and b. Starting a tile costs more than copying a few short rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
-	best := 0
+	selected := 0
 	if p.a.N*rest[0].N < minTileElems {
 		for i, dim := range rest {
-			if dim.N > rest[best].N && p.a.N*dim.N <= maxTileElems {
-				best = i
+			if dim.N > rest[selected].N && p.a.N*dim.N <= maxTileElems {
+				selected = i
 			}
 		}
 	}
-	return best
+	return selected
 }
 
 // cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes).
@@ -258,10 +258,10 @@ func (p *Copy) cutTransposed(hasRowsBetween bool) {
 		part := max(minTileElems/p.a.tileLen, (p.b.N+targetBTiles-1)/targetBTiles)
 		p.b.cutEvenly(min(p.b.tileLen, part), machine.LineBytes/elem.SrcSize)
 	}
-	dense := p.a.Dst == elem.DstSize && p.b.Src == elem.SrcSize
-	p.transposed = dense && elem.copiesUnchanged
+	isDense := p.a.Dst == elem.DstSize && p.b.Src == elem.SrcSize
+	p.transposed = isDense && elem.copiesUnchanged
 	p.nonTemporal = p.transposed
-	p.staged = dense && min(p.a.tileLen, p.b.tileLen) >= 4 &&
+	p.staged = isDense && min(p.a.tileLen, p.b.tileLen) >= 4 &&
 		(!elem.copiesUnchanged || plannedRoutines[elem.DstSize] == nil && p.b.Dst*p.b.tileLen > l1Span)
 }
 

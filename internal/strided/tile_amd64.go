@@ -58,8 +58,9 @@ func rowsOf(cpu machine.Features) (copying, streaming rowsFunc) {
 	return nil, nil
 }
 
-// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits. n must be positive, and a multiple
-// of 8 for 32 bits or of 4 for 64 bits.
+// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits: they store element k of row i at
+// dst + k*step + i*(element size), for the rows s0 to s3. n must be positive, and a multiple of 8 for 32 bits or of 4
+// for 64 bits.
 
 //go:noescape
 func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)

@@ -24,6 +24,9 @@ func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {
 	return routines
 }
 
+// The routines tileSx16 transpose tiles of elements of S bytes; their type is [tileFunc]. A tile is a square whose rows
+// have 16 bytes.
+
 //go:noescape
 func tile1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
@@ -40,8 +43,8 @@ func tile4x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointe
 func tile8x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
-// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits. n must be positive, and a multiple
-// of 4.
+// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits: they store element k of row i at
+// dst + k*step + i*(element size), for the rows s0 to s3. n must be positive, and a multiple of 4.
 
 //go:noescape
 func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)

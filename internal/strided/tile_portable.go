@@ -15,9 +15,9 @@ const hasInterleave = false
 var tileRoutines [17][]tileRoutine
 
 // tileRoutinesOf returns no routines: see tileRoutines.
-func tileRoutinesOf(machine.Features) (t [17][]tileRoutine) { return t }
+func tileRoutinesOf(machine.Features) (none [17][]tileRoutine) { return none }
 
-// interleave4x32 and interleave4x64 are not called: see hasInterleave.
+// interleave4x32 and interleave4x64 do nothing, because they are not called: see hasInterleave.
 func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}
 
 func interleave4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}

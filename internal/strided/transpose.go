@@ -52,7 +52,7 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 // at the same time.
 func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows, cols int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), rows) }
+	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), rows) } // row j of dst
 	j := 0
 	for ; j+4 <= cols; j += 4 {
 		dst0, srcOffset := row(j), j*size

@@ -89,8 +89,8 @@ func describe(info device.Info) deviceReport {
 		Promises: []string{"int64"}, Lacks: []string{}} // every opened device has int64
 	promise := info.Promise
 	for _, operation := range []struct {
-		name string
-		has  bool
+		name    string
+		isExact bool
 	}{
 		{"float32 sums and products with subnormal numbers", promise.Exact32}, {"float32 division", promise.Div32},
 		{"float32 square root", promise.Sqrt32}, {"float32 fused multiply-add", promise.FMA32}, {"float64", promise.Float64},
@@ -98,7 +98,7 @@ func describe(info device.Info) deviceReport {
 		{"float64 floor, ceil, trunc and rint", promise.Round64},
 		{"float64 square root", promise.Sqrt64}, {"float64 fused multiply-add", promise.FMA64}, {"float16", info.Float16},
 	} {
-		if operation.has {
+		if operation.isExact {
 			described.Promises = append(described.Promises, operation.name)
 		} else {
 			described.Lacks = append(described.Lacks, operation.name)
@@ -109,18 +109,18 @@ func describe(info device.Info) deviceReport {
 
 // print writes the report as text.
 func (r *report) print(w io.Writer) error {
-	var b strings.Builder
+	var text strings.Builder
 	for _, d := range r.Devices {
-		fmt.Fprintf(&b, "%s: %s, %s, %.1f GiB, copies %.1f GB/s\n", d.Name, d.Driver, d.Kind, float64(d.Memory)/(1<<30),
-			d.CopyGBs)
-		fmt.Fprintf(&b, "  exact: %s\n", strings.Join(d.Promises, ", "))
+		fmt.Fprintf(&text, "%s: %s, %s, %.1f GiB, copies %.1f GB/s\n", d.Name, d.Driver, d.Kind,
+			float64(d.Memory)/(1<<30), d.CopyGBs)
+		fmt.Fprintf(&text, "  exact: %s\n", strings.Join(d.Promises, ", "))
 		if len(d.Lacks) > 0 {
-			fmt.Fprintf(&b, "  not exact or not available: %s\n", strings.Join(d.Lacks, ", "))
+			fmt.Fprintf(&text, "  not exact or not available: %s\n", strings.Join(d.Lacks, ", "))
 		}
 	}
 	if r.Skipped != "" {
-		fmt.Fprintf(&b, "not opened: %s\n", strings.ReplaceAll(r.Skipped, "\n", "\n  "))
+		fmt.Fprintf(&text, "not opened: %s\n", strings.ReplaceAll(r.Skipped, "\n", "\n  "))
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text.String())
 	return err
 }

@@ -97,7 +97,8 @@ func Copies(t *testing.T, open func() ([]device.Device, error)) {
 		const size = 1000
 		var buffers [3]*device.Buffer
 		for i := range buffers {
-			if buffers[i], err = d.Alloc(size, i != 1); err != nil {
+			hostAccess := i != 1
+			if buffers[i], err = d.Alloc(size, hostAccess); err != nil {
 				t.Fatal(err)
 			}
 			defer buffers[i].Free()

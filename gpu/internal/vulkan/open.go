@@ -187,16 +187,16 @@ func (d *dev) properties() uint32 {
 }
 
 // features returns the features to enable, a list of three structs. It returns an error if the device lacks a required
-// one. float64 is optional.
+// feature. float64 is optional.
 func (d *dev) features() (*physicalDeviceFeatures2, error) {
 	supported12 := physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12}
 	supported11 := physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11, PNext: chain(&supported12)}
 	supported := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&supported11)}
 	purego.SyscallN(d.instance.api.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&supported)))
-	for name, has := range map[string]uint32{"buffer addresses": supported12.BufferDeviceAddress,
+	for name, isSupported := range map[string]uint32{"buffer addresses": supported12.BufferDeviceAddress,
 		"timeline semaphores": supported12.TimelineSemaphore, "access to 8 bits": supported12.StorageBuffer8BitAccess,
 		"access to 16 bits": supported11.StorageBuffer16BitAccess, "64-bit integers": supported.Features.ShaderInt64} {
-		if has == 0 {
+		if isSupported == 0 {
 			return nil, fmt.Errorf("vulkan: the device lacks %s", name)
 		}
 	}

@@ -79,7 +79,8 @@ func RunOn(device Device) conform.Run {
 			if err != nil {
 				return nil
 			}
-			buffer, allocErr := device.Alloc(max(bytes, 1), true)
+			const hostAccess = true
+			buffer, allocErr := device.Alloc(max(bytes, 1), hostAccess)
 			if err = allocErr; allocErr == nil {
 				free = append(free, buffer.Free)
 			}

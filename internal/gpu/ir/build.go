@@ -79,8 +79,8 @@ func (b *Builder) closeBlock() {
 	b.Emit(End, tensor.Invalid)
 }
 
-// pure reports whether instructions with this operation and equal operands have equal results.
-func (o Op) pure() bool {
+// isPure reports whether instructions with this operation and equal operands have equal results.
+func (o Op) isPure() bool {
 	return o.IsLaneOp() || o == Param || o == Thread || o == Group || o == MulHigh || o == Extract
 }
 
@@ -92,7 +92,7 @@ func (b *Builder) add(inst Inst, args []Value) Value {
 			inst.Args[position] = args[position]
 		}
 	}
-	if inst.Op.pure() {
+	if inst.Op.isPure() {
 		for _, scope := range b.scopes {
 			if earlier, ok := scope[inst]; ok {
 				return earlier

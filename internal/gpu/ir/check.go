@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// legal has the operations of package lane that kernels may contain. Package lower replaces the other operations by
-// these.
-var legal = [64]bool{lane.Const: true, lane.Convert: true, lane.Bits: true, lane.Add: true, lane.Sub: true,
+// legalLaneOps has the operations of package lane that kernels may contain. Package lower replaces the other operations
+// by these.
+var legalLaneOps = [64]bool{lane.Const: true, lane.Convert: true, lane.Bits: true, lane.Add: true, lane.Sub: true,
 	lane.Mul: true, lane.Div: true, lane.FMA: true, lane.Sqrt: true, lane.Floor: true, lane.Ceil: true, lane.Trunc: true,
 	lane.Rint: true, lane.And: true, lane.Or: true, lane.Xor: true, lane.Not: true, lane.Shl: true, lane.Shr: true,
 	lane.Eq: true, lane.Ne: true, lane.Lt: true, lane.Le: true, lane.Select: true, lane.Lookup: true}
@@ -36,7 +36,7 @@ func (k *Kernel) Check() error {
 		return fmt.Errorf("ir: GroupSize is %d and Params is %d: want at least 1 and at least 0", k.GroupSize, k.Params)
 	}
 	for index := range k.Insts {
-		if err := state.inst(index, &k.Insts[index]); err != nil {
+		if err := state.checkInst(index, &k.Insts[index]); err != nil {
 			return fmt.Errorf("ir: v%d (%v): %w", index, k.Insts[index].Op, err)
 		}
 	}
@@ -46,26 +46,26 @@ func (k *Kernel) Check() error {
 	return nil
 }
 
-// inst checks an instruction. value is its index.
-func (c *checker) inst(value int, inst *Inst) error {
+// checkInst checks an instruction. value is its index.
+func (c *checker) checkInst(value int, inst *Inst) error {
 	for _, operand := range inst.Operands() {
 		if operand < 0 || int(operand) >= value || !c.visible[operand] || !c.Insts[operand].Op.HasResult() {
 			return fmt.Errorf("uses v%d, which is not an earlier value of this block or a block around it", operand)
 		}
 	}
-	if err := c.block(value, inst.Op); err != nil {
+	if err := c.updateBlocks(value, inst.Op); err != nil {
 		return err
 	}
 	c.visible[value] = true
 	if inst.Op.IsLaneOp() {
-		return c.scalar(inst)
+		return c.checkLaneOp(inst)
 	}
-	return c.device(inst)
+	return c.checkDeviceOp(inst)
 }
 
-// block updates the open blocks if the instruction with the given index begins or ends a block, and checks the place of
-// a Break. Values of a block are not visible after its Else or End.
-func (c *checker) block(index int, op Op) error {
+// updateBlocks updates the open blocks if the instruction with the given index begins or ends a block, and checks the
+// place of a Break. Values of a block are not visible after its Else or End.
+func (c *checker) updateBlocks(index int, op Op) error {
 	last := len(c.open) - 1
 	switch op {
 	case Loop, If:
@@ -88,8 +88,8 @@ func (c *checker) block(index int, op Op) error {
 	return nil
 }
 
-// types returns an error unless the operands of an instruction have the dtypes want, in order.
-func (c *checker) types(inst *Inst, want ...tensor.DType) error {
+// checkTypes returns an error unless the operands of an instruction have the dtypes want, in order.
+func (c *checker) checkTypes(inst *Inst, want ...tensor.DType) error {
 	uses := inst.Operands()
 	if len(uses) != len(want) {
 		return fmt.Errorf("%d operands instead of %d", len(uses), len(want))
@@ -102,17 +102,17 @@ func (c *checker) types(inst *Inst, want ...tensor.DType) error {
 	return nil
 }
 
-// scalar checks an operation of package lane.
-func (c *checker) scalar(inst *Inst) error {
+// checkLaneOp checks an operation of package lane.
+func (c *checker) checkLaneOp(inst *Inst) error {
 	op := lane.Op(inst.Op)
-	if !legal[inst.Op] || !valueDTypes[inst.DType] {
+	if !legalLaneOps[inst.Op] || !valueDTypes[inst.DType] {
 		return fmt.Errorf("kernels do not support operation %v of %v", op, inst.DType)
 	}
 	if op == lane.Const {
 		if bits := 8 * inst.DType.Size(); bits < 64 && inst.Imm>>bits != 0 || inst.DType == tensor.Bool && inst.Imm > 1 {
 			return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.DType)
 		}
-		return c.types(inst)
+		return c.checkTypes(inst)
 	}
 	uses := inst.Operands()
 	if len(uses) != lane.Ops[op].Args {
@@ -122,13 +122,13 @@ func (c *checker) scalar(inst *Inst) error {
 	ok := lane.Ops[op].On.Has(from)
 	switch {
 	case op == lane.Convert:
-		ok = ok && c.converts(inst.DType, from)
+		ok = ok && c.isLegalConversion(inst.DType, from)
 	case op == lane.Bits:
 		ok = ok && from.Size() == inst.DType.Size() && inst.DType != tensor.Bool
 	case op.Compares():
 		ok = ok && inst.DType == tensor.Bool
 	case op == lane.Select:
-		return c.types(inst, tensor.Bool, inst.DType, inst.DType)
+		return c.checkTypes(inst, tensor.Bool, inst.DType, inst.DType)
 	default:
 		ok = ok && from == inst.DType && (op != lane.Lookup || inst.Table != nil)
 	}
@@ -141,9 +141,9 @@ func (c *checker) scalar(inst *Inst) error {
 	return nil
 }
 
-// converts reports whether kernels support a conversion. Floats can be converted to other floats, int32 and int64.
-// Integers can be converted to floats, and to integers of another size and the same signedness.
-func (c *checker) converts(to, from tensor.DType) bool {
+// isLegalConversion reports whether kernels support a conversion. Floats can be converted to other floats, int32 and
+// int64. Integers can be converted to floats, and to integers of another size and the same signedness.
+func (c *checker) isLegalConversion(to, from tensor.DType) bool {
 	switch {
 	case to == tensor.Bool || from == tensor.Bool:
 		return false
@@ -155,8 +155,9 @@ func (c *checker) converts(to, from tensor.DType) bool {
 	return to.Size() != from.Size() && to.IsSigned() == from.IsSigned()
 }
 
-// device checks an operation that package lane does not have. block has already checked the operations that end blocks.
-func (c *checker) device(inst *Inst) error {
+// checkDeviceOp checks an operation that package lane does not have. updateBlocks has already checked the operations
+// that end blocks.
+func (c *checker) checkDeviceOp(inst *Inst) error {
 	uses := inst.Operands()
 	wordTypes := map[tensor.DType]bool{tensor.Uint8: true, tensor.Uint16: true, tensor.Uint32: true, tensor.Uint64: true}
 	switch inst.Op {
@@ -169,7 +170,7 @@ func (c *checker) device(inst *Inst) error {
 			inst.Imm > 1 && inst.DType.Size() < 4 {
 			return fmt.Errorf("a Load of %d words of %v is not supported", inst.Imm, inst.DType)
 		}
-		return c.types(inst, tensor.Uint64)
+		return c.checkTypes(inst, tensor.Uint64)
 	case Extract:
 		if len(uses) != 1 || c.Insts[uses[0]].Op != Load || inst.Imm >= c.Insts[uses[0]].Imm ||
 			inst.DType != c.Type(uses[0]) {
@@ -184,42 +185,42 @@ func (c *checker) device(inst *Inst) error {
 		for range words {
 			want = append(want, Register(inst.DType))
 		}
-		return c.types(inst, want...)
+		return c.checkTypes(inst, want...)
 	case MulHigh:
-		return c.types(inst, tensor.Uint32, tensor.Uint32)
+		return c.checkTypes(inst, tensor.Uint32, tensor.Uint32)
 	case Break, If:
-		return c.types(inst, tensor.Bool)
+		return c.checkTypes(inst, tensor.Bool)
 	case Var:
-		return c.types(inst, inst.DType)
+		return c.checkTypes(inst, inst.DType)
 	case ReadVar, WriteVar:
 		if len(uses) < 1 || c.Insts[uses[0]].Op != Var {
 			return errors.New("there is no variable")
 		}
 		dtype := c.Insts[uses[0]].DType
 		if inst.Op == WriteVar {
-			return c.types(inst, dtype, dtype)
+			return c.checkTypes(inst, dtype, dtype)
 		}
 		if inst.DType != dtype {
 			return fmt.Errorf("the result is %v, but the variable is %v", inst.DType, dtype)
 		}
-		return c.types(inst, dtype)
+		return c.checkTypes(inst, dtype)
 	case LoadShared, StoreShared:
-		return c.shared(inst)
+		return c.checkSharedAccess(inst)
 	}
 	return nil
 }
 
-// shared checks a LoadShared or a StoreShared.
-func (c *checker) shared(inst *Inst) error {
+// checkSharedAccess checks a LoadShared or a StoreShared.
+func (c *checker) checkSharedAccess(inst *Inst) error {
 	if inst.Imm >= uint64(len(c.Shared)) {
 		return fmt.Errorf("there is no array %d", inst.Imm)
 	}
 	dtype := c.Shared[inst.Imm].DType
 	if inst.Op == StoreShared {
-		return c.types(inst, tensor.Uint32, dtype)
+		return c.checkTypes(inst, tensor.Uint32, dtype)
 	}
 	if inst.DType != dtype {
 		return fmt.Errorf("the result is %v, but the array is %v", inst.DType, dtype)
 	}
-	return c.types(inst, tensor.Uint32)
+	return c.checkTypes(inst, tensor.Uint32)
 }

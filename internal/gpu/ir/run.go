@@ -52,7 +52,7 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 			clear(array)
 		}
 		state.epoch = 1
-		if err := state.block(0, len(k.Insts), all); err != nil {
+		if err := state.runBlock(0, len(k.Insts), all); err != nil {
 			return err
 		}
 	}
@@ -99,9 +99,9 @@ func (k *Kernel) ends() map[int]int {
 // maxIterations bounds the iterations of a loop. Run returns an error for more.
 const maxIterations = 1 << 20
 
-// block executes the instructions with indices from `from` to end-1 in the threads whose element of mask is true. A
+// runBlock executes the instructions with indices from `from` to end-1 in the threads whose element of mask is true. A
 // Break sets the elements of threads that leave the loop to false.
-func (r *run) block(from, end int, mask []bool) error {
+func (r *run) runBlock(from, end int, mask []bool) error {
 	for index := from; index < end; index++ {
 		inst := &r.Insts[index]
 		switch inst.Op {
@@ -111,13 +111,13 @@ func (r *run) block(from, end int, mask []bool) error {
 				if iterations == maxIterations {
 					return fmt.Errorf("ir: the loop v%d does not end", index)
 				}
-				if err := r.block(index+1, r.ends[index], active); err != nil {
+				if err := r.runBlock(index+1, r.ends[index], active); err != nil {
 					return err
 				}
 			}
 			index = r.ends[index]
 		case If:
-			next, err := r.conditional(index, mask)
+			next, err := r.runIf(index, mask)
 			if err != nil {
 				return err
 			}
@@ -145,8 +145,8 @@ func (r *run) block(from, end int, mask []bool) error {
 	return nil
 }
 
-// conditional executes the If with the given index in the threads of mask, and returns the index of its End.
-func (r *run) conditional(index int, mask []bool) (end int, err error) {
+// runIf executes the If with the given index in the threads of mask, and returns the index of its End.
+func (r *run) runIf(index int, mask []bool) (end int, err error) {
 	chosen, others := slices.Clone(mask), slices.Clone(mask) // the threads with a true and with a false condition
 	for thread := range mask {
 		holds := r.values[r.Insts[index].Args[0]][thread] != 0
@@ -154,14 +154,14 @@ func (r *run) conditional(index int, mask []bool) (end int, err error) {
 	}
 	end = r.ends[index]
 	if slices.Contains(chosen, true) {
-		if err := r.block(index+1, end, chosen); err != nil {
+		if err := r.runBlock(index+1, end, chosen); err != nil {
 			return 0, err
 		}
 	}
 	if r.Insts[end].Op == Else {
 		begin := end + 1
 		if end = r.ends[end]; slices.Contains(others, true) {
-			return end, r.block(begin, end, others)
+			return end, r.runBlock(begin, end, others)
 		}
 	}
 	return end, nil

@@ -11,20 +11,20 @@ import (
 // exact adds Div, Sqrt or FMA of floats, correctly rounded. If the device does not round the operation of float32
 // correctly, but that of float64, it is computed in float64.
 func (s *scalarBuilder) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
-	exact32, exact64 := s.target.Div32, s.target.Div64
+	isExact32, isExact64 := s.target.Div32, s.target.Div64
 	switch op {
 	case lane.Sqrt:
-		exact32, exact64 = s.target.Sqrt32, s.target.Sqrt64
+		isExact32, isExact64 = s.target.Sqrt32, s.target.Sqrt64
 	case lane.FMA:
-		exact32, exact64 = s.target.FMA32, s.target.FMA64
+		isExact32, isExact64 = s.target.FMA32, s.target.FMA64
 	}
-	if dtype == tensor.Float32 && exact32 || dtype == tensor.Float64 && exact64 {
+	if dtype == tensor.Float32 && isExact32 || dtype == tensor.Float64 && isExact64 {
 		return s.op(op, dtype, operands...)
 	}
 	if dtype == tensor.Float32 && op == lane.FMA {
 		return s.fma(operands[0], operands[1], operands[2])
 	}
-	if dtype == tensor.Float64 || !exact64 {
+	if dtype == tensor.Float64 || !isExact64 {
 		s.unsupported("%v of %v that rounds once", op, dtype)
 	}
 	// A quotient or root may be rounded to float64 and then to float32. The result is the same as with a single rounding,
@@ -68,17 +68,17 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	sum := s.op(lane.Add, f64, product, addend)
 	// The rounding error of the sum (exact sum - sum), by Knuth's TwoSum.
 	virtualAddend := s.op(lane.Sub, f64, sum, product)
-	lost := s.op(lane.Add, f64, s.op(lane.Sub, f64, product, s.op(lane.Sub, f64, sum, virtualAddend)),
+	roundingError := s.op(lane.Add, f64, s.op(lane.Sub, f64, product, s.op(lane.Sub, f64, sum, virtualAddend)),
 		s.op(lane.Sub, f64, addend, virtualAddend))
 	bits, zero, one := s.bits(u64, sum), s.float(f64, 0), s.Const(u64, 1)
 	isOdd := s.op(lane.Ne, tensor.Bool, s.op(lane.And, u64, bits, one), s.Const(u64, 0))
-	// If lost and sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not exact moves
-	// to the neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
-	direction := s.op(lane.Mul, f64, lost, sum)
-	up := s.choose(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
-	step := s.choose(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), up)
-	odd := s.choose(u64, isOdd, bits, s.op(lane.Add, u64, bits, step))
-	return s.op(lane.Convert, tensor.Float32, s.bits(f64, odd))
+	// If the error and the sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not
+	// exact moves to the neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
+	direction := s.op(lane.Mul, f64, roundingError, sum)
+	stepUp := s.choose(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
+	step := s.choose(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), stepUp)
+	roundedToOdd := s.choose(u64, isOdd, bits, s.op(lane.Add, u64, bits, step))
+	return s.op(lane.Convert, tensor.Float32, s.bits(f64, roundedToOdd))
 }
 
 // scale computes value*2^floor(power) by up to five products. If the power is large, up to two products by 2^bias
@@ -195,9 +195,9 @@ func (m *floatFormat) join(mantissa, exponent ir.Value) ir.Value {
 	// The bits of a subnormal result are the mantissa, shifted to exponent 1. The bits of a normal result are those of
 	// converted, with the exponent changed by delta.
 	shift := m.op(lane.Sub, u64, exponent, constant(1))
-	small := m.op(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
+	subnormal := m.op(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
 	delta := m.op(lane.Shl, u64, m.op(lane.Sub, u64, exponent, offset), constant(m.mantissa))
-	bits := m.choose(u64, isNormal, m.op(lane.Add, u64, converted, delta), small)
+	bits := m.choose(u64, isNormal, m.op(lane.Add, u64, converted, delta), subnormal)
 	bits = m.choose(u64, m.op(lane.Eq, tensor.Bool, mantissa, constant(0)), constant(0), bits)
 	return m.bits(m.dtype, m.resize(bitType, bits))
 }

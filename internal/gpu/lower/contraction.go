@@ -264,15 +264,16 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 	}
 	if terms := size(c.sum); terms > 0 {
 		arrayA, arrayB := c.Array(c.acc, c.tile*c.depth), c.Array(c.acc, c.tile*c.depth)
-		loadA := c.newLoader(thread, firstRow, arrayA, true, c.offsets(c.batch, batch, strideA))
-		loadB := c.newLoader(thread, firstCol, arrayB, false, c.offsets(c.batch, batch, strideB))
+		const isA, isB = true, false
+		loaderA := c.newLoader(thread, firstRow, arrayA, isA, c.offsets(c.batch, batch, strideA))
+		loaderB := c.newLoader(thread, firstCol, arrayB, isB, c.offsets(c.batch, batch, strideB))
 		sliceStart := c.Emit(ir.Var, u32, c.u32(0)) // the first term of the slice
 		c.While(func() ir.Value {
 			first := c.Emit(ir.ReadVar, u32, sliceStart)
-			valuesA, valuesB := loadA.load(first), loadB.load(first)
+			valuesA, valuesB := loaderA.load(first), loaderB.load(first)
 			c.Emit(ir.Barrier, tensor.Invalid) // all threads have multiplied the previous slice
-			loadA.store(valuesA)
-			loadB.store(valuesB)
+			loaderA.store(valuesA)
+			loaderB.store(valuesB)
 			c.Emit(ir.Barrier, tensor.Invalid) // all threads have stored this slice
 			c.multiply(acc, rowLane, colLane, arrayA, arrayB)
 			next := c.add32(first, c.u32(c.depth))
@@ -280,7 +281,7 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 			return c.op(lane.Le, tensor.Bool, c.u32(terms), next)
 		})
 	}
-	c.finish(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
+	c.storeResults(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
 }
 
 // multiply adds the products of a slice of the sum to the accumulators acc. arrayA has the element of term t and row i
@@ -289,7 +290,7 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
 		return c.EmitImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))
 	}
-	fused := c.target.FMA32 && c.acc == tensor.Float32 || c.target.FMA64 && c.acc == tensor.Float64
+	roundsOnce := c.target.FMA32 && c.acc == tensor.Float32 || c.target.FMA64 && c.acc == tensor.Float64
 	for term := range c.depth {
 		var rows, cols []ir.Value
 		for i := range c.perThread {
@@ -299,7 +300,7 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 			for j, right := range cols {
 				sum := acc[i*c.perThread+j]
 				partial := c.Emit(ir.ReadVar, c.acc, sum)
-				if fused {
+				if roundsOnce {
 					partial = c.op(lane.FMA, c.acc, left, right, partial)
 				} else {
 					partial = c.op(lane.Add, c.acc, partial, c.op(lane.Mul, c.acc, left, right))
@@ -310,10 +311,10 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 	}
 }
 
-// finish stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. The result is
+// storeResults stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. The result is
 // parameter 0, and the addend parameter 3. firstRow and firstCol are the thread's first row and column. Rows and
 // columns beyond the product are skipped.
-func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
+func (c *contraction) storeResults(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
 	const u64 = tensor.Uint64
 	dtype := c.Out.DType
 	address := func(param int, offset ir.Value) ir.Value {

@@ -92,10 +92,10 @@ func (s *scalarBuilder) fromHalf(half ir.Value) ir.Value {
 	shifted := s.op(lane.Shl, u32, magnitude, word(23-10))     // the mantissas have 23 and 10 bits
 	normal := s.op(lane.Add, u32, shifted, word((127-15)<<23)) // the bias of the exponent changes from 15 to 127
 	special := s.op(lane.Or, u32, shifted, word(0x7f800000))   // infinity or NaN
-	small := s.bits(u32, s.op(lane.Mul, f32, s.op(lane.Convert, f32, magnitude), s.float(f32, 0x1p-24)))
+	subnormal := s.bits(u32, s.op(lane.Mul, f32, s.op(lane.Convert, f32, magnitude), s.float(f32, 0x1p-24)))
 	const infinity, leastNormal = 0x7c00, 0x400 // of float16
 	result := s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(infinity)), normal, special)
-	result = s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), small, result)
+	result = s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), subnormal, result)
 	sign := s.op(lane.Shl, u32, s.op(lane.And, u32, half, word(0x8000)), word(16))
 	return s.bits(f32, s.op(lane.Or, u32, result, sign))
 }
@@ -106,23 +106,23 @@ func (s *scalarBuilder) fromHalf(half ir.Value) ir.Value {
 func (s *scalarBuilder) toHalf(x ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
-	// Adding 0xfff and the bit odd before 13 bits are dropped rounds half to even. The subtraction changes the bias of
-	// the exponent from 127 to 15, modulo 2^32.
+	// Adding 0xfff and oddBit before 13 bits are dropped rounds half to even. The subtraction changes the bias of the
+	// exponent from 127 to 15, modulo 2^32.
 	const rebias = 0xfff - (127-15)<<23 + 1<<32
 	bits := s.bits(u32, x)
 	magnitude := s.op(lane.And, u32, bits, word(0x7fffffff))
-	odd := s.op(lane.And, u32, s.op(lane.Shr, u32, magnitude, word(13)), word(1))
-	rounded := s.op(lane.Add, u32, s.op(lane.Add, u32, magnitude, odd), word(rebias))
+	oddBit := s.op(lane.And, u32, s.op(lane.Shr, u32, magnitude, word(13)), word(1))
+	rounded := s.op(lane.Add, u32, s.op(lane.Add, u32, magnitude, oddBit), word(rebias))
 	normal := s.op(lane.Shr, u32, rounded, word(13))
 	half := s.float(f32, 0.5)
 	sum := s.bits(u32, s.op(lane.Add, f32, s.bits(f32, magnitude), half))
-	small := s.op(lane.Sub, u32, sum, s.bits(u32, half))
+	subnormal := s.op(lane.Sub, u32, sum, s.bits(u32, half))
 	isNaN := s.op(lane.Lt, tensor.Bool, word(0x7f800000), magnitude)
 	const halfNaN, halfInfinity = 0x7e00, 0x7c00
 	large := s.choose(u32, isNaN, word(halfNaN), word(halfInfinity))
 	const tooLarge, leastNormal = 0x47800000, 0x38800000 // the float32 numbers 2^16 and 2^-14
 	result := s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(tooLarge)), normal, large)
-	result = s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), small, result)
+	result = s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), subnormal, result)
 	sign := s.op(lane.And, u32, s.op(lane.Shr, u32, bits, word(16)), word(0x8000))
 	return s.op(lane.Or, u32, result, sign)
 }
@@ -133,8 +133,8 @@ func (s *scalarBuilder) toBFloat16(x ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
 	bits := s.bits(u32, x)
-	odd := s.op(lane.And, u32, s.op(lane.Shr, u32, bits, word(16)), word(1))
-	rounded := s.op(lane.Add, u32, s.op(lane.Add, u32, bits, word(0x7fff)), odd)
+	oddBit := s.op(lane.And, u32, s.op(lane.Shr, u32, bits, word(16)), word(1))
+	rounded := s.op(lane.Add, u32, s.op(lane.Add, u32, bits, word(0x7fff)), oddBit)
 	isNaN := s.op(lane.Ne, tensor.Bool, x, x)
 	return s.choose(u32, isNaN, word(0x7fc0), s.op(lane.Shr, u32, rounded, word(16)))
 }

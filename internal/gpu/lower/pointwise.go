@@ -171,8 +171,8 @@ func (p *pointwise) access(i int) access {
 	return access{dtype: p.dtypes[i], stride: p.strides[i][0], vector: p.vector, align: p.align[i]}
 }
 
-// isUnit reports whether an operand is contiguous along the fastest dimension.
-func (p *pointwise) isUnit(i int) bool { return p.strides[i][0] == p.dtypes[i].Size() }
+// isContiguous reports whether an operand is contiguous along the fastest dimension.
+func (p *pointwise) isContiguous(i int) bool { return p.strides[i][0] == p.dtypes[i].Size() }
 
 // maxInstructions bounds the instructions of a thread that computes several elements.
 const maxInstructions = 512
@@ -182,7 +182,7 @@ const maxInstructions = 512
 func (p *pointwise) maxVector() int {
 	largest := 0
 	for i, dtype := range p.dtypes {
-		if p.isUnit(i) {
+		if p.isContiguous(i) {
 			largest = max(largest, dtype.Size())
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // unit.
 type rowKernel struct {
 	scalarBuilder                  // builds the kernel: see scalar.go
-	*rows                          // what all launches of the program have in common
+	*rows                          // the layouts and the division into pieces, for all launches of the program
 	units         int              // number of rows or pieces
 	lanes         int              // number of lanes of a unit
 	laneStride    int              // difference between the thread indices of two adjacent lanes
@@ -31,9 +31,9 @@ type rowKernel struct {
 	joins    bool // whether the kernel combines the results of pieces; its units are rows
 }
 
-// add adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The parameters
-// of the kernel are the outputs, the operands without positions, and the scratch memory.
-func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) error {
+// addLaunch adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The
+// parameters of the kernel are the outputs, the operands without positions, and the scratch memory.
+func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKernel)) error {
 	params := len(r.metas)
 	if r.hasPositions {
 		params--
@@ -89,7 +89,7 @@ func (k *rowKernel) setThread() {
 	slow, fast := k.quotient(k.thread, k.lanes), k.op(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
 	unit := slow // the index of the unit: first in the group, below in the launch
 	k.lane, k.laneStride = fast, 1
-	if rows.columns && rows.pieces == 1 {
+	if rows.threadsSpanRows && rows.pieces == 1 {
 		unit = k.op(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
 		k.lane, k.laneStride = k.quotient(k.thread, perGroup), perGroup
 	}
@@ -160,8 +160,9 @@ func (k *rowKernel) uniform(operand int) []ir.Value {
 	return values
 }
 
-// prepare adds, before a loop, the loads of the inputs that have one value for each row. It fills numbers and uniforms.
-func (k *rowKernel) prepare(in []expr.Place) {
+// loadUniforms adds, before a loop, the loads of the inputs that have one value for each row. It fills numbers and
+// uniforms.
+func (k *rowKernel) loadUniforms(in []expr.Place) {
 	for _, place := range in {
 		switch {
 		case place.Kind == expr.AtNumber:
@@ -172,14 +173,14 @@ func (k *rowKernel) prepare(in []expr.Place) {
 	}
 }
 
-// pass adds the loop of pass i over the elements of a unit, and combines the folds of the unit's lanes.
-func (k *rowKernel) pass(i int) {
+// addPass adds the loop of pass i over the elements of a unit, and combines the folds of the unit's lanes.
+func (k *rowKernel) addPass(i int) {
 	const u32 = tensor.Uint32
 	pass := k.program.Passes[i]
 	if pass.Code == nil {
 		return
 	}
-	k.prepare(pass.In)
+	k.loadUniforms(pass.In)
 	var accumulators []ir.Value
 	for _, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
@@ -216,7 +217,7 @@ func (k *rowKernel) pass(i int) {
 	default:
 		loop()
 	}
-	k.combine(&pass, accumulators, i)
+	k.combineFolds(&pass, accumulators, i)
 }
 
 // elementBits returns an element with the given bits. Unlike constant, it accepts bools.
@@ -227,13 +228,13 @@ func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 	return k.constant(dtype, bits)
 }
 
-// combine combines the accumulators of the lanes of a unit in pass i. If the unit is a row, the results become numbers
-// of the row (k.numbers). If it is a piece, they are stored in scratch memory.
-func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) {
+// combineFolds combines the accumulators of the lanes of a unit in pass i. If the unit is a row, the results become
+// numbers of the row (k.numbers). If it is a piece, they are stored in scratch memory.
+func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i int) {
 	var results []ir.Value
 	for index, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
-		results = append(results, k.tree(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulators[index])))
+		results = append(results, k.combineLanes(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulators[index])))
 	}
 	if k.piece == ir.None {
 		for index, result := range results {
@@ -261,9 +262,9 @@ func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value
 	return k.inst(expr.Inst{Op: op, DType: dtype, A: 0, B: 0, C: expr.None}, dtype, []ir.Value{a, b})
 }
 
-// tree combines the values of the lanes of a unit by a balanced tree, in group memory. In each step, half is halved,
-// and lane l below half combines its value with that of lane l+half. All lanes get the result.
-func (k *rowKernel) tree(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
+// combineLanes combines the values of the lanes of a unit by a balanced tree, in group memory. In each step, half is
+// halved, and lane l below half combines its value with that of lane l+half. All lanes get the result.
+func (k *rowKernel) combineLanes(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	if k.lanes == 1 {
 		return value
@@ -303,7 +304,7 @@ func (k *rowKernel) joinPieces(i int) {
 				k.Emit(ir.WriteVar, tensor.Invalid, accumulator, folded)
 			})
 		}
-		k.numbers[pass.FoldResults[index]] = k.tree(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulator))
+		k.numbers[pass.FoldResults[index]] = k.combineLanes(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulator))
 	}
 	if k.pieces > 1 && len(pass.Folds) > 0 {
 		k.If(k.isFirst(), func() {
@@ -320,13 +321,13 @@ func (k *rowKernel) storeNumber(n int) {
 	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address, []ir.Value{k.numbers[n]})
 }
 
-// after adds the code of pass i that runs once per row, after the loop over elements.
-func (k *rowKernel) after(i int) {
+// addPerRow adds the code of pass i that runs once per row, after the loop over elements.
+func (k *rowKernel) addPerRow(i int) {
 	pass := k.program.Passes[i]
 	if pass.PerRow == nil {
 		return
 	}
-	k.prepare(pass.PerRowIn)
+	k.loadUniforms(pass.PerRowIn)
 	values := k.eval(pass.PerRow, func(operand, part int) ir.Value {
 		if place := pass.PerRowIn[operand]; place.Kind == expr.AtOperand {
 			return k.uniform(place.N)[part]

@@ -45,18 +45,18 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	if lowering.count == 0 {
 		return new(Program), nil
 	}
-	// uniform: the operand has one element for each row. whole: the output has all elements of a row, not one.
-	uniform, whole := make([]bool, len(source.In)), make([]bool, len(outs))
+	// uniform marks operands with one element for each row. perElement marks outputs with all elements of a row.
+	uniform, perElement := make([]bool, len(source.In)), make([]bool, len(outs))
 	for i := range lowering.metas {
 		varies := slices.ContainsFunc(lowering.reduced, func(dim axis) bool { return dim.strides[i] != 0 })
 		if i < len(outs) {
-			whole[i] = varies
+			perElement[i] = varies
 		} else {
 			uniform[i-len(outs)] = !varies
 		}
 	}
 	var err error
-	if lowering.program, err = source.RowProgram(uniform, whole); err != nil {
+	if lowering.program, err = source.RowProgram(uniform, perElement); err != nil {
 		return nil, fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
 	}
 	if lowering.program.Scans() || lowering.rowLen == 0 {
@@ -65,7 +65,7 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	if err := lowering.expandPasses(); err != nil {
 		return nil, err
 	}
-	lowering.divide(source)
+	lowering.setPieces(source)
 	program := &Program{Scratch: lowering.layOutScratch()}
 	return program, lowering.addLaunches(program)
 }
@@ -73,23 +73,23 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 // addLaunches adds the launches of all passes to the program: one launch, or one or two for each pass over cut rows.
 func (r *rows) addLaunches(program *Program) error {
 	if r.pieces == 1 {
-		return r.add(program, r.count, func(k *rowKernel) {
+		return r.addLaunch(program, r.count, func(k *rowKernel) {
 			for i := range r.program.Passes {
-				k.pass(i)
-				k.after(i)
+				k.addPass(i)
+				k.addPerRow(i)
 			}
 		})
 	}
 	for i, pass := range r.program.Passes {
 		if pass.Code != nil {
-			if err := r.add(program, r.count*r.pieces, func(k *rowKernel) { k.pass(i) }); err != nil {
+			if err := r.addLaunch(program, r.count*r.pieces, func(k *rowKernel) { k.addPass(i) }); err != nil {
 				return err
 			}
 		}
 		if len(pass.Folds) > 0 || pass.PerRow != nil {
-			if err := r.add(program, r.count, func(k *rowKernel) {
+			if err := r.addLaunch(program, r.count, func(k *rowKernel) {
 				k.joinPieces(i)
-				k.after(i)
+				k.addPerRow(i)
 			}); err != nil {
 				return err
 			}
@@ -126,11 +126,11 @@ type rows struct {
 	partialsAt  int   // the results of pieces, by fold, row and piece, 8 bytes each
 	numbersAt   int   // the numbers of rows, by number and row, 8 bytes each
 
-	columns bool // whether adjacent threads compute adjacent rows, not adjacent elements of a row
+	threadsSpanRows bool // adjacent threads compute adjacent rows, not adjacent elements of a row
 }
 
-// setAxes sets kept, reduced, rowLen, count and columns. It sets vector to the number of elements that the shape
-// allows; divide may reduce it.
+// setAxes sets kept, reduced, rowLen, count and threadsSpanRows. It sets vector to the number of elements that the
+// shape allows; setPieces may reduce it.
 func (r *rows) setAxes(mask []bool) error {
 	shape := r.setShape(mask)
 	if max(r.rowLen, 1)*max(r.count, 1) > math.MaxInt32 {
@@ -179,7 +179,7 @@ func (r *rows) setAxes(mask []bool) error {
 	if len(r.reduced) == 0 {
 		r.reduced = append(r.reduced, single)
 	}
-	r.columns = r.kept[0].strides[lead] != 0 && r.kept[0].strides[lead] < r.reduced[0].strides[lead]
+	r.threadsSpanRows = r.kept[0].strides[lead] != 0 && r.kept[0].strides[lead] < r.reduced[0].strides[lead]
 	return nil
 }
 
@@ -245,8 +245,8 @@ func (r *rows) expandPasses() error {
 	return nil
 }
 
-// divide sets pieces and pieceLen, and reduces vector if the code is long.
-func (r *rows) divide(code *expr.Code) {
+// setPieces sets pieces and pieceLen, and reduces vector if the code is long.
+func (r *rows) setPieces(code *expr.Code) {
 	if r.vector*len(code.Insts) > maxInstructions {
 		r.vector = 1
 	}

@@ -39,13 +39,13 @@ func newTile(kernel *pointwise) *tile {
 			created.inputs = append(created.inputs, i)
 		}
 	}
-	if len(created.inputs) == 0 || created.tooLong() {
+	if len(created.inputs) == 0 || created.isTooLong() {
 		return nil
 	}
 	created.setVectors()
 	// A row of the tile has at least 64 bytes if possible.
 	if large := *created; large.vector > 1 {
-		if large.side = 64; large.bytes(large.inputs) <= maxShared && !large.tooLong() {
+		if large.side = 64; large.bytes(large.inputs) <= maxShared && !large.isTooLong() {
 			created.side = 64
 		}
 	}
@@ -80,8 +80,8 @@ func (t *tile) bytes(inputs []int) (bytes int) {
 	return bytes
 }
 
-// tooLong reports whether a thread that computes its part of a tile exceeds maxInstructions.
-func (t *tile) tooLong() bool { return t.side*t.side/groupSize*len(t.code.Insts) > maxInstructions }
+// isTooLong reports whether a thread that computes its part of a tile exceeds maxInstructions.
+func (t *tile) isTooLong() bool { return t.side*t.side/groupSize*len(t.code.Insts) > maxInstructions }
 
 // setVectors sets the elements that a thread reads or writes at once, up to 4 bytes in each operand.
 func (t *tile) setVectors() {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst adds the PTX of the instruction with the given value.
-func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
+// emitInst adds the PTX of the instruction with the given value.
+func (p *printer) emitInst(value ir.Value, inst *ir.Inst) error {
 	var args []string
 	for _, operand := range inst.Operands() {
 		args = append(args, p.registerOf[operand])
@@ -20,7 +20,7 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 	}
 	p.registerOf = append(p.registerOf, result)
 	if inst.Op.IsLaneOp() {
-		return p.scalar(inst, result, args)
+		return p.emitLaneOp(inst, result, args)
 	}
 	switch inst.Op {
 	case ir.Param:
@@ -37,8 +37,8 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 	case ir.MulHigh:
 		p.emit("mul.hi.u32", result, args[0], args[1])
 	case ir.Load:
-		p.load(value, inst, args[0])
-	case ir.Extract: // load has already assigned a register to each word
+		p.emitLoad(value, inst, args[0])
+	case ir.Extract: // emitLoad has already assigned a register to each word
 		p.registerOf[value] = p.loadedWords[inst.Args[0]][inst.Imm]
 	case ir.Store:
 		suffix, words := access(inst.DType, args[1:])
@@ -55,14 +55,14 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 			return fmt.Errorf("PTX has no instruction for an array of bools")
 		}
 		address := p.register(tensor.Uint64)
-		p.element(address, fmt.Sprintf("s%d", inst.Imm), args[0], dtype.Size())
+		p.emitElementAddress(address, fmt.Sprintf("s%d", inst.Imm), args[0], dtype.Size())
 		if inst.Op == ir.LoadShared {
 			p.emit("ld.shared."+bitsSuffix(dtype), result, "["+address+"]")
 		} else {
 			p.emit("st.shared."+bitsSuffix(dtype), "["+address+"]", args[1])
 		}
 	default:
-		p.control(int(value), inst.Op, args)
+		p.emitControl(int(value), inst.Op, args)
 	}
 	return nil
 }
@@ -76,8 +76,8 @@ func access(dtype tensor.DType, words []string) (suffix, operand string) {
 	return fmt.Sprintf(".v%d.%s", len(words), typeSuffix(dtype)), "{" + strings.Join(words, ", ") + "}"
 }
 
-// load adds a Load, and assigns a register to each of its words.
-func (p *printer) load(value ir.Value, inst *ir.Inst, address string) {
+// emitLoad adds a Load, and assigns a register to each of its words.
+func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address string) {
 	words := []string{p.registerOf[value]}
 	for range inst.Imm - 1 {
 		words = append(words, p.register(ir.Register(inst.DType)))
@@ -87,9 +87,9 @@ func (p *printer) load(value ir.Value, inst *ir.Inst, address string) {
 	p.emit("ld.global"+suffix, operand, "["+address+"]")
 }
 
-// control adds the branches and labels of a Loop, Break, If, Else or End. The labels of a block have the index of the
-// instruction that began it. label else is the target if the condition of an If is false.
-func (p *printer) control(index int, op ir.Op, args []string) {
+// emitControl adds the branches and labels of a Loop, Break, If, Else or End. The labels of a block have the index of
+// the instruction that began it. label else is the target if the condition of an If is false.
+func (p *printer) emitControl(index int, op ir.Op, args []string) {
 	label := func(name string, number int) { fmt.Fprintf(&p.body, "$%s%d:\n", name, number) }
 	last := len(p.open) - 1
 	switch op {

@@ -23,7 +23,7 @@ func Module(kernel *ir.Kernel, target string) (string, error) {
 	}
 	p := &printer{Kernel: kernel, tables: map[[32]float32]string{}, loadedWords: map[ir.Value][]string{}}
 	for index := range kernel.Insts {
-		if err := p.inst(ir.Value(index), &kernel.Insts[index]); err != nil {
+		if err := p.emitInst(ir.Value(index), &kernel.Insts[index]); err != nil {
 			return "", fmt.Errorf("ptx: v%d: %w", index, err)
 		}
 	}
@@ -140,8 +140,8 @@ var opcodes = map[lane.Op][3]string{
 	lane.Lt: {"setp.lt", "setp.lt"}, lane.Le: {"setp.le", "setp.le"}, lane.Select: {"selp", "selp"},
 }
 
-// scalar adds an operation of package lane. result and args are registers.
-func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
+// emitLaneOp adds an operation of package lane. result and args are registers.
+func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error {
 	// from is the dtype of the last operand, which is the type of the operation. (A comparison has a bool result, and a
 	// Select a bool first operand.)
 	op, from := lane.Op(inst.Op), inst.DType
@@ -159,7 +159,7 @@ func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
 		p.emit(conversion(inst.DType, from), result, args[0])
 		return nil
 	case lane.Lookup:
-		p.lookup(inst.Table, result, args[0])
+		p.emitLookup(inst.Table, result, args[0])
 		return nil
 	}
 	column := 0
@@ -217,9 +217,9 @@ func conversion(to, from tensor.DType) string {
 	return fmt.Sprintf("cvt%s.%s.%s", rounding, typeSuffix(to), typeSuffix(from))
 }
 
-// lookup adds the load of an entry of a table in constant memory into register result. The low 5 bits of register
+// emitLookup adds the load of an entry of a table in constant memory into register result. The low 5 bits of register
 // operand are the index. The first lookup in a table declares it.
-func (p *printer) lookup(table *[32]float32, result, operand string) {
+func (p *printer) emitLookup(table *[32]float32, result, operand string) {
 	name, ok := p.tables[*table]
 	if !ok {
 		name = fmt.Sprintf("t%d", len(p.tables))
@@ -233,13 +233,13 @@ func (p *printer) lookup(table *[32]float32, result, operand string) {
 	index, address := p.register(tensor.Uint32), p.register(tensor.Uint64)
 	p.emit("mov.b32", index, operand)
 	p.emit("and.b32", index, index, "31")
-	p.element(address, name, index, 4)
+	p.emitElementAddress(address, name, index, 4)
 	p.emit("ld.const.f32", result, "["+address+"]")
 }
 
-// element adds instructions that compute array + index*size into register address. array is the name of an array, index
-// a register, and size the number of bytes of an element.
-func (p *printer) element(address, array, index string, size int) {
+// emitElementAddress adds instructions that compute array + index*size into register address. array is the name of an
+// array, index a register, and size the number of bytes of an element.
+func (p *printer) emitElementAddress(address, array, index string, size int) {
 	base := p.register(tensor.Uint64)
 	p.emit("mov.u64", base, array)
 	p.emit("mul.wide.u32", address, index, fmt.Sprint(size))

@@ -5,14 +5,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst adds the SPIR-V of the instruction with the given value.
-func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
+// emitInst adds the SPIR-V of the instruction with the given value.
+func (p *printer) emitInst(value ir.Value, inst *ir.Inst) error {
 	var args []uint32 // the ids of the operands
 	for _, operand := range inst.Operands() {
 		args = append(args, p.resultIDs[operand])
 	}
 	if inst.Op.IsLaneOp() {
-		return p.scalar(value, inst, args)
+		return p.emitLaneOp(value, inst, args)
 	}
 	u32 := p.typeOf(tensor.Uint32)
 	switch inst.Op {
@@ -29,11 +29,11 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		product := p.emitResult(opUMulExtended, p.declare(opTypeStruct, u32, u32), args...)
 		p.resultIDs[value] = p.emitResult(opCompositeExtract, u32, product, 1)
 	case ir.Load:
-		p.load(value, inst, args[0])
+		p.emitLoad(value, inst, args[0])
 	case ir.Extract:
 		p.resultIDs[value] = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), p.vectors[inst.Args[0]], uint32(inst.Imm))
 	case ir.Store:
-		p.store(inst.DType, args[0], args[1:])
+		p.emitStore(inst.DType, args[0], args[1:])
 	case ir.Var: // its id is that of a pointer to a variable of the function
 		p.resultIDs[value] = p.id()
 		pointer := p.declare(opTypePointer, classFunction, p.typeOf(inst.DType))
@@ -52,7 +52,7 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		scope := p.number(tensor.Uint32, workgroup)
 		emit(&p.body, opControlBarrier, scope, scope, p.number(tensor.Uint32, acquireRelease|workgroupMemory))
 	default:
-		p.control(inst.Op, args)
+		p.emitControl(inst.Op, args)
 	}
 	return nil
 }
@@ -79,9 +79,9 @@ func (p *printer) pointer(typeID, address uint32, bytes int) (pointer uint32, ac
 	return pointer, []uint32{aligned, uint32(bytes)}
 }
 
-// load adds a Load. The id of its value is that of the first word. If there are several words, the id of their vector
-// remains in p.vectors for Part.
-func (p *printer) load(value ir.Value, inst *ir.Inst, address uint32) {
+// emitLoad adds a Load. The id of its value is that of the first word. If there are several words, the id of their
+// vector remains in p.vectors for Extract.
+func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address uint32) {
 	count := int(inst.Imm)
 	typeID := p.wordsType(inst.DType, count)
 	pointer, access := p.pointer(typeID, address, count*inst.DType.Size())
@@ -96,8 +96,8 @@ func (p *printer) load(value ir.Value, inst *ir.Inst, address uint32) {
 	p.resultIDs[value] = word
 }
 
-// store adds a Store. dtype is that of a word in memory.
-func (p *printer) store(dtype tensor.DType, address uint32, words []uint32) {
+// emitStore adds a Store. dtype is that of a word in memory.
+func (p *printer) emitStore(dtype tensor.DType, address uint32, words []uint32) {
 	typeID, stored := p.wordsType(dtype, len(words)), words[0]
 	switch {
 	case len(words) > 1:
@@ -109,9 +109,10 @@ func (p *printer) store(dtype tensor.DType, address uint32, words []uint32) {
 	emit(&p.body, opStore, append([]uint32{pointer, stored}, access...)...)
 }
 
-// control adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow. The
-// header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches back.
-func (p *printer) control(op ir.Op, args []uint32) {
+// emitControl adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow.
+// The header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches
+// back.
+func (p *printer) emitControl(op ir.Op, args []uint32) {
 	branch := func(label uint32) { emit(&p.body, opBranch, label) }
 	label := func(id uint32) { emit(&p.body, opLabel, id) }
 	last := len(p.open) - 1

@@ -66,7 +66,7 @@ type module struct {
 	capabilities, decorations, declarations []uint32
 	variables, body                         []uint32          // the local variables and the instructions of the function
 	global                                  []uint32          // ids of the global variables
-	known                                   map[string]uint32 // the ids of types, constants and tables, by key: see once
+	known                                   map[string]uint32 // the ids of types, constants and tables, by key: see idOf
 }
 
 // id returns a new id.
@@ -83,32 +83,32 @@ func emit(section *[]uint32, op uint32, operands ...uint32) {
 
 // declare returns the id of a type, and declares the type if necessary. words are the operands of op after the id.
 func (m *module) declare(op uint32, words ...uint32) uint32 {
-	return m.once(fmt.Sprint(op, words), func(id uint32) { emit(&m.declarations, op, append([]uint32{id}, words...)...) })
+	return m.idOf(fmt.Sprint(op, words), func(id uint32) { emit(&m.declarations, op, append([]uint32{id}, words...)...) })
 }
 
 // constant returns the id of a constant, and declares the constant if necessary. words are the operands of op after the
 // id.
 func (m *module) constant(op, typeID uint32, words ...uint32) uint32 {
-	return m.once(fmt.Sprint(op, typeID, words), func(id uint32) {
+	return m.idOf(fmt.Sprint(op, typeID, words), func(id uint32) {
 		emit(&m.declarations, op, append([]uint32{typeID, id}, words...)...)
 	})
 }
 
-// once returns the id of a key. For a new key, it assigns an id and calls add, which adds the instruction that defines
-// the id.
-func (m *module) once(key string, add func(id uint32)) uint32 {
+// idOf returns the id of a key. For a new key, it assigns an id and calls define, which adds the instruction that
+// defines the id.
+func (m *module) idOf(key string, define func(id uint32)) uint32 {
 	if id, ok := m.known[key]; ok {
 		return id
 	}
 	id := m.id()
 	m.known[key] = id
-	add(id)
+	define(id)
 	return id
 }
 
 // requireCapability declares that the module needs a capability of the device.
 func (m *module) requireCapability(capability uint32) {
-	m.once(fmt.Sprint("capability", capability), func(uint32) { emit(&m.capabilities, opCapability, capability) })
+	m.idOf(fmt.Sprint("capability", capability), func(uint32) { emit(&m.capabilities, opCapability, capability) })
 }
 
 // variable declares a global variable of a storage class, and returns its id. initial is empty, or has the id of the

@@ -32,14 +32,14 @@ func Module(kernel *ir.Kernel, options Options) ([]uint32, error) {
 		out.requireCapability(capability)
 	}
 	out.glslSet, out.main = out.id(), out.id()
-	out.inputs()
+	out.declareInputs()
 	for _, array := range kernel.Shared {
 		length := out.constant(opConstant, out.typeOf(tensor.Uint32), uint32(array.Length))
 		arrayType := out.declare(opTypeArray, out.typeOf(array.DType), length)
 		out.shared = append(out.shared, out.variable(arrayType, classWorkgroup))
 	}
 	for index := range kernel.Insts {
-		if err := out.inst(ir.Value(index), &kernel.Insts[index]); err != nil {
+		if err := out.emitInst(ir.Value(index), &kernel.Insts[index]); err != nil {
 			return nil, fmt.Errorf("spirv: v%d: %w", index, err)
 		}
 	}
@@ -92,8 +92,8 @@ func (p *printer) typeOf(dtype tensor.DType) uint32 {
 	return p.declare(opTypeInt, uint32(8*dtype.Size()), 0)
 }
 
-// inputs declares the push constants, and computes the indices of the group and of the thread.
-func (p *printer) inputs() {
+// declareInputs declares the push constants, and computes the indices of the group and of the thread.
+func (p *printer) declareInputs() {
 	u32, u64 := p.typeOf(tensor.Uint32), p.typeOf(tensor.Uint64)
 	if p.Params > 0 {
 		addresses := p.declare(opTypeStruct, slices.Repeat([]uint32{u64}, p.Params)...)
@@ -212,9 +212,9 @@ func opcodeColumn(dtype tensor.DType) int {
 	return 0
 }
 
-// scalar adds the instruction that computes value. inst is an operation of package lane, and args has the ids of its
-// operands.
-func (p *printer) scalar(value ir.Value, inst *ir.Inst, args []uint32) error {
+// emitLaneOp adds the instruction that computes value. inst is an operation of package lane, and args has the ids of
+// its operands.
+func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error {
 	// from is the dtype on which the operation works. It is the dtype of the last operand, because the result of a
 	// comparison and the first operand of a Select are bools.
 	op := lane.Op(inst.Op)

@@ -50,15 +50,15 @@ type gen struct {
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
 
-	clear          func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
-	memoryOperands bool              // FMA instructions can read memory, so a vector with one use needs no register
+	clear            func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
+	fmaCanReadMemory bool              // FMA instructions have memory operands: a vector with one use needs no register
 }
 
 // newGen divides the vector registers among sums, weights, inputs and the permutation. Registers hold all weights of
 // the window if minInputRegs registers remain for inputs. Otherwise they hold the weights of one row of the window if
 // one register remains. Otherwise they hold no weights.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
-	g := &gen{spec: spec, memoryOperands: !cpu.Has(machine.NEON), sumRegs: spec.Tile[0] * spec.Tile[1]}
+	g := &gen{spec: spec, fmaCanReadMemory: !cpu.Has(machine.NEON), sumRegs: spec.Tile[0] * spec.Tile[1]}
 	if cpu.Has(machine.NEON) {
 		g.Writer = arm64.New(spec.Size, withListing)
 		g.clear = g.Clear
@@ -116,8 +116,10 @@ func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile
 // vectorCount is the word Args.InnerCount: the number of vectors of channels.
 const vectorCount = target.ArgsWord(jit.OffsetInnerCount)
 
-// argsStep returns word k of jit.Args.Step, and argsSpill word k of jit.Args.Spill.
-func argsStep(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
+// argsStep returns word k of jit.Args.Step.
+func argsStep(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
+
+// argsSpill returns word k of jit.Args.Spill.
 func argsSpill(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*k)) }
 
 // loadAddress loads the address Ptr[k] + Row[k] of operand k.
@@ -305,7 +307,7 @@ func (g *gen) sumByInputRow() {
 // weights of window row 0.
 func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, first, end int) {
 	spec := g.spec
-	loaded := false
+	isLoaded := false // the weights of the window row are in registers
 	weightAddr := func(col int) target.Addr {
 		return target.Addr{Base: weightsReg, Disp: (windowRow*spec.Window[1] + col) * spec.VectorBytes}
 	}
@@ -314,11 +316,11 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 		if inputRow < first || inputRow >= end {
 			continue
 		}
-		if !loaded {
+		if !isLoaded {
 			for col := range g.weightRegs {
 				g.Copy(weightAddr(col), g.weight(col))
 			}
-			loaded = true
+			isLoaded = true
 		}
 		for col := spec.First[1]; col < spec.End[1]; col++ {
 			addr := target.Addr{Base: inputReg, Disp: (inputRow-first)*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]}
@@ -350,7 +352,7 @@ func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse
 // useElement adds the products of the input element at an address to the sums of its uses. weightAddr returns the
 // address of a weight; it is not called if the weights are in registers.
 func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col int) target.Addr) {
-	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands { // the FMA reads the element
+	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory { // the FMA reads the element
 		g.FMA(addr, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}
@@ -363,7 +365,7 @@ func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col
 		switch {
 		case g.weightRegs > 0:
 			g.FMA(loaded, g.weight(use.weight), use.sum)
-		case g.memoryOperands:
+		case g.fmaCanReadMemory:
 			g.FMA(weightAddr(use.weight), loaded, use.sum)
 		default: // NEON; the weight takes another input register than the element
 			weightReg := g.input()

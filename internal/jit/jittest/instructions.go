@@ -127,9 +127,9 @@ func (c *InstructionCount) count(index int) {
 
 // step returns the number of elements of an iteration, if the line advances a loop over elements.
 func (s *syntax) step(line string) (elements int, ok bool) {
-	line, before := strings.CutPrefix(line, s.advances[0])
-	line, after := strings.CutSuffix(line, s.advances[1])
-	if !before || !after {
+	line, hasPrefix := strings.CutPrefix(line, s.advances[0])
+	line, hasSuffix := strings.CutSuffix(line, s.advances[1])
+	if !hasPrefix || !hasSuffix {
 		return 0, false
 	}
 	elements, err := strconv.Atoi(line)

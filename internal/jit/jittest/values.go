@@ -22,9 +22,9 @@ const randomCount = 6000
 func (b *Comparison) checkEdgeCases() error {
 	operandCount := len(b.loop.Code.In)
 	rowLen, rows, data := randomCount, 1, make([][]byte, operandCount)
-	folds := len(b.loop.Folds) > 0
+	hasFolds := len(b.loop.Folds) > 0
 	switch {
-	case folds:
+	case hasFolds:
 		rowLen, rows = 60, 100
 	case operandCount == 1 && !b.loop.Uniform[0] && !b.loop.Code.In[0].IsComplex():
 		data[0] = AllValues(b.loop.Code.In[0])

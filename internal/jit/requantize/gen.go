@@ -37,13 +37,13 @@ const CallRows = 1 << 10
 
 // Compile generates the code for signed or unsigned bytes, or returns existing code. Calls do not modify their
 // arguments, and access only the columns in ColumnMask.
-func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
+func Compile(isSigned bool, cpu machine.Features) (*jit.Func, error) {
 	if !cpu.Has(machine.Vector512) {
 		return nil, fmt.Errorf("requantize: the code requires AVX-512, and the processor has %v", cpu)
 	}
-	return jit.Lookup(fmt.Sprintf("requantize signed %v", signed), func(withListing bool) (jit.Code, error) {
+	return jit.Lookup(fmt.Sprintf("requantize signed %v", isSigned), func(withListing bool) (jit.Code, error) {
 		w := writer.New(cpu, 4, withListing)
-		emit(w, signed)
+		emit(w, isSigned)
 		return w.Finish()
 	})
 }
@@ -65,13 +65,13 @@ const (
 const order target.VReg = 10
 
 // emit writes the function.
-func emit(w *writer.Writer, signed bool) {
+func emit(w *writer.Writer, isSigned bool) {
 	for k, to := range []target.GReg{Out: out, Sums: sums, Scales: scales, ZeroPoint: zeroPoint} {
 		w.Move(target.ArgsWord(jit.OffsetPtr+int32(8*k)), to)
 		w.Add(target.ArgsWord(jit.OffsetRow+int32(8*k)), to)
 	}
 	argsStep := func(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
-	quantizer := &writer.Quantizer{Writer: w, Signed: signed, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
+	quantizer := &writer.Quantizer{Writer: w, Signed: isSigned, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
 	quantizer.Begin(target.Addr{Base: zeroPoint})
 	quantizer.LoadOrder(order)
 	quantizer.BeginColumns(argsStep(ColumnMask), scales)

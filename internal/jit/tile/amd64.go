@@ -2,8 +2,8 @@ package tile
 
 import "github.com/graphrun/graphrun/internal/jit/target"
 
-// integerTerm emits the multiplications of a term (see the package comment) for Int8 or Int16 on amd64. inOffset is the
-// offset of the term in the broadcast operand. VPDPBUSD needs its unsigned operand in a register, so the element is
+// integerTerm emits the multiplications of a term, one iteration of the k-loop, for Int8 or Int16 on amd64. inOffset is
+// the offset of the term in the broadcast operand. VPDPBUSD needs its unsigned operand in a register, so the element is
 // broadcast first. For Int16, VPMADDWD writes a temporary register, which is then added to the accumulator.
 func (g *gen) integerTerm(run *Run, inOffset int) {
 	last := g.spec.Vectors - 1
@@ -15,7 +15,8 @@ func (g *gen) integerTerm(run *Run, inOffset int) {
 		g.amd64.BroadcastInteger(g.rowAddr(i, inOffset), element)
 		for vector := range g.spec.Vectors {
 			if g.spec.Int8 {
-				g.Dot(target.Element{Reg: element}, g.vectorReg(vector), g.sumReg(i, vector), false)
+				const isSigned = false // VPDPBUSD reads the broadcast operand as unsigned bytes
+				g.Dot(target.Element{Reg: element}, g.vectorReg(vector), g.sumReg(i, vector), isSigned)
 				continue
 			}
 			product := element // the last vector may overwrite the element; the others use another register

@@ -134,12 +134,12 @@ func (s *Spec) checkPrefetch() error {
 		return fmt.Errorf("tile: PackedStep requires one run and no loops: there are %d runs and %d loops", len(s.Runs),
 			len(s.Loops))
 	}
-	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
+	isDynamicLoop := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
 	limit := maxPrefetches
 	if s.PrefetchedLines > 0 {
 		limit-- // the address of Prefetched occupies one of the registers
 	}
-	if len(s.Prefetch) > limit || len(s.Prefetch) > 0 && !dynamic {
+	if len(s.Prefetch) > limit || len(s.Prefetch) > 0 && !isDynamicLoop {
 		return fmt.Errorf("tile: Prefetch lists %d operands: it may list at most %d, and requires a single run with Dynamic "+
 			"Terms, no loops, and no Unroll", len(s.Prefetch), limit)
 	}
@@ -155,9 +155,9 @@ func (s *Spec) checkPrefetch() error {
 // checkRuns checks the numbers of terms, rows and blocks of the runs.
 func (s *Spec) checkRuns() error {
 	for i, run := range s.Runs {
-		dynamic := run.Terms == Dynamic || run.InStep == Dynamic || run.VecStep == Dynamic
+		isDynamic := run.Terms == Dynamic || run.InStep == Dynamic || run.VecStep == Dynamic
 		switch {
-		case dynamic && len(s.Runs) > 1:
+		case isDynamic && len(s.Runs) > 1:
 			return fmt.Errorf("tile: run %d has Dynamic fields, so it must be the only run: there are %d", i, len(s.Runs))
 		case run.Terms < 1 && run.Terms != Dynamic || run.In == Dynamic || run.Vec == Dynamic || run.Rows>>s.Rows != 0,
 			run.Block < 0, run.Block > 0 && run.Terms == Dynamic:

@@ -51,7 +51,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 		return
 	}
 	state.loaded = 0
-	count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes)
+	count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes) // terms of one load
 	for count > termsLeft {
 		count /= 2
 	}
@@ -72,7 +72,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 func (g *gen) element(run *Run, i, inOffset int) target.Element {
 	state := &g.elements
 	if state.loaded>>i&1 == 0 {
-		count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes)
+		count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes) // rows of one load
 		for count > 1 && !g.areAdjacent(g.rowMask(run), i, count) {
 			count /= 2
 		}

@@ -97,9 +97,11 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	return g
 }
 
-// sumReg returns the accumulator of a vector of a row, and vectorReg the register of a vector of a term.
+// sumReg returns the register of an accumulator: the sums of a row in a vector of its lanes.
 func (g *gen) sumReg(row, vector int) target.VReg { return target.VReg(row*g.spec.Vectors + vector) }
-func (g *gen) vectorReg(vector int) target.VReg   { return target.VReg(g.sumCount + vector) }
+
+// vectorReg returns the register of a vector of the vector operand, for the current term.
+func (g *gen) vectorReg(vector int) target.VReg { return target.VReg(g.sumCount + vector) }
 
 // freeRegister returns the i-th register, from 0, that is free outside the k-loop.
 func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
@@ -265,10 +267,10 @@ func (g *gen) nextTile(tile target.Label) {
 func (g *gen) loops(depth int) {
 	if depth == 0 {
 		g.setAddresses(g.inTile(), vecTileReg)
-		g.beginLevels()
+		g.loadLevelAddresses()
 	}
 	if depth == len(g.spec.Loops) {
-		g.loadZeros()
+		g.loadZeroPoints()
 		g.runs()
 		return
 	}

@@ -31,8 +31,8 @@ const (
 // Registers of the addresses of scales and zero points. A tile with VecQuantization has no dynamic steps, so vecStepReg
 // and inStepReg are free.
 const (
-	levelScales = vecStepReg
-	levelZeros  = inStepReg
+	levelScalesReg = vecStepReg
+	levelZerosReg  = inStepReg
 )
 
 // hasLevels reports whether the vector operand has levels, the integers of quantized elements (see [VecQuantization]).
@@ -70,27 +70,27 @@ func (g *gen) zeroPointReg(vector int) target.VReg {
 	return target.VReg(g.sumCount + g.spec.termVectors() + vector)
 }
 
-// beginLevels loads the addresses of the scales and zero points of the first block.
-func (g *gen) beginLevels() {
+// loadLevelAddresses loads the addresses of the scales and zero points of the first block.
+func (g *gen) loadLevelAddresses() {
 	if g.spec.hasLevels() {
-		g.loadAddress(LevelScales, levelScales)
+		g.loadAddress(LevelScales, levelScalesReg)
 	}
 	if g.spec.VecQuantization.Zeros {
-		g.loadAddress(LevelZeros, levelZeros)
+		g.loadAddress(LevelZeros, levelZerosReg)
 	}
 }
 
-// loadZeros loads the zero points of a block, and advances their address to the next block.
-func (g *gen) loadZeros() {
+// loadZeroPoints loads the zero points of a block, and advances their address to the next block.
+func (g *gen) loadZeroPoints() {
 	if !g.spec.VecQuantization.Zeros {
 		return
 	}
 	lanes := g.vectorBytes / g.spec.ElemBytes
 	for vector := range g.spec.Vectors {
-		g.LoadBytes(target.Addr{Base: levelZeros, Disp: vector * lanes}, g.zeroPointReg(vector))
+		g.LoadBytes(target.Addr{Base: levelZerosReg, Disp: vector * lanes}, g.zeroPointReg(vector))
 		g.ToFloats(g.zeroPointReg(vector))
 	}
-	g.advance(levelZeros, g.spec.Vectors*lanes)
+	g.advance(levelZerosReg, g.spec.Vectors*lanes)
 }
 
 // loadLevels loads the levels of a term and converts them to factors for the multiply-adds: level minus zero point, as
@@ -125,7 +125,7 @@ func (g *gen) loadLevels(offset int) {
 func (g *gen) endLevels() {
 	for vector := range g.spec.Vectors {
 		scale := g.vectorReg(vector)
-		g.Load(target.Addr{Base: levelScales, Disp: vector * g.vectorBytes}, scale, false)
+		g.Load(target.Addr{Base: levelScalesReg, Disp: vector * g.vectorBytes}, scale, false)
 		for i := range g.spec.Rows {
 			sum, total := g.sumReg(i, vector), g.nextElementReg() // total += scale*sum
 			g.Copy(g.blockTotal(int(sum)), total)
@@ -134,5 +134,5 @@ func (g *gen) endLevels() {
 			g.Clear(sum)
 		}
 	}
-	g.advance(levelScales, g.spec.Vectors*g.vectorBytes)
+	g.advance(levelScalesReg, g.spec.Vectors*g.vectorBytes)
 }

@@ -51,8 +51,8 @@ func (g *gen) beginQuantized() {
 	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{inReg, countReg})
 }
 
-// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. With AVX-512, there is
-// no Temp, but its register, which is that of MaxLevel, is free after the conversion.
+// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. Temp has the register of
+// MaxLevel: AVX2 uses only Temp, and AVX-512 uses MaxLevel only until the conversion ends.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: argsSpill(zeroPointWord), Temp: g.freeRegister(1)}
@@ -87,9 +87,10 @@ func (g *gen) storeQuantized() {
 		}
 	}
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
-		vectors, end := min(packedVectors, g.spec.Vectors-vector), target.Int(nil) // end: see StoreParts
+		vectors := min(packedVectors, g.spec.Vectors-vector)
+		var partialLanes target.Int // lanes of the last vector if it is partial, else nil
 		if g.isPartial(vector + vectors - 1) {
-			end = lastLanes
+			partialLanes = lastLanes
 		}
 		// If a row has fewer than packedVectors vectors left, the vectors of several rows are packed together.
 		for i, rows := 0, packedVectors/vectors; i < g.spec.Rows; i += rows {
@@ -101,7 +102,8 @@ func (g *gen) storeQuantized() {
 			converter.Arrange(sums[0], order)
 			for row := range min(rows, g.spec.Rows-i) {
 				addr := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + vector*g.vectorBytes/packedVectors}
-				converter.StoreParts(sums[0], scratch, row*vectors, vectors, addr, end, [2]target.GReg{inReg, vecReg})
+				converter.StoreParts(sums[0], scratch, row*vectors, vectors, addr, partialLanes,
+					[2]target.GReg{inReg, vecReg})
 			}
 		}
 	}

@@ -47,7 +47,7 @@ type unitSplit struct {
 
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
 func (s *Spec) splitForUnit() (split unitSplit, err error) {
-	segments := split.segments(s.In)
+	segments := split.divideRows(s.In)
 	maxRows, minRows := 0, s.Rows   // rows of the largest part, and of the smallest segment
 	for _, rows := range segments { // each segment is divided evenly into the fewest parts
 		parts := (rows + UnitRows - 1) / UnitRows
@@ -62,7 +62,7 @@ func (s *Spec) splitForUnit() (split unitSplit, err error) {
 		start += rows
 	}
 	split.setOutStep(s.Out)
-	if err = split.chunks(s); err != nil {
+	if err = split.setChunks(s); err != nil {
 		return split, err
 	}
 	if maxRows > minRows || len(split.firstRows) > 2 {
@@ -72,9 +72,10 @@ func (s *Spec) splitForUnit() (split unitSplit, err error) {
 	return split, nil
 }
 
-// segments divides the rows, which have the given offsets, into segments with equal distances between rows. It returns
-// the numbers of rows of the segments. The distance between the first two rows is used for all segments.
-func (u *unitSplit) segments(offsets []int) (list []int) {
+// divideRows divides the rows, which have the given offsets, into segments with equal distances between rows. It
+// returns the numbers of rows of the segments. The distance between the first two rows, which divideRows stores in
+// inRowStep, is used for all segments.
+func (u *unitSplit) divideRows(offsets []int) (list []int) {
 	if len(offsets) > 1 {
 		u.inRowStep = offsets[1] - offsets[0]
 	}
@@ -106,10 +107,10 @@ func (u *unitSplit) setOutStep(offsets []int) {
 	}
 }
 
-// chunks sets terms, lastTerms and vecStep. It chooses the greatest number of terms that divides the length of each run
-// and gives the fewest possible chunks. If there is no such number, chunks have UnitTerms terms, and the last chunk of
-// a run may be shorter. It returns an error if the matrix unit does not support the runs.
-func (u *unitSplit) chunks(spec *Spec) error {
+// setChunks sets terms, lastTerms and vecStep. It chooses the greatest number of terms that divides the length of each
+// run and gives the fewest possible chunks. If there is no such number, chunks have UnitTerms terms, and the last chunk
+// of a run may be shorter. It returns an error if the matrix unit does not support the runs.
+func (u *unitSplit) setChunks(spec *Spec) error {
 	fewest := 0
 	for _, run := range spec.Runs {
 		fewest += (run.Terms + UnitTerms - 1) / UnitTerms
@@ -144,8 +145,8 @@ func (u *unitSplit) chunks(spec *Spec) error {
 
 // checkMatrixUnit returns an error if the matrix unit does not support a spec.
 func (s *Spec) checkMatrixUnit() error {
-	allRows := func(run Run) bool { return run.Terms != Dynamic && (run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1)) }
-	byRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
+	hasAllRows := func(run Run) bool { return run.Terms != Dynamic && (run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1)) }
+	isByRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
 	switch {
 	case !s.Int8 || s.In == nil || s.Out == nil || s.InitialSum == FromRows || s.Masked || s.PackedStep != 0 ||
 		len(s.Prefetch) > 0:
@@ -154,11 +155,11 @@ func (s *Spec) checkMatrixUnit() error {
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
 		return fmt.Errorf("tile: %d rows of %d vectors: the matrix unit supports at most %d rows of %d vectors", s.Rows,
 			s.Vectors, 2*UnitRows, UnitVectors)
-	case slices.ContainsFunc(s.Epilogue, byRows):
+	case slices.ContainsFunc(s.Epilogue, isByRows):
 		return fmt.Errorf("tile: the matrix unit does not support epilogues by rows")
 	}
 	for _, run := range s.Runs {
-		if !allRows(run) {
+		if !hasAllRows(run) {
 			return fmt.Errorf("tile: the matrix unit requires a constant number of terms and all rows in each run: the run "+
 				"is %+v", run)
 		}
@@ -260,7 +261,7 @@ func (g *gen) emitUnit() {
 }
 
 // initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: each row is loaded from the
-// same address. Its memory must have whole vectors.
+// same address. The memory of the bias must have whole vectors.
 func (x *unitGen) initSumTiles() {
 	if x.spec.InitialSum != FromLanes {
 		x.eachSum(func(register amd64.Tile, _, _ int) { x.amd64.ClearTile(register) })

@@ -135,8 +135,8 @@ func (b *block) store(value valueID, row, col int) {
 // Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).
 type Part struct{ Row, Col, RowEnd, ColEnd int }
 
-// has reports whether an element is in the part.
-func (part Part) has(row, col int) bool {
+// contains reports whether an element is in the part.
+func (part Part) contains(row, col int) bool {
 	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
 }
 
@@ -151,7 +151,7 @@ func (f Form) operandBlock(part Part) *block {
 		pixels := make([]valueID, size)
 		for row := range size {
 			pixels[row] = zero
-			if part.has(row, col) {
+			if part.contains(row, col) {
 				pixels[row] = out.load(row-part.Row, col-part.Col)
 			}
 		}
@@ -195,9 +195,9 @@ func (f Form) operandBlock(part Part) *block {
 	return out
 }
 
-// resultBlock returns the transform of a tile's points to the first rows and columns of results. With bias, it adds
-// the bias. It then applies the epilogue.
-func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueStep) *block {
+// resultBlock returns the transform of a tile's points to the first rows and columns of results. If hasBias is true, it
+// adds the bias. It then applies the epilogue.
+func (f Form) resultBlock(rows, cols int, hasBias bool, epilogue []tile.EpilogueStep) *block {
 	out := new(block)
 	size := f.N()
 	transformed := make([][]valueID, f.M) // by row of results: the transforms of the columns
@@ -211,7 +211,7 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 		}
 	}
 	biasValue := zero
-	if bias {
+	if hasBias {
 		biasValue = out.append(operation{opcode: opBias, x: zero, y: zero, k: zero})
 	}
 	channelOperands := map[int]valueID{}

@@ -81,8 +81,8 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	return addr
 }
 
-// forget states that the cursor register has no address, as at the start of a block.
-func (a *tileAddresser) forget() { a.reached = -1 }
+// reset states that the cursor register has no address, as at the start of a block.
+func (a *tileAddresser) reset() { a.reached = -1 }
 
 // codeGen generates the code of one transform.
 type codeGen struct {

@@ -45,11 +45,11 @@ func (f Form) pointsAB(b *block, pixels []valueID) []valueID {
 
 // pointsZeroInfinity computes the values at 0 and infinity: x[4] - (A^2+B^2)*x[2] + A^2*B^2*x[0], and the same formula
 // for x[5], x[3] and x[1].
-func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (zero, infinite valueID) {
+func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (atZero, atInfinity valueID) {
 	const sumOfSquares, productOfSquares = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
-	zero = b.fma(productOfSquares, pixels[0], b.fma(-sumOfSquares, pixels[2], pixels[4]))
-	infinite = b.fma(productOfSquares, pixels[1], b.fma(-sumOfSquares, pixels[3], pixels[5]))
-	return zero, infinite
+	atZero = b.fma(productOfSquares, pixels[0], b.fma(-sumOfSquares, pixels[2], pixels[4]))
+	atInfinity = b.fma(productOfSquares, pixels[1], b.fma(-sumOfSquares, pixels[3], pixels[5]))
+	return atZero, atInfinity
 }
 
 // outputTransform is the one-dimensional output transform, from N points to M results. Result i is the sum of

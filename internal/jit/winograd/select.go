@@ -109,8 +109,8 @@ func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	if result.Err != nil {
 		return 0, result.Err
 	}
-	c.input.forget()
-	c.output.forget()
+	c.input.reset()
+	c.output.reset()
 	for k := range result.Insts {
 		c.writeInst(&result.Insts[k], tail)
 	}

@@ -29,15 +29,15 @@ func (f Form) Operands(cpu machine.Features, part Part, tailChannels int) (*Tran
 }
 
 // Results compiles the transform of points to output tiles. The transform computes the given number of rows and columns
-// of each tile. If `bias` is true, it adds a bias. It then applies the operations of the epilogue. Epilogue operands
+// of each tile. If hasBias is true, it adds a bias. It then applies the operations of the epilogue. Epilogue operands
 // that vary by tile have the layout of the pixels. tailChannels is the number of channels modulo [Lanes].
-func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue []tile.EpilogueStep,
+func (f Form) Results(cpu machine.Features, rows, cols int, hasBias bool, epilogue []tile.EpilogueStep,
 	tailChannels int) (*Transform, error) {
-	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, bias,
+	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, hasBias,
 		epilogue, tailChannels)
 	const toPixels = true
 	transform, err := newTransform(key, cpu, tailChannels, toPixels,
-		func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
+		func() *block { return f.resultBlock(rows, cols, hasBias, epilogue) })
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (g *gen) selectInst(inst *lane.Inst) *laneValue {
 	case lane.FMA:
 		return &laneValue{reg: g.fma(inst), dtype: dtype}
 	case lane.Lookup:
-		return &laneValue{reg: g.lookupOf(inst), dtype: dtype}
+		return &laneValue{reg: g.selectLookup(inst), dtype: dtype}
 	}
 	var args [3]*laneValue
 	for k, operand := range inst.Operands() {
@@ -241,9 +241,9 @@ func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) all
 func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 	dst := g.newLike(ifSet)
 	if g.avx512 {
-		if in, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
-			in.Dst, in.Tied, in.Mask = dst, ifClear, mask
-			return g.Add(in)
+		if masked, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
+			masked.Dst, masked.Tied, masked.Mask = dst, ifClear, mask
+			return g.Add(masked)
 		}
 		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(laneBytes), Src: sources(ifSet, ifClear), Mask: mask,
 			Dst: dst, BroadcastBytes: uint8(laneBytes)})
@@ -260,10 +260,10 @@ const recentInsts = 8
 // recently selected instructions are searched.
 func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recentInsts); k-- {
-		if in := g.Body[k]; in.Dst == v {
-			ok := in.Name == "VADD"+floatSuffix(laneBytes) || in.Name == "VSUB"+floatSuffix(laneBytes) ||
-				in.Name == "VMUL"+floatSuffix(laneBytes)
-			return in, ok && in.Mask == 0
+		if inst := g.Body[k]; inst.Dst == v {
+			ok := inst.Name == "VADD"+floatSuffix(laneBytes) || inst.Name == "VSUB"+floatSuffix(laneBytes) ||
+				inst.Name == "VMUL"+floatSuffix(laneBytes)
+			return inst, ok && inst.Mask == 0
 		}
 	}
 	return alloc.Inst{}, false
@@ -363,10 +363,10 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	}
 	a, b := g.extended(x), g.extended(y)
 	laneBytes := laneSize(dtype)
-	unsigned := !dtype.IsSigned() && dtype.Size() >= 4
+	isUnsigned := !dtype.IsSigned() && dtype.Size() >= 4
 	if g.avx512 {
 		name := "VPCMP"
-		if unsigned {
+		if isUnsigned {
 			name += "U"
 		}
 		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(intPredicates[op], b, a),
@@ -377,9 +377,9 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	case lane.Eq, lane.Ne:
 		mask = g.commutativeOp("VPCMPEQ"+intSuffix(laneBytes), laneBytes, a, b)
 	case lane.Lt:
-		mask = g.less(laneBytes, unsigned, a, b)
+		mask = g.less(laneBytes, isUnsigned, a, b)
 	default:
-		mask = g.less(laneBytes, unsigned, b, a)
+		mask = g.less(laneBytes, isUnsigned, b, a)
 	}
 	mask = g.widenMask(mask, laneBytes)
 	if op == lane.Ne || op == lane.Le { // the mask is that of a == b or b < a
@@ -389,8 +389,8 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 }
 
 // less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
-func (g *gen) less(laneBytes int, unsigned bool, a, b alloc.Virt) alloc.Virt {
-	if unsigned {
+func (g *gen) less(laneBytes int, isUnsigned bool, a, b alloc.Virt) alloc.Virt {
+	if isUnsigned {
 		sign := g.constLanes(laneBytes, signBit(laneBytes))
 		a, b = g.xor(laneBytes, a, sign), g.xor(laneBytes, b, sign)
 	}

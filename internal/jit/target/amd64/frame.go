@@ -124,7 +124,7 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
 		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, slots, bestCost)
-		switch { // the lists of the worse frame are free
+		switch { // frees the lists of the frame that is not kept
 		case !allocated:
 			g.frame.free()
 		case ok:
@@ -295,12 +295,12 @@ func (g *gen) hasComplex() bool {
 // allocateAll allocates the registers of all instructions of the loop. rowConstants are computed by the row code.
 // allocateAll returns the cost of the body, and false if the allocation failed or its cost is not below limit.
 func (g *gen) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bool) {
-	list := g.bodyInsts[foldsInMemory]
+	body := g.bodyInsts[foldsInMemory]
 	if g.accsInRegisters {
-		list = g.bodyInsts[foldsInRegisters]
+		body = g.bodyInsts[foldsInRegisters]
 	}
-	body := alloc.Policy{Limit: limit}
-	if g.bodyCode = alloc.Run(g.Values, &g.bodyRegisters, list, body); g.bodyCode.Cost >= limit {
+	g.bodyCode = alloc.Run(g.Values, &g.bodyRegisters, body, alloc.Policy{Limit: limit})
+	if g.bodyCode.Cost >= limit {
 		return 0, false
 	}
 	g.rowCode = alloc.Run(g.Values, &g.bodyRegisters, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
@@ -361,21 +361,21 @@ func (g *gen) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, 
 		maxIterations = min(maxIterations, g.accSets) // each iteration needs its own accumulators
 	}
 	for iterations := 2; iterations <= maxIterations; iterations *= 2 {
-		before := g.frame
+		previousFrame := g.frame
 		for _, kind := range bodyKinds {
 			g.bodyInsts[kind] = g.Interleave(g.bodyInsts[kind], iterations/2)
 		}
 		g.interleaved = iterations
-		total, ok := g.searchAllocation(rowConstants, slots)
+		totalCost, ok := g.searchAllocation(rowConstants, slots)
 		if !ok {
-			g.frame = before
+			g.frame = previousFrame
 			return
 		}
-		if total > float64(iterations)*(cost+float64(len(g.Body))/6) {
+		if totalCost > float64(iterations)*(cost+float64(len(g.Body))/6) {
 			g.frame.free()
-			g.frame = before
+			g.frame = previousFrame
 			return
 		}
-		before.free()
+		previousFrame.free()
 	}
 }

@@ -101,18 +101,18 @@ func (g *gen) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 // intExtremum selects Min or Max of integers.
 func (g *gen) intExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	laneBytes := laneSize(d)
-	unsigned := !d.IsSigned() && d.Size() >= 4
+	isUnsigned := !d.IsSigned() && d.Size() >= 4
 	if !g.avx512 && laneBytes == 8 {
 		if op == lane.Max {
-			return g.blend(8, g.less(8, unsigned, b, a), a, b)
+			return g.blend(8, g.less(8, isUnsigned, b, a), a, b)
 		}
-		return g.blend(8, g.less(8, unsigned, a, b), a, b)
+		return g.blend(8, g.less(8, isUnsigned, a, b), a, b)
 	}
 	name := "VPMIN"
 	if op == lane.Max {
 		name = "VPMAX"
 	}
-	if unsigned {
+	if isUnsigned {
 		return g.commutativeOp(name+"U"+intSuffix(laneBytes), laneBytes, a, b)
 	}
 	return g.commutativeOp(name+"S"+intSuffix(laneBytes), laneBytes, a, b)

@@ -28,10 +28,10 @@ type lookupKey struct {
 	indices alloc.Virt // the lanes are the indices into the table
 }
 
-// lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
+// selectLookup selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
 // permutations. If several tables have the same indices, as in a piecewise polynomial, the code instead loads a row of
 // all tables for each lane and transposes the rows, which takes half of the time for six tables (Zen 3).
-func (g *gen) lookupOf(inst *lane.Inst) alloc.Virt {
+func (g *gen) selectLookup(inst *lane.Inst) alloc.Virt {
 	indices := g.selectedValue(inst.A).reg
 	if found, ok := g.lookups[lookupKey{inst.Table, indices}]; ok {
 		return found

@@ -188,32 +188,33 @@ func (g *gen) divideLong(d tensor.DType, a, b *laneValue) *laneValue {
 	bitsAs := func(d tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: d} }
 	inverse := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
 		dtype: tensor.Float64}
-	quotient := func(x *laneValue) *laneValue {
-		total := apply(lane.Mul, g.convert(tensor.Float64, x), inverse)
+	roundedQuotient := func(x *laneValue) *laneValue { // x/b
+		quotient := apply(lane.Mul, g.convert(tensor.Float64, x), inverse)
 		if x.dtype == tensor.Uint64 { // the conversion cannot represent 2^64
-			total.reg = g.extremum(lane.Min, 8, total.reg, g.float64Const(0x1.fffffffffffffp63))
+			quotient.reg = g.extremum(lane.Min, 8, quotient.reg, g.float64Const(0x1.fffffffffffffp63))
 		}
-		return g.convert(x.dtype, &laneValue{reg: g.round(lane.Rint, 8, total.reg), dtype: total.dtype})
+		return g.convert(x.dtype, &laneValue{reg: g.round(lane.Rint, 8, quotient.reg), dtype: quotient.dtype})
 	}
 	zero := number(0)
 	x, y := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
-	first := bitsAs(tensor.Int64, quotient(a))
+	first := bitsAs(tensor.Int64, roundedQuotient(a))
 	remainder := apply(lane.Sub, x, apply(lane.Mul, first, y))
-	correction := quotient(remainder)
+	correction := roundedQuotient(remainder)
 	remainder = apply(lane.Sub, remainder, apply(lane.Mul, correction, y))
-	total := apply(lane.Add, first, correction)
+	quotient := apply(lane.Add, first, correction)
 	less := func(u, v *laneValue) *laneValue {
 		return &laneValue{reg: g.compare(lane.Lt, u, v), dtype: tensor.Bool}
 	}
 	if d == tensor.Uint64 {
-		total = g.selectLanes(less(remainder, zero), apply(lane.Sub, total, number(1)), total)
+		quotient = g.selectLanes(less(remainder, zero), apply(lane.Sub, quotient, number(1)), quotient)
 		// For divisors of at least 2^63, the remainder may not fit into a signed integer, but the quotient is 0 or 1.
-		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, total)))
+		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, quotient)))
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
 	signsDiffer := apply(lane.And, less(apply(lane.Xor, remainder, x), zero),
 		&laneValue{reg: g.compare(lane.Ne, remainder, zero), dtype: tensor.Bool})
 	oppositeSigns := less(apply(lane.Xor, x, y), zero)
-	closerToZero := g.selectLanes(oppositeSigns, apply(lane.Add, total, number(1)), apply(lane.Sub, total, number(1)))
-	return g.selectLanes(signsDiffer, closerToZero, total)
+	closerToZero := g.selectLanes(oppositeSigns, apply(lane.Add, quotient, number(1)),
+		apply(lane.Sub, quotient, number(1)))
+	return g.selectLanes(signsDiffer, closerToZero, quotient)
 }

@@ -28,33 +28,33 @@ const (
 // of the unrolled loop). For loads and stores of accumulators, it is the index of the accumulator set. Otherwise it is
 // 0.
 func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
-	var buf [8]asm.Arg // enough for most instructions
+	var argBuffer [8]asm.Arg // enough for most instructions
 	for k := range list {
-		out := &list[k]
-		args := buf[:0]
-		for i := range out.Args {
-			args = append(args, g.arg(&out.Args[i], iteration))
+		inst := &list[k]
+		args := argBuffer[:0]
+		for i := range inst.Args {
+			args = append(args, g.arg(&inst.Args[i], iteration))
 		}
-		last := &out.Args[len(out.Args)-1]
+		last := &inst.Args[len(inst.Args)-1]
 		switch {
-		case out.Kind == alloc.Load:
-			g.writeLoad(out.Name, out.Args[0].Mem, args)
-		case out.Kind == alloc.Save:
-			g.asm.Emit(moveName(out.Args[0].Class), args...)
-		case out.Kind == alloc.Copy && last.Class == alloc.Masks: // x | x
+		case inst.Kind == alloc.Load:
+			g.writeLoad(inst.Name, inst.Args[0].Mem, args)
+		case inst.Kind == alloc.Save:
+			g.asm.Emit(moveName(inst.Args[0].Class), args...)
+		case inst.Kind == alloc.Copy && last.Class == alloc.Masks: // x | x
 			g.asm.Emit("KORW", args[0], args[0], args[1])
-		case out.Kind == alloc.Copy:
+		case inst.Kind == alloc.Copy:
 			g.asm.Emit("VMOVAPS", args...)
-		case out.Name == completeRemainder: // a pseudo-instruction
+		case inst.Name == completeRemainder: // a pseudo-instruction
 			g.writeRemainderLoop(args)
-		case out.Name == loadTableRow: // a pseudo-instruction
+		case inst.Name == loadTableRow: // a pseudo-instruction
 			g.writeTableRow(args)
 		case last.Kind == alloc.Memory && g.inTail:
-			g.writeTailStore(out.Name, last.Mem, args)
-		case g.writesNonTemporal && out.NonTemporal != "":
-			g.asm.Emit(out.NonTemporal, args...)
+			g.writeTailStore(inst.Name, last.Mem, args)
+		case g.writesNonTemporal && inst.NonTemporal != "":
+			g.asm.Emit(inst.NonTemporal, args...)
 		default:
-			g.asm.Emit(out.Name, args...)
+			g.asm.Emit(inst.Name, args...)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (g *generator) layOutFrame() error {
 // chooseLanes chooses the number of elements of a pass of the main loop: the greatest number that causes few spills (at
 // most one for six instructions). If there is no such number, it chooses the number with the lowest cost per element.
 func (g *generator) chooseLanes() {
-	best := math.Inf(1)
+	bestCost := math.Inf(1) // per element
 	var chosen frame
 	for lanes := min(maxParts*g.restPass.lanes, lane.FoldLanes); lanes >= g.restPass.lanes; lanes /= 2 {
 		candidate := g.restPass
@@ -94,12 +94,12 @@ func (g *generator) chooseLanes() {
 		if layout.mainCode == nil {
 			continue
 		}
-		perElement := (layout.cost + float64(layout.mainCode.Length)) / float64(lanes)
-		fewSpills := layout.cost <= float64(candidate.length)/6
-		if fewSpills || perElement < best {
-			best, chosen = perElement, layout
+		cost := (layout.cost + float64(layout.mainCode.Length)) / float64(lanes)
+		hasFewSpills := layout.cost <= float64(candidate.length)/6
+		if hasFewSpills || cost < bestCost {
+			bestCost, chosen = cost, layout
 		}
-		if fewSpills {
+		if hasFewSpills {
 			break
 		}
 	}
@@ -159,19 +159,19 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	// The pool begins at firstAccRegister, or after the accumulators if they are in registers.
 	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<layout.firstAccRegister)
 	restFile := registerFile
-	list := layout.mainPass.memoryInsts
+	mainInsts := layout.mainPass.memoryInsts
 	if layout.accsInRegisters {
-		list = layout.mainPass.registerInsts
+		mainInsts = layout.mainPass.registerInsts
 		registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(layout.firstAccRegister+accRegs))
 	}
-	failed := false // an allocation failed
+	hasFailed := false
 	allocate := func(registerFile *alloc.RegisterFile, list []alloc.Inst, policy alloc.Policy) *alloc.Result {
 		result := alloc.Run(g.Values, registerFile, list, policy)
-		failed = failed || result.Err != nil || result.Slots > spillSlots
+		hasFailed = hasFailed || result.Err != nil || result.Slots > spillSlots
 		return result
 	}
-	layout.mainCode = allocate(&registerFile, list, alloc.Policy{Limit: limit})
-	if failed || layout.mainCode.Cost >= limit {
+	layout.mainCode = allocate(&registerFile, mainInsts, alloc.Policy{Limit: limit})
+	if hasFailed || layout.mainCode.Cost >= limit {
 		return false
 	}
 	layout.rowCode = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
@@ -181,7 +181,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	layout.accInitCode = allocate(&restFile, g.accInit, alloc.Policy{})
 	layout.accFinishCode = allocate(&restFile, g.accFinish, alloc.Policy{})
 	layout.cost = layout.mainCode.Cost
-	return !failed
+	return !hasFailed
 }
 
 // accSetsOf returns the number of sets of accumulator registers. If the main loop repeats pass p, it is the number of

@@ -173,18 +173,19 @@ func (g *generator) restLoop() {
 	g.work.Row -= min(partialWork, g.work.TailIteration)
 }
 
-// Values of the argument accs of advance. The pointers to accumulators do not advance in the main loop. A trip accesses
-// all accumulators, and the next trip starts again at the first one.
+// Values of the argument includesAccs of advance. The pointers to accumulators do not advance in the main loop. A trip
+// accesses all accumulators, and the next trip starts again at the first one.
 const (
 	withoutAccs = false
 	withAccs    = true
 )
 
-// advance writes the increments of pointers by a number of elements. accs includes the pointers to accumulators.
-func (g *generator) advance(elements int, accs bool) {
+// advance writes the increments of pointers by a number of elements. If includesAccs is set, it also increments the
+// pointers to accumulators.
+func (g *generator) advance(elements int, includesAccs bool) {
 	for k := range g.out.baseOf {
 		size := g.elementBytes(k)
-		if size == 0 || g.isAccPointer(k) && !accs {
+		if size == 0 || g.isAccPointer(k) && !includesAccs {
 			continue
 		}
 		reg := g.out.pointer(k)

@@ -102,28 +102,30 @@ func (s *selector) makeParts(size int, part func(i int) alloc.Virt) []alloc.Virt
 }
 
 // arrangement returns Arm's name for the division of the 16 bytes of a register into elements of the given size.
-// halfArrangement does so for the low 8 bytes.
-func arrangement(size int) string     { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
+func arrangement(size int) string { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
+
+// halfArrangement returns the name for the division of the low 8 bytes.
 func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
 
 // add adds an instruction whose result is a new vector, and returns the result. If all its sources are row constants,
 // and an equal instruction was added before, add returns the result of that instruction.
 func (s *selector) add(inst alloc.Inst) alloc.Virt {
 	inst.FoldableSource = noFoldableSource
-	key, invariant := instKey{name: inst.Name, tied: inst.Tied}, len(inst.Src) <= len(instKey{}.src)
+	key, isRowConstant := instKey{name: inst.Name, tied: inst.Tied}, len(inst.Src) <= len(instKey{}.src)
 	for k, source := range inst.Src {
-		if invariant = invariant && (source.Virt == 0 || s.Values[source.Virt].Invariant); invariant {
+		isRowConstant = isRowConstant && (source.Virt == 0 || s.Values[source.Virt].Invariant)
+		if isRowConstant {
 			key.src[k] = source
 		}
 	}
 	if inst.Tied != 0 {
-		invariant = invariant && s.Values[inst.Tied].Invariant
+		isRowConstant = isRowConstant && s.Values[inst.Tied].Invariant
 	}
-	if v, ok := s.rowResults[key]; ok && invariant {
+	if v, ok := s.rowResults[key]; ok && isRowConstant {
 		return v
 	}
 	inst.Dst = s.New(alloc.Value{Bytes: vectorBytes})
-	if invariant {
+	if isRowConstant {
 		s.rowResults[key] = inst.Dst
 	}
 	return s.Add(inst)

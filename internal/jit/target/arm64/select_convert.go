@@ -9,7 +9,7 @@ import (
 )
 
 // This file selects instructions for conversions between dtypes. A value is a list of parts: virtual registers of 16
-// bytes.
+// bytes. The index p is that of a part of the result.
 
 // convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {

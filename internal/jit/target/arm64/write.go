@@ -53,33 +53,33 @@ func (w *writer) write(list []alloc.Allocated, lanes int) {
 }
 
 // writeInst writes an instruction. Its name has the kinds of its operands, the destination first (see [Lists]).
-func (w *writer) writeInst(out *alloc.Allocated) {
-	switch out.Kind {
+func (w *writer) writeInst(inst *alloc.Allocated) {
+	switch inst.Kind {
 	case alloc.Load:
-		w.load(out.Name, out.Args[0].Mem, w.register(out.Args[1]))
+		w.load(inst.Name, inst.Args[0].Mem, w.register(inst.Args[1]))
 		return
 	case alloc.Save:
-		w.store("str q", out.Args[1].Mem, w.register(out.Args[0]))
+		w.store("str q", inst.Args[1].Mem, w.register(inst.Args[0]))
 		return
 	case alloc.Copy:
-		from, to := w.vector(out.Args[0], asm.B), w.vector(out.Args[1], asm.B)
+		from, to := w.vector(inst.Args[0], asm.B), w.vector(inst.Args[1], asm.B)
 		w.asm.Emit("orr", to, from, from)
 		return
 	}
-	last := len(out.Args) - 1
-	if out.Args[last].Kind == alloc.Memory {
-		w.store(out.Name, out.Args[last].Mem, w.register(out.Args[0]))
+	last := len(inst.Args) - 1
+	if inst.Args[last].Kind == alloc.Memory {
+		w.store(inst.Name, inst.Args[last].Mem, w.register(inst.Args[0]))
 		return
 	}
-	if expand := expansion(out.Name); expand != nil {
-		expand(w, out.Args)
+	if expand := expansion(inst.Name); expand != nil {
+		expand(w, inst.Args)
 		return
 	}
-	name, kinds, _ := strings.Cut(out.Name, " ")
+	name, kinds, _ := strings.Cut(inst.Name, " ")
 	kind, kinds, _ := strings.Cut(kinds, " ")
 	var buf [4]asm.Arg
-	args := append(buf[:0], w.operand(kind, out.Args[last]))
-	for sources := out.Args[:last]; kinds != "" || len(sources) > 0; {
+	args := append(buf[:0], w.operand(kind, inst.Args[last]))
+	for sources := inst.Args[:last]; kinds != "" || len(sources) > 0; {
 		if kinds != "" { // the last kind holds for all further operands
 			kind, kinds, _ = strings.Cut(kinds, " ")
 		}

@@ -65,7 +65,7 @@ func (a *Assembler) Instructions() int { return a.instructions }
 
 // Emit appends an instruction. A backward jump over a short distance takes two bytes, and other jumps take five or six.
 func (a *Assembler) Emit(name string, args ...Arg) {
-	var operands, buf [6]operand
+	var operands, withoutMask [6]operand
 	if len(args) > len(operands) {
 		a.fail(name, args, "too many operands")
 		return
@@ -83,13 +83,13 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 	}
 	rows := rowsOf()[name]
 	for i := range rows {
-		if inst, ok := rows[i].match(operands[:len(args)], buf[:0], a.NoEVEX); ok {
+		if inst, ok := rows[i].match(operands[:len(args)], withoutMask[:0], a.NoEVEX); ok {
 			if a.WithListing {
 				a.listing = append(a.listing, "\t"+line(name, args))
 			}
 			a.instructions++
 			if len(args) == 1 && operands[0].kind == isLabel {
-				a.jump(&rows[i], Label(operands[0].imm))
+				a.appendJump(&rows[i], Label(operands[0].imm))
 				return
 			}
 			if len(inst.args) > 1 && inst.repeatsRegister() {
@@ -116,14 +116,14 @@ func (a *Assembler) fail(name string, args []Arg, reason string) {
 	}
 }
 
-// jump appends a jump. The row has the opcode of the short form.
-func (a *Assembler) jump(r *row, to Label) {
+// appendJump appends a jump. The row has the opcode of the short form.
+func (a *Assembler) appendJump(r *row, to Label) {
 	if to < 0 || int(to) >= len(a.labels) {
 		a.fail(r.name, []Arg{to}, "NewLabel did not return the label")
 		return
 	}
-	if at := a.labels[to]; at >= 0 {
-		if distance := at - len(a.code) - 2; distance >= -128 { // from the end of the jump, which has two bytes
+	if target := a.labels[to]; target >= 0 {
+		if distance := target - len(a.code) - 2; distance >= -128 { // from the end of the jump, which has two bytes
 			a.code = append(a.code, r.opcode(), byte(distance))
 			return
 		}
@@ -221,15 +221,15 @@ func (a *Assembler) Finish() ([]byte, error) {
 	if len(a.constants) == 0 {
 		return a.code, nil
 	}
-	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
-	if pool+len(a.constants) > 1<<30 {
+	constantsStart := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
+	if constantsStart+len(a.constants) > 1<<30 {
 		return nil, errors.New("asm: the code and its constants are too long: want at most 1 GiB, for 32-bit displacements")
 	}
 	for _, ref := range a.constantRefs {
-		at := int32(binary.LittleEndian.Uint32(a.code[ref.offset:])) // the offset of the operand in constants
-		binary.LittleEndian.PutUint32(a.code[ref.offset:], uint32(at+int32(pool-ref.end)))
+		constant := int32(binary.LittleEndian.Uint32(a.code[ref.offset:])) // offset of the operand in constants
+		binary.LittleEndian.PutUint32(a.code[ref.offset:], uint32(constant+int32(constantsStart-ref.end)))
 	}
-	for len(a.code) < pool {
+	for len(a.code) < constantsStart {
 		a.code = append(a.code, 0xCC) // INT3: traps if executed
 	}
 	return append(a.code, a.constants...), nil
@@ -260,7 +260,7 @@ func line(name string, args []Arg) string {
 	var text strings.Builder
 	text.WriteString(name)
 	var operands []string
-	zero := false
+	isZeroing := false
 	for _, arg := range args {
 		switch operand := arg.(type) {
 		case Mem:
@@ -268,11 +268,11 @@ func line(name string, args []Arg) string {
 				text.WriteString(".BCST")
 			}
 		case Mask:
-			zero = zero || operand&zeroing != 0
+			isZeroing = isZeroing || operand&zeroing != 0
 		}
 		operands = append(operands, fmt.Sprint(arg))
 	}
-	if zero {
+	if isZeroing {
 		text.WriteString(".Z")
 	}
 	if len(operands) > 0 {

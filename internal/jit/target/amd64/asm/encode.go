@@ -12,15 +12,15 @@ type instruction struct {
 }
 
 // match returns the instruction for the given operands, and reports whether the row accepts them. It does not modify
-// ops. If a mask stands before the last operand, match copies the other operands to buf. If noEVEX is set, only VEX and
-// older encodings are allowed.
-func (r *row) match(ops, buf []operand, noEVEX bool) (inst instruction, ok bool) {
-	inst = instruction{row: r, args: ops}
+// operands. If a mask stands before the last operand, match copies the other operands to withoutMask. If noEVEX is set,
+// only VEX and older encodings are allowed.
+func (r *row) match(operands, withoutMask []operand, noEVEX bool) (inst instruction, ok bool) {
+	inst = instruction{row: r, args: operands}
 	operandCount := r.operandCount()
-	if len(ops) == operandCount+1 && operandCount > 0 && ops[operandCount-1].kind == isMask {
-		inst.mask = ops[operandCount-1]
-		buf = append(append(buf[:0], ops[:operandCount-1]...), ops[operandCount])
-		inst.args = buf
+	if len(operands) == operandCount+1 && operandCount > 0 && operands[operandCount-1].kind == isMask {
+		inst.mask = operands[operandCount-1]
+		withoutMask = append(append(withoutMask[:0], operands[:operandCount-1]...), operands[operandCount])
+		inst.args = withoutMask
 	}
 	if len(inst.args) != operandCount {
 		return inst, false
@@ -240,18 +240,18 @@ func (a *Assembler) encode(in *instruction) {
 	dispUnit := int32(1)
 	switch {
 	case row.code&legacy != 0:
-		a.legacy(in, &fields, extX, extB)
+		a.appendLegacy(in, &fields, extX, extB)
 	case in.evex:
-		a.evex(in, &fields, extX, extB)
+		a.appendEVEX(in, &fields, extX, extB)
 		dispUnit = row.dispUnitBytes(in.length, fields.rm != nil && fields.rm.broadcast)
 	default:
-		a.vex(in, &fields, extX, extB)
+		a.appendVEX(in, &fields, extX, extB)
 	}
 	switch {
 	case row.code&noOperandRM != 0:
 		a.code = append(a.code, 0xC0|fields.reg<<3)
 	case fields.rm != nil && !hasOpcodeRegister(row):
-		a.modrm(fields.reg, fields.rm, dispUnit, fields.immBytes)
+		a.appendModRM(fields.reg, fields.rm, dispUnit, fields.immBytes)
 	}
 	for i := range fields.immBytes {
 		a.code = append(a.code, byte(fields.imm>>(8*i)))
@@ -264,9 +264,9 @@ func bit(x uint8, n int) uint8 { return x >> n & 1 }
 // hasOpcodeRegister reports whether a register is encoded in the low bits of the opcode.
 func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
-// legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. The REX prefix has the bits
+// appendLegacy appends the prefixes and the opcode of an instruction without VEX and EVEX. The REX prefix has the bits
 // 0100WRXB, where R, X and B extend ModRM.reg, the index and ModRM.rm. For extX and extB see encode.
-func (a *Assembler) legacy(in *instruction, encoded *fields, extX, extB uint8) {
+func (a *Assembler) appendLegacy(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	if prefix := row.prefix(); prefix > 0 {
 		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[prefix])
@@ -286,24 +286,24 @@ func (a *Assembler) legacy(in *instruction, encoded *fields, extX, extB uint8) {
 	a.code = append(a.code, opcode)
 }
 
-// vex appends a VEX prefix and the opcode. The bytes after C4 are RXBmmmmm and WvvvvLpp. The short form has RvvvvLpp
-// after C5; its X, B and W are 0, and its opcode map is 0F. R, X, B and vvvv are inverted. For extX and extB see
-// encode.
-func (a *Assembler) vex(in *instruction, encoded *fields, extX, extB uint8) {
+// appendVEX appends a VEX prefix and the opcode. The bytes after C4 are RXBmmmmm and WvvvvLpp. The short form has
+// RvvvvLpp after C5; its X, B and W are 0, and its opcode map is 0F. R, X, B and vvvv are inverted. For extX and extB
+// see encode.
+func (a *Assembler) appendVEX(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1 // w is 0 or 1
-	last := (^encoded.vvvv&15)<<3 | bit(in.length, 0)<<2 | row.prefix()
+	lastByte := (^encoded.vvvv&15)<<3 | bit(in.length, 0)<<2 | row.prefix()
 	if extX|extB|w == 0 && row.opcodeMap() == m0F>>10 {
-		a.code = append(a.code, 0xC5, notR<<7|last, row.opcode())
+		a.code = append(a.code, 0xC5, notR<<7|lastByte, row.opcode())
 		return
 	}
-	a.code = append(a.code, 0xC4, notR<<7|(extX^1)<<6|(extB^1)<<5|row.opcodeMap(), w<<7|last, row.opcode())
+	a.code = append(a.code, 0xC4, notR<<7|(extX^1)<<6|(extB^1)<<5|row.opcodeMap(), w<<7|lastByte, row.opcode())
 }
 
-// evex appends an EVEX prefix and the opcode. The bytes after 62 are RXBr0mmm, Wvvvv1pp and zLLbVaaa. R and r are bits
-// 3 and 4 of ModRM.reg. V is bit 4 of vvvv or of a vector of indices. z is zeroing, b is broadcast, and aaa the mask.
-// R, X, B, r, vvvv and V are inverted. For extX and extB see encode.
-func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
+// appendEVEX appends an EVEX prefix and the opcode. The bytes after 62 are RXBr0mmm, Wvvvv1pp and zLLbVaaa. R and r are
+// bits 3 and 4 of ModRM.reg. V is bit 4 of vvvv or of a vector of indices. z is zeroing, b is broadcast, and aaa the
+// mask. R, X, B, r, vvvv and V are inverted. For extX and extB see encode.
+func (a *Assembler) appendEVEX(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
 	w := row.evex & w1 / w1
 	notR, notHighR := bit(encoded.reg, 3)^1, bit(encoded.reg, 4)^1
@@ -323,12 +323,12 @@ func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
 	a.code = append(a.code, 0x62, byte0, byte1, byte2, row.opcode())
 }
 
-// modrm appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits). For memory, it also appends the displacement, after
-// a SIB byte (scale, index and base: 2, 3 and 3 bits) if necessary. mod is 3 for a register. For memory, it is 0
+// appendModRM appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits). For memory, it also appends the displacement,
+// after a SIB byte (scale, index and base: 2, 3 and 3 bits) if necessary. mod is 3 for a register. For memory, it is 0
 // without a displacement, 1 with one of one byte, and 2 with one of four bytes. rm 4 selects a SIB byte, whose index 4
 // means none. A one-byte displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the
 // instruction after the displacement, because addresses of constants are relative to the end of the instruction.
-func (a *Assembler) modrm(reg uint8, arg *operand, dispUnit int32, bytesAfter int) {
+func (a *Assembler) appendModRM(reg uint8, arg *operand, dispUnit int32, bytesAfter int) {
 	reg = (reg & 7) << 3
 	if arg.kind != isMem && arg.kind != isVMem {
 		a.code = append(a.code, 0xC0|reg|arg.num&7)

@@ -10,18 +10,18 @@ import (
 // lastBytes is the mask register with a bit for each of the last bytes of a row, with AVX-512.
 const lastBytes = asm.K2
 
-// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have n + extra
-// bytes together. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
-func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.GReg) {
+// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have
+// partialBytes + wholeBytes bytes together. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
+func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temporary [2]target.GReg) {
 	if q.NoEVEX {
 		return
 	}
 	mask, count := Reg(temporary[0]), Reg(temporary[1])
-	if constant, ok := n.(target.Imm); ok {
-		q.Emit("MOVL", asm.Imm(int64(constant)+extra), count)
+	if constant, ok := partialBytes.(target.Imm); ok {
+		q.Emit("MOVL", asm.Imm(int64(constant)+wholeBytes), count)
 	} else {
-		q.Emit("MOVQ", intOperand(n), count)
-		q.Emit("ADDQ", asm.Imm(extra), count)
+		q.Emit("MOVQ", intOperand(partialBytes), count)
+		q.Emit("ADDQ", asm.Imm(wholeBytes), count)
 	}
 	q.Emit("MOVQ", asm.Imm(-1), mask)
 	q.Emit("BZHIQ", count, mask, mask)
@@ -29,45 +29,45 @@ func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.
 }
 
 // StoreParts stores parts first to first+n-1 of an arranged register. If the last of them ends a row and is partial,
-// `last` is its number of bytes, a constant or a register; otherwise last is nil. scratch is a free register. With
-// AVX-512, first must be a multiple of n, and the mask of SetLastBytes selects the bytes if n is 3 or last is not nil.
-// With AVX2, first must be even unless n is 1.
-func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr target.Addr, last target.Int,
+// partialBytes is its number of bytes, a constant or a register; otherwise partialBytes is nil. scratch is a free
+// register. With AVX-512, first must be a multiple of n, and the mask of SetLastBytes selects the bytes if n is 3 or
+// partialBytes is not nil. With AVX2, first must be even unless n is 1.
+func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr target.Addr, partialBytes target.Int,
 	temporary [2]target.GReg) {
 	if !q.NoEVEX {
-		q.storeParts512(int(from), int(scratch), first, n, Mem(addr), last != nil)
+		q.storeParts512(int(from), int(scratch), first, n, Mem(addr), partialBytes != nil)
 		return
 	}
 	wholeParts := n
-	if last != nil {
+	if partialBytes != nil {
 		wholeParts--
 	}
 	q.storeParts256(q.Vec(from), q.Vec(scratch), first, wholeParts, Mem(addr))
-	if last != nil {
+	if partialBytes != nil {
 		addr.Disp += wholeParts * 8
 		q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, Reg(temporary[0]))
-		q.storeBytes(Reg(temporary[0]), Mem(addr), last, Reg(temporary[1]))
+		q.storeBytes(Reg(temporary[0]), Mem(addr), partialBytes, Reg(temporary[1]))
 	}
 }
 
-// storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. If endOfRow is set or n is
-// 3, the store is masked by lastBytes.
-func (q *Quantizer) storeParts512(from, scratch, first, n int, addr asm.Mem, endOfRow bool) {
-	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n] // the register of n parts
-	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]             // for 3 and 4, first is 0
-	masked := n == 3 || endOfRow
+// storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. If isPartial is set or n
+// is 3, the store is masked by lastBytes.
+func (q *Quantizer) storeParts512(from, scratch, first, n int, addr asm.Mem, isPartial bool) {
+	vector := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n] // the register of n parts
+	extract := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]           // for 3 and 4, first is 0
+	isMasked := n == 3 || isPartial
 	if first > 0 {
-		if !masked {
-			q.Emit(name, asm.Imm(first/n), asm.Z(from), addr)
+		if !isMasked {
+			q.Emit(extract, asm.Imm(first/n), asm.Z(from), addr)
 			return
 		}
-		q.Emit(name, asm.Imm(first/n), asm.Z(from), sized(scratch))
+		q.Emit(extract, asm.Imm(first/n), asm.Z(from), vector(scratch))
 		from = scratch
 	}
-	if masked {
-		q.Emit("VMOVDQU8", sized(from), lastBytes, addr)
+	if isMasked {
+		q.Emit("VMOVDQU8", vector(from), lastBytes, addr)
 	} else {
-		q.Emit("VMOVDQU8", sized(from), addr)
+		q.Emit("VMOVDQU8", vector(from), addr)
 	}
 }
 

@@ -308,8 +308,8 @@ func (w *Writer) Copy(from, to target.Source) {
 		return
 	}
 	name := "VMOVUPS"
-	_, fromReg := from.(target.VReg)
-	if _, toReg := to.(target.VReg); fromReg && toReg {
+	_, isFromReg := from.(target.VReg)
+	if _, isToReg := to.(target.VReg); isFromReg && isToReg {
 		name = "VMOVAPS"
 	}
 	w.Emit(name, w.vectorOperand(from), w.vectorOperand(to))

@@ -144,7 +144,7 @@ func (a *Assembler) Constant(data []byte) ConstantAddr {
 // Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is
 // a multiple of 64. The assembler must not be used afterwards.
 func (a *Assembler) Finish() ([]byte, error) {
-	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
+	constantsStart := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
 	for _, branch := range a.branches {
 		to := a.labels[branch.label]
 		if to < 0 {
@@ -153,8 +153,8 @@ func (a *Assembler) Finish() ([]byte, error) {
 		}
 		a.displace(branch.offset, to-branch.offset)
 	}
-	for _, r := range a.constantRefs {
-		a.displace(r.offset, pool+r.constant-r.offset)
+	for _, ref := range a.constantRefs {
+		a.displace(ref.offset, constantsStart+ref.constant-ref.offset)
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -162,7 +162,7 @@ func (a *Assembler) Finish() ([]byte, error) {
 	if len(a.constants) == 0 {
 		return a.code, nil
 	}
-	for len(a.code) < pool {
+	for len(a.code) < constantsStart {
 		a.code = append(a.code, 0, 0, 0, 0) // undefined: traps if executed
 	}
 	return append(a.code, a.constants...), nil
@@ -172,7 +172,7 @@ func (a *Assembler) Finish() ([]byte, error) {
 // field of the encoding that holds the distance.
 func (a *Assembler) displace(offset, distance int) {
 	word := binary.LittleEndian.Uint32(a.code[offset:])
-	width, shift := 19, 5
+	width, shift := 19, 5 // of the field, in bits; for b.cond, cbz, cbnz and ldr
 	switch {
 	case word>>26&0x1F == 0b00101: // b, bl
 		width, shift = 26, 0

@@ -245,10 +245,10 @@ const (
 	NE
 	HS // unsigned >=
 	LO // unsigned <
-	MI
-	PL
-	VS
-	VC
+	MI // negative
+	PL // not negative
+	VS // overflow; after fcmp: unordered
+	VC // no overflow; after fcmp: ordered
 	HI // unsigned >
 	LS // unsigned <=
 	GE

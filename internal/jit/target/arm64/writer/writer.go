@@ -264,11 +264,11 @@ func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 
 // SetLanes implements [target.Writer] for constants.
 func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
-	n, ok := lanes.(target.Imm)
-	if !ok {
+	count, isConstant := lanes.(target.Imm)
+	if !isConstant {
 		w.Fail(errors.New("arm64: SetLanes requires a constant number of lanes"))
 	}
-	w.lanes = int(n)
+	w.lanes = int(count)
 }
 
 // accessPieces loads or stores the first count bytes of a vector: 16 bytes at once, fewer bytes in pieces of
