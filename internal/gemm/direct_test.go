@@ -77,3 +77,30 @@ func compareJoined[T float](t *testing.T) {
 		}
 	}
 }
+
+// TestTinyProductsRoundOnce compares plain loops over float32 with sums in float64. The shapes have groups of four
+// columns and single columns.
+func TestTinyProductsRoundOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	const m, n, k = 3, 6, 9
+	var a [m * k]float32
+	var b [k * n]float32
+	for i := range a {
+		a[i] = r.Float32() - 0.5
+	}
+	for i := range b {
+		b[i] = r.Float32() - 0.5
+	}
+	var c [m * n]float32
+	portable[tensor.Float32].product(m, n, k, matrix{unsafe.Pointer(&a), k, 1}, matrix{unsafe.Pointer(&b), n, 1},
+		matrix{unsafe.Pointer(&c), n, 1}, matrix{}, false)
+	for i, got := range c {
+		sum := 0.0
+		for term := range k {
+			sum += float64(float64(a[i/n*k+term]) * float64(b[term*n+i%n]))
+		}
+		if got != float32(sum) {
+			t.Errorf("element %d: %v, want %v", i, got, float32(sum))
+		}
+	}
+}

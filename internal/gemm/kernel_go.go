@@ -32,7 +32,7 @@ func goKernels[T number]() *kernelSet {
 	return &kernelSet{
 		name: "go", mr: goMR, nr: goNR, kc: 256, elemBytes: int(unsafe.Sizeof(*(*T)(nil))), micro: goMicro[T],
 		thinKernels: thinKernels{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
-		sharedLoops: sharedLoops{goProduct[T], goStore[T], goAxpys[T]},
+		sharedLoops: sharedLoops{productOf[T](), goStore[T], goAxpys[T]},
 	}
 }
 
@@ -130,6 +130,46 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int) {
 	for j := range 4 * quads {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(elemAt[T](out, j)))
+	}
+}
+
+// productOf returns the product loops of T.
+func productOf[T number]() productFunc {
+	if _, ok := any(T(0)).(float32); ok {
+		return float32Product
+	}
+	return goProduct[T]
+}
+
+// float32Product is [goProduct] of float32. It sums in float64, in which products of float32 are exact: float32 sums of
+// rounded products would be less precise than the fused multiply-adds of machine code.
+func float32Product(m, n, k int, a, b, c, bias matrix, add bool) {
+	for i := range m {
+		row := unsafe.Pointer(elemAt[float32](a.ptr, i*a.rowStride))
+		j := 0
+		for ; j+4 <= n; j += 4 { // four independent sums hide the latency of additions
+			var s0, s1, s2, s3 float64
+			for term := range k {
+				x := float64(*elemAt[float32](row, term*a.colStride))
+				y := unsafe.Pointer(elemAt[float32](b.ptr, j*b.colStride+term*b.rowStride))
+				s0 += float64(x * float64(*elemAt[float32](y, 0)))
+				s1 += float64(x * float64(*elemAt[float32](y, b.colStride)))
+				s2 += float64(x * float64(*elemAt[float32](y, 2*b.colStride)))
+				s3 += float64(x * float64(*elemAt[float32](y, 3*b.colStride)))
+			}
+			finish(float32(s0), i, j, c, bias, add)
+			finish(float32(s1), i, j+1, c, bias, add)
+			finish(float32(s2), i, j+2, c, bias, add)
+			finish(float32(s3), i, j+3, c, bias, add)
+		}
+		for ; j < n; j++ {
+			var sum float64
+			for term := range k {
+				x := float64(*elemAt[float32](row, term*a.colStride))
+				sum += float64(x * float64(*elemAt[float32](b.ptr, j*b.colStride+term*b.rowStride)))
+			}
+			finish(float32(sum), i, j, c, bias, add)
+		}
 	}
 }
 
