@@ -395,3 +395,34 @@ p.nodes.append(helper.make_node("Equal", ["colour", "word"], ["same"]))
 p.nodes.append(helper.make_node("Constant", [], ["words"], value_strings=["other"]))
 p.nodes.append(helper.make_node("Where", ["same", "word", "words"], ["y"]))
 p.case("text.where", y=np.where(colour == "red", "red", "other"))
+for name, nan, normalized in ("imputer.logistic", True, False), ("normalizer.logistic", False, True):
+    p, rows = Pipeline(x=holes if nan else x), x
+    source = "x"
+    if nan:
+        p.add("Imputer", "x", "filled", imputed_value_floats=flat(np.arange(1, 6) / 4), replaced_value_float=float("nan"))
+        source, rows = "filled", filled
+    if normalized:
+        p.add("Normalizer", "x", "unit", norm="L1")
+        source, rows = "unit", x / np.abs(x).sum(1, keepdims=True)
+    off, by, w, b = floats(5), floats(5, low=0.5, high=2), floats(4, 5), floats(4)
+    p.add("Scaler", source, "scaled", offset=flat(off), scale=flat(by))
+    y, s = linear_classes((rows - off) * by, w, b, [3, 5, 7, 9], "SOFTMAX")
+    p.add("LinearClassifier", "scaled", "output_label raw", coefficients=flat(w), intercepts=flat(b),
+          post_transform="SOFTMAX", classlabels_ints=[3, 5, 7, 9])
+    p.classify(name, y, s, keys=int_keys(3, 5, 7, 9))
+p = Pipeline(x=x, size=operands(r, 23, 2))  # numbers of two sources
+both_ = np.concatenate([p.scaled(), np.float32(p.inputs["size"] > 0)], 1)
+p.add("Binarizer", "size", "bits", threshold=0.0)
+p.add("FeatureVectorizer", "scaled bits", "all", inputdimensions=[5, 2])
+t = forest(r, 10, 4, 7, [0, 1, 2], **weights)
+y, s = classified(both_, t, ["low", "middle", "high"])
+p.add("TreeEnsembleClassifier", "all", "output_label p", **text_keys("low", "middle", "high"), **tree_attrs(t, "class"))
+p.classify("union.forest", y, s, "p", text_keys("low", "middle", "high"))
+p, t = Pipeline(x=x), forest(r, 12, 3, 3, [0], ("BRANCH_LT",), each=True)  # selected columns
+p.nodes.append(node("Constant", [], "columns", value=tensor(np.array([3, 1, 0]))))
+p.add("ArrayFeatureExtractor", "x columns", "part")
+y, s = classified(x[:, [3, 1, 0]], t, [0, 1], "LOGISTIC", [0.25])
+p.add("TreeEnsembleClassifier", "part", "index p", post_transform="LOGISTIC", base_values=[0.25], **int_keys(0, 1),
+      **tree_attrs(t, "class"))
+p.add("LabelEncoder", "index", "output_label", keys_int64s=[0, 1], values_strings=["no", "yes"])
+p.classify("columns.boosting", np.array(["no", "yes"])[y], s, "p", text_keys("no", "yes"))
