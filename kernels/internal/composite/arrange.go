@@ -16,7 +16,7 @@ type rot90Attrs struct {
 	Dims []int `attr:"dims" default:"0,1" doc:"the two dimensions of the plane"`
 }
 
-// Rearranged elements.
+// Ops that rearrange elements. The function of an op applies other ops (steps.go) and returns the result.
 var (
 	Fliplr = defineOne(graph.Semantics{
 		Name: "fliplr", Doc: "Reverses the second dimension.", Params: selfOnly,

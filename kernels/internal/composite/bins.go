@@ -30,7 +30,8 @@ type logcumsumexpAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to run along"`
 }
 
-// Histograms, bounded norms and running sums.
+// Histograms, bounded norms and running sums. The function of an op applies other ops (steps.go) and returns the
+// result.
 var (
 	Histc = defineOne(graph.Semantics{
 		Name: "histc", Doc: "Counts the elements in `bins` intervals of equal width from `min` to `max`. Other elements " +

@@ -15,7 +15,8 @@ type meshgridAttrs struct {
 	Indexing string `attr:"indexing" default:"ij" doc:"ij: dimensions in the order of the operands; xy: the first two swapped"`
 }
 
-// Views of several operands in a common shape.
+// Views of several operands in a common shape. The function of an op applies other ops (steps.go) and returns the
+// results.
 var (
 	BroadcastTensors = viewEach("broadcast_tensors", "Expands values to the shape to which they broadcast.",
 		[]graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3))},
@@ -43,8 +44,7 @@ func viewEach[A any](name, doc string, examples []graph.Example,
 	return compose.Define[A](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors}, VariadicResults: true, Examples: examples,
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
-		return views(steps{s},
-			kit.Attrs[A](s.Call), s.Call.In)
+		return views(steps{s}, kit.Attrs[A](s.Call), s.Call.In)
 	})
 }
 

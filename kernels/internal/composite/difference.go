@@ -30,7 +30,8 @@ var (
 		kit.Example(graph.Attrs{"dx": 0.5, "dim": 0}, kit.ExMatrix)}
 )
 
-// Differences and integrals along a dimension.
+// Differences and integrals along a dimension. The function of an op applies other ops (steps.go) and returns the
+// result.
 var (
 	Diff = defineOne(graph.Semantics{
 		Name: "diff", Doc: "Returns the `n`-th differences of consecutive elements along a dimension. First, `prepend` " +
@@ -131,11 +132,11 @@ func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	if in[1].Kind == graph.Null {
 		s.Reject(y.Type().DType == tensor.Bool, "trapezoid: received a bool input for `y`, but bool is not supported")
 		ends := s.mul(s.add(s.selectIndex(y, dim, 0), s.selectIndex(y, dim, -1)), compose.Number(0.5))
-		return s.mul(s.sub(s.sum(y, false, []int{dim}), ends), number(a.Dx))
+		return s.mul(s.sub(s.sum(y, dropDims, []int{dim}), ends), number(a.Dx))
 	}
 	widths := s.widths("trapezoid", y, in[1], dim)
 	left, right := s.neighbours(y, dim)
-	return s.div(s.sum(s.mul(s.add(left, right), widths), false, []int{dim}), compose.Number(2))
+	return s.div(s.sum(s.mul(s.add(left, right), widths), dropDims, []int{dim}), compose.Number(2))
 }
 
 // zerosWithout returns zeros in the shape of x without a dimension.

@@ -60,14 +60,14 @@ func (s steps) broadcast(x, y graph.Arg) (graph.Arg, graph.Arg) {
 	return expand(x), expand(y)
 }
 
-// Distances and directions of vectors.
+// Distances and directions of vectors. The function of an op applies other ops (steps.go) and returns the result.
 var (
 	Normalize = defineOne(graph.Semantics{
 		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"p": 1, "dim": 0},
 			kit.ExMatrix)},
 	}, func(s steps, a *normalizeAttrs, in []graph.Arg) graph.Arg {
-		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, true))
+		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
 		return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
 	})
 	CosineSimilarity = defineOne(graph.Semantics{
@@ -83,7 +83,7 @@ var (
 			norms := s.Apply(reduce.VectorNorm, graph.Attrs{"dim": []int{a.Dim}, "keepdim": true}, x)
 			return s.div(x, s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, norms))
 		}
-		return s.sum(s.mul(unitVectors(x), unitVectors(y)), false, []int{a.Dim})
+		return s.sum(s.mul(unitVectors(x), unitVectors(y)), dropDims, []int{a.Dim})
 	})
 	PairwiseDistance = defineOne(graph.Semantics{
 		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
@@ -136,7 +136,7 @@ func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	row := func(rows graph.Arg) graph.Arg {
 		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(rows, tensor.Int64))
 	}
-	return s.norm(s.sub(row(i), row(j)), p, 1, false)
+	return s.norm(s.sub(row(i), row(j)), p, 1, dropDims)
 }
 
 func cdist(s steps, a *cdistAttrs, in []graph.Arg) graph.Arg {
@@ -154,7 +154,7 @@ func cdist(s steps, a *cdistAttrs, in []graph.Arg) graph.Arg {
 	xColumns, yColumns := xShape[len(xShape)-1], yShape[len(yShape)-1]
 	s.Reject(xColumns.Ne(yColumns).Holds(), "X1 and X2 must have the same number of columns. X1: %v X2: %v", xColumns,
 		yColumns)
-	return s.norm(s.sub(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3)), a.P, -1, false)
+	return s.norm(s.sub(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3)), a.P, -1, dropDims)
 }
 
 type crossAttrs struct {
@@ -205,7 +205,7 @@ var (
 		if x.Type().DType.IsComplex() {
 			x = s.Apply(pointwise.ConjPhysical, nil, x)
 		}
-		return s.sum(s.mul(x, y), false, []int{a.Dim})
+		return s.sum(s.mul(x, y), dropDims, []int{a.Dim})
 	})
 )
 

@@ -33,7 +33,7 @@ type mvlgammaAttrs struct {
 	P int `attr:"p" doc:"dimension"`
 }
 
-// Functions of each element.
+// Functions of each element. The function of an op applies other ops (steps.go) and returns the result.
 var (
 	Softsign = defineOne(graph.Semantics{
 		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
@@ -108,9 +108,13 @@ var (
 	})
 )
 
-// frexp reads the exponents of float64 numbers, because those of all other dtypes are normal there.
+// frexp reads the exponents of float64 numbers. Numbers of all other dtypes are normal in float64.
 func frexp(s steps, _ *kit.EmptyAttrs, in []graph.Arg) []graph.Arg {
-	const fieldStart, fieldMask, bias, raised = 52, 0x7ff, 1022, 54
+	const (
+		fieldStart, fieldMask = 52, 0x7ff // lowest bit and mask of the exponent field of a float64
+		bias                  = 1022      // exponent field of the numbers from 0.5 to 1
+		raised                = 54        // exponent of the power of 2 by which subnormal numbers are multiplied
+	)
 	dtype := in[0].Type().DType
 	s.Reject(!dtype.IsFloat(), "torch.frexp() only supports floating-point dtypes")
 	x := s.to(in[0], tensor.Float64)
@@ -190,6 +194,7 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 	s.Reject(a.Atol < 0, "atol must be greater than or equal to zero, but got %v", a.Atol)
 	isnan := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
 	either := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
+	// inPlace gives a value the dtype and layout of another, in whose memory PyTorch stores it.
 	equal := s.Apply(pointwise.Eq, nil, x, y)
 	isFloating := dtype.IsFloat() || dtype.IsComplex()
 	if a.EqualNan && isFloating {
@@ -223,7 +228,7 @@ func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
 	p := float64(a.P)
 	shifts := s.Apply(view.Arange, graph.Attrs{"start": (1 - p) / 2, "end": 0.5, "step": 0.5, "dtype": dtype})
 	logarithms := s.Apply(pointwise.Lgamma, nil, s.add(shifts, s.unsqueeze(in[0], -1)))
-	sum := s.sum(logarithms, false, []int{-1})
+	sum := s.sum(logarithms, dropDims, []int{-1})
 	return s.inPlace(sum, s.addNumber(sum, p*(p-1)*math.Log(math.Pi)/4))
 }
 

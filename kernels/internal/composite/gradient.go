@@ -5,9 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
-	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -38,8 +36,8 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 	s.Reject(in[1].Kind != graph.Null && (len(a.Spacing) != 1 || a.Spacing[0].Complex() != 1),
 		"gradient: spacing and coordinates exclude each other")
 	if dims == nil {
-		for unsetDim := range rank {
-			dims = append(dims, unsetDim)
+		for dim := range rank {
+			dims = append(dims, dim)
 		}
 	}
 	s.Reject(len(dims) > rank || rank == 0, "gradient: expected at most one result for each of %d dimensions", rank)
@@ -90,9 +88,11 @@ func (s steps) gradientOfSteps(x graph.Arg, dim int, step graph.Arg, edgeOrder i
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
 }
 
-// gradientOfCoordinates returns the derivatives of the parabolas through three neighbours along a dimension, at the
-// positions in a vector. At the ends, edge order 1 selects the slope between two samples, and edge order 2 the
-// derivative of the parabola through three samples. The order of operations is PyTorch's.
+// gradientOfCoordinates returns derivatives along a dimension, for samples at the positions in the vector coordinates.
+// The derivative at the middle of three neighbours l, m and r is that of the parabola through them. With the gaps g
+// between l and m and h between m and r, it is -h/(g(g+h)) l + (h-g)/(g h) m + g/(h(g+h)) r. At the ends, edge order 1
+// selects the slope between two samples, and edge order 2 the derivative of the parabola through three samples. The
+// order of operations is PyTorch's.
 func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg, edgeOrder int) graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
@@ -117,6 +117,7 @@ func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg
 		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.selectIndex(gaps, 0, 0))
 		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.selectIndex(gaps, 0, -1))
 	} else {
+		// outer is the gap at the end, and inner the gap next to it.
 		outer, inner := s.selectIndex(gaps, 0, 0), s.selectIndex(gaps, 0, 1)
 		sum := s.add(outer, inner)
 		weights = []graph.Arg{s.div(s.neg(s.add(s.mul(outer, compose.Number(2)), inner)), s.mul(outer, sum)),
@@ -130,24 +131,3 @@ func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg
 	}
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
 }
-
-// MaskedScatter is torch.masked_scatter.
-var MaskedScatter = defineOne(graph.Semantics{
-	Name: "masked_scatter", Doc: "Replaces the elements of self for which `mask` is true by the first elements of " +
-		"`source`, in row-major order.",
-	Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "source"}},
-	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 2, 3), kit.F32(6))},
-}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-	x, source := in[0], in[2]
-	s.Reject(x.Type().DType != source.Type().DType, "masked_scatter: expected self and source to have same dtypes but "+
-		"got%s and %s", kit.CppName(x.Type().DType), kit.CppName(source.Type().DType))
-	s.Reject(in[1].Type().DType != tensor.Bool && in[1].Type().DType != tensor.Uint8,
-		"masked_scatter: expected BoolTensor or ByteTensor for mask")
-	x, mask := s.broadcast(x, s.to(in[1], tensor.Bool))
-	// The number of earlier true elements of the mask is the index in source.
-	flat := s.reshape(mask, sym.Of(-1))
-	position := s.sub(s.Apply(reduce.Cumsum, graph.Attrs{"dim": 0}, flat), integer(1))
-	position = s.where(flat, position, integer(0))
-	values := s.Apply(index.Take, nil, source, position)
-	return s.rowMajor(s.where(mask, s.reshape(values, s.shape(x)...), x))
-})

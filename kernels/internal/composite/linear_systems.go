@@ -56,7 +56,8 @@ func luUnpack(s steps, a *luUnpackAttrs, in []graph.Arg) []graph.Arg {
 	return []graph.Arg{permutation, s.rowMajor(s.where(diagonal, one, lower)), s.rowMajor(upper)}
 }
 
-// Equations with tensors in place of matrices, and Vandermonde matrices.
+// Equations with tensors in place of matrices, and Vandermonde matrices. The function of an op applies other ops
+// (steps.go) and returns the result.
 var (
 	LinalgTensorinv = defineOne(graph.Semantics{
 		Name: "linalg_tensorinv", Doc: "Inverts self as a linear map, x -> tensordot(self, x). The first `ind` " +

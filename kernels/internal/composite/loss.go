@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The losses of this file are sequences of other ops, with the roundings of PyTorch's sequences.
+// The losses of this file are sequences of other ops, with the roundings of PyTorch's sequences. s.inPlace(x, y) stands
+// for an op of PyTorch that stores y in the memory of x: y gets the dtype and layout of x (steps.go).
 
 type lossAttrs struct {
 	Reduction int `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`

@@ -121,7 +121,7 @@ func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg)
 	margins := s.add(s.unsqueeze(s.oneMinus(own), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]
 	kept := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
 		s.Apply(pointwise.Gt, nil, margins, compose.Number(0))) // PyTorch ignores NaN
-	sums := s.sum(s.keepOnly(kept, margins), false, []int{1})
+	sums := s.sum(s.keepOnly(kept, margins), dropDims, []int{1})
 	return s.reduced(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 

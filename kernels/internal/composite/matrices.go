@@ -57,7 +57,8 @@ type linalgNormAttrs struct {
 var matrixPowerExamples = []graph.Example{kit.Example(graph.Attrs{"n": 5}, kit.F32(2, 3, 3)),
 	kit.Example(graph.Attrs{"n": -2}, tensor.New(tensor.Float64, 3, 3)), kit.Example(graph.Attrs{"n": 0}, kit.F32(3, 3))}
 
-// Powers, products, inverses and norms of matrices.
+// Powers, products, inverses and norms of matrices. The function of an op applies other ops (steps.go) and returns the
+// result.
 var (
 	LinalgMatrixPower = matrixPowerOp("linalg_matrix_power")
 	MatrixPower       = matrixPowerOp("matrix_power")
@@ -303,7 +304,7 @@ func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 	} else {
 		values = s.Apply(linalg.Svdvals, nil, x)
 	}
-	return s.sum(s.Apply(pointwise.Gt, nil, values, s.tolerance(x, values, atol, rtol)), false, []int{-1})
+	return s.sum(s.Apply(pointwise.Gt, nil, values, s.tolerance(x, values, atol, rtol)), dropDims, []int{-1})
 }
 
 // order returns the order of a norm: a number p, or a word such as "nuc" if the order is not a number.
@@ -437,7 +438,7 @@ func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 		values := s.Apply(linalg.Svdvals, nil, x)
 		if word == "nuc" {
 			inverted := s.Apply(pointwise.Reciprocal, nil, values)
-			return s.mul(s.sum(values, false, []int{-1}), s.sum(inverted, false, []int{-1}))
+			return s.mul(s.sum(values, dropDims, []int{-1}), s.sum(inverted, dropDims, []int{-1}))
 		}
 		greatest, least := s.selectIndex(values, -1, 0), s.selectIndex(values, -1, -1)
 		if p < 0 {

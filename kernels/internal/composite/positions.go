@@ -22,7 +22,8 @@ type indexReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's slice in the reduction"`
 }
 
-// Writes at positions in a copy of self.
+// Ops that write at positions in a copy of self. The function of an op applies other ops (steps.go) and returns the
+// result.
 var (
 	Put = defineOne(graph.Semantics{
 		Name: "put", Doc: "Copies self, then replaces its elements at the row-major positions `index` by `source`, or " +

@@ -83,7 +83,7 @@ func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoresNaN boo
 	}
 	var ranks graph.Arg
 	if ignoresNaN {
-		ranks = s.mul(q, s.sub(s.sum(isNumber, true, []int{last}), integer(1)))
+		ranks = s.mul(q, s.sub(s.sum(isNumber, keepDims, []int{last}), integer(1)))
 		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
 	} else {
 		highest := constant(count.Sub(sym.Of(1)))

@@ -35,7 +35,7 @@ type istftAttrs struct {
 
 var windowParam = graph.Param{Name: "window", Optional: true}
 
-// Fourier transforms of overlapping frames.
+// Fourier transforms of overlapping frames. The function of an op applies other ops (steps.go) and returns the result.
 var (
 	Stft = defineOne(graph.Semantics{
 		Name: "stft", Doc: "Transforms overlapping frames of signals, each multiplied by the window: [batch, n] gives " +

@@ -34,7 +34,7 @@ type covAttrs struct {
 var nansumExamples = append(kit.OneExample(kit.ExTransposed, nil), kit.OneExample(kit.ExMatrix,
 	graph.Attrs{"dim": []int{1}})...)
 
-// Statistics.
+// Statistics. The function of an op applies other ops (steps.go) and returns the results.
 var (
 	Aminmax = define(graph.Semantics{
 		Name: "aminmax", Doc: "Returns the least and the greatest elements.", Params: selfOnly,
@@ -44,7 +44,7 @@ var (
 	CountNonzero = defineOne(graph.Semantics{
 		Name: "count_nonzero", Doc: "Counts the elements that are not 0.", Params: selfOnly, Examples: nansumExamples,
 	}, func(s steps, a *dimsAttrs, in []graph.Arg) graph.Arg {
-		return s.sum(s.Apply(pointwise.Ne, nil, in[0], integer(0)), false, a.Dim)
+		return s.sum(s.Apply(pointwise.Ne, nil, in[0], integer(0)), dropDims, a.Dim)
 	})
 	Nansum = defineOne(graph.Semantics{
 		Name: "nansum", Doc: "Adds the elements that are not NaN.", Params: selfOnly, Examples: nansumExamples,
@@ -135,11 +135,11 @@ func sumToSize(s steps, a *sizeAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(!isExpandable, "size {%s} is not expandable to size {%s}.", tensor.Sizes(a.Size), tensor.Sizes(shape))
 	switch {
 	case len(a.Size) == 0:
-		return s.sum(in[0], false, nil)
+		return s.sum(in[0], dropDims, nil)
 	case len(dims) == 0:
 		return s.Apply(view.Alias, nil, in[0])
 	}
-	return s.reshape(s.sum(in[0], true, dims), a.Size...)
+	return s.reshape(s.sum(in[0], keepDims, dims), a.Size...)
 }
 
 // cov returns the covariance matrix of the rows of in[0], weighted by in[1] and in[2].
@@ -156,10 +156,10 @@ func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
 	var weightSum, mean graph.Arg
 	if weights.Kind == graph.Null {
 		count := graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(int64(observationCount.Specialize()))}
-		weightSum, mean = count, s.div(s.sum(x, true, []int{1}), count)
+		weightSum, mean = count, s.div(s.sum(x, keepDims, []int{1}), count)
 	} else {
-		weightSum = s.sum(weights, false, nil)
-		mean = s.div(s.sum(s.mul(x, weights), true, []int{1}), weightSum)
+		weightSum = s.sum(weights, dropDims, nil)
+		mean = s.div(s.sum(s.mul(x, weights), keepDims, []int{1}), weightSum)
 	}
 	return s.centredProducts(x, mean, weights, weightSum, correction, in)
 }
@@ -174,7 +174,7 @@ func (s steps) centredProducts(x, mean, weights, weightSum graph.Arg, correction
 	case in[2].Kind == graph.Null:
 		divisor = s.sub(weightSum, integer(int64(correction)))
 	default:
-		squares := s.sum(s.mul(weights, in[2]), false, nil)
+		squares := s.sum(s.mul(weights, in[2]), dropDims, nil)
 		divisor = s.sub(weightSum, s.div(s.mul(integer(int64(correction)), squares), weightSum))
 	}
 	if weights.Kind != graph.Null {

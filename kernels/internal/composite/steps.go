@@ -14,8 +14,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// steps has common operations of the sequences.
+// steps applies the ops of a sequence. Its methods are common ops and sequences of ops.
 type steps struct{ *compose.Steps }
+
+// Values of parameters that are named keepdim: reduced dimensions are kept with size 1, or dropped.
+const (
+	keepDims = true
+	dropDims = false
+)
 
 // Lists of operands and examples of several ops.
 var (
@@ -172,10 +178,10 @@ func (s steps) inPlace(x, result graph.Arg) graph.Arg {
 	return s.WithLayout(result, rule.PreserveType(to))
 }
 
-// preserveFormat returns losses in the layout of empty_like(self) if they have self's shape.
-func (s steps) preserveFormat(losses, self graph.Arg) graph.Arg {
-	if !tensor.SameSizes(losses.Type().Shape, self.Type().Shape) {
-		return losses
+// preserveFormat returns x in the layout of empty_like(self) if x has self's shape.
+func (s steps) preserveFormat(x, self graph.Arg) graph.Arg {
+	if !tensor.SameSizes(x.Type().Shape, self.Type().Shape) {
+		return x
 	}
-	return s.WithLayout(losses, rule.PreserveType(self.Type()))
+	return s.WithLayout(x, rule.PreserveType(self.Type()))
 }

@@ -22,7 +22,7 @@ type addScaledAttrs struct {
 	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of the product"`
 }
 
-// Products of tensors.
+// Products of tensors. The function of an op applies other ops (steps.go) and returns the result.
 var (
 	Tensordot = defineOne(graph.Semantics{
 		Name: "tensordot", Doc: "Multiplies two tensors and adds the products over pairs of dimensions.", Params: pair,
@@ -203,9 +203,9 @@ func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 		sizeX, sizeY := s.shape(x)[dimX], s.shape(y)[dimY]
 		switch {
 		case kit.SizeIs(sizeY, 1):
-			x = s.sum(x, true, []int{dimX})
+			x = s.sum(x, keepDims, []int{dimX})
 		case kit.SizeIs(sizeX, 1):
-			y = s.sum(y, true, []int{dimY})
+			y = s.sum(y, keepDims, []int{dimY})
 		default:
 			s.Reject(sizeX.Ne(sizeY).Holds(), "contracted dimensions need to match, but first has size %v in dim %d and "+
 				"second has size %v in dim %d", sizeX, dimX, sizeY, dimY)

@@ -28,7 +28,7 @@ const (
 	bagMax
 )
 
-// Operands of embedding_bag.
+// Indices of the operands of embedding_bag.
 const (
 	bagWeight = iota
 	bagIndices
@@ -309,8 +309,8 @@ func newBagReducer[T float32 | float64](c *graph.Call, dtype tensor.DType) *bagR
 }
 
 func (r *bagReducer[T]) kernel() *graph.Kernel {
-	const alignment = 4 * 64 // for the four arrays of a bagWorker
-	kernel := &graph.Kernel{WorkerScratch: 2*bagColumns*8 + 2*bagIndexBlock*8 + alignment}
+	// Memory of a bagWorker: four arrays of elements of at most 8 bytes, each aligned to a cache line of 64 bytes.
+	kernel := &graph.Kernel{WorkerScratch: 2*bagColumns*8 + 2*bagIndexBlock*8 + 4*64}
 	if r.offsets.IsGiven() {
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: 1, Run: r.checkOffsets})
 	}
@@ -332,11 +332,13 @@ func (r *bagReducer[T]) kernel() *graph.Kernel {
 // offset returns element i of the offsets.
 func (r *bagReducer[T]) offset(m *graph.Mem, i int) (offset int64) {
 	step := kit.ByteStride(r.offsets.Meta, 0)
-	tensor.Converter(tensor.Int64, r.offsets.Meta.DType)(unsafe.Pointer(&offset), unsafe.Add(r.offsets.Address(m), i*step),
-		0, 0, 1)
+	load := tensor.Converter(tensor.Int64, r.offsets.Meta.DType)
+	const unusedStep, n = 0, 1
+	load(unsafe.Pointer(&offset), unsafe.Add(r.offsets.Address(m), i*step), unusedStep, unusedStep, n)
 	return offset
 }
 
+// checkOffsets is the phase that checks the offsets.
 func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
 	previous, offsets := int64(0), r.offsets.Meta.Numel()
 	for i := range offsets {
@@ -352,7 +354,8 @@ func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
 	return nil
 }
 
-// bagWorker is the memory of a worker: a part of a row of sums and of a row of the weight, and a block of indices.
+// bagWorker is the memory of a worker: parts of a row of sums and of a row of the weight, and a block of indices with
+// their scales.
 type bagWorker[T float32 | float64] struct {
 	mem       *graph.Mem
 	sums, row []T

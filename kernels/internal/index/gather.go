@@ -74,7 +74,8 @@ func checkGatherShapes(self, index tensor.Type, dim int) error {
 }
 
 // gatherKernel returns a kernel that gathers along dim. self and index are the metas of operand 0 and of the index
-// operand, broadcast to each other in all dimensions except dim.
+// operand, broadcast to each other in all dimensions except dim. The kernel is an indexed walk (walk.go) over the
+// result. A lookup is an index operand that gives the position in the table, which is self.
 func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
@@ -130,14 +131,14 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			"other dimensions. If `dim` is not given, self and `indices` are flattened.",
 		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfSelf}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			selfType, index, _, err := takeAlong(c)
+			selfType, index, _, err := takeAlongTypes(c)
 			if err != nil {
 				return nil, err
 			}
 			return c.NewResult(index.RowMajor().WithDType(selfType.DType)), nil
 		},
 		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			self, index, dim, err := takeAlong(call)
+			self, index, dim, err := takeAlongTypes(call)
 			if err != nil {
 				return nil, err
 			}
@@ -164,7 +165,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	Facts: graph.Facts{Parallel: takeAlongLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
-			self, index, dim, err := takeAlong(call)
+			self, index, dim, err := takeAlongTypes(call)
 			if err != nil {
 				return nil, err
 			}
@@ -177,9 +178,10 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	},
 })
 
-// takeAlong returns the types of self and indices, broadcast to each other in all dimensions except the indexed one,
-// and the indexed dimension. If the attribute dim is not given, indices are flattened, self is unchanged, and dim is 0.
-func takeAlong(c *graph.Call) (self, index tensor.Type, dim int, err error) {
+// takeAlongTypes returns the types of self and indices, broadcast to each other in all dimensions except the indexed
+// one, and the indexed dimension. If the attribute dim is not given, indices are flattened, self is unchanged, and dim
+// is 0.
+func takeAlongTypes(c *graph.Call) (self, index tensor.Type, dim int, err error) {
 	self, index = c.Type(0), c.Type(1)
 	if index.DType != tensor.Int64 && index.DType != tensor.Int32 {
 		return self, index, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " +

@@ -140,7 +140,8 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 	return nil
 }
 
-// compileIndexWrite returns a kernel that copies self and then writes the slices.
+// compileIndexWrite returns a kernel that copies self and then writes the slices. They are written by an indexed walk
+// (walk.go) over the source. Its lookup gives the position in the table, which is the result.
 func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
 	kernel := copySelf(call)
@@ -184,7 +185,7 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 func convertValue(kernel *graph.Kernel, d, from tensor.DType) kit.Buffer {
 	converted := kit.ScratchBuffer(0, tensor.New(d))
 	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		item, err := convertedItem(d, from, m.Ptrs[3])
+		item, err := convertedItem(d, from, m.Ptrs[3]) // Ptrs has the result, self, the index and the value
 		if err == nil {
 			kit.CopyElement(converted.Address(m), item.Pointer(), d.Size())
 		}

@@ -15,7 +15,8 @@ import (
 )
 
 // selectKernel returns a kernel that selects the slices of operand 0 along dim whose numbers are in index. In the
-// result, the dimensions of index replace dimension dim.
+// result, the dimensions of index replace dimension dim. The kernel is an indexed walk (walk.go) over the result. Its
+// lookup gives the position in the table, which is operand 0.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	result := operandAt(0, out)

@@ -151,5 +151,5 @@ func fillBy[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
 		}
 		_, err := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0]))
 		return err
-	}).Bits()
+	}).Bits() // the kernel copies bits, so it needs only the sizes of the dtypes
 }

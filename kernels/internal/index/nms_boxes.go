@@ -92,7 +92,10 @@ type keptBoxes struct {
 	widest float64 // width of the widest box
 }
 
-const maxStrips, boxesPerStrip = 1024, 4
+const (
+	maxStrips     = 1024 // bounds the memory of the strips
+	boxesPerStrip = 4    // mean number of boxes of a strip, unless maxStrips bounds the number of strips
+)
 
 // newKeptBoxes returns a keptBoxes without kept boxes. Its strips divide the range of the given boxes, which are all
 // boxes that may be kept.

@@ -103,7 +103,7 @@ func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) sta
 	}
 	return kit.Define[A](graph.Op{
 		Semantics: semantics,
-		Facts:     graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingEach},
+		Facts:     graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return statisticOf(kit.Attrs[A](c)).compile(c)
 		}},
@@ -203,7 +203,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	lines := kit.NewLineSet(inMeta.Shape, dim, inMeta, outMetas[0], outMetas[1])
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
-	const costPerElement = 16
+	const costPerElement = 16     // of loading and selecting, in copied elements
 	workerBytes := 2 * length * 8 // a copy of the line, and the memory of indexOf; elements have at most 8 bytes
 	// offsets are the byte offsets of a line in the operand, the values and the indices.
 	phase := lines.Phase(costPerElement*length, func(mem *graph.Mem, offsets [4]int) error {

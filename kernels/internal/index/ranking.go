@@ -15,9 +15,9 @@ import (
 // valuesAndIndices has the names of the results of ops that rank elements.
 var valuesAndIndices = []string{"values", "indices"}
 
-// orderingEach estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
+// orderingFlops estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
 // as functions such as exp.
-var orderingEach = graph.ElementFlops{Function: 7}
+var orderingFlops = graph.ElementFlops{Function: 7}
 
 // ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each
 // line.
@@ -86,7 +86,7 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, dtype tensor.DT
 	for 1<<comparisonRounds < length {
 		comparisonRounds++
 	}
-	sortCost := 4 * length * comparisonRounds
+	sortCost := 4 * length * comparisonRounds // a comparison costs about as much as copying 4 elements
 	return &graph.Kernel{WorkerScratch: length * int(unsafe.Sizeof(rankedElement[T]{})),
 		Phases: []graph.Phase{lines.Phase(sortCost, func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), length)

@@ -314,8 +314,8 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, count, size, listLen
 			step = 0
 		}
 		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
-			repeats := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
-			load(unsafe.Pointer(&sums[begin]), repeats, positionBytes, step, end-begin)
+			src := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
+			load(unsafe.Pointer(&sums[begin]), src, positionBytes, step, end-begin)
 		})
 		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, count, size); err != nil {
 			return err

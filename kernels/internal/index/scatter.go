@@ -136,7 +136,8 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	return nil
 }
 
-// walk returns a walk over all elements of index, operand 1. It combines elements of the plain operand into the table.
+// walk returns an indexed walk (walk.go) over all elements of index, operand 1. The walk combines the elements of the
+// source into the table, at positions given by a lookup in index.
 func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) *indexedWalk {
 	index := c.Meta(1)
 	// The lookup gives the position in dim, so the table has stride 0 there.
@@ -241,7 +242,8 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 			var buf [2]uint64 // one element of any loop dtype, 16 bytes at most
 			value := unsafe.Pointer(&buf)
 			address := unsafe.Add(mem.Ptrs[0], (first+i)*elementSize)
-			load(value, address, 0, 0, 1)
+			const step, n = 0, 1 // of loads and stores of a single element
+			load(value, address, step, step, n)
 			switch loopDType {
 			case tensor.Int64:
 				*(*int64)(value) = floorDiv(*(*int64)(value), count)
@@ -254,7 +256,7 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 			default:
 				*(*float64)(value) /= float64(count)
 			}
-			store(address, value, 0, 0, 1)
+			store(address, value, step, step, n)
 		}
 	})
 	kernel.Phases = append(kernel.Phases, setCounts, addCounts, divideSums)

@@ -40,14 +40,14 @@ var (
 				if len(in) > 2 {
 					sorter = in[2]
 				}
-				return searchRef(c, in[0], in[1], sorter, a.right())
+				return searchRef(c, in[0], in[1], sorter, a.wantsRight())
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5), kit.F32(2, 3)}},
 				{In: []tensor.Meta{kit.F32(2, 5), kit.F32(2, 3)}, Attrs: graph.Attrs{"right": true}}},
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return compileSearch(c, searchsortedOperands, kit.Attrs[searchsortedAttrs](c).right())
+			return compileSearch(c, searchsortedOperands, kit.Attrs[searchsortedAttrs](c).wantsRight())
 		}},
 	})
 	Bucketize = kit.Define[bucketizeAttrs](graph.Op{
@@ -77,8 +77,8 @@ var (
 	bucketizeOperands    = searchOperands{sequence: 1, values: 0}
 )
 
-// right reports whether the position after equal elements is wanted.
-func (a *searchsortedAttrs) right() bool { return a.Right || a.Side == "right" }
+// wantsRight reports whether the position after equal elements is wanted.
+func (a *searchsortedAttrs) wantsRight() bool { return a.Right || a.Side == "right" }
 
 // inferSearchsorted checks the attributes and the sorter, and infers the result.
 func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
@@ -165,9 +165,9 @@ func checkSearchDType(c *graph.Call) error {
 	return nil
 }
 
-// compileSearch returns the kernel of a search. If right is set, results are positions after equal elements, else
+// compileSearch returns the kernel of a search. If isRight is set, results are positions after equal elements, else
 // before them.
-func compileSearch(c *graph.Call, operands searchOperands, right bool) (*graph.Kernel, error) {
+func compileSearch(c *graph.Call, operands searchOperands, isRight bool) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
@@ -177,17 +177,17 @@ func compileSearch(c *graph.Call, operands searchOperands, right bool) (*graph.K
 	}
 	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
-		return searchKernel[int64](c, operands, dtype, right)
+		return searchKernel[int64](c, operands, dtype, isRight)
 	case tensor.Float32:
-		return searchKernel[float32](c, operands, dtype, right)
+		return searchKernel[float32](c, operands, dtype, isRight)
 	}
-	return searchKernel[float64](c, operands, dtype, right)
+	return searchKernel[float64](c, operands, dtype, isRight)
 }
 
 // searchKernel returns a kernel that searches in row-major operands, which are first converted to the given dtype. A
 // unit of work is the search for one value.
 func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype tensor.DType,
-	right bool) (*graph.Kernel, error) {
+	isRight bool) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
 	values := builder.Operand(operands.values)
 	if arg := c.In[operands.values]; arg.Kind == graph.NumberArg {
@@ -224,11 +224,11 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 			value := *(*T)(unsafe.Add(mem.Ptrs[2], i*int(unsafe.Sizeof(T(0)))))
 			var position int
 			if isSorted {
-				position = searchLine(line, value, right)
+				position = searchLine(line, value, isRight)
 			} else {
 				var err error
 				order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*length*8)), length)
-				if position, err = searchOrder(line, order, value, right); err != nil {
+				if position, err = searchOrder(line, order, value, isRight); err != nil {
 					return err
 				}
 			}
@@ -244,10 +244,10 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 	return builder.Kernel()
 }
 
-// searchLine returns the position of x in a sorted line: after equal elements if right is set, else before them.
-func searchLine[T kit.Sortable](line []T, x T, right bool) int {
+// searchLine returns the position of x in a sorted line: after equal elements if isRight is set, else before them.
+func searchLine[T kit.Sortable](line []T, x T, isRight bool) int {
 	begin, count := 0, len(line) // the position is from begin to begin+count, inclusive
-	if right {
+	if isRight {
 		for count > 0 {
 			half := count / 2
 			if element := line[begin+half]; !(element > x) { // also true if an operand is NaN
@@ -270,7 +270,7 @@ func searchLine[T kit.Sortable](line []T, x T, right bool) int {
 }
 
 // searchOrder is searchLine for a line that is not sorted. order has the indices that sort the line.
-func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int, error) {
+func searchOrder[T kit.Sortable](line []T, order []int64, x T, isRight bool) (int, error) {
 	begin, count := 0, len(line)
 	for count > 0 {
 		half := count / 2
@@ -281,7 +281,7 @@ func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int,
 		}
 		element := line[i]
 		isBefore := !(element >= x) // whether the element is before the position
-		if right {
+		if isRight {
 			isBefore = !(element > x)
 		}
 		if isBefore {
@@ -294,7 +294,7 @@ func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int,
 }
 
 // searchRef is the reference of a search.
-func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right bool) ([]*tensor.Tensor, error) {
+func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, isRight bool) ([]*tensor.Tensor, error) {
 	dtype, err := searchDType(c)
 	if err != nil {
 		return nil, err
@@ -317,7 +317,7 @@ func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right boo
 				order[i] = sorter.At(elementIndex...).Int()
 			}
 		}
-		position, searchErr := searchOrder(line, order, values.At(coords...).Float(), right)
+		position, searchErr := searchOrder(line, order, values.At(coords...).Float(), isRight)
 		if searchErr != nil {
 			err = searchErr
 		}

@@ -42,7 +42,7 @@ var (
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[topkAttrs](c).Dim} }),
-			WritesAnyDenseLayout: true, FlopsPerElement: orderingEach},
+			WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRanking(c).compile(c) },
 		},
@@ -74,7 +74,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[sortAttrs](c).Dim} }),
-			WritesAnyDenseLayout: true, FlopsPerElement: orderingEach},
+			WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				return sortRanking(c).compile(c)

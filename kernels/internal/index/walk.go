@@ -10,7 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lookup describes a dimension of the table that an index operand indexes. A negative index counts from the end.
+// This file has the indexed walk ([indexedWalk]), the loop that gathers and scatters share.
+
+// lookup describes a dimension of the table (the value that is indexed) and its indices. A negative index counts from
+// the end.
 type lookup struct {
 	operand    int  // operand of the walk that has the index
 	byteOffset int  // offset in bytes of the index from the operand's address; a tuple has several indices
