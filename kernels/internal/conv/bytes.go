@@ -156,9 +156,10 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// bytesSum returns the sum of the window of result (oh, ow). input is the address of the group's first channel of an
-// image, and weight the address of the output channel's weights. The exclusive or of an input byte with signMask makes
-// the byte unsigned; zeroPoint is the zero point of the unsigned bytes.
+// bytesSum returns the sum of the window of the result at row oh and column ow. input is the address of the group's
+// first channel of an image, and weight the address of the output channel's weights. The exclusive or of an input byte
+// with signMask makes the byte unsigned; zeroPoint is the zero point of the unsigned bytes. kh and kw are the row and
+// column of a tap, ih and iw those of its pixel.
 func (s *convShape) bytesSum(m *graph.Mem, input, weight unsafe.Pointer, signMask uint8, zeroPoint int32,
 	oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {

@@ -11,7 +11,8 @@ import (
 
 // byteWeight describes the packed weight of a convolution of bytes: the weights in the order of the machine code,
 // followed by the int32 sum of each output channel's weights. This sum times the zero point of the input is subtracted
-// from each result of the channel.
+// from each result of the channel. o is an output channel, c is an input channel, and kh and kw are the row and column
+// of a tap.
 type byteWeight struct {
 	conv  *convShape
 	form  string // name of the packed form

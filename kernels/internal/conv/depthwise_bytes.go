@@ -27,14 +27,15 @@ type depthwiseBytes struct {
 	code           *jit.Func
 	rows           int                                   // rows of the result per chunk; the last chunk may have fewer
 	inRows, inCols int                                   // rows and columns of a chunk's input
-	copied         bool                                  // whether the input is copied to worker memory
+	copiesInput    bool                                  // whether the input is copied to worker memory
 	scratchOffsets struct{ sums, scales, zeroPoint int } // offsets in scratch memory
 	outElemBytes   int                                   // bytes of an element of the result: 1, or 4 for int32 sums
 	epilogue       *fusion.Epilogue                      // epilogue of int32 results, or nil
 	run            graph.PerWorker[depthwiseBytesRun]
 }
 
-// depthwiseBytesRun is the state of a worker that runs a depthwiseBytes.
+// depthwiseBytesRun is the state of a worker that runs a depthwiseBytes. Its args are the arguments of the code:
+// addresses (Ptr), byte offsets from them (Row), and other numbers (Step).
 type depthwiseBytesRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
@@ -72,7 +73,7 @@ func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	t := newDepthwiseBytes(call)
 	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blocks()
 	work.AddUnits(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
-	if t.copied {
+	if t.copiesInput {
 		work.Bytes[graph.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
 	}
 	work.Flops = byteConv.flops(call)
@@ -110,7 +111,7 @@ func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
 func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	conv := byteConv.bytesShape(call)
 	host := machine.HostFeatures()
-	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copied: conv.readsPadding(), inRows: conv.h.Size,
+	t := &depthwiseBytes{conv: conv, cpu: host.Vectors256(), copiesInput: conv.readsPadding(), inRows: conv.h.Size,
 		inCols:       conv.w.Size,
 		outElemBytes: call.Out[0].DType.Size()}
 	if host.Has(machine.DotBytes512) {
@@ -119,9 +120,9 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	// The number of channels if they do not fill a vector, else 0.
 	channels := 0
 	if !t.cpu.Has(machine.Vector512) && conv.inChannels < t.blockChannels() { // the code reads a whole vector
-		t.copied, channels = true, conv.inChannels
+		t.copiesInput, channels = true, conv.inChannels
 	}
-	if t.copied {
+	if t.copiesInput {
 		t.inCols = conv.w.Extent(conv.w.Results)
 	}
 	fewest := math.MaxInt
@@ -140,7 +141,7 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 		}
 	}
 	t.rows = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
-	if t.copied {
+	if t.copiesInput {
 		t.inRows = conv.h.Extent(t.rows)
 	}
 	return t
@@ -191,7 +192,7 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + listBytes
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
-	if t.copied {
+	if t.copiesInput {
 		// The last vector extends beyond the last pixel.
 		kernel.WorkerScratch = t.inRows*t.inCols*conv.inChannels + t.blockChannels()
 	}
@@ -239,7 +240,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 		rows := min(t.rows, conv.h.Results-first)
 		args.Ptr[depthwise.In], args.Row[depthwise.In] = mem.Ptrs[1+bytesInput],
 			(image*conv.h.Size+first*conv.h.Stride)*conv.w.Size*conv.inChannels
-		if t.copied {
+		if t.copiesInput {
 			t.copyPadded(mem, image, first, rows)
 			args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0
 		}

@@ -35,7 +35,8 @@ type depthwiseWindow struct {
 	run            graph.PerWorker[windowRun]
 }
 
-// windowRun is the state of a worker that runs a depthwiseWindow.
+// windowRun is the state of a worker that runs a depthwiseWindow. Its args are the arguments of the code: addresses
+// (Ptr), byte offsets from them (Row), and other numbers (Step).
 type windowRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun

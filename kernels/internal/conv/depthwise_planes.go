@@ -62,8 +62,8 @@ func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 	}
 	t := &planeTiles{conv: conv, elemBytes: dtype.Size(), elem: strided.MoverOf(dtype.Size())}
 	var err error
-	const isScalar = true // a plane has one bias, and one weight for each tap
-	if t.sum, err = newTapSum(dtype, conv.h.Taps*conv.w.Taps, conv.hasBias, isScalar); t.sum == nil || err != nil {
+	const isUniform = true // a plane has one bias, and one weight for each tap
+	if t.sum, err = newTapSum(dtype, conv.h.Taps*conv.w.Taps, conv.hasBias, isUniform); t.sum == nil || err != nil {
 		return nil, err
 	}
 	if t.copyRow, err = moveLoop(dtype); err != nil {
@@ -139,9 +139,9 @@ func (t *planeTiles) assignOffsets() {
 		sharedZeros = 0
 	}
 	var tapParts []*planePart // by tap
-	for k := range conv.h.Taps * conv.w.Taps {
-		tapParts = append(tapParts, t.gridPart(k/conv.w.Taps*conv.h.Dilation%conv.h.Stride,
-			k%conv.w.Taps*conv.w.Dilation%conv.w.Stride))
+	for tap := range conv.h.Taps * conv.w.Taps {
+		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
+		tapParts = append(tapParts, t.gridPart(tapRow*conv.h.Dilation%conv.h.Stride, tapCol*conv.w.Dilation%conv.w.Stride))
 	}
 	for _, part := range t.parts {
 		if first, end := geometry.IndicesInside(part.col-conv.w.Before, conv.w.Stride, conv.w.Size, width); first < end {
@@ -163,9 +163,9 @@ func (t *planeTiles) assignOffsets() {
 		part.offset = i*partBytes + (line-first%line)%line*t.elemBytes
 	}
 	t.planeStride = len(t.parts) * partBytes
-	for i, part := range tapParts {
-		kh, kw := i/conv.w.Taps, i%conv.w.Taps
-		row, col := kh*conv.h.Dilation/conv.h.Stride, kw*conv.w.Dilation/conv.w.Stride
+	for tap, part := range tapParts {
+		tapRow, tapCol := tap/conv.w.Taps, tap%conv.w.Taps
+		row, col := tapRow*conv.h.Dilation/conv.h.Stride, tapCol*conv.w.Dilation/conv.w.Stride
 		t.tapOffsets = append(t.tapOffsets, part.offset+(row*t.rowStride+col)*t.elemBytes)
 	}
 	t.outOffset = t.planes * t.planeStride
@@ -233,15 +233,15 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	t.fill(worker, memory, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes,
 		row, col, rows, cols)
-	for k, offset := range t.tapOffsets {
-		worker.x[k] = rowStream{unsafe.Add(memory, offset), t.planeStride}
+	for tap, offset := range t.tapOffsets {
+		worker.x[tap] = rowStream{unsafe.Add(memory, offset), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
 		weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)
-		for k := range t.tapOffsets {
-			tapOffset := k/conv.w.Taps*conv.weightStride.h + k%conv.w.Taps*conv.weightStride.w
-			worker.w[k] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
+		for tap := range t.tapOffsets {
+			tapOffset := tap/conv.w.Taps*conv.weightStride.h + tap%conv.w.Taps*conv.weightStride.w
+			worker.w[tap] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
 				conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
 		}
 		var bias rowStream

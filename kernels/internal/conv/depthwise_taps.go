@@ -43,6 +43,7 @@ type tapRun struct {
 	operandCount int // number of operands in ptrs and strides
 }
 
+// release removes the addresses of a chunk, so that the worker does not keep its memory alive.
 func (r *tapRun) release() {
 	clear(r.x)
 	clear(r.w)
@@ -63,9 +64,9 @@ func hasTapCode(dtype tensor.DType) bool {
 	return loops.CodeAvailable() && (dtype == tensor.Float32 || dtype == tensor.Float64)
 }
 
-// newTapSum compiles the loops of a sum. It returns nil if there is no machine code. If isScalar is set, all elements
+// newTapSum compiles the loops of a sum. It returns nil if there is no machine code. If isUniform is set, all elements
 // of a row have the same bias and the same weights. Otherwise each element has its own bias and weights.
-func newTapSum(dtype tensor.DType, taps int, hasBias, isScalar bool) (*tapSum, error) {
+func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, error) {
 	if !hasTapCode(dtype) {
 		return nil, nil
 	}
@@ -73,7 +74,7 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isScalar bool) (*tapSum, e
 	count := kit.DivUp(taps, maxTaps)
 	for k := range count {
 		part := tapPart{first: k * taps / count, end: (k + 1) * taps / count}
-		loop, err := tapLoop(dtype, part.end-part.first, hasBias || k > 0, isScalar, isScalar && k == 0)
+		loop, err := tapLoop(dtype, part.end-part.first, hasBias || k > 0, isUniform, isUniform && k == 0)
 		if err != nil {
 			return nil, err
 		}
@@ -86,23 +87,23 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isScalar bool) (*tapSum, e
 }
 
 // tapLoop returns the loop over a row. Its operands are the initial value of the sum (if hasStart is set), the input
-// elements of all taps, and the weights of all taps. isScalar is set if the weights are the same for all elements of a
-// row, and startIsScalar if the initial value is the same.
-func tapLoop(dtype tensor.DType, taps int, hasStart, isScalar, startIsScalar bool) (*expr.Loop, error) {
+// elements of all taps, and the weights of all taps. isUniform is set if the weights are the same for all elements of a
+// row, and startIsUniform if the initial value is the same.
+func tapLoop(dtype tensor.DType, taps int, hasStart, isUniform, startIsUniform bool) (*expr.Loop, error) {
 	var in []tensor.DType
-	var scalars []bool
-	addOperands := func(n int, areScalars bool) {
+	var uniform []bool
+	addOperands := func(n int, areUniform bool) {
 		for range n {
-			in, scalars = append(in, dtype), append(scalars, areScalars)
+			in, uniform = append(in, dtype), append(uniform, areUniform)
 		}
 	}
 	firstTap := 0
 	if hasStart {
-		addOperands(1, startIsScalar)
+		addOperands(1, startIsUniform)
 		firstTap = 1
 	}
 	addOperands(taps, false)
-	addOperands(taps, isScalar)
+	addOperands(taps, isUniform)
 	builder := expr.NewBuilder(in...)
 	var sum expr.Value
 	for tap := range taps {
@@ -117,7 +118,7 @@ func tapLoop(dtype tensor.DType, taps int, hasStart, isScalar, startIsScalar boo
 		}
 	}
 	code, err := builder.Build(builder.Real(sum))
-	return &expr.Loop{Code: code, Uniform: scalars}, err
+	return &expr.Loop{Code: code, Uniform: uniform}, err
 }
 
 // run computes `rows` rows of rowLen elements. The inputs and weights are the streams worker.x and worker.w.

@@ -65,8 +65,8 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 			return productKernelByPlanes(conv)
 		}
 		var err error
-		const isScalar = true // a channel has one bias, and one weight for each tap
-		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, isScalar); err != nil || t.sum == nil {
+		const isUniform = true // a channel has one bias, and one weight for each tap
+		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, isUniform); err != nil || t.sum == nil {
 			return nil, err
 		}
 		units := conv.batch * conv.outChannels

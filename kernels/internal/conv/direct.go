@@ -25,28 +25,28 @@ import (
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
 type directConv struct {
-	conv           *convShape
-	shape          directShape
-	elemBytes      int              // bytes of a sum; results of floats have this size, too
-	inElemBytes    int              // bytes of an element of the input and of the weight
-	termBytes      int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
-	codes          [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
-	specs          []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
-	tiles          pieces           // tiles of an image's pixels, or of a row
-	rowTemplate    []directCall     // if strips are rows: the calls of a row, relative to the row
-	strips         int              // number of strips of an image
-	stripRanges    machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
-	sums           sumBlocks        // blocks into which the sum of a result is divided
-	images         int              // number of images of the batch; 1 if each strip spans all images
-	bandsOfImages  bool             // whether the order numbers the strips of all images together (see chooseOrder)
-	inImageBytes   int              // stride of the input's images, in bytes
-	inPixelBytes   int              // stride of the input's pixels, in bytes
-	outPixelStride int              // stride of the pixels of a row of the result, in elements
-	outElemBytes   int              // bytes of an element of the result
-	requantize     tile.Quantized   // requantization of sums, if operands are quantized
-	byteElements   bool             // whether operands are bytes; an element then has four or eight bytes
-	signedElements bool             // whether bytes of the input are signed
-	wordElements   bool             // whether operands are 16-bit words; an element is then a pair of words
+	conv            *convShape
+	shape           directShape
+	elemBytes       int              // bytes of a sum; results of floats have this size, too
+	inElemBytes     int              // bytes of an element of the input and of the weight
+	termBytes       int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
+	codes           [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
+	specs           []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
+	tiles           pieces           // tiles of an image's pixels, or of a row
+	rowTemplate     []directCall     // if strips are rows: the calls of a row, relative to the row
+	strips          int              // number of strips of an image
+	stripRanges     machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
+	sums            sumBlocks        // blocks into which the sum of a result is divided
+	images          int              // number of images of the batch; 1 if each strip spans all images
+	bandsSpanImages bool             // whether the order numbers the strips of all images together (see chooseOrder)
+	inImageBytes    int              // stride of the input's images, in bytes
+	inPixelBytes    int              // stride of the input's pixels, in bytes
+	outPixelStride  int              // stride of the pixels of a row of the result, in elements
+	outElemBytes    int              // bytes of an element of the result
+	requantize      tile.Quantized   // requantization of sums, if operands are quantized
+	hasByteElements bool             // whether operands are bytes; an element then has four or eight bytes
+	hasSignedBytes  bool             // whether bytes of the input are signed
+	hasWordElements bool             // whether operands are 16-bit words; an element is then a pair of words
 	// order is the order of blocks and strips, and their division into chunks.
 	order              multiply.StripOrder
 	prefetchLines      int  // cache lines that each iteration of the loop over terms prefetches
@@ -64,7 +64,8 @@ type directCall struct {
 	tiles           int // number of adjacent tiles
 }
 
-// directRun is the state of a worker that runs a direct convolution.
+// directRun is the state of a worker that runs a direct convolution. Its args are the arguments of the code: addresses
+// (Ptr), byte offsets from them (Row), and other numbers (Step).
 type directRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
@@ -122,8 +123,8 @@ func (t *directConv) compile() error {
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
-			spec.Int8, spec.Int16, spec.MatrixUnit = t.byteElements, t.wordElements, t.shape.usesUnit
-			spec.SignedIn, spec.Int8Matrix = t.signedElements, t.byteElements && t.inElemBytes == matrixChannels
+			spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesUnit
+			spec.SignedIn, spec.Int8Matrix = t.hasSignedBytes, t.hasByteElements && t.inElemBytes == matrixChannels
 			if t.conv.hasBias {
 				spec.InitialSum = tile.FromLanes
 			}
@@ -164,9 +165,9 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 
 // inImage converts the numbers of an image and a strip in t.order. It returns the number of the image in the batch, and
 // the number of the strip in this image. They differ from the arguments if the order numbers the strips of all images
-// together (bandsOfImages).
+// together (bandsSpanImages).
 func (t *directConv) inImage(image, strip int) (int, int) {
-	if t.bandsOfImages {
+	if t.bandsSpanImages {
 		return strip / t.strips, strip % t.strips
 	}
 	return image, strip
@@ -207,7 +208,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 		}
 		t.epilogue.SetOffsets(args, out+call.out, channel)
 		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = call.tiles, call.rows
-		if t.shape.volumes { // the loop over planes is around the loop over rows
+		if t.shape.loopsOverPlanes { // the loop over planes is around the loop over rows
 			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = call.planes
 		}
 		if err := codes[call.code].Call(args); err != nil {

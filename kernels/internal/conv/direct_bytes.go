@@ -56,14 +56,14 @@ const minGroupChannels = 8
 // are words, or the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
 type directBytes struct {
 	directConv
-	image           *convShape                            // the convolution of bytes; directConv.conv is in elements
-	elementChannels int                                   // number of channels of an element
-	copied          bool                                  // whether images are copied to scratch memory
-	signed          bool                                  // whether images are multiplied as signed numbers
-	signMask        uint8                                 // mask that, by exclusive or, adds 128 to copied bytes; 0 or 128
-	widen           *loops.Loop                           // converts bytes to words; nil if elements are bytes
-	scratchOffsets  struct{ sums, zeroPoint, images int } // offsets in scratch memory
-	state           graph.PerWorker[loops.State]
+	image            *convShape                            // the convolution of bytes; directConv.conv is in elements
+	elementChannels  int                                   // number of channels of an element
+	copiesImages     bool                                  // whether images are copied to scratch memory
+	multipliesSigned bool                                  // whether images are multiplied as signed numbers
+	signMask         uint8                                 // 0 or 128; its exclusive or with a copied byte adds 128
+	widen            *loops.Loop                           // converts bytes to words; nil if elements are bytes
+	scratchOffsets   struct{ sums, zeroPoint, images int } // offsets in scratch memory
+	state            graph.PerWorker[loops.State]
 }
 
 // packedShape returns the equivalent convolution of elements, which have `channels` channels each. Its input includes
@@ -181,10 +181,10 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	conv := byteConv.bytesShape(call)
 	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
 	signed := call.Meta(bytesInput).DType == tensor.Int8
-	t.copied, t.signed = conv.needsCopy(t.elementChannels) || t.signMask != 0,
+	t.copiesImages, t.multipliesSigned = conv.needsCopy(t.elementChannels) || t.signMask != 0,
 		tile.ReadsSigned(machine.HostFeatures(), signed)
 	if t.elementChannels == wordChannels {
-		t.copied, t.signed, t.signMask = true, signed, 0 // the conversion to words keeps the sign
+		t.copiesImages, t.multipliesSigned, t.signMask = true, signed, 0 // the conversion to words keeps the sign
 	}
 	packed := conv.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
@@ -197,8 +197,8 @@ func newDirectBytes(call *graph.Call) *directBytes {
 		t.inPixelBytes = conv.inChannels * channelSize(t.elementChannels)
 	}
 	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
-	t.byteElements, t.wordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
-	t.signedElements = t.byteElements && t.signed
+	t.hasByteElements, t.hasWordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
+	t.hasSignedBytes = t.hasByteElements && t.multipliesSigned
 	switch call.Out[0].DType {
 	case tensor.Int8:
 		t.requantize = tile.Signed
@@ -215,7 +215,7 @@ func (t *directBytes) weight() *byteWeight {
 	if t.image.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}
-	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightOffset,
+	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.hasWordElements, offset: t.weightOffset,
 		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
 			t.shape.blockChannels(), order, t.elementChannels),
 		channels: func(visit func(o, offset int)) {
@@ -247,7 +247,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if err := direct.compile(); err != nil {
 		return nil, err
 	}
-	if direct.wordElements {
+	if direct.hasWordElements {
 		var err error
 		if direct.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{call.Meta(bytesInput).DType}, nil,
 			tensor.Int16); err != nil {
@@ -261,7 +261,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	direct.scratchOffsets.images = direct.scratchOffsets.sums +
 		kit.AlignUp(direct.conv.outChannels*intBytes+machine.LineBytes)
 	kernel := &graph.Kernel{Scratch: direct.scratchOffsets.images, Code: direct.listings}
-	if direct.copied {
+	if direct.copiesImages {
 		// Code reads up to one element beyond the last pixel.
 		pixels := direct.conv.batch * direct.conv.h.Size * direct.conv.w.Size
 		kernel.Scratch += kit.AlignUp(pixels*direct.pixelBytes() + direct.inElemBytes)
@@ -274,7 +274,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	}
 	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
 		args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
-		if direct.copied {
+		if direct.copiesImages {
 			args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.images])
 		}
 		args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.sums])
@@ -294,14 +294,14 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	conv, packed := t.image, t.conv
 	rows := 0
-	if t.copied {
+	if t.copiesImages {
 		rows = packed.batch * packed.h.Size
 	}
 	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
 		if chunk == 0 {
-			initialSum := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.signed))
+			initialSum := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.multipliesSigned))
 			sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, conv.outChannels)
 			for o := range sums {
 				sums[o] = initialSum(o)

@@ -43,8 +43,8 @@ func (t *directConv) panelStart(block int) int {
 	return block * t.panelBytes()
 }
 
-// largeWeight reports whether the weight is too large to stay in the L2 cache.
-func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > smallWeightBytes }
+// hasLargeWeight reports whether the weight is too large to stay in the L2 cache.
+func (t *directConv) hasLargeWeight() bool { return t.blocks()*t.panelBytes() > smallWeightBytes }
 
 // chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
 // prefetches.
@@ -62,8 +62,8 @@ func (t *directConv) chooseOrder() {
 	conv := t.conv
 	strips := t.strips
 	t.order = multiply.StripOrder{Images: t.images, Blocks: t.blocks(), Strips: strips, BandStrips: 1}
-	if t.largeWeight() {
-		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsOfImages {
+	if t.hasLargeWeight() {
+		if t.bandsSpanImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsSpanImages {
 			t.order.Images, t.order.Strips = 1, t.images*strips
 		}
 		// Bytes of one element in each of the images that a band may span.

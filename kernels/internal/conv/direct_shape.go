@@ -15,14 +15,14 @@ import (
 // hold at once: some output pixels (its rows) for a block of output channels (its columns, in vectors). A panel is the
 // packed weight of a block, and a term is the product of one element of the window and one input channel.
 type directShape struct {
-	byPlanes     bool // whether the input is row-major, plane by plane, and not channels-last
-	volumes      bool // whether the code has a loop over the planes of the window
-	lanes        int  // number of output channels of a vector
-	vectors      int  // number of vectors of a block
-	rows         int  // maximum number of rows of a tile; a row is an output pixel
-	elemsPerLoad int  // maximum number of elements of the input that are loaded at once
-	tiling       directTiling
-	usesUnit     bool // whether the code uses the matrix unit
+	byPlanes        bool // whether the input is row-major, plane by plane, and not channels-last
+	loopsOverPlanes bool // whether the code has a loop over the planes of the window
+	lanes           int  // number of output channels of a vector
+	vectors         int  // number of vectors of a block
+	rows            int  // maximum number of rows of a tile; a row is an output pixel
+	elemsPerLoad    int  // maximum number of elements of the input that are loaded at once
+	tiling          directTiling
+	usesUnit        bool // whether the code uses the matrix unit
 }
 
 // directTiling is the way in which output pixels are divided into tiles.
@@ -62,7 +62,7 @@ func (shape *directShape) windowLoop() (loop int) {
 	if shape.byPlanes {
 		loop++
 	}
-	if shape.volumes {
+	if shape.loopsOverPlanes {
 		loop++
 	}
 	return loop
@@ -72,7 +72,7 @@ func (shape *directShape) windowLoop() (loop int) {
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
 	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
-	shape := directShape{byPlanes: byPlanes, volumes: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
+	shape := directShape{byPlanes: byPlanes, loopsOverPlanes: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
 		elemsPerLoad: tile.ElementsPerLoad(machine.HostFeatures(), dtype.Size())}
 	const avx2Registers = 16 // registers of AVX2
 	pixels := conv.w.Results // output pixels that are divided into tiles together
@@ -82,7 +82,7 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 		if !byPlanes {
 			pixels *= conv.batch
 		}
-	case !shape.volumes && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
+	case !shape.loopsOverPlanes && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
 		shape.tiling, pixels = smallImageTiling, conv.h.Results*conv.w.Results
 	}
 	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes)
@@ -134,20 +134,21 @@ func (shape directShape) maxRows(vectors, registers int) int {
 func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, vectorPanelBytes int) (best int) {
 	least := math.MaxInt
 	fits := func(vectors int) bool { return vectors <= 2 || vectors*vectorPanelBytes <= cachedPanelBytes }
-	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && fits(v); v++ {
+	most := min(groupVectors, maxVectors)
+	for blockVectors := min(2, groupVectors); blockVectors <= most && fits(blockVectors); blockVectors++ {
 		instructions := 0
-		for _, kind := range splitEvenly(pixels, shape.maxRows(v, registers)).kinds() {
+		for _, kind := range splitEvenly(pixels, shape.maxRows(blockVectors, registers)).kinds() {
 			rows := kind.n / kind.count         // output pixels of a tile
 			tileCost := func(vectors int) int { // instructions for elemsPerLoad terms
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
-			instructions += groupVectors / v * tileCost(v)
-			if rest := groupVectors % v; rest > 0 { // the last block
+			instructions += groupVectors / blockVectors * tileCost(blockVectors)
+			if rest := groupVectors % blockVectors; rest > 0 { // the last block
 				instructions += tileCost(rest)
 			}
 		}
 		if instructions < least {
-			least, best = instructions, v
+			least, best = instructions, blockVectors
 		}
 	}
 	return best

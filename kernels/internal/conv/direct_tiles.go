@@ -10,7 +10,8 @@ import (
 // makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. A spec describes code for
 // package tile. The rows of a tile are output pixels, and its columns are the channels of a block. The calls of a strip
 // are listed when the strip is computed (see appendCalls), so that memory does not grow with the image. In this file,
-// an input "by planes" is row-major, and other inputs are channels-last.
+// an input "by planes" is row-major, and other inputs are channels-last. oh and ow are the row and column of an output
+// pixel, od is its plane, and kh and kw are the row and column of a tap.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:
@@ -213,7 +214,7 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}
 	spec.Loops = t.withChannelLoop(window)
-	if t.shape.volumes {
+	if t.shape.loopsOverPlanes {
 		plane := conv.d.Dilation * conv.h.Size * conv.w.Size * t.pixelBytes()
 		planes := tile.Loop{In: plane, Vec: conv.h.Taps * window.Vec, Trips: tile.Dynamic}
 		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, planes)

@@ -22,9 +22,9 @@ const (
 	productByPlanes
 )
 
-// byPixels reports whether an algorithm writes channels-last results. directFromPlanes does, although it reads
+// writesChannelsLast reports whether an algorithm writes channels-last results. directFromPlanes does so, but reads
 // row-major images.
-func (a convAlgorithm) byPixels() bool {
+func (a convAlgorithm) writesChannelsLast() bool {
 	return a == depthwiseByPixels || a == productByPixels || a.isDirect()
 }
 
@@ -115,7 +115,7 @@ func (op convolution) impls() (list []graph.Impl) {
 // because unbatched images have no channels-last format.
 func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Order, supported bool) {
 	switch {
-	case !algorithm.byPixels():
+	case !algorithm.writesChannelsLast():
 		return tensor.RowMajorOrder(rank), true
 	case rank != op.dims+2:
 		return tensor.RowMajorOrder(rank), false
@@ -134,7 +134,7 @@ func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Ord
 // candidate that its products can write. Sequences and volumes of any layout are convolved by planes.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	// Depthwise calls have only depthwise algorithms. Volumes have none here, and use productByPlanes.
-	if op.isDepthwise(call) != algorithm.isDepthwise() && (op.dims < 3 || algorithm != productByPlanes) {
+	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && (op.dims < 3 || algorithm != productByPlanes) {
 		return nil
 	}
 	rank := call.Meta(0).Rank()
@@ -151,11 +151,11 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 	}
 	var list []graph.Walk
 	switch {
-	case supported && (op.dims == 2 || algorithm.byPixels()):
+	case supported && (op.dims == 2 || algorithm.writesChannelsLast()):
 		list = append(list, call.WalkInOrder(order))
-	case !algorithm.byPixels():
+	case !algorithm.writesChannelsLast():
 		list = append(list, graph.Walk{})
-	case call.Out[0].Numel() > 0 && op.onePixelOrChannel(call.Out[0]) && op.onePixelOrChannel(call.Meta(0)):
+	case call.Out[0].Numel() > 0 && op.hasOnePixelOrChannel(call.Out[0]) && op.hasOnePixelOrChannel(call.Meta(0)):
 		// Such images are row-major and channels-last at once. Their rank does not matter.
 		return []graph.Walk{{LoopOrder: tensor.RowMajorOrder(rank)}}
 	default:
@@ -169,8 +169,8 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 	return list
 }
 
-// isDepthwise reports whether each group of a call has one input channel.
-func (op convolution) isDepthwise(c *graph.Call) bool {
+// isDepthwiseCall reports whether each group of a call has one input channel.
+func (op convolution) isDepthwiseCall(c *graph.Call) bool {
 	return c.Meta(1).Shape[1] == 1 && op.params(c).groups > 1
 }
 
@@ -231,8 +231,8 @@ func (s *convShape) inPixelStride(byPlanes bool) int {
 	return pixelDistance(s.inSize(), s.inStride)
 }
 
-// onePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.
-func (op convolution) onePixelOrChannel(m tensor.Meta) bool {
+// hasOnePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.
+func (op convolution) hasOnePixelOrChannel(m tensor.Meta) bool {
 	size, _ := spatial(m, op.dims)
 	return size.c == 1 || size.d*size.h*size.w == 1
 }
@@ -252,7 +252,7 @@ func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, m t
 		return work, m.IsContiguous()
 	case (algorithm == directByPixels || algorithm == depthwiseByPixels) && op.readsSlice(call, algorithm, m):
 		return work, true
-	case algorithm.byPixels():
+	case algorithm.writesChannelsLast():
 		return work, op.isChannelsLast(m)
 	case op.dims == 2:
 		return work, m.IsContiguous()

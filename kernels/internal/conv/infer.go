@@ -105,8 +105,8 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 		return input, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s",
 			op.dims+1, op.dims+2, op.name, tensor.Sizes(input.Shape))
 	}
-	unbatched := input.Rank() == op.dims+1
-	if unbatched {
+	isUnbatched := input.Rank() == op.dims+1
+	if isUnbatched {
 		var err error
 		if input, err = input.Unsqueeze(0); err != nil {
 			return input, err
@@ -141,7 +141,7 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	default:
 		out = tensor.NewType(input.DType, shape...)
 	}
-	if unbatched {
+	if isUnbatched {
 		return out.Squeeze(0)
 	}
 	return out, out.Check()
@@ -355,21 +355,21 @@ func (params convParams) resultType(input, weight tensor.Type, shape []sym.Int) 
 	if !input.IsContiguous() {
 		input = input.RowMajor()
 	}
-	oneCall := params.groups == 1 || params.usesMKLDNN(input, weight)
+	isOneCall := params.groups == 1 || params.usesMKLDNN(input, weight)
 	input, _ = input.Unsqueeze(2)
 	weight, _ = weight.Unsqueeze(2)
-	out := params.resultType2d(input, weight, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, oneCall)
+	out := params.resultType2d(input, weight, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, isOneCall)
 	out, _ = out.Squeeze(2)
 	return out
 }
 
 // resultType2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
 // choices can differ, because the strides of an operand can be ambiguous after the operand is copied to channels-last.
-// allGroups is set if PyTorch computes all groups in one call.
-func (params convParams) resultType2d(input, weight tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
+// isOneCall is set if PyTorch computes all groups in one call.
+func (params convParams) resultType2d(input, weight tensor.Type, shape []sym.Int, isOneCall bool) tensor.Type {
 	format := suggestedFormat(input, weight)
 	input, weight = inFormat(input, format), inFormat(weight, format)
-	if allGroups {
+	if isOneCall {
 		return withFormat(input.DType, shape, suggestedFormat(input, weight))
 	}
 	// Other kernels compute each group separately. Concatenation of the results keeps their format.

@@ -95,6 +95,8 @@ func imagesPerEntry(conv *convShape) int {
 // pixelPacker fills panels with the windows of channels-last images. The lanes of a panel are output pixels. For each
 // term (a tap and an input channel), the elements of all lanes are adjacent. The terms are divided into runs, which are
 // contiguous in the image. A run has the channels of one pixel or, if there are few channels, of a row of the window.
+// In its methods, oh and ow are the row and column of an output pixel, ih and iw of an input pixel, and kh and kw of a
+// tap. k is the index of a term.
 type pixelPacker struct {
 	conv        *convShape
 	width       int          // number of output pixels of a panel

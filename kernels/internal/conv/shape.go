@@ -17,7 +17,8 @@ import (
 
 // convShape describes a call of a convolution, whose sizes are known. Unbatched inputs have n = 1. Strides are in
 // elements. A tap is an element of the window. A term is the product of one tap and one input channel; a result is the
-// sum of its terms. A panel is a part of the weight, packed for the machine code: the terms of some output channels.
+// sum of its terms. A panel is a part of the weight, packed for the machine code: the terms of some output channels. In
+// names, kd, kh and kw are the plane, row and column of a tap, and c is an input channel.
 type convShape struct {
 	window
 	batch, inChannels, outChannels int // numbers of images, input channels and output channels

@@ -232,11 +232,11 @@ func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 func (op transposedConv) windows(c *graph.Call) *transposedWindows {
 	params := op.params(c, op.dims)
 	input, weight, out := c.Meta(0), c.Meta(1), c.Out[0]
-	windows := &transposedWindows{n: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
+	windows := &transposedWindows{images: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
 		groups:  params.groups,
 		hasBias: c.HasOperand(2)}
 	if input.Rank() == op.dims+2 {
-		windows.n = input.Shape[0]
+		windows.images = input.Shape[0]
 	}
 	windows.window = newWindow(newAxes(out.Shape, input.Shape, weight.Shape[2:], params.stride,
 		kit.KnownSizes(params.padding), params.dilation))
@@ -285,7 +285,7 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if windowBytes > tensor.MaxBytes {
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
-	images := min(conv.n, max(1, maxProductBytes/windowBytes))
+	images := min(conv.images, max(1, maxProductBytes/windowBytes))
 	products := builder.NewScratch(dtype, images*conv.groups*rows*inputPixels)
 	adder, err := newWindowAdder(conv, dtype)
 	if err != nil {
@@ -293,10 +293,10 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	}
 	adderBytes, add := adder.workerBytes(), channelAdders[dtype]
 	if adder != nil {
-		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
+		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.addRow.Listing("windows")} })
 	}
-	for firstImage := 0; firstImage < conv.n; firstImage += images {
-		imageCount := min(images, conv.n-firstImage)
+	for firstImage := 0; firstImage < conv.images; firstImage += images {
+		imageCount := min(images, conv.images-firstImage)
 		multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * conv.groups,
 			MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
 			A:    entryOffsets(imageCount, 0, conv.groups, inPerGroup*rows),
@@ -402,9 +402,9 @@ func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 	multiply.ReclassifyPanels(&work, call, 1, inputPixels)
 	multiply.ReclassifyStores(&work, call)
 	work.AddUnits(multiply.RateStartStep, 1)
-	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.n*windows.groups), rows, inputPixels,
+	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.images*windows.groups), rows, inputPixels,
 		windows.inChannels/windows.groups)
-	work.AddUnits(multiply.RateStartProduct, float64(windows.n*windows.groups))
-	work.AddUnits(rateSpreadAdd, float64(windows.n*windows.groups)*float64(rows)*float64(inputPixels))
+	work.AddUnits(multiply.RateStartProduct, float64(windows.images*windows.groups))
+	work.AddUnits(rateSpreadAdd, float64(windows.images*windows.groups)*float64(rows)*float64(inputPixels))
 	return work
 }

@@ -24,7 +24,7 @@ type transposedConv struct {
 // transposed convolution's result, and Results is the size of its input.
 type transposedWindows struct {
 	window
-	n, groups               int // number of images; number of groups
+	images, groups          int // number of images; number of groups
 	inChannels, outChannels int // channels that the transposed convolution reads and writes
 	hasBias                 bool
 }
@@ -39,7 +39,7 @@ func (s *transposedWindows) rows() int { return s.outChannels / s.groups * s.tap
 // interleaved.
 type windowAdder struct {
 	*transposedWindows
-	add       *loops.Loop // adds a row of products to a row of a phase
+	addRow    *loops.Loop // adds a row of products to a row of a phase
 	elemBytes int         // bytes of an element
 	phases    [3]int      // number of phases of depth, height and width
 	phaseSize [3]int      // depth, height and width of a phase, in elements
@@ -74,8 +74,8 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 	for i, axis := range []geometry.Axis{windows.d, windows.h, windows.w} {
 		adder.phases[i], adder.phaseSize[i] = min(axis.Stride, axis.Size), kit.DivUp(axis.Size, axis.Stride)
 	}
-	if adder.add, err = loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 2)}, loops.Options{}); err != nil ||
-		!adder.add.Compiled() {
+	if adder.addRow, err = loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 2)}, loops.Options{}); err != nil ||
+		!adder.addRow.Compiled() {
 		return nil, err
 	}
 	return adder, nil
@@ -158,7 +158,7 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 		from := unsafe.Add(products, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
 		worker.ptrs = [3]unsafe.Pointer{address, address, from} // the sum, and its two operands
 		mem.CheckContextAfter(w.count() * h.count())
-		a.add.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())
+		a.addRow.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())
 	}
 }
 
@@ -199,7 +199,8 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 		shift := shape.w.Position(0, kw)
 		first, end := shape.w.ResultsOf(kw)
 		for row := range shape.rowsOut() {
-			m.CheckContextAfter(shape.w.Results + 8)
+			const rowCost = 8 // of a row besides its elements
+			m.CheckContextAfter(shape.w.Results + rowCost)
 			products := windowProducts[:shape.w.Results]
 			windowProducts = windowProducts[shape.w.Results:]
 			d, h := shape.d.Position(row/shape.h.Results, kd), shape.h.Position(row%shape.h.Results, kh)

@@ -99,7 +99,7 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 
 // phaseShape returns phase number `phase` of a call as a convolution.
 func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows, phase int) *convShape {
-	conv := &convShape{batch: windows.n, inChannels: windows.inChannels, outChannels: windows.outChannels,
+	conv := &convShape{batch: windows.images, inChannels: windows.inChannels, outChannels: windows.outChannels,
 		inPerGroup: windows.inChannels / windows.groups, groups: windows.groups, hasBias: windows.hasBias, call: call,
 		epilogue: fusion.EpilogueOf(call), phase: &transposedPhase{}}
 	if conv.hasBias {

@@ -10,7 +10,8 @@ import (
 
 // windowPacker packs the windows of an input whose channels are planes (NCHW) into panels. A tap is an element of the
 // window. A panel has a row for each channel and tap: the input elements that the tap multiplies, one for each output
-// of the panel. A lane is a column of a panel, which belongs to one output.
+// of the panel. A lane is a column of a panel, which belongs to one output. In its methods, k is a row of the panel.
+// Planes, rows and columns are od, oh, ow for an output, id, ih, iw for an input element, and kd, kh, kw for a tap.
 type windowPacker struct {
 	window
 	inStride ncdhw        // strides of the input, in elements

@@ -30,7 +30,7 @@ type winogradRun struct {
 	*winogradConv
 	sections    spans
 	schedule    winogradSchedule
-	packed      bool // the weight was transformed when the graph was planned
+	isPacked    bool // the weight was transformed when the graph was planned
 	weightBytes int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
 
 	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
@@ -85,10 +85,10 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		products: map[int]*jit.Func{}}
 	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.EpilogueOperands)
 	var err error
-	if r.packed, err = w.weightIsPacked(); err != nil {
+	if r.isPacked, err = w.weightIsPacked(); err != nil {
 		return nil, err
 	}
-	if !r.packed {
+	if !r.isPacked {
 		r.weightBytes = kit.AlignUp(floatBytes * w.transformedWeights())
 	}
 	sectionTiles, partTiles := r.sizeParts()
@@ -117,7 +117,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 // phases lists the phases of the kernel. The first phase transforms the weight if it is not packed. The following
 // phases compute section by section.
 func (r *winogradRun) phases() (list []graph.Phase) {
-	if !r.packed {
+	if !r.isPacked {
 		list = append(list, r.packPhase())
 	}
 	if r.schedule == chunkSchedule {

@@ -95,7 +95,7 @@ func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
 
 // weightsAt returns the address of the transformed weights.
 func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
-	if r.packed {
+	if r.isPacked {
 		return m.Ptrs[2]
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))

@@ -114,7 +114,7 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 // number of output channels. transposed is temporary memory.
 func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, channel, lanes int,
 	transposed []float32) {
-	const size = 4
+	const size = floatBytes
 	depth := min(weightDepth, w.conv.inChannels-channel)
 	strided.MoverOf(size).Run(unsafe.Pointer(unsafe.SliceData(transposed)), from, []strided.Axis{
 		{N: lanes, Dst: size, Src: strides[0] * size},
