@@ -79,11 +79,11 @@ type Options struct {
 	// convolutions. Both formulas are equal for real numbers, but floating-point rounding differs
 	// ([graph.Impl.Inexact]).
 	Exact bool
-	// Device is the name of a device that may compute nodes: "vulkan" or "cuda", if the program imports package gpu of
-	// module github.com/graphrun/graphrun/gpu, or "auto" for the first device of the machine. Strategies that solve the
-	// problem of layouts, such as Optimal, choose the place of each value by its price; other strategies use the host.
-	// Empty and "cpu" are the host. Inputs and outputs are on the host. With Exact, a device that does not round sums and
-	// products as IEEE 754 requires is an error.
+	// Device is the name of a device that may compute nodes. "vulkan" and "cuda" require that the program imports
+	// package gpu of module github.com/graphrun/graphrun/gpu. "auto" is the first device of the machine. Empty and
+	// "cpu" are the host. Strategies that solve the problem of layouts, such as Optimal, choose the place of each value
+	// by its price; other strategies use the host. Inputs and outputs are on the host. With Exact, a device that does
+	// not round sums and products as IEEE 754 requires is an error.
 	Device string
 	// SolveLimit is the maximum time of a search by strategy Optimal. Optimal searches only if variable elimination,
 	// which takes milliseconds, does not solve the problem of layouts. 0 is [layout.SolveLimit], 10 seconds. A negative

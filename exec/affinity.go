@@ -17,7 +17,7 @@ const (
 	// maxParts is the maximum number of parts (workers) for which affinity is computed.
 	maxParts = 16
 	// For affinity, the arena may be larger by 1/arenaGrowthDivisor than without. If the arena would exceed this limit,
-	// the values that are live at that point lose their affinity, and memory is planned again, at most maxPlans times.
+	// the values that are live at that point lose their affinity. Memory is then planned again, at most maxPlans times.
 	arenaGrowthDivisor = 8
 	maxPlans           = 8
 )
@@ -49,8 +49,8 @@ func (a *affinity) lastUsesIn(start, end int) []lastUse {
 
 // foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of
 // foreign bytes: bytes that one worker will write and another worker wrote last. Parts are assumed to be contiguous.
-// If the last use of the range is one storage with the same address and size, the cost is -1, because this placement
-// is best even if parts are not contiguous: no byte is foreign if workers divide both values by channels.
+// If the last use of the range is one storage with the same address and size, the cost is -1. This placement is best
+// even if parts are not contiguous, for example if the workers divide both values by channels.
 func (a *affinity) foreignBytes(start, size int) int {
 	totalBytes, ownBytes := 0, 0
 	uses := a.lastUsesIn(start, start+size)
@@ -58,8 +58,8 @@ func (a *affinity) foreignBytes(start, size int) int {
 		return -1
 	}
 	placed := lastUse{storageStart: start, storageBytes: size}
-	// For each earlier use, the bytes that worker w writes again are the intersection of its part of the new storage, its
-	// part of the earlier storage, and the range [use.begin, use.end) that is left of the earlier storage.
+	// The bytes of an earlier use that worker w writes again are in three ranges: its part of the new storage, its part
+	// of the earlier storage, and the range [use.begin, use.end) that is left of the earlier storage.
 	for _, use := range uses {
 		totalBytes += min(use.end, start+size) - max(use.begin, start)
 		for w := range a.workers {
@@ -96,8 +96,8 @@ func (a *affinity) record(start, size int) {
 
 // chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes. Among
 // blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough. The
-// candidates are the two ends of each block, and the address at which the new storage has the same middle as an earlier
-// storage, so that the parts of the workers overlap.
+// candidates in a block are its two ends and, for each earlier storage, the address at which both storages have the
+// same middle. The parts of the workers then overlap.
 func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
 	best, minForeign := -1, 0
 	consider := func(k, candidate int) {

@@ -30,18 +30,18 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	p.extendLifetimes()
 	steps, storages := p.steps, p.storages
-	plan := func(ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
+	planFromStart := func(ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
 		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
 		for i := range steps {
 			p.steps[i].addresses = slices.Clone(steps[i].addresses)
 		}
 		return p.planFor(ctx, ignoresAffinity, maxBytes, extendsLast)
 	}
-	planner := plan(nil, 0, false)
+	planner := planFromStart(nil, 0, false)
 	extendsLast := false
 	if planner.couldExtend { // neither way to grow the arena is always better
 		plannedSteps, plannedStorages := p.steps, p.storages
-		if other := plan(nil, 0, true); other.arenaSize < planner.arenaSize {
+		if other := planFromStart(nil, 0, true); other.arenaSize < planner.arenaSize {
 			planner, extendsLast = other, true
 		} else {
 			p.steps, p.storages = plannedSteps, plannedStorages
@@ -53,12 +53,12 @@ func (p *Program) plan(ctx context.Context) {
 		ignoresAffinity := make([]bool, len(storages)+len(steps))
 		maxBytes := planner.arenaSize + planner.arenaSize/arenaGrowthDivisor
 		for range maxPlans {
-			if planner = plan(ignoresAffinity, maxBytes, extendsLast); planner.arenaSize <= maxBytes {
+			if planner = planFromStart(ignoresAffinity, maxBytes, extendsLast); planner.arenaSize <= maxBytes {
 				break
 			}
 		}
 		if planner.arenaSize > maxBytes {
-			planner = plan(nil, 0, extendsLast)
+			planner = planFromStart(nil, 0, extendsLast)
 		}
 	}
 	p.arena, p.deviceArena, p.overwrites = planner.arenaSize, planner.device.size, planner.overwrites

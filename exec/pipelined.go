@@ -16,8 +16,8 @@ import (
 // more likely to fit into its cache. In a group, a worker would also have to wait for rows of other workers at the
 // boundaries of its part.
 //
-// The [graph.Flow] of a phase states the progress of its chunks: the number of elements of the result that are final
-// after a chunk (FinalElements), and the number of elements of the first operand that a chunk needs (NeededElements).
+// The [graph.Flow] of a phase states the progress of its chunks. FinalElements is the number of elements of the result
+// that are final after a chunk. NeededElements is the number of elements of the first operand that a chunk needs.
 
 const (
 	// minPipelinedBytes is the minimum size in bytes of a value between pipelined steps. Smaller values stay in the

@@ -30,9 +30,9 @@ type Options struct {
 	// Tracer, if set, observes runs. Without a tracer there is no overhead.
 	Tracer Tracer
 	// MemoryLimit is the maximum [Need] of a run in bytes. A graph that needs more is rejected with a [*MemoryError]
-	// before memory is allocated. 0 means the memory that is available to the process at compilation: the least of the
-	// limits of the process and of its control groups, and of the free memory of the machine. A negative number means
-	// no limit.
+	// before memory is allocated. 0 means the memory that is available to the process at compilation. This is the least
+	// of three numbers: the limit of the process, the limit of its control groups, and the free memory of the machine.
+	// A negative number means no limit.
 	MemoryLimit int
 	// InputsInMemory means that the inputs of the run are in memory at compilation. Their memory is then not counted
 	// twice.

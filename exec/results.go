@@ -11,7 +11,7 @@ import (
 )
 
 // This file finds the memory of a run's inputs and outputs. Outputs are in tensors of the caller, in new memory, or in
-// memory of the pool; inputs with another layout than the graph declares are copied.
+// memory of the pool. Inputs with another layout than the graph declares are copied.
 
 // findDirectOutputs finds the outputs that a step can write directly into the caller's tensor. Such an output has
 // memory of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes

@@ -170,9 +170,9 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return s.runInto(ctx, nil, in, out)
 }
 
-// runUntraced executes a run with the inputs and outputs in the order of the graph: it checks the inputs, allocates
-// memory, copies inputs into the layouts that the plan requires, executes the steps, and delivers the outputs. It sets
-// missing outputs.
+// runUntraced executes a run with the inputs and outputs in the order of the graph. It checks the inputs, allocates
+// memory, and copies inputs into the layouts that the plan requires. Then it executes the steps and delivers the
+// outputs. It sets outputs that the caller did not give.
 func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
 	program := s.program

@@ -182,11 +182,12 @@ func (r *Runner) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map
 // Otherwise the output is copied into the tensor. Bytes between the elements are not written. An output without a
 // tensor in out is not returned.
 //
-// A tensor may be the tensor of an input, unless the graph runs in segments or an output is a view of the input: the
-// run overwrites the input. A tensor may not share memory with an input in any other way, with a constant or with
-// another tensor. If it does, RunInto writes nothing and returns an error that names the tensor. After other errors the
-// contents of the tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete]
-// lists are arbitrary. Unknown names in out are then ignored, because the graph may be a part of a larger graph.
+// A tensor may be the tensor of an input, which the run then overwrites. This is not permitted if the graph runs in
+// segments, or if an output is a view of the input. A tensor may not share memory with an input in any other way, with
+// a constant or with another tensor. If it does, RunInto writes nothing and returns an error that names the tensor.
+// After other errors the contents of the tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs
+// that the [*Incomplete] lists are arbitrary. Unknown names in out are then ignored, because the graph may be a part of
+// a larger graph.
 func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	outputs := r.outputs()
 	if !r.options.KeepGoing {
@@ -281,9 +282,9 @@ func (r *Runner) addRejectedNodes(err error) error {
 	return AddFailures(err, r.graph, r.failed, r.static.outputs)
 }
 
-// AddFailures adds failed, the errors of nodes that failed before a run, to err, the error of the run, and returns
-// the result. whole is the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err
-// lists as missing count as not computed.
+// AddFailures returns err, the error of a run, together with failed, the errors of nodes that failed before the run.
+// whole is the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err lists as
+// missing count as not computed.
 func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
 	var incomplete *Incomplete
 	if err != nil && !errors.As(err, &incomplete) {

@@ -233,8 +233,8 @@ func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []
 	return saved
 }
 
-// wakePolicies returns, for each step, whether the time that workers save in the period after its start (see
-// wakeWindow) justifies waking them. wakeNS is the minimum saving in nanoseconds.
+// wakePolicies returns, for each step, whether workers are woken at its start. It compares the time that they save in
+// the following period (see wakeWindow) with wakeNS, the minimum saving in nanoseconds.
 func wakePolicies(costs, saved []float64, wakeNS float64) []workerpool.StartPolicy {
 	list := make([]workerpool.StartPolicy, len(costs))
 	for policy, minSaving := range map[workerpool.StartPolicy]float64{

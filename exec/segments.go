@@ -11,8 +11,8 @@ import (
 )
 
 // This file runs graphs with data-dependent shapes. A segment is a part of a graph whose shapes are known once its
-// input values are known. It is either a subgraph, which is compiled to a program, or a single dynamic node: a node of
-// an op with [graph.Lowerings.RunDynamic], whose result shapes depend on data.
+// input values are known. It is either a subgraph, which is compiled to a program, or a single dynamic node. The op of
+// a dynamic node has a [graph.Lowerings.RunDynamic], because its result shapes depend on data.
 
 // segmentedGraph is a graph divided into segments. It is immutable, so all runs share it.
 type segmentedGraph struct {

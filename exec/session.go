@@ -116,8 +116,8 @@ func (s *Session) setContext(ctx context.Context) {
 	}
 }
 
-// release clears the run's context, inputs and outputs, so that a cached session does not keep them alive, and releases
-// memory that the caller does not own.
+// release clears the run's context, inputs and outputs, so that a cached session does not keep them alive. It also
+// releases memory that the caller does not own.
 func (s *Session) release() {
 	s.setContext(context.Background())
 	if s.device != nil {

@@ -26,9 +26,9 @@ func rangeOf(t *tensor.Tensor) addressRange {
 // overlaps reports whether two ranges have a byte in common.
 func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
 
-// checkWritable returns an error if the caller's tensor for output i shares memory with a constant, with the caller's
-// tensor for an earlier output, or with an input. The tensor of an input itself is permitted. direct reports whether
-// a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
+// checkWritable returns an error if the caller's tensor for output i shares memory with another tensor of the run: a
+// constant, the caller's tensor for an earlier output, or an input. The tensor of an input itself is permitted. direct
+// reports whether a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
 func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
 	name, given := p.outputs[i].Name, out[i]
 	inputs, permitted := p.overlappedInputs(given, in)

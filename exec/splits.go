@@ -70,8 +70,8 @@ func (p *Program) chooseSplits(costs []float64, minSharedNS float64) []bool {
 	return split
 }
 
-// loss returns the change of the transfer's cost, in nanoseconds, if one of its two steps is split. otherIsSplit means
-// that the other step is split. Then no bytes move any more, and the loss is negative.
+// loss returns the change of the transfer's cost, in nanoseconds, if one of its two steps is split. If the other step
+// is split already, no bytes move any more, and the loss is negative.
 func (t *transfer) loss(otherIsSplit bool) float64 {
 	if otherIsSplit {
 		return -t.ns

@@ -21,9 +21,8 @@ func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, er
 // computes the numbers that it needs from the folds of earlier passes. One loop can therefore process many rows. Each
 // pass processes `group` rows together. [Place.Element] numbers these rows: first the rows of the first pass, then the
 // rows of the second pass, and so on. isConstant reports whether an operand is constant across rows. Such an operand is
-// read once. Pipeline does not support some computations that run once per row; the code is then nil. Such a
-// computation stores a result, has an operation that is not primitive, or has 64-bit values that would halve the vector
-// width of the loop.
+// read once. The code is nil if a computation that runs once per row stores a result, has an operation that is not
+// primitive, or has 64-bit values, which would halve the vector width of the loop.
 func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in,
 	out []Place, err error) {
 	if group < 1 || isConstant == nil {

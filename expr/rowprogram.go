@@ -93,8 +93,9 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 		}
 	}
 	split.Passes = make([]RowPass, split.countPasses())
-	split.after = make([][]Value, len(split.Passes))
-	// From last to first, because a pass adds the numbers and stored rows that it needs to the outputs of earlier passes.
+	split.numbersAfter = make([][]Value, len(split.Passes))
+	// From last to first, because a pass adds the numbers and stored rows that it needs to the outputs of earlier
+	// passes.
 	for pass := len(split.Passes) - 1; pass >= 0; pass-- {
 		if err := split.buildAfter(pass); err != nil {
 			return nil, err
@@ -120,7 +121,7 @@ type splitter struct {
 	writerPass     []int     // indexed by row: the pass that writes it
 	lastReader     []int     // indexed by row: the last pass that reads it
 	inOutputMemory []bool    // indexed by output: whether it is a scanned row, which is stored in the output's memory
-	after          [][]Value // indexed by pass: the numbers that are computed after it
+	numbersAfter   [][]Value // indexed by pass: the numbers that are computed after it
 }
 
 // setLevels sets variesInRow and level of each value. A [Scan] is available one pass after the pass that computes its
@@ -223,7 +224,7 @@ func (s *splitter) placeOfNumber(v Value) Place {
 		s.numberIndex[v] = len(s.Numbers)
 		s.Numbers = append(s.Numbers, s.code.Insts[v].DType)
 		if s.code.Insts[v].Op != Reduce {
-			s.after[s.level[v]] = append(s.after[s.level[v]], v)
+			s.numbersAfter[s.level[v]] = append(s.numbersAfter[s.level[v]], v)
 		}
 	}
 	return Place{Kind: AtNumber, N: s.numberIndex[v]}
@@ -324,7 +325,7 @@ func (s *splitter) buildAfter(pass int) error {
 			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
-	for _, v := range s.after[pass] {
+	for _, v := range s.numbersAfter[pass] {
 		newCode.mark(v)
 		outputs = append(outputs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})

@@ -18,8 +18,8 @@ const recomputeCost = 6
 // maxSourceSteps is the maximum number of operations between a value and the stored row from which it is recomputed.
 const maxSourceSteps = 3
 
-// storeRows adds stored rows for values that earlier passes compute and the given pass needs, if loading them is
-// cheaper than recomputing them. roots are the results of the pass.
+// storeRows adds stored rows for values that the given pass needs and earlier passes compute. It adds a row only if
+// loading is cheaper than recomputing. roots are the results of the pass.
 func (s *splitter) storeRows(pass int, roots ...Value) {
 	seen := make([]bool, len(s.code.Insts))
 	for _, v := range roots {
@@ -58,8 +58,8 @@ func (s *splitter) store(v Value, pass int) {
 				expensiveCount++
 			}
 		}
-		// A row of source must suffice to compute v. If v needs another operand, and no other value uses source, a row of v
-		// is better.
+		// A row of source must suffice to compute v. If v needs another operand, and no other value uses source, a row
+		// of v is better.
 		if expensiveCount != 1 || opCost(s.code.Insts[v].Op) > 1 || s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
 			break
 		}

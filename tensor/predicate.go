@@ -11,8 +11,8 @@ import (
 )
 
 // Predicate is one of PyTorch's tests of the layout of a value, given its shape and strides. [Type.Condition] returns
-// the test as a condition on sizes and strides, [Type.Holds] decides it and records guards (the conditions under which
-// the decision is valid), and [Meta.Holds] evaluates it for numbers.
+// the test as a condition on sizes and strides. [Type.Holds] decides the test, and records guards: the conditions under
+// which the decision is valid. [Meta.Holds] evaluates it for numbers.
 type Predicate uint8
 
 // The predicates. NoOverlap is the overlap test that PyTorch's backward of as_strided makes. If it holds, no two

@@ -236,8 +236,8 @@ func (t *Tensor) Contiguous() *Tensor {
 }
 
 // Stats returns the minimum, maximum and mean of the values, or of the real parts of complex values. All three are NaN
-// if a value is NaN, or if there are no elements. If many elements of t share memory, the cost depends on the size
-// of the memory from the first to the last element, not on the number of elements.
+// if a value is NaN, or if there are no elements. If many elements of t share memory, the time depends on the size of
+// this memory, not on the number of elements.
 func (t *Tensor) Stats() (least, most, mean float64) {
 	t.mustCheck()
 	if t.Numel() == 0 {

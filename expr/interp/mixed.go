@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An operation of mixed dtypes computes in a wider dtype than its operands or its result have: products of complex64
-// are computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes a third of
-// the time of separate loops.
+// An operation of mixed dtypes computes in a wider dtype than that of its operands or its result. For example, products
+// of complex64 are computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes
+// a third of the time of separate loops.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`, and its result is
 // converted to dtype `to`: a bool, if the operation compares numbers of dtype `in`.
@@ -42,8 +42,8 @@ var mixedLoops = func() mixedTable {
 	return t
 }()
 
-// set sets three loops of an operation that computes in dtype wide: with narrow operands and a wide result, with wide
-// operands and a narrow result, and with both narrow.
+// set sets three loops of an operation that computes in dtype wide. fromNarrow has narrow operands and a wide result,
+// toNarrow has wide operands and a narrow result, and both has narrow operands and a narrow result.
 func (t mixedTable) set(op expr.Op, narrow, wide tensor.DType, fromNarrow, toNarrow, both loop) {
 	t[mixedOp{op, narrow, wide, wide}] = fromNarrow
 	t[mixedOp{op, wide, wide, narrow}] = toNarrow

@@ -186,9 +186,9 @@ func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange
 	return code, newValue, ranges
 }
 
-// rangeBranches returns, for each branch, the branch whose predicated range has its instructions: the branch itself if
-// it has enough work, otherwise the innermost enclosing branch with enough work. It adds the work of inner branches to
-// their parents.
+// rangeBranches returns, for each branch, the branch whose predicated range has its instructions. This is the branch
+// itself if it has enough work, otherwise the innermost enclosing branch with enough work. rangeBranches adds the work
+// of inner branches to their parents.
 func (finder *branchFinder) rangeBranches() []int {
 	rangeBranch := make([]int, len(finder.branches))
 	for branchIndex := len(finder.branches) - 1; branchIndex > 0; branchIndex-- {

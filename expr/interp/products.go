@@ -77,9 +77,10 @@ func sumWithProduct[T, W, R float](sign, productSign int) loop {
 	}
 }
 
-// joinProducts returns the loop and the operands that compute the sum or difference v, convert it to dtype `to`, and
-// include the products among v's operands that only v reads. It returns nil if there is no such loop. By value, readers
-// has the number of readers, and narrow the operands before their conversion to the dtype of the operation.
+// joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
+// that the loop reads. The loop includes the products among v's operands that only v reads. joinProducts returns nil if
+// there is no such loop. By value, readers has the number of readers, and narrow the operands before their conversion
+// to the dtype of the operation.
 func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []mixedOperands) (loop,
 	[]expr.Value) {
 	inst, sign := prep.code.Insts[v], 1

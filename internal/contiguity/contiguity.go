@@ -178,11 +178,11 @@ func contiguous(shape, strides []sym.Int) bool {
 }
 
 // orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
-// minStride is the lower bound for the first stride, and after the lower bound for the stride of a further dimension.
+// minStride is the lower bound for the first stride, and next is the lower bound for the stride of a further dimension.
 // channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which
 // rejects values whose other sizes are all 1.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
-	after sym.Int) {
+	next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {
 		all = all.And(shape[dim].Ne(sym.Int{})).And(strides[dim].Ge(minStride))
@@ -195,7 +195,7 @@ func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channe
 }
 
 // orderedLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of orderedFormulaFrom.
-func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all bool, after sym.Int) {
+func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if shape[dim].Eq(sym.Int{}).Holds() {
 			return false, minStride

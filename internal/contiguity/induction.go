@@ -27,10 +27,10 @@ var denseStep = Step{
 		"dimensions both hold, with z = 1. If one form ends with false, the conjunction stays false.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
-		// path and next are the answer and the state of the branching form, all and after those of the formula.
+		// path and next are the answer and the state of the branching form, all and formulaNext those of the formula.
 		path, next := denseLoop([]int{0}, shape, strides, z)
-		all, after := denseFormulaFrom([]int{0}, shape, strides, z)
-		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
+		all, formulaNext := denseFormulaFrom([]int{0}, shape, strides, z)
+		return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
 	},
 }
 
@@ -78,8 +78,8 @@ func orderedAt(symbol func(string) sym.Int, d int) bool {
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
 	path, next := orderedLoop([]int{d}, shape, strides, z, channels)
-	all, after := orderedFormulaFrom([]int{d}, shape, strides, z, channels)
-	return path == all.Holds() && (!path || isCertain(next.Eq(after)))
+	all, formulaNext := orderedFormulaFrom([]int{d}, shape, strides, z, channels)
+	return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
 }
 
 // exactStep is the induction step of exactLoop and exactFormulaFrom.
@@ -90,8 +90,8 @@ var exactStep = Step{
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
 		path, next := exactLoop([]int{0}, shape, strides, z)
-		all, after := exactFormulaFrom([]int{0}, shape, strides, z)
-		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
+		all, formulaNext := exactFormulaFrom([]int{0}, shape, strides, z)
+		return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
 	},
 }
 
@@ -109,8 +109,8 @@ var disjointStep = Step{
 		if !is1(s).Holds() {
 			path, next = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
 		}
-		all, after := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
-		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
+		all, formulaNext := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
+		return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
 	},
 }
 

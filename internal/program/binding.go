@@ -126,10 +126,10 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 	return created, created.err
 }
 
-// Implementations returns the implementations of all nodes, by name, in runs with given sizes of the open symbols, and
-// the specialization whose decisions these runs follow. An implementation of the decisions may be replaced, for example
-// because it supports only few rows. The specialization is nil if runs with these sizes have a plan of their own.
-// Implementations compiles the program for the sizes unless it is compiled.
+// Implementations describes runs with given sizes of the open symbols. It returns the implementations of all nodes, by
+// name, and the specialization whose decisions the runs follow. An implementation of the decisions may be replaced, for
+// example because it supports only few rows. The specialization is nil if runs with these sizes have a plan of their
+// own. Implementations compiles the program for the sizes unless it is compiled.
 func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]*graph.Impl, *Specialization, error) {
 	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), false)
 	if err != nil || binding.decisionsFrom == nil {

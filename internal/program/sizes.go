@@ -37,9 +37,9 @@ func sizesByName(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
 	return g.SizesBySymbol(sizes)
 }
 
-// SizesOf returns the given sizes of symbols, and sizes that follow from shapes of inputs, which may be declared as
-// expressions of symbols. shapeOf returns false for an input without a known shape. A shape that contradicts a given
-// size is not an error here. The comparison of the input with its declaration reports it.
+// SizesOf returns the given sizes of symbols, and the sizes that follow from shapes of inputs. An input may be declared
+// with expressions of symbols. shapeOf returns false for an input without a known shape. A shape that contradicts a
+// given size is not an error here: the comparison of the input with its declaration reports it.
 func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
 	sizes, inputOf := maps.Clone(given), map[string]string{}

@@ -39,8 +39,8 @@ func (p Parts) Next(part int) int {
 }
 
 // Steal moves the second half of the largest range to a worker whose own range is empty, and takes its first piece. It
-// returns -1 if all ranges are empty. All callers must hold the same lock: while Steal moves pieces, they are in no
-// range, so that another call could return -1 although pieces are left.
+// returns -1 if all ranges are empty. All callers must hold the same lock. While Steal moves pieces, they are in no
+// range, and another call could return -1 although pieces are left.
 func (p Parts) Steal(part int) int {
 	if piece := p.Next(part); piece >= 0 {
 		return piece // an earlier call of Steal with the same range has refilled it

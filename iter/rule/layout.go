@@ -78,7 +78,7 @@ func denseOrder(strides, sizes []sym.Int) []int {
 }
 
 // compareSizes compares two sizes. If the expressions and the bounds of the symbols do not decide, it compares the
-// hints (typical values) and records guards, the conditions under which the outcome is the same.
+// hints (typical values). It then records guards: the conditions under which the outcome is the same.
 func compareSizes(a, b sym.Int) int {
 	switch {
 	case a.Same(b):
