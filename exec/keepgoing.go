@@ -17,6 +17,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file implements [Options.KeepGoing]. Compilation omits nodes that fail or do not fit into memory, and a run
+// continues after failed steps. The outputs that depend on these nodes and steps are missing.
+
 // Incomplete is the error of a run that omitted nodes. All outputs except MissingOutputs were computed.
 type Incomplete struct {
 	Failed graph.Errors // errors of nodes and outputs, without nodes that only depend on failed nodes

@@ -15,6 +15,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 )
 
+// This file compiles the kernels of all nodes, in parallel.
+
 // loweredNode is the kernel of a node, or the error of its compilation. A view has no kernel and no error.
 type loweredNode struct {
 	kernel *graph.Kernel

@@ -11,6 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file assigns memory to the values of a program when it is compiled.
+
 // plan computes the dependencies between steps and the position of every storage in the arena.
 //
 // A storage is the memory of a value and its views. The lifetime of a storage is the range of steps from its first to

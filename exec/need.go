@@ -13,6 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file computes the memory that a run needs, by purpose, and compares it with the limit.
+
 // Need is the memory of a run in bytes, by purpose.
 type Need struct {
 	Inputs    int // inputs

@@ -9,6 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
+// This file divides the steps of a program into serial and shared sections, by estimates of their times.
+
 // section is a range of steps that starts when all earlier steps are done. One worker runs a serial section in order,
 // without counters or notifications, so that cheap steps cost no more than with a single thread. Several workers run a
 // shared section: they run independent steps concurrently, and divide the chunks of a step among themselves.

@@ -11,6 +11,8 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
+// This file runs shared sections: several workers run the steps of a section together.
+
 // maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
 const maxChunks = math.MaxInt32
 

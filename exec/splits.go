@@ -5,6 +5,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// This file chooses the split steps: the steps whose chunks are distributed to several workers. It estimates the time
+// that the workers save, and the time to move data between their cores.
+
 // The costs of sharing, as fractions of the minimum work that is worth sharing. If the minimum is 5 us, distributing
 // a phase costs 1 us and reading a cache line from another core costs 10 ns.
 const (
@@ -14,8 +17,6 @@ const (
 
 // maxPasses is the maximum number of passes over all steps in chooseSplits. Networks need two or three.
 const maxPasses = 8
-
-// A split step is a step whose chunks are distributed to several workers: see chooseSplits.
 
 // transfer describes data that one step passes to another step. If only one of the two steps is split, half of the
 // bytes move between cores.

@@ -11,6 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file derives the typed instructions of a formula from its syntax tree.
+
 // maxInsts bounds the number of instructions of a formula.
 const maxInsts = 1 << 15
 

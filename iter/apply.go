@@ -13,6 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file runs kernels over iterations. [Iterator.Apply] is for tensors, and [Prepared] for callers that supply
+// addresses and workers.
+
 // Option changes how [Iterator.Apply] runs.
 type Option func(*applyOptions)
 

@@ -9,6 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// This file compiles the loop of a kernel's expression for the layouts of an iteration.
+
 // shortRow is the length below which rows are short. If the loop calls a Go function for each row, several short rows
 // are first copied into a block, which one call computes.
 const shortRow = 16

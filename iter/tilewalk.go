@@ -36,12 +36,12 @@ type tileWalk struct {
 
 // newTileWalk returns a walk with the memory of cursor c, enlarged if necessary.
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
-	operandCount, dimCount, s := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
-	s.boxSize, s.tileIndex = withLen(s.boxSize, dimCount), withLen(s.tileIndex, dimCount)
-	s.tileSize = withLen(s.tileSize, dimCount)
-	s.tileStrides = withLen(s.tileStrides, maxTileDims*operandCount)
-	s.memoryAddr, s.loopAddr = withLen(s.memoryAddr, operandCount), withLen(s.loopAddr, operandCount)
-	clear(s.tileStrides)
+	operandCount, dimCount, state := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
+	state.boxSize, state.tileIndex = withLen(state.boxSize, dimCount), withLen(state.tileIndex, dimCount)
+	state.tileSize = withLen(state.tileSize, dimCount)
+	state.tileStrides = withLen(state.tileStrides, maxTileDims*operandCount)
+	state.memoryAddr, state.loopAddr = withLen(state.memoryAddr, operandCount), withLen(state.loopAddr, operandCount)
+	clear(state.tileStrides)
 	c.ptrs, c.strides, c.filledFrom = withLen(c.ptrs, operandCount), withLen(c.strides, operandCount),
 		withLen(c.filledFrom, operandCount)
 	if len(c.blockMemory) < p.tiles.totalBlockBytes {
@@ -99,13 +99,13 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 // computeBox computes a box of size w.cursor.tileState.boxSize. base has, for each operand, the address of the box's
 // first element.
 func (w *tileWalk) computeBox(base []unsafe.Pointer) {
-	s := &w.cursor.tileState
-	clear(s.tileIndex)
-	clear(s.tileSize)
+	state := &w.cursor.tileState
+	clear(state.tileIndex)
+	clear(state.tileSize)
 	for hasTile := true; hasTile; hasTile = w.nextTile() {
-		for d, n := range s.boxSize {
-			if size := min(w.fullTileSize[d], n-s.tileIndex[d]); size != s.tileSize[d] {
-				s.tileSize[d] = size
+		for d, n := range state.boxSize {
+			if size := min(w.fullTileSize[d], n-state.tileIndex[d]); size != state.tileSize[d] {
+				state.tileSize[d] = size
 				clear(w.cursor.filledFrom) // the layout of blocks depends on the tile size
 			}
 		}
@@ -115,25 +115,25 @@ func (w *tileWalk) computeBox(base []unsafe.Pointer) {
 
 // nextTile advances to the next tile of the box. It returns false at the end.
 func (w *tileWalk) nextTile() bool {
-	s := &w.cursor.tileState
+	state := &w.cursor.tileState
 	for _, d := range w.loopOrder {
-		if s.tileIndex[d] += w.fullTileSize[d]; s.tileIndex[d] < s.boxSize[d] {
+		if state.tileIndex[d] += w.fullTileSize[d]; state.tileIndex[d] < state.boxSize[d] {
 			return true
 		}
-		s.tileIndex[d] = 0
+		state.tileIndex[d] = 0
 	}
 	return false
 }
 
 // computeTile computes the current tile.
 func (w *tileWalk) computeTile(base []unsafe.Pointer) {
-	iterator, s := w.prepared.iterator, &w.cursor.tileState
+	iterator, state := w.prepared.iterator, &w.cursor.tileState
 	for i := range base {
 		offset := 0
-		for d, index := range s.tileIndex {
+		for d, index := range state.tileIndex {
 			offset += index * iterator.walkStrides[d*len(base)+i]
 		}
-		s.memoryAddr[i] = unsafe.Add(base[i], offset)
+		state.memoryAddr[i] = unsafe.Add(base[i], offset)
 		w.setOperand(i)
 	}
 	w.runLoop()
@@ -146,16 +146,16 @@ func (w *tileWalk) computeTile(base []unsafe.Pointer) {
 
 // setOperand sets the address and strides of operand i for the loop, and fills its block if it is staged.
 func (w *tileWalk) setOperand(i int) {
-	it, c, s := w.prepared.iterator, w.cursor, &w.cursor.tileState
-	strides := s.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
+	it, c, state := w.prepared.iterator, w.cursor, &w.cursor.tileState
+	strides := state.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
 	if !w.prepared.staged[i] {
-		s.loopAddr[i] = s.memoryAddr[i]
+		state.loopAddr[i] = state.memoryAddr[i]
 		for k, d := range w.tileDims {
 			strides[k] = it.walkStrides[d*len(it.ops)+i]
 		}
 		return
 	}
-	s.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
+	state.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
 	stride := it.ops[i].MemoryDType.Size()
 	for k, d := range w.tileDims {
 		if k > 0 && i >= it.outCount && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
@@ -163,11 +163,11 @@ func (w *tileWalk) setOperand(i int) {
 			continue
 		}
 		strides[k] = stride
-		stride *= s.tileSize[d]
+		stride *= state.tileSize[d]
 	}
-	if i >= it.outCount && c.filledFrom[i] != s.memoryAddr[i] {
+	if i >= it.outCount && c.filledFrom[i] != state.memoryAddr[i] {
 		w.moveBlock(i, toBlock)
-		c.filledFrom[i] = s.memoryAddr[i]
+		c.filledFrom[i] = state.memoryAddr[i]
 	}
 }
 
@@ -212,10 +212,10 @@ func (w *tileWalk) moveBlock(i int, direction moveDirection) {
 
 // runLoop computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
 func (w *tileWalk) runLoop() {
-	c, s := w.cursor, &w.cursor.tileState
-	sizes := [maxTileDims]int{1, 1, 1}
+	c, state := w.cursor, &w.cursor.tileState
+	sizes := [maxTileDims]int{1, 1, 1} // along rows, across rows, and along the third dimension
 	for k, d := range w.tileDims {
-		sizes[k] = s.tileSize[d]
+		sizes[k] = state.tileSize[d]
 	}
 	if w.followsRow(1, sizes[0]) {
 		sizes[0], sizes[1] = sizes[0]*sizes[1], 1
@@ -224,8 +224,9 @@ func (w *tileWalk) runLoop() {
 		}
 	}
 	for k := range sizes[2] {
-		for i, addr := range s.loopAddr {
-			c.ptrs[i], c.strides[i] = unsafe.Add(addr, k*s.tileStrides[maxTileDims*i+2]), s.tileStrides[maxTileDims*i+1]
+		for i, addr := range state.loopAddr {
+			strides := state.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
+			c.ptrs[i], c.strides[i] = unsafe.Add(addr, k*strides[2]), strides[1]
 		}
 		w.prepared.loop.Run(&c.loops, c.ptrs, c.strides, sizes[0], sizes[1])
 	}

@@ -6,6 +6,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
+// This file has the lemmas by which both forms of a predicate agree for all ranks. Most lemmas add a dimension of size
+// s and stride t to earlier dimensions. z is what the loop has computed for these: the next stride, or a bound.
+
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
 	Claim string

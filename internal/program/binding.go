@@ -83,7 +83,7 @@ func (b *Binding) dropSessions() {
 // bytes estimates the memory of a binding with one session, without the constants that it shares with its
 // specialization.
 func (b *Binding) bytes() int {
-	const stepBytes = 2 << 10
+	const stepBytes = 2 << 10 // approximate size of the data structures of a step
 	if b.Program == nil {
 		return stepBytes
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// psPerNS is the number of picoseconds, the unit of costs in solutions, in a nanosecond.
+const psPerNS = 1000
+
 // maxPricedDecisions bounds the total number of variables of the problems that a program solves for
 // [Program.WithoutCopy], to some seconds of work.
 const maxPricedDecisions = 1 << 20
@@ -89,7 +92,6 @@ func (prices *copyPrices) price(copied *passes.Copy) (none copyPrice) {
 	if cheapestWithout == nil {
 		return none
 	}
-	const psPerNS = 1000
 	ns, change := float64(cheapestWithout.CostPS-prices.cheapest.CostPS)/psPerNS,
 		cheapestWithout.ChangesSince(prices.cheapest)
 	return copyPrice{&ns, &change}

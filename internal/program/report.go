@@ -81,10 +81,10 @@ func addBound(document *report.Plan, plan *passes.Plan) {
 	// The bound holds for the cost of the solution. CostNS and SavedNS, the time that placements save, add up to this
 	// cost, except for rounding. CostNS is therefore computed from the cost of the solution: for an optimal plan, the sum
 	// then equals the bound.
-	if cost := float64(solution.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
+	if cost := float64(solution.Cost) / psPerNS; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		document.CostNS = cost - plan.SavedNS
 	}
-	bound := float64(solution.Bound) / 1000
+	bound := float64(solution.Bound) / psPerNS
 	document.Optimal, document.LowerBoundNS = solution.Optimal(), &bound
 }
 
@@ -94,7 +94,7 @@ func addPreference(plan *report.Plan, p *layout.Preference) {
 		return
 	}
 	plan.FewestCopies = &report.FewestCopies{Slack: p.Slack, Copies: p.Copies, AtLeast: p.FewestCopies, Proved: p.Fewest(),
-		ExtraNS: float64(p.CostPS-p.LeastPS) / 1000}
+		ExtraNS: float64(p.CostPS-p.LeastPS) / psPerNS}
 }
 
 // addRewrites adds the effects of the passes.

@@ -12,6 +12,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
+// This file chooses the specialization, a shared plan, for the sizes of a run.
+
 // Bounds on the search for the sizes at which a specialization is priced.
 const (
 	maxOctaves = 8       // maximum number of doublings of a size

@@ -34,7 +34,7 @@ func erf(x float64) float64 {
 		return x + erfMinusX(x)
 	case x != x:
 		return x
-	case magnitude > 6:
+	case magnitude > 6: // 1 - erf is less than half an ulp
 		return math.Copysign(1, x)
 	default:
 		return math.Copysign(1-erfc(magnitude), x)
@@ -43,9 +43,9 @@ func erf(x float64) float64 {
 
 func erfc(x float64) float64 {
 	switch {
-	case x >= 28:
+	case x >= 28: // the result underflows
 		return 0
-	case x >= 0.84375:
+	case x >= 0.84375: // out of the range of erfcPart
 		return erfcTail(x)
 	case x > 0.5:
 		d, c := x-43.0/64, &erfcPart

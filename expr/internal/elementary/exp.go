@@ -64,9 +64,9 @@ func expExtreme(x float64) float64 {
 	switch {
 	case x != x:
 		return x
-	case x > 710:
+	case x > 710: // e^x overflows
 		return math.Inf(1)
-	case x < -746:
+	case x < -746: // e^x underflows
 		return 0
 	}
 	shift := math.Copysign(64, x)
@@ -109,7 +109,7 @@ func exp2(x float64) float64 {
 	switch {
 	case x != x:
 		return x
-	case x > 1100:
+	case x > 1100: // the code below also handles results that overflow or underflow slightly
 		return math.Inf(1)
 	case x < -1100:
 		return 0
