@@ -33,7 +33,7 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	if it.numel == 0 {
 		return nil
 	}
-	axes := make([]strided.Axis, len(it.walkShape))
+	axes := make([]strided.Axis, len(it.walkShape)) // operand 0 is dst, and operand 1 is src
 	for d, n := range it.walkShape {
 		axes[d] = strided.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
 	}

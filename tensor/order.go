@@ -200,9 +200,9 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(canonical)
 }
 
-// HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. If neither the form of a condition nor the bounds of
-// its symbols decide it, it is evaluated at the hints (typical sizes), and the outcome is recorded as a guard. The
-// answer is valid only for sizes with the same outcome.
+// HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. A condition may be open: neither its form nor the
+// bounds of its symbols decide it. It is then evaluated at the hints (typical sizes), and the outcome is recorded as a
+// guard. The answer is valid only for sizes with the same outcome.
 func (o Order) HoldsSymbolic(t Type) bool {
 	t.mustMatchRanks()
 	if len(o) != len(t.Shape) {
