@@ -70,19 +70,19 @@ var (
 )
 
 // floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The
-// remainder is subtracted from a before the division, so that the quotient is an integer but for rounding and agrees
-// with the op remainder.
-func floorDiv(a, b float64, round func(float64) float64) float64 {
-	if b == 0 {
-		return a / b
+// remainder is subtracted from the dividend before the division. The quotient is then an integer but for rounding, and
+// agrees with the op remainder.
+func floorDiv(dividend, divisor float64, round func(float64) float64) float64 {
+	if divisor == 0 {
+		return dividend / divisor
 	}
-	remainder := math.Mod(a, b)
-	quotient := round(round(a-remainder) / b)
-	if remainder != 0 && (b < 0) != (remainder < 0) {
+	remainder := math.Mod(dividend, divisor)
+	quotient := round(round(dividend-remainder) / divisor)
+	if remainder != 0 && (divisor < 0) != (remainder < 0) {
 		quotient = round(quotient - 1)
 	}
 	if quotient == 0 {
-		return math.Copysign(0, a/b)
+		return math.Copysign(0, dividend/divisor)
 	}
 	floor := math.Floor(quotient)
 	if round(quotient-floor) > 0.5 {
@@ -105,7 +105,7 @@ func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	return roundTo(it.CommonDType())
 }
 
-// floorRef returns the reference of a division that rounds down.
+// floorRef returns the reference of a division that rounds down. checkedReference rejects integer divisors of 0.
 func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 	round := quotientRounding(p, c)
 	return kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a / b }), kit.ByDTypeKind(

@@ -20,7 +20,9 @@ type celuAttrs struct {
 	Alpha float64 `attr:"alpha" default:"1" doc:"scale and width of the exponential below 0"`
 }
 
-// Elu, Selu and Celu are exponential linear units. They are linear above 0 and exponential below 0.
+// Elu, Selu and Celu are exponential linear units. They are linear above 0 and exponential below 0. Each is defined by
+// its formula, the attributes that are numbers of the formula, and a reference function. machine.FunctionGrain is the
+// number of elements per chunk.
 var (
 	Elu = attrCurve("elu", "elu_cpu", "Multiplies positive elements by `scale`, and replaces other elements by "+
 		"scale * alpha * (exp(x * input_scale) - 1). Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * "+
@@ -51,11 +53,11 @@ func init() {
 }
 
 // elu returns the reference function of the attributes.
-func elu(a *eluAttrs) func(float64) float64 {
-	below, above := a.Alpha*a.Scale, a.Scale
+func elu(attrs *eluAttrs) func(float64) float64 {
+	below, above := attrs.Alpha*attrs.Scale, attrs.Scale
 	return func(x float64) float64 {
 		if x <= 0 {
-			return below * math.Expm1(x*a.InputScale)
+			return below * math.Expm1(x*attrs.InputScale)
 		}
 		return x * above
 	}

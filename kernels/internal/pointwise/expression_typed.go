@@ -57,18 +57,18 @@ type typedExpression struct {
 // typedOperand has the properties of an operand on which typing depends. For a tensor these are its dtype and whether
 // it is 0-dim. For a plain number it is the value.
 type typedOperand struct {
-	dtype   tensor.DType
-	zeroDim bool
-	number  tensor.Scalar // unset for a tensor
+	dtype     tensor.DType
+	isZeroDim bool
+	number    tensor.Scalar // unset for a tensor
 }
 
 // typedOperandOf returns the properties of operand a.
-func typedOperandOf(a *graph.Arg) typedOperand {
-	if a.Kind == graph.NumberArg {
-		return typedOperand{number: a.Number}
+func typedOperandOf(operand *graph.Arg) typedOperand {
+	if operand.Kind == graph.NumberArg {
+		return typedOperand{number: operand.Number}
 	}
-	t := a.Type()
-	return typedOperand{dtype: t.DType, zeroDim: t.Rank() == 0}
+	t := operand.Type()
+	return typedOperand{dtype: t.DType, isZeroDim: t.Rank() == 0}
 }
 
 // Typed expressions are cached, because parsing and typing take some tens of microseconds and inference needs the typed
@@ -118,7 +118,7 @@ func (t *typedExpression) matches(c *graph.Call, attrs *expressionAttrs) bool {
 		return false
 	}
 	for k := range c.In {
-		if operand := typedOperandOf(&c.In[k]); operand.dtype != t.in[k].dtype || operand.zeroDim != t.in[k].zeroDim ||
+		if operand := typedOperandOf(&c.In[k]); operand.dtype != t.in[k].dtype || operand.isZeroDim != t.in[k].isZeroDim ||
 			!sameNumber(operand.number, t.in[k].number) {
 			return false
 		}
@@ -142,8 +142,8 @@ func sameNumber(a, b tensor.Scalar) bool {
 }
 
 // expressionOf returns the typed expression of a call.
-func expressionOf(c *graph.Call) (*typedExpression, error) {
-	return cachedExpression(c, kit.Attrs[expressionAttrs](c))
+func expressionOf(call *graph.Call) (*typedExpression, error) {
+	return cachedExpression(call, kit.Attrs[expressionAttrs](call))
 }
 
 // parseExpression parses the text with the names of the call's operands and checks the attributes against the names in
@@ -198,17 +198,17 @@ func typeExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpression,
 	typed := &typedExpression{names: slices.Clone(attrs.Params), numbers: maps.Clone(attrs.Numbers), formula: formula}
 	namedNumbers := numbers{}
 	maps.Copy(namedNumbers, attrs.Numbers)
-	in, zeroDim := make([]tensor.DType, len(call.In)), make([]bool, len(call.In))
+	in, isZeroDim := make([]tensor.DType, len(call.In)), make([]bool, len(call.In))
 	for k := range call.In {
 		arg := &call.In[k]
 		typed.in = append(typed.in, typedOperandOf(arg))
 		operand := arg.Operand()
-		in[k], zeroDim[k] = operand.Type.DType, operand.Type.Rank() == 0
+		in[k], isZeroDim[k] = operand.Type.DType, operand.Type.Rank() == 0
 		if arg.Kind == graph.NumberArg {
 			namedNumbers[formula.Params()[k]] = arg.Number
 		}
 	}
-	if typed.code, err = formula.Code(in, expr.Typing{Attrs: namedNumbers, ZeroDim: zeroDim}); err != nil {
+	if typed.code, err = formula.Code(in, expr.Typing{Attrs: namedNumbers, ZeroDim: isZeroDim}); err != nil {
 		return nil, wrongAttr("expr", "%w", err)
 	}
 	typed.kernel = rule.Expr(typed.code)

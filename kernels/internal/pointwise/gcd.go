@@ -21,11 +21,11 @@ var (
 )
 
 // divisorOp defines an op on pairs of integers by its kernels and its reference function. Overflow wraps.
-func divisorOp(name, doc string, reference func(d tensor.DType, a, b int64) int64, kernels bodies) *graph.Op {
+func divisorOp(name, doc string, reference func(dtype tensor.DType, a, b int64) int64, kernels bodies) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType(name, kernels)},
-		kit.IgnoreCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-			return tensor.IntScalar(reference(d, x[0].Int(), x[1].Int()))
+		kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			return tensor.IntScalar(reference(dtype, x[0].Int(), x[1].Int()))
 		}), kit.ExIntegers)
 }
 
@@ -64,10 +64,10 @@ func absolute[T integer](a T) T {
 	return a
 }
 
-// gcdRef is the reference of gcd for integers of dtype d.
-func gcdRef(d tensor.DType, a, b int64) int64 {
+// gcdRef is the reference of gcd for integers of the given dtype.
+func gcdRef(dtype tensor.DType, a, b int64) int64 {
 	a, b = absolute(a), absolute(b)
-	if least := int64(1) << (8*d.Size() - 1); d != tensor.Uint8 {
+	if least := int64(1) << (8*dtype.Size() - 1); dtype != tensor.Uint8 {
 		if a == least {
 			a = -a
 		}

@@ -20,9 +20,9 @@ var (
 )
 
 // logicalOp defines an op by its formulas for numbers and for bools. reference is the function of the reference.
-func logicalOp(name, doc, ofNumbers, ofBools string, reference func(a, b bool) bool) *graph.Op {
+func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
-		Body: bodyByDType(name, predicateBodies(ofNumbers, ofBools))},
+		Body: bodyByDType(name, predicateBodies(numberFormula, boolFormula))},
 		kit.IgnoreCall(boolRef(
 			func(x []int64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []float64) bool { return reference(x[0] != 0, x[1] != 0) },
@@ -42,7 +42,7 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self i
 
 // predicateBodies returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison
 // of a bool with the literal 0 would first promote the bool.
-func predicateBodies(ofNumbers, ofBools string) bodies {
-	return mergeTables(bodiesWithResult(formula(ofNumbers), toBool, integers, floats, complexes),
-		bodiesOf(formula(ofBools), bools))
+func predicateBodies(numberFormula, boolFormula string) bodies {
+	return mergeTables(bodiesWithResult(formula(numberFormula), toBool, integers, floats, complexes),
+		bodiesOf(formula(boolFormula), bools))
 }

@@ -76,8 +76,8 @@ func powCheck(c *graph.Call) error {
 	return nil
 }
 
-// powInfer infers the type of the result. The layout depends on the overload of aten. For two tensors it follows the
-// permutation rule. For a plain exponent it is the layout of a unary op. For a plain base it is row-major.
+// powInfer infers the type of the result. The layout depends on the overload of aten. For two tensors it is the layout
+// of any binary op. For a plain exponent it is the layout of a unary op. For a plain base it is row-major.
 func powInfer(call *graph.Call) ([]graph.Result, error) {
 	results, err := power.Infer(call)
 	if err != nil {
@@ -114,8 +114,8 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 func powRef(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 	powUint := func(operands []uint64) uint64 {
 		result, square := uint64(1), operands[0]
-		for e := operands[1]; e > 0; e >>= 1 {
-			if e&1 > 0 {
+		for exponent := operands[1]; exponent > 0; exponent >>= 1 {
+			if exponent&1 > 0 {
 				result *= square
 			}
 			square *= square

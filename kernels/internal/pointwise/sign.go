@@ -29,18 +29,18 @@ var signBodies = mergeTables(bodiesOf(formula("minimum(maximum(x, -1), 1)"), sig
 	bodiesOf(formula("x"), bools))
 
 // complexSign returns z / abs(z). abs(z) is first rounded to the dtype of z's parts, as in kernels.
-func complexSign(d tensor.DType, z complex128) complex128 {
+func complexSign(dtype tensor.DType, z complex128) complex128 {
 	if z == 0 {
 		return 0
 	}
-	return z / complex(roundTo(d.ToReal())(cmplx.Abs(z)), 0)
+	return z / complex(roundTo(dtype.ToReal())(cmplx.Abs(z)), 0)
 }
 
 // signRef is the reference function of sign and sgn.
-func signRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+func signRef(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	switch {
-	case d.IsComplex():
-		return tensor.ComplexScalar(complexSign(d, x[0].Complex()))
+	case dtype.IsComplex():
+		return tensor.ComplexScalar(complexSign(dtype, x[0].Complex()))
 	case x[0].Float() > 0:
 		return tensor.IntScalar(1)
 	case x[0].Float() < 0:

@@ -3,7 +3,8 @@ package pointwise
 import "math"
 
 // The ops of this file are circular and hyperbolic functions, their inverses, error functions and lgamma. Angles are in
-// radians.
+// radians. The second argument of functionOp is the name of PyTorch's kernel, which error messages contain. The last
+// two arguments are the references for floats and for complex numbers.
 var (
 	Sin  = functionOp("sin", "sin_vml_cpu", "Returns the sine of each element.", math.Sin, complexSin)
 	Cos  = functionOp("cos", "cos_vml_cpu", "Returns the cosine of each element.", math.Cos, complexCos)
@@ -34,7 +35,7 @@ var (
 
 // lgamma is the reference function of lgamma, which is -log(|x|) near 0.
 func lgamma(x float64) float64 {
-	// On some processors math.Log is wrong for subnormal numbers.
+	// On some processors math.Log is wrong for subnormal numbers, which are below 2^-1022.
 	if magnitude := math.Abs(x); magnitude < 0x1p-1022 && magnitude > 0 {
 		return 54*math.Ln2 - math.Log(magnitude*0x1p54)
 	}

@@ -30,13 +30,15 @@ var Where = kit.Define[kit.EmptyAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &selection},
 })
 
+// selection is the iteration of where: its dtypes and its kernels.
 var selection = graph.Pointwise{Config: whereConfig, Body: whereBody}
 
-// whereCheck returns the dtype of the result: the promoted dtype of self and other. It rejects conditions that are
+// whereDType returns the dtype of the result: the promoted dtype of self and other. It rejects conditions that are
 // neither bool nor uint8.
-func whereCheck(c *graph.Call) (tensor.DType, error) {
-	if d := c.Type(0).DType; d != tensor.Bool && d != tensor.Uint8 {
-		return d, fmt.Errorf("where expected condition to be a boolean tensor, but got a tensor with dtype %s", d.TorchName())
+func whereDType(c *graph.Call) (tensor.DType, error) {
+	if dtype := c.Type(0).DType; dtype != tensor.Bool && dtype != tensor.Uint8 {
+		return dtype, fmt.Errorf("where expected condition to be a boolean tensor, but got a tensor with dtype %s",
+			dtype.TorchName())
 	}
 	return resultType(c.In[1:])
 }
@@ -45,7 +47,7 @@ func whereCheck(c *graph.Call) (tensor.DType, error) {
 // the condition are converted to the dtype of the result, and the kernels test whether the converted condition is 0.
 // Otherwise the condition remains a byte.
 func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	dtype, err := whereCheck(call)
+	dtype, err := whereDType(call)
 	if err != nil {
 		return rule.Config{}, err
 	}
@@ -70,13 +72,14 @@ func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 // whereLayout returns the layout of the result. It is inferred from the condition converted to bool and the operands
 // converted to the dtype of the result, because PyTorch converts them first.
 func whereLayout(c *graph.Call) (tensor.Type, error) {
-	d, err := whereCheck(c)
+	dtype, err := whereDType(c)
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	cfg := rule.New().Output(rule.UndefinedOutputOf(d)).Input(rule.OperandOfType(rule.CastType(c.Type(0), tensor.Bool)))
+	cfg := rule.New().Output(rule.UndefinedOutputOf(dtype))
+	cfg = cfg.Input(rule.OperandOfType(rule.CastType(c.Type(0), tensor.Bool)))
 	for i := 1; i < 3; i++ {
-		cfg = cfg.Input(rule.OperandOfType(rule.CastType(c.Type(i), d)))
+		cfg = cfg.Input(rule.OperandOfType(rule.CastType(c.Type(i), dtype)))
 	}
 	return kit.FirstResultType(cfg)
 }
@@ -91,9 +94,9 @@ var (
 	convertedConditionBodies = bodiesOf(selectFormula, allDTypes...)
 )
 
-// selectBodies returns the kernels for a condition of dtype c.
-func selectBodies(c tensor.DType) bodies {
-	types := func(d tensor.DType) []tensor.DType { return []tensor.DType{d, c, d, d} }
+// selectBodies returns the kernels for a condition of the given dtype.
+func selectBodies(condition tensor.DType) bodies {
+	types := func(dtype tensor.DType) []tensor.DType { return []tensor.DType{dtype, condition, dtype, dtype} }
 	return bodiesFor(selectFormula, types, allDTypes...)
 }
 

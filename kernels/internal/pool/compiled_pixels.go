@@ -24,7 +24,8 @@ const loopCallCost = 64
 // compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. The loops
 // fold (reduce) windows; a tap is an element of a window. One call of a loop computes a run of neighbouring results
 // along the last dimension ([geometry.Run]). A row of the loop has the channels of one result. If the pixels of the run
-// are contiguous in operand and result, a single row has the channels of the whole run.
+// are contiguous in operand and result, a single row has the channels of the whole run. Small windows are folded by a
+// single loop (isSingle), large windows by several loops of tapsPerLoop taps.
 type compiledPixels struct {
 	*tapLoops
 	elemBytes     int  // bytes of an element
@@ -51,9 +52,9 @@ type loopState struct {
 }
 
 // add adds an operand of the next loop call. first is the address of its first row, and rows are rowStride bytes apart.
-func (r *loopState) add(first unsafe.Pointer, rowStride int) {
-	r.ptrs[r.operandCount], r.strides[r.operandCount] = first, rowStride
-	r.operandCount++
+func (s *loopState) add(first unsafe.Pointer, rowStride int) {
+	s.ptrs[s.operandCount], s.strides[s.operandCount] = first, rowStride
+	s.operandCount++
 }
 
 // compilePixels makes the kernel of a [compiledPixels]. It returns nil if channels are not contiguous, if no window has
@@ -82,12 +83,13 @@ func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 
 // tapIndex returns the index of tap k of a window in the plane, minus the index of the window's first element.
 func (p *sizedPooling) tapIndex(k int) int {
-	dilation := func(d int) int { return max(1, p.axes[d].WindowAt(0).Step) }
+	dilation := func(axis int) int { return max(1, p.axes[axis].WindowAt(0).Step) }
 	return p.planeIndex(k/(p.maxTaps[1]*p.maxTaps[2])*dilation(0), k/p.maxTaps[2]%p.maxTaps[1]*dilation(1),
 		k%p.maxTaps[2]*dilation(2))
 }
 
-// kernel returns the kernel, which iterates over rows of results.
+// kernel returns the kernel, which iterates over rows of results. Worker memory has the neutral elements of all
+// channels, followed by partial sums if there are several loops.
 func (p *compiledPixels) kernel() *graph.Kernel {
 	depths, heights := p.axes[0].Results, p.axes[1].Results
 	rows := p.batch * depths * heights
@@ -97,12 +99,12 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 	if !p.isSingle && p.kind == reduceAvg {
 		kernel.WorkerScratch += max(carriedBytes, p.channels*p.sumDType.Size())
 	}
-	kernel.Phases = []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		worker := p.state.Get(m)
-		worker.begin(m)
-		p.fillNeutral(p.dtype, m.WorkerScratch[:p.channels*p.elemBytes])
+	kernel.Phases = []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+		worker := p.state.Get(mem)
+		worker.begin(mem)
+		p.fillNeutral(p.dtype, mem.WorkerScratch[:p.channels*p.elemBytes])
 		for row, end := division.ChunkRange(chunk); row < end; row++ {
-			p.computeRow(m, worker, row/heights/depths, row/heights%depths, row%heights)
+			p.computeRow(mem, worker, row/heights/depths, row/heights%depths, row%heights)
 		}
 		// The worker's state outlives the run. It must not keep the memory of the run alive.
 		clear(worker.taps[:cap(worker.taps)])
@@ -130,22 +132,22 @@ func (p *compiledPixels) computeRow(mem *graph.Mem, worker *loopState, image, de
 		offset := image*p.inStrides[batchDim] + firstPlane*p.inStrides[depthDim] + firstRow*p.inStrides[rowDim] +
 			firstCol*p.inStrides[columnDim]
 		firstTap := unsafe.Add(mem.Ptrs[len(p.results)], offset) // the operand follows the results in mem.Ptrs
-		to := resultAddress(0, run.First)
+		dst := resultAddress(0, run.First)
 		if p.kind == reduceAvg {
 			p.putDivisor(worker.divisor[:], p.dtype, p.sumDType, p.area(windows))
 		}
 		if !p.isSingle {
-			p.runLoops(mem, worker, to, run, firstTap, windows)
+			p.runLoops(mem, worker, dst, run, firstTap, windows)
 			continue
 		}
 		allInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
 			unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 		if p.indices {
 			worker.index = int64(p.planeIndex(firstPlane, firstRow, firstCol))
-			p.runIndices(mem, worker, to, resultAddress(1, run.First), run)
+			p.runIndices(mem, worker, dst, resultAddress(1, run.First), run)
 			continue
 		}
-		p.runSingle(worker, to, run, allInside)
+		p.runSingle(worker, dst, run, allInside)
 	}
 }
 
@@ -156,15 +158,16 @@ func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, wi
 	resultStride int, neutral unsafe.Pointer) (allInside bool) {
 	allInside = true
 	worker.taps = worker.taps[:0]
-	for d := range p.maxTaps[0] {
-		for h := range p.maxTaps[1] {
-			for k := range p.maxTaps[2] {
-				if d >= window[0].Count() || h >= window[1].Count() || k >= window[2].Count() {
+	for depth := range p.maxTaps[0] {
+		for row := range p.maxTaps[1] {
+			for column := range p.maxTaps[2] {
+				if depth >= window[0].Count() || row >= window[1].Count() || column >= window[2].Count() {
 					allInside = false
 					worker.taps = append(worker.taps, tapStream{neutral, 0})
 					continue
 				}
-				worker.taps = append(worker.taps, tapStream{unsafe.Add(firstTap, p.tapOffset(window, d, h, k)), resultStride})
+				worker.taps = append(worker.taps,
+					tapStream{unsafe.Add(firstTap, p.tapOffset(window, depth, row, column)), resultStride})
 			}
 		}
 	}
@@ -179,18 +182,18 @@ func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, depth, row, c
 }
 
 // begin prepares the state for a chunk. It discards operands that an interrupted chunk has added.
-func (r *loopState) begin(m *graph.Mem) { r.operandCount, r.Context = 0, m.Context }
+func (s *loopState) begin(mem *graph.Mem) { s.operandCount, s.Context = 0, mem.Context }
 
 // run calls a loop over the given number of rows of n elements each, with the operands that were added. It then removes
 // these operands.
-func (r *loopState) run(loop *loops.Loop, n, rows int) {
-	loop.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], n, rows)
-	r.operandCount = 0
+func (s *loopState) run(loop *loops.Loop, n, rows int) {
+	loop.Run(&s.State, s.ptrs[:s.operandCount], s.strides[:s.operandCount], n, rows)
+	s.operandCount = 0
 }
 
-// runSingle computes a run of results by one loop.
-func (p *compiledPixels) runSingle(worker *loopState, to unsafe.Pointer, run geometry.Run, allInside bool) {
-	worker.add(to, p.outStrides[0][columnDim])
+// runSingle computes a run of results at address dst by one loop.
+func (p *compiledPixels) runSingle(worker *loopState, dst unsafe.Pointer, run geometry.Run, allInside bool) {
+	worker.add(dst, p.outStrides[0][columnDim])
 	for _, tap := range worker.taps {
 		worker.add(tap.ptr, tap.resultStride)
 	}
@@ -204,29 +207,30 @@ func (p *compiledPixels) runSingle(worker *loopState, to unsafe.Pointer, run geo
 	worker.run(p.firstLoop, p.channels, run.Results)
 }
 
-// runIndices computes a run of maxima at address to, and of their indices at address toIndices. The index of the first
-// tap is a scalar operand and differs from result to result, so each result takes one call.
-func (p *compiledPixels) runIndices(m *graph.Mem, worker *loopState, to, toIndices unsafe.Pointer, run geometry.Run) {
+// runIndices computes a run of maxima at address dst, and of their indices at address dstIndices. The index of the
+// first tap is a scalar operand and differs from result to result, so each result takes one call.
+func (p *compiledPixels) runIndices(mem *graph.Mem, worker *loopState, dst, dstIndices unsafe.Pointer,
+	run geometry.Run) {
 	for i := range run.Results {
-		worker.add(unsafe.Add(to, i*p.outStrides[0][columnDim]), 0)
-		worker.add(unsafe.Add(toIndices, i*p.outStrides[1][columnDim]), 0)
+		worker.add(unsafe.Add(dst, i*p.outStrides[0][columnDim]), 0)
+		worker.add(unsafe.Add(dstIndices, i*p.outStrides[1][columnDim]), 0)
 		for _, tap := range worker.taps {
 			worker.add(unsafe.Add(tap.ptr, i*tap.resultStride), 0)
 		}
 		worker.add(unsafe.Pointer(&worker.index), 0)
-		m.CheckContextAfter(loopCallCost + p.channels*len(worker.taps))
+		mem.CheckContextAfter(loopCallCost + p.channels*len(worker.taps))
 		worker.run(p.firstLoop, p.channels, 1)
 		worker.index += int64(run.Step)
 	}
 }
 
-// runLoops computes a run of results by several loops. Each loop folds tapsPerLoop taps of each window. firstTap is the
-// address of the first tap of the first result, whose window is given. In the last loop, neutral elements replace
-// missing taps.
-func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, to unsafe.Pointer, run geometry.Run,
+// runLoops computes a run of results at address dst by several loops. Each loop folds tapsPerLoop taps of each window.
+// firstTap is the address of the first tap of the first result, whose window is given. In the last loop, neutral
+// elements replace missing taps.
+func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.Pointer, run geometry.Run,
 	firstTap unsafe.Pointer, window [maxDims]geometry.Range) {
 	// The results hold the partial maxima. Partial sums are in worker memory.
-	carried, carriedStride := to, p.outStrides[0][columnDim]
+	carried, carriedStride := dst, p.outStrides[0][columnDim]
 	if p.kind == reduceAvg {
 		carried = unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.channels*p.elemBytes)])
 		carriedStride = p.channels * p.sumDType.Size()
@@ -252,7 +256,7 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, to unsafe.P
 		worker.run(loop, p.channels, run.Results)
 	}
 	if p.kind == reduceAvg {
-		worker.add(to, p.outStrides[0][columnDim])
+		worker.add(dst, p.outStrides[0][columnDim])
 		worker.add(carried, carriedStride)
 		worker.add(unsafe.Pointer(&worker.divisor), 0)
 		worker.run(p.divideLoop, p.channels, run.Results)

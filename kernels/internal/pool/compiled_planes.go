@@ -21,6 +21,8 @@ const foldedBytes = 16 << 10
 // folds (reduces) the rows that its windows cover into one row of worker memory, the folded row, with neutral elements
 // as padding on both sides. A second loop folds the columns of each window in the folded row. If windows are 2 elements
 // apart, the second loop loads the folded row as complex numbers, which are pairs of an even and an odd element.
+//
+// The axes are depth, rows and columns. A tap is an element of a window, and maxTaps has the taps of a window by axis.
 type compiledPlanes struct {
 	*rowLoops
 	planes, width            int    // number of planes; elements per row of the operand
@@ -58,7 +60,7 @@ func compilePlanes(pooling *sizedPooling) (*graph.Kernel, error) {
 	if planes.rowLoops == nil || err != nil {
 		return nil, err
 	}
-	planes.chooseRowCount()
+	planes.layOutRows()
 	return planes.kernel(), nil
 }
 
@@ -82,22 +84,24 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	default:
 		c.first, c.taps, c.step, c.dilation = -axis.Before, axis.Taps, axis.Stride, axis.Dilation
 	}
-	// Folded rows with their padding must not be much longer than the rows of operand and results.
+	// A loop has at most maxLoopTaps operands, and an operand has at most two taps, a pair. Folded rows with their padding
+	// must not be much longer than the rows of operand and results.
 	isTooLong := c.taps > 2*maxLoopTaps ||
 		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
 	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2)
 }
 
-// chooseRowCount chooses blockRows and batchPlanes. They depend on sizes only, and do not affect the bits of results.
-func (p *compiledPlanes) chooseRowCount() {
+// layOutRows sets rowStride and paddingBefore, and chooses blockRows and batchPlanes. The choice depends on sizes only,
+// and does not affect the bits of results.
+func (p *compiledPlanes) layOutRows() {
 	p.paddingBefore = max(0, -p.columns.first)
 	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
 	p.rowStride = p.paddingBefore + max(p.width, lastTap+2) + 1 // room for a pair at the last tap
-	rowBytes := p.rowStride * p.sumDType.Size()
-	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/rowBytes))
+	foldedRowBytes := p.rowStride * p.sumDType.Size()
+	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/foldedRowBytes))
 	p.batchPlanes = 1
 	if p.blockRows == p.axes[1].Results {
-		p.batchPlanes = min(p.planes, max(1, foldedBytes/(rowBytes*p.blockRows)))
+		p.batchPlanes = min(p.planes, max(1, foldedBytes/(foldedRowBytes*p.blockRows)))
 	}
 }
 
@@ -131,7 +135,8 @@ func (p *compiledPlanes) setDivisors(pooled *sizedPooling, sumDType tensor.DType
 	return true
 }
 
-// kernel returns the kernel. A unit of work is a block of rows of results, at one depth, in a batch of planes.
+// kernel returns the kernel. A unit of work is a block of rows of results, at one depth, in a batch of planes. Worker
+// memory has a row of neutral elements, followed by the folded rows of a unit.
 func (p *compiledPlanes) kernel() *graph.Kernel {
 	depths := p.axes[0].Results
 	blocks, batches := kit.DivUp(p.axes[1].Results, p.blockRows), kit.DivUp(p.planes, p.batchPlanes)
@@ -293,22 +298,22 @@ func newRowLoops(pooling *sizedPooling, sumDType tensor.DType, windowRows int, c
 }
 
 // combine returns the maximum or the sum of two values.
-func (t *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
-	if t.kind == reduceMax {
+func (r *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
+	if r.kind == reduceMax {
 		return builder.Emit(expr.Max, y, x)
 	}
 	return builder.Emit(expr.Add, x, y)
 }
 
 // newRowsLoop returns a loop that folds the given number of rows.
-func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
-	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, windowRows)...)
-	folded := builder.Convert(t.sumDType, builder.Load(0))
-	if t.kind == reduceAvg {
-		folded = builder.Emit(expr.Add, builder.Const(t.sumDType, 0), folded) // -0 becomes 0, as in a sum that starts at 0
+func (r *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
+	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{r.dtype}, windowRows)...)
+	folded := builder.Convert(r.sumDType, builder.Load(0))
+	if r.kind == reduceAvg {
+		folded = builder.Emit(expr.Add, builder.Const(r.sumDType, 0), folded) // -0 becomes 0, as in a sum that starts at 0
 	}
 	for row := 1; row < windowRows; row++ {
-		folded = t.combine(builder, folded, builder.Convert(t.sumDType, builder.Load(row)))
+		folded = r.combine(builder, folded, builder.Convert(r.sumDType, builder.Load(row)))
 	}
 	code, err := builder.Build(builder.Real(folded))
 	return &expr.Loop{Code: code, Uniform: make([]bool, windowRows)}, err
@@ -316,42 +321,42 @@ func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
 
 // newColumnsLoop returns a loop that folds the columns of windows in folded rows. For averages, the last operand is the
 // divisor or its inverse (see multipliesByInverse). It is uniform, a scalar, if hasOneDivisor is set.
-func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
-	offsets := t.columns.operands()
-	operandDType := t.sumDType
-	if t.columns.step == 2 {
-		operandDType = t.sumDType.ToComplex() // a pair
+func (r *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
+	offsets := r.columns.operands()
+	operandDType := r.sumDType
+	if r.columns.step == 2 {
+		operandDType = r.sumDType.ToComplex() // a pair
 	}
 	in := slices.Repeat([]tensor.DType{operandDType}, len(offsets))
 	isUniform := make([]bool, len(offsets))
-	if t.kind == reduceAvg {
-		in, isUniform = append(in, t.sumDType), append(isUniform, hasOneDivisor)
+	if r.kind == reduceAvg {
+		in, isUniform = append(in, r.sumDType), append(isUniform, hasOneDivisor)
 	}
 	builder := expr.NewBuilder(in...)
 	tap := func(tapIndex int) expr.Value {
-		column := tapIndex * t.columns.dilation
-		operand, _ := slices.BinarySearch(offsets, column/t.columns.step*t.columns.step)
-		if t.columns.step == 2 && column%2 == 1 {
+		column := tapIndex * r.columns.dilation
+		operand, _ := slices.BinarySearch(offsets, column/r.columns.step*r.columns.step)
+		if r.columns.step == 2 && column%2 == 1 {
 			return builder.LoadImag(operand)
 		}
 		return builder.Load(operand)
 	}
 	folded := tap(0)
-	for tapIndex := 1; tapIndex < t.columns.taps; tapIndex++ {
-		folded = t.combine(builder, folded, tap(tapIndex))
+	for tapIndex := 1; tapIndex < r.columns.taps; tapIndex++ {
+		folded = r.combine(builder, folded, tap(tapIndex))
 	}
-	if t.kind == reduceAvg {
+	if r.kind == reduceAvg {
 		divide := expr.Div
-		if multipliesByInverse(t.dtype, t.sumDType) {
+		if multipliesByInverse(r.dtype, r.sumDType) {
 			divide = expr.Mul
 		}
 		folded = builder.Emit(divide, folded, builder.Load(len(offsets)))
 	}
-	code, err := builder.Build(builder.Real(builder.Convert(t.dtype, folded)))
+	code, err := builder.Build(builder.Real(builder.Convert(r.dtype, folded)))
 	return &expr.Loop{Code: code, Uniform: isUniform}, err
 }
 
 // listings returns the machine code of the loops.
-func (t *rowLoops) listings() []expr.Listing {
-	return []expr.Listing{t.rowsLoop.Listing("rows of windows"), t.columnsLoop.Listing("columns of windows")}
+func (r *rowLoops) listings() []expr.Listing {
+	return []expr.Listing{r.rowsLoop.Listing("rows of windows"), r.columnsLoop.Listing("columns of windows")}
 }

@@ -93,8 +93,8 @@ type resultVector struct {
 }
 
 // vectorAt returns the vector that starts at index first of the dimension of vectors.
-func (g *goPooling) vectorAt(m *graph.Mem, first int) resultVector {
-	region := kit.RegionOf(m.WorkerScratch)
+func (g *goPooling) vectorAt(mem *graph.Mem, first int) resultVector {
+	region := kit.RegionOf(mem.WorkerScratch)
 	vector := resultVector{goPooling: g, partials: region.Take(g.fold.size(g.maxResults)),
 		block:       region.Take(axes.BlockBytes),
 		loadScratch: region.Take(axes.BlockBytes), out: region.Take(g.maxResults * 8)}
@@ -112,92 +112,92 @@ func (g *goPooling) vectorAt(m *graph.Mem, first int) resultVector {
 
 // compute computes the results of the vector. index is the index of the first result: batch, channel, depth, row and
 // column.
-func (f *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
-	f.windows = f.sizedPooling.windows(index[depthDim], index[rowDim], index[columnDim])
-	depthRange, rowRange := &f.windows[0], &f.windows[1]
-	f.fold.begin(f.partials, f.n, f.planeIndex(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
-	channel := unsafe.Add(mem.Ptrs[len(f.results)],
-		index[batchDim]*f.inStrides[batchDim]+index[channelDim]*f.inStrides[channelDim])
+func (v *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
+	v.windows = v.sizedPooling.windows(index[depthDim], index[rowDim], index[columnDim])
+	depthRange, rowRange := &v.windows[0], &v.windows[1]
+	v.fold.begin(v.partials, v.n, v.planeIndex(depthRange.Start, rowRange.Start, v.windows[2].Start), v.indexStep)
+	channel := unsafe.Add(mem.Ptrs[len(v.results)],
+		index[batchDim]*v.inStrides[batchDim]+index[channelDim]*v.inStrides[channelDim])
 	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
-		if f.n == 1 && f.load.Direct {
-			f.foldPlane(channel, d)
+		if v.n == 1 && v.load.Direct {
+			v.foldPlane(channel, d)
 			continue
 		}
-		for h := rowRange.Start; h < rowRange.End; h += rowRange.Step {
-			f.foldRow(unsafe.Add(channel, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.planeIndex(d, h, 0))
+		for row := rowRange.Start; row < rowRange.End; row += rowRange.Step {
+			v.foldRow(unsafe.Add(channel, d*v.inStrides[depthDim]+row*v.inStrides[rowDim]), v.planeIndex(d, row, 0))
 		}
 	}
-	mem.CheckContextAfter(2 * f.n * f.taps)
-	for i := range f.results {
+	mem.CheckContextAfter(2 * v.n * v.taps)
+	for i := range v.results {
 		offset := 0
-		for d, stride := range f.sizedPooling.outStrides[i] {
+		for d, stride := range v.sizedPooling.outStrides[i] {
 			offset += index[d] * stride
 		}
-		f.writeOutput(i, unsafe.Add(mem.Ptrs[i], offset))
+		v.writeOutput(i, unsafe.Add(mem.Ptrs[i], offset))
 	}
 }
 
 // foldPlane folds the taps of a single window at one depth. channel is the address of the channel's first element.
-func (f *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
-	rowRange, columnRange := &f.windows[1], &f.windows[2]
+func (v *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
+	rowRange, columnRange := &v.windows[1], &v.windows[2]
 	rows, columns := rowRange.Count(), columnRange.Count()
 	if rows*columns == 0 {
 		return
 	}
-	rowStride, columnStride := f.inStrides[rowDim], f.inStrides[columnDim]
-	first := unsafe.Add(channel, depth*f.inStrides[depthDim]+rowRange.Start*rowStride+columnRange.Start*columnStride)
-	taps := tapGrid{rows: rows, rowStep: rowRange.Step * rowStride, rowIndexStep: f.planeIndex(0, rowRange.Step, 0),
+	rowStride, columnStride := v.inStrides[rowDim], v.inStrides[columnDim]
+	first := unsafe.Add(channel, depth*v.inStrides[depthDim]+rowRange.Start*rowStride+columnRange.Start*columnStride)
+	taps := tapGrid{rows: rows, rowStep: rowRange.Step * rowStride, rowIndexStep: v.planeIndex(0, rowRange.Step, 0),
 		columns: columns, columnStep: columnRange.Step * columnStride, columnIndexStep: columnRange.Step}
-	f.fold.foldWindow(f.partials, first, taps, f.planeIndex(depth, rowRange.Start, columnRange.Start))
+	v.fold.foldWindow(v.partials, first, taps, v.planeIndex(depth, rowRange.Start, columnRange.Start))
 }
 
 // foldRow folds the taps of one row of the operand. row is the address of the row, and index the index of its first
 // element in the plane.
-func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
-	columnRange, columnStride := &f.windows[2], f.inStrides[columnDim]
-	if f.load.Direct {
-		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
-			f.fold.foldTap(f.partials, unsafe.Add(row, w*columnStride), f.n, f.step, index+w, f.indexStep)
+func (v *resultVector) foldRow(row unsafe.Pointer, index int) {
+	columnRange, columnStride := &v.windows[2], v.inStrides[columnDim]
+	if v.load.Direct {
+		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
+			v.fold.foldTap(v.partials, unsafe.Add(row, column*columnStride), v.n, v.step, index+column, v.indexStep)
 		}
 		return
 	}
 	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a
 	// block.
-	span := (f.n-1)*f.indexStep + columnRange.End - columnRange.Start
-	if f.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
-		f.load.Load(f.block, f.loadScratch, unsafe.Add(row, columnRange.Start*columnStride), columnStride, span)
-		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
-			from := unsafe.Add(f.block, (w-columnRange.Start)*f.load.Size)
-			f.fold.foldTap(f.partials, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
+	span := (v.n-1)*v.indexStep + columnRange.End - columnRange.Start
+	if v.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
+		v.load.Load(v.block, v.loadScratch, unsafe.Add(row, columnRange.Start*columnStride), columnStride, span)
+		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
+			from := unsafe.Add(v.block, (column-columnRange.Start)*v.load.Size)
+			v.fold.foldTap(v.partials, from, v.n, v.indexStep*v.load.Size, index+column, v.indexStep)
 		}
 		return
 	}
-	for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
-		f.load.Load(f.block, f.loadScratch, unsafe.Add(row, w*columnStride), f.step, f.n)
-		f.fold.foldTap(f.partials, f.block, f.n, f.load.Size, index+w, f.indexStep)
+	for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
+		v.load.Load(v.block, v.loadScratch, unsafe.Add(row, column*columnStride), v.step, v.n)
+		v.fold.foldTap(v.partials, v.block, v.n, v.load.Size, index+column, v.indexStep)
 	}
 }
 
 // writeOutput writes an output, the values (0) or the indices (1), to address to. If the output's dtype is not the
 // dtype of the loops, or its elements are not contiguous, the results are first written to worker memory.
-func (f *resultVector) writeOutput(output int, to unsafe.Pointer) {
-	step, size := f.sizedPooling.outStrides[output][f.vectorDim], tensor.Int64.Size()
+func (v *resultVector) writeOutput(output int, to unsafe.Pointer) {
+	step, size := v.sizedPooling.outStrides[output][v.vectorDim], tensor.Int64.Size()
 	if output == 0 {
-		size = f.load.Size
+		size = v.load.Size
 	}
-	dst, inPlace := to, (f.load.Direct || output > 0) && (step == size || f.n == 1)
+	dst, inPlace := to, (v.load.Direct || output > 0) && (step == size || v.n == 1)
 	if !inPlace {
-		dst = f.out
+		dst = v.out
 	}
 	switch {
 	case output > 0:
-		f.fold.indices(dst, f.partials, f.n)
-	case f.kind == reduceAvg:
-		f.fold.end(dst, f.partials, f.n, f.area(f.windows))
+		v.fold.indices(dst, v.partials, v.n)
+	case v.kind == reduceAvg:
+		v.fold.end(dst, v.partials, v.n, v.area(v.windows))
 	default:
-		f.fold.end(dst, f.partials, f.n, 1)
+		v.fold.end(dst, v.partials, v.n, 1)
 	}
 	if !inPlace {
-		f.store[output](to, dst, step, size, f.n)
+		v.store[output](to, dst, step, size, v.n)
 	}
 }

@@ -62,14 +62,14 @@ func (p *pooling) supports(args callAttrs, dtype tensor.DType) bool {
 	return dtype.IsFloat()
 }
 
-// results returns the types of results of the given shape. t is the operand's type, with height 1 if the operand is a
-// sequence.
-func (p *pooling) results(call *graph.Call, t tensor.Type, shape []sym.Int) ([]graph.Result, error) {
+// results returns the types of results of the given shape. input is the operand's type, with height 1 if the operand is
+// a sequence.
+func (p *pooling) results(call *graph.Call, input tensor.Type, shape []sym.Int) ([]graph.Result, error) {
 	format := tensor.Contiguous
 	if p.dims < 3 {
-		format = t.SuggestMemoryFormat(false)
+		format = input.SuggestMemoryFormat(false)
 	}
-	out, err := tensor.NewTypeFormat(t.DType, shape, format)
+	out, err := tensor.NewTypeFormat(input.DType, shape, format)
 	if err == nil && p.dims == 1 {
 		out, err = out.Squeeze(-2)
 	}
@@ -84,8 +84,8 @@ func (p *pooling) results(call *graph.Call, t tensor.Type, shape []sym.Int) ([]g
 
 // asImages converts the type of sequences to the type of images of height 1. It inserts a dimension of size 1 before
 // the last dimension.
-func asImages(t tensor.Type) tensor.Type {
-	images, err := t.Unsqueeze(-2)
+func asImages(sequences tensor.Type) tensor.Type {
+	images, err := sequences.Unsqueeze(-2)
 	if err != nil {
 		panic(err)
 	}
@@ -143,16 +143,17 @@ func (p *pooling) checkRank(input tensor.Type) error {
 func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPadding bool) ([]sym.Int, error) {
 	lead := input.Rank() - len(windows)
 	shape := slices.Clone(input.Shape)
-	for i, w := range windows {
-		switch pad := min(w.Before, w.After); {
-		case w.Stride == 0:
+	for i, window := range windows {
+		switch pad := min(window.Before, window.After); {
+		case window.Stride == 0:
 			return nil, errors.New("stride should not be zero")
 		case pad < 0:
 			return nil, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
-		case !hasONNXPadding && pad > w.Taps/2:
-			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, w.Taps)
+		case !hasONNXPadding && pad > window.Taps/2:
+			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad,
+				window.Taps)
 		}
-		shape[lead+i] = w.Results(input.Shape[lead+i])
+		shape[lead+i] = window.Results(input.Shape[lead+i])
 	}
 	if err := checkPositive(windows); err != nil {
 		return nil, err
@@ -160,8 +161,9 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 	if err := p.checkNotEmpty(input, lead); err != nil {
 		return nil, err
 	}
-	for i, w := range windows {
-		if p.kind == reduceAvg && p.dims == 3 && !kit.SizeAtLeast(input.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
+	for i, window := range windows {
+		padded := input.Shape[lead+i].Add(sym.Of(window.Before + window.After))
+		if p.kind == reduceAvg && p.dims == 3 && !kit.SizeAtLeast(padded, window.Taps) {
 			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
 				input.Shape[lead], input.Shape[lead+1], input.Shape[lead+2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
 		}
@@ -202,29 +204,29 @@ func checkPositive(windows []geometry.Window) error {
 }
 
 // checkNotEmpty rejects operands with an empty dimension other than the batch. lead is the first pooled dimension.
-func (p *pooling) checkNotEmpty(t tensor.Type, lead int) error {
-	for d := lead - 1; d < t.Rank(); d++ {
+func (p *pooling) checkNotEmpty(input tensor.Type, lead int) error {
+	for d := lead - 1; d < input.Rank(); d++ {
 		switch {
-		case !kit.SizeIs(t.Shape[d], 0):
+		case !kit.SizeIs(input.Shape[d], 0):
 			continue
 		case p.dims < 3:
-			return imageShapeError(t)
+			return imageShapeError(input)
 		}
 		name := p.name
 		if p.kind == reduceMax {
 			name += "_with_indices_out_cpu_template"
 		}
 		return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s "+
-			"and non-batch dimension %d has length zero!", name, tensor.Sizes(t.Shape), d-(lead-1))
+			"and non-batch dimension %d has length zero!", name, tensor.Sizes(input.Shape), d-(lead-1))
 	}
 	return nil
 }
 
 // imageShapeError is the error for images whose rank is not 3 or 4, or whose dimensions other than the batch are not
 // all greater than 0.
-func imageShapeError(t tensor.Type) error {
+func imageShapeError(input tensor.Type) error {
 	return fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s",
-		tensor.Sizes(t.Shape))
+		tensor.Sizes(input.Shape))
 }
 
 // joinSizes formats sizes as "1x2x3".
@@ -260,7 +262,8 @@ func (p *pooling) dtypeError(input tensor.Type) error {
 // inferMaxPool1d is infer for max_pool1d, which has its own checks and row-major results.
 func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	input, args := call.Type(0), p.args(call)
-	if r := input.Rank(); r != 2 && r != 3 || kit.SizeIs(input.Shape[r-1], 0) || kit.SizeIs(input.Shape[r-2], 0) {
+	if rank := input.Rank(); rank != 2 && rank != 3 || kit.SizeIs(input.Shape[rank-1], 0) ||
+		kit.SizeIs(input.Shape[rank-2], 0) {
 		return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
 			"input, but got:" + tensor.Sizes(input.Shape))
 	}
@@ -268,21 +271,21 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := windows[0]
-	switch pad := min(w.Before, w.After); {
-	case w.Taps <= 0:
-		return nil, fmt.Errorf("max_pool1d() kernel_size must be greater than zero, but got %d", w.Taps)
-	case w.Stride <= 0:
-		return nil, fmt.Errorf("max_pool1d() stride must be greater than zero, but got %d", w.Stride)
+	window := windows[0]
+	switch pad := min(window.Before, window.After); {
+	case window.Taps <= 0:
+		return nil, fmt.Errorf("max_pool1d() kernel_size must be greater than zero, but got %d", window.Taps)
+	case window.Stride <= 0:
+		return nil, fmt.Errorf("max_pool1d() stride must be greater than zero, but got %d", window.Stride)
 	case pad < 0:
 		return nil, fmt.Errorf("max_pool1d() padding must be non-negative, but got %d", pad)
-	case pad > w.Taps/2 && !p.hasONNXPadding(args):
+	case pad > window.Taps/2 && !p.hasONNXPadding(args):
 		return nil, fmt.Errorf("max_pool1d() padding should be at most half of kernel size, but got padding=%d and "+
-			"kernel_size=%d", pad, w.Taps)
-	case w.Dilation <= 0:
-		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", w.Dilation)
+			"kernel_size=%d", pad, window.Taps)
+	case window.Dilation <= 0:
+		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", window.Dilation)
 	}
-	length := w.Results(input.Shape[input.Rank()-1])
+	length := window.Results(input.Shape[input.Rank()-1])
 	if kit.IsNegative(length) {
 		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", length)
 	}
@@ -343,19 +346,19 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 
 // checkAdaptive rejects operands whose rank is neither dims+1 nor dims+2, or whose dimensions other than the batch are
 // not all greater than 0. Messages begin with name.
-func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
+func (p *pooling) checkAdaptive(name string, input tensor.Type, dims int) error {
 	firstDim, colon := 1, ":"
 	if p.kind == reduceAvg && dims == 2 { // PyTorch does not check the channels, and its message has no colon
-		firstDim, colon = t.Rank()-2, ""
+		firstDim, colon = input.Rank()-2, ""
 	}
-	if t.Rank() != dims+1 && t.Rank() != dims+2 {
+	if input.Rank() != dims+1 && input.Rank() != dims+2 {
 		return fmt.Errorf("%s(): Expected %dD or %dD tensor, but got%s %s", name, dims+1, dims+2, colon,
-			tensor.Sizes(t.Shape))
+			tensor.Sizes(input.Shape))
 	}
-	for d := firstDim; d < t.Rank(); d++ {
-		if kit.SizeIs(t.Shape[d], 0) {
+	for d := firstDim; d < input.Rank(); d++ {
+		if kit.SizeIs(input.Shape[d], 0) {
 			return fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s "+
-				"with dimension %d being empty", name, tensor.Sizes(t.Shape), d)
+				"with dimension %d being empty", name, tensor.Sizes(input.Shape), d)
 		}
 	}
 	return nil

@@ -43,11 +43,13 @@ var (
 // volume. size returns the attribute output_size of a call.
 func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
-		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
-		if a, ok := c.Attrs.(*maxUnpool3dAttrs); ok && err == nil && len(a.Stride) > 0 && slices.Min(a.Stride) < 1 {
-			err = fmt.Errorf("strides should be greater than zero, but got stride: %s", tensor.ListString(a.Stride))
+		result, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
+		if attrs3d, ok := c.Attrs.(*maxUnpool3dAttrs); ok && err == nil {
+			if stride := attrs3d.Stride; len(stride) > 0 && slices.Min(stride) < 1 {
+				err = fmt.Errorf("strides should be greater than zero, but got stride: %s", tensor.ListString(stride))
+			}
 		}
-		return c.NewResult(t), err
+		return c.NewResult(result), err
 	}
 	planeSize := func(c *graph.Call) int { return tensor.Numel(kit.KnownSizes(size(c))) }
 	exampleShape := []int{2, 3, 2, 2, 2}[:2+dims]
@@ -56,17 +58,17 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: planeSize}},
 			Infer: infer,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				t, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
+				result, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
 				if err != nil {
 					return nil, err
 				}
-				m := kit.KnownMeta(t)
-				out := tensor.Zeros(m.DType, m.Shape...)
-				if m.Numel() == 0 { // PyTorch does not check the indices
+				resultMeta := kit.KnownMeta(result)
+				out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
+				if resultMeta.Numel() == 0 { // PyTorch does not check the indices
 					return []*tensor.Tensor{out}, nil
 				}
-				lead := m.Rank() - dims // batch, if any, and channels
-				plane := m.Shape[lead:]
+				lead := resultMeta.Rank() - dims // batch, if any, and channels
+				plane := resultMeta.Shape[lead:]
 				kit.EachIndex(in[0].Shape, func(index []int) {
 					target := int(in[1].At(index...).Int()) // row-major index in the plane of the result
 					if target < 0 || target >= tensor.Numel(plane) {
@@ -152,7 +154,7 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]),
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]),
 		unpool.inElements+unpool.outElements,
 		func(m *graph.Mem, begin, end int) error {
 			return run(&unpool, m, begin, end)

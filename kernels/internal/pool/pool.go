@@ -87,8 +87,8 @@ type sizedPooling struct {
 	planeElements   int                    // elements per plane of the operand
 }
 
-// newPoolCall describes the pooling of the last len(axes) dimensions of the first operand.
-func newPoolCall(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedPooling {
+// newSizedPooling describes the pooling of the last len(axes) dimensions of the first operand.
+func newSizedPooling(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedPooling {
 	operand, dims := c.Meta(0), len(axes)
 	pooled := &sizedPooling{foldSpec: fold, meta: operand, results: c.Out, batch: 1,
 		channels:  operand.Shape[operand.Rank()-dims-1],
@@ -112,15 +112,15 @@ func newPoolCall(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedPooli
 	return pooled
 }
 
-// byteStrides returns the strides of m, in bytes, for batch, channel and spatial dimensions. m has dims spatial
-// dimensions.
-func byteStrides(m tensor.Meta, dims int) (strides [2 + maxDims]int) {
-	size, lead := m.DType.Size(), m.Rank()-dims
-	for d, s := range m.Strides {
+// byteStrides returns the strides, in bytes, of a layout with dims spatial dimensions: of batch, channel, depth, row
+// and column.
+func byteStrides(meta tensor.Meta, dims int) (strides [2 + maxDims]int) {
+	size, lead := meta.DType.Size(), meta.Rank()-dims
+	for d, stride := range meta.Strides {
 		if d < lead { // the channel is strides[1], and the batch, if any, is strides[0]
-			strides[2-lead+d] = s * size
+			strides[2-lead+d] = stride * size
 		} else { // the last spatial dimension is the last element of strides
-			strides[len(strides)-m.Rank()+d] = s * size
+			strides[len(strides)-meta.Rank()+d] = stride * size
 		}
 	}
 	return strides
@@ -136,13 +136,13 @@ func (p *sizedPooling) planeIndex(depth, row, column int) int {
 	return (depth*p.axes[1].Size+row)*p.axes[2].Size + column
 }
 
-// newKernel makes the kernel of a pooling, by pixels or by planes. It uses loops in Go if compiled loops do not support
-// the call.
+// newKernel makes the kernel of a pooling, by pixels (loops over the channels of a pixel) or by planes (loops over the
+// rows of a plane). It uses loops in Go if compiled loops do not support the call.
 func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	pooled := newPoolCall(c, fold, axes)
+	pooled := newSizedPooling(c, fold, axes)
 	compile, vectorDim := compilePlanes, columnDim
 	if order == byPixels {
 		compile, vectorDim = compilePixels, channelDim

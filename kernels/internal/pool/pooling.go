@@ -100,26 +100,27 @@ func (p *pooling) fold(args callAttrs) foldSpec {
 // kernels of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean, and
 // therefore supports complex numbers, empty operands and other ranks. Inference accepts such operands for no other
 // size, except if the result is empty.
-func (p *pooling) isMean(m tensor.Meta) bool {
+func (p *pooling) isMean(operand tensor.Meta) bool {
 	return p.adaptive && p.kind == reduceAvg &&
-		(m.DType.IsComplex() || m.Rank() != p.dims+1 && m.Rank() != p.dims+2 || m.Numel() == 0)
+		(operand.DType.IsComplex() || operand.Rank() != p.dims+1 && operand.Rank() != p.dims+2 || operand.Numel() == 0)
 }
 
 // mean returns the mean over the last dims dimensions.
-func (p *pooling) mean(m tensor.Meta) *folds.Spec {
-	mask := make([]bool, m.Rank())
+func (p *pooling) mean(operand tensor.Meta) *folds.Spec {
+	mask := make([]bool, operand.Rank())
 	for d := range p.dims {
-		mask[m.Rank()-1-d] = true
+		mask[operand.Rank()-1-d] = true
 	}
-	count := float64(folds.Count(m.Shape, mask)) // averaged elements
-	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
-		Computation: func() folds.Computation { return folds.Summing(m.DType, count) }}
+	count := float64(folds.Count(operand.Shape, mask)) // averaged elements
+	return &folds.Spec{Mask: mask, Keepdim: true, Cast: operand.DType, Outs: []tensor.DType{operand.DType},
+		Computation: func() folds.Computation { return folds.Summing(operand.DType, count) }}
 }
 
-// compile makes the kernel of a call, by pixels or by planes.
+// compile makes the kernel of a call. The order is by pixels, with all channels of a position at once, or by planes,
+// with each channel separately.
 func (p *pooling) compile(c *graph.Call, order visitOrder) (*graph.Kernel, error) {
-	if m := c.Meta(0); p.isMean(m) && c.Out[0].Numel() > 0 {
-		return p.mean(m).Compile(c)
+	if operand := c.Meta(0); p.isMean(operand) && c.Out[0].Numel() > 0 {
+		return p.mean(operand).Compile(c)
 	}
 	axes, err := p.callAxes(c)
 	if err != nil {
@@ -130,19 +131,19 @@ func (p *pooling) compile(c *graph.Call, order visitOrder) (*graph.Kernel, error
 
 // reference computes a pooling by its definition.
 func (p *pooling) reference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := p.infer(call)
+	results, err := p.infer(call)
 	if err != nil {
 		return nil, err
 	}
-	t, shape := in[0], kit.KnownSizes(res[0].Type.Shape)
-	if p.isMean(t.Meta) && tensor.Numel(shape) > 0 {
-		return p.mean(t.Meta).Reference(t), nil
+	operand, shape := in[0], kit.KnownSizes(results[0].Type.Shape)
+	if p.isMean(operand.Meta) && tensor.Numel(shape) > 0 {
+		return p.mean(operand.Meta).Reference(operand), nil
 	}
-	axes, err := p.axes(p.args(call), t.Shape, shape)
+	axes, err := p.axes(p.args(call), operand.Shape, shape)
 	if err != nil {
 		return nil, err
 	}
-	return foldReference(t, shape, axes, p.fold(p.args(call))), nil
+	return foldReference(operand, shape, axes, p.fold(p.args(call))), nil
 }
 
 // typicalTaps estimates the number of taps of a window, for costs.

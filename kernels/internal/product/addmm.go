@@ -54,15 +54,15 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 // baddbmmType checks that self broadcasts before it checks the other operands, as PyTorch does.
 func baddbmmType(self, a, b tensor.Type) (tensor.Type, error) {
 	shape := make([]sym.Int, 3) // [b, m, n]: dimensions 0 and 1 of a, and dimension 2 of b
-	for d, m := range []tensor.Type{a, a, b} {
-		if m.Rank() == 0 {
+	for d, operand := range []tensor.Type{a, a, b} {
+		if operand.Rank() == 0 {
 			return tensor.Type{}, fmt.Errorf("Dimension specified as %d but tensor has no dimensions", d)
 		}
-		i, err := tensor.WrapDim(d, m.Rank())
+		i, err := tensor.WrapDim(d, operand.Rank())
 		if err != nil {
 			return tensor.Type{}, err
 		}
-		shape[d] = m.Shape[i]
+		shape[d] = operand.Shape[i]
 	}
 	if _, err := self.Expand(shape); err != nil {
 		return tensor.Type{}, err
@@ -85,8 +85,8 @@ func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) fu
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool",
 				attrs.Beta.DType().TorchName())
 		}
-		for _, v := range []tensor.Scalar{attrs.Beta, attrs.Alpha} {
-			if v.DType().IsComplex() && !result.DType.IsComplex() {
+		for _, factor := range []tensor.Scalar{attrs.Beta, attrs.Alpha} {
+			if factor.DType().IsComplex() && !result.DType.IsComplex() {
 				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", kit.CppName(result.DType))
 			}
 		}
@@ -111,19 +111,19 @@ func addmmContraction(c *graph.Call) (*contraction, error) {
 }
 
 // matricesOf returns the strides of a batch of matrices. A matrix is in the last two dimensions.
-func matricesOf(m tensor.Meta) matrixStrides {
-	batchRank := m.Rank() - 2
-	return matrixStrides{m.Strides[:batchRank], m.Strides[batchRank], m.Strides[batchRank+1]}
+func matricesOf(matrices tensor.Meta) matrixStrides {
+	batchRank := matrices.Rank() - 2
+	return matrixStrides{matrices.Strides[:batchRank], matrices.Strides[batchRank], matrices.Strides[batchRank+1]}
 }
 
-// addendOf returns the strides of addend m after its expansion. As contractions require, added dimensions and
+// addendOf returns the strides of an addend after its expansion. As contractions require, added dimensions and
 // dimensions of size 1 have stride 0.
-func addendOf(m, expanded tensor.Meta) matrixStrides {
-	for d := range expanded.Rank() - m.Rank() {
+func addendOf(addend, expanded tensor.Meta) matrixStrides {
+	for d := range expanded.Rank() - addend.Rank() {
 		expanded.Strides[d] = 0
 	}
-	for d, s := range expanded.Shape {
-		if s == 1 {
+	for d, size := range expanded.Shape {
+		if size == 1 {
 			expanded.Strides[d] = 0
 		}
 	}
@@ -136,8 +136,8 @@ func addendOf(m, expanded tensor.Meta) matrixStrides {
 // multiplies the product by 0.
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
-	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=
-		0 {
+	dtype, alpha := a.DType, kit.Attrs[addmmAttrs](c).Alpha
+	if dtype.IsReducedFloat() || dtype.IsIntegral(true) || alpha.Tensor(dtype).At().Complex() != 0 {
 		return false
 	}
 	const minBatchMACs = 400 // multiplications of an entry from which on PyTorch uses BLAS for a batch
@@ -173,11 +173,11 @@ func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	// PyTorch converts the factors to the dtype of the computation before it multiplies.
 	alpha, beta := attrs.Alpha.Tensor(dtype.OpMath()).At(), attrs.Beta.Tensor(dtype.OpMath()).At()
 	skips := skipsProduct(c)
-	x, y := kit.ProductOperandOf(dtype, in[1]), kit.ProductOperandOf(dtype, in[2])
+	a, b := kit.ProductOperandOf(dtype, in[1]), kit.ProductOperandOf(dtype, in[2])
 	kit.EachIndex(shape, func(index []int) {
 		product, sum := kit.Accumulator{DType: dtype}, kit.Accumulator{DType: dtype}
 		if !skips {
-			productTerms(x, y, index, &product)
+			productTerms(a, b, index, &product)
 		}
 		addTimes(&sum, alpha, product.Value())
 		if beta.Complex() != 0 {
@@ -188,13 +188,13 @@ func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// addTimes adds factor*v to a sum. With factor 1 it adds v without a multiplication.
-func addTimes(sum *kit.Accumulator, factor, v tensor.Scalar) {
+// addTimes adds factor*term to a sum. With factor 1 it adds the term without a multiplication.
+func addTimes(sum *kit.Accumulator, factor, term tensor.Scalar) {
 	if factor.Complex() == 1 {
-		sum.Add(v)
+		sum.Add(term)
 		return
 	}
-	sum.AddProduct(factor, v)
+	sum.AddProduct(factor, term)
 }
 
 // addmmLoops returns the parallel loop over the rows of the result of addmm, or over the batch of baddbmm.
@@ -203,7 +203,7 @@ func addmmLoops(c *graph.Call) []graph.Parallel {
 	if c.Out[0].Rank() == 3 {
 		loop.OperandDims[2] = 0 // the batch of operand 2
 	}
-	if m := c.Meta(0); m.Rank() == c.Out[0].Rank() && m.Shape[0] == c.Out[0].Shape[0] {
+	if self := c.Meta(0); self.Rank() == c.Out[0].Rank() && self.Shape[0] == c.Out[0].Shape[0] {
 		loop.OperandDims[0] = 0
 	}
 	loop.MayBroadcast = []bool{true, false, false} // self may be broadcast

@@ -46,14 +46,17 @@ type attentionSizes struct {
 
 // attentionSizesOf chooses the division into blocks and returns all sizes.
 func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
-	size := spec.Out.DType.Size()
+	elemBytes := spec.Out.DType.Size()
 	sizes.entries = tensor.Numel(spec.Batch)
 	sizes.queries, sizes.keys, sizes.keySize, sizes.valueSize = spec.Sizes()
-	aligned := func(n int) int { return kit.AlignUp(n*size) / size } // a number of elements whose size is aligned
+	// aligned rounds a number of elements up to a number whose size is aligned.
+	aligned := func(elements int) int { return kit.AlignUp(elements*elemBytes) / elemBytes }
 	// As few blocks as possible, with nearly equal numbers of rows.
-	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, maxScoreBytes/(sizes.keys*size))))
+	maxRows := max(minScoreRows, maxScoreBytes/(sizes.keys*elemBytes))
+	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, maxRows))
 	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
-	// The strides of a block of one entry, which entriesPerBlock needs to compute the number of entries.
+	// The strides of a block of one entry, which entriesPerBlock needs to compute the number of entries. Scores are stored
+	// by columns if the row program computes many rows at once.
 	sizes.blockEntries, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
 	if spec.ByColumns() {
 		sizes.rowStride, sizes.colStride = 1, aligned(sizes.rows)
@@ -299,7 +302,7 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 		args.C = attn.element(mem.Ptrs[0], attn.entryOffsets[3][entry+i]+row*attn.outStride)
 		multiplyEntry(block.values, &worker.values, args, scratch)
 	}
-	// A worker must not keep operands of the call alive.
+	// The worker's state outlives the call. It must not keep operands of the call alive.
 	worker.scores.Release()
 	worker.values.Release()
 	*args = gemm.Args{}

@@ -72,22 +72,22 @@ func (g headGroups) withSplitHeads(operand tensor.Meta, shared bool) tensor.Meta
 	if g.groupSize == 1 {
 		return operand
 	}
-	d := g.batchRank - 1
-	heads, stride, inner := operand.Shape[d], operand.Strides[d], g.groupSize
+	headDim := g.batchRank - 1
+	heads, stride, inner := operand.Shape[headDim], operand.Strides[headDim], g.groupSize
 	if shared || heads == 1 {
 		inner = 1
 	}
-	operand.Shape = slices.Insert(operand.Shape, d+1, inner)
-	operand.Strides = slices.Insert(operand.Strides, d+1, stride)
-	operand.Shape[d], operand.Strides[d] = heads/inner, stride*inner
+	operand.Shape = slices.Insert(operand.Shape, headDim+1, inner)
+	operand.Strides = slices.Insert(operand.Strides, headDim+1, stride)
+	operand.Shape[headDim], operand.Strides[headDim] = heads/inner, stride*inner
 	return operand
 }
 
 // swapLastDims returns a view of a value with the last two dimensions exchanged.
-func swapLastDims(m tensor.Meta) tensor.Meta {
-	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
-	i, j := m.Rank()-2, m.Rank()-1
-	m.Shape[i], m.Shape[j] = m.Shape[j], m.Shape[i]
-	m.Strides[i], m.Strides[j] = m.Strides[j], m.Strides[i]
-	return m
+func swapLastDims(matrices tensor.Meta) tensor.Meta {
+	matrices.Shape, matrices.Strides = slices.Clone(matrices.Shape), slices.Clone(matrices.Strides)
+	rows, columns := matrices.Rank()-2, matrices.Rank()-1
+	matrices.Shape[rows], matrices.Shape[columns] = matrices.Shape[columns], matrices.Shape[rows]
+	matrices.Strides[rows], matrices.Strides[columns] = matrices.Strides[columns], matrices.Strides[rows]
+	return matrices
 }

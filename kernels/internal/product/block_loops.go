@@ -27,7 +27,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 	columnsPerChunk := max(1, loopsMACs/max(1, depth*(rows+1)))
 	scales, zeros := operandAddress(call, blocksScale), operandAddress(call, blocksZero)
 	bias := operandAddress(call, blocksBias)
-	blocks := kit.DivUp(depth, weight.block)
+	blocks := kit.DivUp(depth, weight.blockElements)
 	return &graph.Kernel{WorkerScratch: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, columnsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
 			weightRow := kit.SliceOf[float32](mem.WorkerScratch, 0, depth) // a row of weight, converted to float32
@@ -37,25 +37,25 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 				if rowZeros != nil {
 					rowZeros = unsafe.Add(rowZeros, column*blocks)
 				}
-				row := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.row)
+				packedRow := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.rowStride)
 				kit.ForEachBlock(mem.Context, depth, func(begin, end int) {
 					for i := begin; i < end; i++ {
 						zeroPoint := weight.defaultZero
 						if rowZeros != nil {
-							zeroPoint = weight.zeroPoint(*(*uint8)(unsafe.Add(rowZeros, i/weight.block)))
+							zeroPoint = weight.zeroPoint(*(*uint8)(unsafe.Add(rowZeros, i/weight.blockElements)))
 						}
-						weightRow[i] = float32(weight.integer(row, i)-zeroPoint) * scale[i/weight.block]
+						weightRow[i] = float32(weight.integer(packedRow, i)-zeroPoint) * scale[i/weight.blockElements]
 					}
 				})
 				for inputRow := range rows {
 					var sum float32
-					if p := bias(mem); p != nil {
-						sum = *(*float32)(kit.AddressOf[float32](p, column))
+					if biases := bias(mem); biases != nil {
+						sum = *(*float32)(kit.AddressOf[float32](biases, column))
 					}
-					elements := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], inputRow*depth), depth)
+					inputElements := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], inputRow*depth), depth)
 					kit.ForEachBlock(mem.Context, depth, func(begin, end int) {
 						for i := begin; i < end; i++ {
-							sum += float32(elements[i] * weightRow[i])
+							sum += float32(inputElements[i] * weightRow[i])
 						}
 					})
 					*(*float32)(kit.AddressOf[float32](mem.Ptrs[0], inputRow*columns+column)) = sum

@@ -30,23 +30,23 @@ func linearBlocksFlops(call *graph.Call) float64 {
 // blockWeight reads the integers of a weight that is quantized by blocks. A block is a number of adjacent elements of a
 // row that have the same scale and zero point.
 type blockWeight struct {
-	bits        int // bits of an integer: 2, 4 or 8
-	block       int // number of elements of a block
-	defaultZero int // default zero point, 2^(bits-1)
-	row, col    int // strides of rows, and of the bytes of a row
+	bits                 int // bits of an integer: 2, 4 or 8
+	blockElements        int // number of elements of a block
+	defaultZero          int // default zero point, 2^(bits-1)
+	rowStride, colStride int // strides of rows, and of the bytes of a row, in bytes
 }
 
 // newBlockWeight returns the format and the strides of a call's weight.
 func newBlockWeight(call *graph.Call) blockWeight {
 	attrs, weight := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
-	return blockWeight{bits: attrs.Bits, block: attrs.BlockSize, defaultZero: 1 << (attrs.Bits - 1),
-		row: weight.Strides[0], col: weight.Strides[1]}
+	return blockWeight{bits: attrs.Bits, blockElements: attrs.BlockSize, defaultZero: 1 << (attrs.Bits - 1),
+		rowStride: weight.Strides[0], colStride: weight.Strides[1]}
 }
 
-// integer returns the integer of element k of the row at address row.
-func (w *blockWeight) integer(row unsafe.Pointer, k int) int {
-	firstBit := k * w.bits
-	packed := *(*uint8)(unsafe.Add(row, firstBit/8*w.col))
+// integer returns the integer of an element of the row at address row.
+func (w *blockWeight) integer(row unsafe.Pointer, index int) int {
+	firstBit := index * w.bits
+	packed := *(*uint8)(unsafe.Add(row, firstBit/8*w.colStride))
 	return int(packed>>(firstBit%8)) & (1<<w.bits - 1)
 }
 

@@ -99,43 +99,43 @@ func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
-// packBlock packs a block of columns of the matrix at address from, and sums the columns. rowStride and colStride are
-// the strides of this matrix in bytes. to is the address of the packed matrix. transposeBuffer is worker memory for the
-// block in row-major order.
-func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, rowStride, colStride, block int,
+// packBlock packs a block of columns of the matrix at address src, and sums the columns. rowStride and colStride are
+// the strides of this matrix in bytes. packed is the address of the packed matrix. transposeBuffer is worker memory for
+// the block in row-major order.
+func (p *bytePacker) packBlock(worker *byteRun, packed, src unsafe.Pointer, rowStride, colStride, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
 	columns := min(width, p.n-block*width)
-	from = unsafe.Add(from, block*width*colStride)
+	src = unsafe.Add(src, block*width*colStride)
 	if colStride != 1 && columns > 1 {
 		move, rows := strided.MoverOf(1), max(1, kit.CheckEvery/columns)
 		for k := 0; k < p.k; k += rows {
 			interrupt.Check(worker.state.Context)
-			move.CopyBlock(unsafe.Add(transposeBuffer, k*columns), unsafe.Add(from, k*rowStride),
+			move.CopyBlock(unsafe.Add(transposeBuffer, k*columns), unsafe.Add(src, k*rowStride),
 				strided.Axis{N: columns, Dst: 1, Src: colStride},
 				strided.Axis{N: min(rows, p.k-k), Dst: columns, Src: rowStride})
 		}
-		from, rowStride = transposeBuffer, columns
+		src, rowStride = transposeBuffer, columns
 	}
-	panel, wholeGroups := unsafe.Add(to, block*p.panelBytes()), p.k/p.groupElements
-	p.joinGroups(worker, panel, from, rowStride, 0, wholeGroups, columns)
+	panel, wholeGroups := unsafe.Add(packed, block*p.panelBytes()), p.k/p.groupElements
+	p.joinGroups(worker, panel, src, rowStride, 0, wholeGroups, columns)
 	if p.k%p.groupElements > 0 {
-		p.joinGroups(worker, panel, from, rowStride, wholeGroups, 1, columns)
+		p.joinGroups(worker, panel, src, rowStride, wholeGroups, 1, columns)
 	}
-	p.sumColumns(worker, panel, p.columnSums(to, block))
+	p.sumColumns(worker, panel, p.columnSums(packed, block))
 }
 
 // joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. columns
 // is the number of the block's columns. The last group may have elements beyond the depth. Their values do not matter,
 // because tiles multiply them by 0.
-func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, rowStride, first, groupCount,
+func (p *bytePacker) joinGroups(worker *byteRun, panel, src unsafe.Pointer, rowStride, first, groupCount,
 	columns int) {
 	step := p.width() * p.groupBytes
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
 	var strides [1 + maxGroupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
 	for i := range p.groupElements {
-		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.groupElements+i, p.k-1)*rowStride), p.groupElements*rowStride
+		ptrs[1+i], strides[1+i] = unsafe.Add(src, min(first*p.groupElements+i, p.k-1)*rowStride), p.groupElements*rowStride
 	}
 	p.join.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], columns, groupCount)
 }
@@ -146,13 +146,13 @@ func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Poin
 	return unsafe.Add(matrix, shape.blocks()*shape.panelBytes()+block*shape.width()*sumBytes)
 }
 
-// sumColumns writes the sums of the columns of a panel to address to, as int32. It multiplies a row of ones by the
-// panel.
-func (p *bytePacker) sumColumns(worker *byteRun, panel, to unsafe.Pointer) {
-	sums := kit.ElementsOf[int32](to, p.width())
+// sumColumns writes the sums of the columns of a panel to address dst, as int32. It multiplies a row of ones by the
+// panel, at most callGroups groups per call of machine code.
+func (p *bytePacker) sumColumns(worker *byteRun, panel, dst unsafe.Pointer) {
+	sums := kit.ElementsOf[int32](dst, p.width())
 	clear(sums)
 	args := &worker.args
-	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
+	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Rows = unsafe.Pointer(&p.ones[0]), panel, dst, 1
 	defer clear(args.Ptr[:])
 	for group := 0; group < p.groups; group += callGroups {
 		interrupt.Check(worker.state.Context)
@@ -169,16 +169,16 @@ func (p *bytePacker) sumColumns(worker *byteRun, panel, to unsafe.Pointer) {
 func (p *bytePacker) sumColumnsInGo(panel unsafe.Pointer, sums []int32) {
 	clear(sums)
 	for k := range p.k {
-		for j := range sums {
-			sums[j] += p.element(panel, k, j)
+		for column := range sums {
+			sums[column] += p.element(panel, k, column)
 		}
 	}
 }
 
-// element returns element k of column j of a panel.
-func (shape *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
-	group, offset := k/shape.groupElements, k%shape.groupElements*(shape.groupBytes/shape.groupElements)
-	address := unsafe.Add(panel, (group*shape.width()+j)*shape.groupBytes+offset)
+// element returns the element of a panel at the given depth and column.
+func (shape *byteShape) element(panel unsafe.Pointer, depth, column int) int32 {
+	group, offset := depth/shape.groupElements, depth%shape.groupElements*(shape.groupBytes/shape.groupElements)
+	address := unsafe.Add(panel, (group*shape.width()+column)*shape.groupBytes+offset)
 	if shape.usesWords() {
 		return int32(*(*int16)(address))
 	}

@@ -74,50 +74,51 @@ func (r *byteRows) workerBytes() int {
 	return 0
 }
 
-// step returns the number of bytes between the rows that tiles read.
-func (r *byteRows) step() int {
+// tileRowStride returns the number of bytes between the rows that tiles read.
+func (r *byteRows) tileRowStride() int {
 	if r.copiesRows {
 		return r.rowBytes()
 	}
 	return r.rowStride
 }
 
-// copyRows copies rows [first, end) of a matrix if r.copiesRows is set. If sum is not nil, copyRows calls sum with the
-// total of the elements of each row, after 128 is added to or subtracted from them (see [byteShape]).
-func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, scratch unsafe.Pointer,
+// copyRows copies rows [first, end) of a matrix if r.copiesRows is set. matrix and copies are the addresses of the
+// matrix and of its copy. If sum is not nil, copyRows calls sum with the total of the elements of each row, after 128
+// is added to or subtracted from them (see [byteShape]).
+func (r *byteRows) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int, scratch unsafe.Pointer,
 	sum func(row int, total int32)) {
-	// bytesAt and bytesStep are the address and the stride of the rows before conversion. If elements are not
-	// contiguous, a strided copy makes them so; from then on, bytesAt and bytesStep describe this copy.
-	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.rowStride), r.rowStride
+	// src and srcStride are the address and the stride of the rows before conversion. If elements are not contiguous, a
+	// strided copy makes them so; from then on, src and srcStride describe this copy.
+	rows, src, srcStride := end-first, unsafe.Add(matrix, first*r.rowStride), r.rowStride
 	if r.copiesRows {
-		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
+		dst, dstStride := unsafe.Add(copies, first*r.rowBytes()), r.rowBytes()
 		usedBytes := r.k * (r.groupBytes / r.groupElements) // size of a row without padding
 		if r.colStride != 1 || r.loop == nil {
-			copied, copiedStep := dst, step
+			contiguous, contiguousStride := dst, dstStride
 			if r.loop != nil {
-				copied, copiedStep = scratch, r.k
+				contiguous, contiguousStride = scratch, r.k
 			}
 			move := strided.MoverOf(1)
-			move.CopyBlock(copied, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
-				strided.Axis{N: n, Dst: copiedStep, Src: r.rowStride})
-			bytesAt, bytesStep = copied, copiedStep
+			move.CopyBlock(contiguous, src, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
+				strided.Axis{N: rows, Dst: contiguousStride, Src: r.rowStride})
+			src, srcStride = contiguous, contiguousStride
 		}
 		if r.loop != nil {
-			ptrs := [2]unsafe.Pointer{dst, bytesAt}
-			r.loop.Run(state, ptrs[:], []int{step, bytesStep}, r.k, n)
+			ptrs := [2]unsafe.Pointer{dst, src}
+			r.loop.Run(state, ptrs[:], []int{dstStride, srcStride}, r.k, rows)
 		}
-		if usedBytes < step {
-			for i := range n {
-				clear(kit.ElementsOf[byte](unsafe.Add(dst, i*step+usedBytes), step-usedBytes))
+		if usedBytes < dstStride { // clear the padding
+			for i := range rows {
+				clear(kit.ElementsOf[byte](unsafe.Add(dst, i*dstStride+usedBytes), dstStride-usedBytes))
 			}
 		}
 	}
 	if sum == nil {
 		return
 	}
-	for i := range n {
+	for i := range rows {
 		// byteTotal sums the elements as uint8 in [0, 255]. The elements that tiles read as int8 are less by 128.
-		total := byteTotal(kit.ElementsOf[byte](unsafe.Add(bytesAt, i*bytesStep), r.k), r.isSigned)
+		total := byteTotal(kit.ElementsOf[byte](unsafe.Add(src, i*srcStride), r.k), r.isSigned)
 		if r.readsSigned {
 			total -= signBit * int32(r.k)
 		}
@@ -156,46 +157,46 @@ func byteTotal(list []byte, isSigned bool) (total int32) {
 // 128 is added to or subtracted from the elements of an operand (see [byteShape]), it is also added to or subtracted
 // from the operand's zero points. The fields are indexed by bytesA and bytesB.
 type byteZeroPoints struct {
-	dtype   [2]tensor.DType // dtype of the operand
-	step    [2]int          // stride of the zero points; 0 for a single zero point
-	offset  [2]int32        // 128, 0 or -128: added to the elements of the operand
-	nonzero [2]bool         // whether a zero point may differ from 0 after the offset is added
-	signed  [2]bool         // whether the operand is int8
+	dtype        [2]tensor.DType // dtype of the operand
+	stride       [2]int          // stride of the zero points; 0 for a single zero point
+	offset       [2]int32        // 128, 0 or -128: added to the elements of the operand
+	mayBeNonzero [2]bool         // whether a zero point may differ from 0 after the offset is added
+	isSigned     [2]bool         // whether the operand is int8
 }
 
 // newByteZeroPoints returns the properties of the zero points of a call.
 func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
-		points.dtype[i], points.step[i] = call.Meta(i).DType, vectorStride(call, zero)
-		points.signed[i] = points.dtype[i] == tensor.Int8
-		switch readsSigned := i == bytesB || tile.ReadsSigned(machine.HostFeatures(), points.signed[i]); {
-		case points.signed[i] && !readsSigned:
+		points.dtype[i], points.stride[i] = call.Meta(i).DType, vectorStride(call, zero)
+		points.isSigned[i] = points.dtype[i] == tensor.Int8
+		switch readsSigned := i == bytesB || tile.ReadsSigned(machine.HostFeatures(), points.isSigned[i]); {
+		case points.isSigned[i] && !readsSigned:
 			points.offset[i] = signBit
-		case !points.signed[i] && readsSigned:
+		case !points.isSigned[i] && readsSigned:
 			points.offset[i] = -signBit
 		}
-		points.nonzero[i] = !allEqual(call, zero, float64(-points.offset[i]))
+		points.mayBeNonzero[i] = !allEqual(call, zero, float64(-points.offset[i]))
 	}
 	return points
 }
 
-// allEqual reports whether all elements of operand k are known to equal a number. An omitted operand has the elements
+// allEqual reports whether all elements of an operand are known to equal a number. An omitted operand has the elements
 // 0.
-func allEqual(c *graph.Call, k int, number float64) bool {
-	if !c.HasOperand(k) {
+func allEqual(call *graph.Call, operand int, number float64) bool {
+	if !call.HasOperand(operand) {
 		return number == 0
 	}
-	t := c.Const(k)
-	if t == nil {
+	constant := call.Const(operand)
+	if constant == nil {
 		return false
 	}
 	all := true
-	kit.EachIndex(t.Shape, func(index []int) { all = all && t.At(index...).Float() == number })
+	kit.EachIndex(constant.Shape, func(index []int) { all = all && constant.At(index...).Float() == number })
 	return all
 }
 
 // zeroPoint returns zero point i of an operand, bytesA or bytesB, plus the operand's offset. zeroPoints is the address
 // of the zero points, or nil if they are omitted.
 func (points *byteZeroPoints) zeroPoint(operand int, zeroPoints unsafe.Pointer, i int) int32 {
-	return byteAt(zeroPoints, points.dtype[operand], i*points.step[operand]) + points.offset[operand]
+	return byteAt(zeroPoints, points.dtype[operand], i*points.stride[operand]) + points.offset[operand]
 }

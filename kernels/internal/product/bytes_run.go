@@ -37,7 +37,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	rowChunks := t.rowCopier.chunks()
 	// All blocks are one chunk if b is packed, because only initial values of sums are then computed.
 	blocksPerChunk := t.blocks()
-	if !t.packed {
+	if !t.isPacked {
 		blocksPerChunk = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
 	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk)
@@ -47,11 +47,11 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	}
 	firstColumnChunk := zeroPointChunks + len(t.aOffsets)*rowChunks
 	chunks := firstColumnChunk
-	if !t.packed || t.hasInitialSums || t.conversion.AddsProduct {
+	if !t.isPacked || t.hasInitialSums || t.conversion.AddsProduct {
 		chunks += len(t.bOffsets) * blockChunks
 	}
 	return graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.run.Get(mem)
+		worker := t.workers.Get(mem)
 		worker.state.Context = mem.Context
 		defer worker.state.Release()
 		switch {
@@ -68,7 +68,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 			matrix, firstBlock := columnChunk/blockChunks, columnChunk%blockChunks*blocksPerChunk
 			panels := t.panels(mem, matrix)
 			for block := firstBlock; block < min(t.blocks(), firstBlock+blocksPerChunk); block++ {
-				if !t.packed {
+				if !t.isPacked {
 					t.packer.packBlock(worker, panels, unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
 						unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 				}
@@ -82,7 +82,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 // panels returns the address of the panels of a distinct matrix of operand b.
 func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	offset := matrix * t.matrixBytes()
-	if t.packed {
+	if t.isPacked {
 		return unsafe.Add(m.Ptrs[1+bytesB], offset)
 	}
 	return scratch(m, t.scratchOffsets.panels+offset)
@@ -135,7 +135,7 @@ func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZ
 func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	scale, zero := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.run.Get(mem)
+		worker := t.workers.Get(mem)
 		args := &worker.args
 		t.epilogue.SetOperands(args, mem, &worker.lanes)
 		if t.hasInitialSums {
@@ -223,7 +223,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 		args.Ptr[tile.In] = scratch(mem, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
 	}
 	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), to
-	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.step(), step
+	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.tileRowStride(), step
 	isLastBlock := block == t.blocks()-1
 	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	args.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * sumBytes
@@ -246,11 +246,11 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 		args.Row[tile.Vec] = block*t.panelBytes() + group*t.width()*t.groupBytes
 		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.InnerCount))
 		for _, stack := range t.stacks(rows) {
-			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.step(), stack.height*step
+			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.tileRowStride(), stack.height*step
 			for i := 0; i < stack.tiles; i += maxTiles {
 				row := stack.row + i*stack.height
 				args.Rows = min(maxTiles, stack.tiles-i)
-				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.step()+group*t.groupBytes, row*step
+				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.tileRowStride()+group*t.groupBytes, row*step
 				t.epilogue.SetOffsets(args, t.resultOffset(entry, first+row, block)*sumBytes, block*t.width()*sumBytes)
 				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
 					return err

@@ -152,31 +152,33 @@ func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, 
 
 // storedMatrices returns the number of matrices that an operand stores. Broadcasting may repeat them in the batch of
 // the product.
-func storedMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
+func storedMatrices(operand tensor.Meta) int {
+	return tensor.Numel(operand.Shape[:max(0, operand.Rank()-2)])
+}
 
 // bytesWalks implements [graph.Impl.Walks] for tiles. Tiles only write row-major results, and need machine code and
 // products with at least one term.
-func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
-	a := c.Meta(bytesA)
-	if !MultipliesBytes() || c.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
+func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
+	a := call.Meta(bytesA)
+	if !MultipliesBytes() || call.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
 		return nil
 	}
-	if m := c.Out[0]; !m.IsContiguous() {
-		return []graph.Walk{c.WalkInOrder(tensor.RowMajorOrder(m.Rank()))}
+	if out := call.Out[0]; !out.IsContiguous() {
+		return []graph.Walk{call.WalkInOrder(tensor.RowMajorOrder(out.Rank()))}
 	}
 	return []graph.Walk{{}}
 }
 
 // bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
 // transposed when it is packed, which has a cost.
-func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
+func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
 	switch {
 	case operand == bytesScale:
-		return work, m.IsContiguous()
-	case operand > bytesB || m.IsContiguous() || call.IsConstant(operand):
+		return work, meta.IsContiguous()
+	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand):
 		return work, true
 	}
-	work.Bytes[graph.Tiled] = float64(2 * m.Numel())
+	work.Bytes[graph.Tiled] = float64(2 * meta.Numel())
 	return work, true
 }
 

@@ -37,7 +37,7 @@ type byteTiles struct {
 	aIndex, bIndex, outOffsets []int // for each entry: index in aOffsets, index in bOffsets, offset of its result
 	outRowStride               int   // stride of rows of the result, in elements
 
-	packed         bool                   // whether operand b was packed when the graph was planned
+	isPacked       bool                   // whether operand b was packed when the graph was planned
 	hasInitialSums bool                   // whether the sums of tiles start from initial values, not from 0
 	resultDType    tensor.DType           // dtype of the result
 	scaleStep      int                    // distance between the scales of adjacent columns; 0 for a single scale
@@ -51,7 +51,7 @@ type byteTiles struct {
 	order          multiply.StripOrder    // order of strips, and their division into chunks
 	scratchOffsets byteScratch
 	prefetchLines  int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
-	run            graph.PerWorker[byteRun]
+	workers        graph.PerWorker[byteRun]
 }
 
 // byteScratch has offsets in the scratch memory of byteTiles, in bytes.
@@ -65,7 +65,7 @@ type byteScratch struct {
 type byteCode struct {
 	height      int             // rows of a tile
 	isLastBlock bool            // whether the tile is in the last block of columns
-	start       tile.InitialSum // initial values of sums
+	start       tile.InitialSum // initial values of sums: 0, a value for each column, or the sums of an earlier call
 	groups      int             // number of groups, a constant in code for the matrix unit; 0 for other code
 }
 
@@ -101,11 +101,12 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	}
 	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
 		outRowStride: product.c.row,
-		packed:       call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
-	hasRowZeroPoints := t.zeroPoints.step[bytesA] > 0 // whether each row has its own zero point
-	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: hasRowZeroPoints,
-		Scaled: call.HasOperand(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
-	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.nonzero[bytesA] && !hasRowZeroPoints
+		isPacked:     call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
+	hasRowZeroPoints := t.zeroPoints.stride[bytesA] > 0 // whether each row has its own zero point
+	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.mayBeNonzero[bytesB],
+		SubtractsProduct: hasRowZeroPoints, Scaled: call.HasOperand(bytesScale), OneScale: t.scaleStep == 0,
+		DType: t.resultDType}
+	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.mayBeNonzero[bytesA] && !hasRowZeroPoints
 	switch {
 	case t.conversion == (multiply.SumConversion{Scaled: true, DType: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
@@ -122,10 +123,11 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 		}
 	}
 	t.chooseEpilogue(fusion.EpilogueOf(call))
-	if t.rowCopier, err = newByteRows(shape, product, t.zeroPoints.signed[bytesA], t.conversion.AddsProduct); err != nil {
+	t.rowCopier, err = newByteRows(shape, product, t.zeroPoints.isSigned[bytesA], t.conversion.AddsProduct)
+	if err != nil {
 		return nil, err
 	}
-	if t.packer, err = newBytePacker(shape, t.zeroPoints.signed[bytesB]); err != nil {
+	if t.packer, err = newBytePacker(shape, t.zeroPoints.isSigned[bytesB]); err != nil {
 		return nil, err
 	}
 	t.listEntries(call, product)
@@ -183,6 +185,7 @@ func (t *byteTiles) chooseOrder() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStripSums
 	if t.usesUnit {
+		// A call should have UnitMinCallGroups products of groups. A sum has t.groups of them.
 		sums = min(tile.UnitMinCallGroups/t.groups, maxUnitStripSums)
 	}
 	maxTiles := max(1, sums/(t.height*t.width()))
@@ -203,21 +206,21 @@ func (t *byteTiles) chooseOrder() {
 
 // layOutScratch assigns offsets in scratch memory to the values that the kernel needs.
 func (t *byteTiles) layOutScratch() {
-	s := &t.scratchOffsets
+	offsets := &t.scratchOffsets
 	allocate := func(needed bool, bytes int) int {
-		offset := s.size
+		offset := offsets.size
 		if needed {
-			s.size += kit.AlignUp(bytes)
+			offsets.size += kit.AlignUp(bytes)
 		}
 		return offset
 	}
 	columnBytes := t.blocks() * t.width() * sumBytes
-	s.packedRows = allocate(t.rowCopier.copiesRows, len(t.aOffsets)*t.m*t.rowBytes())
-	s.rowSums = allocate(t.conversion.AddsProduct, len(t.aOffsets)*t.m*sumBytes)
-	s.rowZeros = allocate(t.conversion.SubtractsProduct, t.m*sumBytes)
-	s.panels = allocate(!t.packed, len(t.bOffsets)*t.matrixBytes())
-	s.initialSums = allocate(t.hasInitialSums, len(t.bOffsets)*columnBytes)
-	s.columnZeros = allocate(t.conversion.AddsProduct, columnBytes)
+	offsets.packedRows = allocate(t.rowCopier.copiesRows, len(t.aOffsets)*t.m*t.rowBytes())
+	offsets.rowSums = allocate(t.conversion.AddsProduct, len(t.aOffsets)*t.m*sumBytes)
+	offsets.rowZeros = allocate(t.conversion.SubtractsProduct, t.m*sumBytes)
+	offsets.panels = allocate(!t.isPacked, len(t.bOffsets)*t.matrixBytes())
+	offsets.initialSums = allocate(t.hasInitialSums, len(t.bOffsets)*columnBytes)
+	offsets.columnZeros = allocate(t.conversion.AddsProduct, columnBytes)
 }
 
 // compile generates the code of all tiles.
@@ -232,19 +235,29 @@ func (t *byteTiles) compile() error {
 	}
 	for _, rows := range []int{min(t.m, t.stripRows), t.m - (strips-1)*t.stripRows} { // of the first and the last strip
 		for _, stack := range t.stacks(rows) {
-			for _, isLastBlock := range []bool{false, true} {
-				for _, start := range starts {
-					if stack.tiles == 0 || !isLastBlock && t.blocks() == 1 {
-						continue
-					}
-					// Groups of all calls but the last, and groups of the last call.
-					for _, groups := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
-						code := t.code(stack.height, isLastBlock, start, groups)
-						var err error
-						if t.codes[code], err = tile.Compile(t.spec(code), machine.HostFeatures()); err != nil {
-							return fmt.Errorf("product of bytes: %w", err)
-						}
-					}
+			if stack.tiles == 0 {
+				continue
+			}
+			if err := t.compileTiles(stack.height, starts); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compileTiles generates the code of tiles of the given height, for each of the initial sums.
+func (t *byteTiles) compileTiles(height int, starts []tile.InitialSum) (err error) {
+	for _, isLastBlock := range []bool{false, true} {
+		if !isLastBlock && t.blocks() == 1 {
+			continue
+		}
+		for _, start := range starts {
+			// Groups of all calls but the last, and groups of the last call.
+			for _, groups := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
+				code := t.code(height, isLastBlock, start, groups)
+				if t.codes[code], err = tile.Compile(t.spec(code), machine.HostFeatures()); err != nil {
+					return fmt.Errorf("product of bytes: %w", err)
 				}
 			}
 		}
@@ -268,7 +281,7 @@ func (t *byteTiles) spec(code byteCode) *tile.Spec {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
 		spec.Runs[0].Terms = code.groups
 		for i := range code.height {
-			spec.In, spec.Out = append(spec.In, i*t.rowCopier.step()), append(spec.Out, i*t.outStep())
+			spec.In, spec.Out = append(spec.In, i*t.rowCopier.tileRowStride()), append(spec.Out, i*t.outStep())
 		}
 	}
 	if code.isLastBlock {
@@ -288,8 +301,8 @@ type byteStack struct{ row, height, tiles int }
 func (t *byteTiles) stacks(rows int) [2]byteStack {
 	tiles := kit.DivUp(rows, t.height)
 	height := kit.DivUp(rows, tiles)
-	higher := rows - tiles*(height-1) // number of tiles of the greater height
-	return [2]byteStack{{0, height, higher}, {higher * height, height - 1, tiles - higher}}
+	tallTiles := rows - tiles*(height-1) // number of tiles of the greater height
+	return [2]byteStack{{0, height, tallTiles}, {tallTiles * height, height - 1, tiles - tallTiles}}
 }
 
 // lowerBytes implements [graph.Impl.Lower] for tiles.
@@ -306,7 +319,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 		kernel.WorkerScratch += t.stripRows * t.width() * sumBytes
 	}
 	kernel.WorkerScratch = max(kernel.WorkerScratch, t.rowCopier.workerBytes())
-	if !t.packed {
+	if !t.isPacked {
 		kernel.WorkerScratch = max(kernel.WorkerScratch, t.packer.transposeBytes())
 	}
 	if prepare := t.prepare(call); prepare.Chunks > 0 {
@@ -338,7 +351,7 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 	if t.rowCopier.loop != nil {
 		list = append(list, t.rowCopier.loop.Listing("rows"))
 	}
-	if !t.packed {
+	if !t.isPacked {
 		list = append(list, t.packer.join.Listing("panels"))
 	}
 	return list

@@ -94,8 +94,8 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		product, intProduct := complex(1, 0), int64(1)
 		for i, term := range parsed.terms {
 			offset := 0
-			for k, label := range term.labels {
-				offset += term.strides[k] * index[slices.Index(labels, label)]
+			for d, label := range term.labels {
+				offset += term.strides[d] * index[slices.Index(labels, label)]
 			}
 			element := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + offset})).At()

@@ -201,12 +201,12 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (eins
 			result = direct
 		}
 	}
-	return result, plan.gemm(&a, &b, &result, batch, rows, cols, summed)
+	return result, plan.addMatrixProduct(&a, &b, &result, batch, rows, cols, summed)
 }
 
-// gemm adds the phases of a batch of matrix products. It merges the labels in rows, cols and summed into the dimensions
-// m, n and k.
-func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, summed []int) error {
+// addMatrixProduct adds the phases of a batch of matrix products. It merges the labels in rows, cols and summed into
+// the dimensions m, n and k.
+func (plan *einsumPlan) addMatrixProduct(a, b, out *einsumTerm, batch, rows, cols, summed []int) error {
 	product := &contraction{batch: plan.einsum.shape(batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),
 		m: tensor.Numel(plan.einsum.shape(rows)), n: tensor.Numel(plan.einsum.shape(cols)),
 		k: tensor.Numel(plan.einsum.shape(summed))}
@@ -221,7 +221,7 @@ func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, summed []
 	product.b.col, _ = plan.mergedStride(b, cols)
 	product.c.row, _ = plan.mergedStride(out, rows)
 	product.c.col, _ = plan.mergedStride(out, cols)
-	// gemm requires a nonzero stride of the result even for a single row or column.
+	// Package gemm requires a nonzero stride of the result even for a single row or column.
 	if product.n == 1 {
 		product.c.col = 1
 	} else if product.m == 1 {

@@ -57,15 +57,15 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 }
 
 // addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.
-func addPermute(builder *compose.Builder, x graph.Arg, labels, order []int) graph.Arg {
+func addPermute(builder *compose.Builder, value graph.Arg, labels, order []int) graph.Arg {
 	if slices.Equal(labels, order) {
-		return x
+		return value
 	}
 	dims := make([]int, len(order))
 	for i, label := range order {
 		dims[i] = slices.Index(labels, label)
 	}
-	return builder.Add(view.Permute, graph.Attrs{"dims": dims}, x)
+	return builder.Add(view.Permute, graph.Attrs{"dims": dims}, value)
 }
 
 // matrices classifies the labels of an equation. It returns false if the equation is not a batch of matrix products. A

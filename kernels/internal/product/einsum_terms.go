@@ -89,10 +89,10 @@ func einsumLabels(text string, ellipsisRank int) ([]int, error) {
 	labels := make([]int, 0, len(text)+ellipsisRank)
 	hasEllipsis := false
 	for i := 0; i < len(text); i++ {
-		switch b := text[i]; {
-		case b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z':
-			labels = append(labels, int(b))
-		case b == '.':
+		switch letter := text[i]; {
+		case letter >= 'a' && letter <= 'z' || letter >= 'A' && letter <= 'Z':
+			labels = append(labels, int(letter))
+		case letter == '.':
 			if hasEllipsis || !strings.HasPrefix(text[i:], "...") {
 				return nil, errors.New("einsum(): found '.' that is not part of an ellipsis, or a second ellipsis")
 			}
@@ -146,13 +146,13 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	if parsed.out, err = einsumLabels(right, maxEllipsisRank); err != nil {
 		return nil, err
 	}
-	for i, l := range parsed.out {
-		if slices.Contains(parsed.out[:i], l) {
-			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(l))
+	for i, label := range parsed.out {
+		if slices.Contains(parsed.out[:i], label) {
+			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(label))
 		}
-		if !slices.Contains(parsed.labels, l) {
+		if !slices.Contains(parsed.labels, label) {
 			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand",
-				rune(l))
+				rune(label))
 		}
 	}
 	return parsed, nil
@@ -161,26 +161,27 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 // recordSizes records the sizes of the labels of an operand. It fails if the sizes do not broadcast.
 func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error {
 	for d, label := range labels {
-		n := shape[d]
+		size := shape[d]
 		if first := slices.Index(labels, label); first < d {
-			if known := shape[first]; known.Ne(n).Holds() {
+			if known := shape[first]; known.Ne(size).Holds() {
 				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v",
-					rune(label), operand, n, known)
+					rune(label), operand, size, known)
 			}
 			continue
 		}
 		axis := slices.Index(e.labels, label)
 		if axis < 0 {
-			e.labels, e.sizes = append(e.labels, label), append(e.sizes, n)
+			e.labels, e.sizes = append(e.labels, label), append(e.sizes, size)
 			continue
 		}
 		switch known := e.sizes[axis]; {
-		case n.Eq(known).Holds(): // nothing to record
+		case size.Eq(known).Holds(): // nothing to record
 		case known.Eq(sym.Of(1)).Holds():
-			e.sizes[axis] = n
-		case n.Ne(sym.Of(1)).Holds():
+			e.sizes[axis] = size
+		case size.Ne(sym.Of(1)).Holds():
 			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
-				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(label), n, operand, known)
+				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(label), size, operand,
+				known)
 		}
 	}
 	return nil
@@ -188,17 +189,17 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 
 // addTerm adds an operand as a term. It merges dimensions with equal labels, which gives a diagonal, and omits
 // dimensions along which the operand broadcasts.
-func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
-	term := einsumTerm{buffer: kit.PtrBuffer(1+operand, m)}
+func (e *einsum) addTerm(labels []int, meta tensor.Meta, operand int) {
+	term := einsumTerm{buffer: kit.PtrBuffer(1+operand, meta)}
 	for d, label := range labels {
-		if m.Shape[d] == 1 && e.sizes[label] != 1 {
+		if meta.Shape[d] == 1 && e.sizes[label] != 1 {
 			continue
 		}
 		if i := slices.Index(term.labels, label); i >= 0 {
-			term.strides[i] += m.Strides[d]
+			term.strides[i] += meta.Strides[d]
 			continue
 		}
-		term.labels, term.strides = append(term.labels, label), append(term.strides, m.Strides[d])
+		term.labels, term.strides = append(term.labels, label), append(term.strides, meta.Strides[d])
 	}
 	e.terms = append(e.terms, term)
 }
@@ -210,10 +211,10 @@ func (e *equation) implicitOut(left string, ellipsisRank int) {
 		e.out = append(e.out, ellipsisLabel-k)
 	}
 	// PyTorch's order of labels: capitals first, as in ASCII.
-	for l := int('A'); l <= 'z'; l++ {
-		if l >= 'A' && l <= 'Z' || l >= 'a' {
-			if strings.Count(left, string(rune(l))) == 1 {
-				e.out = append(e.out, l)
+	for letter := int('A'); letter <= 'z'; letter++ {
+		if letter >= 'A' && letter <= 'Z' || letter >= 'a' {
+			if strings.Count(left, string(rune(letter))) == 1 {
+				e.out = append(e.out, letter)
 			}
 		}
 	}

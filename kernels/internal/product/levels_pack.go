@@ -38,8 +38,8 @@ func newLevelShape(call *graph.Call) levelShape {
 	shape := levelShape{blockWeight: newBlockWeight(call), k: x.Shape[x.Rank()-1], n: call.Meta(blocksWeight).Shape[0],
 		m: kit.BoundedProduct(x.Shape[:x.Rank()-1]...), lanes: vectorBytes / 4, vectors: levelVectors,
 		hasZeros: call.HasOperand(blocksZero)}
-	shape.block = min(shape.block, max(1, shape.k))
-	shape.blocks = kit.DivUp(shape.k, shape.block)
+	shape.blockElements = min(shape.blockElements, max(1, shape.k))
+	shape.blocks = kit.DivUp(shape.k, shape.blockElements)
 	return shape
 }
 
@@ -126,7 +126,7 @@ func (shape *levelShape) pack(i, panel int, to, from unsafe.Pointer, meta tensor
 	width, columns := shape.width(), min(shape.width(), shape.n-panel*shape.width())
 	clear(kit.ElementsOf[byte](to, shape.panelBytes(i)))
 	format, rowStride, colStride := shape.blockWeight, meta.Strides[0], meta.Strides[1]
-	format.row, format.col = rowStride, colStride
+	format.rowStride, format.colStride = rowStride, colStride
 	for column := range columns {
 		row := panel*width + column // a row of the operand is a column of the result
 		switch i {

@@ -96,8 +96,8 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 	args.Ptr[tile.Vec], args.Ptr[tile.LevelScales] = part.levelProduct.panel(mem, blocksWeight, part.panel),
 		part.levelProduct.panel(mem, blocksScale, part.panel)
 	args.Ptr[tile.LevelZeros], args.Rows = part.levelProduct.panel(mem, blocksZero, part.panel), 1
-	callBlocks := max(1, levelCallMACs/(part.height*part.width()*part.block))
-	wholeBlocks := part.k / part.block
+	callBlocks := max(1, levelCallMACs/(part.height*part.width()*part.blockElements))
+	wholeBlocks := part.k / part.blockElements
 	height, higher := part.stacks(part.rows)
 	for i := 0; i < part.rows; i += height {
 		if higher == 0 { // all tiles of the greater height are computed
@@ -105,7 +105,7 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 		}
 		higher--
 		for block := 0; block < part.blocks; {
-			k, terms, count := block*part.block, part.block, min(callBlocks, wholeBlocks-block)
+			k, terms, count := block*part.blockElements, part.blockElements, min(callBlocks, wholeBlocks-block)
 			if block == wholeBlocks { // the shorter last block
 				terms, count = part.k-k, 1
 			}
@@ -179,8 +179,8 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, termCou
 		columns /= 2
 	}
 	for term := k; term < k+termCount; {
-		block := term / part.block
-		terms := min(k+termCount, (block+1)*part.block) - term
+		block := term / part.blockElements
+		terms := min(k+termCount, (block+1)*part.blockElements) - term
 		for half := range part.width() / columns {
 			first := half * columns
 			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](part.converted, (term-k)*width+first),

@@ -31,7 +31,7 @@ type levelProduct struct {
 	levelShape
 	algorithm          levelAlgorithm
 	hasBias            bool
-	unpacked           []int                 // the operands that the first phase packs
+	operandsToPack     []int                 // the operands that the first phase packs
 	offsets            [blocksBias]int       // by operand: offset of its panels in scratch memory, in bytes
 	scratch            int                   // size of the scratch memory, in bytes
 	epilogue           multiply.TileEpilogue // a fused pointwise computation that tiles apply to their sums
@@ -44,7 +44,7 @@ type levelProduct struct {
 
 	codes   map[levelCode]*jit.Func
 	convert [2]*loops.Loop // convert levels to float32: one loop for all columns, or one for each half of a panel
-	run     graph.PerWorker[levelRun]
+	workers graph.PerWorker[levelRun]
 }
 
 // levelCode identifies the machine code of a tile.
@@ -78,7 +78,7 @@ func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, err
 			return nil, err
 		}
 		kernel := &graph.Kernel{Scratch: p.scratch, WorkerScratch: p.workerBytes(), Code: p.listings}
-		if len(p.unpacked) > 0 {
+		if len(p.operandsToPack) > 0 {
 			kernel.Phases = append(kernel.Phases, p.packPhase(call))
 		}
 		kernel.Phases = append(kernel.Phases, p.multiplyPhase(call))
@@ -90,16 +90,16 @@ func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, err
 func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct, error) {
 	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.HasOperand(blocksBias),
 		codes: map[levelCode]*jit.Func{}}
-	for i := blocksWeight; i <= blocksZero; i++ {
-		if !call.HasOperand(i) {
+	for operand := blocksWeight; operand <= blocksZero; operand++ {
+		if !call.HasOperand(operand) {
 			continue
 		}
-		packed := call.Packed(i)
+		packed := call.Packed(operand)
 		if packed == nil {
-			p.unpacked, p.offsets[i] = append(p.unpacked, i), p.scratch
-			p.scratch += kit.AlignUp(p.panels() * p.panelBytes(i))
-		} else if want := p.form(i); packed.Format != want {
-			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Format, want)
+			p.operandsToPack, p.offsets[operand] = append(p.operandsToPack, operand), p.scratch
+			p.scratch += kit.AlignUp(p.panels() * p.panelBytes(operand))
+		} else if format := p.form(operand); packed.Format != format {
+			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", operand, packed.Format, format)
 		}
 	}
 	epilogue := fusion.EpilogueOf(call)
@@ -152,9 +152,9 @@ func (p *levelProduct) chooseRows() {
 	p.chunks = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
 }
 
-// stacks divides rows into tiles as evenly as possible. The first tiles, `higher` in number, have `height` rows. The
+// stacks divides rows into tiles as evenly as possible. The first tiles, tallTiles in number, have `height` rows. The
 // other tiles have height-1 rows.
-func (p *levelProduct) stacks(rows int) (height, higher int) {
+func (p *levelProduct) stacks(rows int) (height, tallTiles int) {
 	tiles := kit.DivUp(rows, p.height)
 	height = kit.DivUp(rows, tiles)
 	return height, rows - tiles*(height-1)
@@ -168,14 +168,14 @@ func (p *levelProduct) compileTiles() error {
 	}
 	termCounts := []int{0} // values of levelCode.terms
 	if p.algorithm == thinLevels {
-		if termCounts[0] = p.block; p.k%p.block > 0 {
-			termCounts = append(termCounts, p.k%p.block)
+		if termCounts[0] = p.blockElements; p.k%p.blockElements > 0 {
+			termCounts = append(termCounts, p.k%p.blockElements)
 		}
 	}
 	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
-		maxHeight, higher := p.stacks(rows)
+		maxHeight, tallTiles := p.stacks(rows)
 		for _, height := range []int{maxHeight, maxHeight - 1} {
-			if height == 0 || height < maxHeight && higher*maxHeight == rows { // no tile has this height
+			if height == 0 || height < maxHeight && tallTiles*maxHeight == rows { // no tile has this height
 				continue
 			}
 			for _, terms := range termCounts {
@@ -194,7 +194,7 @@ func (p *levelProduct) compileTiles() error {
 	return nil
 }
 
-// spec describes the code of a tile.
+// spec describes the code of a tile. Elements and sums are float32, of 4 bytes.
 func (p *levelProduct) spec(code levelCode) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: 4, Rows: code.rows, Vectors: p.tileVectors(), InitialSum: code.start}
 	if p.algorithm == thinLevels {
@@ -239,43 +239,43 @@ func (p *levelProduct) compileConversions() (err error) {
 
 // workerBytes returns the size of worker memory in bytes (see newPart).
 func (p *levelProduct) workerBytes() int {
-	size := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
+	bytes := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
 	if p.algorithm == tiledLevels {
-		size += min(p.k, levelTerms) * p.width() * 4
+		bytes += min(p.k, levelTerms) * p.width() * 4
 	}
-	return size
+	return bytes
 }
 
 // packPhase returns the phase that packs operands.
 func (p *levelProduct) packPhase(call *graph.Call) graph.Phase {
 	panels := p.panels()
-	return graph.Phase{Chunks: len(p.unpacked) * panels, Run: func(mem *graph.Mem, chunk int) error {
-		i := p.unpacked[chunk/panels]
-		m := call.Meta(i)
-		p.pack(i, chunk%panels, scratch(mem, p.offsets[i]), mem.Ptrs[1+i], m)
-		mem.CheckContextAfter(p.panelBytes(i))
+	return graph.Phase{Chunks: len(p.operandsToPack) * panels, Run: func(mem *graph.Mem, chunk int) error {
+		operand := p.operandsToPack[chunk/panels]
+		m := call.Meta(operand)
+		p.pack(operand, chunk%panels, scratch(mem, p.offsets[operand]), mem.Ptrs[1+operand], m)
+		mem.CheckContextAfter(p.panelBytes(operand))
 		return nil
 	}}
 }
 
-// panel returns the address of a panel of operand i, or nil if the operand is omitted.
-func (p *levelProduct) panel(mem *graph.Mem, i, panel int) unsafe.Pointer {
-	if i == blocksZero && !p.hasZeros {
+// panel returns the address of a panel of an operand, or nil if the operand is omitted.
+func (p *levelProduct) panel(mem *graph.Mem, operand, panel int) unsafe.Pointer {
+	if operand == blocksZero && !p.hasZeros {
 		return nil
 	}
-	for _, unpacked := range p.unpacked {
-		if unpacked == i {
-			return scratch(mem, p.offsets[i]+panel*p.panelBytes(i))
+	for _, packedHere := range p.operandsToPack {
+		if packedHere == operand {
+			return scratch(mem, p.offsets[operand]+panel*p.panelBytes(operand))
 		}
 	}
-	return unsafe.Add(mem.Ptrs[1+i], panel*p.panelBytes(i))
+	return unsafe.Add(mem.Ptrs[1+operand], panel*p.panelBytes(operand))
 }
 
 // multiplyPhase returns the phase that computes the results.
 func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 	bias := operandAddress(call, blocksBias)
 	return graph.Phase{Chunks: p.chunks.Chunks, Run: func(mem *graph.Mem, chunk int) error {
-		worker := p.run.Get(mem)
+		worker := p.workers.Get(mem)
 		worker.state.Context = mem.Context
 		defer func() {
 			clear(worker.args.Ptr[:])
@@ -303,7 +303,7 @@ func (p *levelProduct) listings() (list []expr.Listing) {
 	for height := p.height; height > 0; height-- {
 		for code, f := range p.codes {
 			if code.rows == height && code.isLast && code.start != tile.FromResult &&
-				(code.terms == 0 || code.terms == p.block) {
+				(code.terms == 0 || code.terms == p.blockElements) {
 				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", height), Assembly: f.Listing})
 			}
 		}
@@ -338,8 +338,8 @@ func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Wor
 			calls := float64(kit.DivUp(shape.m, tileRows) * kit.DivUp(shape.k, levelTerms)) // per column of tiles
 			work.AddUnits(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))      // tiles have 2 vectors
 		}
-		for i := blocksWeight; i <= blocksZero; i++ {
-			if call.HasOperand(i) && !call.IsConstant(i) {
+		for operand := blocksWeight; operand <= blocksZero; operand++ {
+			if call.HasOperand(operand) && !call.IsConstant(operand) {
 				work.AddUnits(multiply.RatePackRow, levels)
 			}
 		}

@@ -94,7 +94,7 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, format := in[blocksInput], newBlockWeight(call)
 	weight, rank := in[blocksWeight].CopyTo(tensor.New(tensor.Uint8, in[blocksWeight].Shape...)), x.Rank()
-	format.row, format.col = weight.Strides[0], weight.Strides[1]
+	format.rowStride, format.colStride = weight.Strides[0], weight.Strides[1]
 	shape := append(append([]int{}, x.Shape[:rank-1]...), weight.Shape[0])
 	out := tensor.Zeros(tensor.Float32, shape...)
 	kit.EachIndex(shape, func(index []int) {
@@ -105,10 +105,10 @@ func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			inputIndex[rank-1] = k
 			zero := float64(format.defaultZero)
 			if len(in) > blocksZero && in[blocksZero] != nil {
-				zero = float64(format.zeroPoint(uint8(in[blocksZero].At(column, k/format.block).Float())))
+				zero = float64(format.zeroPoint(uint8(in[blocksZero].At(column, k/format.blockElements).Float())))
 			}
-			level := float64(format.integer(unsafe.Add(weight.Pointer(), column*format.row), k)) - zero
-			element := float32(level) * float32(in[blocksScale].At(column, k/format.block).Float())
+			level := float64(format.integer(unsafe.Add(weight.Pointer(), column*format.rowStride), k)) - zero
+			element := float32(level) * float32(in[blocksScale].At(column, k/format.blockElements).Float())
 			sum.AddProduct(x.At(inputIndex...), tensor.FloatScalar(float64(element)))
 		}
 		if len(in) > blocksBias && in[blocksBias] != nil {
