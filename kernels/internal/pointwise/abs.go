@@ -41,8 +41,8 @@ var Abs = kit.Define[kit.EmptyAttrs](graph.Op{
 // magnitude is the computation of abs: a complex operand has a real result.
 var magnitude = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-		if d := c.Type(0).DType; d.IsComplex() {
-			return unaryWithResult(d.ToReal())(c, outs)
+		if dtype := c.Type(0).DType; dtype.IsComplex() {
+			return unaryWithResult(dtype.ToReal())(c, outs)
 		}
 		return unary(c, outs)
 	},

@@ -77,6 +77,7 @@ var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 		return floatRef(gelu)(c)
 	}, kit.ExUnary, kit.Example(graph.Attrs{"approximate": "tanh"}, kit.ExTransposed))
 
+// The factors are sqrt(1/2) and, in the approximation, sqrt(2/pi).
 var (
 	geluBodies     = bodiesOf(formula("0.5 * x * (1 + erf(x * 0.7071067811865476))", "x"), floats)
 	geluTanhBodies = bodiesOf(

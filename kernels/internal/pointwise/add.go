@@ -28,12 +28,12 @@ var Add = kit.Define[addAttrs](graph.Op{
 })
 
 // IsPlainAdd reports whether a node is an add with alpha 1.
-func IsPlainAdd(n *graph.Node) bool {
-	if n == nil || n.Op != Add {
+func IsPlainAdd(node *graph.Node) bool {
+	if node == nil || node.Op != Add {
 		return false
 	}
-	a, ok := n.Attrs.(*addAttrs)
-	return ok && a.Alpha.Complex() == 1
+	attrs, ok := node.Attrs.(*addAttrs)
+	return ok && attrs.Alpha.Complex() == 1
 }
 
 // Sub is self - alpha*other.
@@ -59,8 +59,10 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 			return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
 		},
 		Ref: kit.PointwiseRef(&reverseSubtraction, func(c *graph.Call) kit.ScalarFunc {
-			f := addRef(-1)(c)
-			return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return f(d, []tensor.Scalar{x[1], x[0]}) }
+			subtract := addRef(-1)(c)
+			return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+				return subtract(dtype, []tensor.Scalar{x[1], x[0]})
+			}
 		}),
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
@@ -69,8 +71,8 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 
 var (
 	reverseSubtraction = graph.Pointwise{Config: alphaConfig(binaryWithoutBools),
-		Body: func(c *graph.Call, r *rule.Rule) (rule.Kernel, error) {
-			body, err := subtraction.Body(c, r)
+		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+			body, err := subtraction.Body(c, iteration)
 			return body.Exchange(0, 1), err
 		}}
 	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
@@ -79,12 +81,12 @@ var (
 
 // binaryWithoutBools is binary, but rejects bools as aten's sub_check does: subtraction does not support them.
 func binaryWithoutBools(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	a, b := call.Type(0).DType == tensor.Bool, call.Type(1).DType == tensor.Bool
+	isSelfBool, isOtherBool := call.Type(0).DType == tensor.Bool, call.Type(1).DType == tensor.Bool
 	switch {
-	case a && b:
+	case isSelfBool && isOtherBool:
 		return rule.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the " +
 			"`^` or `logical_xor()` operator instead.")
-	case a || b:
+	case isSelfBool || isOtherBool:
 		return rule.Config{}, errors.New("Subtraction, the `-` operator, with a bool tensor is not supported. If you are " +
 			"trying to invert a mask, use the `~` or `logical_not()` operator instead.")
 	}
@@ -100,17 +102,17 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 		if err != nil || alpha.DType() == tensor.Int64 {
 			return cfg, err
 		}
-		r, err := cfg.Rule()
+		iteration, err := cfg.Rule()
 		if err != nil {
 			return cfg, err
 		}
-		d := r.CommonDType()
+		dtype := iteration.CommonDType()
 		switch {
-		case alpha.DType() == tensor.Bool && d != tensor.Bool:
+		case alpha.DType() == tensor.Bool && dtype != tensor.Bool:
 			return cfg, errors.New("Boolean alpha only supported for Boolean results.")
-		case alpha.DType().IsFloat() && d.IsIntegral(true):
+		case alpha.DType().IsFloat() && dtype.IsIntegral(true):
 			return cfg, errors.New("For integral input tensors, argument alpha must not be a floating point number.")
-		case alpha.DType().IsComplex() && !d.IsComplex():
+		case alpha.DType().IsComplex() && !dtype.IsComplex():
 			return cfg, errors.New("For non-complex input tensors, argument alpha must not be a complex number.")
 		}
 		return cfg, nil
@@ -129,16 +131,16 @@ var (
 // kernels. Otherwise the kernel multiplies the second operand by sign*alpha. For bools, which only add supports, any
 // alpha except 0 is like 1, and 0 selects the first operand.
 func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return func(c *graph.Call, r *rule.Rule) (rule.Kernel, error) {
+	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[addAttrs](c).Alpha
-		body, err := plain.kernelFor("add", r) // aten's sub also runs the kernel of add
+		body, err := plain.kernelFor("add", iteration) // aten's sub also runs the kernel of add
 		switch {
 		case err != nil || alpha.Complex() == 1:
 			return body, err
-		case r.DType(1) != tensor.Bool:
-			return kernelWith(scaledSum, r, numbers{"alpha": timesSign(alpha, sign)}), nil
+		case iteration.DType(1) != tensor.Bool:
+			return kernelWith(scaledSum, iteration, numbers{"alpha": timesSign(alpha, sign)}), nil
 		case alpha.Complex() == 0:
-			return kernelWith(firstOperand, r, nil), nil
+			return kernelWith(firstOperand, iteration, nil), nil
 		}
 		return body, nil
 	}

@@ -18,25 +18,25 @@ var (
 	I1e = bessel("special_i1e", "i1e", 1, true)
 )
 
-// bessel defines a modified Bessel function. scaled is set for a factor of exp(-|x|). kernel is PyTorch's name of the
+// bessel defines a modified Bessel function. isScaled is set for a factor of exp(-|x|). kernel is PyTorch's name of the
 // kernel, for errors.
-func bessel(name, kernel string, order int, scaled bool) *graph.Op {
+func bessel(name, kernel string, order int, isScaled bool) *graph.Op {
 	doc := fmt.Sprintf("Returns the modified Bessel function of the first kind and order %d of each element", order)
-	if scaled {
+	if isScaled {
 		doc += ", multiplied by exp(-|x|)"
 	}
-	return formulaOp(name, kernel, doc+".", besselText(order, scaled), unaryFloat, func(x float64) float64 {
-		return besselReference(order, scaled, x)
+	return formulaOp(name, kernel, doc+".", besselText(order, isScaled), unaryFloat, func(x float64) float64 {
+		return besselReference(order, isScaled, x)
 	}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
 // besselText returns the formula of a Bessel function: a Chebyshev series in |x| up to 8, and one in 1/|x| above.
-func besselText(order int, scaled bool) string {
+func besselText(order int, isScaled bool) string {
 	near, far := "near", "far / sqrt(a)"
 	if order == 1 {
 		near = "near * a"
 	}
-	if !scaled {
+	if !isScaled {
 		near, far = "exp(a) * "+near, "exp(a) * "+far
 	}
 	text := "v = float64(x); a = abs(v); " + chebyshevSeries("near", "a * 0.5 - 2", besselNear[order]) +
@@ -62,14 +62,18 @@ func chebyshevSeries(name, twiceArgument string, coefficients []float64) string 
 	return text.String()
 }
 
-// besselReference is the reference function. It sums the power series, or above 30 the asymptotic series.
-func besselReference(order int, scaled bool, x float64) float64 {
+// besselReference is the reference function. For x > 0 and order n it sums the power series, or above 30 the asymptotic
+// series (DLMF 10.25.2 and 10.40.1):
+//
+//	(x/2)^n * sum over k of (x^2/4)^k / (k! * (k+n)!)
+//	exp(x) / sqrt(2*pi*x) * sum over k of (1^2-mu) * (3^2-mu) * ... * ((2k-1)^2-mu) / (k! * (8x)^k), where mu is 4*n^2
+func besselReference(order int, isScaled bool, x float64) float64 {
 	magnitude, sign := math.Abs(x), 1.0
 	if order == 1 && x < 0 {
 		sign = -1
 	}
 	if math.IsInf(magnitude, 0) {
-		if scaled {
+		if isScaled {
 			return 0 * sign
 		}
 		return math.NaN()
@@ -82,7 +86,7 @@ func besselReference(order int, scaled bool, x float64) float64 {
 			sum += term
 		}
 		sum /= math.Sqrt(2*math.Pi) * math.Sqrt(magnitude) // 2π times the magnitude can be infinite
-		if scaled {
+		if isScaled {
 			return sign * sum
 		}
 		return sign * math.Exp(magnitude) * sum
@@ -96,7 +100,7 @@ func besselReference(order int, scaled bool, x float64) float64 {
 		term = float64(term * (magnitude / 2 * magnitude / 2 / float64(k*(k+order))))
 		sum += term
 	}
-	if scaled {
+	if isScaled {
 		sum *= math.Exp(-magnitude)
 	}
 	return sign * sum

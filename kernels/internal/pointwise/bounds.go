@@ -34,7 +34,7 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 	if node == nil || node.Op == nil {
 		return lower, upper, false
 	}
-	// setBounds sets the results for plain numbers as bounds.
+	// setBounds sets the results from bounds that are plain numbers, and ok to false if a bound is an operand.
 	setBounds := func(bounds clampBounds) {
 		if ok = !bounds.hasLower && !bounds.hasUpper; !ok {
 			return
@@ -53,11 +53,11 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 	case Relu6:
 		lower, upper, ok = 0, 6, true
 	case Hardtanh:
-		a := kit.Attrs[hardtanhAttrs](call)
-		lower, upper, ok = a.Min.Float(), a.Max.Float(), true
+		attrs := kit.Attrs[hardtanhAttrs](call)
+		lower, upper, ok = attrs.Min.Float(), attrs.Max.Float(), true
 	case Clamp:
-		a := kit.Attrs[clampAttrs](call)
-		setBounds(clampBounds{min: a.Min, max: a.Max, hasLower: call.HasOperand(1), hasUpper: call.HasOperand(2)})
+		attrs := kit.Attrs[clampAttrs](call)
+		setBounds(clampBounds{min: attrs.Min, max: attrs.Max, hasLower: call.HasOperand(1), hasUpper: call.HasOperand(2)})
 	case ClampMin:
 		setBounds(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, hasLower: call.HasOperand(1)})
 	case ClampMax:

@@ -36,8 +36,8 @@ var chebyshevTexts = map[rune]string{
 // chebyshev defines the op special_name for the polynomials of a kind: t, u, v or w.
 func chebyshev(name string, kind rune) *graph.Op {
 	argumentText, argumentFormula := "x", "float64(x)"
-	shifted := strings.HasPrefix(name, "shifted")
-	if shifted {
+	isShifted := strings.HasPrefix(name, "shifted")
+	if isShifted {
 		argumentText, argumentFormula = "2x - 1", "2 * float64(x) - 1"
 	}
 	halfAngles := "" // the polynomials of the third and fourth kinds, which have half angles
@@ -58,7 +58,7 @@ func chebyshev(name string, kind rune) *graph.Op {
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
 			Body: bodyByDType(name, bodiesOf(formula(text, "x", "n"), floats))},
 		floatRef2(func(x, n float64) float64 {
-			if shifted {
+			if isShifted {
 				x = float64(2*x) - 1
 			}
 			return chebyshevPolynomial(kind, x, math.Trunc(n))

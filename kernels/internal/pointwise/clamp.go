@@ -21,13 +21,13 @@ var (
 			"result is `max`. A bound of a higher dtype category (integer, float) promotes self.",
 		[]graph.Param{kit.Self, minParam, maxParam},
 		func(c *graph.Call) clampBounds {
-			a := *kit.Attrs[clampAttrs](c)
-			if !a.Min.IsSet() || !a.Max.IsSet() {
+			attrs := *kit.Attrs[clampAttrs](c)
+			if !attrs.Min.IsSet() || !attrs.Max.IsSet() {
 				// As in PyTorch, a NaN bound has no effect if it is the only bound. With clamp_min the result would be
 				// NaN.
-				a.Min, a.Max = infinityForNaN(a.Min, -1), infinityForNaN(a.Max, 1)
+				attrs.Min, attrs.Max = infinityForNaN(attrs.Min, -1), infinityForNaN(attrs.Max, 1)
 			}
-			return clampBounds{min: a.Min, max: a.Max, hasLower: c.HasOperand(1), hasUpper: c.HasOperand(2)}
+			return clampBounds{min: attrs.Min, max: attrs.Max, hasLower: c.HasOperand(1), hasUpper: c.HasOperand(2)}
 		},
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
@@ -46,12 +46,12 @@ var (
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
 
-// infinityForNaN returns s, or the infinity with the given sign if s is NaN.
-func infinityForNaN(s tensor.Scalar, sign int) tensor.Scalar {
-	if s.IsSet() && math.IsNaN(s.Float()) {
+// infinityForNaN returns the bound, or the infinity with the given sign if the bound is NaN.
+func infinityForNaN(bound tensor.Scalar, sign int) tensor.Scalar {
+	if bound.IsSet() && math.IsNaN(bound.Float()) {
 		return tensor.FloatScalar(math.Inf(sign))
 	}
-	return s
+	return bound
 }
 
 // clampOp defines an op that clamps self. bounds returns the bounds of a call.
@@ -88,9 +88,10 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 	})
 }
 
+// hasTensorBound reports whether a bound is a tensor.
 func hasTensorBound(c *graph.Call) bool {
-	for _, a := range c.In[1:] {
-		if a.Kind == graph.TensorArg {
+	for _, arg := range c.In[1:] {
+		if arg.Kind == graph.TensorArg {
 			return true
 		}
 	}

@@ -28,8 +28,8 @@ func (bounds clampBounds) check(c *graph.Call) error {
 	case !operands && !numbers:
 		return errors.New("torch.clamp: At least one of 'min' or 'max' must not be None")
 	}
-	t, err := resultType(c.In, bounds.min, bounds.max)
-	if err == nil && t.IsComplex() {
+	dtype, err := resultType(c.In, bounds.min, bounds.max)
+	if err == nil && dtype.IsComplex() {
 		err = errors.New("clamp is not supported for complex types")
 	}
 	return err
@@ -41,9 +41,9 @@ func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Co
 	if bounds.hasLower || bounds.hasUpper {
 		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
 			EnforceSafeCastingToOutput(true).OpMath(true)
-		for _, a := range call.In {
-			if a.Kind != graph.Null {
-				cfg = cfg.Input(a.Operand())
+		for _, arg := range call.In {
+			if arg.Kind != graph.Null {
+				cfg = cfg.Input(arg.Operand())
 			}
 		}
 		return cfg, nil
@@ -89,16 +89,16 @@ var (
 
 // clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
 func clampBetween(name string, it *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
-	if d := it.DType(1); !slices.Contains(clampTypes, d) {
-		return rule.Kernel{}, kit.NotImplemented(name, d)
+	if dtype := it.DType(1); !slices.Contains(clampTypes, dtype) {
+		return rule.Kernel{}, kit.NotImplemented(name, dtype)
 	}
 	return clampKernel(it, lo, hi), nil
 }
 
 // clampKernel is clampBetween without the check of the dtype.
 func clampKernel(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
-	d := it.DType(1)
-	bounds := numbers{"lo": toIntegerOrFloat(d, lo), "hi": toIntegerOrFloat(d, hi)}
+	dtype := it.DType(1)
+	bounds := numbers{"lo": toIntegerOrFloat(dtype, lo), "hi": toIntegerOrFloat(dtype, hi)}
 	switch {
 	case !hi.IsSet():
 		return kernelWith(lowerClampFormula, it, bounds)
@@ -110,16 +110,16 @@ func clampKernel(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 
 // fitsNumber returns an error if a plain number overflows an integer dtype (c10::checked_convert). A negative number
 // may wrap if the dtype is unsigned.
-func fitsNumber(dtype tensor.DType, s tensor.Scalar) error {
-	if !s.IsSet() || !dtype.IsIntegral(false) {
+func fitsNumber(dtype tensor.DType, number tensor.Scalar) error {
+	if !number.IsSet() || !dtype.IsIntegral(false) {
 		return nil
 	}
 	bits := 8 * dtype.Size()
 	if dtype.IsSigned() {
 		bits--
 	}
-	x, limit := math.Trunc(s.Float()), math.Ldexp(1, bits)
-	if x >= limit || dtype.IsSigned() && x < -limit || x <= -limit && !dtype.IsSigned() {
+	whole, limit := math.Trunc(number.Float()), math.Ldexp(1, bits)
+	if whole >= limit || dtype.IsSigned() && whole < -limit || whole <= -limit && !dtype.IsSigned() {
 		return fmt.Errorf("value cannot be converted to type %s_t without overflow", dtype)
 	}
 	return nil
@@ -127,14 +127,14 @@ func fitsNumber(dtype tensor.DType, s tensor.Scalar) error {
 
 // wrapBound converts a bound to an integer dtype. A negative bound wraps if the dtype is unsigned. Bools are clamped as
 // int64. If the bound is not set, the result is neutral.
-func wrapBound(dtype tensor.DType, s tensor.Scalar, neutral int64) int64 {
+func wrapBound(dtype tensor.DType, bound tensor.Scalar, neutral int64) int64 {
 	switch {
-	case !s.IsSet():
+	case !bound.IsSet():
 		return neutral
 	case dtype == tensor.Bool:
-		return s.Int()
+		return bound.Int()
 	}
-	return s.Tensor(dtype).At().Int()
+	return bound.Tensor(dtype).At().Int()
 }
 
 // ref is the reference function of one element. operands holds the element of self, followed by the bounds that are
@@ -155,12 +155,12 @@ func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tens
 		lower, upper := wrapBound(dtype, lo, math.MinInt64), wrapBound(dtype, hi, math.MaxInt64)
 		return tensor.IntScalar(min(max(operands[0].Int(), lower), upper))
 	}
-	v := operands[0].Float()
+	element := operands[0].Float()
 	if lo.IsSet() {
-		v = maxPropagatingNaN(v, lo.Float())
+		element = maxPropagatingNaN(element, lo.Float())
 	}
 	if hi.IsSet() {
-		v = minPropagatingNaN(v, hi.Float())
+		element = minPropagatingNaN(element, hi.Float())
 	}
-	return tensor.FloatScalar(v)
+	return tensor.FloatScalar(element)
 }

@@ -31,7 +31,8 @@ func digammaText() string {
 	return text.String()
 }
 
-// digamma is the reference function.
+// digamma is the reference function. It uses the recurrence below 20, and the first terms of the series log(x) - 1/(2x)
+// - sum over k of B(2k)/(2k*x^(2k)), where B(2k) are the Bernoulli numbers.
 func digamma(x float64) float64 {
 	switch {
 	case x == 0:
@@ -46,8 +47,8 @@ func digamma(x float64) float64 {
 		sum -= 1 / x
 	}
 	z, series := 1/(x*x), 0.0
-	for _, c := range [...]float64{1. / 132, 1. / 240, 1. / 252, 1. / 120, 1. / 12} {
-		series = float64(z * (c - series))
+	for _, coefficient := range [...]float64{1. / 132, 1. / 240, 1. / 252, 1. / 120, 1. / 12} {
+		series = float64(z * (coefficient - series))
 	}
 	return math.Log(x) - 0.5/x - series + sum
 }

@@ -55,10 +55,10 @@ func HasZero[T integer](list []T) bool {
 	return found != 0 || slices.Contains(list[words*perWord:], 0)
 }
 
-// floorQuotient returns a/b rounded down.
-func floorQuotient(a, b int64) int64 {
-	quotient := a / b
-	if remainder := a - quotient*b; remainder != 0 && (remainder < 0) != (b < 0) {
+// floorQuotient returns the quotient rounded down.
+func floorQuotient(dividend, divisor int64) int64 {
+	quotient := dividend / divisor
+	if remainder := dividend - quotient*divisor; remainder != 0 && (remainder < 0) != (divisor < 0) {
 		quotient--
 	}
 	return quotient

@@ -36,14 +36,14 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 					return rule.Config{}, err
 				}
 				cfg := rule.New().CheckAllSameDType(false)
-				for i, o := range outs {
-					if !o.Defined {
-						o = rule.UndefinedOutputOf(typed.code.Out[i].DType)
+				for i, out := range outs {
+					if !out.Defined {
+						out = rule.UndefinedOutputOf(typed.code.Out[i].DType)
 					}
-					cfg = cfg.Output(o)
+					cfg = cfg.Output(out)
 				}
-				for _, a := range call.In {
-					cfg = cfg.Input(a.Operand())
+				for _, arg := range call.In {
+					cfg = cfg.Input(arg.Operand())
 				}
 				return cfg, nil
 			},
@@ -73,26 +73,26 @@ func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	}
 	code := typed.code
 	var shape []int
-	for _, t := range in {
-		if shape, err = tensor.Broadcast(shape, t.Shape); err != nil {
+	for _, operand := range in {
+		if shape, err = tensor.Broadcast(shape, operand.Shape); err != nil {
 			return nil, err
 		}
 	}
 	operands, out := make([]*tensor.Tensor, len(in)), make([]*tensor.Tensor, len(code.Out))
-	for k, t := range in {
-		expanded, err := t.CopyTo(tensor.New(code.In[k], t.Shape...)).Expanded(shape)
+	for k, operand := range in {
+		expanded, err := operand.CopyTo(tensor.New(code.In[k], operand.Shape...)).Expanded(shape)
 		if err != nil {
 			return nil, err
 		}
 		operands[k] = expanded.CopyTo(tensor.New(code.In[k], shape...)) // row-major
 	}
-	for k, o := range code.Out {
-		out[k] = tensor.Zeros(o.DType, shape...)
+	for k, output := range code.Out {
+		out[k] = tensor.Zeros(output.DType, shape...)
 	}
 	x := make([]expr.Number, len(in))
 	for i := range tensor.Numel(shape) {
-		for k, t := range operands {
-			x[k] = numberAt(t, i)
+		for k, operand := range operands {
+			x[k] = numberAt(operand, i)
 		}
 		for k, y := range code.Eval(x...) {
 			setNumber(out[k], i, y)
@@ -104,12 +104,12 @@ func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // elementBytes returns the bytes of element i of a row-major tensor. For a complex element, re is the real part and im
 // the imaginary part. Otherwise re is the element and im is nil.
 func elementBytes(t *tensor.Tensor, i int) (re, im []byte) {
-	n := t.DType.Size()
-	b := unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), i*n)), n)
+	size := t.DType.Size()
+	bytes := unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), i*size)), size)
 	if t.DType.IsComplex() {
-		return b[:n/2], b[n/2:]
+		return bytes[:size/2], bytes[size/2:]
 	}
-	return b, nil
+	return bytes, nil
 }
 
 // numberAt reads element i of a row-major tensor, and setNumber writes it. Elements are little-endian.
@@ -118,20 +118,20 @@ func numberAt(t *tensor.Tensor, i int) expr.Number {
 	return expr.Number{Re: bitsOf(re), Im: bitsOf(im)}
 }
 
-func setNumber(t *tensor.Tensor, i int, x expr.Number) {
+func setNumber(t *tensor.Tensor, i int, number expr.Number) {
 	re, im := elementBytes(t, i)
-	for k := range re {
-		re[k] = byte(x.Re >> (8 * k))
+	for byteIndex := range re {
+		re[byteIndex] = byte(number.Re >> (8 * byteIndex))
 	}
-	for k := range im {
-		im[k] = byte(x.Im >> (8 * k))
+	for byteIndex := range im {
+		im[byteIndex] = byte(number.Im >> (8 * byteIndex))
 	}
 }
 
 // bitsOf returns little-endian bytes as a number.
-func bitsOf(b []byte) (x uint64) {
-	for k := range b {
-		x |= uint64(b[k]) << (8 * k)
+func bitsOf(bytes []byte) (bits uint64) {
+	for i := range bytes {
+		bits |= uint64(bytes[i]) << (8 * i)
 	}
-	return x
+	return bits
 }

@@ -7,10 +7,10 @@ import (
 
 // This file has the parts that maximum, minimum, fmax and fmin share with other ops.
 
-// extremumPointwise returns the computation of an extremum with the kernels t.
-func extremumPointwise(name string, t bodies) *graph.Pointwise {
+// extremumPointwise returns the computation of an extremum with the given kernels.
+func extremumPointwise(name string, kernels bodies) *graph.Pointwise {
 	return &graph.Pointwise{Config: rejectComplex(binary, name+" not implemented for complex tensors."),
-		Body: bodyByDType(name, t)}
+		Body: bodyByDType(name, kernels)}
 }
 
 // extremumRef returns the reference of an extremum. ofUints is for uint64, and ofInts for bools and all other integers.

@@ -29,32 +29,34 @@ var (
 
 // bodiesOf returns the kernels of a formula without attributes for the given dtypes. The operands and the result of a
 // kernel have the same dtype.
-func bodiesOf(f *expr.Formula, dtypes ...[]tensor.DType) bodies {
-	return bodiesWithResult(f, func(d tensor.DType) tensor.DType { return d }, dtypes...)
+func bodiesOf(expression *expr.Formula, dtypes ...[]tensor.DType) bodies {
+	return bodiesWithResult(expression, func(dtype tensor.DType) tensor.DType { return dtype }, dtypes...)
 }
 
 // bodiesWithResult is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype of the
 // operands to the dtype of the result.
-func bodiesWithResult(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
-	return bodiesFor(f, func(dtype tensor.DType) []tensor.DType {
+func bodiesWithResult(expression *expr.Formula, result func(tensor.DType) tensor.DType,
+	dtypes ...[]tensor.DType) bodies {
+	return bodiesFor(expression, func(dtype tensor.DType) []tensor.DType {
 		types := []tensor.DType{result(dtype)}
-		for range f.Params() {
+		for range expression.Params() {
 			types = append(types, dtype)
 		}
 		return types
 	}, dtypes...)
 }
 
-// bodiesFor is bodiesOf for operands with different dtypes. For an index d of the table, types returns the dtype of the
-// result, followed by the dtypes of the operands.
-func bodiesFor(f *expr.Formula, types func(d tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
+// bodiesFor is bodiesOf for operands with different dtypes. For a dtype, the index in the table, types returns the
+// dtype of the result, followed by the dtypes of the operands.
+func bodiesFor(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
+	dtypes ...[]tensor.DType) (table bodies) {
 	for _, list := range dtypes {
-		for _, d := range list {
+		for _, dtype := range list {
 			const results = 1
-			t[d] = kit.FormulaKernel(f, nil, results, types(d)...)
+			table[dtype] = kit.FormulaKernel(expression, nil, results, types(dtype)...)
 		}
 	}
-	return t
+	return table
 }
 
 // toBool returns the dtype of the results of predicates.
@@ -65,35 +67,35 @@ type numbers = map[string]tensor.Scalar
 
 // kernelWith returns the kernel of a formula that uses the numbers attrs, for the dtypes in which an iteration
 // computes.
-func kernelWith(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
+func kernelWith(expression *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 	types := make([]tensor.DType, it.Len())
 	for i := range types {
 		types[i] = it.DType(i)
 	}
-	return kit.FormulaKernel(f, attrs, it.NumOutputs(), types...)
+	return kit.FormulaKernel(expression, attrs, it.NumOutputs(), types...)
 }
 
-// attrBody returns the Body function of an op whose formula f uses attributes. attrs returns their values by name.
+// attrBody returns the Body function of an op whose expression uses attributes. attrs returns their values by name.
 // dtypes are lists of the dtypes that the op supports. torchKernel is PyTorch's name of the kernel, for errors.
-func attrBody(torchKernel string, f *expr.Formula, attrs func(c *graph.Call) numbers,
+func attrBody(torchKernel string, expression *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	all := slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		if !slices.Contains(all, it.DType(it.NumOutputs())) {
 			return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 		}
-		return kernelWith(f, it, attrs(c)), nil
+		return kernelWith(expression, it, attrs(c)), nil
 	}
 }
 
 // toIntegerOrFloat converts a plain number to an integer or a float, depending on dtype. Conversion to an integer
 // truncates.
-func toIntegerOrFloat(dtype tensor.DType, s tensor.Scalar) tensor.Scalar {
+func toIntegerOrFloat(dtype tensor.DType, number tensor.Scalar) tensor.Scalar {
 	switch {
-	case !s.IsSet():
-		return s
+	case !number.IsSet():
+		return number
 	case dtype.IsIntegral(true):
-		return tensor.IntScalar(s.Int())
+		return tensor.IntScalar(number.Int())
 	}
-	return tensor.FloatScalar(s.Float())
+	return tensor.FloatScalar(number.Float())
 }

@@ -79,13 +79,13 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
 		return preservedLayout(c)
 	}
-	t := realPart(c.Type(0))
-	operand := rule.OperandOfType(t)
+	self := realPart(c.Type(0))
+	operand := rule.OperandOfType(self)
 	equality, err := kit.FirstResultType(rule.Comparison(rule.UndefinedOutput(), operand, operand))
 	if err != nil {
 		return equality, err
 	}
-	comparison, err := magnitudeAgainstInf(t)
+	comparison, err := magnitudeAgainstInf(self)
 	if err != nil {
 		return comparison, err
 	}
@@ -94,8 +94,8 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 }
 
 // magnitudeAgainstInf returns the layout of a comparison of t.abs() with infinity.
-func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
-	abs, err := kit.FirstResultType(rule.Unary(rule.UndefinedOutput(), rule.OperandOfType(t)))
+func magnitudeAgainstInf(operand tensor.Type) (tensor.Type, error) {
+	abs, err := kit.FirstResultType(rule.Unary(rule.UndefinedOutput(), rule.OperandOfType(operand)))
 	if err != nil {
 		return abs, err
 	}

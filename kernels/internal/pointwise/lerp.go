@@ -44,6 +44,8 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
 
+// lerpConfig checks a call and returns the configuration of the iteration. A plain weight is no operand of the
+// iteration.
 func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	dtype := call.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
@@ -78,6 +80,7 @@ var (
 	lerpFromEnd   = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
 
+// lerpBody returns the kernel. A plain weight is a constant of its formula.
 func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	weight := kit.Attrs[lerpAttrs](c).Weight
 	if !weight.IsSet() {
@@ -97,6 +100,7 @@ func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	return kernelWith(lerpFromEnd, iteration, numbers{"weight": weight}), nil
 }
 
+// lerpRef returns the reference function. The operands are self, end and weight.
 func lerpRef(c *graph.Call) kit.ScalarFunc {
 	weight := kit.Attrs[lerpAttrs](c).Weight
 	return func(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {

@@ -36,14 +36,14 @@ var (
 )
 
 // logit returns the reference function of logit for its attributes.
-func logit(a *logitAttrs) func(float64) float64 {
+func logit(attrs *logitAttrs) func(float64) float64 {
 	return func(x float64) float64 {
-		if a.Eps != nil {
-			switch lo, hi := *a.Eps, 1-*a.Eps; {
-			case x < lo:
-				x = lo
-			case x > hi:
-				x = hi
+		if attrs.Eps != nil {
+			switch lower, upper := *attrs.Eps, 1-*attrs.Eps; {
+			case x < lower:
+				x = lower
+			case x > upper:
+				x = upper
 			}
 		}
 		return logWithSubnormals(x / (1 - x))
@@ -67,9 +67,9 @@ var LogSigmoid = kit.Define[kit.EmptyAttrs](graph.Op{
 var logSigmoidLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 	Body: bodyByDType("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
-// logSigmoid is the reference function of log_sigmoid. As in the kernel, the logarithm is rounded to dtype d before the
-// subtraction.
-func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-	v := x[0].Float()
-	return tensor.FloatScalar(min(v, 0) - roundTo(d)(math.Log1p(math.Exp(-math.Abs(v)))))
+// logSigmoid is the reference function of log_sigmoid. As in the kernel, the logarithm is rounded to the dtype before
+// the subtraction.
+func logSigmoid(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	element := x[0].Float()
+	return tensor.FloatScalar(min(element, 0) - roundTo(dtype)(math.Log1p(math.Exp(-math.Abs(element)))))
 }

@@ -31,17 +31,19 @@ var ndtrLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 
 // ndtrLayout returns the layout of (1 + erf(self / sqrt(2))) * 0.5, which PyTorch computes in four steps.
 func ndtrLayout(c *graph.Call) (tensor.Type, error) {
-	scalar := rule.NumberOperand(tensor.FloatScalar(1))
-	byNumber := func(x rule.Operand) rule.Config { return rule.BinaryFloat(rule.UndefinedOutput(), x, scalar) }
-	erf := func(x rule.Operand) rule.Config { return rule.UnaryFloat(rule.UndefinedOutput(), x) }
-	var t tensor.Type
-	x := c.In[0].Operand()
+	number := rule.NumberOperand(tensor.FloatScalar(1))
+	byNumber := func(operand rule.Operand) rule.Config {
+		return rule.BinaryFloat(rule.UndefinedOutput(), operand, number)
+	}
+	erf := func(operand rule.Operand) rule.Config { return rule.UnaryFloat(rule.UndefinedOutput(), operand) }
+	var result tensor.Type
+	operand := c.In[0].Operand()
 	for _, step := range []func(rule.Operand) rule.Config{byNumber, erf, byNumber, byNumber} {
 		var err error
-		if t, err = kit.FirstResultType(step(x)); err != nil {
-			return t, err
+		if result, err = kit.FirstResultType(step(operand)); err != nil {
+			return result, err
 		}
-		x = rule.OperandOfType(t)
+		operand = rule.OperandOfType(result)
 	}
-	return t, nil
+	return result, nil
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// LogNdtr is torch.special.log_ndtr, and Ndtri is torch.special.ndtri.
+// LogNdtr is torch.special.log_ndtr, and Ndtri is torch.special.ndtri. The constants of LogNdtr are log(2*pi)/2 and
+// sqrt(1/2). Below -30 it is an asymptotic series.
 var (
 	LogNdtr = formulaOp("special_log_ndtr", "log_ndtr_cpu",
 		"Returns the logarithm of the probability that a standard normal number is less than the element.",

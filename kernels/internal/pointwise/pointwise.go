@@ -45,37 +45,37 @@ func rowMajorLayout(c *graph.Call) (tensor.Type, error) {
 	return t.RowMajor(), nil
 }
 
-// castLayout returns the type of the result of a unary op that first converts self, of type t, to dtype d.
-func castLayout(t tensor.Type, d tensor.DType) (tensor.Type, error) {
-	return kit.FirstResultType(rule.Unary(rule.UndefinedOutputOf(d), rule.OperandOfType(rule.CastType(t, d))))
+// castLayout returns the type of the result of a unary op that first converts self to a dtype.
+func castLayout(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
+	return kit.FirstResultType(rule.Unary(rule.UndefinedOutputOf(dtype), rule.OperandOfType(rule.CastType(self, dtype))))
 }
 
 // resultType mirrors torch.result_type of operands and numbers.
 func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, error) {
 	var promotion tensor.Promotion
-	for _, a := range operands {
-		switch a.Kind {
+	for _, operand := range operands {
+		switch operand.Kind {
 		case graph.TensorArg:
-			t := a.Type()
-			promotion.Add(t.DType, t.Rank())
+			operandType := operand.Type()
+			promotion.Add(operandType.DType, operandType.Rank())
 		case graph.NumberArg:
-			promotion.AddNumber(a.Number)
+			promotion.AddNumber(operand.Number)
 		}
 	}
-	for _, n := range numbers {
-		if n.IsSet() {
-			promotion.AddNumber(n)
+	for _, number := range numbers {
+		if number.IsSet() {
+			promotion.AddNumber(number)
 		}
 	}
 	return promotion.Result()
 }
 
-// floatRef returns the argument f of kit.PointwiseRef for a function of one real number.
+// floatRef returns the reference, for kit.PointwiseRef, of a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.IgnoreCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
 
-// floatRef2 returns the argument f of kit.PointwiseRef for a function of two real numbers.
+// floatRef2 returns the reference, for kit.PointwiseRef, of a function of two real numbers.
 func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.IgnoreCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
@@ -88,8 +88,8 @@ func boolRef(ofInts func(x []int64) bool, ofFloats func(x []float64) bool,
 		func(x []int64) int64 { return boolInt(ofInts(x)) },
 		func(x []float64) float64 { return float64(boolInt(ofFloats(x))) },
 		func(x []complex128) complex128 { return complex(float64(boolInt(ofComplexes(x))), 0) })
-	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-		return tensor.BoolScalar(zeroOrOne(d, x).Int() != 0)
+	return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		return tensor.BoolScalar(zeroOrOne(dtype, x).Int() != 0)
 	}
 }
 
@@ -134,14 +134,14 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 		return nil, err
 	}
 	out := *kernel
-	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(m *graph.Mem, chunk int) error {
+	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(mem *graph.Mem, chunk int) error {
 		var ptrs [8]unsafe.Pointer // results and operands; no op with omitted operands has more
-		count := copy(ptrs[:], m.Ptrs[:iterator.NumOutputs()])
+		count := copy(ptrs[:], mem.Ptrs[:iterator.NumOutputs()])
 		for _, i := range positions {
-			ptrs[count] = m.Ptrs[iterator.NumOutputs()+i]
+			ptrs[count] = mem.Ptrs[iterator.NumOutputs()+i]
 			count++
 		}
-		return fusion.RunChunk(loop, m, ptrs[:count], chunk, iter.GrainSize)
+		return fusion.RunChunk(loop, mem, ptrs[:count], chunk, iter.GrainSize)
 	}}}
 	out.InPlace = nil
 	for _, pair := range kernel.InPlace {
@@ -156,17 +156,17 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	return &out, nil
 }
 
-// realPart returns the type of the view of a complex value's real parts. If t is real, it returns t.
-func realPart(t tensor.Type) tensor.Type {
-	if !t.DType.IsComplex() {
-		return t
+// realPart returns the type of the view of a complex value's real parts. It returns the type of a real value unchanged.
+func realPart(value tensor.Type) tensor.Type {
+	if !value.DType.IsComplex() {
+		return value
 	}
 	two := sym.Of(2)
-	strides := make([]sym.Int, len(t.Strides)) // in elements of half the size
-	for i, s := range t.Strides {
-		strides[i] = two.Mul(s)
+	strides := make([]sym.Int, len(value.Strides)) // in elements of half the size
+	for i, stride := range value.Strides {
+		strides[i] = two.Mul(stride)
 	}
-	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides, Offset: two.Mul(t.Offset)}
+	return tensor.Type{DType: value.DType.ToReal(), Shape: value.Shape, Strides: strides, Offset: two.Mul(value.Offset)}
 }
 
 // boolCheck returns a check that rejects bools with the given message.

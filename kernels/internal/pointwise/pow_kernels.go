@@ -13,40 +13,40 @@ var (
 
 // powInts are the kernels for integers. They are loops in Go, because expressions have no loops, and unrolled code
 // would test every bit of an exponent.
-var powInts = func() (t bodies) {
-	t[tensor.Int8], t[tensor.Int16] = iter.Slice2(powSlice[int8]), iter.Slice2(powSlice[int16])
-	t[tensor.Int32], t[tensor.Int64] = iter.Slice2(powSlice[int32]), iter.Slice2(powSlice[int64])
-	t[tensor.Uint8], t[tensor.Uint16] = iter.Slice2(powSlice[uint8]), iter.Slice2(powSlice[uint16])
-	t[tensor.Uint32], t[tensor.Uint64] = iter.Slice2(powSlice[uint32]), iter.Slice2(powSlice[uint64])
-	return t
+var powInts = func() (table bodies) {
+	table[tensor.Int8], table[tensor.Int16] = iter.Slice2(powSlice[int8]), iter.Slice2(powSlice[int16])
+	table[tensor.Int32], table[tensor.Int64] = iter.Slice2(powSlice[int32]), iter.Slice2(powSlice[int64])
+	table[tensor.Uint8], table[tensor.Uint16] = iter.Slice2(powSlice[uint8]), iter.Slice2(powSlice[uint16])
+	table[tensor.Uint32], table[tensor.Uint64] = iter.Slice2(powSlice[uint32]), iter.Slice2(powSlice[uint64])
+	return table
 }()
 
 // powSlice computes powers of integers by repeated squaring (native::powi). Overflow wraps.
-func powSlice[T integer](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
+func powSlice[T integer](dst, bases, exponents []T) {
+	bases, exponents = bases[:len(dst)], exponents[:len(dst)]
 	for i := range dst {
-		dst[i] = powInt(a[i], b[i])
+		dst[i] = powInt(bases[i], exponents[i])
 	}
 }
 
-// powInt returns a to the power e. For a negative e the result is the true power truncated to an integer, or 0 if a is
-// 0.
-func powInt[T integer](a, e T) T {
-	if e < 0 {
-		switch { // a+1 == 0 tests for -1, which the constants of unsigned types do not have
-		case a == 1 || a+1 == 0 && e&1 == 0:
+// powInt returns a power of an integer. For a negative exponent the result is the true power truncated to an integer,
+// or 0 if the base is 0.
+func powInt[T integer](base, exponent T) T {
+	if exponent < 0 {
+		switch { // base+1 == 0 tests for -1, which the constants of unsigned types do not have
+		case base == 1 || base+1 == 0 && exponent&1 == 0:
 			return 1
-		case a+1 == 0:
-			return a
+		case base+1 == 0:
+			return base
 		}
 		return 0
 	}
 	var result T = 1
-	for ; e != 0; e >>= 1 {
-		if e&1 != 0 {
-			result *= a
+	for ; exponent != 0; exponent >>= 1 {
+		if exponent&1 != 0 {
+			result *= base
 		}
-		a *= a
+		base *= base
 	}
 	return result
 }

@@ -43,11 +43,11 @@ var Prelu = kit.Define[kit.EmptyAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
 			kit.EachIndex(out.Shape, func(index []int) {
-				v := in[0].At(index...).Float()
-				if !(v > 0) {
-					v *= kit.ElementAlong(in[1], index, 1)
+				element := in[0].At(index...).Float()
+				if !(element > 0) {
+					element *= kit.ElementAlong(in[1], index, 1)
 				}
-				out.Set(tensor.FloatScalar(v), index...)
+				out.Set(tensor.FloatScalar(element), index...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
@@ -109,8 +109,8 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			builder, dim := compose.NewBuilder(parts, c), kit.Attrs[gluAttrs](c).Dim
 			// half returns half i of self, 0 or 1.
 			half := func(i int) graph.Arg {
-				n := kit.SizeOf(kit.KnownMeta(a), dim)
-				return builder.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
+				size := kit.SizeOf(kit.KnownMeta(a), dim)
+				return builder.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * size, "length": size}, c.In[0])
 			}
 			// The sigmoid is computed in OpMath, so that only the product is rounded to the dtype.
 			left, right := half(0), builder.Convert(a.DType.OpMath(), half(1))

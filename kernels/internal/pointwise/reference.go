@@ -28,7 +28,9 @@ func complexLog(z complex128) complex128 {
 
 // divideParts divides both parts of z by d. A division by complex(d, 0) would return NaN if a part of z is infinite,
 // because it multiplies that part by 0.
-func divideParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
+func divideParts(z complex128, divisor float64) complex128 {
+	return complex(real(z)/divisor, imag(z)/divisor)
+}
 
 // angle64 is math.Atan2, but the result has the sign of y even if y / x underflows.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
@@ -58,15 +60,15 @@ const overflowBound = 709
 
 // sinh is math.Sinh, and cosh is math.Cosh, without the early overflow.
 func sinh(x float64) float64 {
-	if a := math.Abs(x); a > overflowBound {
-		return math.Copysign(cosh(a), x)
+	if magnitude := math.Abs(x); magnitude > overflowBound {
+		return math.Copysign(cosh(magnitude), x)
 	}
 	return math.Sinh(x)
 }
 
 func cosh(x float64) float64 {
-	if a := math.Abs(x); a > overflowBound {
-		return math.Exp(a/2) / 2 * math.Exp(a/2) // exp(a)/2, where exp(a) may overflow
+	if magnitude := math.Abs(x); magnitude > overflowBound {
+		return math.Exp(magnitude/2) / 2 * math.Exp(magnitude/2) // exp(a)/2, where exp(a) may overflow
 	}
 	return math.Cosh(x)
 }

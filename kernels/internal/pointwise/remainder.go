@@ -32,10 +32,10 @@ var Fmod = elementwise(kit.NoAttrs, "fmod",
 	kit.ExBinary, kit.ExIntegers)
 
 // modulus64 is Python's a % b.
-func modulus64(a, b float64) float64 {
-	m := math.Mod(a, b)
-	if m != 0 && (b < 0) != (m < 0) {
-		m += b
+func modulus64(dividend, divisor float64) float64 {
+	remainder := math.Mod(dividend, divisor)
+	if remainder != 0 && (divisor < 0) != (remainder < 0) {
+		remainder += divisor
 	}
-	return m
+	return remainder
 }

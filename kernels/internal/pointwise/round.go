@@ -17,12 +17,12 @@ var (
 )
 
 // roundingOp defines an op that rounds to integers. name is also the function of the expression language.
-func roundingOp(name, doc string, f func(float64) float64) *graph.Op {
+func roundingOp(name, doc string, reference func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Config: rejectComplex(unary, name+" is not supported for complex inputs"),
 			Body: namedBody(name+"_vml_cpu", mergeTables(integerCopyBodies, bodiesOf(formula(name+"(x)"), floats)))},
 		kit.IgnoreCall(kit.ByDTypeKind(func(x []int64) int64 { return x[0] },
-			func(x []float64) float64 { return f(x[0]) }, nil)),
+			func(x []float64) float64 { return reference(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
@@ -82,10 +82,10 @@ var (
 
 // roundBody returns the kernel for the sign of decimals.
 func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	switch n := kit.Attrs[roundAttrs](c).Decimals; {
-	case n > 0:
+	switch decimals := kit.Attrs[roundAttrs](c).Decimals; {
+	case decimals > 0:
 		return roundToDecimals(c, it)
-	case n < 0:
+	case decimals < 0:
 		return roundToTens(c, it)
 	}
 	return roundBodies.kernelNamed("round_vml_cpu", it)

@@ -57,9 +57,9 @@ func binaryFunction(name, doc, formulaText string, params []graph.Param, iterati
 }
 
 // nextafter is the reference function of nextafter.
-func nextafter(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+func nextafter(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	from, to := x[0].Float(), x[1].Float()
-	switch d {
+	switch dtype {
 	case tensor.Float64:
 		return tensor.FloatScalar(math.Nextafter(from, to))
 	case tensor.Float32:
@@ -179,12 +179,12 @@ func replaceRef(c *graph.Call) kit.ScalarFunc {
 }
 
 // replacements returns the replacements of NaN, infinity and negative infinity in a dtype.
-func replacements(c *graph.Call, d tensor.DType) (byClass [3]float64) {
+func replacements(c *graph.Call, dtype tensor.DType) (byClass [3]float64) {
 	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32,
-		tensor.Float64: math.MaxFloat64}[d]
+		tensor.Float64: math.MaxFloat64}[dtype]
 	byClass = [3]float64{0, limit, -limit}
-	a := kit.Attrs[nanToNumAttrs](c)
-	for i, given := range []*float64{a.NaN, a.PosInf, a.NegInf} {
+	attrs := kit.Attrs[nanToNumAttrs](c)
+	for i, given := range []*float64{attrs.NaN, attrs.PosInf, attrs.NegInf} {
 		if given != nil {
 			byClass[i] = *given
 		}

@@ -77,9 +77,9 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 // indices.
 func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error) {
 	var in []tensor.DType
-	var scalar []bool
+	var isScalarOperand []bool
 	add := func(dtype tensor.DType, isScalar bool) int {
-		in, scalar = append(in, dtype), append(scalar, isScalar)
+		in, isScalarOperand = append(in, dtype), append(isScalarOperand, isScalar)
 		return len(in) - 1
 	}
 	if !isFirst {
@@ -122,7 +122,7 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 			builder.Emit(t.averageOp(), sum, builder.Load(scalarOperand))))}
 	}
 	code, err := builder.Build(out...)
-	return &expr.Loop{Code: code, Uniform: scalar}, err
+	return &expr.Loop{Code: code, Uniform: isScalarOperand}, err
 }
 
 // partialDType returns the dtype of the partial results between loops. Partial maxima have the dtype of the result,
@@ -151,9 +151,9 @@ func multipliesByInverse(dtype, sumDType tensor.DType) bool {
 
 // putDivisor writes the divisor of a window of the given area, or its inverse (see multipliesByInverse). dtype and
 // sumDType are the dtypes of averages and sums.
-func (f *foldSpec) putDivisor(to []byte, dtype, sumDType tensor.DType, area float64) {
+func (f *foldSpec) putDivisor(dst []byte, dtype, sumDType tensor.DType, area float64) {
 	if sumDType == tensor.Int64 {
-		binary.LittleEndian.PutUint64(to, uint64(divisorOf[int64](f, area)))
+		binary.LittleEndian.PutUint64(dst, uint64(divisorOf[int64](f, area)))
 		return
 	}
 	divisor := divisorOf[float64](f, area)
@@ -161,10 +161,10 @@ func (f *foldSpec) putDivisor(to []byte, dtype, sumDType tensor.DType, area floa
 		divisor = 1 / divisor
 	}
 	if sumDType == tensor.Float32 {
-		binary.LittleEndian.PutUint32(to, math.Float32bits(float32(divisor)))
+		binary.LittleEndian.PutUint32(dst, math.Float32bits(float32(divisor)))
 		return
 	}
-	binary.LittleEndian.PutUint64(to, math.Float64bits(divisor))
+	binary.LittleEndian.PutUint64(dst, math.Float64bits(divisor))
 }
 
 // maximum returns the maximum of the taps and the partial result. NaN propagates.
@@ -186,12 +186,12 @@ func (t *tapLoops) maximum(builder *expr.Builder, tap func(int) expr.Value, taps
 func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value, firstIndex expr.Value) []expr.Output {
 	best, index := tap(0), builder.Int(tensor.Int32, 0)
 	for k := 1; k < t.perLoop; k++ {
-		x := tap(k)
-		isBetter := builder.Emit(expr.Lt, best, x)
+		element := tap(k)
+		isBetter := builder.Emit(expr.Lt, best, element)
 		if t.dtype.IsFloat() {
-			isBetter = builder.Emit(expr.Or, isBetter, builder.Emit(expr.Ne, x, x)) // x != x for NaN
+			isBetter = builder.Emit(expr.Or, isBetter, builder.Emit(expr.Ne, element, element)) // x != x for NaN
 		}
-		best = builder.Emit(expr.Select, isBetter, x, best)
+		best = builder.Emit(expr.Select, isBetter, element, best)
 		index = builder.Emit(expr.Select, isBetter, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
 	}
 	return []expr.Output{builder.Real(builder.Convert(t.dtype, best)),
@@ -222,13 +222,13 @@ func (f *foldSpec) fillNeutral(dtype tensor.DType, mem []byte) {
 // listings returns the machine code of the loops.
 func (t *tapLoops) listings() []expr.Listing {
 	var list []expr.Listing
-	for _, l := range []struct {
+	for _, entry := range []struct {
 		name string
 		loop *loops.Loop
 	}{{"the first elements of windows", t.firstLoop}, {"more elements of windows", t.nextLoop},
 		{"averages of sums", t.divideLoop}} {
-		if l.loop != nil {
-			list = append(list, l.loop.Listing(l.name))
+		if entry.loop != nil {
+			list = append(list, entry.loop.Listing(entry.name))
 		}
 	}
 	return list

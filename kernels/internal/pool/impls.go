@@ -50,19 +50,19 @@ func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) grap
 	}
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
-	n := float64(call.Out[0].Numel())
+	results := float64(call.Out[0].Numel())
 	if p.compiles(call, order, walk, taps) {
 		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
 		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4 // the rates are for float32
-		work.AddUnoverlapped(compiledTapRates[order][p.kind], n*taps*elemCost)
+		work.AddUnoverlapped(compiledTapRates[order][p.kind], results*taps*elemCost)
 		if order == byPlanes && windowsAreStrided(call) {
-			work.AddUnoverlapped(spacedResultRates[p.kind], n*elemCost)
+			work.AddUnoverlapped(spacedResultRates[p.kind], results*elemCost)
 		}
 	} else {
-		work.AddUnits(tapRate, n*taps)
-		work.AddUnits(goResultRates[order], n)
+		work.AddUnits(tapRate, results*taps)
+		work.AddUnits(goResultRates[order], results)
 	}
-	work.Flops = n * taps
+	work.Flops = results * taps
 	kit.AddScatteredAccess(&work, call, walk, walk.LoopOrder)
 	return work
 }
@@ -88,12 +88,12 @@ func (p *pooling) compiles(c *graph.Call, order visitOrder, walk graph.Walk, tap
 // windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes: 3 or more elements,
 // or for integers 2 or more.
 func windowsAreFarApart(c *graph.Call) bool {
-	m, out := c.Meta(0), c.Out[0]
+	operand, out := c.Meta(0), c.Out[0]
 	if out.Numel() == 0 {
 		return false
 	}
-	width, results := m.Shape[m.Rank()-1], out.Shape[out.Rank()-1]
-	return width > 3*results || !m.DType.IsFloat() && 2*width > 3*results
+	width, results := operand.Shape[operand.Rank()-1], out.Shape[out.Rank()-1]
+	return width > 3*results || !operand.DType.IsFloat() && 2*width > 3*results
 }
 
 // implementations returns the implementations of a pooling. If followsOperand is set, the op is over images, its result
@@ -102,7 +102,7 @@ func windowsAreFarApart(c *graph.Call) bool {
 func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
 	complete := func(impl graph.Impl, order visitOrder) graph.Impl {
 		impl.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
-		impl.Work = func(c *graph.Call, w graph.Walk) graph.Work { return poolingOf(c).work(c, order, w) }
+		impl.Work = func(c *graph.Call, walk graph.Walk) graph.Work { return poolingOf(c).work(c, order, walk) }
 		return impl
 	}
 	pixels := graph.Impl{Name: "pixels", Writes: writesPixels,
@@ -115,14 +115,14 @@ func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool
 		}, readsOrder
 	} else {
 		pixels.Walks = func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-			m := c.Meta(0)
-			if m.Rank() != poolingOf(c).dims+2 || m.Shape[1] < 2 {
+			operand := c.Meta(0)
+			if operand.Rank() != poolingOf(c).dims+2 || operand.Shape[1] < 2 {
 				return nil
 			}
-			return anyLayoutWalks(c, channelsLastOrder(m.Rank()), candidates)
+			return anyLayoutWalks(c, channelsLastOrder(operand.Rank()), candidates)
 		}
-		pixels.Read = func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-			return graph.Work{}, m.Strides[1] == 1
+		pixels.Read = func(c *graph.Call, _ graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
+			return graph.Work{}, operand.Strides[1] == 1
 		}
 		planes.Walks = func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			return anyLayoutWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
@@ -134,10 +134,11 @@ func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool
 // pixelWalks returns the walks of the implementation "pixels" over images. An image with one channel has none: "planes"
 // visits the same elements in the same order.
 func pixelWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-	switch m := c.Meta(0); {
-	case m.Rank() == 4 && m.Shape[1] > 1:
+	switch operand := c.Meta(0); {
+	case operand.Rank() == 4 && operand.Shape[1] > 1:
 		return walksFrom(c, channelsLastOrder(4), candidates)
-	case m.Rank() == 3 && m.Shape[0] > 1 && m.Shape[1] == 1 && m.Shape[2] == 1: // channels of one pixel are contiguous
+	case operand.Rank() == 3 && operand.Shape[0] > 1 && operand.Shape[1] == 1 && operand.Shape[2] == 1:
+		// The channels of one pixel are contiguous.
 		return walksFrom(c, tensor.RowMajorOrder(3), candidates)
 	}
 	return nil
@@ -159,19 +160,19 @@ func channelsLastOrder(rank int) tensor.Order {
 	for d := 2; d < rank; d++ {
 		dims = append(dims, d)
 	}
-	o, err := tensor.NewOrder(append(dims, 1)...)
+	order, err := tensor.NewOrder(append(dims, 1)...)
 	if err != nil {
 		panic("pool: invalid channels-last order: " + err.Error())
 	}
-	return o
+	return order
 }
 
 // walksFrom returns the walks in the given order. They write results in this order or in the order of a candidate.
 func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := []graph.Walk{c.WalkInOrder(order)}
-	for _, to := range candidates {
-		if to != "" && to != order && to.Rank() == c.Out[0].Rank() {
-			walk := c.WalkInOrder(to)
+	for _, resultOrder := range candidates {
+		if resultOrder != "" && resultOrder != order && resultOrder.Rank() == c.Out[0].Rank() {
+			walk := c.WalkInOrder(resultOrder)
 			walk.LoopOrder = order
 			list = append(list, walk)
 		}
@@ -180,22 +181,23 @@ func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []g
 }
 
 // readsOrder implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk.
-func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-	return graph.Work{}, w.LoopOrder.Rank() != m.Rank() || w.LoopOrder.Matches(m)
+func readsOrder(_ *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
+	return graph.Work{}, walk.LoopOrder.Rank() != operand.Rank() || walk.LoopOrder.Matches(operand)
 }
 
 // readsPixels implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk. It
 // also accepts rank-4 operands with contiguous channels that are slices of larger tensors in this order.
-func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-	if work, ok := readsOrder(c, w, i, m); ok {
+func readsPixels(c *graph.Call, walk graph.Walk, operandIndex int, operand tensor.Meta) (graph.Work, bool) {
+	if work, ok := readsOrder(c, walk, operandIndex, operand); ok {
 		return work, true
 	}
-	order, _ := tensor.OrderOf(m)
-	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.LoopOrder.Matches(m.WithStrides(order.Strides(m.Shape)))
+	order, _ := tensor.OrderOf(operand)
+	return graph.Work{}, operand.Rank() == 4 && operand.Strides[1] == 1 &&
+		walk.LoopOrder.Matches(operand.WithStrides(order.Strides(operand.Shape)))
 }
 
 // writesPixels implements [graph.Impl.Writes] for an implementation that iterates over contiguous channels and supports
 // any other strides.
-func writesPixels(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
-	return m.Rank() > 2 && m.Strides[1] == 1
+func writesPixels(_ *graph.Call, _ graph.Walk, _ int, result tensor.Meta) bool {
+	return result.Rank() > 2 && result.Strides[1] == 1
 }

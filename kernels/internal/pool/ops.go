@@ -75,30 +75,36 @@ type adaptivePool1dAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
 }
 
-func (a *maxPoolAttrs) args() callAttrs {
-	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode}
+// The methods args return the attributes of an op in the form that all poolings share.
+
+func (attrs *maxPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceil: attrs.CeilMode}
 }
 
-func (a *maxPool1dAttrs) args() callAttrs { return (*maxPoolAttrs)(a).args() }
+func (attrs *maxPool1dAttrs) args() callAttrs { return (*maxPoolAttrs)(attrs).args() }
 
-func (a *avgPoolAttrs) args() callAttrs {
-	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
-		countPadding: a.CountIncludePad, divisor: a.DivisorOverride}
+func (attrs *avgPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceil:         attrs.CeilMode,
+		countPadding: attrs.CountIncludePad, divisor: attrs.DivisorOverride}
 }
 
-func (a *avgPool1dAttrs) args() callAttrs {
-	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
-		countPadding: a.CountIncludePad}
+func (attrs *avgPool1dAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceil:         attrs.CeilMode,
+		countPadding: attrs.CountIncludePad}
 }
 
-func (a *lpPoolAttrs) args() callAttrs {
-	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
-		exponent: a.NormType}
+func (attrs *lpPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
+		ceil:     attrs.CeilMode,
+		exponent: attrs.NormType}
 }
 
-func (a *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: a.OutputSize} }
+func (attrs *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
 
-func (a *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: a.OutputSize} }
+func (attrs *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
 
 // define defines a pooling with attributes A. The result of a pooling of images (dims 2) has the operand's memory
 // format. An implementation that writes the result in some order thus reads the operand in the same order.
@@ -236,12 +242,12 @@ var LpPool = kit.Define[lpPoolAttrs](withPooling(graph.Op{Semantics: graph.Seman
 	Doc: "Takes the p-norm of each window over the last n dimensions, where n is the length of `kernel_size`, 1 to 3. " +
 		"`norm_type` is p.",
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a := kit.Attrs[lpPoolAttrs](c)
-		if n := len(a.KernelSize); n < 1 || n > 3 {
-			return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", n)
+		attrs := kit.Attrs[lpPoolAttrs](c)
+		if dims := len(attrs.KernelSize); dims < 1 || dims > 3 {
+			return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", dims)
 		}
-		if a.NormType <= 0 {
-			return nil, fmt.Errorf("lp_pool: norm_type must be positive, but got %v", a.NormType)
+		if attrs.NormType <= 0 {
+			return nil, fmt.Errorf("lp_pool: norm_type must be positive, but got %v", attrs.NormType)
 		}
 		return lpPool(c).infer(c)
 	},
@@ -255,9 +261,9 @@ var LpPool = kit.Define[lpPoolAttrs](withPooling(graph.Op{Semantics: graph.Seman
 
 // lpPool returns the pooling of a call of lp_pool. The length of kernel_size is the number of pooled dimensions.
 func lpPool(c *graph.Call) *pooling {
-	a := kit.Attrs[lpPoolAttrs](c)
-	return &pooling{name: "lp_pool", dims: len(a.KernelSize), kind: reduceNorm,
-		args: func(*graph.Call) callAttrs { return a.args() }}
+	attrs := kit.Attrs[lpPoolAttrs](c)
+	return &pooling{name: "lp_pool", dims: len(attrs.KernelSize), kind: reduceNorm,
+		args: func(*graph.Call) callAttrs { return attrs.args() }}
 }
 
 // InIntegers converts the attributes of call, a max_pool2d on floats, for an operand of the integer type dtype. With
@@ -268,23 +274,24 @@ func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
 	if call == nil || len(call.Out) != 1 || call.Type(0).Rank() != 4 {
 		return nil, false
 	}
-	a, ok := call.Attrs.(*maxPoolAttrs)
+	attrs, ok := call.Attrs.(*maxPoolAttrs)
 	if !ok {
 		return nil, false
 	}
-	padding := a.Padding
+	padding := attrs.Padding
 	switch len(padding) {
 	case 1:
 		padding = slices.Repeat(padding, 4)
 	case 2:
 		padding = slices.Repeat(padding, 2)
 	}
-	intAttrs := graph.Attrs{"kernel_size": a.KernelSize, "stride": a.Stride, "padding": padding, "dilation": a.Dilation,
-		"ceil_mode": a.CeilMode}
+	intAttrs := graph.Attrs{"kernel_size": attrs.KernelSize, "stride": attrs.Stride, "padding": padding,
+		"dilation":  attrs.Dilation,
+		"ceil_mode": attrs.CeilMode}
 	decoded, err := MaxPool2d.Schema.Decode(intAttrs, nil)
 	if err != nil {
 		return nil, false
 	}
-	t, err := kit.InferredType(MaxPool2d, decoded, tensor.NewType(dtype, call.Type(0).Shape...))
-	return intAttrs, err == nil && tensor.SameSizes(t.Shape, call.Out[0].Type().Shape)
+	inferred, err := kit.InferredType(MaxPool2d, decoded, tensor.NewType(dtype, call.Type(0).Shape...))
+	return intAttrs, err == nil && tensor.SameSizes(inferred.Shape, call.Out[0].Type().Shape)
 }

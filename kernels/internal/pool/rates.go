@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the rates of poolings. A rate is the time of one unit of work. Package
-// calibrate runs the calls of a rate to measure it.
+// Rates lists the rates of poolings. A rate is the time of one unit of work. Package calibrate runs the calls of a rate
+// to measure it.
 func Rates() []graph.Rate {
 	implNames := [...]string{byPlanes: "planes", byPixels: "pixels"}
 	// call has windows of size x size elements, 2 apart, over an image of side x side pixels.

@@ -46,25 +46,25 @@ func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
 // this property.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
-	for d := len(spec.Batch) - 1; d >= 0; d-- {
-		for _, m := range append([]tensor.Meta{spec.Query, spec.Key}, spec.Others...) {
-			if spec.Batch[d] > 1 && !isEvenlySpaced(m, spec.Batch, d) {
+	for dim := len(spec.Batch) - 1; dim >= 0; dim-- {
+		for _, operand := range append([]tensor.Meta{spec.Query, spec.Key}, spec.Others...) {
+			if spec.Batch[dim] > 1 && !isEvenlySpaced(operand, spec.Batch, dim) {
 				return entries
 			}
 		}
-		entries *= spec.Batch[d]
+		entries *= spec.Batch[dim]
 	}
 	return entries
 }
 
-// isEvenlySpaced reports whether the matrices of m, which are equally spaced over the batch dimensions after d, are
-// equally spaced over dimension d as well.
-func isEvenlySpaced(m tensor.Meta, batch []int, d int) bool {
+// isEvenlySpaced reports whether the matrices of an operand, which are equally spaced over the batch dimensions after
+// d, are equally spaced over dimension d as well.
+func isEvenlySpaced(operand tensor.Meta, batch []int, d int) bool {
 	stride := func(d int) int {
-		if m.Shape[d] == 1 {
+		if operand.Shape[d] == 1 {
 			return 0
 		}
-		return m.Strides[d]
+		return operand.Strides[d]
 	}
 	for next := d + 1; next < len(batch); next++ {
 		if batch[next] > 1 {
@@ -129,15 +129,15 @@ func (attn *attention) transposeOperand(spec *graph.Attention) {
 
 // transpose copies the operand that blocks transpose, for the entries of the block that starts at the given entry. It
 // returns the address of the copy, in memory, or nil if blocks transpose no operand.
-func (attn *attention) transpose(m *graph.Mem, entry int, memory []byte) unsafe.Pointer {
+func (attn *attention) transpose(mem *graph.Mem, entry int, memory []byte) unsafe.Pointer {
 	transposed := attn.transposed
 	if transposed == nil {
 		return nil
 	}
-	to := unsafe.Pointer(unsafe.SliceData(memory))
-	transposed.copy.Run(to, attn.element(m.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry]),
+	dst := unsafe.Pointer(unsafe.SliceData(memory))
+	transposed.copy.Run(dst, attn.element(mem.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry]),
 		memory[transposed.bytes:], 0, transposed.copy.Tiles())
-	return to
+	return dst
 }
 
 // multiplyEntry computes the product of one entry. It replays recorded calls of code if the plan supports them, which

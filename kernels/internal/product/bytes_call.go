@@ -22,15 +22,15 @@ const (
 )
 
 // isByte reports whether a dtype is int8 or uint8.
-func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
+func isByte(dtype tensor.DType) bool { return dtype == tensor.Uint8 || dtype == tensor.Int8 }
 
 // bytesResult checks a call and returns the type of its row-major result.
 func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	const name = "matmul_bytes"
 	a, b := call.Type(bytesA), call.Type(bytesB)
-	for _, v := range []tensor.Type{a, b} {
-		if !isByte(v.DType) {
-			return result, kit.NotImplemented(name, v.DType)
+	for _, operand := range []tensor.Type{a, b} {
+		if !isByte(operand.DType) {
+			return result, kit.NotImplemented(name, operand.DType)
 		}
 	}
 	if result, err = matmulType(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32)); err != nil {
@@ -52,7 +52,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 			return result, kit.NotImplemented(name, result.DType)
 		}
 	}
-	for _, want := range []struct {
+	for _, expected := range []struct {
 		operand   int
 		name      string
 		dtype     tensor.DType
@@ -61,17 +61,17 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, columns, true},
 		{bytesBias, "bias", tensor.Int32, columns, false}, {bytesScale, "scale", tensor.Float32, columns, true},
 		{bytesZero, "zero_point", result.DType, sym.Of(1), true}} {
-		if !call.HasOperand(want.operand) {
+		if !call.HasOperand(expected.operand) {
 			continue
 		}
-		v := call.Type(want.operand)
-		fits := v.Numel().Eq(want.count)
-		if want.allowsOne {
-			fits = fits.Or(v.Numel().Eq(sym.Of(1)))
+		operand := call.Type(expected.operand)
+		fits := operand.Numel().Eq(expected.count)
+		if expected.allowsOne {
+			fits = fits.Or(operand.Numel().Eq(sym.Of(1)))
 		}
-		if v.DType != want.dtype || v.Rank() > 1 || !fits.Holds() {
-			return result, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, want.name,
-				want.dtype, want.count, v.DType, tensor.Sizes(v.Shape))
+		if operand.DType != expected.dtype || operand.Rank() > 1 || !fits.Holds() {
+			return result, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, expected.name,
+				expected.dtype, expected.count, operand.DType, tensor.Sizes(operand.Shape))
 		}
 	}
 	return result, nil
@@ -79,21 +79,21 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 
 // byteAt returns the element at an offset from the address of an operand of dtype int8 or uint8. It returns 0 if the
 // address is nil, which stands for an omitted operand.
-func byteAt(address unsafe.Pointer, d tensor.DType, offset int) int32 {
+func byteAt(address unsafe.Pointer, dtype tensor.DType, offset int) int32 {
 	switch {
 	case address == nil:
 		return 0
-	case d == tensor.Int8:
+	case dtype == tensor.Int8:
 		return int32(*(*int8)(unsafe.Add(address, offset)))
 	}
 	return int32(*(*uint8)(unsafe.Add(address, offset)))
 }
 
-// vectorStride returns the stride of operand k, a vector with an element for each row or column. The stride is 0 if the
-// operand is omitted or has a single element for all rows or columns.
-func vectorStride(c *graph.Call, k int) int {
-	if m := c.Meta(k); c.HasOperand(k) && m.Numel() > 1 {
-		return m.Strides[0]
+// vectorStride returns the stride of an operand that is a vector with an element for each row or column. The stride is
+// 0 if the operand is omitted or has a single element for all rows or columns.
+func vectorStride(c *graph.Call, operand int) int {
+	if meta := c.Meta(operand); c.HasOperand(operand) && meta.Numel() > 1 {
+		return meta.Strides[0]
 	}
 	return 0
 }

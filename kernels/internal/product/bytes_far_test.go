@@ -25,7 +25,8 @@ func TestFarRowsLeaveTheMatrixUnit(t *testing.T) {
 		t.Errorf("rows within reach: %+v becomes %+v", near, s)
 	}
 	for _, row := range []int{maxUnitRowStep/sumBytes + 1, 1 << 30, 1 << 45} {
-		if s := near.forRowStride(row); s.usesUnit || s.form() != near.form() || s.height < 1 || s.height > tile.DynamicRows {
+		if s := near.forRowStride(row); s.usesUnit || s.formatName() != near.formatName() || s.height < 1 ||
+			s.height > tile.DynamicRows {
 			t.Errorf("rows %d elements apart: %+v becomes %+v", row, near, s)
 		}
 	}

@@ -185,8 +185,8 @@ func (shape *byteShape) element(panel unsafe.Pointer, depth, column int) int32 {
 	return int32(*(*int8)(address))
 }
 
-// form returns the name of the packed form, as in [graph.Packing].
-func (shape byteShape) form() string {
+// formatName returns the name of the packed form, as in [graph.Packing].
+func (shape byteShape) formatName() string {
 	dtype := tensor.Int8
 	if shape.usesWords() {
 		dtype = tensor.Int16
@@ -210,7 +210,7 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	return graph.Packing{
-		Format: shape.form(),
+		Format: shape.formatName(),
 		DType:  tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			elements := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())

@@ -14,17 +14,17 @@ import (
 // instruction multiplies. A strip is the part of the result in a range of rows and in one block. An entry is one
 // product of a batch.
 
-// operandAddress returns a function that returns the address of operand k, or nil if the operand is omitted.
-func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
-	if !c.HasOperand(k) {
+// operandAddress returns a function that returns the address of an operand, or nil if the operand is omitted.
+func operandAddress(c *graph.Call, operand int) func(mem *graph.Mem) unsafe.Pointer {
+	if !c.HasOperand(operand) {
 		return func(*graph.Mem) unsafe.Pointer { return nil }
 	}
-	return func(m *graph.Mem) unsafe.Pointer { return m.Ptrs[1+k] }
+	return func(mem *graph.Mem) unsafe.Pointer { return mem.Ptrs[1+operand] }
 }
 
 // scratch returns the address at an offset in scratch memory, in bytes.
-func scratch(m *graph.Mem, offset int) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), offset)
+func scratch(mem *graph.Mem, offset int) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Scratch)), offset)
 }
 
 // prepare returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks are,
@@ -80,34 +80,36 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 }
 
 // panels returns the address of the panels of a distinct matrix of operand b.
-func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
+func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
 	offset := matrix * t.matrixBytes()
 	if t.isPacked {
-		return unsafe.Add(m.Ptrs[1+bytesB], offset)
+		return unsafe.Add(mem.Ptrs[1+bytesB], offset)
 	}
-	return scratch(m, t.scratchOffsets.panels+offset)
+	return scratch(mem, t.scratchOffsets.panels+offset)
 }
 
-// prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zero is the address of operand a's zero
-// points. The sum that it stores for a row is k*za - sum(a), the factor of zb in the result (see [byteTiles]).
-func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk int, zero unsafe.Pointer) {
+// prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zeroPoints is the address of operand a's
+// zero points. The sum that it stores for a row is k*za - sum(a), the factor of zb in the result (see [byteTiles]).
+func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk int, zeroPoints unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
 		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
-		sum = func(row int, total int32) { list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zero, row) - total }
+		sum = func(row int, total int32) {
+			list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zeroPoints, row) - total
+		}
 	}
-	first := chunk * t.rowCopier.rowsPerChunk
+	firstRow := chunk * t.rowCopier.rowsPerChunk
 	t.rowCopier.copyRows(&worker.state, scratch(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		first, min(t.m, first+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
+		firstRow, min(t.m, firstRow+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
 }
 
 // prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
 // points.
 func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer,
 	biasStep int) {
-	first := block * t.width()
-	columns := min(t.width(), t.n-first)
+	firstColumn := block * t.width()
+	columns := min(t.width(), t.n-firstColumn)
 	if t.hasInitialSums {
 		offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
 		initial := kit.SliceOf[int32](mem.Scratch, offset, columns)
@@ -116,17 +118,17 @@ func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZ
 		if !t.conversion.SubtractsProduct {
 			aZeroPoint = t.zeroPoints.zeroPoint(bytesA, aZero, 0)
 		}
-		for j := range initial {
-			initial[j] = -aZeroPoint * totals[j]
+		for column := range initial {
+			initial[column] = -aZeroPoint * totals[column]
 			if bias != nil {
-				initial[j] += *(*int32)(kit.AddressOf[int32](bias, (first+j)*biasStep))
+				initial[column] += *(*int32)(kit.AddressOf[int32](bias, (firstColumn+column)*biasStep))
 			}
 		}
 	}
 	if t.conversion.AddsProduct && matrix == 0 {
-		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+first*sumBytes, columns)
-		for j := range list {
-			list[j] = t.zeroPoints.zeroPoint(bytesB, bZero, first+j)
+		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+firstColumn*sumBytes, columns)
+		for column := range list {
+			list[column] = t.zeroPoints.zeroPoint(bytesB, bZero, firstColumn+column)
 		}
 	}
 }
@@ -143,23 +145,23 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 		}
 		t.setUnitArgs(mem, worker, scale, zero)
 		err := t.order.EachUnit(chunk, func(entry, block, strip int) error {
-			first := strip * t.stripRows
-			rows := min(t.m, first+t.stripRows) - first
-			to, step := unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outStep()
+			firstRow := strip * t.stripRows
+			rows := min(t.m, firstRow+t.stripRows) - firstRow
+			sums, sumStride := unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), t.outStride()
 			if t.storesSums() {
-				to = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+				sums = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 			}
-			if err := t.computeStrip(mem, worker, entry, block, first, rows, to, step); err != nil {
+			if err := t.computeStrip(mem, worker, entry, block, firstRow, rows, sums, sumStride); err != nil {
 				return err
 			}
 			if t.requantizer != nil {
 				column := block * t.width()
-				return t.requantizer.ConvertRows(mem, unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), to,
+				return t.requantizer.ConvertRows(mem, unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), sums,
 					kit.AddressOf[float32](scale(mem), column),
-					zero(mem), t.outRowStride*t.resultDType.Size(), step, min(t.width(), t.n-column), rows)
+					zero(mem), t.outRowStride*t.resultDType.Size(), sumStride, min(t.width(), t.n-column), rows)
 			}
 			if t.conversionLoop != nil {
-				t.convertStrip(mem, worker, entry, block, first, rows, to, step, scale(mem), zero(mem))
+				t.convertStrip(mem, worker, entry, block, firstRow, rows, sums, sumStride, scale(mem), zero(mem))
 			}
 			return nil
 		})
@@ -174,8 +176,8 @@ func (t *byteTiles) storesSums() bool {
 	return t.conversion.Scaled && t.tileConversion == tile.NotQuantized
 }
 
-// outStep returns the row stride of the tiles' output, in bytes.
-func (t *byteTiles) outStep() int {
+// outStride returns the row stride of the tiles' output, in bytes.
+func (t *byteTiles) outStride() int {
 	switch {
 	case t.storesSums():
 		return t.width() * sumBytes
@@ -212,18 +214,18 @@ func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 	return t.resultOffset(entry, row, block) * t.resultDType.Size()
 }
 
-// computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row
-// `first` on. The sums are written to `to`, with `step` bytes between rows. Each call of code multiplies at most
-// callGroups groups along the depth.
-func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, first, rows int, to unsafe.Pointer,
-	step int) error {
+// computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from
+// firstRow on. The sums are written to address sums, with sumStride bytes between rows. Each call of code multiplies at
+// most callGroups groups along the depth.
+func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, firstRow, rows int, sums unsafe.Pointer,
+	sumStride int) error {
 	args, matrix := &worker.args, t.bIndex[entry]
 	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
 	if t.rowCopier.copiesRows {
 		args.Ptr[tile.In] = scratch(mem, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
 	}
-	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), to
-	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.tileRowStride(), step
+	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), sums
+	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.tileRowStride(), sumStride
 	isLastBlock := block == t.blocks()-1
 	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	args.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * sumBytes
@@ -232,7 +234,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	}
 	// While the tiles of this strip are computed, they prefetch a part of the panel of the next block.
 	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
-	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
+	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + firstRow*t.panelBytes()/t.m
 	initialSum, maxCallWork := tile.Zero, byteCallMACs // maxCallWork bounds the products of groups in a call
 	if t.hasInitialSums {
 		initialSum = tile.FromLanes
@@ -246,12 +248,12 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 		args.Row[tile.Vec] = block*t.panelBytes() + group*t.width()*t.groupBytes
 		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.InnerCount))
 		for _, stack := range t.stacks(rows) {
-			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.tileRowStride(), stack.height*step
+			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.tileRowStride(), stack.height*sumStride
 			for i := 0; i < stack.tiles; i += maxTiles {
 				row := stack.row + i*stack.height
 				args.Rows = min(maxTiles, stack.tiles-i)
-				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.tileRowStride()+group*t.groupBytes, row*step
-				t.epilogue.SetOffsets(args, t.resultOffset(entry, first+row, block)*sumBytes, block*t.width()*sumBytes)
+				args.Row[tile.In], args.Row[tile.Out] = (firstRow+row)*t.rowCopier.tileRowStride()+group*t.groupBytes, row*sumStride
+				t.epilogue.SetOffsets(args, t.resultOffset(entry, firstRow+row, block)*sumBytes, block*t.width()*sumBytes)
 				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
 					return err
 				}
@@ -262,26 +264,26 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	return nil
 }
 
-// convertStrip converts the sums of a strip to results. The sums are at `from`, with `step` bytes between rows. The
-// operands are in the order of [multiply.SumConversion].
-func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, first, rows int,
-	from unsafe.Pointer, step int, scale, zero unsafe.Pointer) {
+// convertStrip converts the sums of a strip to results. The sums are at address sums, with sumStride bytes between
+// rows. The operands are in the order of [multiply.SumConversion].
+func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, firstRow, rows int,
+	sums unsafe.Pointer, sumStride int, scale, zero unsafe.Pointer) {
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int
 	count := 0
-	addOperand := func(p unsafe.Pointer, rowStride int) {
-		ptrs[count], strides[count] = p, rowStride
+	addOperand := func(address unsafe.Pointer, rowStride int) {
+		ptrs[count], strides[count] = address, rowStride
 		count++
 	}
 	column := block * t.width()
-	addOperand(unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
-	addOperand(from, step)
+	addOperand(unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), t.outRowStride*t.resultDType.Size())
+	addOperand(sums, sumStride)
 	if t.conversion.AddsProduct {
-		addOperand(scratch(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+first)*sumBytes), sumBytes)
+		addOperand(scratch(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+firstRow)*sumBytes), sumBytes)
 		addOperand(scratch(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
 	}
 	if t.conversion.SubtractsProduct {
-		addOperand(scratch(mem, t.scratchOffsets.rowZeros+first*sumBytes), sumBytes)
+		addOperand(scratch(mem, t.scratchOffsets.rowZeros+firstRow*sumBytes), sumBytes)
 		addOperand(t.columnSums(t.panels(mem, t.bIndex[entry]), block), 0)
 	}
 	if t.conversion.Scaled {

@@ -96,8 +96,9 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 		return nil, err
 	}
 	shape = shape.forRowStride(product.c.row)
-	if packed := call.Packed(bytesB); packed != nil && packed.Format != shape.form() {
-		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Format, shape.form())
+	if packed := call.Packed(bytesB); packed != nil && packed.Format != shape.formatName() {
+		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Format,
+			shape.formatName())
 	}
 	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
 		outRowStride: product.c.row,
@@ -281,7 +282,7 @@ func (t *byteTiles) spec(code byteCode) *tile.Spec {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
 		spec.Runs[0].Terms = code.groups
 		for i := range code.height {
-			spec.In, spec.Out = append(spec.In, i*t.rowCopier.tileRowStride()), append(spec.Out, i*t.outStep())
+			spec.In, spec.Out = append(spec.In, i*t.rowCopier.tileRowStride()), append(spec.Out, i*t.outStride())
 		}
 	}
 	if code.isLastBlock {

@@ -120,12 +120,12 @@ func (product *contraction) dropBatchDim(dim int) {
 
 // offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
 // all offsets are 0.
-func (p matrixStrides) offsets(batch []int) []int {
-	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(stride int) bool { return stride != 0 }) {
+func (matrices matrixStrides) offsets(batch []int) []int {
+	if len(matrices.batch) == 0 || !slices.ContainsFunc(matrices.batch, func(stride int) bool { return stride != 0 }) {
 		return nil
 	}
 	list := make([]int, 0, tensor.Numel(batch))
-	tensor.Meta{Shape: batch, Strides: p.batch}.Walk(func(offset int) { list = append(list, offset) })
+	tensor.Meta{Shape: batch, Strides: matrices.batch}.Walk(func(offset int) { list = append(list, offset) })
 	return list
 }
 
@@ -217,8 +217,8 @@ func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)
 	if err != nil {
 		return nil, err
 	}
-	operand := func(i int) graph.ContractionOperand {
-		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
+	operand := func(index int) graph.ContractionOperand {
+		return graph.ContractionOperand{Index: 1 + index, DType: call.Meta(index).DType}
 	}
 	form := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(product.aOperand),
 		B: operand(product.bOperand), Alpha: real(product.alpha.Complex()), HasAdd: product.hasAdd}

@@ -84,14 +84,14 @@ func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error
 // multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.
 func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
-	sum := onStack[:0]   // dimensions that the product sums
-	var sumA, sumB []int // dimensions over which a or b is summed before the product
+	summed := onStack[:0] // dimensions that the product sums
+	var sumA, sumB []int  // dimensions over which a or b is summed before the product
 	for dim := len(types.equation.out); dim < len(types.counts); dim++ {
 		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()
 		switch {
 		case isInA && isInB:
 			if types.counts[dim]--; types.counts[dim] == 1 {
-				sum, types.counts[dim] = append(sum, dim), 0
+				summed, types.counts[dim] = append(summed, dim), 0
 			}
 		case types.counts[dim] == 1 && isInA:
 			sumA, types.counts[dim] = append(sumA, dim), 0
@@ -110,20 +110,21 @@ func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 			return b, err
 		}
 	}
-	if len(sum) == 0 {
+	if len(summed) == 0 {
 		attrs, err := pointwise.Mul.Schema.Decode(nil, nil)
 		if err != nil {
 			return a, err
 		}
 		return kit.InferredType(pointwise.Mul, attrs, a, b)
 	}
-	return einsumProduct(a, b, sum)
+	return einsumProduct(a, b, summed)
 }
 
-// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in sum.
-// The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the first term only,
-// dimensions that are summed, dimensions of the second term only. Dtypes are not checked if an operand has no elements.
-func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
+// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in
+// summed. The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the first term
+// only, dimensions that are summed, dimensions of the second term only. Dtypes are not checked if an operand has no
+// elements.
+func einsumProduct(a, b tensor.Type, summed []int) (tensor.Type, error) {
 	bothHaveElements := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {
 	case a.DType != b.DType && bothHaveElements():
@@ -136,7 +137,7 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	for dim := range a.Shape {
 		isInA, isInB := a.Shape[dim].Gt(sym.Of(1)).Holds(), b.Shape[dim].Gt(sym.Of(1)).Holds()
 		switch {
-		case slices.Contains(sum, dim):
+		case slices.Contains(summed, dim):
 		case isInA && isInB:
 			both = append(both, dim)
 		case isInA:
@@ -145,13 +146,13 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 			right = append(right, dim)
 		}
 	}
-	order = append(append(append(append(order, both...), left...), sum...), right...)
+	order = append(append(append(append(order, both...), left...), summed...), right...)
 	sizes := make([]sym.Int, len(order)) // in memory order
 	for i, dim := range order {
 		switch {
 		case i < len(both)+len(left):
 			sizes[i] = a.Shape[dim]
-		case i < len(both)+len(left)+len(sum):
+		case i < len(both)+len(left)+len(summed):
 			sizes[i] = sym.Of(1)
 		default:
 			sizes[i] = b.Shape[dim]

@@ -33,10 +33,11 @@ const levelVectors = 4
 
 // newLevelShape returns the division of a call's product. It depends on shapes and attributes only.
 func newLevelShape(call *graph.Call) levelShape {
-	x := call.Meta(blocksInput)
+	input := call.Meta(blocksInput)
 	_, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
-	shape := levelShape{blockWeight: newBlockWeight(call), k: x.Shape[x.Rank()-1], n: call.Meta(blocksWeight).Shape[0],
-		m: kit.BoundedProduct(x.Shape[:x.Rank()-1]...), lanes: vectorBytes / 4, vectors: levelVectors,
+	shape := levelShape{blockWeight: newBlockWeight(call), k: input.Shape[input.Rank()-1],
+		n: call.Meta(blocksWeight).Shape[0],
+		m: kit.BoundedProduct(input.Shape[:input.Rank()-1]...), lanes: vectorBytes / 4, vectors: levelVectors,
 		hasZeros: call.HasOperand(blocksZero)}
 	shape.blockElements = min(shape.blockElements, max(1, shape.k))
 	shape.blocks = kit.DivUp(shape.k, shape.blockElements)
@@ -55,9 +56,9 @@ func (shape *levelShape) levelBits() int { return max(4, shape.bits) }
 // termBytes returns the size of the levels of a panel for one index of the depth, in bytes.
 func (shape *levelShape) termBytes() int { return shape.width() * shape.levelBits() / 8 }
 
-// panelBytes returns the size, in bytes, of a panel of operand i: the weight, the scales or the zero points.
-func (shape *levelShape) panelBytes(i int) int {
-	switch i {
+// panelBytes returns the size, in bytes, of a panel of an operand: the weight, the scales or the zero points.
+func (shape *levelShape) panelBytes(operand int) int {
+	switch operand {
 	case blocksWeight:
 		return shape.k * shape.termBytes()
 	case blocksScale:
@@ -69,9 +70,9 @@ func (shape *levelShape) panelBytes(i int) int {
 // levelWalks implements [graph.Impl.Walks] for products by panels of levels, which need machine code. The results are
 // row-major.
 func levelWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
-	x := call.Meta(blocksInput)
+	input := call.Meta(blocksInput)
 	if !tile.Supports(machine.HostFeatures()) || jit.Available() != nil || call.Out[0].Numel() == 0 ||
-		x.Shape[x.Rank()-1] == 0 || x.Shape[x.Rank()-1] > maxLevelDepth {
+		input.Shape[input.Rank()-1] == 0 || input.Shape[input.Rank()-1] > maxLevelDepth {
 		return nil
 	}
 	return []graph.Walk{{}}
@@ -81,36 +82,36 @@ func levelWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 // bytes (see package tile).
 const maxLevelDepth = 1 << 24
 
-// packLevels implements [graph.Impl.Pack]. It packs operand i, which is the weight, the scales or the zero points, into
-// panels.
-func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
-	if i < blocksWeight || i > blocksZero || call.Out[0].Numel() == 0 || call.Meta(i).Numel() == 0 {
+// packLevels implements [graph.Impl.Pack]. It packs the weight, the scales or the zero points into panels.
+func packLevels(call *graph.Call, operand int) (graph.Packing, bool) {
+	if operand < blocksWeight || operand > blocksZero || call.Out[0].Numel() == 0 || call.Meta(operand).Numel() == 0 {
 		return graph.Packing{}, false
 	}
-	shape, meta := newLevelShape(call), call.Meta(i)
+	shape, meta := newLevelShape(call), call.Meta(operand)
 	meta.Offset = 0
-	packing := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(i), Format: shape.form(i)}
-	if i == blocksScale {
+	packing := graph.Packing{DType: tensor.Int8, Len: shape.panels() * shape.panelBytes(operand),
+		Format: shape.formatName(operand)}
+	if operand == blocksScale {
 		packing.DType, packing.Len = tensor.Float32, packing.Len/4
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		for panel := range shape.panels() {
 			interrupt.Check(ctx)
-			shape.pack(i, panel, dst.Pointer(), src.Pointer(), meta)
+			shape.pack(operand, panel, dst.Pointer(), src.Pointer(), meta)
 		}
 	}
 	// Panels do not have the bits of a weight that belong to no element, and have only the low bits of a zero point. An
 	// operand with other bits cannot be restored.
-	if i == blocksScale || i == blocksZero && shape.bits == 8 ||
-		i == blocksWeight && shape.k*shape.bits == 8*meta.Shape[1] {
-		packing.Unpack = func(dst, packed *tensor.Tensor) { shape.unpack(i, dst, packed.Pointer()) }
+	if operand == blocksScale || operand == blocksZero && shape.bits == 8 ||
+		operand == blocksWeight && shape.k*shape.bits == 8*meta.Shape[1] {
+		packing.Unpack = func(dst, packed *tensor.Tensor) { shape.unpack(operand, dst, packed.Pointer()) }
 	}
 	return packing, true
 }
 
-// form returns the name of the packed form of operand i.
-func (shape *levelShape) form(i int) string {
-	switch i {
+// formatName returns the name of the packed form of an operand, as in [graph.Packing].
+func (shape *levelShape) formatName(operand int) string {
+	switch operand {
 	case blocksScale:
 		return fmt.Sprintf("float32 panels of %d by blocks", shape.width())
 	case blocksZero:
@@ -119,66 +120,66 @@ func (shape *levelShape) form(i int) string {
 	return fmt.Sprintf("panels of %d levels of %d bits by k", shape.width(), shape.bits)
 }
 
-// pack packs a panel of operand i, whose layout is meta. to is the address of the operand's first panel, and from the
+// pack packs a panel of an operand, whose layout is meta. dst is the address of the operand's first panel, and src the
 // address of the operand.
-func (shape *levelShape) pack(i, panel int, to, from unsafe.Pointer, meta tensor.Meta) {
-	to = unsafe.Add(to, panel*shape.panelBytes(i))
+func (shape *levelShape) pack(operand, panel int, dst, src unsafe.Pointer, meta tensor.Meta) {
+	dst = unsafe.Add(dst, panel*shape.panelBytes(operand))
 	width, columns := shape.width(), min(shape.width(), shape.n-panel*shape.width())
-	clear(kit.ElementsOf[byte](to, shape.panelBytes(i)))
-	format, rowStride, colStride := shape.blockWeight, meta.Strides[0], meta.Strides[1]
-	format.rowStride, format.colStride = rowStride, colStride
+	clear(kit.ElementsOf[byte](dst, shape.panelBytes(operand)))
+	weight, rowStride, colStride := shape.blockWeight, meta.Strides[0], meta.Strides[1]
+	weight.rowStride, weight.colStride = rowStride, colStride
 	for column := range columns {
 		row := panel*width + column // a row of the operand is a column of the result
-		switch i {
+		switch operand {
 		case blocksWeight:
-			shape.packColumn(to, unsafe.Add(from, row*rowStride), format, column)
+			shape.packColumn(dst, unsafe.Add(src, row*rowStride), weight, column)
 		case blocksScale:
 			for block := range shape.blocks {
-				*(*float32)(kit.AddressOf[float32](to, block*width+column)) =
-					*(*float32)(kit.AddressOf[float32](from, row*rowStride+block*colStride))
+				*(*float32)(kit.AddressOf[float32](dst, block*width+column)) =
+					*(*float32)(kit.AddressOf[float32](src, row*rowStride+block*colStride))
 			}
 		default:
 			for block := range shape.blocks {
-				zero := format.zeroPoint(*(*uint8)(unsafe.Add(from, row*rowStride+block*colStride)))
-				*(*int8)(unsafe.Add(to, block*width+column)) = int8(zero - format.defaultZero)
+				zeroPoint := weight.zeroPoint(*(*uint8)(unsafe.Add(src, row*rowStride+block*colStride)))
+				*(*int8)(unsafe.Add(dst, block*width+column)) = int8(zeroPoint - weight.defaultZero)
 			}
 		}
 	}
 }
 
-// packColumn packs the levels of column j of a panel that is cleared. row is the address of the weight's row, which has
-// the integers of this column. If levels have 4 bits, byte b of an index of the depth has the levels of columns b and
-// b + width/2.
-func (shape *levelShape) packColumn(panel, row unsafe.Pointer, format blockWeight, j int) {
-	termBytes, byteIndex, shift := shape.termBytes(), j, 0
-	if shape.levelBits() == 4 && j >= termBytes {
-		byteIndex, shift = j-termBytes, 4
+// packColumn packs the levels of a column of a panel that is cleared. row is the address of the weight's row, which has
+// the integers of this column. If levels have 4 bits, byte b of a term (an index of the depth) has the levels of
+// columns b and b + width/2.
+func (shape *levelShape) packColumn(panel, row unsafe.Pointer, weight blockWeight, column int) {
+	termBytes, byteIndex, shift := shape.termBytes(), column, 0
+	if shape.levelBits() == 4 && column >= termBytes {
+		byteIndex, shift = column-termBytes, 4
 	}
 	mask := 1<<shape.levelBits() - 1
-	for k := range shape.k {
-		level := format.integer(row, k) - format.defaultZero
-		*(*uint8)(unsafe.Add(panel, k*termBytes+byteIndex)) |= uint8(level & mask << shift)
+	for term := range shape.k {
+		level := weight.integer(row, term) - weight.defaultZero
+		*(*uint8)(unsafe.Add(panel, term*termBytes+byteIndex)) |= uint8(level & mask << shift)
 	}
 }
 
-// level returns the level of column j of a panel for index k of the depth (see packColumn). Shifts extend its sign.
-func (shape *levelShape) level(panel unsafe.Pointer, k, j int) int {
+// level returns the level of a column of a panel for a term (see packColumn). Shifts extend its sign.
+func (shape *levelShape) level(panel unsafe.Pointer, term, column int) int {
 	termBytes := shape.termBytes()
 	switch {
 	case shape.levelBits() == 8:
-		return int(*(*int8)(unsafe.Add(panel, k*termBytes+j)))
-	case j >= termBytes:
-		return int(*(*int8)(unsafe.Add(panel, k*termBytes+j-termBytes)) >> 4)
+		return int(*(*int8)(unsafe.Add(panel, term*termBytes+column)))
+	case column >= termBytes:
+		return int(*(*int8)(unsafe.Add(panel, term*termBytes+column-termBytes)) >> 4)
 	}
-	return int(*(*int8)(unsafe.Add(panel, k*termBytes+j)) << 4 >> 4)
+	return int(*(*int8)(unsafe.Add(panel, term*termBytes+column)) << 4 >> 4)
 }
 
-// unpack restores operand i from its panels.
-func (shape *levelShape) unpack(i int, dst *tensor.Tensor, panels unsafe.Pointer) {
+// unpack restores an operand from its panels.
+func (shape *levelShape) unpack(operand int, dst *tensor.Tensor, panels unsafe.Pointer) {
 	width := shape.width()
 	for row := range shape.n {
-		panel, column := unsafe.Add(panels, row/width*shape.panelBytes(i)), row%width
-		switch i {
+		panel, column := unsafe.Add(panels, row/width*shape.panelBytes(operand)), row%width
+		switch operand {
 		case blocksWeight:
 			perByte := 8 / shape.bits
 			for byteIndex := range dst.Shape[1] {
@@ -195,8 +196,8 @@ func (shape *levelShape) unpack(i int, dst *tensor.Tensor, panels unsafe.Pointer
 			}
 		default:
 			for block := range shape.blocks {
-				zero := int(*(*int8)(unsafe.Add(panel, block*width+column))) + shape.defaultZero
-				dst.Set(tensor.IntScalar(int64(zero)), row, block)
+				zeroPoint := int(*(*int8)(unsafe.Add(panel, block*width+column))) + shape.defaultZero
+				dst.Set(tensor.IntScalar(int64(zeroPoint)), row, block)
 			}
 		}
 	}

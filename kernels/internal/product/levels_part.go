@@ -11,14 +11,14 @@ import (
 
 // levelPart is the part of the result in a band of rows and in the columns of one panel. A level is a packed integer of
 // the weight (see [levelShape]). A term is an index of the depth k, and a block is a range of terms with the same
-// scale.
+// scale. Elements of operand, result and bias are float32, of 4 bytes.
 type levelPart struct {
 	*levelProduct
 	panel     int            // index of the panel
 	row, rows int            // first row; number of rows
 	columns   int            // number of columns: the panel's width, or fewer in the last panel
-	to        unsafe.Pointer // address of the part's first element in the result or, if columns < width, in worker memory
-	step      int            // bytes between rows at `to`
+	dst       unsafe.Pointer // address of the part's first element in the result or, if columns < width, in worker memory
+	rowStep   int            // bytes between rows at `to`
 	bias      unsafe.Pointer // bias of the columns, or nil
 	converted unsafe.Pointer // worker memory for converted levels
 }
@@ -27,17 +27,18 @@ type levelPart struct {
 // column. Its tiles write to worker memory, and read a padded copy of the bias. Worker memory has the copy of the bias,
 // the results of this panel, and converted levels.
 func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Pointer) levelPart {
-	first := panel * p.width()
+	firstColumn := panel * p.width()
 	part := levelPart{levelProduct: p, panel: panel, row: row, rows: min(p.bandRows, p.m-row),
-		columns: min(p.width(), p.n-first), to: kit.AddressOf[float32](mem.Ptrs[0], row*p.n+first), step: 4 * p.n}
+		columns: min(p.width(), p.n-firstColumn), rowStep: 4 * p.n,
+		dst: kit.AddressOf[float32](mem.Ptrs[0], row*p.n+firstColumn)}
 	if bias != nil {
-		part.bias = kit.AddressOf[float32](bias, first)
+		part.bias = kit.AddressOf[float32](bias, firstColumn)
 	}
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	biasBytes := kit.AlignUp(4 * p.width())
 	part.converted = unsafe.Add(memory, biasBytes+4*p.bandRows*p.width())
 	if part.columns < p.width() {
-		part.to, part.step = unsafe.Add(memory, biasBytes), 4*p.width()
+		part.dst, part.rowStep = unsafe.Add(memory, biasBytes), 4*p.width()
 		if bias != nil {
 			padded := kit.ElementsOf[float32](memory, p.width())
 			clear(padded)
@@ -53,17 +54,17 @@ func (part *levelPart) copyResult(mem *graph.Mem) {
 	if part.columns == part.width() {
 		return
 	}
-	for i := range part.rows {
-		to := kit.AddressOf[float32](mem.Ptrs[0], (part.row+i)*part.n+part.panel*part.width())
-		copy(kit.ElementsOf[float32](to, part.columns), kit.ElementsOf[float32](unsafe.Add(part.to, i*part.step),
+	for row := range part.rows {
+		result := kit.AddressOf[float32](mem.Ptrs[0], (part.row+row)*part.n+part.panel*part.width())
+		copy(kit.ElementsOf[float32](result, part.columns), kit.ElementsOf[float32](unsafe.Add(part.dst, row*part.rowStep),
 			part.columns))
 	}
 }
 
-// initialSum returns the initial values of the sums for a tile that multiplies terms from index k of the depth on.
-func (part *levelPart) initialSum(k int) tile.InitialSum {
+// initialSum returns the initial values of the sums for a tile that multiplies terms from firstTerm on.
+func (part *levelPart) initialSum(firstTerm int) tile.InitialSum {
 	switch {
-	case k > 0:
+	case firstTerm > 0:
 		return tile.FromResult
 	case part.hasBias:
 		return tile.FromLanes
@@ -74,18 +75,18 @@ func (part *levelPart) initialSum(k int) tile.InitialSum {
 // bind sets the addresses of the operands of all tiles.
 func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
 	args := &worker.args
-	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], part.to, part.bias
-	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*part.k, part.step
+	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], part.dst, part.bias
+	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*part.k, part.rowStep
 	args.Row[tile.Bias] = 0
 }
 
-// setOffsets sets the offsets of a tile that begins at row i of the part and column j of the panel, and multiplies
-// terms from k on.
-func (part *levelPart) setOffsets(worker *levelRun, i, k, j int) {
-	args, column := &worker.args, part.panel*part.width()+j
-	args.Row[tile.In], args.Row[tile.Out] = 4*((part.row+i)*part.k+k), i*part.step+4*j
-	args.Row[tile.Bias] = 4 * j
-	part.epilogue.SetOffsets(args, 4*((part.row+i)*part.n+column), 4*column)
+// setOffsets sets the offsets of a tile that begins at a row of the part and a column of the panel, and multiplies
+// terms from firstTerm on.
+func (part *levelPart) setOffsets(worker *levelRun, row, firstTerm, panelColumn int) {
+	args, column := &worker.args, part.panel*part.width()+panelColumn
+	args.Row[tile.In], args.Row[tile.Out] = 4*((part.row+row)*part.k+firstTerm), row*part.rowStep+4*panelColumn
+	args.Row[tile.Bias] = 4 * panelColumn
+	part.epilogue.SetOffsets(args, 4*((part.row+row)*part.n+column), 4*column)
 }
 
 // multiplyLevels computes the part by tiles that read levels. A call of code computes one tile for some blocks of the
@@ -98,24 +99,24 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 	args.Ptr[tile.LevelZeros], args.Rows = part.levelProduct.panel(mem, blocksZero, part.panel), 1
 	callBlocks := max(1, levelCallMACs/(part.height*part.width()*part.blockElements))
 	wholeBlocks := part.k / part.blockElements
-	height, higher := part.stacks(part.rows)
-	for i := 0; i < part.rows; i += height {
-		if higher == 0 { // all tiles of the greater height are computed
+	height, tallTiles := part.stacks(part.rows)
+	for row := 0; row < part.rows; row += height {
+		if tallTiles == 0 { // all tiles of the greater height are computed
 			height--
 		}
-		higher--
+		tallTiles--
 		for block := 0; block < part.blocks; {
-			k, terms, count := block*part.blockElements, part.blockElements, min(callBlocks, wholeBlocks-block)
+			firstTerm, terms, count := block*part.blockElements, part.blockElements, min(callBlocks, wholeBlocks-block)
 			if block == wholeBlocks { // the shorter last block
-				terms, count = part.k-k, 1
+				terms, count = part.k-firstTerm, 1
 			}
-			part.setOffsets(worker, i, k, 0)
-			args.Row[tile.Vec] = k * part.termBytes()
+			part.setOffsets(worker, row, firstTerm, 0)
+			args.Row[tile.Vec] = firstTerm * part.termBytes()
 			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*part.width()*4, block*part.width()
 			args.Step[tile.LoopTrips] = count
 			block += count
 			mem.CheckContextAfter(2 * height * count * terms * part.width())
-			code := levelCode{rows: height, terms: terms, start: part.initialSum(k), isLast: block == part.blocks}
+			code := levelCode{rows: height, terms: terms, start: part.initialSum(firstTerm), isLast: block == part.blocks}
 			if err := part.codes[code].Call(args); err != nil {
 				return err
 			}
@@ -130,24 +131,24 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 	part.bind(mem, worker)
 	args, vectors := &worker.args, part.tileVectors()
 	args.Ptr[tile.Vec] = part.converted
-	for k := 0; k < part.k; k += levelTerms {
-		args.InnerCount = min(levelTerms, part.k-k)
-		part.convertTerms(mem, worker, k, args.InnerCount)
+	for firstTerm := 0; firstTerm < part.k; firstTerm += levelTerms {
+		args.InnerCount = min(levelTerms, part.k-firstTerm)
+		part.convertTerms(mem, worker, firstTerm, args.InnerCount)
 		maxTiles := max(1, levelCallMACs/(part.height*vectors*part.lanes*args.InnerCount))
-		for j := 0; j < part.width(); j += vectors * part.lanes {
-			args.Row[tile.Vec] = 4 * j
+		for column := 0; column < part.width(); column += vectors * part.lanes {
+			args.Row[tile.Vec] = 4 * column
 			height, tiles := part.stacks(part.rows)
-			for i := 0; i < part.rows; i += args.Rows * height {
+			for row := 0; row < part.rows; row += args.Rows * height {
 				if tiles == 0 { // all tiles of the greater height are computed
 					height--
-					tiles = (part.rows - i) / height
+					tiles = (part.rows - row) / height
 				}
 				args.Rows = min(tiles, maxTiles)
 				tiles -= args.Rows
-				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.step
-				part.setOffsets(worker, i, k, j)
+				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.rowStep
+				part.setOffsets(worker, row, firstTerm, column)
 				mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * vectors * part.lanes)
-				code := levelCode{rows: height, start: part.initialSum(k), isLast: k+args.InnerCount == part.k}
+				code := levelCode{rows: height, start: part.initialSum(firstTerm), isLast: firstTerm+args.InnerCount == part.k}
 				if err := part.codes[code].Call(args); err != nil {
 					return err
 				}
@@ -166,9 +167,8 @@ func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
 	return names, types
 }
 
-// convertTerms converts the levels of termCount terms of a panel, from index k of the depth on, to float32 in worker
-// memory.
-func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, termCount int) {
+// convertTerms converts the levels of termCount terms of a panel, from firstTerm on, to float32 in worker memory.
+func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, firstTerm, termCount int) {
 	levels := part.levelProduct.panel(mem, blocksWeight, part.panel)
 	scales := part.levelProduct.panel(mem, blocksScale, part.panel)
 	zeros := part.levelProduct.panel(mem, blocksZero, part.panel)
@@ -178,12 +178,12 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, termCou
 	if part.levelBits() == 4 {
 		columns /= 2
 	}
-	for term := k; term < k+termCount; {
+	for term := firstTerm; term < firstTerm+termCount; {
 		block := term / part.blockElements
-		terms := min(k+termCount, (block+1)*part.blockElements) - term
+		terms := min(firstTerm+termCount, (block+1)*part.blockElements) - term
 		for half := range part.width() / columns {
 			first := half * columns
-			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](part.converted, (term-k)*width+first),
+			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](part.converted, (term-firstTerm)*width+first),
 				unsafe.Add(levels, term*part.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
 			strides := [4]int{4 * width, part.termBytes()}
 			operandCount := 3

@@ -98,7 +98,7 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 		if packed == nil {
 			p.operandsToPack, p.offsets[operand] = append(p.operandsToPack, operand), p.scratch
 			p.scratch += kit.AlignUp(p.panels() * p.panelBytes(operand))
-		} else if format := p.form(operand); packed.Format != format {
+		} else if format := p.formatName(operand); packed.Format != format {
 			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", operand, packed.Format, format)
 		}
 	}

@@ -26,20 +26,20 @@ func detOp(name string) *graph.Op {
 			Params: []graph.Param{kit.Self},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
 				self := call.Type(0)
-				n := self.Rank()
+				rank := self.Rank()
 				switch {
-				case n < 2:
+				case rank < 2:
 					return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
-				case self.Shape[n-1].Ne(self.Shape[n-2]).Holds():
+				case self.Shape[rank-1].Ne(self.Shape[rank-2]).Holds():
 					return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices",
-						self.Shape[n-2], self.Shape[n-1])
+						self.Shape[rank-2], self.Shape[rank-1])
 				case self.DType.IsIntegral(true):
 					return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s",
 						self.DType.TorchName())
 				case self.DType.IsReducedFloat():
 					return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", self.DType.TorchName())
 				}
-				return call.NewResult(tensor.NewType(self.DType, self.Shape[:n-2]...)), nil
+				return call.NewResult(tensor.NewType(self.DType, self.Shape[:rank-2]...)), nil
 			},
 			Ref: refDet,
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}},
@@ -58,7 +58,7 @@ func detOp(name string) *graph.Op {
 				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
 				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
 				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
-				return &graph.Kernel{WorkerScratch: 16 * n * n,
+				return &graph.Kernel{WorkerScratch: 16 * n * n, // elements are converted to complex128, of 16 bytes
 					Phases: []graph.Phase{lines.Phase(n*n*n, func(mem *graph.Mem, offsets [4]int) error {
 						matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n*n)
 						for i := range n {
@@ -74,18 +74,18 @@ func detOp(name string) *graph.Op {
 	})
 }
 
-// determinant returns the determinant of an n x n matrix by Gaussian elimination, which overwrites a. The pivot of a
-// column is the element of greatest magnitude.
-func determinant(ctx context.Context, a []complex128, n int) complex128 {
+// determinant returns the determinant of an n x n matrix by Gaussian elimination, which overwrites the matrix. The
+// pivot of a column is the element of greatest magnitude.
+func determinant(ctx context.Context, matrix []complex128, n int) complex128 {
 	det := complex(1, 0)
 	for k := range n {
 		pivotRow := k
 		for i := k + 1; i < n; i++ {
-			if kit.AbsComplex(a[i*n+k]) > kit.AbsComplex(a[pivotRow*n+k]) {
+			if kit.AbsComplex(matrix[i*n+k]) > kit.AbsComplex(matrix[pivotRow*n+k]) {
 				pivotRow = i
 			}
 		}
-		pivot := a[pivotRow*n+k]
+		pivot := matrix[pivotRow*n+k]
 		det = kit.MulComplex(det, pivot)
 		if pivot == 0 {
 			return 0
@@ -93,16 +93,16 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 		if pivotRow != k {
 			det = -det
 			for j := k; j < n; j++ {
-				a[pivotRow*n+j], a[k*n+j] = a[k*n+j], a[pivotRow*n+j]
+				matrix[pivotRow*n+j], matrix[k*n+j] = matrix[k*n+j], matrix[pivotRow*n+j]
 			}
 		}
 		for i := k + 1; i < n; i++ {
 			if i*n%kit.CheckEvery < n { // about once for each CheckEvery elements
 				interrupt.Check(ctx)
 			}
-			factor := kit.DivComplex(a[i*n+k], pivot)
+			factor := kit.DivComplex(matrix[i*n+k], pivot)
 			for j := k + 1; j < n; j++ {
-				a[i*n+j] -= kit.MulComplex(factor, a[k*n+j])
+				matrix[i*n+j] -= kit.MulComplex(factor, matrix[k*n+j])
 			}
 		}
 	}

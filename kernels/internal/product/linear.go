@@ -36,14 +36,14 @@ var Linear = kit.Define[kit.EmptyAttrs](graph.Op{
 const linearBias = 2
 
 // transposed mirrors Tensor.t. It transposes a matrix and returns a vector unchanged.
-func transposed(w tensor.Type) (tensor.Type, error) {
-	if w.Rank() > 2 {
-		return w, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", w.Rank())
+func transposed(weight tensor.Type) (tensor.Type, error) {
+	if weight.Rank() > 2 {
+		return weight, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", weight.Rank())
 	}
-	if w.Rank() < 2 {
-		return w, nil
+	if weight.Rank() < 2 {
+		return weight, nil
 	}
-	return w.Transpose(0, 1)
+	return weight.Transpose(0, 1)
 }
 
 // inferLinear follows at::linear. With a bias, an input matrix uses addmm, and a contiguous input of three dimensions
@@ -117,8 +117,8 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 	if err != nil {
 		return nil, err
 	}
-	for d, s := range expanded.Shape {
-		if s == 1 || d < expanded.Rank()-bias.Rank() {
+	for d, size := range expanded.Shape {
+		if size == 1 || d < expanded.Rank()-bias.Rank() {
 			expanded.Strides[d] = 0
 		}
 	}

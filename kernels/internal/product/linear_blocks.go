@@ -79,10 +79,10 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 	}{{blocksScale, "scale", tensor.Float32, []sym.Int{out, blocks}},
 		{blocksZero, "zero_point", tensor.Uint8, []sym.Int{out, blocks}},
 		{blocksBias, "bias", tensor.Float32, []sym.Int{out}}} {
-		if t := call.Type(operand.index); call.HasOperand(operand.index) &&
-			(t.DType != operand.dtype || !tensor.SameSizes(t.Shape, operand.shape)) {
+		if given := call.Type(operand.index); call.HasOperand(operand.index) &&
+			(given.DType != operand.dtype || !tensor.SameSizes(given.Shape, operand.shape)) {
 			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", name, operand.name, operand.dtype,
-				tensor.Sizes(operand.shape), t.DType, tensor.Sizes(t.Shape))
+				tensor.Sizes(operand.shape), given.DType, tensor.Sizes(given.Shape))
 		}
 	}
 	shape := append(append([]sym.Int{}, input.Shape[:input.Rank()-1]...), out)
@@ -92,24 +92,24 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 // linearBlocksRef is the reference implementation. It rounds sums as [kit.Accumulator] does for float32. A level is an
 // integer of the weight minus its zero point.
 func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, format := in[blocksInput], newBlockWeight(call)
-	weight, rank := in[blocksWeight].CopyTo(tensor.New(tensor.Uint8, in[blocksWeight].Shape...)), x.Rank()
+	input, format := in[blocksInput], newBlockWeight(call)
+	weight, rank := in[blocksWeight].CopyTo(tensor.New(tensor.Uint8, in[blocksWeight].Shape...)), input.Rank()
 	format.rowStride, format.colStride = weight.Strides[0], weight.Strides[1]
-	shape := append(append([]int{}, x.Shape[:rank-1]...), weight.Shape[0])
+	shape := append(append([]int{}, input.Shape[:rank-1]...), weight.Shape[0])
 	out := tensor.Zeros(tensor.Float32, shape...)
 	kit.EachIndex(shape, func(index []int) {
 		column := index[rank-1]
 		inputIndex := append([]int{}, index...)
 		sum := kit.Accumulator{DType: tensor.Float32}
-		for k := range x.Shape[rank-1] {
+		for k := range input.Shape[rank-1] {
 			inputIndex[rank-1] = k
-			zero := float64(format.defaultZero)
+			zeroPoint := float64(format.defaultZero)
 			if len(in) > blocksZero && in[blocksZero] != nil {
-				zero = float64(format.zeroPoint(uint8(in[blocksZero].At(column, k/format.blockElements).Float())))
+				zeroPoint = float64(format.zeroPoint(uint8(in[blocksZero].At(column, k/format.blockElements).Float())))
 			}
-			level := float64(format.integer(unsafe.Add(weight.Pointer(), column*format.rowStride), k)) - zero
+			level := float64(format.integer(unsafe.Add(weight.Pointer(), column*format.rowStride), k)) - zeroPoint
 			element := float32(level) * float32(in[blocksScale].At(column, k/format.blockElements).Float())
-			sum.AddProduct(x.At(inputIndex...), tensor.FloatScalar(float64(element)))
+			sum.AddProduct(input.At(inputIndex...), tensor.FloatScalar(float64(element)))
 		}
 		if len(in) > blocksBias && in[blocksBias] != nil {
 			sum.Add(in[blocksBias].At(column))
@@ -120,6 +120,6 @@ func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 }
 
 // readLevels implements [graph.Impl.Read]: all operands must be row-major.
-func readLevels(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-	return graph.Work{}, m.IsContiguous()
+func readLevels(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) (graph.Work, bool) {
+	return graph.Work{}, meta.IsContiguous()
 }

@@ -92,11 +92,11 @@ var Dot = kit.Define[kit.EmptyAttrs](graph.Op{
 // inferBy returns an Infer function. resultType returns the type of the result for the types of both operands.
 func inferBy(resultType func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
-		t, err := resultType(c.Type(0), c.Type(1))
+		result, err := resultType(c.Type(0), c.Type(1))
 		if err != nil {
 			return nil, err
 		}
-		return c.NewResult(t), nil
+		return c.NewResult(result), nil
 	}
 }
 
@@ -113,9 +113,9 @@ func productLoops(call *graph.Call) []graph.Parallel {
 	for d := range batchRank {
 		loop := kit.WholeLoop(call)
 		loop.ResultDims[0], loop.MayBroadcast = d, []bool{true, true}
-		for i, m := range []tensor.Meta{a, b} {
-			dim := d - (batchRank - (m.Rank() - 2)) // the last batch dimensions of operand and result correspond
-			if dim >= 0 && m.Rank() > 2 && m.Shape[dim] == out.Shape[d] {
+		for i, operand := range []tensor.Meta{a, b} {
+			dim := d - (batchRank - (operand.Rank() - 2)) // the last batch dimensions of operand and result correspond
+			if dim >= 0 && operand.Rank() > 2 && operand.Shape[dim] == out.Shape[d] {
 				loop.OperandDims[i] = dim
 			}
 		}

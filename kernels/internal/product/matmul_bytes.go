@@ -55,18 +55,19 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	// Omitted last operands become nil.
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, 1+bytesZero-len(in))...)
-	elementOrZero := func(k int, index []int, dim int) float64 {
-		if in[k] == nil {
+	// elementOrZero returns the element of a vector operand for index[dim], or 0 if the operand is omitted.
+	elementOrZero := func(vector int, index []int, dim int) float64 {
+		if in[vector] == nil {
 			return 0
 		}
-		return kit.ElementAlong(in[k], index, dim)
+		return kit.ElementAlong(in[vector], index, dim)
 	}
-	// minusZeroPoint returns operand k minus its zero points, operand zero, which are along dimension dim.
-	minusZeroPoint := func(k, zero, dim int) *tensor.Tensor {
-		operand := in[k]
+	// minusZeroPoint returns a matrix operand minus the elements of another operand, its zero points along dimension dim.
+	minusZeroPoint := func(matrix, zeroPoint, dim int) *tensor.Tensor {
+		operand := in[matrix]
 		difference := tensor.Zeros(tensor.Float64, operand.Shape...)
 		kit.EachIndex(operand.Shape, func(index []int) {
-			difference.Set(tensor.FloatScalar(operand.At(index...).Float()-elementOrZero(zero, index, dim)), index...)
+			difference.Set(tensor.FloatScalar(operand.At(index...).Float()-elementOrZero(zeroPoint, index, dim)), index...)
 		})
 		return difference
 	}
@@ -99,8 +100,8 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	}
 	dtype, aDType, bDType := call.Out[0].DType, call.Meta(bytesA).DType, call.Meta(bytesB).DType
 	var strides [1 + bytesZero]int // strides of the vector operands, by operand
-	for k := bytesAZero; k <= bytesZero; k++ {
-		strides[k] = vectorStride(call, k)
+	for operand := bytesAZero; operand <= bytesZero; operand++ {
+		strides[operand] = vectorStride(call, operand)
 	}
 	const matrixA, matrixB, matrixC = 0, 1, 2
 	entryOffsets := [...][]int{matrixA: product.a.offsets(product.batch), matrixB: product.b.offsets(product.batch),
@@ -111,11 +112,11 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		}
 		return entryOffsets[matrix][entry]
 	}
-	address := func(m *graph.Mem, k int) unsafe.Pointer { // of operand k, or nil if it is omitted
-		if k >= len(call.In) {
+	address := func(mem *graph.Mem, operand int) unsafe.Pointer { // nil if the operand is omitted
+		if operand >= len(call.In) {
 			return nil
 		}
-		return m.Ptrs[1+k]
+		return mem.Ptrs[1+operand]
 	}
 	rowsPerChunk := max(1, loopsMACs/max(1, product.n*product.k))
 	chunksPerEntry := kit.DivUp(product.m, rowsPerChunk)
@@ -127,8 +128,8 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 					aZero := byteAt(address(mem, bytesAZero), aDType, i*strides[bytesAZero])
 					bZero := byteAt(address(mem, bytesBZero), bDType, j*strides[bytesBZero])
 					var sum int32
-					if p := address(mem, bytesBias); p != nil {
-						sum = *(*int32)(kit.AddressOf[int32](p, j*strides[bytesBias]))
+					if biases := address(mem, bytesBias); biases != nil {
+						sum = *(*int32)(kit.AddressOf[int32](biases, j*strides[bytesBias]))
 					}
 					kit.ForEachBlock(mem.Context, product.k, func(begin, end int) {
 						for k := begin; k < end; k++ {
@@ -139,8 +140,8 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 					})
 					mem.CheckContextAfter(2 * product.k)
 					resultOffset := offset(matrixC, entry) + i*product.c.row + j*product.c.col
-					if p := address(mem, bytesScale); p != nil {
-						scale := *(*float32)(kit.AddressOf[float32](p, j*strides[bytesScale]))
+					if scales := address(mem, bytesScale); scales != nil {
+						scale := *(*float32)(kit.AddressOf[float32](scales, j*strides[bytesScale]))
 						element := multiply.Requantize(dtype, sum, scale, float64(byteAt(address(mem, bytesZero), dtype, 0)))
 						*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(element) // of either dtype, uint8 or int8
 					} else {

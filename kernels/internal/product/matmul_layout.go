@@ -263,8 +263,8 @@ func checkAddmm(self, a, b tensor.Type) error {
 	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, rows, depth, cols)
 }
 
-// flattensInput reports whether the op linear, if it has a bias, flattens its input x to a matrix.
-func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
+// flattensInput reports whether the op linear, if it has a bias, flattens its input to a matrix.
+func flattensInput(input tensor.Type) bool { return input.Rank() == 3 && input.IsContiguous() }
 
 // productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
 func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {

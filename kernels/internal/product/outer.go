@@ -17,12 +17,12 @@ import (
 func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
 	var out []*tensor.Tensor
 	for i, viewType := range types {
-		m, _ := viewType.Meta()
-		t, err := in[i].View(m)
+		meta, _ := viewType.Meta()
+		viewed, err := in[i].View(meta)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, t)
+		out = append(out, viewed)
 	}
 	return out, nil
 }
@@ -85,8 +85,8 @@ func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]
 		if err != nil {
 			return nil, nil, err
 		}
-		a, err := base.Schema.Decode(nil, nil)
-		return kit.DelegatedCall(c, a, types...), types, err
+		defaults, err := base.Schema.Decode(nil, nil)
+		return kit.DelegatedCall(c, defaults, types...), types, err
 	}
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		inner, _, err := callOnViews(c)

@@ -40,8 +40,8 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				}
 				return walks
 			},
-			Read: func(c *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (graph.Work, bool) {
-				return readProduct(c, impl.algorithm, describe, operand, m)
+			Read: func(c *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (graph.Work, bool) {
+				return readProduct(c, impl.algorithm, describe, operand, layout)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 				work, laidOutCall := graph.Work{StartedSteps: 1}, rowMajor(c)
@@ -52,11 +52,11 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				}
 				return work
 			},
-			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
+			Writes: func(c *graph.Call, _ graph.Walk, _ int, layout tensor.Meta) bool {
 				laidOutCall := *c
-				laidOutCall.Out = []tensor.Meta{m}
+				laidOutCall.Out = []tensor.Meta{layout}
 				product, err := describe(&laidOutCall)
-				return err == nil && multiply.ComputationDType(c) == m.DType && product.supports(c, impl.algorithm)
+				return err == nil && multiply.ComputationDType(c) == layout.DType && product.supports(c, impl.algorithm)
 			},
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, impl.algorithm, describe) },
 			Forms: func(c *graph.Call) ([]graph.Form, error) { return formOf(c, describe) },
@@ -98,8 +98,8 @@ func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
 	})
 }
 
-// setAlgorithm selects an algorithm if it supports the products. Otherwise gemm chooses, because converted operands can
-// have layouts that the algorithm does not support.
+// setAlgorithm selects an algorithm if it supports the products. Otherwise package gemm chooses, because converted
+// operands can have layouts that the algorithm does not support.
 func (product *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm) {
 	if product.supports(c, algorithm) {
 		product.algorithm = algorithm
@@ -123,26 +123,26 @@ func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bo
 func rowMajor(c *graph.Call) *graph.Call {
 	copied := *c
 	copied.In = slices.Clone(c.In)
-	for i, a := range c.In {
-		if a.Kind == graph.TensorArg {
-			m := a.Meta() // replaced even if contiguous, because strides of dimensions of size 1 matter
-			copied.In[i] = graph.ArgOf(withLayout(a.Value, tensor.New(m.DType, m.Shape...)))
+	for i, arg := range c.In {
+		if arg.Kind == graph.TensorArg {
+			meta := arg.Meta() // replaced even if contiguous, because strides of dimensions of size 1 matter
+			copied.In[i] = graph.ArgOf(withLayout(arg.Value, tensor.New(meta.DType, meta.Shape...)))
 		}
 	}
 	return &copied
 }
 
 // withLayout returns a value with another layout.
-func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
-	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin}
+func withLayout(value *graph.Value, layout tensor.Meta) *graph.Value {
+	return &graph.Value{Name: value.Name, Meta: layout, Type: layout.Type(), Const: value.Const, Pin: value.Pin}
 }
 
-// readProduct returns the cost of reading an operand in layout m minus the cost of reading it in row-major order, or
-// false if the algorithm does not support layout m.
+// readProduct returns the cost of reading an operand in the given layout minus the cost of reading it in row-major
+// order, or false if the algorithm does not support the layout.
 func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error),
-	operand int, m tensor.Meta) (work graph.Work, ok bool) {
+	operand int, layout tensor.Meta) (work graph.Work, ok bool) {
 	// Constants are packed when the graph is planned.
-	if m.IsContiguous() || call.IsConstant(operand) && algorithm == gemm.Tiled {
+	if layout.IsContiguous() || call.IsConstant(operand) && algorithm == gemm.Tiled {
 		return work, true
 	}
 	laidOutCall := rowMajor(call)
@@ -150,15 +150,15 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 	if err != nil {
 		return work, true
 	}
-	laidOutCall.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, m))
+	laidOutCall.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, layout))
 	product, err := describe(laidOutCall)
 	switch {
 	case err != nil:
 		return work, true
 	case algorithm != gemm.Tiled:
-		return graph.ReadWork(m, m), product.supports(call, algorithm)
+		return graph.ReadWork(layout, layout), product.supports(call, algorithm)
 	}
-	elements := float64(m.Numel())
+	elements := float64(layout.Numel())
 	rateA, rateB := product.packingRates(call)
 	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
 	for _, side := range []struct {
@@ -190,9 +190,9 @@ func (product *contraction) packingRates(c *graph.Call) (a, b string) {
 
 // addPacking adds the cost of packing a number of elements. rate is the name of the rate, or empty if nothing is
 // packed.
-func addPacking(w *graph.Work, rate string, elements float64) {
+func addPacking(work *graph.Work, rate string, elements float64) {
 	if rate != "" {
-		w.AddUnits(rate, elements)
+		work.AddUnits(rate, elements)
 	}
 }
 
@@ -233,12 +233,12 @@ func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, wor
 		if merged.n > 1 && merged.c.col != 1 && !transposed {
 			multiply.AddScatteredStores(work, int(entries)*merged.m*merged.n, merged.k)
 		}
-		packA, packB := merged.packingRates(call)
+		rateA, rateB := merged.packingRates(call)
 		if !call.IsConstant(merged.aOperand) {
-			addPacking(work, packA, entries*float64(merged.m)*float64(merged.k))
+			addPacking(work, rateA, entries*float64(merged.m)*float64(merged.k))
 		}
 		if !call.IsConstant(merged.bOperand) {
-			addPacking(work, packB, entries*float64(merged.n)*float64(merged.k))
+			addPacking(work, rateB, entries*float64(merged.n)*float64(merged.k))
 		}
 	}
 	if merged.hasAdd {

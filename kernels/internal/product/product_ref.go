@@ -6,15 +6,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// broadcastAt returns the element of t that broadcasting repeats at the given index of a larger shape.
-func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
-	elementIndex := make([]int, t.Rank())
+// broadcastAt returns the element of an operand that broadcasting repeats at the given index of a larger shape.
+func broadcastAt(operand *tensor.Tensor, index []int) tensor.Scalar {
+	elementIndex := make([]int, operand.Rank())
 	for d := range elementIndex {
-		if t.Shape[d] > 1 {
+		if operand.Shape[d] > 1 {
 			elementIndex[d] = index[len(index)-len(elementIndex)+d]
 		}
 	}
-	return t.At(elementIndex...)
+	return operand.At(elementIndex...)
 }
 
 // productRef is the reference implementation of matmul and its special cases.
@@ -63,13 +63,13 @@ func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 	}
 }
 
-// matrixAt returns the storage index of the first element of the matrix of t at an index of the batch. The matrix has
-// the last dims dimensions of t. The dimensions before them are broadcast to the batch.
-func matrixAt(t *kit.ProductOperand, index []int, dims int) int {
-	offset, batchRank := t.Offset, t.Rank()-dims
+// matrixAt returns the storage index of the first element of an operand's matrix at an index of the batch. The matrix
+// has the last dims dimensions of the operand. The dimensions before them are broadcast to the batch.
+func matrixAt(operand *kit.ProductOperand, index []int, dims int) int {
+	offset, batchRank := operand.Offset, operand.Rank()-dims
 	for d := range batchRank {
-		if t.Shape[d] != 1 {
-			offset += index[len(index)-batchRank+d] * t.Strides[d]
+		if operand.Shape[d] != 1 {
+			offset += index[len(index)-batchRank+d] * operand.Strides[d]
 		}
 	}
 	return offset

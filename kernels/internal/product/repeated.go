@@ -25,30 +25,31 @@ func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteCo
 	if rewrite, err = rewriteTransposedWeights(parts, call); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
-	x, y := call.In[0], call.In[1]
-	if x.Kind != graph.TensorArg || y.Kind != graph.TensorArg {
+	left, right := call.In[0], call.In[1]
+	if left.Kind != graph.TensorArg || right.Kind != graph.TensorArg {
 		return rewrite, nil
 	}
-	repetition, ok := findRepetition(y.Value, maxChainLength)
+	repetition, ok := findRepetition(right.Value, maxChainLength)
 	if !ok {
 		return rewriteSharedMatrix(parts, call)
 	}
-	rank := len(y.Type().Shape)
+	rank := len(right.Type().Shape)
 	dim := repetition.dim
-	if dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[dim].Same(y.Type().Shape[dim]) {
+	if dim >= rank-2 || left.Type().Rank() != rank || !left.Type().Shape[dim].Same(right.Type().Shape[dim]) {
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, call)
-	groups, matrices := repetition.operands(builder, x)
+	groups, matrices := repetition.operands(builder, left)
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
+	// Repeat adds the op of the replaced node with other operands.
 	product, err := parts.Repeat(parts.ReplacedNode(), groups, matrices)
 	if err != nil {
 		return rewrite, err
 	}
 	out := builder.Add(view.Flatten, graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, graph.ArgOf(product[0]))
-	if repetition.joinsRows(x) {
+	if repetition.joinsRows(left) {
 		out = builder.Add(view.Unsqueeze, graph.Attrs{"dim": dim + 1}, out)
 	}
 	rewrite.Results, err = builder.Result(out)
@@ -59,22 +60,22 @@ func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteCo
 // rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result
 // is one product of all rows with this matrix.
 func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Rewrite, err error) {
-	x, y := call.In[0], call.In[1]
-	rank := x.Type().Rank()
-	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
+	left, right := call.In[0], call.In[1]
+	rank := left.Type().Rank()
+	if rank < 3 || right.Type().Rank() != rank || right.Value.Const != nil {
 		return rewrite, nil
 	}
-	hasSizeOne := func(a graph.Arg, dim int) bool {
-		size, isKnown := a.Type().Shape[dim].Known()
+	hasSizeOne := func(operand graph.Arg, dim int) bool {
+		size, isKnown := operand.Type().Shape[dim].Known()
 		return isKnown && size == 1
 	}
-	entries, isKnown := x.Type().Shape[rank-3].Known() // of the last batch dimension
-	if !hasSizeOne(x, rank-2) || !hasSizeOne(y, rank-3) || !isKnown || entries < 2 {
+	entries, isKnown := left.Type().Shape[rank-3].Known() // of the last batch dimension
+	if !hasSizeOne(left, rank-2) || !hasSizeOne(right, rank-3) || !isKnown || entries < 2 {
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, call)
-	rows := builder.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
-	matrix := builder.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
+	rows := builder.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, left)
+	matrix := builder.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, right)
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
@@ -88,20 +89,20 @@ func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Re
 	return rewrite, err
 }
 
-// joinsRows reports whether the matrices of x are single rows, and rows that are multiplied by the same matrix are
-// adjacent. These rows then form one matrix.
-func (r repeatedSlices) joinsRows(x graph.Arg) bool {
-	xType := x.Type()
-	rows, isKnown := xType.Shape[xType.Rank()-2].Known()
-	return isKnown && rows == 1 && r.dim == xType.Rank()-3
+// joinsRows reports whether the matrices of the left operand are single rows, and rows that are multiplied by the same
+// matrix are adjacent. These rows then form one matrix.
+func (r repeatedSlices) joinsRows(left graph.Arg) bool {
+	leftType := left.Type()
+	rows, isKnown := leftType.Shape[leftType.Rank()-2].Known()
+	return isKnown && rows == 1 && r.dim == leftType.Rank()-3
 }
 
 // operands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
-// matrices. The view `groups` is x with an additional dimension of size r.times: the matrices of x that are
-// multiplied by the same matrix.
-func (r repeatedSlices) operands(builder *compose.Builder, x graph.Arg) (groups, matrices graph.Arg) {
-	groups, matrices = x, r.matrices(builder)
-	if r.joinsRows(x) {
+// matrices. The view `groups` is the left operand with an additional dimension of size r.times: the left matrices that
+// are multiplied by the same matrix.
+func (r repeatedSlices) operands(builder *compose.Builder, left graph.Arg) (groups, matrices graph.Arg) {
+	groups, matrices = left, r.matrices(builder)
+	if r.joinsRows(left) {
 		groups = builder.Add(view.Flatten, graph.Attrs{"start_dim": r.dim, "end_dim": r.dim + 1}, groups)
 		matrices = builder.Add(view.Squeeze, graph.Attrs{"dim": []int{r.dim + 1}}, matrices)
 	}
@@ -126,14 +127,14 @@ type repeatedSlices struct {
 
 // matrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
 func (r repeatedSlices) matrices(builder *compose.Builder) graph.Arg {
-	x := graph.ArgOf(r.source)
+	distinct := graph.ArgOf(r.source)
 	if r.lacksUnitDim {
-		x = builder.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
+		distinct = builder.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, distinct)
 	}
 	if r.order != nil {
-		x = builder.Add(view.Permute, graph.Attrs{"dims": r.order}, x)
+		distinct = builder.Add(view.Permute, graph.Attrs{"dims": r.order}, distinct)
 	}
-	return x
+	return distinct
 }
 
 // sourceDim returns the dimension of the source that is repeated.

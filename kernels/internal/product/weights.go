@@ -10,16 +10,16 @@ import (
 // maxVisitedNodes bounds the number of nodes that mayBeWeights visits.
 const maxVisitedNodes = 32
 
-// mayBeWeights reports whether a value may be the weights of an attention: x depends on a product, which computes the
-// scores, and between the two is an op that folds (reduces) rows of the scores, such as softmax. All other nodes in
-// between are pointwise ops or views.
-func mayBeWeights(x graph.Arg) bool {
+// mayBeWeights reports whether a value may be the weights of an attention: the value depends on a product, which
+// computes the scores, and between the two is an op that folds (reduces) rows of the scores, such as softmax. All other
+// nodes in between are pointwise ops or views.
+func mayBeWeights(value graph.Arg) bool {
 	type step struct {
-		from  graph.Arg // a value on which x depends
-		folds bool      // whether a node between from and x folds rows
+		from  graph.Arg // a value on which the given value depends
+		folds bool      // whether a node between from and the given value folds rows
 	}
 	seen := map[step]bool{}
-	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < maxVisitedNodes; queue = queue[1:] {
+	for queue := []step{{value, false}}; len(queue) > 0 && len(seen) < maxVisitedNodes; queue = queue[1:] {
 		current := queue[0]
 		if seen[current] || current.from.Kind != graph.TensorArg || current.from.Value.Node == nil ||
 			current.from.Value.Node.Op == nil {
@@ -41,17 +41,17 @@ func mayBeWeights(x graph.Arg) bool {
 // rewriteTransposedWeights rewrites valuesᵀ @ weightsᵀ as (weights @ values)ᵀ. Attention is recognized only if the
 // weights are the first operand.
 func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.Rewrite, err error) {
-	x, y := c.In[0], c.In[1]
-	weights, ok := untransposed(y)
-	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !mayBeWeights(weights) ||
-		mayBeWeights(x) {
+	left, right := c.In[0], c.In[1]
+	weights, ok := untransposed(right)
+	if !ok || left.Kind != graph.TensorArg || left.Type().Rank() != right.Type().Rank() || !mayBeWeights(weights) ||
+		mayBeWeights(left) {
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, c)
-	transposed := func(x graph.Arg) graph.Arg {
-		return builder.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x)
+	transposed := func(left graph.Arg) graph.Arg {
+		return builder.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, left)
 	}
-	values := transposed(x)
+	values := transposed(left)
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
@@ -64,19 +64,20 @@ func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.
 	return rewrite, err
 }
 
-// untransposed returns the operand of x and true if x is a view that exchanges the last two dimensions.
-func untransposed(x graph.Arg) (operand graph.Arg, ok bool) {
-	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
+// untransposed returns the operand of a value and true if the value is a view that exchanges the last two dimensions.
+func untransposed(value graph.Arg) (operand graph.Arg, ok bool) {
+	if value.Kind != graph.TensorArg || value.Value.Node == nil || value.Value.Node.Op == nil ||
+		value.Value.Node.Op.Permutes == nil {
 		return operand, false
 	}
-	node := x.Value.Node
-	rank := x.Type().Rank()
-	for i, d := range node.Op.Permutes(node.Call()) {
+	node := value.Value.Node
+	rank := value.Type().Rank()
+	for i, dim := range node.Op.Permutes(node.Call()) {
 		wanted := i
 		if i >= rank-2 {
 			wanted = 2*rank - 3 - i // rank-2 and rank-1 are exchanged
 		}
-		if d != wanted {
+		if dim != wanted {
 			return operand, false
 		}
 	}

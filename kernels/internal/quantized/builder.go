@@ -14,11 +14,11 @@ import (
 // below 2^24 in float32 and below 2^53 in float64. Nodes that depend only on a constant weight are evaluated when the
 // graph is planned, and their results are packed like any weight.
 
-// exactDType returns the float dtype in which the sum of n products of elements of a and b is exact. a and b are byte
-// dtypes.
-func exactDType(n int, a, b tensor.DType) tensor.DType {
+// exactDType returns the float dtype in which the sum of products of elements of a and b is exact. a and b are byte
+// dtypes, and terms is the number of products.
+func exactDType(terms int, a, b tensor.DType) tensor.DType {
 	// A product of bytes is less than 2^16.
-	if n<<(8*(a.Size()+b.Size())) <= 1<<24 {
+	if terms<<(8*(a.Size()+b.Size())) <= 1<<24 {
 		return tensor.Float32
 	}
 	return tensor.Float64
@@ -28,35 +28,38 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 // results.
 type quantBuilder struct{ *compose.Builder }
 
-// vector returns operand i, which has at most one dimension, converted to a dtype. The result broadcasts to values of
-// the given rank, with its elements along dimension dim.
-func (builder quantBuilder) vector(i, dim, rank int, dtype tensor.DType) graph.Arg {
-	return builder.Convert(dtype, builder.BroadcastAlong(builder.Call.In[i], dim, max(rank, 1)))
+// vector returns an operand of at most one dimension, converted to a dtype. The result broadcasts to values of the
+// given rank, with its elements along dimension dim.
+func (builder quantBuilder) vector(operand, dim, rank int, dtype tensor.DType) graph.Arg {
+	return builder.Convert(dtype, builder.BroadcastAlong(builder.Call.In[operand], dim, max(rank, 1)))
 }
 
-// minusZeroPoint returns operand i minus its zero points, in the given dtype. zero is the index of the operand with the
-// zero points, which differ along dimension dim. The operand with the zero points may be omitted.
-func (builder quantBuilder) minusZeroPoint(i, zero, dim int, dtype tensor.DType) graph.Arg {
-	if !builder.Call.HasOperand(zero) {
-		return builder.Convert(dtype, builder.Call.In[i])
+// minusZeroPoint returns an operand minus its zero points, in the given dtype. zeroPoints is the index of the operand
+// with the zero points, which differ along dimension dim. This operand may be omitted.
+func (builder quantBuilder) minusZeroPoint(operand, zeroPoints, dim int, dtype tensor.DType) graph.Arg {
+	if !builder.Call.HasOperand(zeroPoints) {
+		return builder.Convert(dtype, builder.Call.In[operand])
 	}
-	return builder.Add(pointwise.Sub, nil, builder.Call.In[i], builder.vector(zero, dim, builder.Call.Meta(i).Rank(),
-		dtype))
+	return builder.Add(pointwise.Sub, nil, builder.Call.In[operand],
+		builder.vector(zeroPoints, dim, builder.Call.Meta(operand).Rank(),
+			dtype))
 }
 
-// toInt32 converts exact sums of n products to int32. Sums beyond int32 wrap.
-func (builder quantBuilder) toInt32(sums graph.Arg, n int) graph.Arg {
-	if n > 1<<15 { // the sums may exceed 2^31
+// toInt32 converts exact sums of products of bytes to int32. terms is the number of products of a sum. Sums beyond
+// int32 wrap.
+func (builder quantBuilder) toInt32(sums graph.Arg, terms int) graph.Arg {
+	if terms > 1<<15 { // the sums may exceed 2^31
 		sums = builder.Convert(tensor.Int64, sums)
 	}
 	return builder.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
-// requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
-func (builder quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
+// requantize scales exact sums and quantizes them. aScale and bScale are the scales of the operands that were
+// multiplied.
+func (builder quantBuilder) requantize(sums, aScale, bScale graph.Arg) graph.Arg {
 	const f32 = tensor.Float32
 	dtype, rank := builder.Call.Out[0].DType, len(builder.Call.Out[0].Shape)
-	scale := builder.Add(pointwise.Div, nil, builder.Add(pointwise.Mul, nil, a, b),
+	scale := builder.Add(pointwise.Div, nil, builder.Add(pointwise.Mul, nil, aScale, bScale),
 		builder.vector(resultScaleOperand, 0, 0, f32))
 	if rank == 0 {
 		scale = builder.BroadcastAlong(scale, 0, 0)
@@ -65,19 +68,19 @@ func (builder quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
 	return builder.quantize(scaled, builder.BroadcastAlong(builder.Call.In[resultZeroOperand], 0, rank), dtype)
 }
 
-// quantize rounds x half to even, adds the zero points and saturates to the given dtype. zero may be null. NaN becomes
-// 0. quantize computes in a float dtype that represents every integer of the given dtype exactly: float32 for integers
-// of up to 16 bits, float64 for 32 bits.
-func (builder quantBuilder) quantize(x, zero graph.Arg, dtype tensor.DType) graph.Arg {
-	computed := tensor.Float32
+// quantize rounds numbers half to even, adds the zero points and saturates to the given dtype. zeroPoints may be null.
+// NaN becomes 0. quantize computes in a float dtype that represents every integer of the given dtype exactly: float32
+// for integers of up to 16 bits, float64 for 32 bits.
+func (builder quantBuilder) quantize(numbers, zeroPoints graph.Arg, dtype tensor.DType) graph.Arg {
+	computeDType := tensor.Float32
 	if dtype.Size() > 2 {
-		computed = tensor.Float64
+		computeDType = tensor.Float64
 	}
-	x = builder.Add(pointwise.Round, nil, builder.Convert(computed, x))
-	if zero.Kind != graph.Null {
-		x = builder.Add(pointwise.Add, nil, x, builder.Convert(computed, zero))
+	numbers = builder.Add(pointwise.Round, nil, builder.Convert(computeDType, numbers))
+	if zeroPoints.Kind != graph.Null {
+		numbers = builder.Add(pointwise.Add, nil, numbers, builder.Convert(computeDType, zeroPoints))
 	}
 	lower, upper := bounds(dtype)
-	x = builder.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)
-	return builder.Convert(dtype, builder.Add(pointwise.Clamp, graph.Attrs{"min": lower, "max": upper}, x))
+	numbers = builder.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, numbers)
+	return builder.Convert(dtype, builder.Add(pointwise.Clamp, graph.Attrs{"min": lower, "max": upper}, numbers))
 }

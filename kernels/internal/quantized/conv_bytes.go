@@ -26,7 +26,7 @@ type quantConv struct {
 	name         string
 	weight       int  // index of the weight
 	xZero, wZero int  // indices of the operands that have the zero points of the input and of the weight
-	scaled       bool // whether the op scales the sums and quantizes them to bytes; otherwise the result is int32
+	isScaled     bool // whether the op scales the sums and quantizes them to bytes; otherwise the result is int32
 }
 
 // usesBytes reports whether a quantized convolution is computed as a byte convolution. This requires images, a constant
@@ -39,7 +39,7 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 		!sameZeroDType(call, 0, q.xZero) {
 		return false
 	}
-	if q.scaled && call.HasOperand(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
+	if q.isScaled && call.HasOperand(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
 		return false
 	}
 	fits := q.weightFitsInt8(call)
@@ -62,15 +62,15 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 // weightFitsInt8 reports whether the constant weight minus its zero points fits int8. It returns false if the zero
 // points are unknown.
 func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
-	weight, zero := c.Const(q.weight), c.Const(q.wZero)
-	if c.HasOperand(q.wZero) && zero == nil {
+	weight, zeroPoints := c.Const(q.weight), c.Const(q.wZero)
+	if c.HasOperand(q.wZero) && zeroPoints == nil {
 		return false
 	}
 	fits := true
-	kit.EachIndex(weight.Shape, func(coords []int) {
-		difference := weight.At(coords...).Float()
-		if zero != nil {
-			difference -= kit.ElementAlong(zero, coords, 0)
+	kit.EachIndex(weight.Shape, func(index []int) {
+		difference := weight.At(index...).Float()
+		if zeroPoints != nil {
+			difference -= kit.ElementAlong(zeroPoints, index, 0)
 		}
 		fits = fits && difference >= math.MinInt8 && difference <= math.MaxInt8
 	})
@@ -81,22 +81,22 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 // fits int8, the byte convolution also scales the sums. Otherwise other nodes first correct the sums and then scale
 // them.
 func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
-	const f = tensor.Float32
+	const f32 = tensor.Float32
 	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0] // outputs: number of output channels
 	fits := q.weightFitsInt8(call)
-	scalar := func(i int) graph.Arg { return builder.BroadcastAlong(call.In[i], 0, 0) }
+	scalar := func(operand int) graph.Arg { return builder.BroadcastAlong(call.In[operand], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
-	if q.scaled && fits {
-		scale = builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f),
-			builder.vector(wScaleOperand, 0, 1, f))
-		scale = builder.Add(pointwise.Div, nil, scale, builder.vector(resultScaleOperand, 0, 1, f))
+	if q.isScaled && fits {
+		scale = builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f32),
+			builder.vector(wScaleOperand, 0, 1, f32))
+		scale = builder.Add(pointwise.Div, nil, scale, builder.vector(resultScaleOperand, 0, 1, f32))
 		scale = builder.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
 		yZero = scalar(resultZeroOperand)
 	}
 	full := func(value int, dtype tensor.DType, size ...int) graph.Arg {
 		return builder.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": value, "dtype": dtype})
 	}
-	if bias = full(0, tensor.Int32, outputs); q.scaled && call.HasOperand(biasOperand) {
+	if bias = full(0, tensor.Int32, outputs); q.isScaled && call.HasOperand(biasOperand) {
 		bias = call.In[biasOperand]
 	}
 	if xZero = full(0, call.Meta(0).DType); call.HasOperand(q.xZero) {
@@ -115,10 +115,10 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 		return convolve(builder.int8Weight(q), bias)
 	}
 	sums := builder.correctedSums(q, bias, convolve)
-	if !q.scaled {
+	if !q.isScaled {
 		return sums
 	}
-	return builder.requantize(sums, builder.vector(xScaleOperand, 0, 4, f), builder.vector(wScaleOperand, 1, 4, f))
+	return builder.requantize(sums, builder.vector(xScaleOperand, 0, 4, f32), builder.vector(wScaleOperand, 1, 4, f32))
 }
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8. They are exact in
@@ -139,17 +139,18 @@ func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
 // The byte convolution takes only int8 weights. 128 is thus subtracted from a uint8 weight and from its zero point.
 func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 	convolve func(weight, bias graph.Arg) graph.Arg) graph.Arg {
-	const f, i32 = tensor.Float32, tensor.Int32
+	const f32, i32 = tensor.Float32, tensor.Int32
 	meta := builder.Call.Meta(q.weight)
 	weight, offset := builder.Call.In[q.weight], 0.0 // offset is subtracted from the weight
 	if meta.DType == tensor.Uint8 {
 		offset = 1 << 7
-		weight = builder.Convert(tensor.Int8, builder.Add(pointwise.Sub, nil, builder.Convert(f, weight),
+		weight = builder.Convert(tensor.Int8, builder.Add(pointwise.Sub, nil, builder.Convert(f32, weight),
 			compose.Number(offset)))
 	}
-	zero := builder.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(offset), "dtype": i32})
+	zeroPoint := builder.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(offset), "dtype": i32})
 	if builder.Call.HasOperand(q.wZero) {
-		zero = builder.Convert(i32, builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, 1, 4, f), compose.Number(offset)))
+		zeroPoint = builder.Convert(i32,
+			builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, 1, 4, f32), compose.Number(offset)))
 	}
 	groups, outputs := kit.Attrs[quantConvAttrs](builder.Call).Groups, meta.Shape[0]
 	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,
@@ -167,5 +168,5 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 		}
 		sums, inputSums = channels(0, outputs), channels(outputs, 1)
 	}
-	return builder.Add(pointwise.Sub, nil, sums, builder.Add(pointwise.Mul, nil, inputSums, zero))
+	return builder.Add(pointwise.Sub, nil, sums, builder.Add(pointwise.Mul, nil, inputSums, zeroPoint))
 }

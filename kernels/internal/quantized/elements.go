@@ -44,11 +44,12 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 		}
 	}
 	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
-	loop := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.result.zero),
+	loop := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"},
+		zeroPoint:  firstElement(q.result.zero),
 		lowerBound: lower, upperBound: upper}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !isFinite {
-		loop.text, loop.valid = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
+		loop.text, loop.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
 		loop.names, in = append(loop.names, "far"), append(in, q.number(scale*saturatingLevel))
 		loop.names[0] = "number"
 	}
@@ -77,7 +78,7 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	// neighbours. The zero point is therefore divided into evenPart, which v includes, and remainder, 0 or 1.
 	remainder := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	evenPart := firstElement(q.result.zero) - remainder
-	loop := formula{zero: remainder, lowerBound: lower, upperBound: upper}
+	loop := formula{zeroPoint: remainder, lowerBound: lower, upperBound: upper}
 	if node.Op == pointwise.Mul {
 		loop.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		loop.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
@@ -101,22 +102,22 @@ func (q *quantizeRewriter) number(value float64) graph.Arg {
 type formula struct {
 	text                   string   // the expression that computes v
 	names                  []string // names of the operands in the expression
-	zero                   float64  // zero point
+	zeroPoint              float64  // zero point
 	lowerBound, upperBound float64  // numbers; the sum is clamped to their quantized values
-	valid                  string   // condition; if it does not hold, the result is 0. Empty if there is no condition
+	condition              string   // condition; if it does not hold, the result is 0. Empty if there is no condition
 }
 
 // addFormula returns the quantized values that a formula computes from operands.
 func (q *quantizeRewriter) addFormula(computation formula, operands ...graph.Arg) ([]*graph.Value, error) {
 	dtype := q.Call.Out[0].DType
 	quantizedText := "int32(rint(v))"
-	if computation.zero != 0 {
-		quantizedText += fmt.Sprintf(" + %v", computation.zero)
+	if computation.zeroPoint != 0 {
+		quantizedText += fmt.Sprintf(" + %v", computation.zeroPoint)
 	}
 	quantizedText = fmt.Sprintf("minimum(maximum(%s, %d), %d)", quantizedText,
 		q.result.quantize(dtype, computation.lowerBound), q.result.quantize(dtype, computation.upperBound))
-	if computation.valid != "" {
-		quantizedText = fmt.Sprintf("where(%s, %s, 0)", computation.valid, quantizedText)
+	if computation.condition != "" {
+		quantizedText = fmt.Sprintf("where(%s, %s, 0)", computation.condition, quantizedText)
 	}
 	text := computation.text + "; " + quantizedText
 	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": text, "params": computation.names}, operands...)
@@ -137,10 +138,11 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	if arg.Kind != graph.TensorArg || depth == 0 {
 		return unknown
 	}
-	if t := arg.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < maxInspected {
+	constant := arg.Value.Const
+	if constant != nil && constant.DType == tensor.Float32 && constant.Numel() < maxInspected {
 		bound := 0.0
-		kit.EachIndex(t.Shape, func(coords []int) {
-			bound = max(bound, math.Abs(t.At(coords...).Float())) // max propagates NaN
+		kit.EachIndex(constant.Shape, func(index []int) {
+			bound = max(bound, math.Abs(constant.At(index...).Float())) // max propagates NaN
 		})
 		return bound
 	}
@@ -150,8 +152,8 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	if values, ok := dequantized(arg); ok { // the zero point is in the range of the dtype
 		lower, upper := bounds(values.bytes.Type().DType)
 		bound := 0.0
-		kit.EachIndex(values.scale.Shape, func(coords []int) {
-			bound = max(bound, values.scale.At(coords...).Float()*(upper-lower))
+		kit.EachIndex(values.scale.Shape, func(index []int) {
+			bound = max(bound, values.scale.At(index...).Float()*(upper-lower))
 		})
 		return bound
 	}
@@ -168,10 +170,10 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	if node.Op != pointwise.Mul && !pointwise.IsPlainAdd(node) {
 		return unknown
 	}
-	x, y := magnitudeBound(node.In[0], depth-1), magnitudeBound(node.In[1], depth-1)
-	bound := x + y
+	first, second := magnitudeBound(node.In[0], depth-1), magnitudeBound(node.In[1], depth-1)
+	bound := first + second
 	if node.Op == pointwise.Mul {
-		bound = x * y
+		bound = first * second
 	}
 	if bound > math.MaxFloat32/2 { // some elements might be infinite
 		return unknown

@@ -272,11 +272,11 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 // byteForm describes how a node that multiplies operand 0 by a weight is computed with bytes.
 type byteForm struct {
 	axis int // dimension of the output channels in the weight
-	// unsupported returns the reason why the bytes of x cannot be multiplied by the bytes of w. It returns "" if they
-	// can.
-	unsupported func(x, w quantizedValues) string
+	// unsupported returns the reason why the bytes of input cannot be multiplied by the bytes of weight. It returns "" if
+	// they can.
+	unsupported func(input, weight quantizedValues) string
 	// build adds the byte op that computes the product and returns its result.
-	build func(x, w quantizedValues, b bias) graph.Arg
+	build func(input, weight quantizedValues, layerBias bias) graph.Arg
 }
 
 // byteFormOf returns the byte form of a node, or nil if the node does not multiply by a weight.
@@ -295,34 +295,36 @@ func (q *quantizeRewriter) byteFormOf(node *graph.Node) *byteForm {
 // convolution returns the byte form of a convolution of images.
 func (q *quantizeRewriter) convolution(node *graph.Node) *byteForm {
 	var attrs graph.Attrs
-	return &byteForm{unsupported: func(x, w quantizedValues) (why string) {
+	return &byteForm{unsupported: func(input, weight quantizedValues) (why string) {
 		isSupported := false
-		attrs, isSupported = conv.InBytes(node.Call(), x.bytes.Type().DType, tensor.Int8)
+		attrs, isSupported = conv.InBytes(node.Call(), input.bytes.Type().DType, tensor.Int8)
 		switch {
-		case !w.fitsInt8():
+		case !weight.fitsInt8():
 			return "its weight minus its zero points does not fit int8"
 		case !isSupported:
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, build: func(x, w quantizedValues, b bias) graph.Arg { return q.addConvolution(node, attrs, x, w, b) }}
+	}, build: func(input, weight quantizedValues, layerBias bias) graph.Arg {
+		return q.addConvolution(node, attrs, input, weight, layerBias)
+	}}
 }
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the output channels in the matrix.
 func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
-	return &byteForm{axis: axis, unsupported: func(x, w quantizedValues) string {
+	return &byteForm{axis: axis, unsupported: func(input, weight quantizedValues) string {
 		weightMeta := node.In[1].Meta()
 		if !product.MultipliesBytes() || weightMeta.Rank() != 2 || node.In[0].Type().Rank() < 2 ||
 			weightMeta.Shape[1-axis] > maxTerms {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, build: func(x, w quantizedValues, b bias) graph.Arg {
-		bytes := w.bytes
+	}, build: func(input, weight quantizedValues, layerBias bias) graph.Arg {
+		bytes := weight.bytes
 		if axis == 0 {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
-		sumScale := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
+		sumScale := q.Add(pointwise.Mul, nil, q.asVector(input.scaleArg), q.asVector(weight.scaleArg))
 		zeros := func(values quantizedValues) graph.Arg {
 			if values.zero == nil || magnitudesAtMost(values.zero, 0) {
 				return graph.Arg{}
@@ -330,10 +332,10 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 			return q.asVector(values.zeroArg)
 		}
 		added := graph.Arg{}
-		if b.operand.Kind != graph.Null {
-			added = q.biasOf(b, sumScale, node.In[1].Meta().Shape[axis])
+		if layerBias.operand.Kind != graph.Null {
+			added = q.biasOf(layerBias, sumScale, node.In[1].Meta().Shape[axis])
 		}
-		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, zeros(x), zeros(w), added,
+		return q.Add(product.MatmulBytes, nil, input.bytes, bytes, zeros(input), zeros(weight), added,
 			q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg)),
 			q.asVector(q.zeroPointArg(q.result.zeroArg, q.Call.Out[0].DType)))
 	}}
@@ -349,31 +351,33 @@ func (q *quantizeRewriter) zeroPointArg(zero graph.Arg, dtype tensor.DType) grap
 
 // addConvolution adds the convolution of bytes that computes the node and quantizes the sums. It returns the quantized
 // result.
-func (q *quantizeRewriter) addConvolution(node *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
+func (q *quantizeRewriter) addConvolution(node *graph.Node, attrs graph.Attrs, input, weight quantizedValues,
+	layerBias bias) graph.Arg {
 	outputChannels := node.In[1].Meta().Shape[0]
-	sumScale := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
+	sumScale := q.Add(pointwise.Mul, nil, q.asVector(input.scaleArg), q.asVector(weight.scaleArg))
 	scale := q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg))
 	scale = q.Add(view.Expand, graph.Attrs{"size": []int{outputChannels}}, scale)
-	zero := func(a graph.Arg, dtype tensor.DType) graph.Arg {
-		return q.BroadcastAlong(q.zeroPointArg(a, dtype), 0, 0)
+	zero := func(arg graph.Arg, dtype tensor.DType) graph.Arg {
+		return q.BroadcastAlong(q.zeroPointArg(arg, dtype), 0, 0)
 	}
-	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sumScale, outputChannels), scale,
-		zero(x.zeroArg, x.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
+	return q.Add(conv.ConvBytes, attrs, input.bytes, q.int8Weight(weight),
+		q.biasOf(layerBias, sumScale, outputChannels), scale,
+		zero(input.zeroArg, input.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
 }
 
 // asVector returns scales or zero points as a vector.
-func (q *quantizeRewriter) asVector(a graph.Arg) graph.Arg { return q.BroadcastAlong(a, 0, 1) }
+func (q *quantizeRewriter) asVector(arg graph.Arg) graph.Arg { return q.BroadcastAlong(arg, 0, 1) }
 
-// clamp clamps quantized values y to the quantized values of the numbers lower and upper. It adds no op if the
-// quantized bounds are the bounds of the dtype.
-func (q *quantizeRewriter) clamp(y graph.Arg, lower, upper float64) graph.Arg {
+// clamp clamps quantized values to the quantized values of the numbers lower and upper. It adds no op if the quantized
+// bounds are the bounds of the dtype.
+func (q *quantizeRewriter) clamp(quantized graph.Arg, lower, upper float64) graph.Arg {
 	dtype := q.Call.Out[0].DType
 	least, greatest := q.result.quantize(dtype, lower), q.result.quantize(dtype, upper)
 	dtypeLower, dtypeUpper := bounds(dtype)
 	if float64(least) == dtypeLower && float64(greatest) == dtypeUpper {
-		return y
+		return quantized
 	}
-	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(least), "max": int(greatest)}, y)
+	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(least), "max": int(greatest)}, quantized)
 }
 
 // fitsInt8 reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
@@ -414,14 +418,14 @@ func (values quantizedValues) elementsFitInt8() bool {
 }
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8.
-func (q *quantizeRewriter) int8Weight(w quantizedValues) graph.Arg {
-	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || magnitudesAtMost(w.zero, 0)) {
-		return w.bytes
+func (q *quantizeRewriter) int8Weight(weight quantizedValues) graph.Arg {
+	if weight.bytes.Type().DType == tensor.Int8 && (weight.zero == nil || magnitudesAtMost(weight.zero, 0)) {
+		return weight.bytes
 	}
-	differences := q.Convert(tensor.Int16, w.bytes)
-	if w.zero != nil {
+	differences := q.Convert(tensor.Int16, weight.bytes)
+	if weight.zero != nil {
 		differences = q.Add(pointwise.Sub, nil, differences,
-			q.Convert(tensor.Int16, q.BroadcastAlong(w.zeroArg, 0, w.bytes.Meta().Rank())))
+			q.Convert(tensor.Int16, q.BroadcastAlong(weight.zeroArg, 0, weight.bytes.Meta().Rank())))
 	}
 	return q.Convert(tensor.Int8, differences)
 }
@@ -436,13 +440,15 @@ type bias struct {
 }
 
 // isInt32Constant reports whether a bias is omitted, or is a constant whose quotients by the scale of the sums fit half
-// of int32. The scale of the sums is the scale of x times the scale of w. isInt32Constant also sets b.values and
-// b.hasSumScale.
-func (b *bias) isInt32Constant(x, w quantizedValues) bool {
+// of int32. The scale of the sums is the scale of the input times the scale of the weight. isInt32Constant also sets
+// b.values and b.hasSumScale.
+func (b *bias) isInt32Constant(input, weight quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
 	}
-	sumScale := func(channel int) float64 { return firstElement(x.scale) * kit.ElementAlong(w.scale, []int{channel}, 0) }
+	sumScale := func(channel int) float64 {
+		return firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0)
+	}
 	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
 	if values, ok := dequantized(b.operand); ok && values.bytes.Type().DType == tensor.Int32 && (values.zero == nil ||
 		magnitudesAtMost(values.zero, 0)) {
@@ -452,29 +458,29 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if data == nil || data.Rank() != 1 {
 		return false
 	}
-	doesFit := true
+	allFit := true
 	for channel := range data.Shape[0] {
 		scale := scaleOf(channel)
 		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(sumScale(channel))) <= 1e-6*sumScale(channel)
-		doesFit = doesFit && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
+		allFit = allFit && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
 	}
-	return doesFit
+	return allFit
 }
 
 // biasOf returns an int32 bias for the given number of output channels: the bias divided by the scale of the sums,
 // rounded half to even. sumScale has the scale for each output channel, or one scale for all channels.
-func (q *quantizeRewriter) biasOf(b bias, sumScale graph.Arg, channels int) graph.Arg {
+func (q *quantizeRewriter) biasOf(layerBias bias, sumScale graph.Arg, channels int) graph.Arg {
 	switch {
-	case b.operand.Kind == graph.Null:
+	case layerBias.operand.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{channels}, "fill_value": 0, "dtype": tensor.Int32})
-	case b.hasSumScale:
-		return b.values.bytes
+	case layerBias.hasSumScale:
+		return layerBias.values.bytes
 	}
 	const computeDType = tensor.Float64
-	numbers := q.Convert(computeDType, b.operand)
-	if b.values.scale != nil {
-		numbers = q.Add(pointwise.Mul, nil, q.Convert(computeDType, b.values.bytes),
-			q.Convert(computeDType, q.asVector(b.values.scaleArg)))
+	numbers := q.Convert(computeDType, layerBias.operand)
+	if layerBias.values.scale != nil {
+		numbers = q.Add(pointwise.Mul, nil, q.Convert(computeDType, layerBias.values.bytes),
+			q.Convert(computeDType, q.asVector(layerBias.values.scaleArg)))
 	}
 	return q.Convert(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, numbers,
 		q.Convert(computeDType, sumScale))))

@@ -159,17 +159,17 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 // plus the bias, scaled and quantized to a byte dtype.
 func (builder quantBuilder) bytesProduct(q *quantMatmul, isScaled bool) graph.Arg {
 	const f32 = tensor.Float32
-	flat := func(i int) graph.Arg { // operand i as a vector or a single element
-		if builder.Call.Meta(i).Rank() > 1 {
-			return builder.BroadcastAlong(builder.Call.In[i], 0, 1)
+	flat := func(operand int) graph.Arg { // the operand as a vector or a single element
+		if builder.Call.Meta(operand).Rank() > 1 {
+			return builder.BroadcastAlong(builder.Call.In[operand], 0, 1)
 		}
-		return builder.Call.In[i]
+		return builder.Call.In[operand]
 	}
-	zeroPoint := func(i int) graph.Arg { // operand i; no operand if it is absent or all its zero points are 0
-		if !builder.Call.HasOperand(i) || magnitudesAtMost(builder.Call.Const(i), 0) {
+	zeroPoint := func(operand int) graph.Arg { // null if the operand is absent or all its zero points are 0
+		if !builder.Call.HasOperand(operand) || magnitudesAtMost(builder.Call.Const(operand), 0) {
 			return graph.Arg{}
 		}
-		return flat(i)
+		return flat(operand)
 	}
 	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], zeroPoint(q.aZero), zeroPoint(q.bZero)}
 	if isScaled {

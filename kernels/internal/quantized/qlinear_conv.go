@@ -22,7 +22,7 @@ var (
 	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values `x` [n, c, ...] and `w` [o, c/groups, "+
 		"...], and quantizes the result. `w_scale` and `w_zero_point` have one element or one for each output "+
 		"channel; `bias` is int32 [o].",
-		quantConv{name: "qlinear_conv", weight: 3, xZero: 2, wZero: 5, scaled: true},
+		quantConv{name: "qlinear_conv", weight: 3, xZero: 2, wZero: 5, isScaled: true},
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
 
@@ -31,17 +31,16 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
 	example := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),
 		tensor.New(tensor.Int8, 3)}, Attrs: graph.Attrs{"padding": []int{1, 0, 1, 1}}}
-	if q.scaled {
+	if q.isScaled {
 		example = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4),
-			f32,
-			u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
+			f32, u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
 	}
 	return kit.Define[quantConvAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t, err := q.result(c)
-				return c.NewResult(t), err
+				resultType, err := q.result(c)
+				return c.NewResult(resultType), err
 			},
 			Ref:      q.ref,
 			Examples: []graph.Example{example},
@@ -96,7 +95,7 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 		return result, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name,
 			tensor.Sizes(call.Type(q.xZero).Shape))
 	}
-	if q.scaled {
+	if q.isScaled {
 		if err := checkByteDTypes(q.name, call, resultZeroOperand); err != nil {
 			return result, err
 		}
@@ -114,7 +113,7 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 // check checks the sizes of the weight's zero points and scales against its output channels.
 func (q *quantConv) check(c *graph.Call) error {
 	outputs := c.Type(q.weight).Shape[0]
-	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), outputs); err != nil || !q.scaled {
+	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), outputs); err != nil || !q.isScaled {
 		return err
 	}
 	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), outputs)
@@ -141,7 +140,7 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 	}
 	sums := builder.Add(op, convAttrs, builder.minusZeroPoint(0, q.xZero, 0, dtype),
 		builder.minusZeroPoint(q.weight, q.wZero, 0, dtype))
-	if !q.scaled {
+	if !q.isScaled {
 		return builder.Result(builder.toInt32(sums, terms))
 	}
 	rank := weight.Rank()
@@ -172,7 +171,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	out := tensor.Zeros(result.DType, result.Shape...)
 	kit.EachIndex(result.Shape, func(index []int) {
 		value := sums[0].At(index...).Float()
-		if q.scaled {
+		if q.isScaled {
 			if in[biasOperand] != nil {
 				value += in[biasOperand].At(index[1]).Float()
 			}

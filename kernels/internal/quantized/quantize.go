@@ -49,8 +49,8 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[quantizeAttrs](c)
 			dtype := quantDType(c, a.DType)
-			return quantReference(c, in, a.Axis, a.BlockSize, dtype, func(x, scale, zero float64) tensor.Scalar {
-				return tensor.IntScalar(saturate(dtype, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
+			return quantReference(c, in, a.Axis, a.BlockSize, dtype, func(x, scale, zeroPoint float64) tensor.Scalar {
+				return tensor.IntScalar(saturate(dtype, math.RoundToEven(float64(float32(x)/float32(scale)))+zeroPoint))
 			})
 		},
 		Examples: []graph.Example{
@@ -65,12 +65,12 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			builder, attrs := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[quantizeAttrs](c)
 			scale := builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))
-			zero := graph.Arg{}
+			zeroPoint := graph.Arg{}
 			if c.HasOperand(2) {
-				zero = builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)
+				zeroPoint = builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)
 			}
 			x := builder.Add(pointwise.Div, nil, builder.Convert(tensor.Float32, c.In[0]), scale)
-			return builder.Result(builder.quantize(x, zero, c.Out[0].DType))
+			return builder.Result(builder.quantize(x, zeroPoint, c.Out[0].DType))
 		},
 		Rewrite: rewriteQuantize,
 	},
@@ -149,10 +149,10 @@ func isQuantizedDType(dtype tensor.DType) bool {
 
 // checkScales checks the shapes of the scale and the zero point. blockSize is the attribute block_size.
 func checkScales(c *graph.Call, axis, blockSize int) error {
-	input, scale, zero := c.Type(0), c.Type(1), c.Type(2)
+	input, scale, zeroPoint := c.Type(0), c.Type(1), c.Type(2)
 	hasOneScale := blockSize == 0 && kit.HaveOneElement(c, 1)
-	if c.HasOperand(2) && !tensor.SameSizes(zero.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
-		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zero.Shape), tensor.Sizes(scale.Shape))
+	if c.HasOperand(2) && !tensor.SameSizes(zeroPoint.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
+		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zeroPoint.Shape), tensor.Sizes(scale.Shape))
 	}
 	if hasOneScale {
 		return nil
@@ -164,22 +164,22 @@ func checkScales(c *graph.Call, axis, blockSize int) error {
 	if input.Rank() == 0 {
 		return errors.New("a 0-dim input has one scale")
 	}
-	wantShape := []sym.Int{input.Shape[dim]}
+	expected := []sym.Int{input.Shape[dim]}
 	if blockSize > 0 {
-		wantShape = slices.Clone(input.Shape)
-		wantShape[dim] = input.Shape[dim].Add(sym.Of(blockSize - 1)).Div(sym.Of(blockSize))
+		expected = slices.Clone(input.Shape)
+		expected[dim] = input.Shape[dim].Add(sym.Of(blockSize - 1)).Div(sym.Of(blockSize))
 	}
-	if blockSize < 0 || !tensor.SameSizes(scale.Shape, wantShape) {
-		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(wantShape), tensor.Sizes(scale.Shape))
+	if blockSize < 0 || !tensor.SameSizes(scale.Shape, expected) {
+		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(expected), tensor.Sizes(scale.Shape))
 	}
 	return nil
 }
 
-// broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
+// broadcastParam returns an operand, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
 // zero points differ along axis. If blockSize is not 0, each scale and each zero point applies to blockSize adjacent
 // elements along axis.
-func (builder quantBuilder) broadcastParam(i, axis, blockSize int) graph.Arg {
-	param, input := builder.Call.In[i], builder.Call.Meta(0)
+func (builder quantBuilder) broadcastParam(operand, axis, blockSize int) graph.Arg {
+	param, input := builder.Call.In[operand], builder.Call.Meta(0)
 	if input.Rank() == 0 || blockSize == 0 {
 		return builder.BroadcastAlong(param, (axis+input.Rank())%max(input.Rank(), 1), input.Rank())
 	}
@@ -194,7 +194,7 @@ func (builder quantBuilder) broadcastParam(i, axis, blockSize int) graph.Arg {
 // quantReference computes the results of quantize_linear and dequantize_linear by their definition. compute returns an
 // element of the result for an element of the input, its scale and its zero point. dtype is the dtype of the result.
 func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dtype tensor.DType,
-	compute func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
+	compute func(x, scale, zeroPoint float64) tensor.Scalar) ([]*tensor.Tensor, error) {
 	if err := checkScales(c, axis, blockSize); err != nil {
 		return nil, err
 	}
@@ -202,25 +202,25 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dty
 	out := tensor.Zeros(dtype, input.Shape...)
 	hasOneScale := in[1].Numel() == 1 && blockSize == 0
 	kit.EachIndex(input.Shape, func(index []int) {
-		var scaleCoords []int
+		var scaleIndex []int
 		switch {
 		case hasOneScale:
-			scaleCoords = make([]int, in[1].Rank())
+			scaleIndex = make([]int, in[1].Rank())
 		case blockSize > 0:
-			scaleCoords = append(scaleCoords, index...)
-			scaleCoords[(axis+len(scaleCoords))%len(scaleCoords)] /= blockSize
+			scaleIndex = append(scaleIndex, index...)
+			scaleIndex[(axis+len(scaleIndex))%len(scaleIndex)] /= blockSize
 		default:
-			scaleCoords = []int{index[(axis+input.Rank())%input.Rank()]}
+			scaleIndex = []int{index[(axis+input.Rank())%input.Rank()]}
 		}
-		zero := 0.0
+		zeroPoint := 0.0
 		if len(in) > 2 && in[2] != nil {
-			zeroCoords := scaleCoords
+			zeroPointIndex := scaleIndex
 			if hasOneScale { // the rank of the zero point may differ from that of the scale
-				zeroCoords = make([]int, in[2].Rank())
+				zeroPointIndex = make([]int, in[2].Rank())
 			}
-			zero = in[2].At(zeroCoords...).Float()
+			zeroPoint = in[2].At(zeroPointIndex...).Float()
 		}
-		out.Set(compute(input.At(index...).Float(), in[1].At(scaleCoords...).Float(), zero), index...)
+		out.Set(compute(input.At(index...).Float(), in[1].At(scaleIndex...).Float(), zeroPoint), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -266,7 +266,7 @@ var DynamicQuantizeLinear = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 // rangeScale returns a scale and a zero point with which uint8 values stand for numbers from lower to upper.
-func rangeScale(lower, upper float32) (scale float32, zero int32) {
+func rangeScale(lower, upper float32) (scale float32, zeroPoint int32) {
 	if scale = (upper - lower) / 255; scale == 0 {
 		scale = 1
 	}

@@ -15,9 +15,9 @@ import (
 
 // checkByteDTypes checks that the operands with the given indices are bytes. name is the name of the op in the error.
 func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
-	for _, i := range operands {
-		if d := c.Type(i).DType; c.HasOperand(i) && d != tensor.Int8 && d != tensor.Uint8 {
-			return kit.NotImplemented(name, d)
+	for _, operand := range operands {
+		if dtype := c.Type(operand).DType; c.HasOperand(operand) && dtype != tensor.Int8 && dtype != tensor.Uint8 {
+			return kit.NotImplemented(name, dtype)
 		}
 	}
 	return nil
@@ -25,19 +25,19 @@ func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
 
 // sameZeroDType reports whether the zero point of an operand has the dtype of the operand, or is omitted. The ops allow
 // zero points of other dtypes, but byte products do not.
-func sameZeroDType(c *graph.Call, operand, zero int) bool {
-	return !c.HasOperand(zero) || c.Type(zero).DType == c.Type(operand).DType
+func sameZeroDType(c *graph.Call, operand, zeroPoint int) bool {
+	return !c.HasOperand(zeroPoint) || c.Type(zeroPoint).DType == c.Type(operand).DType
 }
 
-// checkParamCount checks that scales or zero points of type t are omitted, or have one element or n elements. In the
-// error, name is the name of the op, and operand is the name of the scales or zero points.
-func checkParamCount(name, operand string, t tensor.Type, n sym.Int) error {
-	count := t.Numel()
-	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
+// checkParamCount checks that params, the type of scales or zero points, are omitted, or have one element or one for
+// each channel. In the error, name is the name of the op, and operand is the name of the scales or zero points.
+func checkParamCount(name, operand string, params tensor.Type, channels sym.Int) error {
+	count := params.Numel()
+	if params.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(channels)).Holds() {
 		return nil
 	}
-	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, operand, n,
-		tensor.Sizes(t.Shape))
+	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, operand, channels,
+		tensor.Sizes(params.Shape))
 }
 
 // quantParams returns operands with the given names. A question mark before a name makes the operand optional.
@@ -52,14 +52,14 @@ func quantParams(names []string) (params []graph.Param) {
 	return params
 }
 
-// minusZeroPoints returns values minus their zero points in float64. zero may be nil. Otherwise zero has a single zero
-// point, or one for each index along dim.
-func minusZeroPoints(values, zero *tensor.Tensor, dim int) *tensor.Tensor {
+// minusZeroPoints returns values minus their zero points in float64. zeroPoints may be nil. Otherwise it has a single
+// zero point, or one for each index along dim.
+func minusZeroPoints(values, zeroPoints *tensor.Tensor, dim int) *tensor.Tensor {
 	differences := tensor.Zeros(tensor.Float64, values.Shape...)
 	kit.EachIndex(differences.Shape, func(index []int) {
 		point := 0.0
-		if zero != nil {
-			point = kit.ElementAlong(zero, index, dim)
+		if zeroPoints != nil {
+			point = kit.ElementAlong(zeroPoints, index, dim)
 		}
 		differences.Set(tensor.FloatScalar(values.At(index...).Float()-point), index...)
 	})
@@ -76,14 +76,15 @@ const (
 	biasOperand        = 8
 )
 
-// checkBias checks that the bias is omitted, or is an int32 vector of n elements. name is the name of the op in the
-// error.
-func checkBias(name string, c *graph.Call, n sym.Int) error {
+// checkBias checks that the bias is omitted, or is an int32 vector with an element for each channel. name is the name
+// of the op in the error.
+func checkBias(name string, c *graph.Call, channels sym.Int) error {
 	bias := c.Type(biasOperand)
-	if !c.HasOperand(biasOperand) || bias.DType == tensor.Int32 && bias.Rank() == 1 && !bias.Shape[0].Ne(n).Holds() {
+	if !c.HasOperand(biasOperand) ||
+		bias.DType == tensor.Int32 && bias.Rank() == 1 && !bias.Shape[0].Ne(channels).Holds() {
 		return nil
 	}
-	return fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", name, n, bias.DType,
+	return fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", name, channels, bias.DType,
 		tensor.Sizes(bias.Shape))
 }
 
@@ -113,17 +114,17 @@ func saturate(dtype tensor.DType, x float64) int64 {
 // bias of up to half of the int32 range fits int32.
 const maxTerms = 1 << 14
 
-// magnitudesAtMost reports whether t is a known constant whose elements have magnitudes of at most limit.
-func magnitudesAtMost(t *tensor.Tensor, limit int64) bool {
-	if t == nil {
+// magnitudesAtMost reports whether a constant is known, and its elements have magnitudes of at most limit.
+func magnitudesAtMost(constant *tensor.Tensor, limit int64) bool {
+	if constant == nil {
 		return false
 	}
-	all := true
-	kit.EachIndex(t.Shape, func(coords []int) {
-		element := t.At(coords...).Int()
-		all = all && -limit <= element && element <= limit
+	allSmall := true
+	kit.EachIndex(constant.Shape, func(index []int) {
+		element := constant.At(index...).Int()
+		allSmall = allSmall && -limit <= element && element <= limit
 	})
-	return all
+	return allSmall
 }
 
 type quantizeAttrs struct {

@@ -111,9 +111,8 @@ func (cell *cellFormula) lstm() (string, []cellOperand) {
 	newCell := cell.define("d", forget+" * c + "+inputGate+" * "+candidate)
 	outputGate := cell.gate("o", functionF, cell.sum(lstmOutput)+cell.peephole(lstmOutput, newCell))
 	state := cell.define("h", outputGate+" * "+"("+cell.activations[cell.dir][functionH].formula(newCell)+")")
-	return fmt.Sprintf("(%s, %s, %s)", newCell, state, state), []cellOperand{{buffer: cellStateBuffer},
-		{buffer: stateBuffer},
-		{buffer: yBuffer}}
+	return fmt.Sprintf("(%s, %s, %s)", newCell, state, state),
+		[]cellOperand{{buffer: cellStateBuffer}, {buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
 // gru returns the formula and the buffers for the last loop of a step of a GRU layer. It is the only loop if the reset
@@ -179,23 +178,23 @@ func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cell
 }
 
 // numeral returns a number as text of the expression language.
-func numeral(v float64) string {
+func numeral(value float64) string {
 	switch {
-	case v != v:
+	case value != value:
 		return "nan"
-	case math.IsInf(v, 0):
-		return map[bool]string{true: "inf", false: "(-inf)"}[v > 0]
-	case v < 0:
-		return "(" + strconv.FormatFloat(v, 'g', -1, 64) + ")"
+	case math.IsInf(value, 0):
+		return map[bool]string{true: "inf", false: "(-inf)"}[value > 0]
+	case value < 0:
+		return "(" + strconv.FormatFloat(value, 'g', -1, 64) + ")"
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return strconv.FormatFloat(value, 'g', -1, 64)
 }
 
-// bind returns the addresses of a loop's operands for sequence i of a block in a step, and the strides of these
+// bind returns the addresses of a loop's operands for a sequence of a block in a step, and the strides of these
 // operands from one sequence to the next, in bytes.
-func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
-	inputs, y := s.stepAddresses(worker, step, i)
-	row := func(rows []byte, width int) unsafe.Pointer { return unsafe.Pointer(&rows[i*width*s.elemBytes]) }
+func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptrs []unsafe.Pointer, strides []int) {
+	inputs, y := s.stepAddresses(worker, step, sequence)
+	row := func(rows []byte, width int) unsafe.Pointer { return unsafe.Pointer(&rows[sequence*width*s.elemBytes]) }
 	addresses := [cellBufferCount]unsafe.Pointer{inputsBuffer: inputs, gatesBuffer: row(worker.gates, s.rows),
 		stateBuffer: row(worker.h, s.hidden), cellStateBuffer: row(worker.c, s.hidden),
 		resetBuffer: row(worker.resetState, s.hidden), yBuffer: y, biasBuffer: worker.mem.Ptrs[stepBias+worker.dir],
@@ -203,24 +202,24 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, i int) (ptrs []uns
 	// The strides of biasBuffer and peepholesBuffer are 0.
 	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatchStride * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
 		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatchStride}
-	for k, operand := range loop.operands {
-		worker.ptrs[k] = unsafe.Add(addresses[operand.buffer], operand.first*s.elemBytes)
-		worker.strides[k] = rowStrides[operand.buffer] * s.elemBytes
+	for operandIndex, operand := range loop.operands {
+		worker.ptrs[operandIndex] = unsafe.Add(addresses[operand.buffer], operand.first*s.elemBytes)
+		worker.strides[operandIndex] = rowStrides[operand.buffer] * s.elemBytes
 	}
 	return worker.ptrs[:len(loop.operands)], worker.strides[:len(loop.operands)]
 }
 
-// runCellLoop runs loop k (0 or 1) of a step for the sequences of a block that have not ended.
-func (s *stepper) runCellLoop(worker *cellRun, k, step int) {
-	loop := &s.loops[worker.dir][k]
+// runCellLoop runs a loop (0 or 1) of a step for the sequences of a block that have not ended.
+func (s *stepper) runCellLoop(worker *cellRun, loopIndex, step int) {
+	loop := &s.loops[worker.dir][loopIndex]
 	if worker.lengths == nil { // all sequences are at the same step
 		ptrs, strides := s.bind(worker, loop, step, 0)
 		loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, worker.sequences)
 		return
 	}
-	for i := range worker.sequences {
-		if step < s.length(worker, i) {
-			ptrs, strides := s.bind(worker, loop, step, i)
+	for sequence := range worker.sequences {
+		if step < s.length(worker, sequence) {
+			ptrs, strides := s.bind(worker, loop, step, sequence)
 			loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, 1)
 		}
 	}
@@ -236,8 +235,9 @@ func (s *stepper) listings() (list []expr.Listing) {
 		}
 	}
 	for dir := range s.dirs {
-		for k := range s.loops[dir] {
-			list = append(list, s.loops[dir][k].compiled.Listing(fmt.Sprintf("gates %d of direction %d", k, dir)))
+		for loopIndex := range s.loops[dir] {
+			title := fmt.Sprintf("gates %d of direction %d", loopIndex, dir)
+			list = append(list, s.loops[dir][loopIndex].compiled.Listing(title))
 		}
 	}
 	return list

@@ -13,14 +13,14 @@ import (
 
 // The operands of ONNX's recurrent ops. Only an LSTM has the last two.
 const (
-	onnxX = iota
-	onnxW
-	onnxR
-	onnxB
-	onnxLengths
-	onnxH0
-	onnxC0
-	onnxPeepholes
+	onnxX         = iota // input sequences
+	onnxW                // weights of the input
+	onnxR                // recurrent weights, of the state
+	onnxB                // biases of the input, and then of the state
+	onnxLengths          // lengths of the sequences
+	onnxH0               // initial states
+	onnxC0               // initial cells
+	onnxPeepholes        // weights of the cell in the gates
 	onnxOperandCount
 )
 
@@ -42,14 +42,12 @@ type onnxCell struct {
 	kind cellKind
 }
 
-// shape returns the layer of a call without the buffers of its operands and without its activation functions.
-func (cell onnxCell) shape(c *graph.Call) *recurrentLayer {
+// layerOf returns the layer of a call without the buffers of its operands and without its activation functions.
+func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
 	attrs, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
 	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputs: x.Shape[2],
-		steps: x.Shape[0],
-		batch: x.Shape[1],
-		order: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0, coupledGates: attrs.InputForget != 0, clip: attrs.Clip,
-		backward: [2]bool{attrs.Direction == "reverse", true}}
+		steps: x.Shape[0], batch: x.Shape[1], order: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0,
+		coupledGates: attrs.InputForget != 0, clip: attrs.Clip, backward: [2]bool{attrs.Direction == "reverse", true}}
 	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
 	hidden := layer.hidden
 	if attrs.Layout != 0 {
@@ -96,19 +94,20 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	}
 	rows := hidden.Mul(sym.Of(cell.kind.gates()))
 	biases, peepholes := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
-	for i, want := range [onnxOperandCount][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases},
+	for operand, shape := range [onnxOperandCount][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden},
+		{dirs, biases},
 		{batch}, state, state, {dirs, peepholes}} {
-		if want == nil || !call.HasOperand(i) {
+		if shape == nil || !call.HasOperand(operand) {
 			continue
 		}
-		wantDType := input.DType
-		if i == onnxLengths {
-			wantDType = tensor.Int32
+		dtype := input.DType
+		if operand == onnxLengths {
+			dtype = tensor.Int32
 		}
 		names := []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
-		if t := call.Type(i); !tensor.SameSizes(t.Shape, want) || t.DType != wantDType {
-			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", cell.name, names[i], wantDType,
-				tensor.Sizes(want), t.DType, tensor.Sizes(t.Shape))
+		if given := call.Type(operand); !tensor.SameSizes(given.Shape, shape) || given.DType != dtype {
+			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", cell.name, names[operand], dtype,
+				tensor.Sizes(shape), given.DType, tensor.Sizes(given.Shape))
 		}
 	}
 	if err := cell.setActivations(attrs, &recurrentLayer{dirs: attrs.dirs()}); err != nil {
@@ -152,7 +151,7 @@ func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer)
 
 // compile returns the kernel of a call.
 func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
-	layer := cell.shape(call)
+	layer := cell.layerOf(call)
 	if err := cell.setActivations(kit.Attrs[onnxCellAttrs](call), layer); err != nil {
 		return nil, err
 	}

@@ -45,52 +45,52 @@ func (layer *recurrentLayer) packsSteps(dtype tensor.DType) bool {
 	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }
 
-// packing returns the packed form of the weights that multiply the inputs or, if ofState is set, the states. It returns
-// false if products read the weights without packing. dirs is the number of directions. dirStride, rowStride and
-// colStride are the strides of the weights between directions, rows and columns, in elements.
-func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dirStride, rowStride,
+// packing returns the packed form of the weights that multiply the inputs or, if multipliesState is set, the states. It
+// returns false if products read the weights without packing. dirs is the number of directions. dirStride, rowStride
+// and colStride are the strides of the weights between directions, rows and columns, in elements.
+func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, dirs, dirStride, rowStride,
 	colStride int) (graph.Packing, bool) {
 	switch {
 	case dtype != tensor.Float32 && dtype != tensor.Float64, // addByDefinition computes the layer
 		layer.hidden == 0,
-		ofState && !layer.packsSteps(dtype),
-		!ofState && (layer.steps*layer.batch <= multiply.MaxThin || layer.inputs == 0):
+		multipliesState && !layer.packsSteps(dtype),
+		!multipliesState && (layer.steps*layer.batch <= multiply.MaxThin || layer.inputs == 0):
 		return graph.Packing{}, false
 	}
 	width := gemm.PanelCols(dtype)
 	var list []*multiply.Panels
-	for i := range dirs {
-		if !ofState {
+	for dir := range dirs {
+		if !multipliesState {
 			list = append(list, multiply.MatrixPanels(dtype, width, layer.kind.gates()*layer.hidden, rowStride, layer.inputs,
-				colStride, []int{i * dirStride}))
+				colStride, []int{dir * dirStride}))
 			continue
 		}
 		for product, rows := range layer.products() {
 			if rows > 0 {
 				list = append(list, multiply.MatrixPanels(dtype, width, rows, rowStride, layer.hidden, colStride,
-					[]int{i*dirStride + layer.firstRow(product)*rowStride}))
+					[]int{dir*dirStride + layer.firstRow(product)*rowStride}))
 			}
 		}
 	}
 	return multiply.PackingOf(list...), true
 }
 
-// pack is [graph.Impl.Pack] of ONNX's ops: it packs operand i. An operand has the weights of all directions.
-func (cell onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != onnxW && i != onnxR {
+// pack is [graph.Impl.Pack] of ONNX's ops. An operand has the weights of all directions.
+func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
+	if operand != onnxW && operand != onnxR {
 		return graph.Packing{}, false
 	}
-	dtype, layer := c.Meta(0).DType.OpMath(), cell.shape(c)
-	meta := copies.InDType(c, dtype).Meta(i)
-	return layer.packing(dtype, i == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
+	dtype, layer := c.Meta(0).DType.OpMath(), cell.layerOf(c)
+	meta := copies.InDType(c, dtype).Meta(operand)
+	return layer.packing(dtype, operand == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
 }
 
 // checkPackedForms returns an error if the packed form of an operand differs from the form that pack requests.
 func checkPackedForms(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
-	for i := range c.In {
-		if p := c.Packed(i); p != nil {
-			if want, ok := pack(c, i); !ok || want.Format != p.Format {
-				return fmt.Errorf("operand %d is packed as %s, which is not the requested form", i, p.Format)
+	for operand := range c.In {
+		if packed := c.Packed(operand); packed != nil {
+			if required, ok := pack(c, operand); !ok || required.Format != packed.Format {
+				return fmt.Errorf("operand %d is packed as %s, which is not the requested form", operand, packed.Format)
 			}
 		}
 	}

@@ -34,6 +34,7 @@ var cells = [...]struct {
 		activations: []string{"Sigmoid", "Tanh", "Tanh"}},
 }
 
+// gates returns the number of gates of a cell.
 func (k cellKind) gates() int { return cells[k].gates }
 
 // Numbers of the gates of a GRU, which ONNX calls z, r and h, and of an LSTM, which ONNX calls i, o, f and c. The

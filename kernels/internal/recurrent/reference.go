@@ -190,7 +190,7 @@ func (cell onnxCell) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	if err != nil {
 		return nil, err
 	}
-	layer := cell.shape(c)
+	layer := cell.layerOf(c)
 	if err := cell.setActivations(kit.Attrs[onnxCellAttrs](c), layer); err != nil {
 		return nil, err
 	}

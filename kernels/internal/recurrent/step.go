@@ -51,8 +51,8 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	s.record(worker, 0, worker.h)
 	s.record(worker, 1, worker.resetState)
 	longest := 0
-	for i := range sequences {
-		longest = max(longest, s.length(worker, i))
+	for sequence := range sequences {
+		longest = max(longest, s.length(worker, sequence))
 	}
 	for step := range longest {
 		mem.CheckContext()
@@ -71,21 +71,21 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check}
 }
 
-// length returns the length of sequence i of a block, in steps.
-func (s *stepper) length(worker *cellRun, i int) int {
+// length returns the length of a sequence of a block, in steps.
+func (s *stepper) length(worker *cellRun, sequence int) int {
 	if worker.lengths == nil {
 		return s.steps
 	}
-	return min(max(int(worker.lengths[worker.firstSequence+i]), 0), s.steps)
+	return min(max(int(worker.lengths[worker.firstSequence+sequence]), 0), s.steps)
 }
 
 // setInitialStates sets the initial states of a block.
 func (s *stepper) setInitialStates(worker *cellRun) {
-	for i := range worker.sequences {
-		for k, states := range [2][]byte{worker.h, worker.c} {
-			row := s.row(states, i)
-			if initial := worker.mem.Ptrs[stepH0+k]; initial != nil { // stepH0 or stepC0
-				copy(row, s.stateRow(initial, worker, i))
+	for sequence := range worker.sequences {
+		for stateIndex, states := range [2][]byte{worker.h, worker.c} {
+			row := s.row(states, sequence)
+			if initial := worker.mem.Ptrs[stepH0+stateIndex]; initial != nil { // stepH0 or stepC0
+				copy(row, s.stateRow(initial, worker, sequence))
 			} else {
 				clear(row)
 			}
@@ -93,20 +93,20 @@ func (s *stepper) setInitialStates(worker *cellRun) {
 	}
 }
 
-// row returns the state of sequence i of a block. states is a buffer with one row for each sequence.
-func (s *stepper) row(states []byte, i int) []byte {
-	return states[i*s.hidden*s.elemBytes:][:s.hidden*s.elemBytes]
+// row returns the state of a sequence of a block. states is a buffer with one row for each sequence.
+func (s *stepper) row(states []byte, sequence int) []byte {
+	return states[sequence*s.hidden*s.elemBytes:][:s.hidden*s.elemBytes]
 }
 
-// rowAt returns the row of an operand or result at address p that starts at its element first.
-func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.elemBytes)), s.hidden*s.elemBytes)
+// rowAt returns the row of an operand or result that starts at its element first. address is that of its element 0.
+func (s *stepper) rowAt(address unsafe.Pointer, first int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(address, first*s.elemBytes)), s.hidden*s.elemBytes)
 }
 
-// stateRow returns the state of sequence i of the block. p is either an operand with initial states or a result with
-// last states.
-func (s *stepper) stateRow(p unsafe.Pointer, worker *cellRun, i int) []byte {
-	return s.rowAt(p, worker.dir*s.stateDirStride+(worker.firstSequence+i)*s.stateBatchStride)
+// stateRow returns the state of a sequence of the block. address is that of an operand with initial states, or of a
+// result with last states.
+func (s *stepper) stateRow(address unsafe.Pointer, worker *cellRun, sequence int) []byte {
+	return s.rowAt(address, worker.dir*s.stateDirStride+(worker.firstSequence+sequence)*s.stateBatchStride)
 }
 
 // record prepares a product (0 or 1) once, so that each step only runs it again. The product multiplies the states
@@ -144,34 +144,34 @@ func (s *stepper) multiply(worker *cellRun, product int) {
 	s.planOf(worker, product).RunAll(&worker.args, worker.work)
 }
 
-// stepAddresses returns two addresses for one step of sequence i of the block. in is the address of the products of
-// the input with the weights of all gates, which were computed before. y is the address of the result.
-func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Pointer) {
+// stepAddresses returns two addresses for one step of a sequence of the block. in is the address of the products of the
+// input with the weights of all gates, which were computed before. y is the address of the result.
+func (s *stepper) stepAddresses(worker *cellRun, step, sequence int) (in, y unsafe.Pointer) {
 	position := step
 	if s.backward[worker.dir] {
-		position = s.length(worker, i) - 1 - step
+		position = s.length(worker, sequence) - 1 - step
 	}
-	row := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+i)*s.xBatchStride
+	row := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
 	return unsafe.Add(worker.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
 		unsafe.Add(worker.mem.Ptrs[stepY],
-			(position*s.yTimeStride+(worker.firstSequence+i)*s.yBatchStride+worker.dir*s.yDirStride)*s.elemBytes)
+			(position*s.yTimeStride+(worker.firstSequence+sequence)*s.yBatchStride+worker.dir*s.yDirStride)*s.elemBytes)
 }
 
 // writeLastStates writes the last states. It also writes zeros to the results of steps after the end of shorter
 // sequences.
 func (s *stepper) writeLastStates(worker *cellRun) {
-	for i := range worker.sequences {
-		for k, states := range [2][]byte{worker.h, worker.c} {
-			if last := worker.mem.Ptrs[stepHN+k]; last != nil { // stepHN or stepCN
-				copy(s.stateRow(last, worker, i), s.row(states, i))
+	for sequence := range worker.sequences {
+		for stateIndex, states := range [2][]byte{worker.h, worker.c} {
+			if last := worker.mem.Ptrs[stepHN+stateIndex]; last != nil { // stepHN or stepCN
+				copy(s.stateRow(last, worker, sequence), s.row(states, sequence))
 			}
 		}
 		y := worker.mem.Ptrs[stepY]
 		if y == nil {
 			continue
 		}
-		for t := s.length(worker, i); t < s.steps; t++ {
-			clear(s.rowAt(y, t*s.yTimeStride+(worker.firstSequence+i)*s.yBatchStride+worker.dir*s.yDirStride))
+		for step := s.length(worker, sequence); step < s.steps; step++ {
+			clear(s.rowAt(y, step*s.yTimeStride+(worker.firstSequence+sequence)*s.yBatchStride+worker.dir*s.yDirStride))
 		}
 	}
 }

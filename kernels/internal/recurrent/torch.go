@@ -119,14 +119,14 @@ func (attrs *recurrentAttrs) dirs() int {
 	return 1
 }
 
-// layer returns layer i of a call without the buffers of its operands.
-func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
-	attrs, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
-	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
-		hidden:       c.Meta(1).Shape[2],
-		integerDType: x.DType, resetAfter: true, backward: [2]bool{false, true},
+// layer returns a layer of a call without the buffers of its operands.
+func (cell torchCell) layer(c *graph.Call, layerIndex int) *recurrentLayer {
+	attrs, input := kit.Attrs[recurrentAttrs](c), c.Meta(0)
+	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), steps: input.Shape[0], batch: input.Shape[1],
+		inputs: input.Shape[2],
+		hidden: c.Meta(1).Shape[2], integerDType: input.DType, resetAfter: true, backward: [2]bool{false, true},
 		order: cells[cell.kind].torchOrder}
-	if i > 0 {
+	if layerIndex > 0 {
 		layer.inputs = layer.dirs * layer.hidden
 	}
 	width := layer.dirs * layer.hidden
@@ -139,8 +139,8 @@ func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 	}
 	layer.stateDirStride, layer.stateBatchStride = layer.batch*layer.hidden, layer.hidden
 	for direction := range layer.dirs {
-		for i, name := range cells[cell.kind].activations {
-			layer.activations[direction][i] = activation{name: name}
+		for layerIndex, name := range cells[cell.kind].activations {
+			layer.activations[direction][layerIndex] = activation{name: name}
 		}
 		if cell.kind == cellRNN {
 			layer.activations[direction][0].name = cell.activation
@@ -241,16 +241,16 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 			inputs = hidden.Mul(sym.Of(attrs.dirs()))
 		}
 		shapes := [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}
-		for parameter, wantShape := range shapes[:attrs.paramsPerLayer()] {
+		for parameter, expected := range shapes[:attrs.paramsPerLayer()] {
 			weightType := call.Type(operandIndex)
 			switch {
-			case tensor.SameSizes(weightType.Shape, wantShape):
+			case tensor.SameSizes(weightType.Shape, expected):
 			case weightType.Rank() == 2 && parameter == 0 && weightType.Shape[1].Ne(inputs).Holds():
 				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", vectors, inputs,
 					weightType.Shape[1], weightType.Shape[0])
 			default:
 				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, operandIndex-cell.firstWeight(),
-					tensor.Sizes(wantShape), tensor.Sizes(weightType.Shape))
+					tensor.Sizes(expected), tensor.Sizes(weightType.Shape))
 			}
 			operandIndex++
 		}
@@ -314,15 +314,14 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// pack is [graph.Impl.Pack] of PyTorch's ops: it packs operand i. The weights of each layer and direction are separate
-// operands.
-func (cell torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
-	attrs, param := kit.Attrs[recurrentAttrs](c), i-cell.firstWeight()
+// pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
+func (cell torchCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
+	attrs, param := kit.Attrs[recurrentAttrs](c), operand-cell.firstWeight()
 	if param < 0 || param%attrs.paramsPerLayer() > 1 {
 		return graph.Packing{}, false
 	}
 	dtype := cellDType(c.Meta(0).DType)
-	meta := copies.InDType(c, dtype).Meta(i)
+	meta := copies.InDType(c, dtype).Meta(operand)
 	layer := cell.layer(c, param/attrs.paramsPerLayer()/attrs.dirs())
 	return layer.packing(dtype, param%attrs.paramsPerLayer() == 1, 1, 0, meta.Strides[0], meta.Strides[1])
 }

@@ -38,8 +38,8 @@ var (
 		"`minimum` does.", false), pointwise.Minimum)
 )
 
-// argOp defines argmax if greatest is set, else argmin.
-func argOp(name, doc string, greatest bool) *graph.Op {
+// argOp defines argmax if isMax is set, else argmin.
+func argOp(name, doc string, isMax bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
@@ -62,13 +62,13 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		}
 		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{tensor.Int64},
 			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, greatest, onlyIndex) },
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, isMax, onlyIndex) },
 					UseFoldForUnsuitedRows: true,
-					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
-						return bestRow(b, x.Re, greatest, onlyIndex)
+					Row: func(builder *expr.Builder, x folds.Number) []folds.Number {
+						return bestRow(builder, x.Re, isMax, onlyIndex)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
+						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, isMax)))}
 					}}
 			}}, err
 	})
@@ -76,25 +76,25 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 
 // isDimOfSizeOne reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the
 // dtype. mask marks dim.
-func isDimOfSizeOne(t tensor.Type, mask []bool, dim *int) bool {
-	return dim != nil && t.Rank() > 0 && kit.SizeIs(folds.SymbolicCount(t.Shape, mask), 1)
+func isDimOfSizeOne(self tensor.Type, mask []bool, dim *int) bool {
+	return dim != nil && self.Rank() > 0 && kit.SizeIs(folds.SymbolicCount(self.Shape, mask), 1)
 }
 
 // checkNonEmptyDim is checkNonEmpty for the single dimension dim, or for all dimensions if dim is nil.
-func checkNonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
+func checkNonEmptyDim(name string, self tensor.Type, dim *int, hint string) error {
 	if dim == nil {
-		return checkNonEmpty(name, t, nil, hint)
+		return checkNonEmpty(name, self, nil, hint)
 	}
 	// Unlike the message of amax, this message counts the dimension from the front.
-	wrapped, err := tensor.WrapDim(*dim, t.Rank())
+	wrapped, err := tensor.WrapDim(*dim, self.Rank())
 	if err != nil {
 		return err
 	}
-	return checkNonEmpty(name, t, []int{wrapped}, hint)
+	return checkNonEmpty(name, self, []int{wrapped}, hint)
 }
 
-// bestOp defines max if greatest is set, else min, for calls with one tensor.
-func bestOp(name, doc string, greatest bool) *graph.Op {
+// bestOp defines max if isMax is set, else min, for calls with one tensor.
+func bestOp(name, doc string, isMax bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
 	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
 		Semantics: graph.Semantics{
@@ -116,7 +116,7 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 			if self.DType.IsComplex() || self.DType.IsBareUnsigned() {
 				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, self.DType.TorchName())
 			}
-			return extremumSpec(self.DType, mask, attrs.Keepdim, greatest), err
+			return extremumSpec(self.DType, mask, attrs.Keepdim, isMax), err
 		}
 		switch {
 		case self.DType.IsComplex():
@@ -127,13 +127,13 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		dtype := self.DType
 		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype, tensor.Int64},
 			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, greatest, valueAndIndex) },
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, isMax, valueAndIndex) },
 					UseFoldForUnsuitedRows: true,
-					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
-						return bestRow(b, x.Re, greatest, valueAndIndex)
+					Row: func(builder *expr.Builder, x folds.Number) []folds.Number {
+						return bestRow(builder, x.Re, isMax, valueAndIndex)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						i := refBest(x, greatest)
+						i := refBest(x, isMax)
 						return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
 					}}
 			}}, err
@@ -151,7 +151,7 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 		if !c.HasOperand(1) {
 			return infer(c)
 		}
-		if a := kit.Attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
+		if attrs := kit.Attrs[argmaxAttrs](c); attrs.Dim != nil || attrs.Keepdim {
 			return nil, errors.New(op.Name + "(): dim and keepdim cannot be given together with other")
 		}
 		return pairwise.Infer(c)

@@ -111,6 +111,7 @@ func decomposeEmptyBatchNorm(builder *compose.Builder) ([]*graph.Value, error) {
 	return builder.Result(y)
 }
 
+// inferBatchNorm checks a call in PyTorch's order and infers the result.
 func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	input := call.Type(0)
 	if kit.IsEmpty(input) {
@@ -136,14 +137,14 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	// If all operands are dense, PyTorch has a faster kernel with its own choice of the format
 	// (suggest_memory_format_contig): an input that is in both formats gives a row-major result.
 	isRowMajor := input.IsContiguous()
-	allDense := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
+	areAllDense := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
 	for i := 1; i < 5; i++ {
-		allDense = allDense && (!call.HasOperand(i) || call.Type(i).IsContiguous())
+		areAllDense = areAllDense && (!call.HasOperand(i) || call.Type(i).IsContiguous())
 	}
 	format := input.SuggestMemoryFormat(false)
-	if allDense && isRowMajor {
+	if areAllDense && isRowMajor {
 		format = tensor.Contiguous
-	} else if allDense {
+	} else if areAllDense {
 		format = tensor.ChannelsLast
 	}
 	out, err := tensor.NewTypeFormat(input.DType, input.Shape, format)

@@ -27,32 +27,32 @@ const (
 
 // bestFold returns the fold of the best element of a dtype. Its results are the element, if withValue is set, and the
 // element's index.
-func bestFold(d tensor.DType, greatest, withValue bool) *iter.Fold {
-	switch kit.LoopDType(d) {
+func bestFold(dtype tensor.DType, isMax, withValue bool) *iter.Fold {
+	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
-		return bestIndexFold[int64](greatest, withValue)
+		return bestIndexFold[int64](isMax, withValue)
 	case tensor.Float32:
-		return bestIndexFold[float32](greatest, withValue)
+		return bestIndexFold[float32](isMax, withValue)
 	}
-	return bestIndexFold[float64](greatest, withValue)
+	return bestIndexFold[float64](isMax, withValue)
 }
 
 // bestIndexFold is bestFold for elements of type T.
-func bestIndexFold[T number](greatest, withValue bool) *iter.Fold {
-	f := bestElementFold[T](greatest).InOrder()
+func bestIndexFold[T number](isMax, withValue bool) *iter.Fold {
+	fold := bestElementFold[T](isMax).InOrder()
 	if withValue {
-		f = withValueResult[T](f)
+		fold = withValueResult[T](fold)
 	}
-	return iter.WithResult(f, func(dst []int64, a []bestElement[T]) {
-		for i := range a {
-			dst[i] = a[i].index
+	return iter.WithResult(fold, func(dst []int64, accumulators []bestElement[T]) {
+		for i := range accumulators {
+			dst[i] = accumulators[i].index
 		}
 	})
 }
 
 // bestValueFold returns the fold of the best element without its index.
-func bestValueFold[T number](greatest bool) *iter.Fold {
-	return withValueResult[T](bestElementFold[T](greatest))
+func bestValueFold[T number](isMax bool) *iter.Fold {
+	return withValueResult[T](bestElementFold[T](isMax))
 }
 
 // number lists the Go types in which the loops find the best element.
@@ -62,94 +62,94 @@ type number interface {
 }
 
 // bestElementFold returns the fold of the best element and its index. The caller adds the results.
-func bestElementFold[T number](greatest bool) *iter.Fold {
+func bestElementFold[T number](isMax bool) *iter.Fold {
 	row, columns := leastRow[T], leastColumns[T]
-	if greatest {
+	if isMax {
 		row, columns = greatestRow[T], greatestColumns[T]
 	}
-	merge := func(a, later []bestElement[T]) {
-		for i, b := range later {
-			// b replaces a[i] if a[i] is empty, or if the element of b is strictly better, or if only b has a NaN.
-			old, value := a[i].value, b.value
-			isBetter := greatest && value > old || !greatest && value < old || value != value && old == old
-			if a[i].index < 0 || b.index >= 0 && isBetter {
-				a[i] = b
+	merge := func(accumulators, later []bestElement[T]) {
+		for i, candidate := range later {
+			// The candidate replaces an accumulator that is empty, or a worse element, or a number if it has a NaN.
+			old, value := accumulators[i].value, candidate.value
+			isBetter := isMax && value > old || !isMax && value < old || value != value && old == old
+			if accumulators[i].index < 0 || candidate.index >= 0 && isBetter {
+				accumulators[i] = candidate
 			}
 		}
 	}
 	return iter.NewFold(bestElement[T]{index: -1}, row, columns, merge).Weight(2)
 }
 
-// withValueResult adds the best element to the results of f.
-func withValueResult[T number](f *iter.Fold) *iter.Fold {
-	return iter.WithResult(f, func(dst []T, a []bestElement[T]) {
-		for i := range a {
-			dst[i] = a[i].value
+// withValueResult adds the best element to the results of a fold.
+func withValueResult[T number](fold *iter.Fold) *iter.Fold {
+	return iter.WithResult(fold, func(dst []T, accumulators []bestElement[T]) {
+		for i := range accumulators {
+			dst[i] = accumulators[i].value
 		}
 	})
 }
 
 // firstRow initializes an empty accumulator with x[0]. position is the index of x[0] among the elements that are folded
 // into one result.
-func (b *bestElement[T]) firstRow(x []T, position int) {
-	if b.index < 0 {
-		*b = bestElement[T]{x[0], int64(position)}
+func (best *bestElement[T]) firstRow(x []T, position int) {
+	if best.index < 0 {
+		*best = bestElement[T]{x[0], int64(position)}
 	}
 }
 
 // greatestRow folds the elements x into one accumulator. position is the index of x[0]. Most elements need a single
-// comparison, v <= a.value, which is false for greater elements and for NaN.
-func greatestRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
-	a.firstRow(x, position)
-	for i, v := range x {
-		if !(v <= a.value) && a.value == a.value {
-			*a = bestElement[T]{v, int64(position + i)}
+// comparison, element <= best.value, which is false for greater elements and for NaN.
+func greatestRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
+	best.firstRow(x, position)
+	for i, element := range x {
+		if !(element <= best.value) && best.value == best.value {
+			*best = bestElement[T]{element, int64(position + i)}
 		}
 	}
 }
 
 // leastRow is greatestRow for the least element.
-func leastRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
-	a.firstRow(x, position)
-	for i, v := range x {
-		if !(v >= a.value) && a.value == a.value {
-			*a = bestElement[T]{v, int64(position + i)}
+func leastRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
+	best.firstRow(x, position)
+	for i, element := range x {
+		if !(element >= best.value) && best.value == best.value {
+			*best = bestElement[T]{element, int64(position + i)}
 		}
 	}
 }
 
-// firstColumns initializes a[i] with x[i] if the accumulators are empty, and reports whether they were. position is the
-// index of each of these elements.
-func firstColumns[T kit.Sortable](a []bestElement[T], x []T, position int) bool {
-	if len(a) == 0 || a[0].index >= 0 {
+// firstColumns initializes accumulator i with x[i] if the accumulators are empty, and reports whether they were.
+// position is the index of each of these elements.
+func firstColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position int) bool {
+	if len(accumulators) == 0 || accumulators[0].index >= 0 {
 		return false
 	}
-	for i, v := range x[:len(a)] {
-		a[i] = bestElement[T]{v, int64(position)}
+	for i, element := range x[:len(accumulators)] {
+		accumulators[i] = bestElement[T]{element, int64(position)}
 	}
 	return true
 }
 
-// greatestColumns folds the element x[i] into a[i]. position is the index of each of these elements.
-func greatestColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
-	if firstColumns(a, x, position) {
+// greatestColumns folds the element x[i] into accumulator i. position is the index of each of these elements.
+func greatestColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position int) {
+	if firstColumns(accumulators, x, position) {
 		return
 	}
-	for i, v := range x[:len(a)] {
-		if b := &a[i]; !(v <= b.value) && b.value == b.value {
-			*b = bestElement[T]{v, int64(position)}
+	for i, element := range x[:len(accumulators)] {
+		if best := &accumulators[i]; !(element <= best.value) && best.value == best.value {
+			*best = bestElement[T]{element, int64(position)}
 		}
 	}
 }
 
 // leastColumns is greatestColumns for the least element.
-func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
-	if firstColumns(a, x, position) {
+func leastColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position int) {
+	if firstColumns(accumulators, x, position) {
 		return
 	}
-	for i, v := range x[:len(a)] {
-		if b := &a[i]; !(v >= b.value) && b.value == b.value {
-			*b = bestElement[T]{v, int64(position)}
+	for i, element := range x[:len(accumulators)] {
+		if best := &accumulators[i]; !(element >= best.value) && best.value == best.value {
+			*best = bestElement[T]{element, int64(position)}
 		}
 	}
 }
@@ -157,8 +157,8 @@ func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 // bestRow returns the best element of a row (if withValue is set) and its index as expressions. It first folds the
 // extreme, and then the least position of an element that equals the extreme or is NaN. Several workers can compute one
 // row, because [expr.Code.Pieces] recognizes an argmax. If there is no machine code, bestFold runs instead.
-func bestRow(builder *expr.Builder, x expr.Value, greatest, withValue bool) []folds.Number {
-	best := extremumRow(builder, folds.Real(x), greatest)[0].Re
+func bestRow(builder *expr.Builder, x expr.Value, isMax, withValue bool) []folds.Number {
+	best := extremumRow(builder, folds.Real(x), isMax)[0].Re
 	if !withValue || !builder.DType(x).IsFloat() {
 		index := folds.Real(builder.Convert(tensor.Int64, firstWhere(builder, isBest(builder, x, best), builder.Position())))
 		if !withValue {
@@ -193,6 +193,7 @@ func isBest(builder *expr.Builder, x, best expr.Value) expr.Value {
 
 // firstWhere returns a fold over a row: the least position (an int32) for which the condition holds. The condition must
 // hold at least once in a row.
-func firstWhere(b *expr.Builder, condition, position expr.Value) expr.Value {
-	return b.Reduce(expr.Min, b.Emit(expr.Select, condition, position, b.Int(tensor.Int32, math.MaxInt32)))
+func firstWhere(builder *expr.Builder, condition, position expr.Value) expr.Value {
+	return builder.Reduce(expr.Min,
+		builder.Emit(expr.Select, condition, position, builder.Int(tensor.Int32, math.MaxInt32)))
 }

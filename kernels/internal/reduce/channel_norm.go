@@ -35,42 +35,42 @@ type channelNorm struct {
 }
 
 // compile returns the kernel for the operands input, weight and bias of a call. Weight and bias may be omitted.
-func (s *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
+func (norm *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
 	input := call.Meta(0)
 	if input.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	builder := copies.NewKernelBuilder(call)
 	in := builder.Operand(0)
-	coefficients := s.coefficients(builder, s.statistics(builder, in))
+	coefficients := norm.coefficients(builder, norm.statistics(builder, in))
 	loop, err := affineLoop(input.DType)
 	if err != nil {
 		return nil, err
 	}
 	builder.AddKernel("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(loop, c) },
 		[]kit.Buffer{builder.StridedResult(0, input.DType)}, append([]kit.Buffer{in}, coefficients...)...)
-	k, err := builder.Kernel()
+	kernel, err := builder.Kernel()
 	if err == nil && input.SameAddresses(call.Out[0]) {
-		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 	}
-	return k, err
+	return kernel, err
 }
 
 // statistics returns the variance and the mean of each channel in float64. Their shape is [N, C, 1, ...], or [C] if the
 // statistics are operands.
-func (s *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
-	if s.meanOperand != 0 {
-		return []kit.Buffer{builder.ToRowMajor(builder.Operand(s.varianceOperand), tensor.Float64),
-			builder.ToRowMajor(builder.Operand(s.meanOperand), tensor.Float64)}
+func (norm *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
+	if norm.meanOperand != 0 {
+		return []kit.Buffer{builder.ToRowMajor(builder.Operand(norm.varianceOperand), tensor.Float64),
+			builder.ToRowMajor(builder.Operand(norm.meanOperand), tensor.Float64)}
 	}
-	m := in.Meta
-	mask := make([]bool, m.Rank())
+	meta := in.Meta
+	mask := make([]bool, meta.Rank())
 	for d := 2; d < len(mask); d++ {
 		mask[d] = true
 	}
-	shape := rule.ReduceShape(m.Shape, mask, true)
+	shape := rule.ReduceShape(meta.Shape, mask, true)
 	out := []kit.Buffer{builder.NewScratch(tensor.Float64, shape...), builder.NewScratch(tensor.Float64, shape...)}
-	v := variance{dtype: m.DType, n: sym.Of(folds.Count(m.Shape, mask)), returnsMean: true}
+	v := variance{dtype: meta.DType, n: sym.Of(folds.Count(meta.Shape, mask)), returnsMean: true}
 	spec := v.spec(mask, true, tensor.Float64, tensor.Float64)
 	builder.AddKernel("statistics", spec.Compile, out, in)
 	return out
@@ -79,12 +79,12 @@ func (s *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) [
 // coefficients computes center, scale and shift of each channel. Each sample has its own coefficients, unless the
 // statistics are operands. The coefficients are computed in float64 and rounded once. shift compensates for the
 // rounding error of center. The shape of each is [N, C, 1, ...], or [1, C, 1, ...] if the statistics are operands.
-func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
+func (norm *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
 	input := builder.Call.Meta(0)
 	loopDType := input.DType.OpMath()
 	shape := slices.Repeat([]int{1}, input.Rank())
 	shape[1] = input.Shape[1]
-	if s.meanOperand == 0 {
+	if norm.meanOperand == 0 {
 		shape[0] = input.Shape[0]
 	}
 	var out []kit.Buffer
@@ -95,23 +95,24 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 	for _, param := range []int{1, 2} { // weight and bias
 		buffers = append(buffers, builder.ToRowMajor(builder.Operand(param), tensor.Float64))
 	}
-	// A unit of work is a group of n channels of a sample. The buffers, and thus m.Ptrs, are center, scale, shift,
+	// A unit of work is a group of channels of a sample. The buffers, and thus mem.Ptrs, are center, scale, shift,
 	// variance, mean, weight, bias.
-	n, samples := shape[1]/s.groups, shape[0]
-	phase := copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
-		v := channelValues{channels: shape[1], given: s.meanOperand != 0}
-		for i, list := range []*[]float64{&v.center, &v.scale, &v.shift, &v.variance, &v.mean} {
-			*list = kit.ElementsOf[float64](m.Ptrs[i], samples*shape[1])
+	groupChannels, samples := shape[1]/norm.groups, shape[0]
+	phase := copies.ChunkedPhase(samples*norm.groups, groupChannels, func(mem *graph.Mem, begin, end int) error {
+		values := channelValues{channels: shape[1], hasGivenStatistics: norm.meanOperand != 0}
+		for i, list := range []*[]float64{&values.center, &values.scale, &values.shift, &values.variance, &values.mean} {
+			*list = kit.ElementsOf[float64](mem.Ptrs[i], samples*shape[1])
 		}
-		v.weight, v.bias = kit.ElementsOf[float64](m.Ptrs[5], shape[1]), kit.ElementsOf[float64](m.Ptrs[6], shape[1])
-		for g := begin; g < end; g++ {
-			v.setGroup(g*n, n, s.eps, loopDType)
+		values.weight = kit.ElementsOf[float64](mem.Ptrs[5], shape[1])
+		values.bias = kit.ElementsOf[float64](mem.Ptrs[6], shape[1])
+		for group := begin; group < end; group++ {
+			values.setGroup(group*groupChannels, groupChannels, norm.eps, loopDType)
 		}
 		return nil
 	})
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
-	for i, b := range out {
-		out[i] = builder.ToRowMajor(b, loopDType)
+	for i, buffer := range out {
+		out[i] = builder.ToRowMajor(buffer, loopDType)
 	}
 	return out
 }
@@ -121,42 +122,42 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 type channelValues struct {
 	center, scale, shift, variance, mean, weight, bias []float64
 	channels                                           int  // channels of a sample
-	given                                              bool // the statistics are operands
+	hasGivenStatistics                                 bool // whether the statistics are operands
 }
 
-// setGroup computes the coefficients of a group: the n channels at indices first to first+n-1 of the lists. The
-// conversion of a product to float64 forbids a fused multiply-add. loopDType is the dtype of the loop that uses the
-// coefficients.
-func (values *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
+// setGroup computes the coefficients of a group of channels, from index first of the lists on. The conversion of a
+// product to float64 forbids a fused multiply-add. loopDType is the dtype of the loop that uses the coefficients.
+func (values *channelValues) setGroup(first, channels int, eps float64, loopDType tensor.DType) {
 	// The variance of the group is the mean over its channels i of variance[i] + (mean[i] - mean of the group)^2.
 	mean, sum := 0.0, 0.0
-	for _, channelMean := range values.mean[first : first+n] {
+	for _, channelMean := range values.mean[first : first+channels] {
 		mean += channelMean
 	}
-	mean /= float64(n)
-	for i := first; i < first+n; i++ {
-		d := values.mean[i] - mean
+	mean /= float64(channels)
+	for i := first; i < first+channels; i++ {
+		difference := values.mean[i] - mean
 		if values.mean[i] == mean { // the difference of equal infinities is NaN
-			d = 0
+			difference = 0
 		}
-		sum += values.variance[i] + float64(d*d)
+		sum += values.variance[i] + float64(difference*difference)
 	}
 	center := mean
 	switch {
-	case values.given:
+	case values.hasGivenStatistics:
 		center = 0
 	case loopDType == tensor.Float32:
 		center = float64(float32(mean))
 	}
-	for i := first; i < first+n; i++ {
-		scale, bias := 1/math.Sqrt(sum/float64(n)+eps), 0.0
+	for i := first; i < first+channels; i++ {
+		scale, bias := 1/math.Sqrt(sum/float64(channels)+eps), 0.0
 		if values.weight != nil {
 			scale *= values.weight[i%values.channels]
 		}
 		if values.bias != nil {
 			bias = values.bias[i%values.channels]
 		}
-		if values.given || !math.IsInf(scale, 0) { // with an infinite scale, the correction would be infinite or NaN
+		// With an infinite scale, the correction would be infinite or NaN.
+		if values.hasGivenStatistics || !math.IsInf(scale, 0) {
 			bias -= float64((mean - center) * scale)
 		}
 		values.center[i], values.scale[i], values.shift[i] = center, scale, bias
@@ -167,9 +168,10 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 // result have the given dtype, and all other operands its OpMath dtype. The operands are broadcast.
 func affineLoop(dtype tensor.DType) (*graph.Pointwise, error) {
 	loopDType := dtype.OpMath()
-	b := expr.NewBuilder(dtype, loopDType, loopDType, loopDType)
-	y := b.Emit(expr.Mul, b.Emit(expr.Sub, b.Convert(loopDType, b.Load(0)), b.Load(1)), b.Load(2))
-	code, err := b.Build(folds.Result(b, folds.Real(b.Emit(expr.Add, y, b.Load(3))), dtype))
+	builder := expr.NewBuilder(dtype, loopDType, loopDType, loopDType)
+	deviation := builder.Emit(expr.Sub, builder.Convert(loopDType, builder.Load(0)), builder.Load(1))
+	y := builder.Emit(expr.Mul, deviation, builder.Load(2))
+	code, err := builder.Build(folds.Result(builder, folds.Real(builder.Emit(expr.Add, y, builder.Load(3))), dtype))
 	return &graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 			out := outs[0]
@@ -177,8 +179,8 @@ func affineLoop(dtype tensor.DType) (*graph.Pointwise, error) {
 				out = rule.UndefinedOutputOf(dtype)
 			}
 			cfg := rule.New().CheckAllSameDType(false).Output(out)
-			for _, a := range c.In {
-				cfg = cfg.Input(a.Operand())
+			for _, arg := range c.In {
+				cfg = cfg.Input(arg.Operand())
 			}
 			return cfg, nil
 		},

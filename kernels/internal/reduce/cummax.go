@@ -20,8 +20,8 @@ var (
 	Cummin = runningExtreme("cummin", "least", false)
 )
 
-// runningExtreme defines cummax if greatest is set, else cummin.
-func runningExtreme(name, extreme string, greatest bool) *graph.Op {
+// runningExtreme defines cummax if isMax is set, else cummin.
+func runningExtreme(name, extreme string, isMax bool) *graph.Op {
 	return kit.Define[runningAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Returns the " + extreme + " of the elements so far along a dimension, and the index of the last " +
@@ -33,13 +33,13 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 				if _, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, self.Rank()); err != nil {
 					return nil, err
 				}
-				if d := self.DType; d.IsComplex() || d.IsBareUnsigned() {
-					return nil, kit.NotImplementedBy(name+"_cpu", d)
+				if dtype := self.DType; dtype.IsComplex() || dtype.IsBareUnsigned() {
+					return nil, kit.NotImplementedBy(name+"_cpu", dtype)
 				}
 				return kit.WithIndices(c, self.RowMajor()), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return runningReference(in[0], kit.Attrs[runningAttrs](c).Dim, greatest)
+				return runningReference(in[0], kit.Attrs[runningAttrs](c).Dim, isMax)
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}},
@@ -49,52 +49,52 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 			if c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, nil
 			}
-			switch d := kit.LoopDType(c.Meta(0).DType); d {
+			switch dtype := kit.LoopDType(c.Meta(0).DType); dtype {
 			case tensor.Int64:
-				return runningKernel[int64](c, d, greatest)
+				return runningKernel[int64](c, dtype, isMax)
 			case tensor.Float32:
-				return runningKernel[float32](c, d, greatest)
+				return runningKernel[float32](c, dtype, isMax)
 			}
-			return runningKernel[float64](c, tensor.Float64, greatest)
+			return runningKernel[float64](c, tensor.Float64, isMax)
 		}},
 	})
 }
 
 // runningKernel returns a kernel over row-major elements of the given dtype. It processes up to columnUnit adjacent
 // lines at once. The running extreme of a line is the previous element of the result.
-func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, greatest bool) (*graph.Kernel, error) {
+func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool) (*graph.Kernel, error) {
 	self := c.Meta(0)
 	dim, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}
 	builder := copies.NewKernelBuilder(c)
-	// Values are [outer, n, inner]: n elements in each of inner adjacent lines. A unit of work is a block of up to
+	// Values are [outer, lineLength, inner]: there are groups of inner adjacent lines. A unit of work is a block of up to
 	// columnUnit adjacent lines: unit = outer index * blocks + block.
-	n, inner := kit.SizeOf(self, dim), tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
+	lineLength, inner := kit.SizeOf(self, dim), tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
 	buffers := []kit.Buffer{builder.Result(0, dtype), builder.Result(1, tensor.Int64),
 		builder.ToRowMajor(builder.Operand(0), dtype)}
 	blocks := kit.DivUp(inner, columnUnit)
-	units, unitCost := self.Numel()/(n*inner)*blocks, 4*n*min(inner, columnUnit)
+	units, unitCost := self.Numel()/(lineLength*inner)*blocks, 4*lineLength*min(inner, columnUnit)
 	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
 		values, indices := sliceAt[T](mem.Ptrs[0], self.Numel()), sliceAt[int64](mem.Ptrs[1], self.Numel())
 		in := sliceAt[T](mem.Ptrs[2], self.Numel())
 		for unit := begin; unit < end; unit++ {
 			// first is the index of the first element of the first line.
 			outer, firstLine := unit/blocks, unit%blocks*columnUnit
-			first, lines := outer*n*inner+firstLine, min(columnUnit, inner-firstLine)
+			first, lines := outer*lineLength*inner+firstLine, min(columnUnit, inner-firstLine)
 			if inner == 1 {
-				runLine(mem, values[first:first+n], indices[first:first+n], in[first:first+n], greatest)
+				runLine(mem, values[first:first+lineLength], indices[first:first+lineLength], in[first:first+lineLength], isMax)
 				continue
 			}
-			for i := range n {
+			for i := range lineLength {
 				if i*lines%kit.CheckEvery < lines { // about once per CheckEvery elements
 					mem.CheckContext()
 				}
 				offset := first + i*inner
 				end, previous := offset+lines, max(first, offset-inner) // previous is not read if i is 0
 				runStep(values[offset:end], indices[offset:end], in[offset:end], values[previous:previous+lines],
-					indices[previous:previous+lines], int64(i), greatest)
+					indices[previous:previous+lines], int64(i), isMax)
 			}
 		}
 		return nil
@@ -103,66 +103,68 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, greatest b
 	return builder.Kernel()
 }
 
-// sliceAt returns the n elements from address p on.
-func sliceAt[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
+// sliceAt returns the elements from an address on.
+func sliceAt[T any](address unsafe.Pointer, count int) []T { return unsafe.Slice((*T)(address), count) }
 
 // runLine writes the extremes of one line and their indices. A NaN replaces any extreme, and only a NaN replaces NaN.
-func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, greatest bool) {
-	best, bestAt := in[0], 0
+func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, isMax bool) {
+	best, bestIndex := in[0], 0
 	kit.ForEachBlock(mem.Context, len(in), func(begin, end int) {
-		extreme, position := best, bestAt
+		extreme, position := best, bestIndex
 		for i := begin; i < end; i++ {
-			if x := in[i]; x != x || extreme == extreme && (greatest && x >= extreme || !greatest && x <= extreme) {
-				extreme, position = x, i
+			if element := in[i]; element != element ||
+				extreme == extreme && (isMax && element >= extreme || !isMax && element <= extreme) {
+				extreme, position = element, i
 			}
 			values[i], indices[i] = extreme, int64(position)
 		}
-		best, bestAt = extreme, position
+		best, bestIndex = extreme, position
 	})
 }
 
-// runStep writes the extremes of adjacent lines at index i of the dimension. Element k of each slice belongs to line k.
-// best and bestAt are the extremes at index i-1 and their indices; they are ignored if i is 0.
-func runStep[T kit.Sortable](values []T, indices []int64, in, best []T, bestAt []int64, i int64, greatest bool) {
-	indices, best, bestAt, values = indices[:len(in)], best[:len(in)], bestAt[:len(in)], values[:len(in)]
-	for k, x := range in {
-		extreme, position := best[k], bestAt[k]
-		if i == 0 || x != x || extreme == extreme && (greatest && x >= extreme || !greatest && x <= extreme) {
-			extreme, position = x, i
+// runStep writes the extremes of adjacent lines at index i of the dimension. Each slice has an element for each line.
+// best and bestIndices are the extremes at index i-1 and their indices; they are ignored if i is 0.
+func runStep[T kit.Sortable](values []T, indices []int64, in, best []T, bestIndices []int64, i int64, isMax bool) {
+	indices, best, bestIndices, values = indices[:len(in)], best[:len(in)], bestIndices[:len(in)], values[:len(in)]
+	for line, element := range in {
+		extreme, position := best[line], bestIndices[line]
+		if i == 0 || element != element ||
+			extreme == extreme && (isMax && element >= extreme || !isMax && element <= extreme) {
+			extreme, position = element, i
 		}
-		values[k], indices[k] = extreme, position
+		values[line], indices[line] = extreme, position
 	}
 }
 
 // runningReference computes each result from all elements up to it.
-func runningReference(self *tensor.Tensor, dim int, greatest bool) ([]*tensor.Tensor, error) {
+func runningReference(self *tensor.Tensor, dim int, isMax bool) ([]*tensor.Tensor, error) {
 	dim, err := tensor.WrapDim(dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}
 	values, indices := tensor.Zeros(self.DType, self.Shape...), tensor.Zeros(tensor.Int64, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
-		coords, last := append([]int(nil), index...), 0
-		if len(coords) > 0 {
-			last = coords[dim]
+		elementIndex, last := append([]int(nil), index...), 0
+		if len(elementIndex) > 0 {
+			last = elementIndex[dim]
 		}
-		best, bestAt := tensor.Scalar{}, 0
-		for k := range last + 1 {
-			if len(coords) > 0 {
-				coords[dim] = k
+		best, bestPosition := tensor.Scalar{}, 0
+		for position := range last + 1 {
+			if len(elementIndex) > 0 {
+				elementIndex[dim] = position
 			}
-			element := self.At(coords...)
+			element := self.At(elementIndex...)
 			x, bestX := element.Float(), best.Float()
-			replaces := greatest && x >= bestX || !greatest && x <= bestX
+			replaces := isMax && x >= bestX || !isMax && x <= bestX
 			if self.DType.IsIntegral(true) { // float64 does not have all int64
-				replaces = greatest && element.Int() >= best.Int() || !greatest && element.Int() <= best.Int()
+				replaces = isMax && element.Int() >= best.Int() || !isMax && element.Int() <= best.Int()
 			}
-			if k == 0 || x != x || bestX == bestX && replaces {
-				best, bestAt = element, k
+			if position == 0 || x != x || bestX == bestX && replaces {
+				best, bestPosition = element, position
 			}
 		}
 		values.Set(best, index...)
-		indices.Set(tensor.IntScalar(int64(bestAt)), index...)
+		indices.Set(tensor.IntScalar(int64(bestPosition)), index...)
 	})
 	return []*tensor.Tensor{values, indices}, nil
 }

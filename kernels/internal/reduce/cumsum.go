@@ -163,12 +163,12 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	// A unit of work is a block of up to columnUnit adjacent lines: unit = outer index * blocks + block.
 	blocks, elementSize := kit.DivUp(inner, columnUnit), loops.dtype.Size()
 	units := out.Meta.Numel() / (lineLength * inner) * blocks
-	phase := copies.ChunkedPhase(units, lineLength*min(inner, columnUnit), func(m *graph.Mem, begin, end int) error {
+	phase := copies.ChunkedPhase(units, lineLength*min(inner, columnUnit), func(mem *graph.Mem, begin, end int) error {
 		for unit := begin; unit < end; unit++ {
 			// first is the index of the first element of the first line.
 			outer, firstLine := unit/blocks, unit%blocks*columnUnit
 			first := outer*lineLength*inner + firstLine
-			loops.scan(m, unsafe.Add(m.Ptrs[0], first*elementSize), unsafe.Add(m.Ptrs[1], first*elementSize), lineLength,
+			loops.scan(mem, unsafe.Add(mem.Ptrs[0], first*elementSize), unsafe.Add(mem.Ptrs[1], first*elementSize), lineLength,
 				inner*elementSize, min(columnUnit, inner-firstLine))
 		}
 		return nil
@@ -220,19 +220,19 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 	self = self.CopyTo(tensor.New(dtype, self.Shape...))
 	out := tensor.Zeros(dtype, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
-		coords := append([]int(nil), index...)
+		elementIndex := append([]int(nil), index...)
 		var result tensor.Scalar
 		last := 0
-		if len(coords) > 0 {
-			last = coords[dim]
+		if len(elementIndex) > 0 {
+			last = elementIndex[dim]
 		}
-		for k := range last + 1 {
-			if len(coords) > 0 {
-				coords[dim] = k
+		for position := range last + 1 {
+			if len(elementIndex) > 0 {
+				elementIndex[dim] = position
 			}
-			element := self.At(coords...)
+			element := self.At(elementIndex...)
 			switch {
-			case k == 0:
+			case position == 0:
 				result = element
 			case dtype.IsIntegral(true):
 				result = tensor.IntScalar(combineInts(result.Int(), element.Int()))
@@ -245,37 +245,37 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 	return out
 }
 
-// The following functions are the loops of [newComplexScan]: row functions scan the line x into dst from the running
-// value a on, and column functions make one step in each line i, whose running value is a[i].
+// The following functions are the loops of [newComplexScan]. Row functions scan the line x into dst, from the running
+// value on. Column functions make one step in each line i, whose running value is running[i].
 
-func sumComplexRow[T complex64 | complex128](a *complex128, dst, x []T) {
-	sum := *a
-	for i, v := range x {
-		sum += complex128(v)
+func sumComplexRow[T complex64 | complex128](running *complex128, dst, x []T) {
+	sum := *running
+	for i, element := range x {
+		sum += complex128(element)
 		dst[i] = T(sum)
 	}
-	*a = sum
+	*running = sum
 }
 
-func prodComplexRow[T complex64 | complex128](a *complex128, dst, x []T) {
-	product := *a
-	for i, v := range x {
-		product = kit.MulComplex(product, complex128(v))
+func prodComplexRow[T complex64 | complex128](running *complex128, dst, x []T) {
+	product := *running
+	for i, element := range x {
+		product = kit.MulComplex(product, complex128(element))
 		dst[i] = T(product)
 	}
-	*a = product
+	*running = product
 }
 
-func sumComplexColumns[T complex64 | complex128](a []complex128, dst, x []T) {
-	for i := range a {
-		a[i] += complex128(x[i])
-		dst[i] = T(a[i])
+func sumComplexColumns[T complex64 | complex128](running []complex128, dst, x []T) {
+	for i := range running {
+		running[i] += complex128(x[i])
+		dst[i] = T(running[i])
 	}
 }
 
-func prodComplexColumns[T complex64 | complex128](a []complex128, dst, x []T) {
-	for i := range a {
-		a[i] = kit.MulComplex(a[i], complex128(x[i]))
-		dst[i] = T(a[i])
+func prodComplexColumns[T complex64 | complex128](running []complex128, dst, x []T) {
+	for i := range running {
+		running[i] = kit.MulComplex(running[i], complex128(x[i]))
+		dst[i] = T(running[i])
 	}
 }

@@ -21,8 +21,8 @@ var (
 		"min_values", false)
 )
 
-// extremumOp defines amax if greatest is set, else amin. kernel is the name of PyTorch's kernel, for messages.
-func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
+// extremumOp defines amax if isMax is set, else amin. kernel is the name of PyTorch's kernel, for messages.
+func extremumOp(name, doc, kernel string, isMax bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[extremaAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
@@ -36,6 +36,6 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 		if err == nil && !kit.IsEmpty(self) && (self.DType.IsComplex() || self.DType.IsBareUnsigned()) {
 			err = kit.NotImplemented(kernel, self.DType)
 		}
-		return extremumSpec(self.DType, mask, attrs.Keepdim, greatest), err
+		return extremumSpec(self.DType, mask, attrs.Keepdim, isMax), err
 	})
 }

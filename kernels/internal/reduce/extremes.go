@@ -13,19 +13,19 @@ import (
 
 // checkNonEmpty rejects reductions over no elements, for ops without an identity element, as PyTorch's
 // zero_numel_check_dims does. An empty list dims stands for all dimensions. hint is appended to the message for it.
-func checkNonEmpty(name string, t tensor.Type, dims []int, hint string) error {
-	if !kit.IsEmpty(t) {
+func checkNonEmpty(name string, self tensor.Type, dims []int, hint string) error {
+	if !kit.IsEmpty(self) {
 		return nil
 	}
 	if len(dims) == 0 {
 		return fmt.Errorf("%s(): Expected reduction dim to be specified for input.numel() == 0.%s", name, hint)
 	}
 	for _, d := range dims {
-		wrapped, err := tensor.WrapDim(d, t.Rank())
+		wrapped, err := tensor.WrapDim(d, self.Rank())
 		if err != nil {
 			return err
 		}
-		if kit.SizeIs(t.Shape[wrapped], 0) {
+		if kit.SizeIs(self.Shape[wrapped], 0) {
 			return fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, d)
 		}
 	}
@@ -33,30 +33,30 @@ func checkNonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 }
 
 // extremumSpec describes the reduction to the greatest element, or to the least.
-func extremumSpec(dtype tensor.DType, mask []bool, keepdim, greatest bool) folds.Spec {
+func extremumSpec(dtype tensor.DType, mask []bool, keepdim, isMax bool) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
-			return folds.Computation{Fold: func() *iter.Fold { return extremumFold(dtype, greatest) },
-				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return extremumRow(b, x, greatest) },
+			return folds.Computation{Fold: func() *iter.Fold { return extremumFold(dtype, isMax) },
+				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return extremumRow(builder, x, isMax) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
-					return []tensor.Scalar{x[refBest(x, greatest)]}
+					return []tensor.Scalar{x[refBest(x, isMax)]}
 				}}
 		}}
 }
 
 // refBest returns the index of the first greatest or least element, or of the first NaN if there is one.
-func refBest(x []tensor.Scalar, greatest bool) int {
+func refBest(x []tensor.Scalar, isMax bool) int {
 	best := 0
 	for i, element := range x {
 		switch current := x[best]; {
 		case element.Float() != element.Float():
 			return i
 		case element.DType() == tensor.Float64: // the dtype of all scalars that are floats
-			if greatest && element.Float() > current.Float() || !greatest && element.Float() < current.Float() {
+			if isMax && element.Float() > current.Float() || !isMax && element.Float() < current.Float() {
 				best = i
 			}
 		default:
-			if greatest && element.Int() > current.Int() || !greatest && element.Int() < current.Int() {
+			if isMax && element.Int() > current.Int() || !isMax && element.Int() < current.Int() {
 				best = i
 			}
 		}
@@ -65,56 +65,56 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 }
 
 // extremumRow returns the greatest or least element of a row as an expression. true is greater than false.
-func extremumRow(builder *expr.Builder, x folds.Number, greatest bool) []folds.Number {
-	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[greatest]
+func extremumRow(builder *expr.Builder, x folds.Number, isMax bool) []folds.Number {
+	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[isMax]
 	if builder.DType(x.Re) == tensor.Bool {
-		op = map[bool]expr.Op{false: expr.And, true: expr.Or}[greatest]
+		op = map[bool]expr.Op{false: expr.And, true: expr.Or}[isMax]
 	}
 	return []folds.Number{folds.Real(builder.Reduce(op, x.Re))}
 }
 
 // extremumFold returns the fold of the greatest or least element, in Go. The fold of floats also finds the position of
 // the element, which takes no longer (see greatestRow).
-func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
-	switch kit.LoopDType(d) {
+func extremumFold(dtype tensor.DType, isMax bool) *iter.Fold {
+	switch kit.LoopDType(dtype) {
 	case tensor.Float32:
-		return bestValueFold[float32](greatest)
+		return bestValueFold[float32](isMax)
 	case tensor.Float64:
-		return bestValueFold[float64](greatest)
+		return bestValueFold[float64](isMax)
 	}
-	if greatest {
+	if isMax {
 		return kit.Accumulators[int64](iter.NewFold(math.MinInt64, maxIntRow, maxIntColumns, maxIntInto))
 	}
 	return kit.Accumulators[int64](iter.NewFold(math.MaxInt64, minIntRow, minIntColumns, minIntInto))
 }
 
-// The following functions are the loops of the folds of integers. The row functions fold x into the accumulator a, and
-// the column functions fold x[i] into a[i]. The last two also merge accumulators.
+// The following functions are the loops of the folds of integers. The row functions fold the elements x into one
+// accumulator, and the column functions fold x[i] into accumulator i. The last two also merge accumulators.
 
-func maxIntRow(a *int64, x []int64, _ int) {
-	for _, v := range x {
-		*a = max(*a, v)
+func maxIntRow(accumulator *int64, x []int64, _ int) {
+	for _, element := range x {
+		*accumulator = max(*accumulator, element)
 	}
 }
 
-func minIntRow(a *int64, x []int64, _ int) {
-	for _, v := range x {
-		*a = min(*a, v)
+func minIntRow(accumulator *int64, x []int64, _ int) {
+	for _, element := range x {
+		*accumulator = min(*accumulator, element)
 	}
 }
 
-func maxIntColumns(a, x []int64, _ int) { maxIntInto(a, x) }
+func maxIntColumns(accumulators, x []int64, _ int) { maxIntInto(accumulators, x) }
 
-func minIntColumns(a, x []int64, _ int) { minIntInto(a, x) }
+func minIntColumns(accumulators, x []int64, _ int) { minIntInto(accumulators, x) }
 
-func maxIntInto(a, x []int64) {
-	for i, v := range x[:len(a)] {
-		a[i] = max(a[i], v)
+func maxIntInto(accumulators, x []int64) {
+	for i, element := range x[:len(accumulators)] {
+		accumulators[i] = max(accumulators[i], element)
 	}
 }
 
-func minIntInto(a, x []int64) {
-	for i, v := range x[:len(a)] {
-		a[i] = min(a[i], v)
+func minIntInto(accumulators, x []int64) {
+	for i, element := range x[:len(accumulators)] {
+		accumulators[i] = min(accumulators[i], element)
 	}
 }

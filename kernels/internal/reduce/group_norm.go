@@ -85,12 +85,13 @@ func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error)
 		return nil, err
 	}
 	rows.ChannelGroups, rows.Channels = groups, make([]bool, len(operands))
-	for k, operand := range operands {
-		rows.Channels[k] = operand > 0 // weight and bias
+	for i, operand := range operands {
+		rows.Channels[i] = operand > 0 // weight and bias
 	}
 	return rows, nil
 }
 
+// inferGroupNorm checks a call in PyTorch's order and infers the result.
 func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
 	attrs, input := kit.Attrs[groupNormAttrs](call), call.Type(0)
 	if input.Rank() == 0 {
@@ -190,6 +191,7 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	return sampleNormRows(c, 0, attrs.Eps)
 }
 
+// inferInstanceNorm checks a call in PyTorch's order and infers the row-major result.
 func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	attrs, input := kit.Attrs[instanceNormAttrs](call), call.Type(0)
 	if !attrs.UseInputStats && !(call.HasOperand(3) && call.HasOperand(4)) {

@@ -90,8 +90,8 @@ func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
 	position := builder.Position()
 	first := firstWhere(builder, isBest(builder, x, builder.Reduce(expr.Max, x)), position)
 	isFirst := builder.Emit(expr.Eq, position, first)
-	y := builder.Emit(expr.Select, isFirst, builder.Const(builder.DType(x), 1), builder.Const(builder.DType(x), 0))
-	return singleResultRows(builder, lineMask(call.Meta(0).Rank(), dim), []int{0}, y, dtype)
+	oneHot := builder.Emit(expr.Select, isFirst, builder.Const(builder.DType(x), 1), builder.Const(builder.DType(x), 0))
+	return singleResultRows(builder, lineMask(call.Meta(0).Rank(), dim), []int{0}, oneHot, dtype)
 }
 
 // compileHardmax returns a kernel that finds the positions of the greatest elements of all lines before it writes the
@@ -101,24 +101,24 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	if self.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	builder, n, shape := copies.NewKernelBuilder(c), kit.SizeOf(self, dim), slices.Clone(self.Shape)
+	builder, lineLength, shape := copies.NewKernelBuilder(c), kit.SizeOf(self, dim), slices.Clone(self.Shape)
 	if self.Rank() > 0 {
 		shape[dim] = 1
 	}
 	positions, one := builder.NewScratch(tensor.Int64, shape...), tensor.Zeros(dtype)
 	one.Set(tensor.IntScalar(1))
 	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.Operand(0))
-	// The result is [outer, n, inner], positions are [outer, inner]. A unit of work is one index of outer. It clears its
-	// part of the result and then copies a 1 to each position.
+	// The result is [outer, lineLength, inner], positions are [outer, inner]. A unit of work is one index of outer. It
+	// clears its part of the result and then copies a 1 to each position.
 	inner := tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
 	buffers := []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers,
-		copies.ChunkedPhase(self.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
+		copies.ChunkedPhase(self.Numel()/(lineLength*inner), lineLength*inner, func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
-				resultBytes := kit.PlaneOf[byte](m.Ptrs[0], unit, n*inner*dtype.Size())
-				kit.ForEachBlock(m.Context, len(resultBytes), func(from, to int) { clear(resultBytes[from:to]) })
-				oneBytes := unsafe.Slice((*byte)(m.Ptrs[2]), dtype.Size())
-				for i, position := range kit.PlaneOf[int64](m.Ptrs[1], unit, inner) {
+				resultBytes := kit.PlaneOf[byte](mem.Ptrs[0], unit, lineLength*inner*dtype.Size())
+				kit.ForEachBlock(mem.Context, len(resultBytes), func(from, to int) { clear(resultBytes[from:to]) })
+				oneBytes := unsafe.Slice((*byte)(mem.Ptrs[2]), dtype.Size())
+				for i, position := range kit.PlaneOf[int64](mem.Ptrs[1], unit, inner) {
 					copy(resultBytes[(int(position)*inner+i)*dtype.Size():], oneBytes)
 				}
 			}

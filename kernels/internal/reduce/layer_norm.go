@@ -32,8 +32,8 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			first := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
 			rowMajorIndex := func(index, shape []int) int {
 				i := 0
-				for d, s := range shape {
-					i = i*s + index[d]
+				for d, size := range shape {
+					i = i*size + index[d]
 				}
 				return i
 			}
@@ -50,14 +50,15 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 		Rows: layerNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			attrs := kit.Attrs[layerNormAttrs](c)
-			if k, err := compileRows(c, layerNormRows); k != nil || err != nil {
-				return k, err
+			if kernel, err := compileRows(c, layerNormRows); kernel != nil || err != nil {
+				return kernel, err
 			}
 			return compileRowNorm(c, layerNorm, len(attrs.NormalizedShape), attrs.Eps)
 		},
 	},
 })
 
+// inferLayerNorm checks a call in PyTorch's order and infers the row-major result.
 func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 	shape, input := kit.Attrs[layerNormAttrs](call).NormalizedShape, call.Type(0)
 	if len(shape) == 0 {
@@ -87,8 +88,8 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 
 // layerNormRows returns the expression over rows. Mean and variance are computed in float64.
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
-	a := kit.Attrs[layerNormAttrs](c)
-	builder, loaded, operands, mask := normOperands(c, len(a.NormalizedShape), 2)
-	y := affineNormRow(builder, loaded, float64(folds.Count(c.Meta(0).Shape, mask)), a.Eps)
+	attrs := kit.Attrs[layerNormAttrs](c)
+	builder, loaded, operands, mask := normOperands(c, len(attrs.NormalizedShape), 2)
+	y := affineNormRow(builder, loaded, float64(folds.Count(c.Meta(0).Shape, mask)), attrs.Eps)
 	return singleResultRows(builder, mask, operands, y, c.Meta(0).DType)
 }

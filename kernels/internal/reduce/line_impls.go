@@ -48,8 +48,8 @@ func (o lineOp) impls() []graph.Impl {
 	for i := range list {
 		order := lineOrder(i)
 		list[i].Work = func(c *graph.Call, walk graph.Walk) graph.Work {
-			counts, compiled := effort()
-			return o.work(c, order, walk, counts, compiled)
+			counts, isCompiled := effort()
+			return o.work(c, order, walk, counts, isCompiled)
 		}
 		list[i].Read = func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 			_, run, _ := o.axes(c, order, operand, walk.ResultLayout(0, c.Out[0]))
@@ -70,11 +70,11 @@ func (o lineOp) impls() []graph.Impl {
 // applyTo returns a function that calls rows, and sets the order in which the resulting expression processes lines.
 func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
-		r, err := rows(c)
-		if r != nil {
-			r.Direction = [...]graph.RowDirection{lineRows: graph.ByRows, lineColumns: graph.ByColumns}[order]
+		expression, err := rows(c)
+		if expression != nil {
+			expression.Direction = [...]graph.RowDirection{lineRows: graph.ByRows, lineColumns: graph.ByColumns}[order]
 		}
-		return r, err
+		return expression, err
 	}
 }
 
@@ -104,9 +104,9 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-// effort returns the predicted effort of the expression over a row of float32. compiled is false if there is no
+// effort returns the predicted effort of the expression over a row of float32. isCompiled is false if there is no
 // expression or no machine code.
-func (o lineOp) effort() (counts fusion.OpCounts, compiled bool) {
+func (o lineOp) effort() (counts fusion.OpCounts, isCompiled bool) {
 	if o.rows == nil || !loops.CodeAvailable() {
 		return counts, false
 	}
@@ -122,9 +122,9 @@ func (o lineOp) effort() (counts fusion.OpCounts, compiled bool) {
 }
 
 // work returns the work of the op if the operand has the layout that the walk (a loop order with layouts of the
-// results) gives the result. If compiled is set, counts is the effort of the expression.
+// results) gives the result. If isCompiled is set, counts is the effort of the expression.
 func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fusion.OpCounts,
-	compiled bool) graph.Work {
+	isCompiled bool) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	c.AddStreamed(&work)
 	line, run, err := o.axes(c, order, out, out)
@@ -132,7 +132,7 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 		return work
 	}
 	elements := float64(out.Numel())
-	if compiled {
+	if isCompiled {
 		// In order lineColumns, a vector register holds elements of several lines. These lines count as one row.
 		rows := elements / float64(max(1, line.N))
 		if order == lineColumns {
@@ -144,7 +144,7 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 		work.AddUnits(graph.GoFunction, elements*o.elementCost.Function)
 		work.Flops = elements * (o.elementCost.Simple + o.elementCost.Function)
 	}
-	if !compiled || order == lineColumns {
+	if !isCompiled || order == lineColumns {
 		work.AddUnits(lineBegin, elements/float64(max(1, run.N)))
 	}
 	addStridedAccess(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())
@@ -154,10 +154,10 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 // columnLanes is the number of adjacent lines that a vector register holds.
 const columnLanes = 16
 
-// addStridedAccess adds the cost of the copies of a value with meta m if its runs are not contiguous.
-func addStridedAccess(w *graph.Work, m tensor.Meta, contiguousRuns bool) {
+// addStridedAccess adds the cost of the copies of a value with the given layout if its runs are not contiguous.
+func addStridedAccess(work *graph.Work, meta tensor.Meta, contiguousRuns bool) {
 	if !contiguousRuns {
-		w.AddUnits(lineStrided, float64(m.Numel()))
+		work.AddUnits(lineStrided, float64(meta.Numel()))
 	}
 }
 

@@ -33,21 +33,21 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 			self.DType.TorchName())
 	}
 	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
-	d := tensor.FloatFor(self.DType)
-	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: d, Outs: []tensor.DType{d},
+	dtype := tensor.FloatFor(self.DType)
+	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
 			return folds.Computation{Row: logsumexpRow,
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					maximum := math.Inf(-1)
-					for _, v := range x {
-						maximum = max(maximum, v.Float())
+					for _, element := range x {
+						maximum = max(maximum, element.Float())
 					}
 					if math.IsInf(maximum, 0) {
 						return []tensor.Scalar{tensor.FloatScalar(maximum)}
 					}
 					sum := 0.0
-					for _, v := range x {
-						sum += math.Exp(v.Float() - maximum)
+					for _, element := range x {
+						sum += math.Exp(element.Float() - maximum)
 					}
 					return []tensor.Scalar{tensor.FloatScalar(maximum + math.Log(sum))}
 				}}
@@ -58,10 +58,10 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 // log(sum(exp(x-shift))). shift is the maximum of the row. An infinite maximum is replaced by 0, because inf-inf is
 // NaN.
 func logsumexpRow(builder *expr.Builder, x folds.Number) []folds.Number {
-	d := builder.DType(x.Re)
-	zero := builder.Const(d, 0)
+	dtype := builder.DType(x.Re)
+	zero := builder.Const(dtype, 0)
 	maximum := builder.Reduce(expr.Max, x.Re)
-	isInfinite := builder.Emit(expr.Eq, builder.Emit(expr.Abs, maximum), builder.Const(d, math.Inf(1)))
+	isInfinite := builder.Emit(expr.Eq, builder.Emit(expr.Abs, maximum), builder.Const(dtype, math.Inf(1)))
 	shift := builder.Emit(expr.Select, isInfinite, zero, maximum)
 	sum := folds.Total(builder, folds.InFloat64(builder, builder.Emit(expr.Exp, builder.Emit(expr.Sub, x.Re, shift))))
 	return []folds.Number{folds.Real(builder.Emit(expr.Add, folds.InFloat64(builder, shift), builder.Emit(expr.Log, sum)))}

@@ -37,16 +37,16 @@ var (
 	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
 		"Returns minus the element of the target class, times the weight of the class: self [n, c, ...] or [c], "+
 			"`target` int64 [n, ...] and `weight` [c].", false, func(c *graph.Call) (int, int, float64) {
-			a := kit.Attrs[nllLossAttrs](c)
-			return a.Reduction, a.IgnoreIndex, 0
+			attrs := kit.Attrs[nllLossAttrs](c)
+			return attrs.Reduction, attrs.IgnoreIndex, 0
 		})
 	CrossEntropyLoss = nllLossOp(graph.SchemaOf[crossEntropyAttrs](), "cross_entropy_loss",
 		"Returns minus the logarithm of the softmax at the target class, times the weight of the class: self [n, c, "+
 			"...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each "+
 			"class instead of a class; the mean then divides by the number of targets, not by the sum of weights.", true,
 		func(c *graph.Call) (int, int, float64) {
-			a := kit.Attrs[crossEntropyAttrs](c)
-			return a.Reduction, a.IgnoreIndex, a.Smoothing
+			attrs := kit.Attrs[crossEntropyAttrs](c)
+			return attrs.Reduction, attrs.IgnoreIndex, attrs.Smoothing
 		})
 )
 
@@ -188,7 +188,7 @@ func (l *nllLoss) check(call *graph.Call) error {
 
 // checkTargets checks the shape of targets that are classes.
 func checkTargets(self, target tensor.Type) error {
-	want := targetSizes(self)
+	expected := targetSizes(self)
 	if self.Rank() > 1 && (target.Rank() == 0 || target.Shape[0].Ne(self.Shape[0]).Holds()) {
 		batchSize := sym.Int{} // 0 for a 0-dimensional target
 		if target.Rank() > 0 {
@@ -196,8 +196,8 @@ func checkTargets(self, target tensor.Type) error {
 		}
 		return fmt.Errorf("Expected input batch_size (%v) to match target batch_size (%v).", self.Shape[0], batchSize)
 	}
-	if !tensor.SameSizes(target.Shape, want) {
-		return fmt.Errorf("Expected target size %s, got %s", tensor.Sizes(want), tensor.Sizes(target.Shape))
+	if !tensor.SameSizes(target.Shape, expected) {
+		return fmt.Errorf("Expected target size %s, got %s", tensor.Sizes(expected), tensor.Sizes(target.Shape))
 	}
 	return nil
 }
@@ -360,23 +360,23 @@ func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []in
 		meanWeight = 1
 	}
 	for class := range l.classes {
-		coords, classWeight := []int{class}, 1.0
+		elementIndex, classWeight := []int{class}, 1.0
 		if input.Rank() > 1 {
-			coords = append([]int{index[0], class}, index[1:]...)
+			elementIndex = append([]int{index[0], class}, index[1:]...)
 		}
 		if classWeights != nil {
 			classWeight = classWeights.At(class).Float()
 		}
 		probability := 0.0
 		if l.hasProbabilities {
-			probability = target.At(coords...).Float()
+			probability = target.At(elementIndex...).Float()
 		} else if class == targetClass {
 			probability, meanWeight = 1, classWeight
 		}
 		probability = float64(probability*(1-l.smoothing)) + l.smoothing/float64(l.classes)
 		// If targets are classes, classes of probability 0 are skipped: 0 times an infinite element is NaN.
 		if l.hasProbabilities || probability != 0 {
-			loss -= float64(input.At(coords...).Float() * probability * classWeight)
+			loss -= float64(input.At(elementIndex...).Float() * probability * classWeight)
 		}
 	}
 	return loss, meanWeight

@@ -137,12 +137,12 @@ func checkEmptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
 func normSpec(dtype tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: dtype, Outs: []tensor.DType{dtype.ToReal()},
 		Computation: func() folds.Computation {
-			return folds.Computation{Fold: norm2Fold(dtype, p),
+			return folds.Computation{Fold: euclideanFold(dtype, p),
 				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return normRow(builder, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					sum, smallest, largest := 0.0, math.Inf(1), 0.0
-					for _, v := range x {
-						abs := cmplx.Abs(v.Complex())
+					for _, element := range x {
+						abs := cmplx.Abs(element.Complex())
 						smallest, largest = min(smallest, abs), max(largest, abs)
 						if p == 0 && abs != 0 {
 							sum++
@@ -205,31 +205,31 @@ func magnitude(builder *expr.Builder, x folds.Number) expr.Value {
 	return builder.Inline(code, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
 }
 
-// norm2Fold returns the fold that computes the norm of order 2 of real numbers. It returns nil for complex numbers and
-// for other orders.
-func norm2Fold(dtype tensor.DType, p float64) func() *iter.Fold {
+// euclideanFold returns the fold that computes the norm of order 2 of real numbers. It returns nil for complex numbers
+// and for other orders.
+func euclideanFold(dtype tensor.DType, p float64) func() *iter.Fold {
 	switch {
 	case p != 2 || dtype.IsComplex():
 		return nil
 	case kit.LoopDType(dtype) == tensor.Float32:
-		return norm2FoldOf[float32]
+		return euclideanFoldOf[float32]
 	}
-	return norm2FoldOf[float64]
+	return euclideanFoldOf[float64]
 }
 
-// norm2FoldOf is norm2Fold for elements of type T. The accumulator is the sum of squares.
-func norm2FoldOf[T float32 | float64]() *iter.Fold {
+// euclideanFoldOf is euclideanFold for elements of type T. The accumulator is the sum of squares.
+func euclideanFoldOf[T float32 | float64]() *iter.Fold {
 	fold := iter.NewFold(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
 		func(a []float64, x []T, _ int) {
 			x = x[:len(a)]
 			for i := range a {
-				v := float64(x[i])
-				a[i] += float64(v * v)
+				element := float64(x[i])
+				a[i] += float64(element * element)
 			}
 		}, folds.AddTo[float64])
 	return iter.WithResult(fold.Weight(4), func(dst, a []float64) {
-		for i, s := range a {
-			dst[i] = math.Sqrt(s)
+		for i, sum := range a {
+			dst[i] = math.Sqrt(sum)
 		}
 	})
 }

@@ -16,36 +16,36 @@ import (
 // given. All must have the dtype of operand 0, or all float32 if operand 0 has 16-bit floats.
 func checkNormDTypes(call *graph.Call, params ...int) error {
 	dtype := call.Type(0).DType
-	want := dtype
+	required := dtype
 	if dtype.IsReducedFloat() {
 		// The first parameter decides, unless another one has the dtype of operand 0.
 		first := tensor.Invalid
 		for _, i := range params {
-			if p := call.Type(i).DType; call.HasOperand(i) && (first == tensor.Invalid || p == dtype) {
-				first = p
+			if paramDType := call.Type(i).DType; call.HasOperand(i) && (first == tensor.Invalid || paramDType == dtype) {
+				first = paramDType
 			}
 		}
 		if first == tensor.Float32 {
-			want = tensor.Float32
+			required = tensor.Float32
 		}
 	}
 	for _, i := range params {
-		if call.HasOperand(i) && call.Type(i).DType != want {
+		if call.HasOperand(i) && call.Type(i).DType != required {
 			return fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), call.Type(i).DType.TorchName())
 		}
 	}
 	return nil
 }
 
-// normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of t. Elements belong to groups, and
-// the elements of a group have the same mean and variance. groupOf maps an index of t to the number of its group.
-// paramOf maps an index of t to the row-major index of its weight and bias, and of its mean and variance if they are
-// given. If mean and variance are nil, the statistics of each group are computed from t.
-func normReference(t *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
+// normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of input. Elements belong to groups,
+// and the elements of a group have the same mean and variance. groupOf maps an index of input to the number of its
+// group. paramOf maps an index of input to the row-major index of its weight and bias, and of its mean and variance if
+// they are given. If mean and variance are nil, the statistics of each group are computed from input.
+func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
 	variance *tensor.Tensor) *tensor.Tensor {
 	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group
-	forEach := func(f func(index []int, group int, x float64)) {
-		kit.EachIndex(t.Shape, func(index []int) { f(index, groupOf(index), t.At(index...).Float()) })
+	forEach := func(visit func(index []int, group int, x float64)) {
+		kit.EachIndex(input.Shape, func(index []int) { visit(index, groupOf(index), input.At(index...).Float()) })
 	}
 	forEach(func(_ []int, group int, x float64) {
 		sum[group] += x
@@ -55,8 +55,8 @@ func normReference(t *tensor.Tensor, eps float64, groupOf, paramOf func(index []
 		deviation := x - sum[group]/count[group]
 		squares[group] += float64(deviation * deviation)
 	})
-	out := tensor.Zeros(t.DType, t.Shape...)
-	// valueOf returns the element of a parameter for an index of t, or omitted if the parameter is not given.
+	out := tensor.Zeros(input.DType, input.Shape...)
+	// valueOf returns the element of a parameter for an index of input, or omitted if the parameter is not given.
 	valueOf := func(param *tensor.Tensor, index []int, omitted float64) float64 {
 		if param == nil {
 			return omitted
@@ -79,8 +79,8 @@ func normReference(t *tensor.Tensor, eps float64, groupOf, paramOf func(index []
 }
 
 // checkFeatures checks that the parameters are vectors of the given number of features, as PyTorch's
-// _batch_norm_impl_index does. The running statistics may be omitted only if training is set.
-func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
+// _batch_norm_impl_index does. The running statistics may be omitted only if isTraining is set.
+func checkFeatures(c *graph.Call, features sym.Int, isTraining bool) error {
 	const firstStatistic = 3
 	for _, statistic := range []struct {
 		operand int
@@ -88,14 +88,14 @@ func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
 		switch {
 		case c.HasOperand(statistic.operand):
-			t := c.Type(statistic.operand)
-			if n := t.Numel(); n.Ne(features).Holds() {
-				return fmt.Errorf("%s should contain %v elements not %v", statistic.name, features, n)
+			param := c.Type(statistic.operand)
+			if count := param.Numel(); count.Ne(features).Holds() {
+				return fmt.Errorf("%s should contain %v elements not %v", statistic.name, features, count)
 			}
-			if t.Rank() != 1 {
-				return fmt.Errorf("%s must have 1 dimension, got %d", statistic.name, t.Rank())
+			if param.Rank() != 1 {
+				return fmt.Errorf("%s must have 1 dimension, got %d", statistic.name, param.Rank())
 			}
-		case statistic.operand >= firstStatistic && !training:
+		case statistic.operand >= firstStatistic && !isTraining:
 			return errors.New(statistic.name + " must be defined in evaluation mode")
 		}
 	}
@@ -146,11 +146,12 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 				" at dimension 0")
 		}
 		firstElement := tensor.NewType(param.DType)
-		r, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input), rule.OperandOfType(firstElement)).Rule()
+		iteration, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
+			rule.OperandOfType(firstElement)).Rule()
 		if err != nil {
 			return input, err
 		}
-		input = r.Type(0)
+		input = iteration.Type(0)
 	}
 	return input, nil
 }

@@ -21,10 +21,10 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	a, selfType := kit.Attrs[prodAttrs](c), c.Type(0)
-	mask, err := folds.MaskOfDim(a.Dim, selfType.Rank())
-	dtype := folds.SumDType(selfType.DType, a.DType)
-	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
+	attrs, selfType := kit.Attrs[prodAttrs](c), c.Type(0)
+	mask, err := folds.MaskOfDim(attrs.Dim, selfType.Rank())
+	dtype := folds.SumDType(selfType.DType, attrs.DType)
+	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
 			return folds.Computation{Fold: func() *iter.Fold { return prodFold(dtype) },
 				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return prodExpression(builder, dtype, x) },

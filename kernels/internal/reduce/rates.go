@@ -17,8 +17,8 @@ var pixelDims = []int{2, 3}
 
 // foldRates lists the rates of loops that fold a row in one pass.
 func foldRates() []graph.Rate {
-	mean := func(dims []int, m tensor.Meta) graph.RateCall {
-		return graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": dims, "keepdim": true}, In: []tensor.Meta{m}}
+	mean := func(dims []int, operand tensor.Meta) graph.RateCall {
+		return graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": dims, "keepdim": true}, In: []tensor.Meta{operand}}
 	}
 	return []graph.Rate{
 		{Name: graph.FoldElement, Unit: "an element that is folded",
@@ -74,16 +74,16 @@ func lineOpRates() []graph.Rate {
 
 // transposedNorm returns a layer norm whose rows are strided in the operand.
 func transposedNorm() graph.RateCall {
-	m := kit.F32(784, 192)
-	m.Strides = []int{1, 784}
+	operand := kit.F32(784, 192)
+	operand.Strides = []int{1, 784}
 	return graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{192}},
-		In: []tensor.Meta{m, kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}}
+		In: []tensor.Meta{operand, kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}}
 }
 
 // withStridedRows returns a call whose rows are strided in its first operand.
 func withStridedRows(c graph.RateCall) graph.RateCall {
-	m := &c.In[0]
-	m.Strides = []int{1, m.Shape[0]}
+	operand := &c.In[0]
+	operand.Strides = []int{1, operand.Shape[0]}
 	return c
 }
 

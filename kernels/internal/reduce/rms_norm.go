@@ -60,9 +60,9 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			return call.NewResult(inputType.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a, input := kit.Attrs[rmsNormAttrs](c), in[0]
+			attrs, input := kit.Attrs[rmsNormAttrs](c), in[0]
 			out := tensor.Zeros(input.DType, input.Shape...)
-			firstDim := input.Rank() - len(a.NormalizedShape) // the first normalized dimension
+			firstDim := input.Rank() - len(attrs.NormalizedShape) // the first normalized dimension
 			rowShape := input.Shape[firstDim:]
 			kit.EachIndex(input.Shape[:firstDim], func(row []int) {
 				sum := 0.0
@@ -70,7 +70,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 					element := input.At(append(slices.Clone(row), indexInRow...)...).Float()
 					sum += float64(element * element)
 				})
-				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(rowShape))+a.eps(input.DType))
+				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(rowShape))+attrs.eps(input.DType))
 				kit.EachIndex(rowShape, func(indexInRow []int) {
 					coords := append(slices.Clone(row), indexInRow...)
 					element := input.At(coords...).Float() * scale
@@ -90,19 +90,19 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: rmsNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			a := kit.Attrs[rmsNormAttrs](c)
+			attrs := kit.Attrs[rmsNormAttrs](c)
 			if kernel, err := compileRows(c, rmsNormRows); kernel != nil || err != nil {
 				return kernel, err
 			}
-			return compileRowNorm(c, rmsNorm, len(a.NormalizedShape), a.eps(c.Meta(0).DType))
+			return compileRowNorm(c, rmsNorm, len(attrs.NormalizedShape), attrs.eps(c.Meta(0).DType))
 		},
 	},
 })
 
 // eps returns the number that is added to the mean of squares for an input of the given dtype.
-func (a *rmsNormAttrs) eps(dtype tensor.DType) float64 {
-	if a.Eps != nil {
-		return *a.Eps
+func (attrs *rmsNormAttrs) eps(dtype tensor.DType) float64 {
+	if attrs.Eps != nil {
+		return *attrs.Eps
 	}
 	// The next greater number than 1 is 1 + 2^-mantissaBits.
 	mantissaBits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
@@ -130,24 +130,25 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 				return nil, kit.NotImplementedBy("avg_pool2d", inputType.DType)
 			}
 			// The layout is that of a division by a row-major value.
-			r, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(inputType),
+			iteration, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(inputType),
 				rule.OperandOfType(inputType.RowMajor())).Rule()
 			if err != nil {
 				return nil, err
 			}
-			return call.NewResult(r.Type(0)), nil
+			return call.NewResult(iteration.Type(0)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a, input := kit.Attrs[localResponseAttrs](c), in[0]
+			attrs, input := kit.Attrs[localResponseAttrs](c), in[0]
 			out := tensor.Zeros(input.DType, input.Shape...)
 			kit.EachIndex(input.Shape, func(index []int) {
 				coords, sum := slices.Clone(index), 0.0
-				first := index[1] - a.Size/2
-				for coords[1] = max(first, 0); coords[1] < min(first+a.Size, input.Shape[1]); coords[1]++ {
+				first := index[1] - attrs.Size/2
+				for coords[1] = max(first, 0); coords[1] < min(first+attrs.Size, input.Shape[1]); coords[1]++ {
 					element := input.At(coords...).Float()
 					sum += float64(element * element)
 				}
-				out.Set(tensor.FloatScalar(input.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)),
+				power := math.Pow(attrs.K+attrs.Alpha*sum/float64(attrs.Size), attrs.Beta)
+				out.Set(tensor.FloatScalar(input.At(index...).Float()/power),
 					index...)
 			})
 			return []*tensor.Tensor{out}, nil
@@ -179,14 +180,14 @@ const localBlock = 256
 // compileLocalResponse returns the kernel for a computation in T. A unit of work is a block of positions of one channel
 // of one sample.
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
-	a, dtype, inputMeta := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
+	attrs, dtype, inputMeta := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
 	channels, positions, total := inputMeta.Shape[1], tensor.Numel(inputMeta.Shape[2:]), inputMeta.Numel()
 	blocks := kit.DivUp(positions, localBlock)
-	power := localPower(a.Beta)
+	power := localPower(attrs.Beta)
 	builder := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{builder.Result(0, dtype), builder.ToRowMajor(builder.Operand(0), dtype)}
 	// The power and the division take about as long as copying 8 elements.
-	units, unitCost := inputMeta.Shape[0]*blocks*channels, min(positions, localBlock)*(min(a.Size, channels)+8)
+	units, unitCost := inputMeta.Shape[0]*blocks*channels, min(positions, localBlock)*(min(attrs.Size, channels)+8)
 	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
 		y, x := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
 		for unit := begin; unit < end; unit++ {
@@ -196,15 +197,15 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 			count := min(localBlock, positions-first)
 			sums := kit.SliceOf[float64](mem.WorkerScratch, 0, count)
 			clear(sums)
-			firstNeighbour := channel - a.Size/2
-			for neighbour := max(0, firstNeighbour); neighbour < min(channels, firstNeighbour+a.Size); neighbour++ {
+			firstNeighbour := channel - attrs.Size/2
+			for neighbour := max(0, firstNeighbour); neighbour < min(channels, firstNeighbour+attrs.Size); neighbour++ {
 				for i, element := range x[(firstPlane+neighbour)*positions+first:][:count] {
 					sums[i] += float64(float64(element) * float64(element))
 				}
 			}
 			offset := (firstPlane+channel)*positions + first
 			for i, sum := range sums {
-				y[offset+i] = T(float64(x[offset+i]) / power(a.K+a.Alpha*sum/float64(a.Size)))
+				y[offset+i] = T(float64(x[offset+i]) / power(attrs.K+attrs.Alpha*sum/float64(attrs.Size)))
 			}
 		}
 		return nil
@@ -230,13 +231,13 @@ func localPower(beta float64) func(float64) float64 {
 
 // rmsNormRows returns the expression over rows. The mean of squares is computed in float64.
 func rmsNormRows(call *graph.Call) (*graph.Rows, error) {
-	a := kit.Attrs[rmsNormAttrs](call)
-	builder, values, in, mask := normOperands(call, len(a.NormalizedShape), 1)
+	attrs := kit.Attrs[rmsNormAttrs](call)
+	builder, values, in, mask := normOperands(call, len(attrs.NormalizedShape), 1)
 	x, weight := values[0], values[1]
 	x64 := folds.InFloat64(builder, x)
 	count := builder.Const(tensor.Float64, float64(folds.Count(call.Meta(0).Shape, mask)))
 	meanSquare := builder.Emit(expr.Div, folds.Total(builder, builder.Emit(expr.Mul, x64, x64)), count)
-	result := builder.Emit(expr.Mul, x, inverseRoot(builder, meanSquare, a.eps(call.Meta(0).DType), builder.DType(x)))
+	result := builder.Emit(expr.Mul, x, inverseRoot(builder, meanSquare, attrs.eps(call.Meta(0).DType), builder.DType(x)))
 	if weight != expr.None {
 		result = builder.Emit(expr.Mul, result, weight)
 	}

@@ -62,9 +62,9 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, rowDims
 	return kernel, err
 }
 
-// normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. Mean and variance are computed in
+// normalizeRow writes the layer norm of row x to y. weight and bias may be nil. Mean and variance are computed in
 // float64. The rounding error of the mean in T is corrected, as in standardizedRow.
-func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float64) {
+func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, weight, bias []T, eps float64) {
 	var sum, squares float64
 	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
 	count := float64(len(x))
@@ -75,69 +75,69 @@ func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float
 	meanT := T(mean)
 	scaleT, correction := T(scale), T((float64(meanT)-mean)*scale)
 	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) {
-		standardize(y[begin:end], x[begin:end], sliceOrNil(w, begin, end), sliceOrNil(b, begin, end), meanT, scaleT,
+		standardize(y[begin:end], x[begin:end], sliceOrNil(weight, begin, end), sliceOrNil(bias, begin, end), meanT, scaleT,
 			correction)
 	})
 }
 
-// scaleRow writes the RMS norm of row x to y: x*w / sqrt(mean(x^2) + eps). w may be nil. There is no bias.
-func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
+// scaleRow writes the RMS norm of row x to y: x*weight / sqrt(mean(x^2) + eps). weight may be nil. There is no bias.
+func scaleRow[T float32 | float64](mem *graph.Mem, y, x, weight, _ []T, eps float64) {
 	squares := 0.0
-	kit.ForEachBlock(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
+	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
 	factor := T(1 / math.Sqrt(squares/float64(len(x))+eps))
-	kit.ForEachBlock(m.Context, len(x), func(begin, end int) {
-		multiplyRow(y[begin:end], x[begin:end], sliceOrNil(w, begin, end), factor)
+	kit.ForEachBlock(mem.Context, len(x), func(begin, end int) {
+		multiplyRow(y[begin:end], x[begin:end], sliceOrNil(weight, begin, end), factor)
 	})
 }
 
-// multiplyRow writes x*factor*w to y. w may be nil.
-func multiplyRow[T float32 | float64](y, x, w []T, factor T) {
+// multiplyRow writes x*factor*weight to y. weight may be nil.
+func multiplyRow[T float32 | float64](y, x, weight []T, factor T) {
 	y = y[:len(x)]
-	if w == nil {
+	if weight == nil {
 		for i, element := range x {
 			y[i] = element * factor
 		}
 		return
 	}
-	w = w[:len(x)]
+	weight = weight[:len(x)]
 	for i, element := range x {
-		y[i] = element * factor * w[i]
+		y[i] = element * factor * weight[i]
 	}
 }
 
-// sliceOrNil returns v[begin:end], or nil if v is nil.
-func sliceOrNil[T float32 | float64](v []T, begin, end int) []T {
-	if v == nil {
+// sliceOrNil returns list[begin:end], or nil if list is nil.
+func sliceOrNil[T float32 | float64](list []T, begin, end int) []T {
+	if list == nil {
 		return nil
 	}
-	return v[begin:end]
+	return list[begin:end]
 }
 
-// standardize writes ((x-mean)*scale + correction)*w + b to y. w and b may be nil, which stands for factors of 1 and
-// terms of 0. The conversions T(...) of products prevent fused multiply-adds.
-func standardize[T float32 | float64](y, x, w, b []T, mean, scale, correction T) {
+// standardize writes ((x-mean)*scale + correction)*weight + bias to y. weight and bias may be nil, which stands for
+// factors of 1 and terms of 0. The conversions T(...) of products prevent fused multiply-adds.
+func standardize[T float32 | float64](y, x, weight, bias []T, mean, scale, correction T) {
 	y = y[:len(x)]
 	switch {
-	case w != nil && b != nil:
-		w, b = w[:len(x)], b[:len(x)]
-		for i, v := range x {
-			y[i] = T((T((v-mean)*scale)+correction)*w[i]) + b[i]
+	case weight != nil && bias != nil:
+		weight, bias = weight[:len(x)], bias[:len(x)]
+		for i, element := range x {
+			y[i] = T((T((element-mean)*scale)+correction)*weight[i]) + bias[i]
 		}
 		return
-	case w != nil:
-		w = w[:len(x)]
-		for i, v := range x {
-			y[i] = (T((v-mean)*scale) + correction) * w[i]
+	case weight != nil:
+		weight = weight[:len(x)]
+		for i, element := range x {
+			y[i] = (T((element-mean)*scale) + correction) * weight[i]
 		}
 		return
 	}
-	for i, v := range x {
-		y[i] = T((v-mean)*scale) + correction
+	for i, element := range x {
+		y[i] = T((element-mean)*scale) + correction
 	}
-	if b != nil {
-		b = b[:len(x)]
+	if bias != nil {
+		bias = bias[:len(x)]
 		for i := range y {
-			y[i] += b[i]
+			y[i] += bias[i]
 		}
 	}
 }

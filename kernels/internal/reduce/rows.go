@@ -13,11 +13,11 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 	if c.Meta(0).Numel() == 0 {
 		return nil, nil
 	}
-	r, err := rows(c)
-	if r == nil || err != nil {
+	expression, err := rows(c)
+	if expression == nil || err != nil {
 		return nil, err
 	}
-	return fusion.CompileRows(r, c)
+	return fusion.CompileRows(expression, c)
 }
 
 // compileSuitedRows is compileRows for suitable rows, and returns nil for others. Rows are unsuitable if they do not
@@ -30,21 +30,21 @@ func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, err
 // lowerSuitedRows is compileSuitedRows, but it returns a kernel also if there is no machine code: the interpreter then
 // runs the expression.
 func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
-	r, err := suitedExpressions(rows)(c)
-	if r == nil || err != nil {
+	expression, err := suitedExpressions(rows)(c)
+	if expression == nil || err != nil {
 		return nil, err
 	}
-	return fusion.LowerRows(r, c)
+	return fusion.LowerRows(expression, c)
 }
 
 // suitedExpressions returns a function that returns the result of rows if the rows of the call are suitable, else nil.
 func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
-		r, err := rows(c)
-		if r == nil || err != nil || r.UnsuitedReason(c.Meta(0).Shape) != "" {
+		expression, err := rows(c)
+		if expression == nil || err != nil || expression.UnsuitedReason(c.Meta(0).Shape) != "" {
 			return nil, err
 		}
-		return r, nil
+		return expression, nil
 	}
 }
 
@@ -91,8 +91,8 @@ func normOperands(call *graph.Call, dims, params int) (builder *expr.Builder, lo
 	builder = expr.NewBuilder(types...)
 	loopDType := call.Meta(0).DType.OpMath()
 	loaded = [3]expr.Value{expr.None, expr.None, expr.None}
-	for k, i := range operands {
-		loaded[i] = builder.Convert(loopDType, folds.Operand(builder, k, types[k]).Re)
+	for position, i := range operands {
+		loaded[i] = builder.Convert(loopDType, folds.Operand(builder, position, types[position]).Re)
 	}
 	mask = make([]bool, call.Meta(0).Rank())
 	for d := max(0, len(mask)-dims); d < len(mask); d++ {
@@ -133,8 +133,8 @@ const (
 // does.
 func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
-	meanSquareOf := func(v expr.Value) expr.Value {
-		sum := folds.InFloat64(builder, folds.Total(builder, builder.Emit(expr.Mul, v, v)))
+	meanSquareOf := func(value expr.Value) expr.Value {
+		sum := folds.InFloat64(builder, folds.Total(builder, builder.Emit(expr.Mul, value, value)))
 		return builder.Emit(expr.Div, sum, builder.Const(f64, n))
 	}
 	// For any number a, the variance is the mean of (x-a)^2, minus offset^2 with offset = mean - a. Here a is 0 or

@@ -51,11 +51,11 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 					if c.Out[0].Numel() == 0 {
 						return &graph.Kernel{}, nil
 					}
-					r, err := order.applyTo(rows)(c)
+					expression, err := order.applyTo(rows)(c)
 					if err != nil {
 						return nil, err
 					}
-					return fusion.LowerRows(r, c)
+					return fusion.LowerRows(expression, c)
 				}}.impls(),
 		},
 	})
@@ -63,8 +63,8 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 
 // softmaxDType returns the dtype of the result, to which the operand is converted.
 func softmaxDType(c *graph.Call) tensor.DType {
-	if d := kit.Attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
-		return d
+	if dtype := kit.Attrs[softmaxAttrs](c).DType; dtype != tensor.Invalid {
+		return dtype
 	}
 	return c.Type(0).DType
 }

@@ -7,34 +7,35 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// softmaxReference computes the softmax of self, or its logarithm if isLog is set, in float64. The result has dtype d.
-func softmaxReference(self *tensor.Tensor, dim int, d tensor.DType, isLog bool) *tensor.Tensor {
-	self = self.CopyTo(tensor.New(d, self.Shape...))
-	out := tensor.Zeros(d, self.Shape...)
+// softmaxReference computes the softmax of self, or its logarithm if isLog is set, in float64. The result has the given
+// dtype.
+func softmaxReference(self *tensor.Tensor, dim int, dtype tensor.DType, isLog bool) *tensor.Tensor {
+	self = self.CopyTo(tensor.New(dtype, self.Shape...))
+	out := tensor.Zeros(dtype, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
-		coords := append([]int(nil), index...)
-		n := 1
-		if len(coords) > 0 {
-			n = self.Shape[dim]
+		elementIndex := append([]int(nil), index...)
+		lineLength := 1
+		if len(elementIndex) > 0 {
+			lineLength = self.Shape[dim]
 		}
-		line := make([]float64, n)
+		line := make([]float64, lineLength)
 		maximum, sum := math.Inf(-1), 0.0
-		for k := range n {
-			if len(coords) > 0 {
-				coords[dim] = k
+		for position := range lineLength {
+			if len(elementIndex) > 0 {
+				elementIndex[dim] = position
 			}
-			line[k] = self.At(coords...).Float()
-			maximum = max(maximum, line[k])
+			line[position] = self.At(elementIndex...).Float()
+			maximum = max(maximum, line[position])
 		}
 		for _, x := range line {
 			sum += math.Exp(x - maximum)
 		}
 		x := self.At(index...).Float()
-		y := math.Exp(x-maximum) / sum
+		result := math.Exp(x-maximum) / sum
 		if isLog {
-			y = x - maximum - math.Log(sum)
+			result = x - maximum - math.Log(sum)
 		}
-		out.Set(tensor.FloatScalar(y), index...)
+		out.Set(tensor.FloatScalar(result), index...)
 	})
 	return out
 }

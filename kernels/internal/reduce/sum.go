@@ -27,11 +27,11 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Sem
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	attrs, t := kit.Attrs[sumAttrs](c), c.Type(0)
-	mask, err := rule.ReduceMask(attrs.Dim, t.Rank())
-	d := folds.SumDType(t.DType, attrs.DType)
-	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		Computation: func() folds.Computation { return folds.Summing(d, 1) }}, err // divided by 1
+	attrs, self := kit.Attrs[sumAttrs](c), c.Type(0)
+	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
+	dtype := folds.SumDType(self.DType, attrs.DType)
+	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
+		Computation: func() folds.Computation { return folds.Summing(dtype, 1) }}, err // divided by 1
 })
 
 // Mean averages the elements over some dimensions, with the error bounds of Sum.
@@ -53,7 +53,7 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Se
 	if err != nil {
 		return folds.Spec{}, err
 	}
-	n := folds.SymbolicCount(self.Shape, mask)
+	count := folds.SymbolicCount(self.Shape, mask)
 	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
-		Computation: func() folds.Computation { return folds.Summing(dtype, float64(kit.KnownSize(n))) }}, nil
+		Computation: func() folds.Computation { return folds.Summing(dtype, float64(kit.KnownSize(count))) }}, nil
 })

@@ -18,11 +18,11 @@ type varAttrs struct {
 }
 
 // correction returns the number that is subtracted from the number of elements to give the divisor.
-func (a *varAttrs) correction() float64 {
+func (attrs *varAttrs) correction() float64 {
 	switch {
-	case a.Correction != nil:
-		return *a.Correction
-	case a.Unbiased != nil && !*a.Unbiased:
+	case attrs.Correction != nil:
+		return *attrs.Correction
+	case attrs.Unbiased != nil && !*attrs.Unbiased:
 		return 0
 	}
 	return 1

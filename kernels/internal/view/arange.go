@@ -38,12 +38,12 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 // elements of every integer dtype are computed from the truncated numbers.
 func inferArange(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[arangeAttrs](call)
-	if t, ok, err := attrs.symbolicType(); ok {
-		return call.NewResult(t), err
+	if result, ok, err := attrs.symbolicType(); ok {
+		return call.NewResult(result), err
 	}
 	startNumber, endNumber := kit.SpecializedNumber(attrs.Start), kit.SpecializedNumber(attrs.End)
-	for _, s := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
-		if s.DType().IsComplex() {
+	for _, number := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
+		if number.DType().IsComplex() {
 			return nil, errors.New("value cannot be converted to type double without overflow")
 		}
 	}
@@ -54,8 +54,8 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 	start, end, step := startNumber.Float(), endNumber.Float(), attrs.Step.Float()
 	size := math.Ceil((end - start) / step)
 	if dtype.IsIntegral(false) {
-		for _, s := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
-			if err := kit.CheckNumberFits(s, tensor.Int64); err != nil {
+		for _, number := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
+			if err := kit.CheckNumberFits(number, tensor.Int64); err != nil {
 				return nil, err
 			}
 		}
@@ -74,8 +74,8 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 	case !(size >= 0 && size <= maxArangeSize):
 		return nil, errors.New("invalid size, possible overflow?")
 	}
-	t, err := kit.FreshType(dtype, sym.Ints(int(size)))
-	return call.NewResult(t), err
+	result, err := kit.FreshType(dtype, sym.Ints(int(size)))
+	return call.NewResult(result), err
 }
 
 // maxArangeSize is far below the greatest int, so that the conversion of a float64 up to it does not overflow.
@@ -84,10 +84,10 @@ const maxArangeSize = math.MaxInt64 / 2
 // symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers. If not,
 // ok is false. The number of elements is computed with integers, which gives the same result as float64 below
 // 2^53.
-func (a *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
-	start, startIsSize := sizeOf(a.Start)
-	end, endIsSize := sizeOf(a.End)
-	dtype, step := a.dtype(), a.Step
+func (attrs *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
+	start, startIsSize := sizeOf(attrs.Start)
+	end, endIsSize := sizeOf(attrs.End)
+	dtype, step := attrs.dtype(), attrs.Step
 	_, startKnown := start.Known()
 	_, endKnown := end.Known()
 	// bool and complex are left to inferArange, which rejects them.
@@ -108,31 +108,31 @@ func (a *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 	return result, true, err
 }
 
-// isExact reports whether s is unknown, or so small that sums and differences of several such numbers fit an int and
-// are exact in float64.
-func isExact(s sym.Int) bool {
-	n, known := s.Known()
-	return !known || n >= -tensor.MaxBytes && n <= tensor.MaxBytes
+// isExact reports whether a size is unknown, or so small that sums and differences of several such numbers fit an int
+// and are exact in float64.
+func isExact(size sym.Int) bool {
+	known, isKnown := size.Known()
+	return !isKnown || known >= -tensor.MaxBytes && known <= tensor.MaxBytes
 }
 
-// sizeOf returns n as a size, or false if n is a number whose dtype is not an integer dtype.
-func sizeOf(n graph.NumberOrSize) (sym.Int, bool) {
-	switch d := n.Number.DType(); {
-	case d == tensor.Invalid: // n is a size, not a number
-		return n.Size, true
-	case d.IsIntegral(false):
-		return sym.Of(int(n.Number.Int())), true
+// sizeOf returns a number as a size, or false if its dtype is not an integer dtype.
+func sizeOf(number graph.NumberOrSize) (sym.Int, bool) {
+	switch dtype := number.Number.DType(); {
+	case dtype == tensor.Invalid: // already a size
+		return number.Size, true
+	case dtype.IsIntegral(false):
+		return sym.Of(int(number.Number.Int())), true
 	}
 	return sym.Int{}, false
 }
 
 // dtype returns the dtype of the result.
-func (a *arangeAttrs) dtype() tensor.DType {
-	if a.DType != tensor.Invalid {
-		return a.DType
+func (attrs *arangeAttrs) dtype() tensor.DType {
+	if attrs.DType != tensor.Invalid {
+		return attrs.DType
 	}
-	for _, s := range []tensor.Scalar{a.Start.Number, a.End.Number, a.Step} {
-		if s.DType().IsFloat() {
+	for _, number := range []tensor.Scalar{attrs.Start.Number, attrs.End.Number, attrs.Step} {
+		if number.DType().IsFloat() {
 			return tensor.Float32
 		}
 	}
@@ -141,12 +141,12 @@ func (a *arangeAttrs) dtype() tensor.DType {
 
 // arangeAt returns the function that computes element i of the result.
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
-	a := kit.Attrs[arangeAttrs](c)
-	if a.dtype().IsIntegral(false) {
-		start, step := kit.NumberForHints(a.Start).Int(), a.Step.Int()
+	attrs := kit.Attrs[arangeAttrs](c)
+	if attrs.dtype().IsIntegral(false) {
+		start, step := kit.NumberForHints(attrs.Start).Int(), attrs.Step.Int()
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
 	}
-	start, step := kit.NumberForHints(a.Start).Float(), a.Step.Float()
+	start, step := kit.NumberForHints(attrs.Start).Float(), attrs.Step.Float()
 	// The conversion of the product prevents a fused multiply-add.
 	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(float64(i)*step)) }
 }

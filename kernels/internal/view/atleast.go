@@ -20,5 +20,7 @@ var (
 func atLeastOp(name, doc string, rank int) *graph.Op {
 	return viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Examples: []graph.Example{kit.Example(nil, kit.F32()), kit.Example(nil, kit.F32(2))},
-	}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return withRankAtLeast(t, rank) })
+	}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+		return withRankAtLeast(self, rank)
+	})
 }

@@ -58,9 +58,10 @@ func (j joinOp) withParts(c *graph.Call, visit func(parts []tensor.Type)) (whole
 	return whole, dim, nil
 }
 
+// infer infers the type of the result.
 func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
-	t, _, err := j.withParts(c, nil)
-	return c.NewResult(t), err
+	result, _, err := j.withParts(c, nil)
+	return c.NewResult(result), err
 }
 
 // partTypes appends the types of the operands, viewed with at least j.rank dimensions, to a list. It returns the list,
@@ -80,13 +81,13 @@ func (j joinOp) partTypes(list []tensor.Type, c *graph.Call) (parts []tensor.Typ
 // concatDim returns the dimension of concatenation. It returns false if the view gives an operand another rank, or if
 // inference fails.
 func (j joinOp) concatDim(c *graph.Call) (int, bool) {
-	sameRanks := true
+	haveSameRanks := true
 	_, dim, err := j.withParts(c, func(parts []tensor.Type) {
 		for i := range parts {
-			sameRanks = sameRanks && parts[i].Rank() == c.Type(i).Rank()
+			haveSameRanks = haveSameRanks && parts[i].Rank() == c.Type(i).Rank()
 		}
 	})
-	if err != nil || !sameRanks {
+	if err != nil || !haveSameRanks {
 		return 0, false
 	}
 	return dim, true
@@ -106,11 +107,11 @@ func (j joinOp) partCopies(call *graph.Call) (list []partCopy, err error) {
 		return nil, err
 	}
 	offset := 0
-	for i, t := range parts {
-		if isLegacyEmpty(&t) {
+	for i, part := range parts {
+		if isLegacyEmpty(&part) {
 			continue
 		}
-		src := kit.KnownMeta(t)
+		src := kit.KnownMeta(part)
 		dst, err := call.Out[0].Narrow(dim, offset, src.Shape[dim])
 		if err != nil {
 			return nil, err
@@ -130,9 +131,9 @@ func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, err
 	}
 	var jobs []copies.Job
-	for _, p := range list {
-		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, 0).View(p.dst),
-			Src: kit.InBuffer(call, p.operand).View(p.src)})
+	for _, part := range list {
+		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, 0).View(part.dst),
+			Src: kit.InBuffer(call, part.operand).View(part.src)})
 	}
 	return copies.Kernel(jobs...), nil
 }
@@ -141,14 +142,14 @@ func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
 // [graph.Impl.Forms].
 func (j joinOp) forms(call *graph.Call) (list []graph.Form, err error) {
 	partCopies, err := j.partCopies(call)
-	for _, p := range partCopies {
+	for _, part := range partCopies {
 		// Index 0 is the result, and index 1+i is operand i.
-		f, err := copies.Form(graph.FormOperand{Index: 0, Meta: p.dst, Offset: p.dst.Offset - call.Out[0].Offset},
-			graph.FormOperand{Index: 1 + p.operand, Meta: p.src})
+		form, err := copies.Form(graph.FormOperand{Index: 0, Meta: part.dst, Offset: part.dst.Offset - call.Out[0].Offset},
+			graph.FormOperand{Index: 1 + part.operand, Meta: part.src})
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, f)
+		list = append(list, form)
 	}
 	return list, err
 }
@@ -166,14 +167,14 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 			continue
 		}
 		partMeta := kit.KnownMeta(part)
-		t := in[i].CopyTo(tensor.New(partMeta.DType, in[i].Shape...))
-		if t, err = t.View(tensor.New(t.DType, partMeta.Shape...)); err != nil {
+		source := in[i].CopyTo(tensor.New(partMeta.DType, in[i].Shape...))
+		if source, err = source.View(tensor.New(source.DType, partMeta.Shape...)); err != nil {
 			return nil, err
 		}
 		kit.EachIndex(partMeta.Shape, func(index []int) {
 			outIndex := slices.Clone(index)
 			outIndex[dim] += offset
-			out.Set(t.At(index...), outIndex...)
+			out.Set(source.At(index...), outIndex...)
 		})
 		offset += partMeta.Shape[dim]
 	}
@@ -187,6 +188,7 @@ var (
 	Concatenate = concatOp("concatenate")
 )
 
+// concatOp defines torch.cat under the given name.
 func concatOp(name string) *graph.Op {
 	return defineJoin(graph.SchemaOf[catAttrs](), name,
 		"Concatenates tensors along a dimension. Their other sizes must be equal. Dtypes are promoted. The result has "+

@@ -16,14 +16,14 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	var promotion tensor.Promotion
 	first := -1 // index of the first part that is not legacy empty
 	for i := range parts {
-		t := &parts[i]
-		if len(t.Shape) == 0 {
-			return *t, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
+		part := &parts[i]
+		if len(part.Shape) == 0 {
+			return *part, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
 		}
-		if first < 0 && !isLegacyEmpty(t) {
+		if first < 0 && !isLegacyEmpty(part) {
 			first = i
 		}
-		promotion.Add(t.DType, len(t.Shape))
+		promotion.Add(part.DType, len(part.Shape))
 	}
 	dtype, err := promotion.Result()
 	if err != nil || first < 0 { // if all parts are legacy empty, so is the result
@@ -35,16 +35,16 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	shape := slices.Clone(parts[first].Shape)
 	shape[dim] = sym.Int{}
 	for i := range parts {
-		t := &parts[i]
-		if isLegacyEmpty(t) {
+		part := &parts[i]
+		if isLegacyEmpty(part) {
 			continue
 		}
-		if err := checkJoinShape(parts[first].Shape, t.Shape, dim, i); err != nil {
-			return *t, 0, err
+		if err := checkJoinShape(parts[first].Shape, part.Shape, dim, i); err != nil {
+			return *part, 0, err
 		}
-		sum := shape[dim].Add(t.Shape[dim])
-		if n, known := sum.Known(); known { // clamp sizes that no value can have, so that sums do not wrap
-			sum = sym.Of(min(n, tensor.MaxBytes))
+		sum := shape[dim].Add(part.Shape[dim])
+		if known, isKnown := sum.Known(); isKnown { // clamp sizes that no value can have, so that sums do not wrap
+			sum = sym.Of(min(known, tensor.MaxBytes))
 		}
 		shape[dim] = sum
 	}
@@ -55,9 +55,11 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	return out, dim, err
 }
 
-// isLegacyEmpty reports whether t is an empty one-dimensional value. Early versions of PyTorch had no other empty
+// isLegacyEmpty reports whether a part is an empty one-dimensional value. Early versions of PyTorch had no other empty
 // values, so that cat accepts them together with values of any shape.
-func isLegacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
+func isLegacyEmpty(part *tensor.Type) bool {
+	return len(part.Shape) == 1 && kit.SizeIs(part.Shape[0], 0)
+}
 
 // checkJoinShape returns an error if shape, the shape of an operand, differs from the first shape in another dimension
 // than dim (check_cat_shape_except_dim).
@@ -65,10 +67,10 @@ func checkJoinShape(first, shape []sym.Int, dim, operand int) error {
 	if len(first) != len(shape) {
 		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
 	}
-	for d, s := range shape {
-		if d != dim && !s.Same(first[d]) && s.Ne(first[d]).Holds() {
+	for d, size := range shape {
+		if d != dim && !size.Same(first[d]) && size.Ne(first[d]).Holds() {
 			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %v but got size %v for "+
-				"tensor number %d in the list.", dim, first[d], s, operand)
+				"tensor number %d in the list.", dim, first[d], size, operand)
 		}
 	}
 	return nil

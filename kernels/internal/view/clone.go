@@ -55,14 +55,14 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 
 // inferContiguous infers the result: self if it has the memory format, else new memory in this format.
 func inferContiguous(call *graph.Call) ([]graph.Result, error) {
-	t, f := call.Type(0), kit.Attrs[contiguousAttrs](call).MemoryFormat
+	self, format := call.Type(0), kit.Attrs[contiguousAttrs](call).MemoryFormat
 	// As in PyTorch, a contiguous self is returned before the format preserve is rejected.
-	if f == tensor.Preserve && t.IsContiguous() || f != tensor.Preserve && t.Is(f) {
-		return call.AliasResult(t, 0), nil
+	if format == tensor.Preserve && self.IsContiguous() || format != tensor.Preserve && self.Is(format) {
+		return call.AliasResult(self, 0), nil
 	}
-	if f == tensor.Preserve {
+	if format == tensor.Preserve {
 		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
 	}
-	t, err := kit.LikeType(t, f)
-	return call.NewResult(t), err
+	self, err := kit.LikeType(self, format)
+	return call.NewResult(self), err
 }

@@ -21,11 +21,11 @@ var CopyOp = kit.Define[copyAttrs](graph.Op{
 		Params: []graph.Param{kit.Self, {Name: "src"}},
 		Infer:  inferCopy,
 		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			m, err := in[1].Expand(in[0].Shape)
+			expanded, err := in[1].Expand(in[0].Shape)
 			if err != nil {
 				return nil, err
 			}
-			src, err := in[1].View(m)
+			src, err := in[1].View(expanded)
 			if err != nil {
 				return nil, err
 			}

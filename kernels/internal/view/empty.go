@@ -28,8 +28,8 @@ var NewEmpty = fillOp(graph.SchemaOf[newOpAttrs](), graph.Op{Semantics: graph.Se
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
 }}, func(c *graph.Call) (tensor.Type, error) {
-	a := kit.Attrs[newOpAttrs](c)
-	return newOpType(c, a.Size, a.DType)
+	attrs := kit.Attrs[newOpAttrs](c)
+	return newOpType(c, attrs.Size, attrs.DType)
 }, zeroNumber)
 
 type emptyStridedAttrs struct {
@@ -44,12 +44,12 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantic
 	Doc:      "Creates a value with the given strides, which may overlap or leave gaps. " + zeroedDoc,
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
-	a := kit.Attrs[emptyStridedAttrs](c)
-	dtype := a.DType
+	attrs := kit.Attrs[emptyStridedAttrs](c)
+	dtype := attrs.DType
 	if dtype == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
 		dtype = tensor.Float32
 	}
-	return stridedType(dtype, a.Size, a.Stride)
+	return stridedType(dtype, attrs.Size, attrs.Stride)
 }, zeroNumber)
 
 // stridedType returns the type of the result of empty_strided. It returns PyTorch's error if the numbers of sizes and
@@ -59,14 +59,14 @@ func stridedType(dtype tensor.DType, size, stride []sym.Int) (tensor.Type, error
 		return tensor.Type{}, fmt.Errorf("dimensionality of sizes (%d) must match dimensionality of strides (%d)",
 			len(size), len(stride))
 	}
-	t, err := kit.FreshType(dtype, size)
+	result, err := kit.FreshType(dtype, size)
 	if err != nil {
-		return t, err
+		return result, err
 	}
-	t = t.WithStrides(slices.Clone(stride))
-	if slices.ContainsFunc(stride, kit.IsNegative) || t.Check() != nil {
-		return t, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", tensor.Sizes(size),
+	result = result.WithStrides(slices.Clone(stride))
+	if slices.ContainsFunc(stride, kit.IsNegative) || result.Check() != nil {
+		return result, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", tensor.Sizes(size),
 			tensor.Sizes(stride))
 	}
-	return t, nil
+	return result, nil
 }

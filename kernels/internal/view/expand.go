@@ -17,8 +17,8 @@ var Expand = viewOp(graph.SchemaOf[expandAttrs](), graph.Op{Semantics: graph.Sem
 	Name:     "expand",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, with strides of 0.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, -1, 4}}),
-}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return t.Expand(kit.Attrs[expandAttrs](c).Size)
+}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return self.Expand(kit.Attrs[expandAttrs](c).Size)
 })
 
 type broadcastToAttrs struct {
@@ -30,8 +30,8 @@ var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{Semantics:
 	Name:     "broadcast_to",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, as `expand` does.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
-}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return t.Expand(kit.Attrs[broadcastToAttrs](c).Size)
+}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return self.Expand(kit.Attrs[broadcastToAttrs](c).Size)
 })
 
 // ExpandAs is Tensor.expand_as.
@@ -40,4 +40,6 @@ var ExpandAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Expands self to the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1), kit.F32(2, 3, 4)}}},
-}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.Expand(c.Type(1).Shape) })
+}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return self.Expand(c.Type(1).Shape)
+})

@@ -31,22 +31,22 @@ var Eye = kit.Define[eyeAttrs](graph.Op{
 
 // inferEye infers the type of the result: n rows and m columns, row-major.
 func inferEye(call *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[eyeAttrs](call)
-	size := []sym.Int{a.N, a.N}
-	if a.M != nil {
-		size[1] = *a.M
+	attrs := kit.Attrs[eyeAttrs](call)
+	size := []sym.Int{attrs.N, attrs.N}
+	if attrs.M != nil {
+		size[1] = *attrs.M
 	}
 	for i, name := range []string{"n", "m"} {
 		if kit.IsNegative(size[i]) {
 			return nil, fmt.Errorf("%s must be greater or equal to 0, got %v", name, size[i])
 		}
 	}
-	dtype := a.DType
+	dtype := attrs.DType
 	if dtype == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
 		dtype = tensor.Float32
 	}
-	t, err := kit.FreshType(dtype, size)
-	return call.NewResult(t), err
+	result, err := kit.FreshType(dtype, size)
+	return call.NewResult(result), err
 }
 
 // compileEye returns a kernel that fills the result with zeros and then the diagonal with ones.
@@ -66,14 +66,15 @@ func compileEye(c *graph.Call) (*graph.Kernel, error) {
 		WorkerScratch: max(workerScratch, onesScratch)}, nil
 }
 
+// refEye is the reference implementation of eye.
 func refEye(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := inferEye(c)
+	inferred, err := inferEye(c)
 	if err != nil {
 		return nil, err
 	}
-	m := res[0].Meta()
-	out := tensor.Zeros(m.DType, m.Shape...)
-	for i := range min(m.Shape[0], m.Shape[1]) {
+	meta := inferred[0].Meta()
+	out := tensor.Zeros(meta.DType, meta.Shape...)
+	for i := range min(meta.Shape[0], meta.Shape[1]) {
 		out.Set(tensor.IntScalar(1), i, i)
 	}
 	return []*tensor.Tensor{out}, nil

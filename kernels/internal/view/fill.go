@@ -14,25 +14,25 @@ func fillOp(attrs *graph.Schema, op graph.Op, resultType func(c *graph.Call) (te
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
 	op.WritesAnyDenseLayout, op.Fills = true, true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		t, err := resultType(c)
+		result, err := resultType(c)
 		if err == nil {
-			err = kit.NumberOrSizeFits(value(c), t.DType)
+			err = kit.NumberOrSizeFits(value(c), result.DType)
 		}
-		return c.NewResult(t), err
+		return c.NewResult(result), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		m, number := c.Out[0], kit.NumberForHints(value(c))
-		if extent := m.Extent() - m.Offset; m.Numel() > extent { // elements overlap: write each address once
-			m = tensor.New(m.DType, extent)
+		meta, number := c.Out[0], kit.NumberForHints(value(c))
+		if extent := meta.Extent() - meta.Offset; meta.Numel() > extent { // elements overlap: write each address once
+			meta = tensor.New(meta.DType, extent)
 		}
-		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, m), Fill: number.Tensor(m.DType)}), nil
+		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, meta), Fill: number.Tensor(meta.DType)}), nil
 	}
 	op.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := resultType(c)
+		result, err := resultType(c)
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(t.DType, kit.KnownSizes(t.Shape)...)
+		out := tensor.Zeros(result.DType, kit.KnownSizes(result.Shape)...)
 		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberForHints(value(c)), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
@@ -58,23 +58,22 @@ type likeAttrs struct {
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
-// constantLike defines an op that creates a value with the shape of self and fills it with v.
-func constantLike(name, doc string, v int64) *graph.Op {
+// constantLike defines an op that creates a tensor with the shape of self and fills it with a value.
+func constantLike(name, doc string, value int64) *graph.Op {
 	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
 	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}},
 		func(c *graph.Call) (tensor.Type, error) {
-			a := kit.Attrs[likeAttrs](c)
-			return emptyLikeType(c.Type(0), a.DType, a.MemoryFormat)
-		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
+			attrs := kit.Attrs[likeAttrs](c)
+			return emptyLikeType(c.Type(0), attrs.DType, attrs.MemoryFormat)
+		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(value)} })
 }
 
-// emptyLikeType returns the type of empty_like for the operand type t, the attribute dtype d, which may be omitted, and
-// the memory format f.
-func emptyLikeType(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
-	if d != tensor.Invalid {
-		t = t.WithDType(d)
+// emptyLikeType returns the type of empty_like(self). The attribute dtype may be omitted.
+func emptyLikeType(self tensor.Type, dtype tensor.DType, format tensor.MemoryFormat) (tensor.Type, error) {
+	if dtype != tensor.Invalid {
+		self = self.WithDType(dtype)
 	}
-	return kit.LikeType(t, f)
+	return kit.LikeType(self, format)
 }

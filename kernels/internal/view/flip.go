@@ -49,15 +49,15 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 // PyTorch accepts the dimensions 0 and -1.
 func flipDims(call *graph.Call) ([]int, error) {
 	var dims []int
-	for _, d := range kit.Attrs[flipAttrs](call).Dims {
-		d, err := tensor.WrapDim(d, call.Type(0).Rank())
+	for _, dim := range kit.Attrs[flipAttrs](call).Dims {
+		dim, err := tensor.WrapDim(dim, call.Type(0).Rank())
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(dims, d) {
-			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
+		if slices.Contains(dims, dim) {
+			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", dim)
 		}
-		dims = append(dims, d)
+		dims = append(dims, dim)
 	}
 	if call.Type(0).Rank() == 0 {
 		return nil, nil
@@ -65,19 +65,20 @@ func flipDims(call *graph.Call) ([]int, error) {
 	return dims, nil
 }
 
+// refFlip is the reference implementation of flip.
 func refFlip(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	dims, err := flipDims(c)
 	if err != nil {
 		return nil, err
 	}
 	out := tensor.Zeros(in[0].DType, in[0].Shape...)
-	inIndex := make([]int, out.Rank())
+	sourceIndex := make([]int, out.Rank())
 	kit.EachIndex(out.Shape, func(index []int) {
-		copy(inIndex, index)
+		copy(sourceIndex, index)
 		for _, d := range dims {
-			inIndex[d] = out.Shape[d] - 1 - index[d]
+			sourceIndex[d] = out.Shape[d] - 1 - index[d]
 		}
-		out.Set(in[0].At(inIndex...), index...)
+		out.Set(in[0].At(sourceIndex...), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -19,21 +19,21 @@ var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semanti
 	Doc:      "Creates a value filled with one number.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
-	a := kit.Attrs[fullAttrs](c)
-	dtype := a.DType
+	attrs := kit.Attrs[fullAttrs](c)
+	dtype := attrs.DType
 	if dtype == tensor.Invalid {
 		dtype = tensor.Int64 // for an expression of sizes
-		if a.FillValue.Number.IsSet() {
-			dtype = numberDType(a.FillValue.Number)
+		if attrs.FillValue.Number.IsSet() {
+			dtype = numberDType(attrs.FillValue.Number)
 		}
 	}
-	return kit.FreshType(dtype, a.Size)
+	return kit.FreshType(dtype, attrs.Size)
 }, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullAttrs](c).FillValue })
 
 // numberDType returns the default dtype for a plain number: bool, int64, float32 or complex64.
-func numberDType(s tensor.Scalar) tensor.DType {
+func numberDType(number tensor.Scalar) tensor.DType {
 	var promotion tensor.Promotion
-	promotion.AddNumber(s)
+	promotion.AddNumber(number)
 	dtype, _ := promotion.Result() // promotion of a single operand never fails
 	return dtype
 }
@@ -50,19 +50,19 @@ var (
 	Ones  = constantOp("ones", "Creates a value of ones.", 1)
 )
 
-// constantOp defines an op that creates a value filled with v.
-func constantOp(name, doc string, v int64) *graph.Op {
+// constantOp defines an op that creates a tensor filled with a value.
+func constantOp(name, doc string, value int64) *graph.Op {
 	return fillOp(graph.SchemaOf[constantAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}},
 	}},
 		func(c *graph.Call) (tensor.Type, error) {
-			a := kit.Attrs[constantAttrs](c)
-			if a.DType == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
-				return kit.FreshType(tensor.Float32, a.Size)
+			attrs := kit.Attrs[constantAttrs](c)
+			if attrs.DType == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
+				return kit.FreshType(tensor.Float32, attrs.Size)
 			}
-			return kit.FreshType(a.DType, a.Size)
-		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
+			return kit.FreshType(attrs.DType, attrs.Size)
+		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(value)} })
 }
 
 type fullLikeAttrs struct {
@@ -79,8 +79,8 @@ var (
 		Params:   []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
 	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}}, func(c *graph.Call) (tensor.Type, error) {
-		a := kit.Attrs[fullLikeAttrs](c)
-		return emptyLikeType(c.Type(0), a.DType, a.MemoryFormat)
+		attrs := kit.Attrs[fullLikeAttrs](c)
+		return emptyLikeType(c.Type(0), attrs.DType, attrs.MemoryFormat)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullLikeAttrs](c).FillValue })
 	ZerosLike = constantLike("zeros_like", "Creates a value of zeros, with the shape, dtype and layout of self.", 0)
 	OnesLike  = constantLike("ones_like", "Creates a value of ones, with the shape, dtype and layout of self.", 1)

@@ -32,11 +32,11 @@ var Linspace = kit.Define[linspaceAttrs](graph.Op{
 })
 
 // dtype returns the dtype of the result.
-func (a *linspaceAttrs) dtype() tensor.DType {
+func (attrs *linspaceAttrs) dtype() tensor.DType {
 	switch {
-	case a.DType != tensor.Invalid:
-		return a.DType
-	case a.Start.DType().IsComplex() || a.End.DType().IsComplex():
+	case attrs.DType != tensor.Invalid:
+		return attrs.DType
+	case attrs.Start.DType().IsComplex() || attrs.End.DType().IsComplex():
 		return tensor.Complex64
 	}
 	return tensor.Float32
@@ -55,16 +55,16 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 	case dtype == tensor.Bool && attrs.Steps.Gt(sym.Of(1)).Holds():
 		return nil, kit.NotImplemented("linspace", dtype)
 	}
-	for i, s := range []tensor.Scalar{attrs.Start, attrs.End} {
+	for i, number := range []tensor.Scalar{attrs.Start, attrs.End} {
 		if attrs.Steps.Le(sym.Of(i)).Holds() {
 			break // the number is not used, and PyTorch does not check it
 		}
-		if err := kit.CheckNumberFits(s, dtype); err != nil {
+		if err := kit.CheckNumberFits(number, dtype); err != nil {
 			return nil, err
 		}
 	}
-	t, err := kit.FreshType(dtype, []sym.Int{attrs.Steps})
-	return call.NewResult(t), err
+	result, err := kit.FreshType(dtype, []sym.Int{attrs.Steps})
+	return call.NewResult(result), err
 }
 
 // linspaceAt returns the function that computes element i of the result in the precision of the result. The first half
@@ -76,6 +76,6 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 // truncates the first element of a vector and computes all other elements from the truncated number. PyTorch's results
 // therefore depend on the vector width. In int64, 40 steps from 1 to 9.5 differ between AVX2 and AVX-512.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
-	a := kit.Attrs[linspaceAttrs](c)
-	return kit.LinspaceElement(a.Start, a.End, kit.KnownSize(a.Steps), a.dtype())
+	attrs := kit.Attrs[linspaceAttrs](c)
+	return kit.LinspaceElement(attrs.Start, attrs.End, kit.KnownSize(attrs.Steps), attrs.dtype())
 }

@@ -30,38 +30,38 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 			"ratio of its elements.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[multinomialAttrs](call), call.Type(0)
-			switch r := t.Rank(); {
-			case r != 1 && r != 2:
+			attrs, self := kit.Attrs[multinomialAttrs](call), call.Type(0)
+			switch rank := self.Rank(); {
+			case rank != 1 && rank != 2:
 				return nil, errors.New("prob_dist must be 1 or 2 dim")
-			case !t.DType.IsFloat():
-				return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", t.DType.TorchName())
-			case !kit.SizeAtLeast(a.NumSamples, 1):
+			case !self.DType.IsFloat():
+				return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", self.DType.TorchName())
+			case !kit.SizeAtLeast(attrs.NumSamples, 1):
 				return nil, errors.New("cannot sample n_sample <= 0 samples")
-			case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
+			case !attrs.Replacement && attrs.NumSamples.Gt(self.Shape[rank-1]).Holds():
 				return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 			}
-			out, err := kit.FreshType(tensor.Int64, kit.ReplaceSizes(t.Shape, t.Rank()-1, a.NumSamples))
+			out, err := kit.FreshType(tensor.Int64, kit.ReplaceSizes(self.Shape, self.Rank()-1, attrs.NumSamples))
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, x := kit.Attrs[multinomialAttrs](c), in[0]
-			last := x.Rank() - 1
-			shape := slices.Clone(x.Shape)
+			attrs, self := kit.Attrs[multinomialAttrs](c), in[0]
+			last := self.Rank() - 1
+			shape := slices.Clone(self.Shape)
 			shape[last] = kit.KnownSize(attrs.NumSamples)
 			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
-			for r := range rows {
-				weights := make([]float64, x.Shape[last])
-				indexOf := func(i int) []int { return append([]int{r}[:last], i) } // of element i of row r; last is 0 or 1
+			for row := range rows {
+				weights := make([]float64, self.Shape[last])
+				indexOf := func(i int) []int { return append([]int{row}[:last], i) } // of element i of the row; last is 0 or 1
 				for i := range weights {
-					weights[i] = x.At(indexOf(i)...).Float()
+					weights[i] = self.At(indexOf(i)...).Float()
 				}
 				tree := make(weightTree, 2*leavesOf(len(weights)))
 				err := tree.build(context.Background(), weights)
-				for k := 0; k < shape[last] && err == nil; k++ {
-					var i int
-					if i, err = attrs.draw(tree, r, k); err == nil {
-						out.Set(tensor.IntScalar(int64(i)), indexOf(k)...)
+				for drawIndex := 0; drawIndex < shape[last] && err == nil; drawIndex++ {
+					var selected int
+					if selected, err = attrs.draw(tree, row, drawIndex); err == nil {
+						out.Set(tensor.IntScalar(int64(selected)), indexOf(drawIndex)...)
 					}
 				}
 				if err != nil {
@@ -95,11 +95,11 @@ func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 // negative, infinite or NaN, and panics as [interrupt.Check] does.
 func (tree weightTree) build(ctx context.Context, weights []float64) error {
 	leaves := len(tree) / 2
-	for i, v := range weights {
+	for i, weight := range weights {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
 		}
-		if !(v >= 0) || math.IsInf(v, 1) {
+		if !(weight >= 0) || math.IsInf(weight, 1) {
 			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
 		}
 	}
@@ -137,16 +137,16 @@ func (tree weightTree) clearWeight(index int) {
 	}
 }
 
-// draw returns the index that draw k of a row selects. If draws are without replacement, it clears the weight of the
+// draw returns the index that a draw of a row selects. If draws are without replacement, it clears the weight of the
 // index.
-func (a *multinomialAttrs) draw(tree weightTree, row, k int) (int, error) {
+func (attrs *multinomialAttrs) draw(tree weightTree, row, drawIndex int) (int, error) {
 	sum := tree[1] // the root
 	if !(sum > 0) {
 		return 0, errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
 	}
-	resultIndex := row*kit.KnownSize(a.NumSamples) + k // in row-major order
-	index := tree.find(uniform(philox(uint64(resultIndex), uint64(a.Seed)), tensor.Float64) * sum)
-	if !a.Replacement {
+	resultIndex := row*kit.KnownSize(attrs.NumSamples) + drawIndex // in row-major order
+	index := tree.find(uniform(philox(uint64(resultIndex), uint64(attrs.Seed)), tensor.Float64) * sum)
+	if !attrs.Replacement {
 		tree.clearWeight(index)
 	}
 	return index, nil
@@ -175,11 +175,14 @@ const float64Bytes = 8
 
 // newMultinomial returns the call c of the op multinomial.
 func newMultinomial(c *graph.Call) *multinomial {
-	m, out := c.Meta(0), c.Out[0]
-	last := m.Rank() - 1
-	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c), lines: kit.NewLineSet(m.Shape, last, m, out),
-		toFloat64: tensor.Converter(tensor.Float64, m.DType), weights: m.Shape[last], weightStep: kit.ByteStride(m, last),
-		draws: out.Shape[last], outStep: kit.ByteStride(out, last), treeBytes: 2 * leavesOf(m.Shape[last]) * float64Bytes}
+	operand, out := c.Meta(0), c.Out[0]
+	last := operand.Rank() - 1
+	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c),
+		lines:     kit.NewLineSet(operand.Shape, last, operand, out),
+		toFloat64: tensor.Converter(tensor.Float64, operand.DType),
+		weights:   operand.Shape[last], weightStep: kit.ByteStride(operand, last),
+		draws: out.Shape[last], outStep: kit.ByteStride(out, last),
+		treeBytes: 2 * leavesOf(operand.Shape[last]) * float64Bytes}
 }
 
 // kernel returns the kernel of the call. If a row has at most blockDraws draws, a chunk builds the tree of a row and
@@ -189,58 +192,58 @@ func newMultinomial(c *graph.Call) *multinomial {
 func (p *multinomial) kernel() *graph.Kernel {
 	rows, blocks := p.lines.Count, kit.DivUp(p.draws, blockDraws)
 	if blocks == 1 {
-		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem,
+		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(mem *graph.Mem,
 			row int) error {
-			rowTree := weightTree(kit.SliceOf[float64](m.WorkerScratch, 0, p.treeBytes/float64Bytes))
-			if err := p.load(m, rowTree, row); err != nil {
+			rowTree := weightTree(kit.SliceOf[float64](mem.WorkerScratch, 0, p.treeBytes/float64Bytes))
+			if err := p.load(mem, rowTree, row); err != nil {
 				return err
 			}
-			return p.runBlock(m, rowTree, row, 0)
+			return p.runBlock(mem, rowTree, row, 0)
 		}}}}
 	}
-	tree := func(m *graph.Mem, row int) weightTree {
-		return weightTree(kit.SliceOf[float64](m.Scratch, row*p.treeBytes, p.treeBytes/float64Bytes))
+	tree := func(mem *graph.Mem, row int) weightTree {
+		return weightTree(kit.SliceOf[float64](mem.Scratch, row*p.treeBytes, p.treeBytes/float64Bytes))
 	}
-	load := func(m *graph.Mem, row int) error { return p.load(m, tree(m, row), row) }
+	load := func(mem *graph.Mem, row int) error { return p.load(mem, tree(mem, row), row) }
 	kernel := &graph.Kernel{Scratch: rows * p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
 	if p.Replacement {
-		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows * blocks, Run: func(m *graph.Mem, chunk int) error {
-			return p.runBlock(m, tree(m, chunk/blocks), chunk/blocks, chunk%blocks)
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows * blocks, Run: func(mem *graph.Mem, chunk int) error {
+			return p.runBlock(mem, tree(mem, chunk/blocks), chunk/blocks, chunk%blocks)
 		}})
 		return kernel
 	}
 	for block := range blocks {
-		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows, Run: func(m *graph.Mem, row int) error {
-			return p.runBlock(m, tree(m, row), row, block)
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows, Run: func(mem *graph.Mem, row int) error {
+			return p.runBlock(mem, tree(mem, row), row, block)
 		}})
 	}
 	return kernel
 }
 
 // load builds the tree of a row from the operand's elements.
-func (p *multinomial) load(m *graph.Mem, tree weightTree, row int) error {
+func (p *multinomial) load(mem *graph.Mem, tree weightTree, row int) error {
 	weights := tree[len(tree)/2:][:p.weights] // the leaves
 	if p.weights > 0 {
-		from := unsafe.Add(m.Ptrs[1], p.lines.Offsets(row)[0])
-		kit.ForEachBlock(m.Context, p.weights, func(begin, end int) {
-			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(from, begin*p.weightStep), 8, p.weightStep, end-begin)
+		src := unsafe.Add(mem.Ptrs[1], p.lines.Offsets(row)[0])
+		kit.ForEachBlock(mem.Context, p.weights, func(begin, end int) {
+			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(src, begin*p.weightStep), 8, p.weightStep, end-begin)
 		})
 	}
-	return tree.build(m.Context, weights)
+	return tree.build(mem.Context, weights)
 }
 
 // runBlock makes the draws of one block of a row and writes them to the result.
-func (p *multinomial) runBlock(m *graph.Mem, tree weightTree, row, block int) error {
-	to := unsafe.Add(m.Ptrs[0], p.lines.Offsets(row)[1])
-	for k := block * blockDraws; k < min((block+1)*blockDraws, p.draws); k++ {
-		if k%drawsPerCheck == 0 {
-			m.CheckContext()
+func (p *multinomial) runBlock(mem *graph.Mem, tree weightTree, row, block int) error {
+	dst := unsafe.Add(mem.Ptrs[0], p.lines.Offsets(row)[1])
+	for drawIndex := block * blockDraws; drawIndex < min((block+1)*blockDraws, p.draws); drawIndex++ {
+		if drawIndex%drawsPerCheck == 0 {
+			mem.CheckContext()
 		}
-		i, err := p.draw(tree, row, k)
+		index, err := p.draw(tree, row, drawIndex)
 		if err != nil {
 			return err
 		}
-		*(*int64)(unsafe.Add(to, k*p.outStep)) = int64(i)
+		*(*int64)(unsafe.Add(dst, drawIndex*p.outStep)) = int64(index)
 	}
 	return nil
 }

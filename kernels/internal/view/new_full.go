@@ -22,18 +22,18 @@ var (
 		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2},
 			"fill_value": 2}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		a := kit.Attrs[newFullAttrs](c)
-		return newOpType(c, a.Size, a.DType)
+		attrs := kit.Attrs[newFullAttrs](c)
+		return newOpType(c, attrs.Size, attrs.DType)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[newFullAttrs](c).FillValue })
 )
 
-// newConstantOp defines an op that creates a value with the dtype of self and fills it with v.
-func newConstantOp(name, doc string, v int64) *graph.Op {
+// newConstantOp defines an op that creates a tensor with the dtype of self and fills it with a value.
+func newConstantOp(name, doc string, value int64) *graph.Op {
 	return fillOp(graph.SchemaOf[newOpAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2}}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		a := kit.Attrs[newOpAttrs](c)
-		return newOpType(c, a.Size, a.DType)
-	}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
+		attrs := kit.Attrs[newOpAttrs](c)
+		return newOpType(c, attrs.Size, attrs.DType)
+	}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(value)} })
 }

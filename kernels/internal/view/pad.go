@@ -47,12 +47,12 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		Doc:    "Pads self with a number, as `pad` does in mode `constant`.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a := kit.Attrs[constantPadAttrs](c)
-			return inferConstantPad(c, c.Type(0), a.Pad, a.Value)
+			attrs := kit.Attrs[constantPadAttrs](c)
+			return inferConstantPad(c, c.Type(0), attrs.Pad, attrs.Value)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[constantPadAttrs](c)
-			return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(a.Pad), a.Value)}, nil
+			attrs := kit.Attrs[constantPadAttrs](c)
+			return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(attrs.Pad), attrs.Value)}, nil
 		},
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 	},
@@ -60,8 +60,8 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		Fills: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
-			a := kit.Attrs[constantPadAttrs](c)
-			return compileConstantPad(c, kit.KnownSizes(a.Pad), a.Value)
+			attrs := kit.Attrs[constantPadAttrs](c)
+			return compileConstantPad(c, kit.KnownSizes(attrs.Pad), attrs.Value)
 		}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
 	},
 })
@@ -169,17 +169,17 @@ func croppedPart(self tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool
 
 // compilePad returns a kernel for the mode: copies and fills for mode constant, else a copy by spans.
 func compilePad(call *graph.Call) (*graph.Kernel, error) {
-	a := kit.Attrs[padAttrs](call)
-	if a.Mode == "constant" {
-		return compileConstantPad(call, kit.KnownSizes(a.Pad), a.value())
+	attrs := kit.Attrs[padAttrs](call)
+	if attrs.Mode == "constant" {
+		return compileConstantPad(call, kit.KnownSizes(attrs.Pad), attrs.value())
 	}
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	spans, pad, inShape := copies.IdentitySpans(call.Out[0].Shape), kit.KnownSizes(a.Pad), call.Meta(0).Shape
+	spans, pad, inShape := copies.IdentitySpans(call.Out[0].Shape), kit.KnownSizes(attrs.Pad), call.Meta(0).Shape
 	for dim := len(inShape) - len(pad)/2; dim < len(inShape); dim++ {
 		before, after := padCounts(pad, len(inShape), dim)
-		spans[dim] = BorderSpans(a.Mode, inShape[dim], before, after)
+		spans[dim] = BorderSpans(attrs.Mode, inShape[dim], before, after)
 	}
 	return copies.SpanKernel(kit.OutBuffer(call, 0), kit.InBuffer(call, 0), spans)
 }
@@ -218,21 +218,23 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 	return copies.Kernel(append(jobs, copies.Job{Dst: dst.View(remaining), Src: src.View(inner)})...), nil
 }
 
+// refPad is the reference implementation of pad.
 func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a := kit.Attrs[padAttrs](c)
-	if a.Mode == "constant" {
-		return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(a.Pad), a.value())}, nil
+	attrs := kit.Attrs[padAttrs](c)
+	if attrs.Mode == "constant" {
+		return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(attrs.Pad), attrs.value())}, nil
 	}
-	shape, err := borderShape(a, in[0].Meta.Type())
+	shape, err := borderShape(attrs, in[0].Meta.Type())
 	if err != nil {
 		return nil, err
 	}
 	if tensor.Numel(kit.KnownSizes(shape)) == 0 {
 		return []*tensor.Tensor{tensor.Zeros(in[0].DType, kit.KnownSizes(shape)...)}, nil
 	}
-	return []*tensor.Tensor{copies.SpanRef(in[0], borderTables(a, in[0].Shape), kit.KnownSizes(shape))}, nil
+	return []*tensor.Tensor{copies.SpanRef(in[0], borderTables(attrs, in[0].Shape), kit.KnownSizes(shape))}, nil
 }
 
+// refConstantPad is the reference implementation of mode constant and of constant_pad_nd.
 func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.Tensor {
 	rank := in.Rank()
 	shape := slices.Clone(in.Shape)
@@ -241,16 +243,16 @@ func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.T
 		shape[dim] += before + after
 	}
 	out := tensor.Zeros(in.DType, shape...)
-	inIndex := make([]int, rank)
+	sourceIndex := make([]int, rank)
 	kit.EachIndex(shape, func(index []int) {
 		isInside := true
-		for dim := range inIndex {
+		for dim := range sourceIndex {
 			before, _ := padCounts(pad, rank, dim)
-			inIndex[dim] = index[dim] - before
-			isInside = isInside && inIndex[dim] >= 0 && inIndex[dim] < in.Shape[dim]
+			sourceIndex[dim] = index[dim] - before
+			isInside = isInside && sourceIndex[dim] >= 0 && sourceIndex[dim] < in.Shape[dim]
 		}
 		if isInside {
-			out.Set(in.At(inIndex...), index...)
+			out.Set(in.At(sourceIndex...), index...)
 		} else {
 			out.Set(value, index...)
 		}
@@ -261,6 +263,7 @@ func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.T
 // padLoops returns the loops over the dimensions that are not padded.
 func padLoops(c *graph.Call) []graph.Parallel { return unpaddedLoops(c, kit.Attrs[padAttrs](c).Pad) }
 
+// constantPadLoops is padLoops for constant_pad_nd.
 func constantPadLoops(c *graph.Call) []graph.Parallel {
 	return unpaddedLoops(c, kit.Attrs[constantPadAttrs](c).Pad)
 }

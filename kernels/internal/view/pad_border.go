@@ -21,9 +21,9 @@ type padAttrs struct {
 }
 
 // value returns the fill value.
-func (a *padAttrs) value() tensor.Scalar {
-	if a.Value.IsSet() {
-		return a.Value
+func (attrs *padAttrs) value() tensor.Scalar {
+	if attrs.Value.IsSet() {
+		return attrs.Value
 	}
 	return tensor.IntScalar(0)
 }
@@ -52,19 +52,19 @@ func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
 	if err := checkBatch(attrs.Mode, self, padDims); err != nil {
 		return nil, err
 	}
-	for k := 0; k < padDims && attrs.Mode == "reflect"; k++ { // from the last dimension, as in attrs.Pad
-		d := rank - 1 - k
-		if before, after := attrs.Pad[2*k], attrs.Pad[2*k+1]; before.Ge(self.Shape[d]).Holds() ||
+	for i := 0; i < padDims && attrs.Mode == "reflect"; i++ { // from the last dimension, as in attrs.Pad
+		d := rank - 1 - i
+		if before, after := attrs.Pad[2*i], attrs.Pad[2*i+1]; before.Ge(self.Shape[d]).Holds() ||
 			after.Ge(self.Shape[d]).Holds() {
 			input := tensor.Sizes(self.Shape)
 			if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
 				input = fmt.Sprint(rank)
 			}
 			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
-				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, before, after, d, input)
+				"got: padding (%v, %v) at dimension %d of input %s", 4+2*i, before, after, d, input)
 		}
 	}
-	if !slices.ContainsFunc(shape[rank-padDims:], func(s sym.Int) bool { return kit.SizeAtLeast(s, 1) }) {
+	if !slices.ContainsFunc(shape[rank-padDims:], func(size sym.Int) bool { return kit.SizeAtLeast(size, 1) }) {
 		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-padDims:]),
 			sizesByName(shape[rank-padDims:]))
 	}
@@ -76,11 +76,11 @@ func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
 
 // clampedSize clamps a known number to the range from -tensor.MaxBytes to tensor.MaxBytes, so that sums do not wrap.
 // Larger numbers are no valid sizes in any case.
-func clampedSize(s sym.Int) sym.Int {
-	if n, known := s.Known(); known {
-		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))
+func clampedSize(size sym.Int) sym.Int {
+	if known, isKnown := size.Known(); isKnown {
+		return sym.Of(min(max(known, -tensor.MaxBytes), tensor.MaxBytes))
 	}
-	return s
+	return size
 }
 
 // borderKernel returns the name, in PyTorch's messages, of the kernel that pads padDims dimensions in a mode.
@@ -96,11 +96,11 @@ func borderKernel(mode string, padDims int) string {
 
 // sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are H and W, and one is W.
 func sizesByName(size []sym.Int) string {
-	s := ""
+	text := ""
 	for i, n := range size {
-		s += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
+		text += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
 	}
-	return s[1:] // without the leading space
+	return text[1:] // without the leading space
 }
 
 // checkBatch returns PyTorch's error if a dimension other than the batch is empty. padDims is the number of padded
@@ -111,7 +111,7 @@ func checkBatch(mode string, self tensor.Type, padDims int) error {
 	if self.Rank() == padDims+2 || mode == "reflect" {
 		nonEmpty = nonEmpty[1:]
 	}
-	if !slices.ContainsFunc(nonEmpty, func(s sym.Int) bool { return kit.SizeIs(s, 0) }) {
+	if !slices.ContainsFunc(nonEmpty, func(size sym.Int) bool { return kit.SizeIs(size, 0) }) {
 		return nil
 	}
 	if mode == "reflect" && padDims < 3 {
@@ -124,21 +124,21 @@ func checkBatch(mode string, self tensor.Type, padDims int) error {
 
 // sizesText formats sizes separated by commas.
 func sizesText(shape []sym.Int) string {
-	s := ""
-	for i, n := range shape {
+	text := ""
+	for i, size := range shape {
 		if i > 0 {
-			s += ","
+			text += ","
 		}
-		s += fmt.Sprint(n)
+		text += fmt.Sprint(size)
 	}
-	return s
+	return text
 }
 
 // checkCircular returns PyTorch's error if pad cannot pad shape in to shape out in mode circular, else nil. PyTorch
 // pads all dimensions but the first two.
 func checkCircular(pad, in, out []sym.Int) error {
-	if want := 2 * (len(in) - 2); len(pad) != want {
-		return fmt.Errorf("Invalid padding size, expected %d but got %d", want, len(pad))
+	if expected := 2 * (len(in) - 2); len(pad) != expected {
+		return fmt.Errorf("Invalid padding size, expected %d but got %d", expected, len(pad))
 	}
 	for d := 2; d < len(in); d++ {
 		before, after := padCounts(pad, len(in), d)
@@ -187,9 +187,9 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 	addSpans := func(outStart, count, inStart int) { // consecutive indices of the operand modulo n
 		for count > 0 {
 			inStart = (inStart%n + n) % n
-			s := copies.Span{OutStart: outStart, Count: min(count, n-inStart), InStart: inStart, InStep: 1}
-			list = append(list, s)
-			outStart, count, inStart = outStart+s.Count, count-s.Count, inStart+s.Count
+			span := copies.Span{OutStart: outStart, Count: min(count, n-inStart), InStart: inStart, InStep: 1}
+			list = append(list, span)
+			outStart, count, inStart = outStart+span.Count, count-span.Count, inStart+span.Count
 		}
 	}
 	// The part of the operand that remains after negative padding is at the output indices first to end-1. Output index
@@ -210,11 +210,11 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 
 // borderTables returns a table for each dimension. The table of a padded dimension has the operand's index for each
 // index of the output. The table of another dimension is nil.
-func borderTables(a *padAttrs, shape []int) [][]int {
+func borderTables(attrs *padAttrs, shape []int) [][]int {
 	tables := make([][]int, len(shape))
-	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
-		before, after := padCounts(kit.KnownSizes(a.Pad), len(shape), d)
-		tables[d] = BorderTable(a.Mode, shape[d], before, after)
+	for d := len(shape) - len(attrs.Pad)/2; d < len(shape); d++ {
+		before, after := padCounts(kit.KnownSizes(attrs.Pad), len(shape), d)
+		tables[d] = BorderTable(attrs.Mode, shape[d], before, after)
 	}
 	return tables
 }

@@ -19,11 +19,11 @@ func permuteOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.O
 		for d := range numbered.Strides {
 			numbered.Strides[d] = d
 		}
-		t, err := viewType(c, numbered.Type(), sym.Int{}) // the size of the storage does not matter
+		viewed, err := viewType(c, numbered.Type(), sym.Int{}) // the size of the storage does not matter
 		if err != nil {
 			return nil
 		}
-		numbered, _ = t.Meta()
+		numbered, _ = viewed.Meta()
 		return numbered.Strides
 	}
 	return viewOp(attrs, op, viewType)
@@ -38,8 +38,8 @@ var Permute = permuteOp(graph.SchemaOf[permuteAttrs](), graph.Op{Semantics: grap
 	Name:     "permute",
 	Doc:      "Reorders the dimensions of self.",
 	Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
-}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return t.Permute(kit.Attrs[permuteAttrs](c).Dims)
+}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return self.Permute(kit.Attrs[permuteAttrs](c).Dims)
 })
 
 type transposeAttrs struct {
@@ -68,15 +68,16 @@ var (
 		Name:     "swapaxes",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
-	}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-		a := kit.Attrs[swapaxesAttrs](c)
-		return t.Transpose(a.Axis0, a.Axis1)
+	}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+		attrs := kit.Attrs[swapaxesAttrs](c)
+		return self.Transpose(attrs.Axis0, attrs.Axis1)
 	})
 )
 
-func swapDims(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	a := kit.Attrs[transposeAttrs](c)
-	return t.Transpose(a.Dim0, a.Dim1)
+// swapDims returns the type of the view of transpose.
+func swapDims(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	attrs := kit.Attrs[transposeAttrs](c)
+	return self.Transpose(attrs.Dim0, attrs.Dim1)
 }
 
 // T is Tensor.t.
@@ -84,11 +85,11 @@ var T = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "t",
 	Doc:      "Transposes a matrix; a value of rank 0 or 1 is unchanged.",
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
-}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	if t.Rank() > 2 {
-		return t, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", t.Rank())
+}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	if self.Rank() > 2 {
+		return self, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", self.Rank())
 	}
-	return t.Transpose(0, max(0, t.Rank()-1))
+	return self.Transpose(0, max(0, self.Rank()-1))
 })
 
 type movedimAttrs struct {
@@ -108,9 +109,9 @@ func movedimOp(name string) *graph.Op {
 		Name:     name,
 		Doc:      "Moves dimensions of self to other positions and keeps the order of the rest.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),
-	}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-		a := kit.Attrs[movedimAttrs](c)
-		return t.MoveDim(a.Source, a.Destination)
+	}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+		attrs := kit.Attrs[movedimAttrs](c)
+		return self.MoveDim(attrs.Source, attrs.Destination)
 	})
 }
 
@@ -120,22 +121,22 @@ var (
 		Name:     "numpy_T",
 		Doc:      "Reverses the order of the dimensions.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), nil),
-	}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-		dims := make([]int, t.Rank())
+	}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+		dims := make([]int, self.Rank())
 		for d := range dims {
 			dims[d] = len(dims) - 1 - d
 		}
-		return t.Permute(dims)
+		return self.Permute(dims)
 	})
 	MT = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 		Name: "mT", Doc: "Transposes matrices: swaps the last two dimensions.", Examples: kit.OneExample(kit.F32(2, 3), nil),
-	}}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-		switch t.Rank() {
+	}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+		switch self.Rank() {
 		case 0:
-			return t, nil
+			return self, nil
 		case 1:
-			return t, errors.New("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
+			return self, errors.New("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
 		}
-		return t.Transpose(-2, -1)
+		return self.Transpose(-2, -1)
 	})
 )

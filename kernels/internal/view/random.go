@@ -75,33 +75,33 @@ var (
 		Name: "randint", Doc: "Creates random integers in [low, high).",
 		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		a := kit.Attrs[randintAttrs](c)
-		if err := a.check(); err != nil {
+		attrs := kit.Attrs[randintAttrs](c)
+		if err := attrs.check(); err != nil {
 			return tensor.Type{}, err
 		}
-		return kit.FreshType(a.DType, a.Size)
+		return kit.FreshType(attrs.DType, attrs.Size)
 	}, func(c *graph.Call) func(i int) tensor.Scalar {
-		a := kit.Attrs[randintAttrs](c)
+		attrs := kit.Attrs[randintAttrs](c)
 		return func(i int) tensor.Scalar {
-			words := philox(uint64(i), uint64(a.Seed))
+			words := philox(uint64(i), uint64(attrs.Seed))
 			// aboveLow = floor(word * (High-Low) / 2^64) for a random word of 64 bits
-			aboveLow, _ := bits.Mul64(uint64(words[0])<<32|uint64(words[1]), uint64(a.High)-uint64(a.Low))
-			return tensor.IntScalar(int64(a.Low) + int64(aboveLow))
+			aboveLow, _ := bits.Mul64(uint64(words[0])<<32|uint64(words[1]), uint64(attrs.High)-uint64(attrs.Low))
+			return tensor.IntScalar(int64(attrs.Low) + int64(aboveLow))
 		}
 	})
 )
 
 // check fails if the range is empty, or if the dtype cannot hold its bounds.
-func (a *randintAttrs) check() error {
+func (attrs *randintAttrs) check() error {
 	switch {
-	case a.Low >= a.High:
-		return fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", a.Low, a.High)
-	case a.DType.IsComplex():
+	case attrs.Low >= attrs.High:
+		return fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", attrs.Low, attrs.High)
+	case attrs.DType.IsComplex():
 		return errors.New("check_random_bounds handles only integral, floating-point and boolean types")
-	case !kit.InRange(a.Low, a.DType):
-		return fmt.Errorf("from is out of bounds for %s", kit.CppName(a.DType))
-	case !kit.InRange(a.High-1, a.DType):
-		return fmt.Errorf("to - 1 is out of bounds for %s", kit.CppName(a.DType))
+	case !kit.InRange(attrs.Low, attrs.DType):
+		return fmt.Errorf("from is out of bounds for %s", kit.CppName(attrs.DType))
+	case !kit.InRange(attrs.High-1, attrs.DType):
+		return fmt.Errorf("to - 1 is out of bounds for %s", kit.CppName(attrs.DType))
 	}
 	return nil
 }
@@ -126,14 +126,14 @@ func randOp(name, doc string, d draw) *graph.Op {
 			{Attrs: graph.Attrs{"size": []int{2, 3}, "dtype": "complex64"}}},
 	}},
 		func(c *graph.Call) (tensor.Type, error) {
-			a := kit.Attrs[randAttrs](c)
-			if err := d.check(a.DType); err != nil {
+			attrs := kit.Attrs[randAttrs](c)
+			if err := d.check(attrs.DType); err != nil {
 				return tensor.Type{}, err
 			}
-			return kit.FreshType(a.DType, a.Size)
+			return kit.FreshType(attrs.DType, attrs.Size)
 		}, func(c *graph.Call) func(int) tensor.Scalar {
-			a := kit.Attrs[randAttrs](c)
-			return d.elements(a.DType, a.Seed)
+			attrs := kit.Attrs[randAttrs](c)
+			return d.elements(attrs.DType, attrs.Seed)
 		})
 }
 
@@ -225,8 +225,8 @@ func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 }
 
 // drawKernel returns a kernel that computes each element of the result by a function, from its row-major index i and
-// the element x of operand 0.
-func drawKernel(c *graph.Call, compute func(i int, x float64) (float64, error)) *graph.Kernel {
+// the element of operand 0.
+func drawKernel(c *graph.Call, compute func(i int, element float64) (float64, error)) *graph.Kernel {
 	const grain = machine.CallGrain
 	const noStep = 0 // a conversion of one element does not use the distance between elements
 	selfMeta, out := c.Meta(0), c.Out[0]
@@ -243,13 +243,13 @@ func drawKernel(c *graph.Call, compute func(i int, x float64) (float64, error)) 
 					remaining /= out.Shape[dim]
 					outOffset, inOffset = outOffset+index*outStrides[dim], inOffset+index*inStrides[dim]
 				}
-				var x float64
-				toFloat64(unsafe.Pointer(&x), unsafe.Add(mem.Ptrs[1], inOffset), noStep, noStep, 1)
-				y, err := compute(i, x)
+				var element float64
+				toFloat64(unsafe.Pointer(&element), unsafe.Add(mem.Ptrs[1], inOffset), noStep, noStep, 1)
+				drawn, err := compute(i, element)
 				if err != nil {
 					return err
 				}
-				fromFloat64(unsafe.Add(mem.Ptrs[0], outOffset), unsafe.Pointer(&y), noStep, noStep, 1)
+				fromFloat64(unsafe.Add(mem.Ptrs[0], outOffset), unsafe.Pointer(&drawn), noStep, noStep, 1)
 			}
 			return nil
 		}}}}
@@ -269,11 +269,11 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			"the other elements by 1 - p.",
 		Params: []graph.Param{kit.Input}, Kind: graph.View,
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, selfType := kit.Attrs[dropoutAttrs](call), call.Type(0)
-			if !(a.P >= 0 && a.P <= 1) {
-				return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
+			attrs, selfType := kit.Attrs[dropoutAttrs](call), call.Type(0)
+			if !(attrs.P >= 0 && attrs.P <= 1) {
+				return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", attrs.P)
 			}
-			if !a.Train {
+			if !attrs.Train {
 				return call.AliasResult(selfType, 0), nil
 			}
 			if !selfType.DType.IsFloat() {
@@ -284,13 +284,13 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[dropoutAttrs](c)
-			if !a.Train {
+			attrs := kit.Attrs[dropoutAttrs](c)
+			if !attrs.Train {
 				return []*tensor.Tensor{in[0]}, nil
 			}
 			out, i := tensor.Zeros(in[0].DType, in[0].Shape...), 0
 			kit.EachIndex(out.Shape, func(coords []int) {
-				out.Set(tensor.FloatScalar(a.element(i, in[0].At(coords...).Float())), coords...)
+				out.Set(tensor.FloatScalar(attrs.element(i, in[0].At(coords...).Float())), coords...)
 				i++
 			})
 			return []*tensor.Tensor{out}, nil
@@ -301,19 +301,19 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			a := kit.Attrs[dropoutAttrs](c)
-			if !a.Train {
+			attrs := kit.Attrs[dropoutAttrs](c)
+			if !attrs.Train {
 				return copies.CompileCopy(c) // compiled only if the result is pinned to another layout
 			}
-			return drawKernel(c, func(i int, x float64) (float64, error) { return a.element(i, x), nil }), nil
+			return drawKernel(c, func(i int, x float64) (float64, error) { return attrs.element(i, x), nil }), nil
 		},
 	},
 })
 
 // element returns element i of the result for the element x of self, in training.
-func (a *dropoutAttrs) element(i int, x float64) float64 {
-	if uniform(philox(uint64(i), uint64(a.Seed)), tensor.Float64) < a.P {
+func (attrs *dropoutAttrs) element(i int, x float64) float64 {
+	if uniform(philox(uint64(i), uint64(attrs.Seed)), tensor.Float64) < attrs.P {
 		return 0
 	}
-	return x / (1 - a.P)
+	return x / (1 - attrs.P)
 }

@@ -11,17 +11,17 @@ import (
 // to measure it. The shapes are chosen so that most of a call's time is spent on that unit.
 func Rates() []graph.Rate {
 	// transposed copies a channels-last image to row-major order.
-	transposed := func(d tensor.DType, shape ...int) graph.RateCall {
+	transposed := func(dtype tensor.DType, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
-			In: []tensor.Meta{channelsLastMeta(d, shape...)}}
+			In: []tensor.Meta{channelsLastMeta(dtype, shape...)}}
 	}
 	// permuted copies a view with permuted dimensions to row-major order.
 	permuted := func(shape []int, order ...int) graph.RateCall {
-		m, err := kit.F32(shape...).Permute(order)
+		meta, err := kit.F32(shape...).Permute(order)
 		if err != nil {
 			panic("kernels: a calibration point: " + err.Error())
 		}
-		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{m}}
+		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{meta}}
 	}
 	sliced := kit.F32(256, 60) // contiguous rows with gaps between them
 	sliced.Strides = []int{64, 1}
@@ -43,19 +43,19 @@ func Rates() []graph.Rate {
 		copies.RateTranspose16: {transposed(tensor.Complex128, 1, 64, 28, 28)},
 	}
 	var list []graph.Rate
-	for _, r := range copies.Rates {
-		list = append(list, graph.Rate{Name: r[0], Unit: r[1], Calls: calls[r[0]]})
+	for _, nameAndUnit := range copies.Rates {
+		list = append(list, graph.Rate{Name: nameAndUnit[0], Unit: nameAndUnit[1], Calls: calls[nameAndUnit[0]]})
 	}
 	return list
 }
 
 // channelsLastMeta returns the meta of a channels-last image.
-func channelsLastMeta(d tensor.DType, shape ...int) tensor.Meta {
-	m, err := tensor.NewFormat(d, shape, tensor.ChannelsLast)
+func channelsLastMeta(dtype tensor.DType, shape ...int) tensor.Meta {
+	meta, err := tensor.NewFormat(dtype, shape, tensor.ChannelsLast)
 	if err != nil {
 		panic("kernels: images have rank 4: " + err.Error())
 	}
-	return m
+	return meta
 }
 
 // copyFlops is the cost of an op that copies elements: a tenth of an arithmetic operation for each element.

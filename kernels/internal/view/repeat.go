@@ -46,18 +46,18 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Params: []graph.Param{kit.Self},
 			Infer:  infer,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				res, err := infer(c)
+				inferred, err := infer(c)
 				if err != nil {
 					return nil, err
 				}
-				out := tensor.Zeros(in[0].DType, kit.KnownSizes(res[0].Type.Shape)...)
+				out := tensor.Zeros(in[0].DType, kit.KnownSizes(inferred[0].Type.Shape)...)
 				leading := out.Rank() - in[0].Rank()
-				inIndex := make([]int, in[0].Rank())
+				sourceIndex := make([]int, in[0].Rank())
 				kit.EachIndex(out.Shape, func(index []int) {
-					for d := range inIndex {
-						inIndex[d] = index[leading+d] % in[0].Shape[d]
+					for d := range sourceIndex {
+						sourceIndex[d] = index[leading+d] % in[0].Shape[d]
 					}
-					out.Set(in[0].At(inIndex...), index...)
+					out.Set(in[0].At(sourceIndex...), index...)
 				})
 				return []*tensor.Tensor{out}, nil
 			},
@@ -70,21 +70,21 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
-// inferRepeat infers the type of t repeated along its dimensions. If there are more repeats than dimensions, the result
-// has additional leading dimensions.
-func inferRepeat(call *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
-	leading := len(repeats) - t.Rank() // number of additional dimensions
+// inferRepeat infers the type of self repeated along its dimensions. If there are more repeats than dimensions, the
+// result has additional leading dimensions.
+func inferRepeat(call *graph.Call, self tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
+	leading := len(repeats) - self.Rank() // number of additional dimensions
 	if leading < 0 {
 		return nil, errors.New("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
 	}
 	shape := slices.Clone(repeats)
-	for d, s := range t.Shape {
-		if kit.RepeatTooLarge(s, repeats[leading+d]) {
+	for d, size := range self.Shape {
+		if kit.RepeatTooLarge(size, repeats[leading+d]) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		shape[leading+d] = repeats[leading+d].Mul(s)
+		shape[leading+d] = repeats[leading+d].Mul(size)
 	}
-	out, err := kit.FreshType(t.DType, shape)
+	out, err := kit.FreshType(self.DType, shape)
 	return call.NewResult(out), err
 }
 
@@ -97,12 +97,12 @@ func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	}
 	leading := len(repeats) - src.Meta.Rank()
 	var out, in tensor.Meta
-	for d, r := range repeats {
+	for d, times := range repeats {
 		size, stride := 1, 0
 		if d >= leading {
 			size, stride = src.Meta.Shape[d-leading], src.Meta.Strides[d-leading]
 		}
-		out.Shape = append(out.Shape, r, size)
+		out.Shape = append(out.Shape, times, size)
 		out.Strides = append(out.Strides, size*dst.Meta.Strides[d], dst.Meta.Strides[d])
 		in.Strides = append(in.Strides, 0, stride)
 	}

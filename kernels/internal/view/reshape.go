@@ -15,19 +15,21 @@ import (
 // shapeOp defines an op that changes the shape of its operand. The result is a view if the strides allow it, else a
 // row-major copy. shape returns the new shape, which may contain a -1, or nil if the result is self. If op.Infer is
 // set, it replaces this rule, and shape is not called.
-func shapeOp(attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
+func shapeOp(
+	attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, self tensor.Type) ([]sym.Int, error),
+) *graph.Op {
 	if op.Params == nil {
 		op.Params = []graph.Param{kit.Self}
 	}
 	op.Kind = graph.View
 	if op.Infer == nil {
 		op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			size, err := shape(c, t)
+			self := c.Type(0)
+			size, err := shape(c, self)
 			if err != nil || size == nil {
-				return c.AliasResult(t, 0), err
+				return c.AliasResult(self, 0), err
 			}
-			return reshaped(c, t, size)
+			return reshaped(c, self, size)
 		}
 	}
 	op.WritesAnyDenseLayout, op.Reshapes = true, true
@@ -35,11 +37,11 @@ func shapeOp(attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, t tenso
 		return copies.RowMajorKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	})}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		res, err := op.Infer(c)
+		inferred, err := op.Infer(c)
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(in[0].DType, res[0].Meta().Shape...)
+		out := tensor.Zeros(in[0].DType, inferred[0].Meta().Shape...)
 		i := 0
 		kit.EachIndex(in[0].Shape, func(index []int) {
 			out.SetFlat(i, in[0].At(index...))
@@ -50,17 +52,17 @@ func shapeOp(attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, t tenso
 	return kit.DefineWith(attrs, op)
 }
 
-// reshaped returns the result of at::reshape for the operand type t and the shape size. It is a view of self if
+// reshaped returns the result of at::reshape for an operand and the new shape size. It is a view of self if
 // [tensor.Type.Reshaped] finds strides for this view. Otherwise it is a view of a row-major clone of self.
-func reshaped(call *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
-	out, ok, err := t.Reshaped(size)
+func reshaped(call *graph.Call, self tensor.Type, size []sym.Int) ([]graph.Result, error) {
+	out, ok, err := self.Reshaped(size)
 	if err != nil {
 		return nil, err
 	}
 	if ok {
 		return call.AliasResult(out, 0), nil
 	}
-	out, err = t.RowMajor().View(size)
+	out, err = self.RowMajor().View(size)
 	return call.NewResult(out), err
 }
 
@@ -96,13 +98,13 @@ var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{Semantics: graph.
 	Name:     "flatten",
 	Doc:      "Merges consecutive dimensions into one: a view if possible, else a row-major copy.",
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"start_dim": 1}),
-}}, func(c *graph.Call, t tensor.Type) ([]sym.Int, error) {
-	a := kit.Attrs[flattenAttrs](c)
-	shape, err := t.Flatten(a.StartDim, a.EndDim)
-	if err != nil || t.Rank() == 0 {
+}}, func(c *graph.Call, self tensor.Type) ([]sym.Int, error) {
+	attrs := kit.Attrs[flattenAttrs](c)
+	shape, err := self.Flatten(attrs.StartDim, attrs.EndDim)
+	if err != nil || self.Rank() == 0 {
 		return shape, err
 	}
-	if len(shape) == t.Rank() {
+	if len(shape) == self.Rank() {
 		return nil, nil // start_dim is end_dim: the result is self, with its strides
 	}
 	return shape, nil
@@ -119,11 +121,11 @@ var Ravel = shapeOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 // inferRavel infers the result of ravel: a view of self.contiguous(). Therefore a self that is not contiguous is
 // copied, even if its strides allow a view.
 func inferRavel(c *graph.Call) ([]graph.Result, error) {
-	t := c.Type(0)
-	if !t.IsContiguous() {
-		return c.NewResult(tensor.NewType(t.DType, t.Numel())), nil
+	self := c.Type(0)
+	if !self.IsContiguous() {
+		return c.NewResult(tensor.NewType(self.DType, self.Numel())), nil
 	}
-	return reshaped(c, t, []sym.Int{t.Numel()})
+	return reshaped(c, self, []sym.Int{self.Numel()})
 }
 
 type unflattenAttrs struct {
@@ -136,21 +138,22 @@ var Unflatten = viewOp(graph.SchemaOf[unflattenAttrs](), graph.Op{Semantics: gra
 	Name:     "unflatten",
 	Doc:      "Splits one dimension into several.",
 	Examples: kit.OneExample(kit.F32(2, 12), graph.Attrs{"dim": 1, "sizes": []int{3, -1}}),
-}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	a := kit.Attrs[unflattenAttrs](c)
-	dim, err := tensor.WrapDim(a.Dim, t.Rank())
+}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	attrs := kit.Attrs[unflattenAttrs](c)
+	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())
 	switch {
 	case err != nil:
-		return t, err
-	case len(a.Sizes) == 0:
-		return t, errors.New("unflatten: sizes must be non-empty")
-	case t.Rank() == 0:
-		return t, errors.New("Dimension specified as 0 but tensor has no dimensions")
+		return self, err
+	case len(attrs.Sizes) == 0:
+		return self, errors.New("unflatten: sizes must be non-empty")
+	case self.Rank() == 0:
+		return self, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	}
-	sizes, err := tensor.InferSize(a.Sizes, t.Shape[dim])
+	sizes, err := tensor.InferSize(attrs.Sizes, self.Shape[dim])
 	if err != nil {
-		return t, fmt.Errorf("unflatten: Provided sizes %s don't multiply up to the size of dim %d (%v) in the input tensor",
-			tensor.Sizes(a.Sizes), dim, t.Shape[dim])
+		return self, fmt.Errorf("unflatten: Provided sizes %s don't multiply up to the size of dim %d (%v) in the "+
+			"input tensor",
+			tensor.Sizes(attrs.Sizes), dim, self.Shape[dim])
 	}
-	return t.View(slices.Concat(t.Shape[:dim], sizes, t.Shape[dim+1:]))
+	return self.View(slices.Concat(self.Shape[:dim], sizes, self.Shape[dim+1:]))
 })

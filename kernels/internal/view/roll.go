@@ -87,9 +87,8 @@ func rollDim(dim, rank int) (int, error) {
 	return d, err
 }
 
-// rollStart returns the index of the operand that becomes index 0 if a dimension of n elements is shifted: -shift
-// modulo n.
-func rollStart(n sym.Int, shift int) sym.Int { return n.Sub(sym.Of(shift).Mod(n)).Mod(n) }
+// rollStart returns the index of the operand that becomes index 0 if a dimension is shifted: -shift modulo its size.
+func rollStart(size sym.Int, shift int) sym.Int { return size.Sub(sym.Of(shift).Mod(size)).Mod(size) }
 
 // rollStarts returns, for each dimension of the shape, the index of the operand that becomes index 0.
 func rollStarts(shape, shifts, dims []int) ([]int, error) {
@@ -151,11 +150,12 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 		return nil, err
 	}
 	size := dtype.Size()
-	// Two adjacent row-major copies of the operand contain the shifted value as one contiguous range of n elements, which
+	// Two adjacent row-major copies of the operand contain the shifted value as one contiguous range of elements, which
 	// starts at element starts[0].
 	var jobs []copies.Job
-	for k := range 2 {
-		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*count*size, tensor.New(dtype, src.Meta.Shape...)), Src: src})
+	for copyIndex := range 2 {
+		target := kit.ScratchBuffer(copyIndex*count*size, tensor.New(dtype, src.Meta.Shape...))
+		jobs = append(jobs, copies.Job{Dst: target, Src: src})
 	}
 	copyTwice, copyTwiceScratch := copies.Phase(jobs...)
 	shifted := kit.ScratchBuffer(starts[0]*size, tensor.New(dtype, dst.Meta.Shape...))
@@ -164,6 +164,7 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 		WorkerScratch: max(copyTwiceScratch, copyOutScratch), Scratch: 2 * count * size}, nil
 }
 
+// refRoll is the reference implementation of roll.
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[rollAttrs](c)
 	operand := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
@@ -176,18 +177,18 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 	}
 	out := tensor.Zeros(operand.DType, shape...)
-	outIndex := make([]int, len(shape))
+	targetIndex := make([]int, len(shape))
 	kit.EachIndex(shape, func(index []int) {
-		copy(outIndex, index)
+		copy(targetIndex, index)
 		for i, d := range dims {
 			d, err := tensor.WrapDim(d, len(shape))
 			if err != nil {
 				panic("view: roll's reference got a dimension that inference rejects")
 			}
-			n := shape[d]
-			outIndex[d] = ((outIndex[d]+attrs.Shifts[i]%n)%n + n) % n
+			size := shape[d]
+			targetIndex[d] = ((targetIndex[d]+attrs.Shifts[i]%size)%size + size) % size
 		}
-		out.Set(operand.At(index...), outIndex...)
+		out.Set(operand.At(index...), targetIndex...)
 	})
 	out, err := out.View(tensor.New(operand.DType, in[0].Shape...))
 	return []*tensor.Tensor{out}, err

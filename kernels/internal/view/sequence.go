@@ -32,11 +32,11 @@ func sequenceKernel(c *graph.Call, element func(i int) tensor.Scalar) (*graph.Ke
 func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
 	element func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		res, err := infer(c)
+		inferred, err := infer(c)
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(res[0].Type.DType, kit.KnownSizes(res[0].Type.Shape)...)
+		out := tensor.Zeros(inferred[0].Type.DType, kit.KnownSizes(inferred[0].Type.Shape)...)
 		elementOfCall := element(c)
 		for i := range out.Numel() {
 			out.Set(elementOfCall(i), i)

@@ -19,8 +19,8 @@ var ShapeAsTensor = kit.Define[kit.EmptyAttrs](graph.Op{
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(tensor.Int64, in[0].Rank())
-			for i, s := range in[0].Shape {
-				out.Set(tensor.IntScalar(int64(s)), i)
+			for i, size := range in[0].Shape {
+				out.Set(tensor.IntScalar(int64(size)), i)
 			}
 			return []*tensor.Tensor{out}, nil
 		},
@@ -28,9 +28,9 @@ var ShapeAsTensor = kit.Define[kit.EmptyAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			shape, step := c.Meta(0).Shape, kit.ByteStride(c.Out[0], 0)
-			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-				for i, s := range shape {
-					*(*int64)(unsafe.Add(m.Ptrs[0], i*step)) = int64(s)
+			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
+				for i, size := range shape {
+					*(*int64)(unsafe.Add(mem.Ptrs[0], i*step)) = int64(size)
 				}
 				return nil
 			}}}}, nil

@@ -66,8 +66,8 @@ var (
 	DepthToSpace = shuffleOp(graph.SchemaOf[depthToSpaceAttrs](), "depth_to_space",
 		"Converts channels to blocks of pixels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
-			a := kit.Attrs[depthToSpaceAttrs](c)
-			return toBlocks("depth_to_space", c.Type(0), a.BlockSize, a.Mode == "DCR")
+			attrs := kit.Attrs[depthToSpaceAttrs](c)
+			return toBlocks("depth_to_space", c.Type(0), attrs.BlockSize, attrs.Mode == "DCR")
 		})
 	SpaceToDepth = shuffleOp(graph.SchemaOf[spaceToDepthAttrs](), "space_to_depth",
 		"Converts blocks of pixels to channels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
@@ -79,14 +79,14 @@ var (
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), channelShuffle)
 )
 
-// shuffleOp defines an op that is a shuffle. spec returns the shuffle of a call.
+// shuffleOp defines an op that is a shuffle. shuffleOf returns the shuffle of a call.
 func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, exampleOperand tensor.Meta,
-	spec func(c *graph.Call) (shuffle, error)) *graph.Op {
+	shuffleOf func(c *graph.Call) (shuffle, error)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
-				shuffled, err := spec(call)
+				shuffled, err := shuffleOf(call)
 				if err != nil {
 					return nil, err
 				}
@@ -98,7 +98,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 				return call.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				shuffled, err := spec(c)
+				shuffled, err := shuffleOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -109,7 +109,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 		Facts: graph.Facts{Parallel: shuffleLoops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				shuffled, err := spec(c)
+				shuffled, err := shuffleOf(c)
 				if err != nil || c.Out[0].Numel() == 0 {
 					return &graph.Kernel{}, err
 				}
@@ -150,11 +150,11 @@ func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(self.DType, permuted.Shape...)
 	kit.EachIndex(permuted.Shape, func(outIndex []int) {
-		inIndex := make([]int, len(outIndex))
-		for k, d := range s.perm {
-			inIndex[d] = outIndex[k]
+		sourceIndex := make([]int, len(outIndex))
+		for position, d := range s.perm {
+			sourceIndex[d] = outIndex[position]
 		}
-		out.Set(input.At(inIndex...), outIndex...)
+		out.Set(input.At(sourceIndex...), outIndex...)
 	})
 	merged, err := out.View(tensor.New(self.DType, kit.KnownSizes(s.shape)...))
 	return []*tensor.Tensor{merged}, err

@@ -25,12 +25,12 @@ var Split = multiViewOp(graph.SchemaOf[splitAttrs](), graph.Op{
 			{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
-}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
-	a := kit.Attrs[splitAttrs](c)
-	if a.SplitSize.List != nil {
-		return t.SplitSizes(a.SplitSize.List, a.Dim)
+}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
+	attrs := kit.Attrs[splitAttrs](c)
+	if attrs.SplitSize.List != nil {
+		return self.SplitSizes(attrs.SplitSize.List, attrs.Dim)
 	}
-	return t.Split(a.SplitSize.One, a.Dim)
+	return self.Split(attrs.SplitSize.One, attrs.Dim)
 })
 
 type splitSizesAttrs struct {
@@ -43,9 +43,9 @@ var SplitWithSizes = multiViewOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{Sem
 	Name:     "split_with_sizes",
 	Doc:      "Splits a dimension into parts of the given sizes.",
 	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
-}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
-	a := kit.Attrs[splitSizesAttrs](c)
-	return t.SplitSizes(a.SplitSizes, a.Dim)
+}}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
+	attrs := kit.Attrs[splitSizesAttrs](c)
+	return self.SplitSizes(attrs.SplitSizes, attrs.Dim)
 })
 
 type chunkAttrs struct {
@@ -61,9 +61,9 @@ var Chunk = multiViewOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 		Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
-}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
-	a := kit.Attrs[chunkAttrs](c)
-	return t.Chunk(a.Chunks, a.Dim)
+}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
+	attrs := kit.Attrs[chunkAttrs](c)
+	return self.Chunk(attrs.Chunks, attrs.Dim)
 })
 
 type unbindAttrs struct {
@@ -75,21 +75,21 @@ var Unbind = multiViewOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: grap
 	Name:     "unbind",
 	Doc:      "Returns every slice along a dimension as a separate value.",
 	Examples: kit.OneExample(kit.F32(3, 2), nil),
-}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
-	dim, err := tensor.WrapDim(kit.Attrs[unbindAttrs](c).Dim, t.Rank())
+}}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
+	dim, err := tensor.WrapDim(kit.Attrs[unbindAttrs](c).Dim, self.Rank())
 	switch {
 	case err != nil:
 		return nil, err
-	case t.Rank() == 0:
+	case self.Rank() == 0:
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	}
-	parts := t.Shape[dim].Specialize() // the number of results must be known
+	parts := self.Shape[dim].Specialize() // the number of results must be known
 	if parts > maxViews {
 		return nil, fmt.Errorf("unbind into %d slices: at most %d are supported", parts, maxViews)
 	}
 	out := make([]tensor.Type, parts)
 	for i := range out {
-		if out[i], err = t.Select(dim, sym.Of(i)); err != nil {
+		if out[i], err = self.Select(dim, sym.Of(i)); err != nil {
 			return nil, err
 		}
 	}

@@ -18,12 +18,12 @@ var Squeeze = viewOp(graph.SchemaOf[squeezeAttrs](), graph.Op{Semantics: graph.S
 	Name:     "squeeze",
 	Doc:      "Removes dimensions of size 1. A listed dimension of another size is kept.",
 	Examples: kit.OneExample(kit.F32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
-}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
 	dims := kit.Attrs[squeezeAttrs](c).Dim
 	if dims != nil && len(dims) == 0 {
-		return t, nil // an empty list names no dimension
+		return self, nil // an empty list names no dimension
 	}
-	return t.Squeeze(dims...)
+	return self.Squeeze(dims...)
 })
 
 type unsqueezeAttrs struct {
@@ -35,6 +35,6 @@ var Unsqueeze = viewOp(graph.SchemaOf[unsqueezeAttrs](), graph.Op{Semantics: gra
 	Name:     "unsqueeze",
 	Doc:      "Adds a dimension of size 1.",
 	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dim": 1}),
-}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return t.Unsqueeze(kit.Attrs[unsqueezeAttrs](c).Dim)
+}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return self.Unsqueeze(kit.Attrs[unsqueezeAttrs](c).Dim)
 })

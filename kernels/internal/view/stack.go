@@ -38,34 +38,35 @@ const inlineParts = 4
 // concatenation is viewed in the shape of the result. If the new dimension is the last one, each operand gets this
 // dimension with size 1, and they are concatenated.
 func inferStack(call *graph.Call) ([]graph.Result, error) {
-	var buf [inlineParts]tensor.Type
-	parts := kit.OperandTypes(buf[:0], call)
+	var onStack [inlineParts]tensor.Type
+	parts := kit.OperandTypes(onStack[:0], call)
 	shape := parts[0].Shape
 	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](call).Dim, len(shape)+1)
 	if err != nil {
 		return nil, err
 	}
 	for i := range parts {
-		t := &parts[i]
-		if !tensor.SameSizes(t.Shape, shape) {
+		part := &parts[i]
+		if !tensor.SameSizes(part.Shape, shape) {
 			return nil, fmt.Errorf("stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
-				tensor.Sizes(shape), tensor.Sizes(t.Shape), i)
+				tensor.Sizes(shape), tensor.Sizes(part.Shape), i)
 		}
 		if dim == len(shape) {
-			if parts[i], err = t.Unsqueeze(dim); err != nil {
+			if parts[i], err = part.Unsqueeze(dim); err != nil {
 				return nil, err
 			}
 		}
 	}
-	t, _, err := concatType(parts, dim)
+	joined, _, err := concatType(parts, dim)
 	if err != nil || dim == len(shape) {
-		return call.NewResult(t), err
+		return call.NewResult(joined), err
 	}
 	size := append(make([]sym.Int, 0, len(shape)+1), shape[:dim]...)
-	t, err = t.View(append(append(size, sym.Of(len(parts))), shape[dim:]...))
-	return call.NewResult(t), err
+	stacked, err := joined.View(append(append(size, sym.Of(len(parts))), shape[dim:]...))
+	return call.NewResult(stacked), err
 }
 
+// compileStack returns a kernel that copies each operand to its slice of the result.
 func compileStack(call *graph.Call) (*graph.Kernel, error) {
 	out := kit.OutBuffer(call, 0)
 	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](call).Dim, out.Meta.Rank())
@@ -83,20 +84,21 @@ func compileStack(call *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(jobs...), nil
 }
 
+// refStack is the reference implementation of stack.
 func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := inferStack(c)
+	inferred, err := inferStack(c)
 	if err != nil {
 		return nil, err
 	}
-	m := res[0].Meta()
-	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, m.Rank())
+	meta := inferred[0].Meta()
+	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, meta.Rank())
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(m.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(index []int) {
-		inIndex := slices.Delete(slices.Clone(index), dim, dim+1)
-		out.Set(in[index[dim]].At(inIndex...), index...)
+	out := tensor.Zeros(meta.DType, meta.Shape...)
+	kit.EachIndex(meta.Shape, func(index []int) {
+		sourceIndex := slices.Delete(slices.Clone(index), dim, dim+1)
+		out.Set(in[index[dim]].At(sourceIndex...), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -31,26 +31,26 @@ var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Seman
 		Overload: "tensor_indices_or_sections"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"sections": 3}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"indices": []int{1, 3}}}},
-}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
-	a := kit.Attrs[tensorSplitAttrs](c)
-	if t.Rank() == 0 {
+}}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
+	attrs := kit.Attrs[tensorSplitAttrs](c)
+	if self.Rank() == 0 {
 		return nil, fmt.Errorf("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
 	}
-	dim, err := tensor.WrapDim(a.Dim, t.Rank())
+	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}
 	if c.HasOperand(1) {
-		a, err = splitByConstant(c, *a)
+		attrs, err = splitByConstant(c, *attrs)
 		if err != nil {
 			return nil, err
 		}
 	}
-	return splitAt(t, dim, a.Sections, a.Indices)
+	return splitAt(self, dim, attrs.Sections, attrs.Indices)
 })
 
 // splitByConstant returns the attributes of a call of tensor_split, with sections or indices from its second operand.
-func splitByConstant(c *graph.Call, a tensorSplitAttrs) (*tensorSplitAttrs, error) {
+func splitByConstant(c *graph.Call, attrs tensorSplitAttrs) (*tensorSplitAttrs, error) {
 	const expected = "tensor_split expected tensor_indices_or_sections to "
 	operandType := c.Type(1)
 	switch {
@@ -59,7 +59,7 @@ func splitByConstant(c *graph.Call, a tensorSplitAttrs) (*tensorSplitAttrs, erro
 	case operandType.Rank() > 1:
 		return nil, fmt.Errorf(expected+"be a zero-dimensional or one-dimensional tensor, but got a tensor with %d dims",
 			operandType.Rank())
-	case a.Sections != nil || a.Indices != nil:
+	case attrs.Sections != nil || attrs.Indices != nil:
 		return nil, errors.New("tensor_split: tensor_indices_or_sections is given, and so is an attribute in its place")
 	case c.In[1].Kind == graph.NumberArg:
 		return nil, errors.New("tensor_split: tensor_indices_or_sections is a number; use the attribute sections")
@@ -68,22 +68,22 @@ func splitByConstant(c *graph.Call, a tensorSplitAttrs) (*tensorSplitAttrs, erro
 	}
 	values := c.Const(1)
 	if operandType.Rank() == 0 {
-		n := int(values.At().Int())
-		a.Sections = &n
-		return &a, nil
+		sections := int(values.At().Int())
+		attrs.Sections = &sections
+		return &attrs, nil
 	}
 	if values.Numel() >= maxViews {
 		return nil, fmt.Errorf("split at %d indices: at most %d parts are supported", values.Numel(), maxViews)
 	}
-	a.Indices = []int{}
+	attrs.Indices = []int{}
 	for i := range values.Numel() {
 		index := values.At(i).Int()
 		if index < -tensor.MaxBytes || index > tensor.MaxBytes {
 			index = min(max(index, -tensor.MaxBytes), tensor.MaxBytes) // beyond every size
 		}
-		a.Indices = append(a.Indices, int(index))
+		attrs.Indices = append(attrs.Indices, int(index))
 	}
-	return &a, nil
+	return &attrs, nil
 }
 
 // Hsplit, Vsplit and Dsplit are torch.hsplit, torch.vsplit and torch.dsplit.
@@ -98,28 +98,29 @@ var (
 
 // splitAlongOp defines a split along the dimension that dimOf returns for the operand's type. minRank is the least rank
 // that the op accepts.
-func splitAlongOp(name, doc string, minRank int, dimOf func(t tensor.Type) int) *graph.Op {
+func splitAlongOp(name, doc string, minRank int, dimOf func(self tensor.Type) int) *graph.Op {
 	return multiViewOp(graph.SchemaOf[splitAlongAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"sections": 2}},
 			{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"indices": []int{1}}}},
-	}}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
-		a := kit.Attrs[splitAlongAttrs](c)
-		if t.Rank() < minRank {
+	}}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
+		attrs := kit.Attrs[splitAlongAttrs](c)
+		if self.Rank() < minRank {
 			return nil, fmt.Errorf("torch.%s requires a tensor with at least %s, but got a tensor with %d dimensions!", name,
-				[...]string{"1 dimension", "2 dimension", "3 dimension"}[minRank-1], t.Rank())
+				[...]string{"1 dimension", "2 dimension", "3 dimension"}[minRank-1], self.Rank())
 		}
-		dim := dimOf(t)
-		if n := a.Sections; n != nil && (*n == 0 || t.Shape[dim].Mod(sym.Of(*n)).Ne(sym.Int{}).Holds()) {
+		dim := dimOf(self)
+		if sections := attrs.Sections; sections != nil &&
+			(*sections == 0 || self.Shape[dim].Mod(sym.Of(*sections)).Ne(sym.Int{}).Holds()) {
 			return nil, fmt.Errorf("torch.%s attempted to split along dimension %d, but the size of the dimension %v is not "+
-				"divisible by the split_size %d!", name, dim, t.Shape[dim], *n)
+				"divisible by the split_size %d!", name, dim, self.Shape[dim], *sections)
 		}
-		return splitAt(t, dim, a.Sections, a.Indices)
+		return splitAt(self, dim, attrs.Sections, attrs.Indices)
 	})
 }
 
 // splitAt splits a dimension into sections, or at indices.
-func splitAt(t tensor.Type, dim int, sections *int, indices []int) ([]tensor.Type, error) {
+func splitAt(self tensor.Type, dim int, sections *int, indices []int) ([]tensor.Type, error) {
 	var starts []sym.Int // the first index of each part
 	switch {
 	case (sections == nil) == (indices == nil):
@@ -132,8 +133,8 @@ func splitAt(t tensor.Type, dim int, sections *int, indices []int) ([]tensor.Typ
 			return nil, fmt.Errorf("split into %d parts: at most %d are supported", *sections, maxViews)
 		}
 		// The first largerParts parts have size+1 indices, and the others have size.
-		size := t.Shape[dim].Div(sym.Of(*sections))
-		largerParts := t.Shape[dim].Mod(sym.Of(*sections))
+		size := self.Shape[dim].Div(sym.Of(*sections))
+		largerParts := self.Shape[dim].Mod(sym.Of(*sections))
 		for i := range *sections {
 			starts = append(starts, size.Mul(sym.Of(i)).Add(largerParts.Min(sym.Of(i))))
 		}
@@ -142,12 +143,12 @@ func splitAt(t tensor.Type, dim int, sections *int, indices []int) ([]tensor.Typ
 	}
 	parts := make([]tensor.Type, len(starts))
 	for i := range parts {
-		end := &t.Shape[dim]
+		end := &self.Shape[dim]
 		if i+1 < len(starts) {
 			end = &starts[i+1]
 		}
 		var err error
-		if parts[i], err = t.Slice(dim, &starts[i], end, sym.Of(1)); err != nil {
+		if parts[i], err = self.Slice(dim, &starts[i], end, sym.Of(1)); err != nil {
 			return nil, err
 		}
 	}

@@ -36,18 +36,19 @@ var To = kit.Define[toAttrs](graph.Op{
 		Impls: []graph.Impl{copies.Impl(copies.CompileCopy)},
 		// As an expression, a conversion can be fused with other loops, so that its result is not stored in memory.
 		Expression: func(c *graph.Call) (*expr.Code, error) {
-			res, err := inferTo(c)
-			if err != nil || c.HasOperand(1) || res[0].Type.DType == c.Type(0).DType {
+			inferred, err := inferTo(c)
+			if err != nil || c.HasOperand(1) || inferred[0].Type.DType == c.Type(0).DType {
 				return nil, err // no expression if `other` gives the dtype, or if no element is converted
 			}
-			return kit.Conversion(c.Type(0).DType, res[0].Type.DType)
+			return kit.Conversion(c.Type(0).DType, inferred[0].Type.DType)
 		},
 	},
 })
 
+// inferTo infers the result of to. The dtype is an attribute, or that of the operand other.
 func inferTo(call *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[toAttrs](call)
-	dtype := a.DType
+	attrs := kit.Attrs[toAttrs](call)
+	dtype := attrs.DType
 	if call.HasOperand(1) {
 		if dtype != tensor.Invalid {
 			return nil, errors.New("to: the dtype is other's; attribute \"dtype\" cannot be given too")
@@ -57,19 +58,19 @@ func inferTo(call *graph.Call) ([]graph.Result, error) {
 	if dtype == tensor.Invalid {
 		dtype = call.Type(0).DType
 	}
-	return convertedResult(call, call.Type(0), dtype, a.MemoryFormat, a.Copy)
+	return convertedResult(call, call.Type(0), dtype, attrs.MemoryFormat, attrs.Copy)
 }
 
-// convertedResult returns the result of converting self, of type t, to dtype d and memory format f. If self already has
-// both, the result is self, unless alwaysCopy is set. As in PyTorch (to_will_alias), self has the memory format that
+// convertedResult returns the result of converting self to a dtype and a memory format. If self already has both, the
+// result is self, unless alwaysCopy is set. As in PyTorch (to_will_alias), self has the memory format that
 // its strides suggest. The op contiguous, in contrast, checks the strides themselves.
-func convertedResult(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat,
+func convertedResult(c *graph.Call, self tensor.Type, dtype tensor.DType, format tensor.MemoryFormat,
 	alwaysCopy bool) ([]graph.Result, error) {
-	if t.DType == d && !alwaysCopy && (f == tensor.Preserve || suggestedFormat(t) == f) {
-		return c.AliasResult(t, 0), nil
+	if self.DType == dtype && !alwaysCopy && (format == tensor.Preserve || suggestedFormat(self) == format) {
+		return c.AliasResult(self, 0), nil
 	}
-	t, err := kit.LikeType(t, f)
-	return c.NewResult(t.WithDType(d)), err
+	self, err := kit.LikeType(self, format)
+	return c.NewResult(self.WithDType(dtype)), err
 }
 
 // TypeAs is Tensor.type_as.

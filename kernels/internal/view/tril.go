@@ -44,20 +44,20 @@ func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, 
 			Doc:    doc,
 			Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t := c.Type(0)
-				if t.Rank() == 0 {
+				self := c.Type(0)
+				if self.Rank() == 0 {
 					return nil, errors.New("Dimension specified as -2 but tensor has no dimensions")
 				}
-				if _, err := tensor.WrapDim(-2, t.Rank()); err != nil {
+				if _, err := tensor.WrapDim(-2, self.Rank()); err != nil {
 					return nil, err
 				}
-				return c.NewResult(t.RowMajor()), nil
+				return c.NewResult(self.RowMajor()), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out := tensor.Zeros(in[0].DType, in[0].Shape...)
-				n := out.Rank()
+				rank := out.Rank()
 				kit.EachIndex(out.Shape, func(index []int) {
-					if from, to := keep(c, index[n-2], out.Shape[n-1]); index[n-1] >= from && index[n-1] < to {
+					if from, to := keep(c, index[rank-2], out.Shape[rank-1]); index[rank-1] >= from && index[rank-1] < to {
 						out.Set(in[0].At(index...), index...)
 					}
 				})
@@ -84,33 +84,33 @@ func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (
 	rowsPerChunk := max(1, machine.MoveGrain/cols)
 	moveBlock := kit.RowConverter(dst.DType, src.DType)
 	// move copies `count` elements. Steps are distances between elements in bytes.
-	move := func(m *graph.Mem, to, from unsafe.Pointer, dstStep, srcStep, count int) {
-		kit.ForEachBlock(m.Context, count, func(begin, end int) {
-			moveBlock(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
+	move := func(mem *graph.Mem, target, source unsafe.Pointer, dstStep, srcStep, count int) {
+		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
+			moveBlock(unsafe.Add(target, begin*dstStep), unsafe.Add(source, begin*srcStep), dstStep, srcStep, end-begin)
 		})
 	}
 	dstStep, srcStep := dst.Strides[rank-1]*elementBytes, src.Strides[rank-1]*elementBytes
 	zero := tensor.Zeros(dst.DType).Pointer()
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
-			for r := chunk * rowsPerChunk; r < min(rows, (chunk+1)*rowsPerChunk); r++ {
-				row := r % dst.Shape[rank-2] // in the matrix
-				dstOffset, srcOffset, rest := row*dst.Strides[rank-2], row*src.Strides[rank-2], r/dst.Shape[rank-2]
+			for flatRow := chunk * rowsPerChunk; flatRow < min(rows, (chunk+1)*rowsPerChunk); flatRow++ {
+				row := flatRow % dst.Shape[rank-2] // in the matrix
+				dstOffset, srcOffset, rest := row*dst.Strides[rank-2], row*src.Strides[rank-2], flatRow/dst.Shape[rank-2]
 				for d := rank - 3; d >= 0; d-- {
 					i := rest % dst.Shape[d]
 					rest /= dst.Shape[d]
 					dstOffset, srcOffset = dstOffset+i*dst.Strides[d], srcOffset+i*src.Strides[d]
 				}
-				to, from := unsafe.Add(mem.Ptrs[0], dstOffset*elementBytes), unsafe.Add(mem.Ptrs[1], srcOffset*elementBytes)
+				dstRow, srcRow := unsafe.Add(mem.Ptrs[0], dstOffset*elementBytes), unsafe.Add(mem.Ptrs[1], srcOffset*elementBytes)
 				first, end := keep(call, row, cols)
 				if first > 0 { // step 0 reads the same zero again
-					move(mem, to, zero, dstStep, 0, first)
+					move(mem, dstRow, zero, dstStep, 0, first)
 				}
 				if end > first {
-					move(mem, unsafe.Add(to, first*dstStep), unsafe.Add(from, first*srcStep), dstStep, srcStep, end-first)
+					move(mem, unsafe.Add(dstRow, first*dstStep), unsafe.Add(srcRow, first*srcStep), dstStep, srcStep, end-first)
 				}
 				if end < cols {
-					move(mem, unsafe.Add(to, end*dstStep), zero, dstStep, 0, cols-end)
+					move(mem, unsafe.Add(dstRow, end*dstStep), zero, dstStep, 0, cols-end)
 				}
 			}
 			return nil

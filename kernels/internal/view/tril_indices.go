@@ -26,8 +26,8 @@ var (
 		"an upper triangle, row by row, as a matrix of two rows.", false)
 )
 
-// triangleIndices defines an op with the indices of a lower or upper triangle.
-func triangleIndices(name, doc string, lower bool) *graph.Op {
+// triangleIndices defines an op with the indices of a lower triangle if isLower is set, else of an upper triangle.
+func triangleIndices(name, doc string, isLower bool) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		attrs := kit.Attrs[triangleIndicesAttrs](c)
 		switch {
@@ -41,30 +41,30 @@ func triangleIndices(name, doc string, lower bool) *graph.Op {
 		if err := tensor.CheckSizes(attrs.DType, sym.Ints(attrs.Row, attrs.Col)); err != nil {
 			return nil, err // products of sizes do not overflow
 		}
-		t, err := kit.FreshType(attrs.DType, sym.Ints(2, attrs.countAbove(attrs.Row, lower)))
-		return c.NewResult(t), err
+		result, err := kit.FreshType(attrs.DType, sym.Ints(2, attrs.countAbove(attrs.Row, isLower)))
+		return c.NewResult(result), err
 	}
 	return kit.Define[triangleIndicesAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Infer: infer,
 			Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				res, err := infer(c)
+				inferred, err := infer(c)
 				if err != nil {
 					return nil, err
 				}
 				attrs, position := kit.Attrs[triangleIndicesAttrs](c), 0
-				out := tensor.Zeros(attrs.DType, kit.KnownSizes(res[0].Type.Shape)...)
+				out := tensor.Zeros(attrs.DType, kit.KnownSizes(inferred[0].Type.Shape)...)
 				// The rows that have an element of the triangle.
 				firstRow, endRow := 0, min(attrs.Row, attrs.Col-attrs.Offset)
-				if lower {
+				if isLower {
 					firstRow, endRow = max(0, -attrs.Offset), attrs.Row
 				}
 				for i := firstRow; i < endRow; i++ {
-					from, to := max(0, i+attrs.Offset), attrs.Col
-					if lower {
-						from, to = 0, min(i+attrs.Offset+1, attrs.Col)
+					firstColumn, endColumn := max(0, i+attrs.Offset), attrs.Col
+					if isLower {
+						firstColumn, endColumn = 0, min(i+attrs.Offset+1, attrs.Col)
 					}
-					for j := from; j < to; j++ {
+					for j := firstColumn; j < endColumn; j++ {
 						out.Set(tensor.IntScalar(int64(i)), 0, position)
 						out.Set(tensor.IntScalar(int64(j)), 1, position)
 						position++
@@ -77,20 +77,20 @@ func triangleIndices(name, doc string, lower bool) *graph.Op {
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return compileTriangleIndices(c, lower), nil
+			return compileTriangleIndices(c, isLower), nil
 		}},
 	})
 }
 
 // countAbove returns the number of elements of the triangle in the first rows.
-func (a *triangleIndicesAttrs) countAbove(rows int, lower bool) int {
-	cols := a.Col
-	if !lower { // all elements that are not in the lower triangle with the next lower diagonal
-		below := *a
+func (attrs *triangleIndicesAttrs) countAbove(rows int, isLower bool) int {
+	cols := attrs.Col
+	if !isLower { // all elements that are not in the lower triangle with the next lower diagonal
+		below := *attrs
 		below.Offset--
 		return rows*cols - below.countAbove(rows, true)
 	}
-	offset := min(max(a.Offset, -rows), cols)
+	offset := min(max(attrs.Offset, -rows), cols)
 	first := max(0, -offset)                         // the first row with elements, offset+first+1 of them
 	complete := min(max(first, cols-offset-1), rows) // the first row with all elements
 	// The rows from first to complete-1 have offset+first+1 to offset+complete elements: an arithmetic series.
@@ -99,13 +99,13 @@ func (a *triangleIndicesAttrs) countAbove(rows int, lower bool) int {
 }
 
 // compileTriangleIndices returns a kernel whose chunks write the indices of some rows of the triangle.
-func compileTriangleIndices(c *graph.Call, lower bool) *graph.Kernel {
+func compileTriangleIndices(c *graph.Call, isLower bool) *graph.Kernel {
 	attrs, out := kit.Attrs[triangleIndicesAttrs](c), c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
 	firstRow, endRow := max(0, -attrs.Offset), attrs.Row
-	if !lower {
+	if !isLower {
 		firstRow, endRow = 0, min(attrs.Row, attrs.Col-attrs.Offset)
 	}
 	rowsPerChunk, elementBytes := max(1, machine.CallGrain/attrs.Col), out.DType.Size()
@@ -114,16 +114,16 @@ func compileTriangleIndices(c *graph.Call, lower bool) *graph.Kernel {
 		Run: func(mem *graph.Mem, chunk int) error {
 			start := firstRow + chunk*rowsPerChunk
 			for row := start; row < min(start+rowsPerChunk, endRow); row++ {
-				from, to := 0, clampedColumn(row, attrs.Offset, 1, attrs.Col)
-				if !lower {
-					from, to = clampedColumn(row, attrs.Offset, 0, attrs.Col), attrs.Col
+				firstColumn, endColumn := 0, clampedColumn(row, attrs.Offset, 1, attrs.Col)
+				if !isLower {
+					firstColumn, endColumn = clampedColumn(row, attrs.Offset, 0, attrs.Col), attrs.Col
 				}
-				position := attrs.countAbove(row, lower)
-				kit.ForEachBlock(mem.Context, to-from, func(begin, end int) {
+				position := attrs.countAbove(row, isLower)
+				kit.ForEachBlock(mem.Context, endColumn-firstColumn, func(begin, end int) {
 					for i := begin; i < end; i++ {
 						address := unsafe.Add(mem.Ptrs[0], (position+i)*out.Strides[1]*elementBytes)
 						tensor.IntScalar(int64(row)).Store(out.DType, address)
-						tensor.IntScalar(int64(from+i)).Store(out.DType, unsafe.Add(address, out.Strides[0]*elementBytes))
+						tensor.IntScalar(int64(firstColumn+i)).Store(out.DType, unsafe.Add(address, out.Strides[0]*elementBytes))
 					}
 				})
 			}

@@ -24,25 +24,25 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 		"of elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
-}, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, func(c *graph.Call, t tensor.Type,
+}, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type,
 	_ sym.Int) (tensor.Type, error) {
-	a := kit.Attrs[viewAttrs](c)
+	attrs := kit.Attrs[viewAttrs](c)
 	switch {
-	case (a.Size == nil) == (a.DType == tensor.Invalid):
-		return t, errors.New("view(): takes either size or dtype")
-	case a.Size != nil:
-		return t.View(a.Size)
+	case (attrs.Size == nil) == (attrs.DType == tensor.Invalid):
+		return self, errors.New("view(): takes either size or dtype")
+	case attrs.Size != nil:
+		return self.View(attrs.Size)
 	}
-	return viewDType(t, a.DType)
+	return viewDType(self, attrs.DType)
 })
 
 // viewDType returns the type of a view that reads the bytes of a value as elements of another dtype
 // (at::native::view_dtype). self is the type of the value.
 func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 	oldSize, newSize, last := self.DType.Size(), dtype.Size(), self.Rank()-1
-	mismatch := func(quantity string, want int, got sym.Int) error {
+	mismatch := func(quantity string, expected int, got sym.Int) error {
 		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
-			quantity, want, self.DType.TorchName(), dtype.TorchName(), got)
+			quantity, expected, self.DType.TorchName(), dtype.TorchName(), got)
 	}
 	out := tensor.Type{DType: dtype, Shape: slices.Clone(self.Shape), Strides: slices.Clone(self.Strides),
 		Offset: self.Offset}
@@ -63,11 +63,11 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 		return out, nil
 	}
 	ratio := sym.Of(newSize / oldSize)
-	divide := func(quantity string, s *sym.Int) error {
-		if remainder := s.Mod(ratio); remainder.Ne(sym.Int{}).Holds() {
+	divide := func(quantity string, number *sym.Int) error {
+		if remainder := number.Mod(ratio); remainder.Ne(sym.Int{}).Holds() {
 			return mismatch(fmt.Sprintf("%s %% %v", quantity, ratio), 0, remainder)
 		}
-		*s = s.Div(ratio)
+		*number = number.Div(ratio)
 		return nil
 	}
 	if err := divide("self.size(-1)", &out.Shape[last]); err != nil {
@@ -90,8 +90,8 @@ var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Views self in the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
-}, Facts: graph.Facts{Reshapes: true}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return t.View(c.Type(1).Shape)
+}, Facts: graph.Facts{Reshapes: true}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return self.View(c.Type(1).Shape)
 })
 
 // Detach and Alias return self as a view.
@@ -100,12 +100,13 @@ var (
 	Alias  = selfViewOp("alias", "Returns self.")
 )
 
+// selfViewOp defines an op that returns self as a view.
 func selfViewOp(name, doc string) *graph.Op {
 	return viewOp(kit.NoAttrs, graph.Op{
 		Semantics: graph.Semantics{Name: name, Doc: doc, Examples: kit.OneExample(kit.F32(2, 3), nil)},
 		Facts:     graph.Facts{Identity: true},
 	},
-		func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t, nil })
+		func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) { return self, nil })
 }
 
 type asStridedAttrs struct {
@@ -123,11 +124,11 @@ var AsStrided = viewOp(graph.SchemaOf[asStridedAttrs](), graph.Op{
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
 	},
 	Facts: graph.Facts{ReadsStorage: true},
-}, func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error) {
-	a := kit.Attrs[asStridedAttrs](c)
-	offset := t.Offset
-	if a.Offset != nil {
-		offset = *a.Offset
+}, func(c *graph.Call, self tensor.Type, storage sym.Int) (tensor.Type, error) {
+	attrs := kit.Attrs[asStridedAttrs](c)
+	offset := self.Offset
+	if attrs.Offset != nil {
+		offset = *attrs.Offset
 	}
-	return t.AsStrided(a.Size, a.Stride, offset, storage)
+	return self.AsStrided(attrs.Size, attrs.Stride, offset, storage)
 })

@@ -20,19 +20,19 @@ var (
 		Name: "view_as_real", Doc: "Views complex numbers as pairs of real ones along a new last dimension.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t := c.Type(0)
-			if !t.DType.IsComplex() {
+			self := c.Type(0)
+			if !self.DType.IsComplex() {
 				return nil, errors.New("view_as_real is only supported for complex tensors")
 			}
-			return c.AliasResult(asReal(t), 0), nil
+			return c.AliasResult(asReal(self), 0), nil
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			m := kit.KnownMeta(asReal(in[0].Meta.Type()))
-			out := tensor.Zeros(m.DType, m.Shape...)
+			meta := kit.KnownMeta(asReal(in[0].Meta.Type()))
+			out := tensor.Zeros(meta.DType, meta.Shape...)
 			kit.EachIndex(in[0].Shape, func(coords []int) {
-				v := in[0].At(coords...).Complex()
-				out.Set(tensor.FloatScalar(real(v)), append(slices.Clone(coords), 0)...)
-				out.Set(tensor.FloatScalar(imag(v)), append(slices.Clone(coords), 1)...)
+				number := in[0].At(coords...).Complex()
+				out.Set(tensor.FloatScalar(real(number)), append(slices.Clone(coords), 0)...)
+				out.Set(tensor.FloatScalar(imag(number)), append(slices.Clone(coords), 1)...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
@@ -44,17 +44,17 @@ var (
 			"if a copy is needed.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, err := asComplex(c.Type(0))
-			return c.AliasResult(t, 0), err
+			viewed, err := asComplex(c.Type(0))
+			return c.AliasResult(viewed, 0), err
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := asComplex(in[0].Meta.Type())
+			viewed, err := asComplex(in[0].Meta.Type())
 			if err != nil {
 				return nil, err
 			}
-			m := kit.KnownMeta(t)
-			out := tensor.Zeros(m.DType, m.Shape...)
-			kit.EachIndex(m.Shape, func(coords []int) {
+			meta := kit.KnownMeta(viewed)
+			out := tensor.Zeros(meta.DType, meta.Shape...)
+			kit.EachIndex(meta.Shape, func(coords []int) {
 				re, im := in[0].At(append(slices.Clone(coords), 0)...).Float(), in[0].At(append(slices.Clone(coords), 1)...).Float()
 				out.Set(tensor.ComplexScalar(complex(re, im)), coords...)
 			})
@@ -65,12 +65,12 @@ var (
 )
 
 // asReal returns the type of the view of view_as_real.
-func asReal(t tensor.Type) tensor.Type {
-	rank, two := t.Rank(), sym.Of(2)
-	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.ReplaceSizes(t.Shape, rank, two),
-		Strides: make([]sym.Int, rank+1), Offset: two.Mul(t.Offset)}
-	for d, s := range t.Strides {
-		out.Strides[d] = two.Mul(s)
+func asReal(self tensor.Type) tensor.Type {
+	rank, two := self.Rank(), sym.Of(2)
+	out := tensor.Type{DType: self.DType.ToReal(), Shape: kit.ReplaceSizes(self.Shape, rank, two),
+		Strides: make([]sym.Int, rank+1), Offset: two.Mul(self.Offset)}
+	for d, stride := range self.Strides {
+		out.Strides[d] = two.Mul(stride)
 	}
 	out.Strides[rank] = sym.Of(1)
 	return out
@@ -96,11 +96,11 @@ func asComplex(self tensor.Type) (tensor.Type, error) {
 	}
 	out := tensor.Type{DType: self.DType.ToComplex(), Shape: self.Shape[:last], Strides: make([]sym.Int, last),
 		Offset: self.Offset.Div(two)}
-	for d, s := range self.Strides[:last] {
-		if !kit.SizeIs(s.Mod(two), 0) {
+	for d, stride := range self.Strides[:last] {
+		if !kit.SizeIs(stride.Mod(two), 0) {
 			return self, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
 		}
-		out.Strides[d] = s.Div(two)
+		out.Strides[d] = stride.Div(two)
 	}
 	return out, nil
 }
@@ -120,9 +120,9 @@ var Complex = kit.Define[kit.EmptyAttrs](graph.Op{
 				return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument",
 					dtype.TorchName(), other.TorchName())
 			}
-			t, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOutputOf(dtype.ToComplex())).
+			result, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOutputOf(dtype.ToComplex())).
 				Input(call.In[0].Operand()).Input(call.In[1].Operand()))
-			return call.NewResult(t), err
+			return call.NewResult(result), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)

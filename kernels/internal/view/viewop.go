@@ -36,8 +36,8 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		m, _ := viewed.Meta()
-		t, err := in[0].View(m)
+		meta, _ := viewed.Meta()
+		t, err := in[0].View(meta)
 		return []*tensor.Tensor{t}, err
 	}
 	return kit.DefineWith(attrs, op)
@@ -46,23 +46,23 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 // compileViewCopy returns the kernel of a view whose results are pinned to other layouts: it copies the viewed
 // elements.
 func compileViewCopy(call *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
-	res, err := infer(call)
+	inferred, err := infer(call)
 	if err != nil {
 		return nil, err
 	}
 	var jobs []copies.Job
-	for i, r := range res {
-		if call.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
+	for i, result := range inferred {
+		if call.Meta(0).Numel() == 0 && result.Meta().Numel() > 0 {
 			return nil, errors.New("a non-empty view of an empty operand cannot be copied")
 		}
-		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, i), Src: kit.InBuffer(call, 0).View(r.Meta())})
+		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, i), Src: kit.InBuffer(call, 0).View(result.Meta())})
 	}
 	return copies.Kernel(jobs...), nil
 }
 
 // multiViewOp defines an op that returns several views of its operand. parts returns the types of the views.
 func multiViewOp(attrs *graph.Schema, op graph.Op,
-	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
+	parts func(c *graph.Call, viewType tensor.Type) ([]tensor.Type, error)) *graph.Op {
 	if op.Params == nil {
 		op.Params = []graph.Param{kit.Self}
 	}
@@ -78,9 +78,9 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 			return nil, err
 		}
 		out := make([]*tensor.Tensor, len(types))
-		for i, t := range types {
-			m, _ := t.Meta()
-			if out[i], err = in[0].View(m); err != nil {
+		for i, viewType := range types {
+			meta, _ := viewType.Meta()
+			if out[i], err = in[0].View(meta); err != nil {
 				return nil, err
 			}
 		}
@@ -93,26 +93,26 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 // constant indices. Without this bound, an operand with stride 0, which may have any size, could exhaust the memory.
 const maxViews = 1 << 20
 
-// suggestedFormat returns the memory format that the order of t's strides suggests. The strides need not be those of a
-// dense value.
-func suggestedFormat(t tensor.Type) tensor.MemoryFormat {
+// suggestedFormat returns the memory format that the order of self's strides suggests. The strides need not be those of
+// a dense value.
+func suggestedFormat(self tensor.Type) tensor.MemoryFormat {
 	const exactMatch = false
-	return t.SuggestMemoryFormat(exactMatch)
+	return self.SuggestMemoryFormat(exactMatch)
 }
 
 // withRankAtLeast returns the view of an operand that has at least the given rank, which is at most 3 (at::atleast_1d,
 // at::atleast_2d, at::atleast_3d).
-func withRankAtLeast(t tensor.Type, rank int) (tensor.Type, error) {
+func withRankAtLeast(self tensor.Type, rank int) (tensor.Type, error) {
 	switch {
-	case t.Rank() >= rank:
-		return t, nil
-	case t.Rank() == 0:
-		return t.View(slices.Repeat(sym.Ints(1), rank))
-	case t.Rank() == 2: // rank is 3
-		return t.Unsqueeze(-1)
+	case self.Rank() >= rank:
+		return self, nil
+	case self.Rank() == 0:
+		return self.View(slices.Repeat(sym.Ints(1), rank))
+	case self.Rank() == 2: // rank is 3
+		return self.Unsqueeze(-1)
 	}
 	// A vector of n elements becomes [1, n] or [1, n, 1].
-	row, err := t.Unsqueeze(0)
+	row, err := self.Unsqueeze(0)
 	if err != nil || rank == 2 {
 		return row, err
 	}

@@ -33,8 +33,8 @@ var (
 		})
 	HammingWindow = windowOp(graph.SchemaOf[hammingAttrs](), "hamming_window", "Creates a Hamming window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
-			a := kit.Attrs[hammingAttrs](c)
-			return &windowAttrs{a.WindowLength, a.Periodic, a.DType}, [3]float64{a.Alpha, a.Beta, 0}
+			attrs := kit.Attrs[hammingAttrs](c)
+			return &windowAttrs{attrs.WindowLength, attrs.Periodic, attrs.DType}, [3]float64{attrs.Alpha, attrs.Beta, 0}
 		})
 	BlackmanWindow = windowOp(graph.SchemaOf[windowAttrs](), "blackman_window", "Creates a Blackman window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
@@ -42,30 +42,30 @@ var (
 		})
 )
 
-// windowOp defines a window function. Its element i is w[0] - w[1]*cos(x) + w[2]*cos(2*x) with x = 2*pi*i/period. spec
-// returns the attributes of a call and the coefficients w.
+// windowOp defines a window function. Its element i is w[0] - w[1]*cos(x) + w[2]*cos(2*x) with x = 2*pi*i/period.
+// windowOf returns the attributes of a call and the coefficients w.
 func windowOp(attrs *graph.Schema, name, doc string,
-	spec func(c *graph.Call) (a *windowAttrs, w [3]float64)) *graph.Op {
+	windowOf func(c *graph.Call) (window *windowAttrs, w [3]float64)) *graph.Op {
 	op := graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
 			{Attrs: graph.Attrs{"window_length": 4, "periodic": false}}},
 	}}
 	return kit.ElementOpWith(attrs, op, func(c *graph.Call) (tensor.Type, error) {
-		a, _ := spec(c)
+		window, _ := windowOf(c)
 		switch {
-		case !a.DType.IsFloat():
-			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", op.Name, a.DType)
-		case kit.IsNegative(a.WindowLength):
+		case !window.DType.IsFloat():
+			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", op.Name, window.DType)
+		case kit.IsNegative(window.WindowLength):
 			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", op.Name,
-				a.WindowLength)
+				window.WindowLength)
 		}
-		return kit.FreshType(a.DType, []sym.Int{a.WindowLength})
+		return kit.FreshType(window.DType, []sym.Int{window.WindowLength})
 	}, func(c *graph.Call) func(int) tensor.Scalar {
-		a, w := spec(c)
-		length := kit.KnownSize(a.WindowLength)
+		window, w := windowOf(c)
+		length := kit.KnownSize(window.WindowLength)
 		period := length
-		if !a.Periodic { // the last element is at x = 2*pi
+		if !window.Periodic { // the last element is at x = 2*pi
 			period--
 		}
 		return func(i int) tensor.Scalar {
@@ -96,24 +96,24 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192,
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
-	a := kit.Attrs[melAttrs](c)
+	attrs := kit.Attrs[melAttrs](c)
 	// The mel scale, 2595*log10(1+hertz/700), is defined above -700 Hz.
-	if !kit.SizeAtLeast(a.NumMelBins, 1) || !kit.SizeAtLeast(a.DftLength, 1) || a.SampleRate < 1 ||
-		!(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
+	if !kit.SizeAtLeast(attrs.NumMelBins, 1) || !kit.SizeAtLeast(attrs.DftLength, 1) || attrs.SampleRate < 1 ||
+		!(attrs.LowerEdgeHertz > -700) || !(attrs.UpperEdgeHertz > -700) {
 		return tensor.Type{}, errors.New("mel_weight_matrix: num_mel_bins, dft_length and sample_rate must be positive, " +
 			"and frequencies greater than -700")
 	}
-	return kit.FreshType(a.DType, []sym.Int{a.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), a.NumMelBins})
+	return kit.FreshType(attrs.DType, []sym.Int{attrs.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), attrs.NumMelBins})
 }, func(c *graph.Call) func(int) tensor.Scalar {
-	a := kit.Attrs[melAttrs](c)
-	bins, length := kit.KnownSize(a.NumMelBins), kit.KnownSize(a.DftLength)
+	attrs := kit.Attrs[melAttrs](c)
+	bins, length := kit.KnownSize(attrs.NumMelBins), kit.KnownSize(attrs.DftLength)
 	mel := func(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
-	lowest, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
+	lowest, step := mel(attrs.LowerEdgeHertz), (mel(attrs.UpperEdgeHertz)-mel(attrs.LowerEdgeHertz))/float64(bins+2)
 	// A band is a triangle over three consecutive edges, which are equidistant in mel. edge returns the row of edge k, by
 	// ONNX's formula.
 	edge := func(k int) int {
 		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+lowest)/2595) - 1)
-		return int(math.Floor(float64(length+1) * hertz / float64(a.SampleRate)))
+		return int(math.Floor(float64(length+1) * hertz / float64(attrs.SampleRate)))
 	}
 	return func(i int) tensor.Scalar {
 		row, band := i/bins, i%bins

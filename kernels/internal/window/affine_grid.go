@@ -25,26 +25,28 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 			"[N,3,4] for volumes.",
 		Params: []graph.Param{{Name: "theta"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, t := kit.Attrs[affineGridAttrs](call), call.Type(0)
-			n := len(a.Size) - 2
-			if n != 2 && n != 3 {
+			attrs, theta := kit.Attrs[affineGridAttrs](call), call.Type(0)
+			dims := len(attrs.Size) - 2
+			if dims != 2 && dims != 3 {
 				return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
 			}
-			if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.SizeIs(t.Shape[1], n) || !kit.SizeIs(t.Shape[2], n+1) {
-				return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1,
-					tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
+			if theta.Rank() != 3 || theta.Shape[0].Ne(attrs.Size[0]).Holds() ||
+				!kit.SizeIs(theta.Shape[1], dims) || !kit.SizeIs(theta.Shape[2], dims+1) {
+				return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.",
+					dims, dims, dims+1,
+					tensor.Sizes(attrs.Size), tensor.Sizes(theta.Shape))
 			}
-			if t.DType == tensor.Bool {
-				return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
+			if theta.DType == tensor.Bool {
+				return nil, kit.NotImplementedBy("linspace_cpu", theta.DType)
 			}
-			out, err := kit.FreshType(t.DType, affineShape(a.Size))
+			out, err := kit.FreshType(theta.DType, affineShape(attrs.Size))
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			switch d := in[0].DType; {
-			case d.IsComplex():
+			switch dtype := in[0].DType; {
+			case dtype.IsComplex():
 				return affineReference[complex128](c, in[0]), nil
-			case d.IsFloat():
+			case dtype.IsFloat():
 				return affineReference[float64](c, in[0]), nil
 			}
 			return affineReference[int64](c, in[0]), nil
@@ -54,10 +56,10 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			switch d := c.Meta(0).DType; {
-			case d.IsComplex():
+			switch dtype := c.Meta(0).DType; {
+			case dtype.IsComplex():
 				return affineKernel[complex128](c)
-			case d.IsFloat():
+			case dtype.IsFloat():
 				return affineKernel[float64](c)
 			}
 			return affineKernel[int64](c)
@@ -75,8 +77,9 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	var coordinates [3][]T
-	for k := range dims {
-		coordinates[k] = affineCoordinates[T](out.Shape[dims-k], theta.DType, kit.Attrs[affineGridAttrs](call).AlignCorners)
+	for axis := range dims {
+		alignCorners := kit.Attrs[affineGridAttrs](call).AlignCorners
+		coordinates[axis] = affineCoordinates[T](out.Shape[dims-axis], theta.DType, alignCorners)
 	}
 	size, dtype := theta.DType.Size(), tensor.DTypeOf[T]()
 	read, write := tensor.Converter(dtype, theta.DType), tensor.Converter(theta.DType, dtype)
@@ -86,20 +89,20 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 		for i := chunk * positionsPerChunk; i < min(positions.Count, (chunk+1)*positionsPerChunk); i++ {
 			var point [3]T // the coordinates of position i of the identity map
 			rest := i      // after the loop: the index in the batch
-			for k := range dims {
-				extent := out.Shape[dims-k]
-				point[k] = coordinates[k][rest%extent]
+			for axis := range dims {
+				extent := out.Shape[dims-axis]
+				point[axis] = coordinates[axis][rest%extent]
 				rest /= extent
 			}
 			dst := unsafe.Add(mem.Ptrs[0], positions.Offsets(i)[0])
 			for row := range dims {
 				var sum T
-				for k := range dims + 1 {
+				for axis := range dims + 1 {
 					var term T
 					read(unsafe.Pointer(&term), unsafe.Add(mem.Ptrs[1],
-						(rest*theta.Strides[0]+row*theta.Strides[1]+k*theta.Strides[2])*size), 0, 0, 1)
-					if k < dims {
-						term *= point[k]
+						(rest*theta.Strides[0]+row*theta.Strides[1]+axis*theta.Strides[2])*size), 0, 0, 1)
+					if axis < dims {
+						term *= point[axis]
 					}
 					sum += term
 				}
@@ -117,12 +120,12 @@ func affineReference[T kit.WidestNumber](c *graph.Call, theta *tensor.Tensor) []
 	out := tensor.Zeros(theta.DType, kit.KnownSizes(affineShape(attrs.Size))...)
 	kit.EachIndex(out.Shape, func(index []int) {
 		sum := kit.ScalarAs[T](theta.At(index[0], index[dims+1], dims))
-		for k := range dims {
-			coordinate := affineCoordinates[T](out.Shape[dims-k], theta.DType, attrs.AlignCorners)[index[dims-k]]
-			sum += T(kit.ScalarAs[T](theta.At(index[0], index[dims+1], k)) * coordinate)
+		for axis := range dims {
+			coordinate := affineCoordinates[T](out.Shape[dims-axis], theta.DType, attrs.AlignCorners)[index[dims-axis]]
+			sum += T(kit.ScalarAs[T](theta.At(index[0], index[dims+1], axis)) * coordinate)
 		}
-		s, _ := tensor.ScalarOf(sum)
-		out.Set(s, index...)
+		scalar, _ := tensor.ScalarOf(sum)
+		out.Set(scalar, index...)
 	})
 	return []*tensor.Tensor{out}
 }
@@ -132,29 +135,29 @@ func affineShape(size []sym.Int) []sym.Int {
 	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
 }
 
-// affineCoordinates returns the coordinates of n elements along a dimension. If alignCorners is set, the first is -1
-// and the last is 1. Otherwise -1 and 1 are the outer edges of the first and of the last element. The coordinate of a
-// single element is 0. Integer coordinates are aten's: linspace from -1 to 1 in dtype and, without alignCorners,
-// multiplication by n-1 in dtype, division by n in float32, and truncation.
-func affineCoordinates[T kit.WidestNumber](n int, dtype tensor.DType, alignCorners bool) []T {
-	coordinates := make([]T, n)
-	if n <= 1 {
+// affineCoordinates returns the coordinates of `count` elements along a dimension. If alignCorners is set, the first is
+// -1 and the last is 1. Otherwise -1 and 1 are the outer edges of the first and of the last element. The coordinate of
+// a single element is 0. Integer coordinates are aten's: linspace from -1 to 1 in dtype and, without alignCorners,
+// multiplication by count-1 in dtype, division by count in float32, and truncation.
+func affineCoordinates[T kit.WidestNumber](count int, dtype tensor.DType, alignCorners bool) []T {
+	coordinates := make([]T, count)
+	if count <= 1 {
 		return coordinates
 	}
 	for i := range coordinates {
-		x := tensor.FloatScalar((2*float64(i)+1)/float64(n) - 1)
+		coordinate := tensor.FloatScalar((2*float64(i)+1)/float64(count) - 1)
 		switch {
 		case dtype.IsIntegral(true):
-			x = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), n, dtype)(i).Tensor(dtype).At()
+			coordinate = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), count, dtype)(i).Tensor(dtype).At()
 			if !alignCorners {
 				// The conversion to a tensor and back wraps the product to dtype.
-				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(dtype).At()
-				x = tensor.IntScalar(int64(float32(product.Int()) / float32(n)))
+				product := tensor.IntScalar(coordinate.Int() * int64(count-1)).Tensor(dtype).At()
+				coordinate = tensor.IntScalar(int64(float32(product.Int()) / float32(count)))
 			}
 		case alignCorners:
-			x = tensor.FloatScalar(2*float64(i)/float64(n-1) - 1)
+			coordinate = tensor.FloatScalar(2*float64(i)/float64(count-1) - 1)
 		}
-		coordinates[i] = kit.ScalarAs[T](x)
+		coordinates[i] = kit.ScalarAs[T](coordinate)
 	}
 	return coordinates
 }

@@ -58,9 +58,9 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 	columnStride := kernel.axes[len(kernel.axes)-1].step
 	kernel.channelsInside = max(kernel.inChannelStride, -kernel.inChannelStride) < max(columnStride, -columnStride)
 
-	// positions returns an array with one element for each position: in the tensor m, with the given strides.
-	positions := func(m tensor.Meta, strides ...int) tensor.Meta {
-		return tensor.Meta{DType: m.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
+	// positions returns an array with one element for each position: in the given array, with the given strides.
+	positions := func(array tensor.Meta, strides ...int) tensor.Meta {
+		return tensor.Meta{DType: array.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
 	}
 	operand := positions(input, make([]int, last)...) // all samples of an image have the same origin
 	operand.Strides[0] = input.Strides[0]
@@ -81,18 +81,18 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 func mergeDims(metas []tensor.Meta) {
 	for d := metas[0].Rank() - 1; d > 1; d-- {
 		outer, inner := metas[0].Shape[d-1], metas[0].Shape[d]
-		if outer > 1 && inner > 1 && slices.ContainsFunc(metas, func(m tensor.Meta) bool {
-			return m.Strides[d-1] != m.Strides[d]*inner
+		if outer > 1 && inner > 1 && slices.ContainsFunc(metas, func(meta tensor.Meta) bool {
+			return meta.Strides[d-1] != meta.Strides[d]*inner
 		}) {
 			continue
 		}
 		for i := range metas {
-			m := &metas[i]
+			meta := &metas[i]
 			if inner > 1 {
-				m.Strides[d-1] = m.Strides[d]
+				meta.Strides[d-1] = meta.Strides[d]
 			}
-			m.Shape[d-1] = outer * inner
-			m.Shape, m.Strides = slices.Delete(m.Shape, d, d+1), slices.Delete(m.Strides, d, d+1)
+			meta.Shape[d-1] = outer * inner
+			meta.Shape, meta.Strides = slices.Delete(meta.Shape, d, d+1), slices.Delete(meta.Strides, d, d+1)
 		}
 	}
 }
@@ -139,15 +139,16 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 	mem.CheckContextAfter(positions * k.maxTaps * channels)
 }
 
-// listTaps lists the taps of n positions of the grid.
-func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, n int) {
-	for a := range k.axes {
-		k.read(unsafe.Pointer(&group.points[0][a]), unsafe.Add(grid, a*k.coordinateStep), int(unsafe.Sizeof(group.points[0])),
-			k.gridStep, n)
+// listTaps lists the taps of some positions of the grid.
+func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions int) {
+	for axis := range k.axes {
+		k.read(unsafe.Pointer(&group.points[0][axis]), unsafe.Add(grid, axis*k.coordinateStep),
+			int(unsafe.Sizeof(group.points[0])),
+			k.gridStep, positions)
 	}
-	counts := group.tapCounts[:n]
+	counts := group.tapCounts[:positions]
 	if clear(counts); k.mode == gridBilinear && len(k.axes) == 2 {
-		k.innerTaps(group.points[:n], group.taps[:], counts)
+		k.innerTaps(group.points[:positions], group.taps[:], counts)
 	}
 	for i, count := range counts {
 		if count == 0 {
@@ -165,31 +166,33 @@ func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 // planeBlock is the number of planes that are sampled together. They stay in the L1 cache while a group is sampled.
 const planeBlock = 8
 
-// sumGroup computes the results of n positions and the given number of channels. out is the address of the first
-// result, and in the address of the first element of the operand's first channel.
-func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, n, channels int) {
+// sumGroup computes the results of the given numbers of positions and channels. out is the address of the first result,
+// and in the address of the first element of the operand's first channel.
+func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, positions,
+	channels int) {
 	block := planeBlock
 	if k.channelsInside {
 		block = channels
 	}
 	for channel := 0; channel < channels; channel += block {
 		sumChannels[From, To](k, group, unsafe.Add(out, channel*k.outChannelStride),
-			unsafe.Add(in, channel*k.inChannelStride), n, min(block, channels-channel))
+			unsafe.Add(in, channel*k.inChannelStride), positions, min(block, channels-channel))
 	}
 }
 
 // sumChannels is sumGroup for at most planeBlock planes or, if the inner loop is over channels, for all channels.
-func sumChannels[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, n, channels int) {
-	from, to := k.inChannelStride, k.outChannelStride
-	for i := range n {
+func sumChannels[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, positions,
+	channels int) {
+	inStride, outStride := k.inChannelStride, k.outChannelStride
+	for i := range positions {
 		taps, result := k.tapsOf(group, i), unsafe.Add(out, i*k.outPositionStride)
 		if len(taps) != 4 {
-			for c := range channels {
+			for channel := range channels {
 				sum := 0.0
-				for t := range taps {
-					sum += weighted[From](taps[t].weight, in, c*from+taps[t].offset)
+				for tapIndex := range taps {
+					sum += weighted[From](taps[tapIndex].weight, in, channel*inStride+taps[tapIndex].offset)
 				}
-				*(*To)(unsafe.Add(result, c*to)) = To(sum)
+				*(*To)(unsafe.Add(result, channel*outStride)) = To(sum)
 			}
 			continue
 		}
@@ -202,29 +205,29 @@ func sumChannels[From, To float32 | float64](k *gridKernel, group *gridGroup, ou
 		for range channels { // the sum starts at 0, as above, so that -0 becomes 0
 			*(*To)(result) = To(0 + weighted[From](w0, x0, offset) + weighted[From](w1, x1, offset) +
 				weighted[From](w2, x2, offset) + weighted[From](w3, x3, offset))
-			offset, result = offset+from, unsafe.Add(result, to)
+			offset, result = offset+inStride, unsafe.Add(result, outStride)
 		}
 	}
 }
 
-// weighted returns the element at an offset from x in bytes, times a weight.
-func weighted[T float32 | float64](weight float64, x unsafe.Pointer, offset int) float64 {
-	return float64(weight * float64(*(*T)(unsafe.Add(x, offset))))
+// weighted returns the element at an offset in bytes from an address, times a weight.
+func weighted[T float32 | float64](weight float64, address unsafe.Pointer, offset int) float64 {
+	return float64(weight * float64(*(*T)(unsafe.Add(address, offset))))
 }
 
 // sumConverted is sumGroup for other dtypes. It converts each element by itself.
-func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, n, channels int) {
+func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
 	value := unsafe.Pointer(&group.value)
 	for channel := range channels {
-		from, to := unsafe.Add(in, channel*k.inChannelStride), unsafe.Add(out, channel*k.outChannelStride)
-		for i := range n {
+		plane, result := unsafe.Add(in, channel*k.inChannelStride), unsafe.Add(out, channel*k.outChannelStride)
+		for i := range positions {
 			sum := 0.0
 			for _, tap := range k.tapsOf(group, i) {
-				k.read(value, unsafe.Add(from, tap.offset), 0, 0, 1)
+				k.read(value, unsafe.Add(plane, tap.offset), 0, 0, 1)
 				sum += float64(tap.weight * group.value)
 			}
 			group.value = sum
-			k.write(unsafe.Add(to, i*k.outPositionStride), value, 0, 0, 1)
+			k.write(unsafe.Add(result, i*k.outPositionStride), value, 0, 0, 1)
 		}
 	}
 }

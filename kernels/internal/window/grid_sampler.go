@@ -26,11 +26,11 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 			"values outside.",
 		Params: []graph.Param{kit.Input, {Name: "grid"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, g := c.Type(0), c.Type(1)
-			if err := checkGrid(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
+			input, grid := c.Type(0), c.Type(1)
+			if err := checkGrid(kit.Attrs[gridSamplerAttrs](c), input, grid); err != nil {
 				return nil, err
 			}
-			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
+			out, err := kit.FreshType(input.DType, kit.ReplaceSizes(input.Shape, 2, grid.Shape[1:grid.Rank()-1]...))
 			return c.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -56,20 +56,21 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 
 // checkGrid makes the checks of aten::grid_sampler for an input and a grid.
 func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
-	n := input.Rank()
+	rank := input.Rank()
 	switch {
-	case n != grid.Rank() || n != 4 && n != 5:
+	case rank != grid.Rank() || rank != 4 && rank != 5:
 		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input "+
 			"with sizes %s and grid with sizes %s", tensor.Sizes(input.Shape), tensor.Sizes(grid.Shape))
 	case input.Shape[0].Ne(grid.Shape[0]).Holds():
 		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s "+
 			"and grid with sizes %s", tensor.Sizes(input.Shape), tensor.Sizes(grid.Shape))
-	case !kit.SizeIs(grid.Shape[n-1], n-2):
-		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2,
+	case !kit.SizeIs(grid.Shape[rank-1], rank-2):
+		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s",
+			rank-2,
 			tensor.Sizes(grid.Shape))
 	case input.DType != grid.DType:
 		return errors.New("grid_sampler(): expected input and grid to have same dtype")
-	case n == 5 && attrs.InterpolationMode == gridBicubic:
+	case rank == 5 && attrs.InterpolationMode == gridBicubic:
 		return errors.New("grid_sampler(): bicubic interpolation only supports 4D input")
 	case attrs.InterpolationMode < 0 || attrs.InterpolationMode > gridBicubic || attrs.PaddingMode < 0 ||
 		attrs.PaddingMode > padReflection:
@@ -77,7 +78,7 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 	case !input.DType.IsFloat():
 		return kit.NotImplementedBy("grid_sampler_2d_cpu", input.DType)
 	}
-	for d := 2; d < n; d++ {
+	for d := 2; d < rank; d++ {
 		if !kit.SizeAtLeast(input.Shape[d], 1) {
 			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s "+
 				"with dimension %d being empty", tensor.Sizes(input.Shape), d)
@@ -92,32 +93,34 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	operand, out := builder.Operand(0), call.Out[0]
-	m := operand.Meta
-	taps := kit.BoundedProduct(out.Numel(), maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, m.Rank()-2))
-	if m.DType == tensor.Float32 && taps/minTapsPerElement >= m.Numel() {
-		shape := append(append([]int{m.Shape[0]}, m.Shape[2:]...), m.Shape[1])
+	layout := operand.Meta
+	maxTaps := maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, layout.Rank()-2)
+	taps := kit.BoundedProduct(out.Numel(), maxTaps)
+	if layout.DType == tensor.Float32 && taps/minTapsPerElement >= layout.Numel() {
+		shape := append(append([]int{layout.Shape[0]}, layout.Shape[2:]...), layout.Shape[1])
 		pixels := builder.NewScratch(tensor.Float64, shape...)
 		strides := pixels.Meta.Strides // of [N, spatial dimensions, C]
 		last := len(strides) - 1
-		pixels.Meta = tensor.Meta{DType: tensor.Float64, Shape: m.Shape,
+		pixels.Meta = tensor.Meta{DType: tensor.Float64, Shape: layout.Shape,
 			Strides: slices.Concat(strides[:1], strides[last:], strides[1:last])}
 		builder.AddCopies(copies.Job{Dst: pixels, Src: operand})
 		operand = pixels
 	}
 	workerBytes, phase := newGridKernel(call, newGridSampling(call, operand.Meta), operand.Meta).phase()
-	builder.AddPhases(0, workerBytes, []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.Operand(1)}, phase)
+	buffers := []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.Operand(1)}
+	builder.AddPhases(copies.NoScratch, workerBytes, buffers, phase)
 	return builder.Kernel()
 }
 
 // minTapsPerElement is the minimum number of taps per element of the operand for which copying the operand is faster.
 const minTapsPerElement = 8
 
-// newGridSampling returns the sampling of a call for an operand with layout m.
-func newGridSampling(c *graph.Call, m tensor.Meta) *gridSampling {
+// newGridSampling returns the sampling of a call for an operand with the given layout.
+func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
 	attrs := kit.Attrs[gridSamplerAttrs](c)
 	sampling := &gridSampling{mode: attrs.InterpolationMode, padding: attrs.PaddingMode, alignCorners: attrs.AlignCorners}
-	for d := 2; d < m.Rank(); d++ {
-		sampling.axes = append(sampling.axes, gridAxis{m.Shape[d], kit.ByteStride(m, d)})
+	for d := 2; d < layout.Rank(); d++ {
+		sampling.axes = append(sampling.axes, gridAxis{layout.Shape[d], kit.ByteStride(layout, d)})
 	}
 	return sampling
 }
@@ -151,8 +154,8 @@ func (s *gridSampling) reference(input, grid *tensor.Tensor) *tensor.Tensor {
 	kit.EachIndex(out.Shape, func(index []int) {
 		position := append([]int{index[0]}, index[2:]...)
 		var point [3]float64
-		for k := range rowMajor.axes {
-			point[k] = grid.At(append(position, k)...).Float()
+		for axis := range rowMajor.axes {
+			point[axis] = grid.At(append(position, axis)...).Float()
 		}
 		var along [3][4]gridTap
 		var taps [16]gridTap

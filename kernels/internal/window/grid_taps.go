@@ -92,35 +92,35 @@ func (s *gridSampling) isUndefined(point *[3]float64) bool {
 	return point[0]-point[0] != 0 || point[1]-point[1] != 0 // x-x is NaN if x is not finite
 }
 
-// appendTap appends the element at index i, an integer, to the n taps of an axis, and returns the new number of taps.
-// It omits an element outside the axis.
-func (axis *gridAxis) appendTap(taps *[4]gridTap, n int, i, weight float64) int {
-	if i >= 0 && i < float64(axis.size) {
-		taps[n] = gridTap{int(i) * axis.step, weight}
-		n++
+// appendTap appends the element at an index, an integer, to the taps of an axis, and returns the new number of taps.
+// count is the number of taps so far. It omits an element outside the axis.
+func (axis *gridAxis) appendTap(taps *[4]gridTap, count int, index, weight float64) int {
+	if index >= 0 && index < float64(axis.size) {
+		taps[count] = gridTap{int(index) * axis.step, weight}
+		count++
 	}
-	return n
+	return count
 }
 
 // tapsAlong stores the taps of a coordinate along one axis, and returns their number.
-func (s *gridSampling) tapsAlong(coordinate float64, axis *gridAxis, taps *[4]gridTap) (n int) {
+func (s *gridSampling) tapsAlong(coordinate float64, axis *gridAxis, taps *[4]gridTap) (count int) {
 	x := s.fractionalIndex(coordinate, axis.size)
 	switch s.mode {
 	case gridNearest:
 		return axis.appendTap(taps, 0, math.RoundToEven(s.padded(x, axis.size)), 1)
 	case gridBicubic:
 		base := math.Floor(x)
-		for k, w := range cubicWeights(x-base, torchCubicCoefficient) {
-			n = axis.appendTap(taps, n, s.padded(base-1+float64(k), axis.size), w)
+		for tap, weight := range cubicWeights(x-base, torchCubicCoefficient) {
+			count = axis.appendTap(taps, count, s.padded(base-1+float64(tap), axis.size), weight)
 		}
-		return n
+		return count
 	}
 	if s.padding != padZeros {
 		x = s.padded(x, axis.size)
 	}
 	base := math.Floor(x)
-	n = axis.appendTap(taps, 0, base, 1-(x-base))
-	return axis.appendTap(taps, n, base+1, x-base)
+	count = axis.appendTap(taps, 0, base, 1-(x-base))
+	return axis.appendTap(taps, count, base+1, x-base)
 }
 
 // taps stores the taps of a sample, at most maxTapsOf, and returns their number. along is scratch memory: the taps
@@ -174,9 +174,9 @@ func (s *gridSampling) innerTaps(points [][3]float64, taps []gridTap, counts []i
 
 // maxTapsOf returns the maximum number of taps of a sample in an interpolation mode, with the given number of axes.
 func maxTapsOf(mode, axes int) int {
-	n, perAxis := 1, [...]int{gridBilinear: 2, gridNearest: 1, gridBicubic: 4}[mode]
+	taps, perAxis := 1, [...]int{gridBilinear: 2, gridNearest: 1, gridBicubic: 4}[mode]
 	for range axes {
-		n *= perAxis
+		taps *= perAxis
 	}
-	return n
+	return taps
 }

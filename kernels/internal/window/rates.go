@@ -15,9 +15,9 @@ const (
 // Rates lists the rates of nearest-neighbour resizing. A rate is the time of one unit of work. Package calibrate runs
 // the calls of a rate to measure it.
 func Rates() []graph.Rate {
-	nearest := func(m tensor.Meta) graph.RateCall { // a call that doubles the height and width of an image
+	nearest := func(image tensor.Meta) graph.RateCall { // a call that doubles the height and width of an image
 		return graph.RateCall{Op: "upsample_nearest2d", Attrs: graph.Attrs{"scale_factors": []float64{2, 2}},
-			In: []tensor.Meta{m}}
+			In: []tensor.Meta{image}}
 	}
 	return []graph.Rate{
 		{Name: resizePixel, Unit: "a pixel that is copied",

@@ -109,35 +109,35 @@ type indexTable struct {
 	length, scratchOffset int // length of the list; offset of a long list in scratch memory, in bytes
 }
 
-// newIndexTable lists number(i) for i from 0 to n-1. If the list is long, it adds a phase and scratch memory to the
-// kernel.
-func newIndexTable(kernel *graph.Kernel, n int, number func(i int) int) indexTable {
+// newIndexTable lists number(i) for i from 0 to length-1. If the list is long, it adds a phase and scratch memory to
+// the kernel.
+func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) indexTable {
 	fill := func(list []int, begin, end int) {
 		for i := begin; i < end; i++ {
 			list[i] = number(i)
 		}
 	}
-	table := indexTable{length: n}
-	if n <= maxListedTaps {
-		table.list = make([]int, n)
-		fill(table.list, 0, n)
+	table := indexTable{length: length}
+	if length <= maxListedTaps {
+		table.list = make([]int, length)
+		fill(table.list, 0, length)
 		return table
 	}
 	table.scratchOffset = kernel.Scratch
-	kernel.Scratch += kit.AlignUp(8 * n)
-	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(n, 1, func(m *graph.Mem, begin, end int) error {
-		fill(table.indicesOf(m), begin, end)
+	kernel.Scratch += kit.AlignUp(8 * length)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, 1, func(mem *graph.Mem, begin, end int) error {
+		fill(table.indicesOf(mem), begin, end)
 		return nil
 	}))
 	return table
 }
 
 // indicesOf returns the list. A long list is in the scratch memory of the run.
-func (t *indexTable) indicesOf(m *graph.Mem) []int {
+func (t *indexTable) indicesOf(mem *graph.Mem) []int {
 	if t.list != nil || t.length == 0 {
 		return t.list
 	}
-	return kit.SliceOf[int](m.Scratch, t.scratchOffset, t.length)
+	return kit.SliceOf[int](mem.Scratch, t.scratchOffset, t.length)
 }
 
 // resampling describes a separable interpolation of an operand.
@@ -149,18 +149,18 @@ type resampling struct {
 // shape returns the shape of the result for an operand of shape in.
 func (r *resampling) shape(in []int) []int {
 	out := slices.Clone(in)
-	for d, t := range r.taps {
-		if t != nil {
-			out[d] = t.out
+	for d, taps := range r.taps {
+		if taps != nil {
+			out[d] = taps.out
 		}
 	}
 	return out
 }
 
-// resampleDType returns the dtype in which elements of dtype d are summed: float64 for float64 and for integers of more
+// resampleDType returns the dtype in which elements of a dtype are summed: float64 for float64 and for integers of more
 // than 16 bits, otherwise float32.
-func resampleDType(d tensor.DType) tensor.DType {
-	if d == tensor.Float64 || d.IsIntegral(true) && d.Size() > 2 {
+func resampleDType(dtype tensor.DType) tensor.DType {
+	if dtype == tensor.Float64 || dtype.IsIntegral(true) && dtype.Size() > 2 {
 		return tensor.Float64
 	}
 	return tensor.Float32
@@ -207,8 +207,8 @@ func (r *resampling) compile(call *graph.Call) (*graph.Kernel, error) {
 // isSelection reports whether each element of the result is known to be either a copy of one element of the operand or
 // outsideValue. It is false if a table of taps is too long to check (see [axisTaps.hasStaticTable]).
 func (r *resampling) isSelection() bool {
-	for _, t := range r.taps {
-		if t != nil && !t.isSelection() {
+	for _, taps := range r.taps {
+		if taps != nil && !taps.isSelection() {
 			return false
 		}
 	}
@@ -253,17 +253,17 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 				}
 				first := unit % pieces * maxPieceElements
 				piece := offsets[first:min(cols, first+maxPieceElements)]
-				to := unsafe.Add(mem.Ptrs[0], dstRow+first*dstStrides[last])
+				target := unsafe.Add(mem.Ptrs[0], dstRow+first*dstStrides[last])
 				if !rowIsOutside && !slices.ContainsFunc(piece, func(offset int) bool { return offset < 0 }) {
-					kit.GatherLoops[size](to, unsafe.Add(mem.Ptrs[1], srcRow), dstStrides[last], piece)
+					kit.GatherLoops[size](target, unsafe.Add(mem.Ptrs[1], srcRow), dstStrides[last], piece)
 					continue
 				}
 				for i, offset := range piece {
-					from := unsafe.Pointer(&outside[0])
+					source := unsafe.Pointer(&outside[0])
 					if !rowIsOutside && offset >= 0 {
-						from = unsafe.Add(mem.Ptrs[1], srcRow+offset)
+						source = unsafe.Add(mem.Ptrs[1], srcRow+offset)
 					}
-					kit.CopyElement(unsafe.Add(to, i*dstStrides[last]), from, size)
+					kit.CopyElement(unsafe.Add(target, i*dstStrides[last]), source, size)
 				}
 			}
 			return nil
@@ -315,14 +315,14 @@ func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.
 	dtype := tensor.DTypeOf[T]()
 	input := self.CopyTo(tensor.New(dtype, self.Shape...))
 	for _, axis := range r.passOrder(self.Shape) {
-		from, shape := input, slices.Clone(input.Shape)
+		operand, shape := input, slices.Clone(input.Shape)
 		shape[axis] = r.taps[axis].out
 		input = tensor.Zeros(dtype, shape...)
 		kit.EachIndex(shape, func(index []int) {
 			source, sum, taps := slices.Clone(index), T(r.outsideValue), 0
 			r.taps[axis].eachNonzero(index[axis], func(element int, weight float64) {
 				source[axis] = element
-				product := T(T(weight) * T(from.At(source...).Float()))
+				product := T(T(weight) * T(operand.At(source...).Float()))
 				if taps++; taps == 1 {
 					sum = product
 				} else {
@@ -368,11 +368,11 @@ func nearestIndex(dtype tensor.DType, inputSize, outputSize int, factor float64)
 	}
 }
 
-// clampIndex returns floor(x), clamped to the range from 0 to n-1. It returns 0 for NaN.
-func clampIndex(x float64, n int) int {
+// clampIndex returns floor(x), clamped to the range from 0 to size-1. It returns 0 for NaN.
+func clampIndex(x float64, size int) int {
 	switch {
-	case x >= float64(n-1):
-		return n - 1
+	case x >= float64(size-1):
+		return size - 1
 	case x >= 0:
 		return int(x)
 	}

@@ -39,8 +39,8 @@ const (
 // the size of the output dimension. A row has `inner` contiguous elements. Each result is a weighted sum of taps, which
 // are elements along the resampled dimension.
 type resamplePass[T float32 | float64] struct {
-	from, to         kit.Buffer
-	outer, in, inner int                        // sizes of the array `from`; in is the size of the resampled dimension
+	src, dst         kit.Buffer
+	outer, in, inner int                        // sizes of the array src; in is the size of the resampled dimension
 	maxCallRows      int                        // maximum number of rows that share a call of a loop
 	taps             *axisTaps                  // taps of the resampled dimension
 	knownTaps        tapTable[T]                // the table of taps if axisTaps.hasStaticTable
@@ -60,8 +60,8 @@ type loopState struct {
 
 // resampleOrder returns the order of dimensions, slowest first, of the arrays between passes.
 func resampleOrder(out tensor.Meta) []int {
-	if o, ok := tensor.OrderOf(out); ok {
-		return o.Dims()
+	if order, ok := tensor.OrderOf(out); ok {
+		return order.Dims()
 	}
 	return tensor.RowMajorOrder(out.Rank()).Dims()
 }
@@ -74,8 +74,8 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	// transposed returns a view of a value with its dimensions in `order`, scratch a new dense array, and move adds a
 	// phase that copies and converts.
 	transposed := func(value kit.Buffer) (kit.Buffer, error) {
-		m, err := value.Meta.Permute(order)
-		value.Meta = m
+		meta, err := value.Meta.Permute(order)
+		value.Meta = meta
 		return value, err
 	}
 	scratch := func(shape []int) kit.Buffer {
@@ -102,18 +102,18 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	writesResult := result.Meta.DType == dtype && result.Meta.IsContiguous() // whether the last pass writes the result
 	passes := resample.passes(current.Meta.Shape, order)
 	for i, geometry := range passes {
-		pass := &resamplePass[T]{from: current, outer: geometry.outer, in: geometry.in, inner: geometry.inner,
+		pass := &resamplePass[T]{src: current, outer: geometry.outer, in: geometry.in, inner: geometry.inner,
 			taps:        geometry.taps,
 			maxCallRows: rowsPerCall(geometry.outer, geometry.inner), outsideValue: T(resample.outsideValue)}
 		pass.tabulate(kernel)
-		if pass.to = result; i < len(passes)-1 || !writesResult {
-			pass.to = scratch([]int{geometry.outer, geometry.taps.out, geometry.inner})
+		if pass.dst = result; i < len(passes)-1 || !writesResult {
+			pass.dst = scratch([]int{geometry.outer, geometry.taps.out, geometry.inner})
 		}
 		if err := pass.compileLoops(); err != nil {
 			return nil, err
 		}
 		kernel.Phases = append(kernel.Phases, pass.phase())
-		current = pass.to
+		current = pass.dst
 	}
 	if !writesResult {
 		current.Meta = tensor.New(dtype, result.Meta.Shape...)
@@ -135,9 +135,9 @@ func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
 	// The counts, then the elements, then the weights.
 	kernel.Scratch += kit.AlignUp(8*(p.taps.out+entries) + int(unsafe.Sizeof(p.outsideValue))*entries)
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTapMoves*p.taps.maxTaps,
-		func(m *graph.Mem, begin, end int) error {
-			t := p.tapsOf(m)
-			t.fill(p.taps, begin, end)
+		func(mem *graph.Mem, begin, end int) error {
+			table := p.tapsOf(mem)
+			table.fill(p.taps, begin, end)
 			return nil
 		}))
 }
@@ -146,14 +146,14 @@ func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
 const tabulatedTapMoves = 16
 
 // tapsOf returns the table of taps.
-func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
+func (p *resamplePass[T]) tapsOf(mem *graph.Mem) tapTable[T] {
 	if p.taps.hasStaticTable() {
 		return p.knownTaps
 	}
 	out, entries := p.taps.out, p.taps.out*p.taps.maxTaps
-	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.tableOffset, out),
-		element: kit.SliceOf[int](m.Scratch, p.tableOffset+8*out, entries),
-		weight:  kit.SliceOf[T](m.Scratch, p.tableOffset+8*(out+entries), entries)}
+	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](mem.Scratch, p.tableOffset, out),
+		element: kit.SliceOf[int](mem.Scratch, p.tableOffset+8*out, entries),
+		weight:  kit.SliceOf[T](mem.Scratch, p.tableOffset+8*(out+entries), entries)}
 }
 
 // axisPass has the geometry of a [resamplePass]: the array is [outer, in, inner], and the dimension in the middle is
@@ -183,13 +183,13 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 // dimensions, which minimizes work. Each pass rounds, so the order of passes affects results. The order does not depend
 // on the layout, so that results do not depend on the layout either.
 func (r *resampling) passOrder(shape []int) (list []int) {
-	for d, t := range r.taps {
-		if t != nil && t.out < shape[d] {
+	for d, taps := range r.taps {
+		if taps != nil && taps.out < shape[d] {
 			list = append(list, d)
 		}
 	}
-	for d, t := range slices.Backward(r.taps) {
-		if t != nil && t.out >= shape[d] {
+	for d, taps := range slices.Backward(r.taps) {
+		if taps != nil && taps.out >= shape[d] {
 			list = append(list, d)
 		}
 	}
@@ -221,31 +221,31 @@ func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 	}
 	size := float64(resampleDType(out.DType).Size())
 	passes := r.passes(storedShape, order)
-	for i, p := range passes {
-		rows := float64(p.outer) * float64(p.taps.out)
-		taps, _ := p.taps.estimate()
-		elements := float64(rows * float64(p.inner))
+	for i, pass := range passes {
+		rows := float64(pass.outer) * float64(pass.taps.out)
+		taps, _ := pass.taps.estimate()
+		elements := float64(rows * float64(pass.inner))
 		work.Flops += 2 * float64(elements*taps)
 		if i < len(passes)-1 {
 			work.Bytes[graph.Dense] += float64(2 * elements * size)
 		}
-		if p.inner < minRowElements {
+		if pass.inner < minRowElements {
 			work.AddUnits(graph.GoSimple, elements*taps*gatheredTapOps)
 			continue
 		}
 		work.AddUnits(graph.LoopSimple, elements*taps*rowTapOps*size/4)
-		work.AddUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
+		work.AddUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(pass.outer, pass.inner)))
 	}
 }
 
 // mayBeSelection reports whether each result is likely a copy of one element, as in mode nearest. It is an estimate for
 // costs; [resampling.isSelection] is exact.
 func (r *resampling) mayBeSelection() bool {
-	for _, t := range r.taps {
-		if t == nil {
+	for _, taps := range r.taps {
+		if taps == nil {
 			continue
 		}
-		if _, isSelection := t.estimate(); !isSelection {
+		if _, isSelection := taps.estimate(); !isSelection {
 			return false
 		}
 	}
@@ -265,13 +265,13 @@ func (p *resamplePass[T]) compileLoops() error {
 			}
 			taps := i + 1
 			builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, 2*taps+adds)...)
-			scalar, sum := make([]bool, 2*taps+adds), expr.None
+			isScalar, sum := make([]bool, 2*taps+adds), expr.None
 			if adds > 0 {
 				sum = builder.Load(2 * taps)
 			}
-			for k := range taps { // operand 2k is an element of tap k, and operand 2k+1 its weight
-				product := builder.Emit(expr.Mul, builder.Load(2*k), builder.Load(2*k+1))
-				if scalar[2*k+1] = true; sum != expr.None {
+			for tap := range taps { // operand 2k is an element of tap k, and operand 2k+1 its weight
+				product := builder.Emit(expr.Mul, builder.Load(2*tap), builder.Load(2*tap+1))
+				if isScalar[2*tap+1] = true; sum != expr.None {
 					product = builder.Emit(expr.Add, sum, product)
 				}
 				sum = product
@@ -280,7 +280,7 @@ func (p *resamplePass[T]) compileLoops() error {
 			if err != nil {
 				return err
 			}
-			if p.sums[adds][i], err = loops.New(&expr.Loop{Code: code, Uniform: scalar}, loops.Options{}); err != nil {
+			if p.sums[adds][i], err = loops.New(&expr.Loop{Code: code, Uniform: isScalar}, loops.Options{}); err != nil {
 				return err
 			}
 		}
@@ -297,14 +297,14 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	outSize := p.taps.out
 	units := kit.DivUp(p.outer, p.maxCallRows) * outSize
 	grain := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.maxCallRows, p.taps.maxTaps)))
-	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		from, to, table := p.from.Address(m), p.to.Address(m), p.tapsOf(m)
-		state := p.state.Get(m)
-		state.Context = m.Context
+	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(mem *graph.Mem, chunk int) error {
+		src, dst, table := p.src.Address(mem), p.dst.Address(mem), p.tapsOf(mem)
+		state := p.state.Get(mem)
+		state.Context = mem.Context
 		for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
 			outer, index := unit/outSize*p.maxCallRows, unit%outSize
-			p.sum(state, &table, kit.AddressOf[T](to, (outer*outSize+index)*p.inner),
-				kit.AddressOf[T](from, outer*p.in*p.inner), index, min(p.maxCallRows, p.outer-outer))
+			p.sum(state, &table, kit.AddressOf[T](dst, (outer*outSize+index)*p.inner),
+				kit.AddressOf[T](src, outer*p.in*p.inner), index, min(p.maxCallRows, p.outer-outer))
 		}
 		clear(state.ptrs[:])
 		state.Release()
@@ -316,32 +316,33 @@ func (p *resamplePass[T]) phase() graph.Phase {
 // address of the first result, and src the address of the operand's first row for the first outer index. Each result is
 // a weighted sum of rows of the operand.
 func (p *resamplePass[T]) sum(state *loopState, table *tapTable[T], dst, src unsafe.Pointer, index, rows int) {
-	first, outSize := index*table.stride, p.taps.out
-	end := first + table.count[index]
-	if first == end {
+	begin, outSize := index*table.stride, p.taps.out
+	end := begin + table.count[index]
+	if begin == end {
 		for row := range rows {
-			to := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*outSize*p.inner)), p.inner)
-			for i := range to {
-				to[i] = p.outsideValue
+			result := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*outSize*p.inner)), p.inner)
+			for i := range result {
+				result[i] = p.outsideValue
 			}
 		}
 		return
 	}
 	size := int(unsafe.Sizeof(p.outsideValue))
 	dstStride, srcStride := outSize*p.inner*size, p.in*p.inner*size
-	for k, adds := first, 0; k < end; adds = 1 {
-		taps := min(end-k, maxSumTaps)
+	for firstTap, adds := begin, 0; firstTap < end; adds = 1 {
+		taps := min(end-firstTap, maxSumTaps)
 		state.ptrs[0], state.rowStrides[0] = dst, dstStride
-		for t := range taps {
-			state.ptrs[1+2*t], state.rowStrides[1+2*t] = kit.AddressOf[T](src, table.element[k+t]*p.inner), srcStride
-			state.ptrs[2+2*t], state.rowStrides[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
+		for tap := range taps {
+			state.ptrs[1+2*tap] = kit.AddressOf[T](src, table.element[firstTap+tap]*p.inner)
+			state.rowStrides[1+2*tap] = srcStride
+			state.ptrs[2+2*tap], state.rowStrides[2+2*tap] = unsafe.Pointer(&table.weight[firstTap+tap]), 0
 		}
 		if adds > 0 {
 			state.ptrs[1+2*taps], state.rowStrides[1+2*taps] = dst, dstStride
 		}
 		operands := 1 + 2*taps + adds
 		p.sums[adds][taps-1].Run(&state.State, state.ptrs[:operands], state.rowStrides[:operands], p.inner, rows)
-		k += taps
+		firstTap += taps
 	}
 }
 
@@ -350,22 +351,24 @@ func (p *resamplePass[T]) gatherPhase() graph.Phase {
 	outSize := p.taps.out
 	units := p.outer * outSize
 	grain := max(1, machine.GatherGrain/max(1, kit.BoundedProduct(p.inner, p.taps.maxTaps)))
-	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		table := p.tapsOf(m)
-		p.gather(m.Context, &table, p.from.Address(m), p.to.Address(m), chunk*grain, min(units, (chunk+1)*grain))
+	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(mem *graph.Mem, chunk int) error {
+		table := p.tapsOf(mem)
+		p.gather(mem.Context, &table, p.src.Address(mem), p.dst.Address(mem), chunk*grain, min(units, (chunk+1)*grain))
 		return nil
 	}}
 }
 
 // gather computes the rows of the result from begin to end-1, one element after another. Row outer*outSize + index is
 // the result at an outer index and an index of the resampled dimension, whose output size is outSize.
-func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, to unsafe.Pointer, begin, end int) {
+func (p *resamplePass[T]) gather(
+	ctx context.Context, table *tapTable[T], operand, result unsafe.Pointer, begin, end int,
+) {
 	outSize := p.taps.out
 	for row := begin; row < end; {
 		outer, index := row/outSize, row%outSize
-		src := unsafe.Slice((*T)(kit.AddressOf[T](from, outer*p.in*p.inner)), p.in*p.inner)
+		src := unsafe.Slice((*T)(kit.AddressOf[T](operand, outer*p.in*p.inner)), p.in*p.inner)
 		endIndex := min(outSize, index+end-row)
-		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, row*p.inner)), (endIndex-index)*p.inner)
+		dst := unsafe.Slice((*T)(kit.AddressOf[T](result, row*p.inner)), (endIndex-index)*p.inner)
 		for i := range p.inner {
 			p.gatherLine(ctx, table, dst[i:], src[i:], index, endIndex)
 		}
@@ -377,28 +380,28 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 // index. dst begins at the first result, and src at the operand's first element. Neighbouring elements of both are
 // p.inner elements apart.
 func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, index, end int) {
-	inner, to := p.inner, 0
+	inner, position := p.inner, 0
 	for ; index < end; index++ {
 		firstTap := index * table.stride
 		endTap := firstTap + table.count[index]
 		elements, weights := table.element[firstTap:endTap], table.weight[firstTap:endTap]
 		switch len(elements) {
 		case 0:
-			dst[to] = p.outsideValue
+			dst[position] = p.outsideValue
 		case 1:
-			dst[to] = weights[0] * src[elements[0]*inner]
+			dst[position] = weights[0] * src[elements[0]*inner]
 		case 2:
-			dst[to] = T(weights[0]*src[elements[0]*inner]) + T(weights[1]*src[elements[1]*inner])
+			dst[position] = T(weights[0]*src[elements[0]*inner]) + T(weights[1]*src[elements[1]*inner])
 		default:
 			var sum T
-			for k, weight := range weights {
-				if k%kit.CheckEvery == kit.CheckEvery-1 {
+			for tap, weight := range weights {
+				if tap%kit.CheckEvery == kit.CheckEvery-1 {
 					interrupt.Check(ctx)
 				}
-				sum += T(weight * src[elements[k]*inner])
+				sum += T(weight * src[elements[tap]*inner])
 			}
-			dst[to] = sum
+			dst[position] = sum
 		}
-		to += inner
+		position += inner
 	}
 }

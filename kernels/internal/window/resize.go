@@ -150,7 +150,7 @@ func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, sc
 	}
 	for i, dim := range axes {
 		scale := attrs.Scales[i]
-		if size, known := shape[dim].Known(); !(scale > 0) || known && float64(size)*scale > tensor.MaxBytes {
+		if size, isKnown := shape[dim].Known(); !(scale > 0) || isKnown && float64(size)*scale > tensor.MaxBytes {
 			return nil, nil, fmt.Errorf("resize: scale %v is out of range", scale)
 		}
 		sizes = append(sizes, ScaledSize(shape[dim], scale))

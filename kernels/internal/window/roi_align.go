@@ -92,21 +92,22 @@ const maxRoiSamples = 4096
 
 // bin returns the result of the bin at (binRow, binCol) of a roi, from a plane of height by width pixels: one channel
 // of an image. roi is a row of the operand rois. The function pixel returns a pixel of the plane. mem may be nil.
-func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, height, width int,
+func (attrs *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, height, width int,
 	pixel func(row, col int) float64) float64 {
 	shift := 0.0
-	if a.Aligned {
+	if attrs.Aligned {
 		shift = 0.5
 	}
-	x0, y0 := float64(roi[1]*a.SpatialScale)-shift, float64(roi[2]*a.SpatialScale)-shift
-	roiWidth, roiHeight := float64(roi[3]*a.SpatialScale)-shift-x0, float64(roi[4]*a.SpatialScale)-shift-y0
-	if !a.Aligned {
+	x0, y0 := float64(roi[1]*attrs.SpatialScale)-shift, float64(roi[2]*attrs.SpatialScale)-shift
+	roiWidth, roiHeight := float64(roi[3]*attrs.SpatialScale)-shift-x0, float64(roi[4]*attrs.SpatialScale)-shift-y0
+	if !attrs.Aligned {
 		roiWidth, roiHeight = max(roiWidth, 1), max(roiHeight, 1)
 	}
-	binHeight, binWidth := roiHeight/float64(kit.KnownSize(a.PooledHeight)), roiWidth/float64(kit.KnownSize(a.PooledWidth))
+	binHeight := roiHeight / float64(kit.KnownSize(attrs.PooledHeight))
+	binWidth := roiWidth / float64(kit.KnownSize(attrs.PooledWidth))
 	samplesOf := func(binSize float64) int { // the number of samples along a dimension
-		if a.SamplingRatio > 0 {
-			return a.SamplingRatio
+		if attrs.SamplingRatio > 0 {
+			return attrs.SamplingRatio
 		}
 		if !(binSize > 0) {
 			return 0
@@ -129,7 +130,7 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, hei
 			sum, maximum = sum+value, max(maximum, maxPixel)
 		}
 	}
-	if a.Mode == "max" {
+	if attrs.Mode == "max" {
 		if rowSamples*colSamples == 0 {
 			return 0
 		}
@@ -211,9 +212,9 @@ const roiSampleMoves = 16
 
 // typicalSamples estimates the number of samples of a bin. If the number depends on data, the estimate is for rois with
 // half the height and half the width of the image.
-func (a *roiAlignAttrs) typicalSamples(input, out tensor.Meta) int {
-	if a.SamplingRatio > 0 {
-		return a.SamplingRatio * a.SamplingRatio
+func (attrs *roiAlignAttrs) typicalSamples(input, out tensor.Meta) int {
+	if attrs.SamplingRatio > 0 {
+		return attrs.SamplingRatio * attrs.SamplingRatio
 	}
 	samples := 1
 	for dim := 2; dim < 4; dim++ {

@@ -13,7 +13,7 @@ import (
 // condition that n is within a range of sizes in which both formulas agree. If it finds no such integers, it fixes the
 // symbolic size to its hint, a typical value.
 func ScaledSize(n sym.Int, f float64) sym.Int {
-	if _, known := n.Known(); known {
+	if _, isKnown := n.Known(); isKnown {
 		return sym.Of(scaledNumber(n.Hint(), f))
 	}
 	if p, q, ok := ratio(f); ok {

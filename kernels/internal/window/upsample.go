@@ -43,10 +43,10 @@ var (
 
 // upsampleOp defines an op over images with the given number of spatial dimensions. mode is nearest, exact, linear or
 // cubic.
-func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
+func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
 		inputType := c.Type(0)
-		size, factors, err := kit.Attrs[upsampleAttrs](c).sizes(inputType.Shape, spatial)
+		size, factors, err := kit.Attrs[upsampleAttrs](c).sizes(inputType.Shape, spatialDims)
 		if err == nil {
 			err = checkUpsample(name, inputType, size, mode == "nearest" || mode == "exact")
 		}
@@ -58,7 +58,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 			return nil, err
 		}
 		attrs, inputMeta := kit.Attrs[upsampleAttrs](c), c.Meta(0)
-		resample := &resampling{taps: make([]*axisTaps, spatial+2)}
+		resample := &resampling{taps: make([]*axisTaps, spatialDims+2)}
 		for i, outSize := range kit.KnownSizes(size) {
 			resample.taps[2+i] = upsampleTaps(mode, inputMeta.DType, inputMeta.Shape[2+i], outSize, factors[i],
 				attrs.AlignCorners)
@@ -66,7 +66,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		return resample, nil
 	}
 	layoutDoc := " The result has the memory format that the strides of `input` suggest."
-	isRowMajor := spatial == 1 || mode == "cubic"
+	isRowMajor := spatialDims == 1 || mode == "cubic"
 	if isRowMajor {
 		layoutDoc = " The result is row-major."
 	}
@@ -95,47 +95,50 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 				}
 				return []*tensor.Tensor{resample.reference(in[0])}, nil
 			},
-			Examples: kit.OneExample(kit.F32(exampleShapes[spatial]...),
-				graph.Attrs{"output_size": exampleSizes[spatial]}),
+			Examples: kit.OneExample(kit.F32(exampleShapes[spatialDims]...),
+				graph.Attrs{"output_size": exampleSizes[spatialDims]}),
 		},
-		Facts:     graph.Facts{Parallel: kit.LoopsExceptLast(spatial), WritesAnyDenseLayout: true, ImageRole: graph.ImageOp},
+		Facts: graph.Facts{
+			Parallel: kit.LoopsExceptLast(spatialDims), WritesAnyDenseLayout: true, ImageRole: graph.ImageOp,
+		},
 		Lowerings: graph.Lowerings{Impls: resampleImpls(describe)},
 	})
 }
 
 // sizes returns the spatial sizes of the result and the factors out/in that map its indices to the operand. A factor
 // that is not given is 0.
-func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float64, error) {
-	if len(shape) != spatial+2 {
-		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatial+2, len(shape))
+func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) ([]sym.Int, []float64, error) {
+	if len(shape) != spatialDims+2 {
+		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatialDims+2, len(shape))
 	}
-	givenFactors := []*float64{a.ScalesD, a.ScalesH, a.ScalesW}[3-spatial:]
-	if spatial == 1 && a.Scales != nil {
-		givenFactors = []*float64{a.Scales}
+	givenFactors := []*float64{attrs.ScalesD, attrs.ScalesH, attrs.ScalesW}[3-spatialDims:]
+	if spatialDims == 1 && attrs.Scales != nil {
+		givenFactors = []*float64{attrs.Scales}
 	}
-	factors := make([]float64, spatial)
+	factors := make([]float64, spatialDims)
 	for i, factor := range givenFactors {
 		if factor != nil {
 			factors[i] = *factor
 		}
 	}
-	if (a.OutputSize != nil) == (a.ScaleFactors != nil) {
+	if (attrs.OutputSize != nil) == (attrs.ScaleFactors != nil) {
 		return nil, nil, errors.New("Must specify exactly one of output_size and scale_factors")
 	}
-	if a.OutputSize != nil {
-		if len(a.OutputSize) != spatial {
-			return nil, nil, fmt.Errorf("It is expected output_size equals to %d, but got size %d", spatial, len(a.OutputSize))
+	if attrs.OutputSize != nil {
+		if len(attrs.OutputSize) != spatialDims {
+			return nil, nil, fmt.Errorf("It is expected output_size equals to %d, but got size %d",
+				spatialDims, len(attrs.OutputSize))
 		}
-		return a.OutputSize, factors, nil
+		return attrs.OutputSize, factors, nil
 	}
-	if len(a.ScaleFactors) != spatial {
-		return nil, nil, fmt.Errorf("Expected scale_factors of length %d, but got %d", spatial, len(a.ScaleFactors))
+	if len(attrs.ScaleFactors) != spatialDims {
+		return nil, nil, fmt.Errorf("Expected scale_factors of length %d, but got %d", spatialDims, len(attrs.ScaleFactors))
 	}
-	sizes := make([]sym.Int, spatial)
-	for i, factor := range a.ScaleFactors {
+	sizes := make([]sym.Int, spatialDims)
+	for i, factor := range attrs.ScaleFactors {
 		sizes[i] = ScaledSize(shape[2+i], factor)
 	}
-	return sizes, a.ScaleFactors, nil
+	return sizes, attrs.ScaleFactors, nil
 }
 
 // checkUpsample makes PyTorch's checks. copiesElements is set if each result is a copy of one element. An op with this

@@ -45,11 +45,12 @@ func inferUpsampleNearest(call *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, w := self.Shape[2], self.Shape[3]
+	height, width := self.Shape[2], self.Shape[3]
 	switch {
-	case !kit.SizeAtLeast(h, 1) || !kit.SizeAtLeast(w, 1) || !kit.SizeAtLeast(size[0], 1) || !kit.SizeAtLeast(size[1], 1):
+	case !kit.SizeAtLeast(height, 1) || !kit.SizeAtLeast(width, 1) ||
+		!kit.SizeAtLeast(size[0], 1) || !kit.SizeAtLeast(size[1], 1):
 		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output "+
-			"(H: %v, W: %v)", h, w, size[0], size[1])
+			"(H: %v, W: %v)", height, width, size[0], size[1])
 	case kit.SizeIs(self.Shape[1], 0):
 		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(self.Shape))
 	case !self.DType.IsFloat() && self.DType != tensor.Uint8:
@@ -77,8 +78,8 @@ func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, err
 			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, " +
 				"but got false.")
 		}
-		for i, f := range attrs.ScaleFactors {
-			size = append(size, ScaledSize(shape[2+i], f))
+		for i, factor := range attrs.ScaleFactors {
+			size = append(size, ScaledSize(shape[2+i], factor))
 		}
 	}
 	if len(size) != 2 {
@@ -90,7 +91,7 @@ func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, err
 // nearestIndices returns the functions from rows and columns of the result to rows and columns of the operand. shape is
 // the shape of the result.
 func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
-	m, factors := c.Meta(0), []float64{0, 0}
+	operand, factors := c.Meta(0), []float64{0, 0}
 	attrs := kit.Attrs[upsampleNearestAttrs](c)
 	if attrs.ScaleFactors != nil {
 		factors = attrs.ScaleFactors
@@ -101,12 +102,14 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 			}
 		}
 	}
-	return nearestIndex(m.DType, m.Shape[2], shape[2], factors[0]), nearestIndex(m.DType, m.Shape[3], shape[3], factors[1])
+	row = nearestIndex(operand.DType, operand.Shape[2], shape[2], factors[0])
+	col = nearestIndex(operand.DType, operand.Shape[3], shape[3], factors[1])
+	return row, col
 }
 
 // hasContiguousPixels reports whether each pixel, which is all channels of a position, has several channels and they
 // are contiguous.
-func hasContiguousPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
+func hasContiguousPixels(value tensor.Meta) bool { return value.Strides[1] == 1 && value.Shape[1] > 1 }
 
 // nearestWork returns the work for an operand with the layout of the result.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
@@ -126,10 +129,10 @@ func addNearestWork(work *graph.Work, out tensor.Meta, copiesPixels bool) {
 	work.AddUnits(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
-// nearestRead returns the additional work for an operand with layout m. There is such work only if the result has
+// nearestRead returns the additional work for an operand with a given layout. There is such work only if the result has
 // contiguous pixels and the operand does not: then elements are copied one by one.
-func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
-	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(m) {
+func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
+	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(operand) {
 		var pixels graph.Work
 		addNearestWork(&work, out, false)
 		addNearestWork(&pixels, out, true)
@@ -191,11 +194,11 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 
 // refUpsampleNearest is the reference implementation.
 func refUpsampleNearest(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := inferUpsampleNearest(call)
+	inferred, err := inferUpsampleNearest(call)
 	if err != nil {
 		return nil, err
 	}
-	shape := kit.KnownSizes(res[0].Type.Shape)
+	shape := kit.KnownSizes(inferred[0].Type.Shape)
 	if tensor.Numel(shape) == 0 {
 		return []*tensor.Tensor{tensor.Zeros(in[0].DType, shape...)}, nil
 	}
