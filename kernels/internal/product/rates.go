@@ -19,9 +19,8 @@ func Rates() []graph.Rate {
 	// mm and bmm return products of m x k by k x n elements. constant lists the constant operands. row returns a product
 	// of a single row by a constant matrix, and linear one by a transposed matrix.
 	mm := func(impl string, dtype tensor.DType, m, k, n int, constant ...int) graph.RateCall {
-		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(dtype, m, k), tensor.New(dtype, k, n)},
-			Constant: constant,
-			Impl:     impl}
+		in := []tensor.Meta{tensor.New(dtype, m, k), tensor.New(dtype, k, n)}
+		return graph.RateCall{Op: "mm", In: in, Constant: constant, Impl: impl}
 	}
 	bmm := func(entries, m, k, n int) graph.RateCall {
 		return graph.RateCall{Op: "bmm", In: []tensor.Meta{kit.F32(entries, m, k), kit.F32(entries, k, n)}, Impl: "tiled"}

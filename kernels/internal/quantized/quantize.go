@@ -30,8 +30,8 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			"`axis`, or one for each block along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, inputType := kit.Attrs[quantizeAttrs](call), call.Type(0)
-			if err := checkScales(call, a.Axis, a.BlockSize); err != nil {
+			attrs, inputType := kit.Attrs[quantizeAttrs](call), call.Type(0)
+			if err := checkScales(call, attrs.Axis, attrs.BlockSize); err != nil {
 				return nil, fmt.Errorf("quantize_linear: %w", err)
 			}
 			if !isQuantizableFloat(inputType.DType) && inputType.DType != tensor.Int32 {
@@ -40,16 +40,16 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			if !isQuantizableFloat(call.Type(1).DType) {
 				return nil, kit.NotImplemented("quantize_linear", call.Type(1).DType)
 			}
-			dtype := quantDType(call, a.DType)
+			dtype := quantDType(call, attrs.DType)
 			if !isQuantizedDType(dtype) {
 				return nil, kit.NotImplemented("quantize_linear", dtype)
 			}
 			return call.NewResult(inputType.RowMajor().WithDType(dtype)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[quantizeAttrs](c)
-			dtype := quantDType(c, a.DType)
-			return quantReference(c, in, a.Axis, a.BlockSize, dtype, func(x, scale, zeroPoint float64) tensor.Scalar {
+			attrs := kit.Attrs[quantizeAttrs](c)
+			dtype := quantDType(c, attrs.DType)
+			return quantReference(c, in, attrs.Axis, attrs.BlockSize, dtype, func(x, scale, zeroPoint float64) tensor.Scalar {
 				return tensor.IntScalar(saturate(dtype, math.RoundToEven(float64(float32(x)/float32(scale)))+zeroPoint))
 			})
 		},
@@ -85,8 +85,8 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			"along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			a, inputType := kit.Attrs[dequantizeAttrs](call), call.Type(0)
-			if err := checkScales(call, a.Axis, a.BlockSize); err != nil {
+			attrs, inputType := kit.Attrs[dequantizeAttrs](call), call.Type(0)
+			if err := checkScales(call, attrs.Axis, attrs.BlockSize); err != nil {
 				return nil, fmt.Errorf("dequantize_linear: %w", err)
 			}
 			if !isQuantizedDType(inputType.DType) {
@@ -98,9 +98,9 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			return call.NewResult(inputType.RowMajor().WithDType(call.Type(1).DType)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[dequantizeAttrs](c)
-			return quantReference(c, in, a.Axis, a.BlockSize, c.Meta(1).DType, func(x, scale, zero float64) tensor.Scalar {
-				return tensor.FloatScalar((x - zero) * scale)
+			attrs, dtype := kit.Attrs[dequantizeAttrs](c), c.Meta(1).DType
+			return quantReference(c, in, attrs.Axis, attrs.BlockSize, dtype, func(x, scale, zeroPoint float64) tensor.Scalar {
+				return tensor.FloatScalar((x - zeroPoint) * scale)
 			})
 		},
 		Examples: []graph.Example{

@@ -57,11 +57,10 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		attrs, inputMeta := kit.Attrs[upsampleAttrs](c), c.Meta(0)
+		attrs, input := kit.Attrs[upsampleAttrs](c), c.Meta(0)
 		resample := &resampling{taps: make([]*axisTaps, spatialDims+2)}
 		for i, outSize := range kit.KnownSizes(size) {
-			resample.taps[2+i] = upsampleTaps(mode, inputMeta.DType, inputMeta.Shape[2+i], outSize, factors[i],
-				attrs.AlignCorners)
+			resample.taps[2+i] = upsampleTaps(mode, input.DType, input.Shape[2+i], outSize, factors[i], attrs.AlignCorners)
 		}
 		return resample, nil
 	}
@@ -98,9 +97,8 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 			Examples: kit.OneExample(kit.F32(exampleShapes[spatialDims]...),
 				graph.Attrs{"output_size": exampleSizes[spatialDims]}),
 		},
-		Facts: graph.Facts{
-			Parallel: kit.LoopsExceptLast(spatialDims), WritesAnyDenseLayout: true, ImageRole: graph.ImageOp,
-		},
+		Facts: graph.Facts{Parallel: kit.LoopsExceptLast(spatialDims), WritesAnyDenseLayout: true,
+			ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{Impls: resampleImpls(describe)},
 	})
 }
