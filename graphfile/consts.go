@@ -31,7 +31,7 @@ const (
 func (l *loader) readDeclaration(offset int, isConstant bool) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
 	firstErr := len(l.errs)
-	err = l.scan.object(func(key string, offset int) error { return l.declarationKey(decl, key, offset, isConstant) })
+	err = l.scan.object(func(key string, offset int) error { return l.readDeclarationKey(decl, key, offset, isConstant) })
 	kind := "input"
 	if isConstant {
 		kind = "constant"
@@ -68,8 +68,8 @@ func (l *loader) prefixErrors(firstErr int, kind, name string) {
 	}
 }
 
-// declarationKey reads the value of one key of a declaration.
-func (l *loader) declarationKey(decl *valueDecl, key string, offset int, isConstant bool) error {
+// readDeclarationKey reads the value of one key of a declaration.
+func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, isConstant bool) error {
 	switch {
 	case key == "name":
 		return l.scan.stringTo(&decl.name)
@@ -176,7 +176,7 @@ func (l *loader) readInput(offset int) error {
 	firstErr := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, false)
 	if !ok {
-		l.skipValue(l.standIn(decl.name, false), firstErr, err)
+		l.skipValue(l.declareStandIn(decl.name, false), firstErr, err)
 		return err
 	}
 	if decl.graphDecl.DType, err = tensor.ParseDType(decl.dtype); err != nil {
@@ -196,7 +196,7 @@ func (l *loader) readInput(offset int) error {
 		l.failAt(offset, "%w", err)
 	}
 	l.prefixErrors(firstErr, "input", decl.name)
-	l.skipValue(l.standIn(decl.name, false), firstErr, nil)
+	l.skipValue(l.declareStandIn(decl.name, false), firstErr, nil)
 	return nil
 }
 
@@ -211,9 +211,9 @@ func (l *loader) skipValue(v *graph.Value, firstErr int, syntaxErr error) {
 	l.skipped, l.errs = append(l.skipped, l.errs[firstErr:]...), l.errs[:firstErr]
 }
 
-// standIn declares a placeholder with the name of a rejected input or constant, so that its readers are not rejected
-// for an unknown name. It returns nil if the name is empty, or if another value has the name.
-func (l *loader) standIn(name string, isConstant bool) (v *graph.Value) {
+// declareStandIn declares a placeholder with the name of a rejected input or constant, so that its readers are not
+// rejected for an unknown name. It returns nil if the name is empty, or if another value has the name.
+func (l *loader) declareStandIn(name string, isConstant bool) (v *graph.Value) {
 	if isConstant {
 		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
 	} else {
@@ -229,14 +229,14 @@ func (l *loader) readConstant(offset int) error {
 	firstErr := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, true)
 	if !ok {
-		l.skipValue(l.standIn(decl.name, true), firstErr, err)
+		l.skipValue(l.declareStandIn(decl.name, true), firstErr, err)
 		return err
 	}
-	t, wrongAt, err := l.constData(decl)
+	t, mistakeOffset, err := l.constData(decl)
 	if err != nil {
-		l.failAt(wrongAt, "%w", err)
+		l.failAt(mistakeOffset, "%w", err)
 		l.prefixErrors(firstErr, "constant", decl.name)
-		l.skipValue(l.standIn(decl.name, true), firstErr, nil)
+		l.skipValue(l.declareStandIn(decl.name, true), firstErr, nil)
 		return nil
 	}
 	if decl.file != "" {

@@ -32,10 +32,10 @@ type dataReader struct {
 // "NaN", "Infinity", "-Infinity". If parseData fails, the int is the offset of the mistake in the file.
 func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, error) {
 	var firstErr error
-	firstAt := base
+	firstOffset := base
 	fail := func(offset int, err error) {
 		if firstErr == nil {
-			firstErr, firstAt = err, base+offset
+			firstErr, firstOffset = err, base+offset
 		}
 	}
 	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: meta}
@@ -43,7 +43,7 @@ func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, err
 		fail(0, err)
 	}
 	if firstErr != nil {
-		return nil, firstAt, firstErr
+		return nil, firstOffset, firstErr
 	}
 	t, err := r.tensor()
 	return t, base, err
@@ -110,7 +110,7 @@ func (r *dataReader) float(token jsontext.Token) (float64, error) {
 	case 'f':
 		return 0, nil
 	case '"':
-		if x, ok := numerals.AnySpecial(token.String()); ok {
+		if x, ok := numerals.AnySpecial(token.String()); ok { // "NaN", "Infinity" or "-Infinity"
 			return x, nil
 		}
 	case '0': // a number
@@ -125,10 +125,11 @@ func (r *dataReader) float(token jsontext.Token) (float64, error) {
 		}
 		return x, nil
 	}
-	return 0, wantNumber(token)
+	return 0, notNumberError(token)
 }
 
-func wantNumber(token jsontext.Token) error {
+// notNumberError returns the error of a token in the place of a number.
+func notNumberError(token jsontext.Token) error {
 	if token.Kind() == '"' {
 		return fmt.Errorf("data: want numbers, got %q", token.String())
 	}
@@ -147,9 +148,9 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 		if _, ok := numerals.AnySpecial(token.String()); ok {
 			return 0, fmt.Errorf("data: %q does not fit %v", token.String(), r.meta.DType)
 		}
-		return 0, wantNumber(token)
+		return 0, notNumberError(token)
 	default:
-		return 0, wantNumber(token)
+		return 0, notNumberError(token)
 	}
 	dtype, text := r.meta.DType, token.String()
 	outOfRange := fmt.Errorf("data: %s does not fit %v", text, dtype)
@@ -192,13 +193,14 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	meta := tensor.New(r.meta.DType, r.meta.Shape...)
 	elementCount, count := meta.Numel(), len(r.floats)+len(r.ints)
-	pairs := meta.DType.IsComplex() && count == 2*elementCount && elementCount > 0 // each element is given by two numbers
+	// arePairs reports whether each complex element is given by two numbers.
+	arePairs := meta.DType.IsComplex() && count == 2*elementCount && elementCount > 0
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
-	case r.isNested && r.raggedErr != nil && !(pairs && r.outerLen == elementCount): // a flat list of pairs is accepted
+	case r.isNested && r.raggedErr != nil && !(arePairs && r.outerLen == elementCount): // a flat list of pairs is accepted
 		return nil, r.raggedErr
-	case count != elementCount && !pairs:
+	case count != elementCount && !arePairs:
 		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*elementCount),
 			tensor.ListString(meta.Shape), elementCount)
 	}
@@ -208,7 +210,7 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	}
 	srcDType, src := tensor.Int64, unsafe.Pointer(unsafe.SliceData(r.ints))
 	switch {
-	case pairs:
+	case arePairs:
 		srcDType, src = tensor.Complex128, unsafe.Pointer(unsafe.SliceData(r.floats))
 	case r.floats != nil:
 		srcDType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
@@ -217,6 +219,7 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	return t, nil
 }
 
+// countText formats a number of elements. Above limit it is not exact, because readNumber drops surplus numbers.
 func countText(n, limit int) string {
 	if n > limit {
 		return "more than " + strconv.Itoa(limit)

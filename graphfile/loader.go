@@ -19,19 +19,18 @@ import (
 // loader reads one graph: a whole file, or a graph that is an attribute in a file.
 type loader struct {
 	ctx       context.Context // may be nil
-	draft     *graph.Draft
+	draft     *graph.Draft    // builds graph
 	graph     *graph.Graph
-	places    *places
-	source    *source
+	places    *places // offsets of nodes and outputs, for errors
+	source    *source // converts offsets to lines and columns, for errors
 	lookup    graph.Lookup
 	data      []byte
 	base      int // offset of data in the file; all offsets are relative to the file unless stated otherwise
 	depth     int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
 	openConst OpenConst
 
-	// These fields are for ParseSome, which continues past mistakes. For other functions unavailable is nil: see
-	// skipsMistakes.
-	unavailable map[*graph.Value]bool // rejected inputs and constants
+	// These fields are for ParseSome, which continues past mistakes. skipsMistakes reports whether unavailable is set.
+	unavailable map[*graph.Value]bool // rejected inputs and constants; nil for other functions
 	skipped     graph.Errors          // mistakes of unavailable values and of outputs
 
 	scan *scanner     // reads data

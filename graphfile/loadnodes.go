@@ -60,7 +60,7 @@ func (l *loader) readNode(offset int) error {
 	var declared declaredNode
 	interrupt.Check(l.ctx)
 	firstErr := len(l.errs) // index of the node's first mistake
-	err := l.scan.object(func(key string, offset int) error { return l.nodeKey(&raw, &declared, key, offset) })
+	err := l.scan.object(func(key string, offset int) error { return l.readNodeKey(&raw, &declared, key, offset) })
 	raw.pendingEnd, raw.opName = len(l.pending), declared.op
 	if declared.hasOutputs && len(declared.outputs) == 0 && len(l.errs) == firstErr {
 		l.failAt(offset, "\"outputs\" is empty")
@@ -94,13 +94,13 @@ func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
 // is rejected, and l.skipped has all other mistakes.
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
-// nodeKey reads the value of a key of a node.
-func (l *loader) nodeKey(node *rawNode, declared *declaredNode, key string, offset int) error {
+// readNodeKey reads the value of a key of a node.
+func (l *loader) readNodeKey(node *rawNode, declared *declaredNode, key string, offset int) error {
 	switch key {
 	case "name":
 		return l.scan.stringTo(&declared.name)
 	case "op":
-		op, err := l.opName()
+		op, err := l.readOpName()
 		declared.op = op
 		return err
 	case "inputs":
@@ -133,8 +133,8 @@ func (l *loader) nodeKey(node *rawNode, declared *declaredNode, key string, offs
 	return l.unknownKey(key, offset, "name, op, inputs, attrs, outputs, memory_format, order, impl, device")
 }
 
-// opName reads the name of an op. All nodes with the same op share the allocated string.
-func (l *loader) opName() (string, error) {
+// readOpName reads the name of an op. All nodes with the same op share the allocated string.
+func (l *loader) readOpName() (string, error) {
 	if ok, err := l.scan.expect('"', "a string"); !ok {
 		return "", err
 	}
@@ -249,12 +249,12 @@ func (l *loader) resolve() {
 		}
 		switch {
 		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
-			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValue(raw.value)))
+			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValueError(raw.value)))
 			continue
 		case raw.value == "":
 			l.failAt(raw.offset, "\"value\" is missing")
 		case value == nil:
-			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValue(raw.value))
+			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValueError(raw.value))
 		case isDuplicate && l.skipsMistakes():
 			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
 			l.skipped = append(l.skipped, l.source.fail(raw.offset, "duplicate output %q: the first one is kept", raw.out.Name))
@@ -278,7 +278,7 @@ func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 			continue
 		}
 		if value == nil {
-			l.reject(raw, operand.offset, l.noOperand(operand.name))
+			l.reject(raw, operand.offset, l.noOperandError(operand.name))
 			l.draft.Complete(raw.node, op, raw.operands, nil)
 			return
 		}
@@ -309,8 +309,8 @@ func (l *loader) reject(raw *rawNode, offset int, err error) {
 	raw.reported = true
 }
 
-// noValue returns the error for a name that no value has.
-func (l *loader) noValue(name string) error {
+// noValueError returns the error for a name that no value has.
+func (l *loader) noValueError(name string) error {
 	if similar := suggest.Nearest(name, l.valueNames); similar != "" {
 		return fmt.Errorf("there is no value %q; did you mean %q?", name, similar)
 	}
@@ -323,15 +323,15 @@ func (l *loader) valueNames(yield func(string) bool) {
 	l.graph.Values(func(v *graph.Value) { wantsMore = wantsMore && yield(v.Name) })
 }
 
-// noOperand is noValue for an operand. The user may also have meant a number.
-func (l *loader) noOperand(name string) error {
+// noOperandError is noValueError for an operand. The user may also have meant a number.
+func (l *loader) noOperandError(name string) error {
 	if meant := numerals.IntendedLiteral(name); meant != "" {
 		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
 	}
 	if _, err := strconv.ParseFloat(name, 64); err == nil {
 		return fmt.Errorf("there is no value %q; a number needs no quotes: %s", name, name)
 	}
-	return l.noValue(name)
+	return l.noValueError(name)
 }
 
 // addNodeMistakes adds the mistakes that the draft records for nodes to l.errs, unless they are there already. It is
@@ -365,7 +365,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 		}
 		value := l.graph.Value(name)
 		if value == nil && decoded.err == nil {
-			decoded.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
+			decoded.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValueError(name))}
 			decoded.errOffset = decoded.places[attr]
 		}
 		attrs[attr] = graph.ValueRef{Value: value}

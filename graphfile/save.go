@@ -98,7 +98,7 @@ type saver struct {
 	dir        string // the folder of the new file
 	dirDiffers bool   // whether dir may differ from the folder of the constants' files (SaveFile)
 
-	// The parameters of SideFile. inSideFile is selects.
+	// The parameters of SideFile; inSideFile is its parameter selects.
 	sideFile   string
 	inSideFile func(*graph.Value) bool
 	write      func(path string, names []string, data []*tensor.Tensor) error
@@ -135,15 +135,15 @@ func (s *saver) save(w io.Writer) error {
 		}
 		out.WriteString(line + "  }")
 	}
-	err := section(s, out, "inputs", g.Inputs, s.input)
+	err := section(s, out, "inputs", g.Inputs, s.writeInput)
 	if err == nil && len(g.Constants) > 0 {
-		err = section(s, out, "constants", g.Constants, s.constant)
+		err = section(s, out, "constants", g.Constants, s.writeConstant)
 	}
 	if err == nil {
-		err = section(s, out, "nodes", g.Nodes, s.node)
+		err = section(s, out, "nodes", g.Nodes, s.writeNode)
 	}
 	if err == nil {
-		err = section(s, out, "outputs", g.Outputs, s.output)
+		err = section(s, out, "outputs", g.Outputs, s.writeOutput)
 	}
 	if err != nil {
 		return err
@@ -194,18 +194,18 @@ func boundsText(bounds graph.Bounds) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-// valueHead writes the common keys of inputs and constants: name, dtype and shape.
-func (s *saver) valueHead(v *graph.Value) {
+// writeValueHead writes the common keys of inputs and constants: name, dtype and shape.
+func (s *saver) writeValueHead(v *graph.Value) {
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
 	if v.Dims == nil {
-		s.ints(v.Meta.Shape)
+		s.writeInts(v.Meta.Shape)
 	} else {
-		s.dims(v.Dims)
+		s.writeDims(v.Dims)
 	}
 }
 
-// layout writes the layout of an input or a constant: strides, memory format or order, and offset.
-func (s *saver) layout(v *graph.Value) {
+// writeLayout writes the layout of an input or a constant: strides, memory format or order, and offset.
+func (s *saver) writeLayout(v *graph.Value) {
 	hasPinnedOrder := false // whether the memory format or order of the pin determines the strides
 	layout := v.Layout()
 	if layout.SetsLayout() {
@@ -219,35 +219,35 @@ func (s *saver) layout(v *graph.Value) {
 		offset = declared.Offset
 		if declared.Strides != nil {
 			s.buf.WriteString(", \"strides\": ")
-			s.dims(declared.Strides)
+			s.writeDims(declared.Strides)
 		} else if layout.SetsLayout() {
-			s.pin(layout)
+			s.writePin(layout)
 		}
 	case hasPinnedOrder:
-		s.pin(layout)
+		s.writePin(layout)
 	case !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
 		s.buf.WriteString(", \"strides\": ")
-		s.ints(v.Meta.Strides)
+		s.writeInts(v.Meta.Strides)
 	}
 	if offset != (graph.Dim{}) {
 		s.buf.WriteString(", \"offset\": ")
-		s.dim(offset)
+		s.writeDim(offset)
 	}
 }
 
-// dims writes sizes or strides, which may be symbols and expressions.
-func (s *saver) dims(list []graph.Dim) {
+// writeDims writes sizes or strides, which may be symbols and expressions.
+func (s *saver) writeDims(list []graph.Dim) {
 	s.buf.WriteByte('[')
 	for i, dim := range list {
 		if i > 0 {
 			s.buf.WriteString(", ")
 		}
-		s.dim(dim)
+		s.writeDim(dim)
 	}
 	s.buf.WriteByte(']')
 }
 
-func (s *saver) dim(d graph.Dim) {
+func (s *saver) writeDim(d graph.Dim) {
 	if d.IsNumber() {
 		fmt.Fprint(&s.buf, d.Size)
 	} else {
@@ -255,13 +255,13 @@ func (s *saver) dim(d graph.Dim) {
 	}
 }
 
-func (s *saver) pin(pin graph.Pin) {
+func (s *saver) writePin(pin graph.Pin) {
 	if pin.Format != tensor.NoFormat {
 		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", pin.Format)
 	}
 	if pin.Order != "" {
 		s.buf.WriteString(", \"order\": ")
-		s.ints(pin.Order.Dims())
+		s.writeInts(pin.Order.Dims())
 	}
 	if pin.Impl != "" {
 		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(pin.Impl))
@@ -271,7 +271,7 @@ func (s *saver) pin(pin graph.Pin) {
 	}
 }
 
-func (s *saver) ints(list []int) {
+func (s *saver) writeInts(list []int) {
 	s.buf.WriteByte('[')
 	for i, number := range list {
 		if i > 0 {
@@ -282,15 +282,15 @@ func (s *saver) ints(list []int) {
 	s.buf.WriteByte(']')
 }
 
-func (s *saver) input(v *graph.Value) error {
-	s.valueHead(v)
-	s.layout(v)
+func (s *saver) writeInput(v *graph.Value) error {
+	s.writeValueHead(v)
+	s.writeLayout(v)
 	s.buf.WriteByte('}')
 	return nil
 }
 
-// constant writes the declaration of a constant, with its data or a reference to the file that has the data.
-func (s *saver) constant(v *graph.Value) error {
+// writeConstant writes the declaration of a constant, with its data or a reference to the file that has the data.
+func (s *saver) writeConstant(v *graph.Value) error {
 	if v.Packed != nil { // files hold the unpacked data
 		unpacked := *v
 		unpacked.Const, unpacked.Packed = v.Data(), nil
@@ -300,8 +300,8 @@ func (s *saver) constant(v *graph.Value) error {
 	if err := checkStorageSize(v.Meta); err != nil {
 		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
 	}
-	s.valueHead(v)
-	s.layout(v)
+	s.writeValueHead(v)
+	s.writeLayout(v)
 	ref := constFileOf(s.graph, v)
 	file, key := ref.path, ref.key
 	switch {
@@ -353,8 +353,8 @@ func (s *saver) pathLeadsToFile(path string) bool {
 	return leadsToFile(path)
 }
 
-// node writes a node on one line.
-func (s *saver) node(n *graph.Node) error {
+// writeNode writes a node on one line.
+func (s *saver) writeNode(n *graph.Node) error {
 	if n.Packing() != nil {
 		return fmt.Errorf("node %q packs a constant for an implementation, which files cannot hold: fold it first", n.Name)
 	}
@@ -367,13 +367,13 @@ func (s *saver) node(n *graph.Node) error {
 		case graph.TensorArg:
 			s.buf.WriteString(quote(arg.Value.Name))
 		case graph.NumberArg:
-			s.operandNumber(arg.Number)
+			s.writeOperandNumber(arg.Number)
 		default:
 			s.buf.WriteString("null")
 		}
 	}
 	s.buf.WriteByte(']')
-	if err := s.attrs(n); err != nil {
+	if err := s.writeAttrs(n); err != nil {
 		return fmt.Errorf("node %q (%s): %w", n.Name, n.Op.Name, err)
 	}
 	if len(n.Out) != 1 || n.Out[0].Name != n.Name { // the default is one result with the name of the node
@@ -386,12 +386,12 @@ func (s *saver) node(n *graph.Node) error {
 		}
 		s.buf.WriteByte(']')
 	}
-	s.pin(n.Pin)
+	s.writePin(n.Pin)
 	s.buf.WriteByte('}')
 	return nil
 }
 
-func (s *saver) output(output graph.Output) error {
+func (s *saver) writeOutput(output graph.Output) error {
 	if output.Name == output.Value.Name && output.Pin == (graph.Pin{}) {
 		s.buf.WriteString(quote(output.Name))
 		return nil
@@ -400,7 +400,7 @@ func (s *saver) output(output graph.Output) error {
 	if output.Name != output.Value.Name {
 		fmt.Fprintf(&s.buf, ", \"name\": %s", quote(output.Name))
 	}
-	s.pin(output.Pin)
+	s.writePin(output.Pin)
 	s.buf.WriteByte('}')
 	return nil
 }

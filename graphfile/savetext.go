@@ -34,7 +34,7 @@ func floatText(x float64, bits int) string {
 	return text
 }
 
-// scalarText returns the JSON of a plain number. A complex one is a pair.
+// scalarText returns the JSON of a number. A complex number is a pair.
 func scalarText(x tensor.Scalar) string {
 	switch dtype := x.DType(); {
 	case dtype.IsFloat():
@@ -46,9 +46,9 @@ func scalarText(x tensor.Scalar) string {
 	return x.String()
 }
 
-// operandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a number
-// only if no value has that name.
-func (s *saver) operandNumber(x tensor.Scalar) {
+// writeOperandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a
+// number only if no value has that name.
+func (s *saver) writeOperandNumber(x tensor.Scalar) {
 	text := scalarText(x)
 	if text[0] == '[' || text[0] == '"' && s.graph.Value(strings.Trim(text, `"`)) != nil {
 		text = "{\"number\": " + text + "}"
@@ -56,16 +56,16 @@ func (s *saver) operandNumber(x tensor.Scalar) {
 	s.buf.WriteString(text)
 }
 
-// attrs writes the attributes as given, in the order of the op's schema, without default values.
-func (s *saver) attrs(n *graph.Node) error {
+// writeAttrs writes the attributes as given, in the order of the op's schema, without default values.
+func (s *saver) writeAttrs(n *graph.Node) error {
 	sep := ", \"attrs\": {"
 	for name, v := range n.AttrsAsGiven() {
 		s.buf.WriteString(sep + quote(name) + ": ")
 		var err error
 		if g, ok := v.(*graph.Graph); ok {
-			err = s.subgraph(g, n.Name+"."+name+".")
+			err = s.writeSubgraph(g, n.Name+"."+name+".")
 		} else {
-			err = s.attr(v)
+			err = s.writeAttr(v)
 		}
 		if err != nil {
 			return fmt.Errorf("attribute %q: %w", name, err)
@@ -78,8 +78,8 @@ func (s *saver) attrs(n *graph.Node) error {
 	return nil
 }
 
-// attr writes an attribute's value of any JSON or Go type of the schema.
-func (s *saver) attr(value any) error {
+// writeAttr writes an attribute's value of any JSON or Go type of the schema.
+func (s *saver) writeAttr(value any) error {
 	switch x := value.(type) {
 	case nil:
 		s.buf.WriteString("null")
@@ -102,16 +102,16 @@ func (s *saver) attr(value any) error {
 	switch reflected.Kind() {
 	case reflect.Pointer:
 		if reflected.IsNil() {
-			return s.attr(nil)
+			return s.writeAttr(nil)
 		}
-		return s.attr(reflected.Elem().Interface())
+		return s.writeAttr(reflected.Elem().Interface())
 	case reflect.Slice:
 		s.buf.WriteByte('[')
 		for i := range reflected.Len() {
 			if i > 0 {
 				s.buf.WriteString(", ")
 			}
-			if err := s.attr(reflected.Index(i).Interface()); err != nil {
+			if err := s.writeAttr(reflected.Index(i).Interface()); err != nil {
 				return err
 			}
 		}
@@ -124,12 +124,13 @@ func (s *saver) attr(value any) error {
 // writeData writes a constant's elements as nested lists. Each element has the shortest text that reads back
 // exactly.
 func writeData(b *bytes.Buffer, t *tensor.Tensor) {
-	element := elementText(t)
-	// walk writes the elements along dimension dim and all later dimensions. distance is that of the first of them.
-	var walk func(dim, distance int)
-	walk = func(dim, distance int) {
+	writeElement := elementWriter(t)
+	// writeFrom writes the elements along dimension dim and all later dimensions. distance is the distance of the first
+	// of these elements from the first element of t.
+	var writeFrom func(dim, distance int)
+	writeFrom = func(dim, distance int) {
 		if dim == t.Rank() {
-			element(b, distance)
+			writeElement(b, distance)
 			return
 		}
 		b.WriteByte('[')
@@ -137,16 +138,16 @@ func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			walk(dim+1, distance+i*t.Strides[dim])
+			writeFrom(dim+1, distance+i*t.Strides[dim])
 		}
 		b.WriteByte(']')
 	}
-	walk(0, 0)
+	writeFrom(0, 0)
 }
 
-// elementText returns a function that writes one element of t. Its second argument is the distance in elements from the
-// first element.
-func elementText(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
+// elementWriter returns a function that writes one element of t. Its second argument is the distance in elements from
+// the first element.
+func elementWriter(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 	size, bits := t.DType.Size(), 32
 	if t.DType == tensor.Float64 || t.DType == tensor.Complex128 {
 		bits = 64

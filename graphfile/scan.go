@@ -39,7 +39,7 @@ func (s *scanner) offset() int {
 
 // expect reports whether the next value has the kind. A value of another kind is reported and skipped; a syntax
 // error is returned.
-func (s *scanner) expect(kind jsontext.Kind, what string) (bool, error) {
+func (s *scanner) expect(kind jsontext.Kind, want string) (bool, error) {
 	switch got := s.dec.PeekKind(); got {
 	case kind:
 		return true, nil
@@ -47,11 +47,11 @@ func (s *scanner) expect(kind jsontext.Kind, what string) (bool, error) {
 		// PeekKind hides syntax errors; ReadToken returns them.
 		_, err := s.dec.ReadToken()
 		if err == nil {
-			err = fmt.Errorf("want %s, got %q", what, got)
+			err = fmt.Errorf("want %s, got %q", want, got)
 		}
 		return false, err
 	default:
-		s.report(s.offset(), fmt.Errorf("want %s, got %s", what, kindName(got)))
+		s.report(s.offset(), fmt.Errorf("want %s, got %s", want, kindName(got)))
 		return false, s.dec.SkipValue()
 	}
 }
@@ -146,21 +146,21 @@ func (s *scanner) quoted() ([]byte, error) {
 	return jsontext.AppendUnquote(nil, raw)
 }
 
-// stringTo reads a string into *p. It reports any other value as a mistake, and leaves *p as it is.
-func (s *scanner) stringTo(p *string) error {
+// stringTo reads a string into *target. It reports any other value as a mistake, and leaves *target as it is.
+func (s *scanner) stringTo(target *string) error {
 	if ok, err := s.expect('"', "a string"); !ok {
 		return err
 	}
 	raw, err := s.quoted()
-	*p = string(raw)
+	*target = string(raw)
 	return err
 }
 
 // expectNumber is expect for a number.
 func (s *scanner) expectNumber(want string) (bool, error) { return s.expect('0', want) }
 
-// integerTo reads an integer into *p. It reports any other value as a mistake, and leaves *p as it is.
-func (s *scanner) integerTo(p *int) error {
+// integerTo reads an integer into *target. It reports any other value as a mistake, and leaves *target as it is.
+func (s *scanner) integerTo(target *int) error {
 	offset := s.offset()
 	if ok, err := s.expectNumber("an integer"); !ok {
 		return err
@@ -174,12 +174,12 @@ func (s *scanner) integerTo(p *int) error {
 		s.report(offset, fmt.Errorf("want an integer, got %s", token.String()))
 		return nil
 	}
-	*p = i
+	*target = i
 	return nil
 }
 
 // formatTo reads the name of a memory format, or null.
-func (s *scanner) formatTo(p *tensor.MemoryFormat) error {
+func (s *scanner) formatTo(target *tensor.MemoryFormat) error {
 	offset := s.offset()
 	var name string
 	if s.dec.PeekKind() == 'n' {
@@ -199,12 +199,12 @@ func (s *scanner) formatTo(p *tensor.MemoryFormat) error {
 		s.report(offset, err)
 		return nil
 	}
-	*p = f
+	*target = f
 	return nil
 }
 
 // orderTo reads a list of dimensions, slowest first.
-func (s *scanner) orderTo(p *tensor.Order) error {
+func (s *scanner) orderTo(target *tensor.Order) error {
 	offset := s.offset()
 	dims := []int{}
 	err := s.array(func(int) error {
@@ -221,7 +221,7 @@ func (s *scanner) orderTo(p *tensor.Order) error {
 		s.report(offset, err)
 		return nil
 	}
-	*p = order
+	*target = order
 	return nil
 }
 
@@ -246,13 +246,13 @@ func (s *scanner) checkEnd() {
 func (s *scanner) value() (any, error) {
 	switch s.dec.PeekKind() {
 	case '{':
-		m := map[string]any{}
+		object := map[string]any{}
 		err := s.object(func(key string, _ int) error {
 			v, err := s.value()
-			m[key] = v
+			object[key] = v
 			return err
 		})
-		return m, err
+		return object, err
 	case '[':
 		list := []any{}
 		err := s.array(func(int) error {

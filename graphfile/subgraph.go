@@ -48,9 +48,9 @@ func markDynamic(g *graph.Graph) {
 	}
 }
 
-// subgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
+// writeSubgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
 // side file.
-func (s *saver) subgraph(g *graph.Graph, prefix string) error {
+func (s *saver) writeSubgraph(g *graph.Graph, prefix string) error {
 	sub := &saver{graph: g, indent: s.indent + "    ", keyPrefix: s.keyPrefix + prefix, dir: s.dir,
 		dirDiffers: s.dirDiffers, sideFile: s.sideFile, inSideFile: s.inSideFile}
 	var text bytes.Buffer

@@ -144,7 +144,7 @@ func (s *syntaxChecker) value() {
 // members reads the members of an object or a list, up to its end.
 func (s *syntaxChecker) members(end byte, member func()) {
 	s.openBrackets = append(s.openBrackets, bracket{kind: s.data[s.offset], offset: s.offset})
-	if len(s.openBrackets) > 10000 {
+	if len(s.openBrackets) > 10000 { // the limit of the JSON library
 		panic(&syntaxMistake{s.offset, "lists and objects are nested too deep"})
 	}
 	s.offset++
