@@ -190,7 +190,7 @@ func TestParallelShards(t *testing.T) {
 	assert.Equal(t, 60, total)
 	f.checkRows(60, true)
 	assert.Equal(t, [4]int{0, 60, 0, 0}, counts(f.run("in/*", Options{})), "records of all shards")
-	unlock, err := lock(layout{f.path("out")}.shard("lock", &Options{Shards: 1}))
+	unlock, err := lock(outputDir{f.path("out")}.shardPath("lock", &Options{Shards: 1}))
 	require.NoError(t, err)
 	defer unlock()
 	_, err = Run(t.Context(), f.model(), f.find("in/*"), f.path("out"), Options{})

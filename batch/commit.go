@@ -20,7 +20,7 @@ import (
 // committer writes results. A result is finished when its record is in the manifest, and the manifest is synced.
 type committer struct {
 	fsys        fileSystem
-	layout      layout
+	outputDir   outputDir
 	temporary   string // directory of files that are being written
 	manifest    outputFile
 	run         string          // digest of the model and the options: see record.Run
@@ -49,7 +49,7 @@ const maxErrorText = 4096
 // open creates the directories and the manifest of a shard, and removes temporary files of a run that was killed.
 func (c *committer) open(o *Options) (err error) {
 	c.directories = map[string]bool{}
-	for _, dir := range []string{c.layout.dir, c.layout.state(), c.temporary} {
+	for _, dir := range []string{c.outputDir.dir, c.outputDir.stateDir(), c.temporary} {
 		if err := c.makeDirectory(dir); err != nil {
 			return err
 		}
@@ -57,10 +57,10 @@ func (c *committer) open(o *Options) (err error) {
 	if err := c.removeTemporaryFiles(); err != nil {
 		return err
 	}
-	if c.manifest, err = openManifest(c.fsys, c.layout.manifest(o)); err != nil {
+	if c.manifest, err = openManifest(c.fsys, c.outputDir.manifestPath(o)); err != nil {
 		return err
 	}
-	return c.fsys.syncDirectory(c.layout.state())
+	return c.fsys.syncDirectory(c.outputDir.stateDir())
 }
 
 // removeTemporaryFiles removes all temporary files.
@@ -156,7 +156,7 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 func (c *committer) rename(part []*result, temporary []string) error {
 	changed := map[string]bool{} // set of directories
 	for i, r := range part {
-		path := c.layout.output(r.input.Name)
+		path := c.outputDir.outputPath(r.input.Name)
 		if r.err != nil {
 			if err := c.fsys.remove(path); err != nil {
 				return err
@@ -184,7 +184,7 @@ func (c *committer) rename(part []*result, temporary []string) error {
 
 // makeParents creates a directory below the output directory, and all missing directories above it.
 func (c *committer) makeParents(dir string) error {
-	if dir == c.layout.dir || c.directories[dir] {
+	if dir == c.outputDir.dir || c.directories[dir] {
 		return nil
 	}
 	if err := c.makeParents(filepath.Dir(dir)); err != nil {

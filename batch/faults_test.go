@@ -180,12 +180,12 @@ func runChild(dir, operations string) error {
 }
 
 // written returns the files in the output directory, with the times at which they were written.
-func written(t *testing.T, l layout, inputs []Input) map[string]time.Time {
+func written(t *testing.T, d outputDir, inputs []Input) map[string]time.Time {
 	t.Helper()
-	paths, err := filesIn(l.shard("writing", &Options{Shards: 1}))
+	paths, err := filesIn(d.shardPath("writing", &Options{Shards: 1}))
 	require.True(t, err == nil || errors.Is(err, os.ErrNotExist))
 	for _, in := range inputs {
-		paths = append(paths, l.output(in.Name))
+		paths = append(paths, d.outputPath(in.Name))
 	}
 	times := map[string]time.Time{}
 	for _, path := range paths {
@@ -206,7 +206,7 @@ func TestKilled(t *testing.T) {
 	for _, in := range inputs {
 		names[in.Name] = true
 	}
-	l := layout{f.path("out")}
+	d := outputDir{f.path("out")}
 	before := map[string]time.Time{}
 	finished := map[string]bool{} // paths of outputs with records
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -220,14 +220,14 @@ func TestKilled(t *testing.T) {
 		cmd.Env = append(os.Environ(), childDirectory+"="+f.dir, fmt.Sprint(childOperations, "=", operations))
 		cmd.Stderr = os.Stderr
 		runErr := cmd.Run()
-		records, err := l.readManifests(names)
+		records, err := d.readManifests(names)
 		require.NoError(t, err)
-		after, lost := written(t, l, inputs), 0
+		after, lost := written(t, d, inputs), 0
 		for path := range finished {
 			require.Equal(t, before[path], after[path], "%s was written again", path)
 		}
 		for name := range records {
-			finished[l.output(name)] = true
+			finished[d.outputPath(name)] = true
 		}
 		for path, at := range after {
 			if !finished[path] && before[path] != at {

@@ -73,7 +73,7 @@ type imageInput struct {
 	height, width int // -1 if the model accepts any size
 	channels      int
 	channelsLast  bool
-	floating      bool // whether the dtype is float32; otherwise it is uint8
+	isFloat       bool // whether the dtype is float32; otherwise it is uint8
 }
 
 // imageInputOf describes the input of a model. It returns an error if the input cannot be images.
@@ -83,8 +83,8 @@ func imageInputOf(g *graph.Graph) (imageInput, error) {
 	}
 	v := g.Inputs[0]
 	shape := declaredShape(v)
-	in := imageInput{value: v, floating: v.Meta.DType == tensor.Float32}
-	if !in.floating && v.Meta.DType != tensor.Uint8 {
+	in := imageInput{value: v, isFloat: v.Meta.DType == tensor.Float32}
+	if !in.isFloat && v.Meta.DType != tensor.Uint8 {
 		return in, fmt.Errorf("input %q has dtype %v, but images need float32 or uint8", v.Name, v.Meta.DType)
 	}
 	isChannelCount := func(n int) bool { return n == 1 || n == 3 }
@@ -225,7 +225,7 @@ func scale(source image.Image, height, width int) *image.RGBA {
 // normalize crops an image to the given size, and converts it to a tensor for the input in.
 func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	if !in.floating && len(m.Mean)+len(m.Deviation) > 0 {
+	if !in.isFloat && len(m.Mean)+len(m.Deviation) > 0 {
 		return nil, fmt.Errorf("input %q has dtype uint8, so Mean and Deviation cannot be applied", in.value.Name)
 	}
 	shape := []int{1, in.channels, height, width}
@@ -250,7 +250,7 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 			}
 			for channel := range in.channels {
 				index := channel*channelStride + (y*width+x)*pixelStride
-				if in.floating {
+				if in.isFloat {
 					binary.NativeEndian.PutUint32(data[4*index:], math.Float32bits(valueOf[channel][rgb[channel]]))
 				} else {
 					data[index] = rgb[channel]

@@ -11,13 +11,14 @@ func smoothChroma(source *image.YCbCr) *image.RGBA {
 	upsampler := newUpsampler(source)
 	cb, cr := make([]uint8, width+1), make([]uint8, width+1)
 	for y := range height {
-		upsampler.row(cb, source.Cb, y)
-		upsampler.row(cr, source.Cr, y)
+		upsampler.setRow(cb, source.Cb, y)
+		upsampler.setRow(cr, source.Cr, y)
 		luma := source.Y[y*source.YStride:]
 		pixels := out.Pix[y*out.Stride:]
 		for x := range width {
 			luma, cb, cr := int32(luma[x]), int32(cb[x])-128, int32(cr[x])-128
-			const half = 1 << 15 // the weights are in units of 2^-16
+			// The weights 1.402, -0.344136, -0.714136 and 1.772 of JFIF, in units of 2^-16.
+			const half = 1 << 15
 			pixel := pixels[4*x : 4*x+4]
 			pixel[0] = clampToByte(luma + (91881*cr+half)>>16)
 			pixel[1] = clampToByte(luma + (-22554*cb-46802*cr+half)>>16)
@@ -63,8 +64,9 @@ func newUpsampler(source *image.YCbCr) *upsampler {
 	return u
 }
 
-// row sets out to row y of the image: chroma of the given plane. out may have one element more than the image is wide.
-func (u *upsampler) row(out, plane []uint8, y int) {
+// setRow stores the chroma of row y of the image, read from the given plane, in out. out may have one element more than
+// the image is wide.
+func (u *upsampler) setRow(out, plane []uint8, y int) {
 	nearest := y / u.yFactor
 	near := plane[nearest*u.stride:][:u.width]
 	if !u.smoothX && !u.smoothY {
@@ -73,8 +75,8 @@ func (u *upsampler) row(out, plane []uint8, y int) {
 		}
 		return
 	}
-	// The sums of the nearest row and its neighbor have the weights 3 and 1. Each later step of libjpeg-turbo rounds up
-	// and down in turn, so that the mean does not change.
+	// u.sums has 3 times the nearest row plus its neighbor; the divisions are below. As in libjpeg-turbo, they round up
+	// and down in turn (+8 and +7, +1 and +2), so that the mean does not change.
 	odd := int32(y % u.yFactor)
 	if u.smoothY {
 		other := min(max(nearest-1+2*int(odd), 0), u.height-1)

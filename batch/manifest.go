@@ -29,32 +29,32 @@ func (r *record) valid() bool {
 	return r.Name != "" && r.Run != "" && (r.Output == "") != (r.Error == "")
 }
 
-// layout has methods that return the paths of the files in an output directory dir.
-type layout struct{ dir string }
+// outputDir has methods that return the paths of the files in an output directory dir.
+type outputDir struct{ dir string }
 
-// state returns the directory of manifests, locks and temporary files.
-func (l layout) state() string { return filepath.Join(l.dir, ".graphrun") }
+// stateDir returns the directory of manifests, locks and temporary files.
+func (d outputDir) stateDir() string { return filepath.Join(d.dir, ".graphrun") }
 
-// output returns the path of the output of an input.
-func (l layout) output(name string) string {
-	return filepath.Join(l.dir, filepath.FromSlash(name)+".npz")
+// outputPath returns the path of the output of an input.
+func (d outputDir) outputPath(name string) string {
+	return filepath.Join(d.dir, filepath.FromSlash(name)+".npz")
 }
 
-// shard returns the path of a file or directory of the shard that o selects. kind names the file, such as "lock".
-func (l layout) shard(kind string, o *Options) string {
-	return filepath.Join(l.state(), fmt.Sprintf("%s-%d-of-%d", kind, o.Shard+1, o.Shards))
+// shardPath returns the path of a file or directory of the shard that o selects. kind names the file, such as "lock".
+func (d outputDir) shardPath(kind string, o *Options) string {
+	return filepath.Join(d.stateDir(), fmt.Sprintf("%s-%d-of-%d", kind, o.Shard+1, o.Shards))
 }
 
-// manifest returns the path of the manifest of a shard.
-func (l layout) manifest(o *Options) string { return l.shard("manifest", o) + ".jsonl" }
+// manifestPath returns the path of the manifest of a shard.
+func (d outputDir) manifestPath(o *Options) string { return d.shardPath("manifest", o) + ".jsonl" }
 
 // maxRecord is the maximum length of a record in bytes.
 const maxRecord = 1 << 20
 
 // readManifests returns the records of all shards, by name of the input. Lines that are not records are ignored: a
 // process that was killed may leave an incomplete line. Only records of the inputs in wanted are returned.
-func (l layout) readManifests(wanted map[string]bool) (map[string][]record, error) {
-	entries, err := os.ReadDir(l.state())
+func (d outputDir) readManifests(wanted map[string]bool) (map[string][]record, error) {
+	entries, err := os.ReadDir(d.stateDir())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (l layout) readManifests(wanted map[string]bool) (map[string][]record, erro
 		if !strings.HasPrefix(e.Name(), "manifest-") || filepath.Ext(e.Name()) != ".jsonl" {
 			continue
 		}
-		if err := readManifest(filepath.Join(l.state(), e.Name()), wanted, byName); err != nil {
+		if err := readManifest(filepath.Join(d.stateDir(), e.Name()), wanted, byName); err != nil {
 			return nil, err
 		}
 	}
@@ -91,10 +91,11 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 	return nil
 }
 
-// finished returns the record that makes another run of an input unnecessary, or nil. records are the records of the
-// input. A record qualifies if it has the given digests (Input and Run), and if its output still exists. If no record
-// qualifies, finished returns a record of an error with these digests. An empty inputDigest matches every digest.
-func (l layout) finished(records []record, inputDigest, run string) *record {
+// finishedRecord returns the record that makes another run of an input unnecessary, or nil. records are the records of
+// the input. A record qualifies if it has the given digests (Input and Run), and if its output still exists. If no
+// record qualifies, finishedRecord returns a record of an error with these digests. An empty inputDigest matches every
+// digest.
+func (d outputDir) finishedRecord(records []record, inputDigest, run string) *record {
 	var failed *record
 	for i := range records {
 		r := &records[i]
@@ -102,7 +103,7 @@ func (l layout) finished(records []record, inputDigest, run string) *record {
 		case r.Run != run || inputDigest != "" && r.Input != inputDigest: // another input or model
 		case r.Error != "":
 			failed = r
-		case l.outputExists(r, records):
+		case d.outputExists(r, records):
 			return r
 		}
 	}
@@ -112,8 +113,8 @@ func (l layout) finished(records []record, inputDigest, run string) *record {
 // outputExists reports whether the output of record r exists and has the size in the record. records are all records of
 // the input. If one of them has another output, which may have replaced that of r, outputExists also compares the
 // digest of the contents.
-func (l layout) outputExists(r *record, records []record) bool {
-	path := l.output(r.Name)
+func (d outputDir) outputExists(r *record, records []record) bool {
+	path := d.outputPath(r.Name)
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != r.Bytes {
 		return false

@@ -20,11 +20,11 @@ import (
 
 // model is the model of a run.
 type model struct {
-	graph    *graph.Graph
-	digest   string // of the model and the options
-	program  *graphrun.Program
-	rows     *batching.Axis // the dimension along which inputs are joined; nil if each input is run separately
-	unjoined error          // the reason why rows is nil
+	graph          *graph.Graph
+	digest         string // of the model and the options
+	program        *graphrun.Program
+	rows           *batching.Axis // the dimension along which inputs are joined; nil if each input is run separately
+	unjoinedReason error          // the reason why rows is nil
 }
 
 // loadModel reads a model without compiling it.
@@ -51,8 +51,8 @@ const plannedRows = 8
 // compile compiles the model, and tries to prove that its rows are independent (see package comment).
 func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	compileOptions := options.Compile
-	symbol, unjoined := batching.Symbol(m.graph)
-	m.unjoined = unjoined
+	symbol, unjoinedReason := batching.Symbol(m.graph)
+	m.unjoinedReason = unjoinedReason
 	if symbol != "" {
 		rows := plannedRows
 		if maxRows := m.graph.Symbols[symbol].Max; maxRows > 0 {
@@ -65,7 +65,7 @@ func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	}
 	if symbol != "" {
 		const exact = true // an output has the same bits in every batch
-		m.rows, m.unjoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, options.MaxRows, exact)
+		m.rows, m.unjoinedReason = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, options.MaxRows, exact)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func Status(ctx context.Context, model string, inputs []Input, dir string, o Opt
 		return Summary{}, err
 	}
 	for _, in := range j.inputs {
-		switch r := j.layout.finished(j.records[in.Name], "", j.model.digest); {
+		switch r := j.outputDir.finishedRecord(j.records[in.Name], "", j.model.digest); {
 		case r == nil:
 			j.summary.Missing++
 		case r.Error != "":
@@ -57,12 +57,12 @@ func Status(ctx context.Context, model string, inputs []Input, dir string, o Opt
 // job is the work on one shard. It is a pipeline of goroutines: several read and decode inputs, one forms batches and
 // starts runs, and one commits results.
 type job struct {
-	options *Options
-	model   *model
-	decoder decoder
-	layout  layout
-	inputs  []Input
-	records map[string][]record // of earlier runs, by the name of the input
+	options   *Options
+	model     *model
+	decoder   decoder
+	outputDir outputDir
+	inputs    []Input
+	records   map[string][]record // of earlier runs, by the name of the input
 
 	cancel            context.CancelCauseFunc
 	window            *semaphore.Weighted // limits the number of inputs that are computed but not yet recorded
@@ -79,7 +79,7 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Opt
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	j := &job{options: o, layout: layout{filepath.Clean(dir)}, inputs: o.inShard(inputs)}
+	j := &job{options: o, outputDir: outputDir{filepath.Clean(dir)}, inputs: o.inShard(inputs)}
 	wanted := map[string]bool{}
 	for _, in := range j.inputs {
 		switch {
@@ -89,7 +89,7 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Opt
 			return nil, fmt.Errorf("input %q: the name %q is not valid UTF-8", in.Path, in.Name)
 		case wanted[in.Name]:
 			return nil, fmt.Errorf("two inputs have the name %q", in.Name)
-		case sameFile(j.layout.output(in.Name), in.Path):
+		case sameFile(j.outputDir.outputPath(in.Name), in.Path):
 			return nil, fmt.Errorf("the output of %s would replace the input", in.Path)
 		}
 		wanted[in.Name] = true
@@ -99,7 +99,7 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Opt
 		return nil, err
 	}
 	j.decoder = decoder{j.model.graph, o.Images}
-	j.records, err = j.layout.readManifests(wanted)
+	j.records, err = j.outputDir.readManifests(wanted)
 	return j, err
 }
 
@@ -126,13 +126,16 @@ func run(ctx context.Context, path string, inputs []Input, dir string, o Options
 	if err := j.model.compile(ctx, &o); err != nil {
 		return Summary{}, err
 	}
-	j.summary.Unjoined = j.model.unjoined
-	c := &committer{fsys: fsys, layout: j.layout, temporary: j.layout.shard("writing", &o), run: j.model.digest}
-	if err := os.MkdirAll(j.layout.state(), 0o777); err != nil {
+	j.summary.Unjoined = j.model.unjoinedReason
+	c := &committer{
+		fsys: fsys, outputDir: j.outputDir, run: j.model.digest,
+		temporary: j.outputDir.shardPath("writing", &o),
+	}
+	if err := os.MkdirAll(j.outputDir.stateDir(), 0o777); err != nil {
 		return j.summary, err
 	}
 	j.summary.Missing = len(j.inputs)
-	unlock, err := lock(j.layout.shard("lock", &o))
+	unlock, err := lock(j.outputDir.shardPath("lock", &o))
 	if err != nil {
 		return j.summary, err
 	}
@@ -231,7 +234,7 @@ func (j *job) read(ctx context.Context, in Input) *item {
 	}
 	sum := sha256.Sum256(data)
 	decoded := &item{input: in, digest: hex.EncodeToString(sum[:])}
-	if r := j.layout.finished(j.records[in.Name], decoded.digest, j.model.digest); r != nil && (r.Error == "" ||
+	if r := j.outputDir.finishedRecord(j.records[in.Name], decoded.digest, j.model.digest); r != nil && (r.Error == "" ||
 		!j.options.Retry) {
 		const skipped = true
 		j.finish(in, r.Error, skipped)

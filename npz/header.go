@@ -217,16 +217,16 @@ func (p *parser) tuple() []int {
 // size reads a non-negative integer. It accepts the suffix L of Python 2.
 func (p *parser) size() int {
 	p.remaining = strings.TrimLeft(p.remaining, blanks)
-	n := 0
-	for n < len(p.remaining) && p.remaining[n] >= '0' && p.remaining[n] <= '9' {
-		n++
+	digitCount := 0
+	for digitCount < len(p.remaining) && p.remaining[digitCount] >= '0' && p.remaining[digitCount] <= '9' {
+		digitCount++
 	}
-	size, err := strconv.Atoi(p.remaining[:n])
+	size, err := strconv.Atoi(p.remaining[:digitCount])
 	if err != nil {
 		p.fail("want a size before %.20q", p.remaining)
 		return 0
 	}
-	p.remaining = strings.TrimPrefix(p.remaining[n:], "L")
+	p.remaining = strings.TrimPrefix(p.remaining[digitCount:], "L")
 	return size
 }
 

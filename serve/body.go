@@ -43,7 +43,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 	if r.ContentLength >= 0 {
 		length = int(r.ContentLength)
 	}
-	jsonLength, _ := strconv.Atoi(r.Header.Get(headerLength)) // decodeRequest reports errors
+	jsonLength, _ := strconv.Atoi(r.Header.Get(jsonLengthHeader)) // decodeRequest reports errors
 	padding := -jsonLength & (tensor.Align - 1)
 	reader := http.MaxBytesReader(w, r.Body, maxBody)
 	for capacity := min(length, firstPart); ; capacity = min(length, max(maxReserved, bodyGrowth*len(result.bytes))) {

@@ -39,7 +39,7 @@ func benchmarkModel(b *testing.B) string {
 func post(b *testing.B, url string, body []byte, header string) []byte {
 	request, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 	require.NoError(b, err)
-	request.Header.Set(headerLength, header)
+	request.Header.Set(jsonLengthHeader, header)
 	r, err := http.DefaultClient.Do(request)
 	require.NoError(b, err)
 	defer r.Body.Close()
@@ -95,7 +95,7 @@ func BenchmarkInfer(b *testing.B) {
 		loop(b, func() {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, path, bytes.NewReader(body))
-			r.Header.Set(headerLength, header)
+			r.Header.Set(jsonLengthHeader, header)
 			s.ServeHTTP(w, r)
 			require.Equal(b, http.StatusOK, w.Code)
 		})

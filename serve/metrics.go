@@ -53,15 +53,15 @@ func (s *serverMetrics) ofModel(name, version string) *modelMetrics {
 	}
 }
 
-// executed records a successful run of some rows with its duration.
-func (m *modelMetrics) executed(rows int, duration time.Duration) {
+// recordRun records a successful run of some rows with its duration.
+func (m *modelMetrics) recordRun(rows int, duration time.Duration) {
 	m.rows.Add(rows)
 	m.executions.Inc()
 	m.compute.Add(int(duration.Microseconds()))
 }
 
-// responded records a response of the server with its route and its HTTP status code.
-func (s *serverMetrics) responded(route string, code int, duration time.Duration) {
+// recordResponse records a response of the server with its route and its HTTP status code.
+func (s *serverMetrics) recordResponse(route string, code int, duration time.Duration) {
 	key := responseKey{route, code}
 	histogram, ok := s.responses.Load(key)
 	if !ok {

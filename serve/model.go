@@ -27,8 +27,9 @@ type model struct {
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
 }
 
-// load reads and compiles a model. notBatched is the reason why requests for the model cannot share a batch; nil if
-// they can, or if batching is off.
+// load reads and compiles a model. Batches are joined along a symbol, the first size of all inputs; symbol is "" if
+// there is none. notBatched is the reason why requests for the model cannot share a batch; nil if they can, or if
+// batching is off.
 func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err error) {
 	loader := s.options.Loader
 	loader.FS = os.DirFS(filepath.Dir(v.path))
@@ -45,7 +46,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	if s.options.Batching != BatchOff {
 		symbol, notBatched = batching.Symbol(g)
 	}
-	if symbol != "" && s.options.Batching == BatchExact {
+	if symbol != "" && s.options.Batching == BatchExact { // the model is planned for the first hint
 		compileOptions.Hints = append([]map[string]int{{symbol: s.typicalRows()}}, compileOptions.Hints...)
 	}
 	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {

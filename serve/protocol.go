@@ -17,9 +17,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// headerLength is the HTTP header of the protocol's binary extension. It has the length of the JSON, which precedes
-// the binary data.
-const headerLength = "Inference-Header-Content-Length"
+// jsonLengthHeader is the HTTP header of the protocol's binary extension. It has the length in bytes of the JSON, which
+// precedes the binary data.
+const jsonLengthHeader = "Inference-Header-Content-Length"
 
 // requestDoc is the JSON document of an inference request.
 type requestDoc struct {
@@ -77,8 +77,8 @@ var datatypes = map[tensor.DType]string{tensor.Bool: "BOOL", tensor.Uint8: "UINT
 type port struct {
 	name   string
 	dtype  tensor.DType
-	shape  []int // -1 for a size that requests determine; nil if the rank depends on data
-	labels graph.Labels
+	shape  []int        // -1 for a size that requests determine; nil if the rank depends on data
+	labels graph.Labels // the strings that integer elements stand for, if any
 }
 
 // isText reports whether the elements of the port are strings.
@@ -96,10 +96,10 @@ func (p port) datatype() string {
 // at most proportional to the size of body.
 func (m *model) decodeRequest(header http.Header, body []byte) (*request, error) {
 	var binaryData []byte
-	if text := header.Get(headerLength); text != "" {
+	if text := header.Get(jsonLengthHeader); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > len(body) {
-			return nil, fmt.Errorf("%s is %q, but must be a number of bytes up to %d, the length of the body", headerLength,
+			return nil, fmt.Errorf("%s is %q, but must be a number of bytes up to %d, the length of the body", jsonLengthHeader,
 				text, len(body))
 		}
 		body, binaryData = body[:n], body[n:]
@@ -317,7 +317,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 		return p.labels.Encode(list, shape...)
 	}
 	result := tensor.Empty(tensor.New(p.dtype, shape...))
-	set := numerals.Setter(p.dtype)
+	set := numerals.Setter(p.dtype) // parses a text and stores the element
 	elementBytes, size, index := result.Storage().Bytes(), p.dtype.Size(), 0
 	for text := range elements.all {
 		if index < count {

@@ -41,7 +41,7 @@ func TestRejectedTensors(t *testing.T) {
 		{"b", `{"name": "x", "shape": [2], "datatype": "BOOL", "data": [true, 2]}`, "", "", "want true or false"},
 	} {
 		head := `{"inputs": [` + c.inputs + `]` + c.rest + `}`
-		w := call(s, "POST", "/v2/models/"+c.model+"/infer", head+c.data, headerLength, strconv.Itoa(len(head)))
+		w := call(s, "POST", "/v2/models/"+c.model+"/infer", head+c.data, jsonLengthHeader, strconv.Itoa(len(head)))
 		assert.Equal(t, http.StatusBadRequest, w.Code, head)
 		var doc struct{ Error string }
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &doc), head)
@@ -58,7 +58,7 @@ func TestEachOutputHasItsEncoding(t *testing.T) {
 		4]}], "parameters": {"binary_data_output": true}, "outputs": [{"name": "z"}, {"name": "y", "parameters":
 		{"binary_data": false}}]}`)
 	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
-	n, err := strconv.Atoi(w.Header().Get(headerLength))
+	n, err := strconv.Atoi(w.Header().Get(jsonLengthHeader))
 	require.NoError(t, err)
 	assert.Equal(t, "application/octet-stream", w.Header().Get("Content-Type"))
 	assert.JSONEq(t, `{"model_name": "m", "model_version": "1", "outputs": [

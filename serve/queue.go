@@ -191,7 +191,7 @@ func (q *queue) waitingRows() (rows int) {
 // then end.
 func (q *queue) takeBatch() []*job {
 	for {
-		waiting, maxRows := q.unended()
+		waiting, maxRows := q.dropEnded()
 		if len(waiting) == 0 {
 			return nil
 		}
@@ -199,15 +199,15 @@ func (q *queue) takeBatch() []*job {
 		for _, i := range q.model.rows.Batch(runsOf(waiting), maxRows) { // without the lock: it may plan the program
 			jobs = append(jobs, waiting[i])
 		}
-		if q.take(jobs) {
+		if q.takeIfWaiting(jobs) {
 			return jobs
 		}
 	}
 }
 
-// unended drops the jobs whose contexts have ended, and returns a copy of the others and the maximum number of rows of
-// their batch. If there are none, dispatch must end.
-func (q *queue) unended() (waiting []*job, maxRows int) {
+// dropEnded drops the jobs whose contexts have ended, and returns a copy of the others and the maximum number of rows
+// of their batch. If there are none, dispatch must end.
+func (q *queue) dropEnded() (waiting []*job, maxRows int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool {
@@ -221,9 +221,9 @@ func (q *queue) unended() (waiting []*job, maxRows int) {
 	return slices.Clone(q.waiting), q.server.rowsOfBatch(q.waitingRows())
 }
 
-// take removes the jobs of a batch from the queue. It returns false if one of them no longer waits: the others may then
-// need another plan.
-func (q *queue) take(jobs []*job) bool {
+// takeIfWaiting removes the jobs of a batch from the queue. It returns false if one of them no longer waits: the others
+// may then need another plan.
+func (q *queue) takeIfWaiting(jobs []*job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, j := range jobs {
@@ -268,7 +268,7 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 		rows += max(request.run.Rows, 1)
 	}
 	if err == nil {
-		q.model.metrics.executed(rows, active)
+		q.model.metrics.recordRun(rows, active)
 	}
 	// The results of the jobs share the memory of out and possibly of in, which is released after all of them.
 	var unreleasedParts atomic.Int64

@@ -60,8 +60,8 @@ func TestRejectedRequests(t *testing.T) {
 		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), "}]", `}], "outputs": [{"name": "q"}]`, 1), 400,
 			`no output "q"; its outputs are y`, nil},
 		{strings.Repeat(" ", 3000), 413, "the body exceeds 2000 bytes", nil},
-		{"{}", 400, headerLength + ` is "3", but must be a number of bytes up to 2`, []string{headerLength, "3"}},
-		{"{}", 400, headerLength + ` is "-1"`, []string{headerLength, "-1"}},
+		{"{}", 400, jsonLengthHeader + ` is "3", but must be a number of bytes up to 2`, []string{jsonLengthHeader, "3"}},
+		{"{}", 400, jsonLengthHeader + ` is "-1"`, []string{jsonLengthHeader, "-1"}},
 		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "parameters": {"binary_data_size": 12}}]}`, 400,
 			"binary_data_size is 12, but 0 bytes are left", nil},
 		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "parameters": {"binary_data_size": -1}}]}`, 400,
@@ -84,14 +84,14 @@ func binaryRequest(data []float32, shape ...int) (body string, header []string) 
 	shapeText, _ := json.Marshal(shape)
 	text := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": %s, "datatype": "FP32", "parameters": `+
 		`{"binary_data_size": %d}}], "parameters": {"binary_data_output": true}}`, shapeText, len(b))
-	return text + string(b), []string{headerLength, strconv.Itoa(len(text))}
+	return text + string(b), []string{jsonLengthHeader, strconv.Itoa(len(text))}
 }
 
 // floatsOf returns the bytes after the JSON of a response as numbers.
 func floatsOf(t *testing.T, w *httptest.ResponseRecorder) []float32 {
 	t.Helper()
 	require.Equal(t, 200, w.Code, w.Body.String())
-	n, err := strconv.Atoi(w.Header().Get(headerLength))
+	n, err := strconv.Atoi(w.Header().Get(jsonLengthHeader))
 	require.NoError(t, err)
 	data := w.Body.Bytes()[n:]
 	list := make([]float32, len(data)/4)
@@ -163,8 +163,8 @@ func TestDatatypes(t *testing.T) {
 			`{"binary_data_size": %d}}], "outputs": [{"name": "y", "parameters": {"binary_data": true}}]}`, name, 4*size)
 		data := make([]byte, 4*size)
 		data[size] = 1
-		w := call(s, "POST", "/v2/models/m/infer", head+string(data), headerLength, strconv.Itoa(len(head)))
-		n, err := strconv.Atoi(w.Header().Get(headerLength))
+		w := call(s, "POST", "/v2/models/m/infer", head+string(data), jsonLengthHeader, strconv.Itoa(len(head)))
+		n, err := strconv.Atoi(w.Header().Get(jsonLengthHeader))
 		require.NoError(t, err, w.Body.String())
 		assert.Equal(t, data, w.Body.Bytes()[n:], name)
 	}
@@ -198,7 +198,7 @@ func TestRejectedBodiesAreRecycled(t *testing.T) {
 				runtime.ReadMemStats(&before)
 			}
 			r := httptest.NewRequest("POST", "/v2/models/m/infer", io.MultiReader(strings.NewReader(body))) // of unknown length
-			r.Header.Set(headerLength, strconv.Itoa(len(head)))
+			r.Header.Set(jsonLengthHeader, strconv.Itoa(len(head)))
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, r)
 			require.Contains(t, w.Body.String(), want)
@@ -257,7 +257,7 @@ func TestEndedJobs(t *testing.T) {
 	assert.Zero(t, s.waiting.Load())
 	waits := &job{ctx: t.Context()}
 	q.waiting = []*job{waits}
-	assert.False(t, q.take([]*job{waits, j}))
+	assert.False(t, q.takeIfWaiting([]*job{waits, j}))
 	assert.False(t, waits.started)
 	assert.Equal(t, []*job{waits}, q.waiting)
 }
@@ -281,7 +281,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, length int) {
 		var header []string
 		if length >= 0 {
-			header = []string{headerLength, strconv.Itoa(length)}
+			header = []string{jsonLengthHeader, strconv.Itoa(length)}
 		}
 		w := call(s, "POST", "/v2/models/m/infer", string(body), header...)
 		if w.Code != 200 && w.Code != 400 {

@@ -36,7 +36,7 @@ type Server struct {
 
 	reloading sync.Mutex // held by Reload; protects seen
 	// seen is keyed by MODEL/VERSION. It has an entry for each version whose files the last call of Reload found new or
-	// changed: the signature of the files or, if they could not be loaded, [failedSignature] of it.
+	// changed: the signature of the files or, if they could not be loaded, their [failedSignature].
 	seen map[string]signature
 }
 
@@ -142,7 +142,7 @@ func (s *Server) Reload(ctx context.Context) error {
 // loaded again.
 func failedSignature(files signature) signature { return "failed " + files }
 
-// versionOf returns the model in list with a version; nil if there is none.
+// versionOf returns the model in list with the given version; nil if there is none.
 func versionOf(list []*model, version string) *model {
 	i := slices.IndexFunc(list, func(m *model) bool { return m.version == version })
 	if i < 0 {
@@ -172,7 +172,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		status = writeError(w, err)
 	}
-	s.metrics.responded(route, status, time.Since(start))
+	s.metrics.recordResponse(route, status, time.Since(start))
 }
 
 // answer answers a request. It returns the route with placeholders for names, which is a label of metrics.
@@ -375,7 +375,7 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	w.Header().Set("Content-Type", "application/json")
 	if tail != nil {
 		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(headerLength, strconv.Itoa(len(text)))
+		w.Header().Set(jsonLengthHeader, strconv.Itoa(len(text)))
 	}
 	length := len(text)
 	for _, data := range tail {

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/batch"
 )
 
-// headerLength is the header of the protocol's binary extension.
-const headerLength = "Inference-Header-Content-Length"
+// jsonLengthHeader is the header of the protocol's binary extension.
+const jsonLengthHeader = "Inference-Header-Content-Length"
 
 // printClass classifies an image file.
 func printClass(ctx context.Context, url, token, path string) error {
@@ -46,7 +46,7 @@ func classify(ctx context.Context, url, token string, picture image.Image) (clas
 	if err != nil {
 		return 0, 0, err
 	}
-	r.Header.Set(headerLength, strconv.Itoa(len(head)))
+	r.Header.Set(jsonLengthHeader, strconv.Itoa(len(head)))
 	r.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -61,8 +61,8 @@ func info(name string, dims ...int64) *pb.ValueInfoProto {
 }
 
 // ints returns a list with one attribute of integers.
-func ints(name string, v ...int64) []*pb.AttributeProto {
-	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInts, Ints: v}}
+func ints(name string, list ...int64) []*pb.AttributeProto {
+	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInts, Ints: list}}
 }
 
 // group returns the attribute group of a convolution.
@@ -72,12 +72,12 @@ func group(n int64) *pb.AttributeProto {
 
 // wavesTensor returns a tensor of values in [-1, 1] in place of a trained weight.
 func wavesTensor(name string, dims []int64) *pb.TensorProto {
-	n := int64(1)
+	count := int64(1)
 	for _, d := range dims {
-		n *= d
+		count *= d
 	}
 	t := &pb.TensorProto{Name: name, DataType: int32(pb.Float), Dims: dims}
-	for i := range n {
+	for i := range count {
 		t.FloatData = append(t.FloatData, float32(math.Sin(float64(i+1)*float64(len(name)+7))))
 	}
 	return t

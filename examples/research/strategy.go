@@ -166,7 +166,7 @@ func (o *orders) nodeCost(n *graph.Node) float64 {
 	return least
 }
 
-// readCost returns the cost of reading operand k, which is a, in its layout. If the implementation cannot read this
+// readCost returns the cost of reading arg, operand k, in its layout. If the implementation cannot read this
 // layout, the cost includes a copy.
 func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, arg graph.Arg) float64 {
 	meta := arg.Meta()

@@ -52,11 +52,12 @@ func Symbol(g *graph.Graph) (string, error) {
 	return symbol, nil
 }
 
-// PlanForOneRow reports whether all batch sizes should have the plan for one row instead of that for rows rows, for
-// which p was compiled from g. At both sizes, the cost of a plan is divided by that of the plan for this size; the plan
-// with the lesser maximum is better. oneRow is false if other sizes are open, because costs depend on them. pins names
-// the implementations, by node, that the plan for one row must have instead of chosen ones that do not support rows
-// rows. symbol is the result of [Symbol].
+// PlanForOneRow compares two plans for all batch sizes: the plan for one row, and the plan for `rows` rows, for which p
+// was compiled from g. oneRow reports whether the plan for one row is better. At both sizes, the cost of each plan is
+// divided by the cost of the plan for this size; the plan with the lesser maximum is better. oneRow is false if other
+// sizes are open, because costs depend on them. Some implementations that the plan for one row chooses may not support
+// `rows` rows: pins names, by node, the implementations that the plan must have instead. symbol is the result of
+// [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
 	oneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)

@@ -79,8 +79,8 @@ func (r *Run) canJoin(other *Run) bool {
 	return true
 }
 
-// joined recycles the memory of joined inputs.
-var joined tensor.Pool
+// joinedPool recycles the memory of joined inputs.
+var joinedPool tensor.Pool
 
 // Join concatenates the inputs of runs along the first dimension. The result may be released when neither it nor the
 // outputs of its run are used any more ([tensor.Tensor.Release]). Join does not copy the inputs of a single run.
@@ -97,7 +97,7 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 			shape[0] += run.Rows
 		}
 		meta := tensor.New(first.DType, shape...)
-		part := tensor.Must(tensor.FromStorage(meta, joined.Take(meta.Bytes(), false)))
+		part := tensor.Must(tensor.FromStorage(meta, joinedPool.Take(meta.Bytes(), false)))
 		data := part.Storage().Bytes()
 		for _, run := range runs {
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]

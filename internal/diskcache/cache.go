@@ -53,11 +53,11 @@ type Cache struct {
 	dir     string
 	options Options
 
-	mu     sync.Mutex
-	mapped map[Key]weak.Pointer[tensor.Storage] // the entries in memory
-	keys   map[weak.Pointer[tensor.Storage]]Key // of mapped entries, and of contents that were hashed
-	purge  int                                  // above this number of keys, those of collected storages are removed
-	frozen bool                                 // a write failed, so nothing more is written
+	mu             sync.Mutex
+	mapped         map[Key]weak.Pointer[tensor.Storage] // the entries in memory
+	keys           map[weak.Pointer[tensor.Storage]]Key // of mapped entries, and of contents that were hashed
+	purgeThreshold int                                  // above this number, keys of collected storages are removed
+	frozen         bool                                 // a write failed, so nothing more is written
 
 	evicting sync.Mutex // held by evict
 }
@@ -202,7 +202,7 @@ type onlyReader struct{ io.Reader }
 
 // setKey records the key of a storage. The caller has the lock.
 func (c *Cache) setKey(mapped *tensor.Storage, key Key) {
-	if len(c.keys) > c.purge {
+	if len(c.keys) > c.purgeThreshold {
 		for storage := range c.keys {
 			if storage.Value() == nil {
 				delete(c.keys, storage)
@@ -213,7 +213,7 @@ func (c *Cache) setKey(mapped *tensor.Storage, key Key) {
 				delete(c.mapped, key)
 			}
 		}
-		c.purge = 2*len(c.keys) + 64
+		c.purgeThreshold = 2*len(c.keys) + 64
 	}
 	c.keys[weak.Make(mapped)] = key
 }

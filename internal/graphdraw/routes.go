@@ -85,21 +85,21 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
 	for i, net := range r.nets {
 		var pieces []Segment
-		// straight adds the vertical segment at x between two y coordinates, unless it is empty after rounding.
-		straight := func(x, from, to float64) {
+		// addVertical adds the vertical segment at x between two y coordinates, unless it is empty after rounding.
+		addVertical := func(x, from, to float64) {
 			if from = roundTenth(from); from < roundTenth(to) {
 				pieces = append(pieces, Segment{Point{x, from}, Point{x, roundTenth(to)}})
 			}
 		}
-		// across adds the segment from the bottom of a layer to the top of the next layer, between two x coordinates.
-		across := func(layer int, from, to float64) {
+		// addToNextLayer adds the segment from the bottom of a layer to the top of the next layer, between two x coordinates.
+		addToNextLayer := func(layer int, from, to float64) {
 			upper, lower := roundTenth(r.bottom[layer]), roundTenth(r.top[layer+1])
 			pieces = append(pieces, Segment{Point{from, upper}, Point{to, lower}})
 		}
 		// The trunk has a cell in each layer from first+1 to the layer above the lowest box of the net.
 		first := r.cells[net.From].layer
 		if len(net.To) > 0 {
-			straight(r.leaveX[i], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[first])
+			addVertical(r.leaveX[i], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[first])
 		}
 		trunkX := func(k int) float64 { // x of the trunk at the bottom of layer first+k
 			if k == 0 {
@@ -108,13 +108,13 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 			return r.cells[r.trunks[i][k-1]].x
 		}
 		for k, c := range r.trunks[i] {
-			across(first+k, trunkX(k), r.cells[c].x)
-			straight(r.cells[c].x, r.top[first+k+1], r.bottom[first+k+1])
+			addToNextLayer(first+k, trunkX(k), r.cells[c].x)
+			addVertical(r.cells[c].x, r.top[first+k+1], r.bottom[first+k+1])
 		}
 		for k, to := range net.To {
 			layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
-			across(layer-1, trunkX(layer-1-first), r.arriveX[i][k])
-			straight(r.arriveX[i][k], r.top[layer], drawing.Corners[to].Y)
+			addToNextLayer(layer-1, trunkX(layer-1-first), r.arriveX[i][k])
+			addVertical(r.arriveX[i][k], r.top[layer], drawing.Corners[to].Y)
 		}
 		list[i] = pieces
 	}

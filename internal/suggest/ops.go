@@ -43,9 +43,8 @@ func stripLibrary(name string) string {
 		return name
 	}
 	parts := strings.Split(name, ".")
-	libraries := []string{"torch", "nn", "functional", "F", "np", "numpy", "tf", "jnp", "jax", "aten", "ops",
-		"math", "tensor",
-		"Tensor", "special", "keras", "layers", "onnx", "ai", "com", "microsoft"}
+	libraries := []string{"torch", "nn", "functional", "F", "np", "numpy", "tf", "jnp", "jax", "aten", "ops", "math",
+		"tensor", "Tensor", "special", "keras", "layers", "onnx", "ai", "com", "microsoft"}
 	for len(parts) > 1 && slices.Contains(libraries, parts[0]) {
 		parts = parts[1:]
 	}
