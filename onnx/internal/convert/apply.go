@@ -15,7 +15,8 @@ import (
 // evaluated during the import. For views of constants there is no limit, unless they repeat elements.
 const FoldLimit = 1 << 16
 
-// Op adds an op, and returns its first result. An operand is a *Value, a number, or nil.
+// Op adds an op, and returns its first result. An operand is a *Value, a number, or nil. It is not inlined, to save
+// compile time: it has many callers.
 //
 //go:noinline
 func (n *Node) Op(name string, attrs graph.Attrs, operands ...any) *Value {
@@ -280,5 +281,5 @@ func (n *Node) IndexVector(size sym.Int) *Value {
 	return n.Op("arange", graph.Attrs{"end": n.SizeAttr(size), "dtype": tensor.Int64})
 }
 
-// one returns the list of outputs of a node with a single output.
-func one(x *Value) []*Value { return []*Value{x} }
+// single returns the list of outputs of a node with a single output.
+func single(x *Value) []*Value { return []*Value{x} }

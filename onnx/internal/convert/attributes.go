@@ -26,42 +26,42 @@ func (n *Node) Attr(name string, t pb.AttributeType) *pb.AttributeProto {
 	return a
 }
 
-// Int returns an attribute, or def if the attribute is omitted.
+// Int returns an attribute, or defaultValue if the attribute is omitted.
 //
 //go:noinline
-func (n *Node) Int(name string, def int) int {
+func (n *Node) Int(name string, defaultValue int) int {
 	if a := n.Attr(name, pb.AttributeInt); a != nil {
 		return int(a.I)
 	}
-	return def
+	return defaultValue
 }
 
 // Flag is [Node.Int] for an attribute that is 0 or 1.
 //
 //go:noinline
-func (n *Node) Flag(name string, def bool) bool {
+func (n *Node) Flag(name string, defaultValue bool) bool {
 	if a := n.Attr(name, pb.AttributeInt); a != nil {
 		return a.I != 0
 	}
-	return def
+	return defaultValue
 }
 
 // Float is [Node.Int] for a floating-point attribute.
-func (n *Node) Float(name string, def float64) float64 {
+func (n *Node) Float(name string, defaultValue float64) float64 {
 	if a := n.Attr(name, pb.AttributeFloat); a != nil {
 		return ShortestDecimal(a.F)
 	}
-	return def
+	return defaultValue
 }
 
 // Text is [Node.Int] for a string attribute.
 //
 //go:noinline
-func (n *Node) Text(name, def string) string {
+func (n *Node) Text(name, defaultValue string) string {
 	if a := n.Attr(name, pb.AttributeString); a != nil {
 		return string(a.S)
 	}
-	return def
+	return defaultValue
 }
 
 // Ints returns a list attribute. ok is false if the attribute is omitted.
@@ -118,13 +118,13 @@ func (n *Node) Strings(name string) ([]string, bool) {
 }
 
 // PerDim returns a list attribute that must have the given length, such as a number for each spatial dimension. If the
-// attribute is omitted, all elements are def.
-func (n *Node) PerDim(name string, length, def int) []int {
+// attribute is omitted, all elements are defaultValue.
+func (n *Node) PerDim(name string, length, defaultValue int) []int {
 	list, ok := n.Ints(name)
 	if !ok {
 		list = make([]int, length)
 		for i := range list {
-			list[i] = def
+			list[i] = defaultValue
 		}
 	}
 	if len(list) != length {

@@ -13,6 +13,9 @@ import (
 // If becomes a node with two graphs, one for each branch. A branch that cannot be converted becomes a graph that raises
 // the error when it runs. If the results of the branches differ in rank, the nodes after the If cannot be converted for
 // both ranks at once. Each branch then contains a separate copy of these nodes.
+//
+// In a nested graph, captured has the values of the enclosing graph that the nested graph uses. The partialType of a
+// result is its dtype and those sizes that are known before the graph runs.
 
 // continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
 // itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
@@ -264,7 +267,7 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 		default:
 			result.partialType = thenBranch.outline(i).Join(elseBranch.outline(i))
 		}
-		result.isText = n.ifText(thenBranch, elseBranch, i)
+		result.isText = n.isTextResult(thenBranch, elseBranch, i)
 		if dependsOnSizes && result.partialType.Sizes != nil {
 			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
 		}
@@ -272,8 +275,8 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	return asSequences(out, sequences)
 }
 
-// ifText reports whether result i is a tensor of strings.
-func (n *Node) ifText(thenBranch, elseBranch *branch, i int) bool {
+// isTextResult reports whether result i is a tensor of strings.
+func (n *Node) isTextResult(thenBranch, elseBranch *branch, i int) bool {
 	switch {
 	case thenBranch.err != nil:
 		return elseBranch.out[i].isText

@@ -11,6 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts Loop. If the loop becomes a node, its sequences are packed (packed.go): two tensors have the
+// elements and the shapes of all members.
+
 // maxUnrolled is the maximum number of nodes into which a loop is unrolled. A larger loop becomes a node with its body
 // as attribute.
 const maxUnrolled = 1 << 12
@@ -59,7 +62,7 @@ func loop(n *Node) []*Value {
 // tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
 // on data, or if the loop's condition may become false.
 func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.Int, ok bool) {
-	if trips == nil || cond != nil && (cond.data == nil || n.Number(cond).Int() == 0) || !n.passesCondition(proto) {
+	if trips == nil || cond != nil && (cond.data == nil || n.Number(cond).Int() == 0) || !n.keepsCondition(proto) {
 		return count, false
 	}
 	if count, ok = trips.elements.Int(); !ok {
@@ -68,8 +71,8 @@ func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.In
 	return count, n.useSymbols(count.String())
 }
 
-// passesCondition reports whether the body of a loop returns the loop's condition unchanged.
-func (n *Node) passesCondition(proto *pb.GraphProto) bool {
+// keepsCondition reports whether the body of a loop returns the loop's condition unchanged.
+func (n *Node) keepsCondition(proto *pb.GraphProto) bool {
 	if len(proto.Output) == 0 || len(proto.Input) < 2 {
 		return false
 	}
@@ -91,7 +94,7 @@ func (n *Node) passesCondition(proto *pb.GraphProto) bool {
 // loop that carries a sequence may exceed the frame's budget, but not maxNodes. unroll also returns nil for a loop
 // without iterations that stacks values, because only a conversion of the body gives the sizes of these values.
 func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value) []*Value {
-	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(proto) {
+	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.hasKnownCondition(proto) {
 		return nil
 	}
 	count := n.Number(trips).Int()
@@ -130,9 +133,9 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 	return values
 }
 
-// knownCondition reports whether a loop's condition is known in each iteration, because the body returns the condition
-// unchanged or returns a constant.
-func (n *Node) knownCondition(proto *pb.GraphProto) bool {
+// hasKnownCondition reports whether a loop's condition is known in each iteration, because the body returns the
+// condition unchanged or returns a constant.
+func (n *Node) hasKnownCondition(proto *pb.GraphProto) bool {
 	if len(proto.Output) == 0 || len(proto.Input) < 2 {
 		return false
 	}
@@ -166,7 +169,7 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 	carried = slices.Clone(carried)
 	for i, x := range carried {
 		if x != nil && x.kind == sequenceKind {
-			carried[i] = n.packedOf(x, declaredRank(proto.Input[2+i])).val()
+			carried[i] = n.packedOf(x, declaredRank(proto.Input[2+i])).toValue()
 		}
 	}
 	for count := n.nodeCount; ; n.nodeCount = count {
@@ -193,7 +196,7 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 		}
 		carried[i] = (&packedSequence{dtype: rankErr.dtype, rank: rankErr.rank,
 			data:   Constant(tensor.Zeros(rankErr.dtype, 0)),
-			shapes: Constant(tensor.Zeros(tensor.Int64, 0, rankErr.rank))}).val()
+			shapes: Constant(tensor.Zeros(tensor.Int64, 0, rankErr.rank))}).toValue()
 	}
 }
 
@@ -233,7 +236,7 @@ func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value
 			continue
 		}
 		data, shapes := list[i], list[i+1].WithSizes(tensor.Int64, -1, max(packed.rank, 0))
-		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: data, shapes: shapes}).val())
+		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: data, shapes: shapes}).toValue())
 		i++ // the sequence is two values of the list
 	}
 	return out
@@ -253,7 +256,7 @@ func (im *importer) addSequence(name string, n *Node, p *packedSequence) (*Value
 	if p.rank < 0 {
 		inner.outer = p
 	}
-	return inner.val(), nil
+	return inner.toValue(), nil
 }
 
 // splitSequences replaces each sequence among the results of a loop's body by two tensors. operands are the body's
@@ -276,7 +279,7 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
 				x.packed.rank, packed.rank)
 		}
-		nested.out[index] = packed.val()
+		nested.out[index] = packed.toValue()
 	}
 	nested.out, _ = asTensors(nested.out)
 	return nil
@@ -312,7 +315,7 @@ func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*p
 					packed = &packedSequence{dtype: packed.dtype, rank: ranks[i], data: packed.data,
 						shapes: Constant(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
 				}
-				side.out[i] = packed.val()
+				side.out[i] = packed.toValue()
 			}
 			return nil
 		})

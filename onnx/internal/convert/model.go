@@ -95,7 +95,7 @@ func (m *Model) Signature() *graph.Graph {
 			continue
 		}
 		_, _ = im.addModelInput(input)
-		_ = im.graph.TakeErr()
+		_ = im.graph.TakeErr() // an unsupported input is omitted
 	}
 	return im.graph
 }
@@ -132,7 +132,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	var best *Conversion
 	var firstErr error
 	for _, hints := range Hints {
-		interrupt.Check(o.Context)
+		interrupt.Check(o.Context) // ends Convert if the context has ended
 		attempt := m.importer(o)
 		if err := attempt.bindHints(hints.First, hints.Step); err != nil {
 			return nil, err

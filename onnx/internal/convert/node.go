@@ -66,16 +66,16 @@ func (n *Node) title() string {
 
 // nameOf returns the name of a node. A node without a name has the name of its first output.
 func nameOf(p *pb.NodeProto) string {
-	for _, o := range p.Output {
-		if p.Name == "" && o != "" {
-			return o
+	for _, output := range p.Output {
+		if p.Name == "" && output != "" {
+			return output
 		}
 	}
 	return p.Name
 }
 
-// setName gives a value the name that the model uses, if the value has no name yet. A result of a graph node gets the
-// name of the first model value that it is; inputs and constants keep theirs.
+// setName gives a value the name that the model uses, if the value has no name yet. If several values of the model are
+// the same result of a graph node, the result gets the first name. Inputs and constants keep their names.
 func (im *importer) setName(x *Value, name string) {
 	if x.name == "" {
 		x.name = name
@@ -190,8 +190,8 @@ func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 		}
 	}
 	body := &pb.GraphProto{Node: f.Node} // convertNodes takes a graph
-	for _, o := range f.Output {
-		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
+	for _, name := range f.Output {
+		body.Output = append(body.Output, &pb.ValueInfoProto{Name: name})
 	}
 	if n.finalOutputs, err = n.convertNodes(body, 0, bodyScope, bodyFrame); err != nil {
 		return nil, fmt.Errorf("function: %w", err)

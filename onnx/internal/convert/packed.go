@@ -148,8 +148,8 @@ func (n *Node) appended(p *packedSequence, x *Value) *packedSequence {
 		shapes: n.concatenated(p.shapes, shape).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
-// val returns the sequence as a value of the model.
-func (p *packedSequence) val() *Value { return &Value{kind: sequenceKind, packed: p} }
+// toValue returns the sequence as a value of the model.
+func (p *packedSequence) toValue() *Value { return &Value{kind: sequenceKind, packed: p} }
 
 // length returns the number of members as a 0-dim value.
 func (n *Node) length(p *packedSequence) *Value {
@@ -289,7 +289,7 @@ func (n *Node) concatenatedAlong(p *packedSequence, axis int) *Value {
 		Input:  []*pb.ValueInfoProto{{Name: "i"}, {Name: "go"}, {Name: "so far"}, {Name: "members"}},
 		Output: []*pb.ValueInfoProto{{Name: "go"}, {Name: "joined"}, {Name: "members"}}}
 	return n.ONNXOp("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeGraph, G: body}}, n.length(p),
-		Constant(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).WithType(p.dtype, p.rank)
+		Constant(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.toValue()).WithType(p.dtype, p.rank)
 }
 
 // packedSplit returns the slices of x along an axis, whose size is unknown or large, as a sequence. If keep is true,

@@ -50,8 +50,8 @@ func (n *Node) KnownNumbers(name string, list []sym.Int) []int {
 // SizeOperand returns an integer as an operand of [Node.Op]: a number, or a 0-dim value that the graph computes from
 // sizes.
 func (n *Node) SizeOperand(s sym.Int) any {
-	if k, known := s.Known(); known {
-		return k
+	if number, known := s.Known(); known {
+		return number
 	}
 	// In the graph, it is the element of arange(s, s+1).
 	return computedValue(symbolic.Ints([]int{}, s), func() *Value {

@@ -61,22 +61,23 @@ func (n *Node) directionsOf(name string, count int) []bool {
 // results. A scan of known and small length is unrolled, and otherwise becomes a node.
 func (n *Node) scanOnce(operands []*Value) []*Value {
 	proto := n.body("body")
-	scanned := n.Int("num_scan_inputs", 0)
-	states := len(operands) - scanned
-	if scanned < 1 || states < 0 || len(proto.Input) != len(operands) || len(proto.Output) < states ||
+	scannedCount := n.Int("num_scan_inputs", 0)
+	stateCount := len(operands) - scannedCount
+	if scannedCount < 1 || stateCount < 0 || len(proto.Input) != len(operands) || len(proto.Output) < stateCount ||
 		slices.Contains(operands, nil) {
 		n.Failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(proto.Input),
-			len(proto.Output), len(operands), scanned)
+			len(proto.Output), len(operands), scannedCount)
 	}
-	inBackward, outBackward := n.directionsOf("scan_input_directions", scanned),
-		n.directionsOf("scan_output_directions", len(proto.Output)-states)
+	inBackward, outBackward := n.directionsOf("scan_input_directions", scannedCount),
+		n.directionsOf("scan_output_directions", len(proto.Output)-stateCount)
 	if n.Opset < 9 {
-		inBackward = n.directionsOf("directions", scanned)
+		inBackward = n.directionsOf("directions", scannedCount)
 	}
-	inAxes, outAxes := n.PerDim("scan_input_axes", scanned, 0), n.PerDim("scan_output_axes", len(proto.Output)-states, 0)
+	inAxes := n.PerDim("scan_input_axes", scannedCount, 0)
+	outAxes := n.PerDim("scan_output_axes", len(proto.Output)-stateCount, 0)
 	length, known := -1, true
-	for k := range scanned {
-		x := operands[states+k]
+	for k := range scannedCount {
+		x := operands[stateCount+k]
 		inAxes[k] = n.Axis(inAxes[k], n.Rank(x))
 		known = known && n.IsStatic(x)
 		if known && n.Rank(x) > 0 {
@@ -85,46 +86,46 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 	}
 	// slicesAt returns the operands of the body in iteration i, with the initial states.
 	slicesAt := func(i int) []*Value {
-		part := slices.Clone(operands[:states])
-		for k := range scanned {
+		part := slices.Clone(operands[:stateCount])
+		for k := range scannedCount {
 			index := i
 			if inBackward[k] {
 				index = length - 1 - i
 			}
 			part = append(part, n.Op("select", graph.Attrs{"dim": inAxes[k], "index": index},
-				operands[states+k]).WithRank(n.Rank(operands[states+k])-1))
+				operands[stateCount+k]).WithRank(n.Rank(operands[stateCount+k])-1))
 		}
 		return part
 	}
 	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(proto.Node), 1) {
-		return n.unrolledScan(proto, length, states, slicesAt, outAxes, outBackward)
+		return n.unrolledScan(proto, length, stateCount, slicesAt, outAxes, outBackward)
 	}
 	body := n.subgraph(proto, slicesAt(0), func(int) bool { return false })
-	attrs := graph.Attrs{"body": body.importer.graph, "states": states, "num_scan_inputs": scanned,
+	attrs := graph.Attrs{"body": body.importer.graph, "states": stateCount, "num_scan_inputs": scannedCount,
 		"scan_input_axes": inAxes, "scan_input_directions": inBackward,
 		"scan_output_axes": outAxes, "scan_output_directions": outBackward}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
-	for i, o := range out {
-		if o.partialType = body.outline(i); i >= states {
-			o.partialType = o.partialType.Stacked(outAxes[i-states])
+	for i, result := range out {
+		if result.partialType = body.outline(i); i >= stateCount {
+			result.partialType = result.partialType.Stacked(outAxes[i-stateCount])
 		}
 	}
 	return out
 }
 
 // unrolledScan converts each iteration of a scan to nodes. axes and backward are those of the stacked results.
-func (n *Node) unrolledScan(proto *pb.GraphProto, length, states int, slicesAt func(int) []*Value, axes []int,
+func (n *Node) unrolledScan(proto *pb.GraphProto, length, stateCount int, slicesAt func(int) []*Value, axes []int,
 	backward []bool) []*Value {
 	var values []*Value
-	collected := make([][]any, len(proto.Output)-states)
+	collected := make([][]any, len(proto.Output)-stateCount)
 	for i := range length {
 		operands := slicesAt(i)
 		if i > 0 {
 			copy(operands, values)
 		}
 		out := n.convertIteration(proto, operands, length)
-		values = out[:states:states] // clipped, because the stacked results are appended
-		for k, v := range out[states:] {
+		values = out[:stateCount:stateCount] // clipped, because the stacked results are appended
+		for k, v := range out[stateCount:] {
 			collected[k] = append(collected[k], v)
 		}
 	}

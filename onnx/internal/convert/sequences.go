@@ -59,39 +59,39 @@ func sequenceConstruct(n *Node) []*Value {
 	for i := range n.In {
 		list = append(list, n.Operand(i))
 	}
-	return one(sequence(list))
+	return single(sequence(list))
 }
 
 func sequenceEmpty(n *Node) []*Value {
 	x := sequence(nil)
 	x.memberDType = n.DTypeAttr("dtype")
-	return one(x)
+	return single(x)
 }
 
 func sequenceAt(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
-		return one(n.packedMember(p, n.scalarOperand(1)))
+		return single(n.packedMember(p, n.scalarOperand(1)))
 	}
 	list := n.members(0)
-	return one(list[n.sequencePosition(1, len(list), false)])
+	return single(list[n.sequencePosition(1, len(list), false)])
 }
 
 func sequenceInsert(n *Node) []*Value {
 	if p := n.packedOperand(0, 2); p != nil {
-		return one(n.packedInsert(p, n.Operand(1)).val())
+		return single(n.packedInsert(p, n.Operand(1)).toValue())
 	}
 	list := n.members(0)
 	position := len(list)
 	if n.HasOperand(2) {
 		position = n.sequencePosition(2, len(list), true)
 	}
-	return one(sequence(slices.Insert(slices.Clone(list), position, n.Operand(1))))
+	return single(sequence(slices.Insert(slices.Clone(list), position, n.Operand(1))))
 }
 
 // sequenceErase converts SequenceErase. Without a position, the last member is removed.
 func sequenceErase(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
-		return one(n.packedErase(p).val())
+		return single(n.packedErase(p).toValue())
 	}
 	list := n.members(0)
 	position := len(list) - 1
@@ -101,14 +101,14 @@ func sequenceErase(n *Node) []*Value {
 	if position < 0 {
 		n.Failf("the sequence is empty")
 	}
-	return one(sequence(slices.Delete(slices.Clone(list), position, position+1)))
+	return single(sequence(slices.Delete(slices.Clone(list), position, position+1)))
 }
 
 func sequenceLength(n *Node) []*Value {
 	if p := n.sequence(0).packed; p != nil {
-		return one(n.length(p))
+		return single(n.length(p))
 	}
-	return one(Constant(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
+	return single(Constant(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
 }
 
 // splitToSequence converts SplitToSequence. Without operand 1, parts have size 1, and keepdims=0 removes the axis. If
@@ -126,7 +126,7 @@ func splitToSequence(n *Node) []*Value {
 	switch parts := n.OperandOrNil(1); {
 	case parts == nil:
 		if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
-			return one(n.packedSplit(x, axis, n.Flag("keepdims", true)).val())
+			return single(n.packedSplit(x, axis, n.Flag("keepdims", true)).toValue())
 		}
 		length := n.knownSize(x, axis)
 		sizes = slices.Repeat([]int{1}, length)
@@ -140,7 +140,7 @@ func splitToSequence(n *Node) []*Value {
 			sizes = append(sizes, min(size, remaining))
 		}
 	case parts.data == nil && n.LengthOf(parts) >= 0 && parts.Meta().Rank() == 1:
-		return one(sequence(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
+		return single(sequence(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
 	default:
 		sizes = n.ConstantInts(1)
 	}
@@ -150,17 +150,17 @@ func splitToSequence(n *Node) []*Value {
 			list[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, list[i])
 		}
 	}
-	return one(sequence(list))
+	return single(sequence(list))
 }
 
 // concatFromSequence converts ConcatFromSequence, which concatenates or stacks the members.
 func concatFromSequence(n *Node) []*Value {
 	if p := n.sequence(0).packed; p != nil {
-		return one(n.packedConcat(p, n.Int("axis", 0), n.Flag("new_axis", false)))
+		return single(n.packedConcat(p, n.Int("axis", 0), n.Flag("new_axis", false)))
 	}
 	var list []any
-	for _, m := range n.members(0) {
-		list = append(list, m)
+	for _, member := range n.members(0) {
+		list = append(list, member)
 	}
 	if len(list) == 0 {
 		n.Failf("the sequence is empty")
@@ -169,26 +169,26 @@ func concatFromSequence(n *Node) []*Value {
 	if n.Flag("new_axis", false) {
 		op = "stack"
 	}
-	return one(n.Op(op, graph.Attrs{"dim": n.Int("axis", 0)}, list...))
+	return single(n.Op(op, graph.Attrs{"dim": n.Int("axis", 0)}, list...))
 }
 
 func optional(n *Node) []*Value {
 	if n.HasOperand(0) {
-		return one(n.In[0])
+		return single(n.In[0])
 	}
-	return one(&Value{kind: emptyOptionalKind})
+	return single(&Value{kind: emptyOptionalKind})
 }
 
 func optionalHasElement(n *Node) []*Value {
 	hasElement := n.HasOperand(0) && n.In[0].kind != emptyOptionalKind
-	return one(Constant(tensor.Must(tensor.FromSlice([]bool{hasElement}))))
+	return single(Constant(tensor.Must(tensor.FromSlice([]bool{hasElement}))))
 }
 
 func optionalGetElement(n *Node) []*Value {
 	if !n.HasOperand(0) || n.In[0].kind == emptyOptionalKind {
 		n.Failf("the optional has no element")
 	}
-	return one(n.In[0])
+	return single(n.In[0])
 }
 
 // SplitComputed splits x into parts of computed sizes.

@@ -31,7 +31,7 @@ func (n *Node) MarkStrings(x *Value, isText bool) *Value {
 
 // convertTexts calls the converter of a node that has operands of strings.
 func (n *Node) convertTexts(convertOperator Converter, operator Operator) []*Value {
-	// marksResults: whether results of int64 are strings. Otherwise the converter has marked them.
+	// Results of int64 are strings if marksResults is true. Otherwise the converter has marked those that are strings.
 	marksResults, ok := n.opts.Table.Strings[operator.String()]
 	if !ok {
 		n.Failf("strings are not supported as operands")

@@ -113,7 +113,7 @@ func (c *computation) results(lists [][]symbolic.Element) []*Value {
 
 // isSelection reports whether each element of the results is an element of an operand or a constant.
 func (c *computation) isSelection() bool {
-	computes := func(r graph.Result) bool {
+	computes := func(r graph.Result) bool { // whether r has new elements: it is no view and no copy of an operand
 		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
 	}
 	return c.op.SelectsElements || c.op.Fills || !c.op.ReadsStorage && !slices.ContainsFunc(c.out, computes)
@@ -191,7 +191,7 @@ func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
 	}
 	list := make([]sym.Int, x.Meta().Numel())
 	for i := range list {
-		list[i] = n.symbols.NewUnknown(math.MinInt)
+		list[i] = n.symbols.NewUnknown(math.MinInt) // without a lower bound
 	}
 	x.elements, x.addToGraph = symbolic.Ints(x.Meta().Shape, list...), func() *Value { return x }
 	return x.elements

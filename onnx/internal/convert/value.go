@@ -33,7 +33,7 @@ type Value struct {
 	packed      *packedSequence // a sequence with unknown members; nil if the members are known
 	memberDType tensor.DType    // the declared dtype of the members of an empty sequence
 
-	Note   any    // what a converter recorded for the converters of later nodes
+	Note   any    // a fact that a converter records for the converters of later nodes
 	source string // "initializer" or "input" if the value is unavailable and is not the result of a node
 }
 

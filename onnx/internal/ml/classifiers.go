@@ -160,15 +160,15 @@ func treeEnsembleClassifier(n *node) []*value {
 	}
 	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. It is
 	// in the column of the class with weights.
-	limit, scoreSum := 0.0, 0.0
+	threshold, scoreSum := 0.0, 0.0
 	if nonNegative {
-		limit, scoreSum = 0.5, 1
+		threshold, scoreSum = 0.5, 1
 	}
 	if weightedClasses[0] {
 		scores = n.Op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, scores)
-		labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), limit))
+		labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), threshold))
 		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, post), tensor.Float32)}
 	}
-	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 1), limit))
+	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 1), threshold))
 	return []*value{labels, n.Cast(postTransform(n, scores, post), tensor.Float32)}
 }

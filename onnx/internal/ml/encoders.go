@@ -31,8 +31,8 @@ func vocabulary(n *node, stringsAttr, integersAttr string) (list *value, count i
 	return nil, 0
 }
 
-// checkText fails if one of x and keys has strings and the other has numbers.
-func checkText(n *node, x, keys *value) {
+// checkSameKind fails if one of x and keys has strings, and the other has numbers.
+func checkSameKind(n *node, x, keys *value) {
 	if x.HasStrings() != keys.HasStrings() {
 		kinds := map[bool]string{true: "strings", false: "numbers"}
 		n.Failf("the operand has %s, but the keys are %s", kinds[x.HasStrings()], kinds[keys.HasStrings()])
@@ -47,7 +47,7 @@ const maxSpread = 16
 // is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN. It looks up
 // integers in a table if their range is small, and otherwise searches by a decision tree on float64.
 func positionOf(n *node, x, keys *value) *value {
-	checkText(n, x, keys)
+	checkSameKind(n, x, keys)
 	if keys.DType().IsIntegral(false) {
 		if !x.DType().IsIntegral(false) {
 			n.Failf("the operand is %v, but the keys are integers", x.DType())
@@ -389,7 +389,7 @@ func arrayFeatureExtractor(n *node) []*value {
 // mapValues returns a row [1, count] with the values of a map for the wanted keys. The map is two vectors, its keys and
 // their values. Entry i of the row is the sum of the values whose keys equal wantedKeys[i], or 0 if no key does.
 func mapValues(n *node, keys, values, wantedKeys *value, count int) *value {
-	checkText(n, keys, wantedKeys)
+	checkSameKind(n, keys, wantedKeys)
 	if values.HasStrings() {
 		n.Failf("maps with values that are strings are not supported")
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file reads the attributes of the operators for tree ensembles into a treeEnsemble (trees.go). A treeRef is the
+// index of a branch or, for a leaf, the complement of the leaf's index.
+
 // nodeKey identifies a node of TreeEnsembleClassifier and TreeEnsembleRegressor.
 type nodeKey struct{ tree, node int }
 
@@ -221,7 +224,7 @@ func readSplitLists(n *node) *splitLists {
 	return lists
 }
 
-// child returns a child of node i.
+// child returns a child of node i. child is its index in the list of branches or, unless isLeaf is 0, of leaves.
 func (l *splitLists) child(i, child, isLeaf int) treeRef {
 	limit := len(l.features)
 	if isLeaf != 0 {

@@ -60,7 +60,7 @@ func (f *File) readRange(location string, offset, length int) (*tensor.Storage, 
 		return nil, fmt.Errorf("offset %d and length %d pass the end of %q, which has %d bytes", offset, length,
 			location, size)
 	}
-	if f.storage != nil && length >= minStorage {
+	if f.storage != nil && length >= minStorage { // the caller's function reads large weights
 		return readStorage(f.ctx, f.storage, file, offset, length)
 	}
 	storage := tensor.NewStorage(length)

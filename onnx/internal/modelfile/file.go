@@ -19,10 +19,10 @@ type File struct {
 	ctx     context.Context                     // see [File.SetContext]
 	folder  files.Folder                        // the folder of external data
 	paths   map[string]string                   // the path of each file of external data, by its location in the model
-	storage StorageFunc                         // may be nil
+	storage StorageFunc                         // reads the data of large weights; may be nil
 	raw     map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, which their messages lack
 	tensors map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
-	strings stringList
+	strings stringList                          // the strings that were read
 }
 
 // Read reads a model of size bytes. folder has the external data. storage, if not nil, reads the data of large weights.

@@ -14,7 +14,7 @@ type attentionNode struct {
 	*node
 	q, k, v *value  // [batch, heads, positions, elements]; k and v start with the past keys and values
 	past    sym.Int // number of past keys
-	flat    bool    // whether the operands and the result of [attention] are [batch, positions, heads*elements]
+	isFlat  bool    // whether the operands and the result of [attention] are [batch, positions, heads*elements]
 }
 
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
@@ -52,7 +52,7 @@ func attention(n *node) []*value {
 	if mode == 3 {
 		intermediate[3] = zeroWithoutKey(weights)
 	}
-	if operands.flat {
+	if operands.isFlat {
 		y = joinHeads(n, y)
 	}
 	return []*value{y, operands.k, operands.v, intermediate[mode]}
@@ -68,14 +68,14 @@ func joinHeads(n *node, x *value) *value {
 // attentionOperands sets the fields of an [attentionNode]. Operands 0 to 2 are queries, keys and values. The optional
 // operands 4 and 5 are past keys and values.
 func attentionOperands(n *node) *attentionNode {
-	operands := &attentionNode{node: n, flat: n.Rank(n.Operand(0)) == 3}
+	operands := &attentionNode{node: n, isFlat: n.Rank(n.Operand(0)) == 3}
 	heads := []int{n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0), n.Int("kv_num_heads", 0)}
 	for i, target := range []**value{&operands.q, &operands.k, &operands.v} {
 		x := n.Operand(i)
-		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != operands.flat {
+		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != operands.isFlat {
 			n.Failf("operand %d has %d dimensions: want 3 or 4 dimensions in each of operands 0 to 2", i, rank)
 		}
-		if operands.flat {
+		if operands.isFlat {
 			x = splitHeads(n, x, heads[i])
 			x = n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
 		}

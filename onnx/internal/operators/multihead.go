@@ -63,7 +63,7 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 			n.Failf("operand %d (past) has %d dimensions, want 5", past, n.Rank(earlier))
 		}
 		part := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, earlier) }
-		operands.append(part(0), part(1))
+		operands.prependPast(part(0), part(1))
 	}
 	if n.IsOutputUsed(1) {
 		outputs[1] = n.Op("stack", graph.Attrs{"dim": 0}, operands.k, operands.v)
@@ -81,7 +81,7 @@ func multiHeadAttention(n *node) []*value {
 	operands := &attentionNode{node: n, past: sym.Int{}}
 	operands.unpack()
 	if pastKey, pastValue := n.OperandOrNil(6), n.OperandOrNil(7); pastKey != nil || pastValue != nil {
-		operands.append(n.Operand(6), n.Operand(7))
+		operands.prependPast(n.Operand(6), n.Operand(7))
 	}
 	y, scores := operands.result(n.OperandOrNil(4), n.OperandOrNil(5))
 	return []*value{y, operands.k, operands.v, scores}
@@ -133,8 +133,8 @@ func (a *attentionNode) headsFirst(x *value) *value {
 	return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, a.Int("num_heads", 0)))
 }
 
-// append inserts earlier keys and values before the keys and values of the node, and sets past to their number.
-func (a *attentionNode) append(keys, values *value) {
+// prependPast inserts earlier keys and values before the keys and values of the node, and sets past to their number.
+func (a *attentionNode) prependPast(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
 	}
@@ -151,7 +151,7 @@ func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 		scores = a.Op("add", nil, scores, bias)
 	}
 	if mask != nil {
-		scores = a.Op("add", nil, scores, a.filter(mask))
+		scores = a.Op("add", nil, scores, a.maskAddend(mask))
 	}
 	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
 	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) {
@@ -164,16 +164,16 @@ func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	return joinHeads(a.node, a.Op("matmul", nil, weights, a.v)), scores
 }
 
-// filter returns the numbers that a mask adds to the scores: mask_filter_value where a mask of 2 or 3 dimensions,
-// [batch, keys] or [batch, queries, keys], is at most 0, and 0 elsewhere. [attentionNode.outside] defines a mask of one
-// dimension.
-func (a *attentionNode) filter(mask *value) *value {
+// maskAddend returns the numbers that a mask adds to the scores: mask_filter_value where a mask of 2 or 3 dimensions,
+// [batch, keys] or [batch, queries, keys], is at most 0, and 0 elsewhere. [attentionNode.isOutside] defines a mask of
+// one dimension.
+func (a *attentionNode) maskAddend(mask *value) *value {
 	batch, keys := a.SymShape(a.q)[0], a.SymShape(a.k)[2]
 	sizes := a.SymShape(mask)
 	var hidden *value
 	switch {
 	case len(sizes) == 1:
-		hidden = a.outside(mask, sizes[0], batch, keys)
+		hidden = a.isOutside(mask, sizes[0], batch, keys)
 	case len(sizes) == 2:
 		hidden = a.Op("le", nil, a.ReshapeSym(mask, sizes[0], sym.Of(1), sym.Of(1), sizes[1]), 0)
 	case len(sizes) == 3:
@@ -184,10 +184,10 @@ func (a *attentionNode) filter(mask *value) *value {
 	return a.Op("mul", nil, a.Cast(hidden, a.q.DType()), a.Float("mask_filter_value", -10000))
 }
 
-// outside reports which keys are outside the range of valid keys of their row of the batch. mask has the (exclusive)
+// isOutside reports which keys are outside the range of valid keys of their row of the batch. mask has the (exclusive)
 // end of the range for each row. If mask has twice as many numbers, the second half has the start of each range. length
 // is the number of elements of mask.
-func (a *attentionNode) outside(mask *value, length, batch, keys sym.Int) *value {
+func (a *attentionNode) isOutside(mask *value, length, batch, keys sym.Int) *value {
 	if list, known := symbolic.Known([]sym.Int{length, batch}); known && list[0] != list[1] && list[0] != 2*list[1] {
 		a.Failf("a mask of %d numbers for a batch of %d is not supported", list[0], list[1])
 	}

@@ -37,7 +37,7 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 // of windows is rounded up, the padding includes the missing elements of the last window.
 func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
 	for i, size := range inputSizes {
-		stride, front := sym.Of(g.stride[i]), size.Add(g.padBefore[i]) // front is padBefore + in
+		stride, front := sym.Of(g.stride[i]), size.Add(g.padBefore[i]) // front is the size with the padding before
 		lastStart := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))   // the last start at which a window fits
 		count := lastStart.Div(stride).Add(sym.Of(1)).Max(sym.Int{})
 		if g.roundsUp {
@@ -195,8 +195,8 @@ func lpPool(n *node) []*value {
 }
 
 // maxUnpool converts MaxUnpool, which writes elements to given positions, and 0 elsewhere. Positions refer to a result
-// whose size follows from the windows: (in-1)*stride - padBefore - padAfter + kernel. An output_shape then extends or
-// crops this result.
+// whose size follows from the windows: (inputSize-1)*stride - padBefore - padAfter + kernel. An output_shape then
+// extends or crops this result.
 func maxUnpool(n *node) []*value {
 	x, index := n.Operand(0), n.Operand(1)
 	inputSizes := spatialSizes(n, x)

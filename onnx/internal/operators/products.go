@@ -112,10 +112,10 @@ func recurrence(n *node, op string, operands []any) []*value {
 	out := n.Ops(op, attrs, operands...)
 	// Output 0 has the hidden states of all positions. The other outputs are the last states, which have no dimension of
 	// positions.
-	for i, o := range out {
-		o.WithRank(3)
+	for i, result := range out {
+		result.WithRank(3)
 		if i == 0 {
-			o.WithRank(4)
+			result.WithRank(4)
 		}
 	}
 	return out

@@ -201,7 +201,7 @@ func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
 // convInteger converts ConvInteger to the op conv_integer. If the op does not support the padding, the convolution is
 // computed in float64.
 func convInteger(n *node) []*value {
-	if r := n.Rank(n.Operand(0)); r >= 3 && r <= 5 {
+	if rank := n.Rank(n.Operand(0)); rank >= 3 && rank <= 5 {
 		if _, attrs, hasPadding := convAttrs(n, n.Operand(0), n.Operand(1)); hasPadding {
 			return single(n.Op("conv_integer", attrs, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)))
 		}
@@ -214,7 +214,7 @@ func convInteger(n *node) []*value {
 // computed in float64 and multiplied by scaleX * scaleWeight / scale of the result.
 func qlinearConv(n *node) []*value {
 	x, weight := n.Operand(0), n.Operand(3)
-	if r := n.Rank(x); r >= 3 && r <= 5 {
+	if rank := n.Rank(x); rank >= 3 && rank <= 5 {
 		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
 			return single(n.Op("qlinear_conv", attrs, x, n.Operand(1), n.Operand(2), weight, n.Operand(4), n.Operand(5),
 				n.Operand(6), n.Operand(7), n.OperandOrNil(8)))

@@ -74,8 +74,8 @@ func knownSizes(n *node, shape *value) []int {
 	}
 	sizes := slices.Repeat([]int{-1}, length)
 	for i, s := range n.Integers(shape) {
-		if k, known := s.Known(); known && k > 0 {
-			sizes[i] = k
+		if number, known := s.Known(); known && number > 0 {
+			sizes[i] = number
 		}
 	}
 	return sizes

@@ -32,8 +32,8 @@ func size(n *node) []*value {
 }
 
 // resizeVector changes the length of a vector of sizes from length to wantedLength. It extends the end of the vector if
-// atEnd is true, otherwise the start; each new element is `fill`. It truncates only the end.
-func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, fill int) *value {
+// atEnd is true, otherwise the start; each new element is fillSize. It truncates only the end.
+func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, fillSize int) *value {
 	switch {
 	case wantedLength < 0:
 		n.Failf("the number of dimensions must be known before the graph runs")
@@ -42,9 +42,9 @@ func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, f
 	case wantedLength < length:
 		n.Failf("%d dimensions do not fit into %d", length, wantedLength)
 	case wantedLength > length && atEnd:
-		return n.Op("constant_pad_nd", graph.Attrs{"pad": []int{0, wantedLength - length}, "value": fill}, sizes)
+		return n.Op("constant_pad_nd", graph.Attrs{"pad": []int{0, wantedLength - length}, "value": fillSize}, sizes)
 	case wantedLength > length:
-		return n.Op("constant_pad_nd", graph.Attrs{"pad": []int{wantedLength - length, 0}, "value": fill}, sizes)
+		return n.Op("constant_pad_nd", graph.Attrs{"pad": []int{wantedLength - length, 0}, "value": fillSize}, sizes)
 	}
 	return sizes
 }
@@ -93,8 +93,7 @@ func unsqueeze(n *node) []*value {
 		n.Failf("%d dimensions are not supported", rank)
 	}
 	axes = n.Axes(axes, rank)
-	sorted.Ints(axes)
-	// In ascending order, each axis is inserted at its index in the result.
+	sorted.Ints(axes) // so that each axis is inserted at its index in the result
 	for i, axis := range axes {
 		x = n.Op("unsqueeze", graph.Attrs{"dim": axis}, x).WithRank(rank - len(axes) + i + 1)
 	}
@@ -390,8 +389,8 @@ func unique(n *node) []*value {
 	out := n.Ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
 	values, inverse, counts := out[0].WithSizes(x.DType(), sizes...), out[1].WithType(tensor.Int64, 1),
 		out[2].WithType(tensor.Int64, 1)
-	// The first occurrence of a value is the least position with its index: the scatter takes the minimum of length, which
-	// is beyond all positions, and these positions.
+	// The first occurrence of a value is the least position at which inverse has the value's index. For each value,
+	// scatter_reduce takes the minimum of these positions and of length, which exceeds all positions.
 	length := n.Op("select", graph.Attrs{"dim": 0, "index": dim}, n.ShapeVector(x)).WithRank(0)
 	positions := n.Op("arange", graph.Attrs{"end": n.IntAttr(length), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 	beyond := n.Op("add", nil, n.Op("zeros_like", nil, counts), length)
@@ -433,6 +432,6 @@ func oneHot(n *node) []*value {
 	}
 	shape[0] = -1
 	positions = n.Reshape(positions, shape...) // aligned with the new axis
-	hot := n.Op("eq", nil, index, positions)
-	return single(widened(n, "where", nil, hot, n.Element(values, 1), n.Element(values, 0)))
+	isIndex := n.Op("eq", nil, index, positions)
+	return single(widened(n, "where", nil, isIndex, n.Element(values, 1), n.Element(values, 0)))
 }

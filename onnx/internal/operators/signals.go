@@ -36,7 +36,7 @@ func cosineWindow(a, b, c float64) converter {
 	}
 }
 
-const tau = 6.283185307179586476925286766559
+const tau = 6.283185307179586476925286766559 // 2π
 
 // dft converts DFT. The axis is an attribute (1 by default) before operator set 20, and an operand (-2 by default) from
 // set 20 on.

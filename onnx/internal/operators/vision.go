@@ -93,7 +93,7 @@ func upsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []
 		upsampleAttrs["scale_factors"] = scales[2:]
 	} else {
 		if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) ||
-			!symbolic.Positive(sizes[2].Sub(sym.Of(1))) || !symbolic.Positive(sizes[3].Sub(sym.Of(1))) {
+			!symbolic.Positive(sizes[2].Sub(sym.Of(1))) || !symbolic.Positive(sizes[3].Sub(sym.Of(1))) { // at least 2
 			return nil
 		}
 		upsampleAttrs["output_size"] = n.SizesAttr(sizes[2:]...)

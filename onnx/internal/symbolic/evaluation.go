@@ -9,7 +9,8 @@ import (
 )
 
 // evaluation evaluates the expression of an op on symbolic elements, for one row. It computes only the values that a
-// result needs, because other values may have no symbolic form.
+// result needs, because other values may have no symbolic form. The expression is a list of instructions; A is the
+// first operand of an instruction, and Imm a constant. An [Element] is a condition, an integer, or a fraction.
 type evaluation struct {
 	symbols   *Symbols
 	code      *expr.Code
@@ -28,7 +29,7 @@ type rowValue struct {
 // result returns result i at position k of the row. It returns false if the result has no symbolic form.
 func (e *evaluation) result(i, k int) (Element, bool) {
 	output := e.code.Out[i]
-	element := e.at(output.Re, k) // the real part; complex results have no symbolic form
+	element := e.valueAt(output.Re, k) // the real part; complex results have no symbolic form
 	if dtype := e.code.Insts[output.Re].DType; output.Im != expr.None {
 		e.failed = true
 	} else if dtype != output.DType {
@@ -43,8 +44,8 @@ func (e *evaluation) fail() Element {
 	return Element{}
 }
 
-// at returns a value at position k of the row.
-func (e *evaluation) at(v expr.Value, k int) Element {
+// valueAt returns a value at position k of the row.
+func (e *evaluation) valueAt(v expr.Value, k int) Element {
 	element, ok := e.computed[rowValue{v, k}]
 	if !ok && !e.failed {
 		element = e.compute(v, k)
@@ -72,7 +73,7 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 	}
 	args := make([]Element, 0, 3)
 	for _, use := range inst.Operands() {
-		args = append(args, e.at(use, k))
+		args = append(args, e.valueAt(use, k))
 	}
 	if e.failed || len(args) == 0 {
 		return e.fail()
@@ -108,9 +109,9 @@ func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
 		}
 		return Element{Numerator: sym.Of(number), Condition: sym.BoolOf(number != 0), denominator: 1} // for any dtype
 	}
-	folded := e.at(inst.A, 0)
+	folded := e.valueAt(inst.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
-		folded = e.apply(op, inst.DType, folded, e.at(inst.A, k))
+		folded = e.apply(op, inst.DType, folded, e.valueAt(inst.A, k))
 	}
 	return folded
 }
@@ -243,7 +244,7 @@ func (e *evaluation) division(v expr.Value, k int) (quotient Element, ok bool) {
 		if !matches(pattern, e.code, pattern.Out[0].Re, v, operands) {
 			continue
 		}
-		dividend, divisor := e.at(operands[0], k).Numerator, e.at(operands[1], k).Numerator
+		dividend, divisor := e.valueAt(operands[0], k).Numerator, e.valueAt(operands[1], k).Numerator
 		switch {
 		case e.failed || !Positive(divisor):
 			return e.fail(), true

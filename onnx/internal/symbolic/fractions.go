@@ -71,8 +71,8 @@ const maxDenominator = 1 << 20
 // floatOp applies an operation to fractions, in a floating-point dtype. The result is exact if dtype represents its
 // numerator, because a denominator that is a power of 2 only affects the exponent. This condition is added to the
 // conditions of the operands.
-func (e *evaluation) floatOp(op expr.Op, dtype tensor.DType, x []Element) Element {
-	a, b := x[0], x[len(x)-1] // an operation with one operand uses only a
+func (e *evaluation) floatOp(op expr.Op, dtype tensor.DType, operands []Element) Element {
+	a, b := operands[0], operands[len(operands)-1] // an operation with one operand uses only a
 	switch op {
 	case expr.Floor, expr.Ceil, expr.Trunc:
 		return e.round(op, a)

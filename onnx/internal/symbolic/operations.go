@@ -14,13 +14,13 @@ import (
 func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, results []graph.Result) [][]Element {
 	in := slices.DeleteFunc(slices.Clone(operands), func(e *Tensor) bool { return e == nil })
 	folded := make([]bool, len(results[0].Type.Shape))
-	row := slices.Repeat([]int{1}, len(folded)) // the shape of a row: size 1 in dimensions that are not folded
+	rowShape := slices.Repeat([]int{1}, len(folded)) // size 1 in dimensions that are not folded
 	code, err := expression(op, call)
 	if rows := rowsOf(op, call, operands); rows != nil {
-		code, folded, row = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
-		for dim := range row {
+		code, folded, rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
+		for dim := range rowShape {
 			if !folded[dim] {
-				row[dim] = 1
+				rowShape[dim] = 1
 			}
 		}
 	}
@@ -40,9 +40,9 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 					first = slices.Insert(first, dim, 0)
 				}
 			}
-			e := &evaluation{symbols: s, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]Element{},
+			e := &evaluation{symbols: s, code: code, rowLength: tensor.Numel(rowShape), computed: map[rowValue]Element{},
 				load: func(operand, k int) Element { // element k of the row, in folded dimensions from its own index
-					index := IndexAt(row, k)
+					index := IndexAt(rowShape, k)
 					for dim := range index {
 						if !folded[dim] {
 							index[dim] = first[dim]
@@ -51,7 +51,7 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 					return in[operand].Elements[broadcastAt(in[operand].Shape, index)]
 				}}
 			var ok bool
-			if lists[i][k], ok = e.result(i, broadcastAt(row, first)); !ok {
+			if lists[i][k], ok = e.result(i, broadcastAt(rowShape, first)); !ok {
 				return nil
 			}
 		}

@@ -34,11 +34,11 @@ func Product(sizes []sym.Int) sym.Int {
 	return p
 }
 
-// Positive reports whether a is at least 1 for all sizes.
-func Positive(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 1 }
+// Positive reports whether a is at least 1 for all sizes of its symbols.
+func Positive(a sym.Int) bool { lower, _ := a.Bounds(); return lower >= 1 }
 
-// NotNegative reports whether a is at least 0 for all sizes.
-func NotNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
+// NotNegative reports whether a is at least 0 for all sizes of its symbols.
+func NotNegative(a sym.Int) bool { lower, _ := a.Bounds(); return lower >= 0 }
 
 // IsMinusOne reports whether a size in a shape is -1, which reshape computes from the other sizes.
 func IsMinusOne(s sym.Int) bool { return s.Same(sym.Of(-1)) }

@@ -106,8 +106,8 @@ const dataPrefix = "_u"
 func (s *Symbols) limitsFor(size sym.Int, digits int) (limits map[string]int, ok bool) {
 	maxInt := 1 << digits
 	fits := func(x sym.Int) bool {
-		lo, hi := x.Bounds()
-		return lo >= -maxInt && hi <= maxInt
+		lower, upper := x.Bounds()
+		return lower >= -maxInt && upper <= maxInt
 	}
 	if digits == 0 || fits(size) {
 		return nil, digits > 0
