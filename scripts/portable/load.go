@@ -8,4 +8,5 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
+// load reads a graph file with the API of this version. For an older version, scripts/portable.py replaces this file.
 func load(path string) (*graph.Graph, error) { return graphfile.Load(path, kernels.Lookup) }

@@ -155,7 +155,7 @@ func (loaded *loadedGraph) run() (float64, error) {
 // elementsKey has the arguments of randomElements, as a key of cache.
 type elementsKey struct {
 	dtype  tensor.DType
-	n      int
+	count  int
 	within [2]float64
 	input  int
 }

@@ -50,7 +50,8 @@ func numbers(rng *rand.Rand, shape ...int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(data, shape...))
 }
 
-// graphs returns graphs with an input x, and shapes of x for each graph.
+// graphs returns graphs with an input x, and shapes of x for each graph. In graph "open" a size is a symbol. In graph
+// "decided" the data decides the size of a result.
 func graphs() (list []*graph.Graph, shapes [][][]int) {
 	add := func(name string, f func(x *graph.Value) []*graph.Value, dims []graph.Dim, inputShapes ...[]int) {
 		g := graphrun.New(name)
@@ -193,8 +194,8 @@ func residentBytes() int {
 // sampleMemory prints the memory of the process until the context ends. It returns the samples of resident bytes.
 func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
 	fmt.Printf("%10s %10s %10s %10s %6s", "seconds", "RSS MiB", "heap MiB", "Go MiB", "GCs")
-	for _, way := range resultUses {
-		fmt.Printf(" %10s", way)
+	for _, use := range resultUses {
+		fmt.Printf(" %10s", use)
 	}
 	fmt.Println()
 	start := time.Now()
@@ -220,8 +221,9 @@ func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64)
 
 func mib(n int) float64 { return float64(n) / (1 << 20) }
 
-// checkGrowth returns an error if the peak of the last third exceeds the peak of the second third by more than a
-// quarter plus 64 MiB. It does not judge fewer than 6 samples.
+// checkGrowth returns an error if the peak of the last third of the samples exceeds the peak of the second third by
+// more than a quarter plus 64 MiB. The first third, in which caches fill, is ignored. Fewer than 6 samples are not
+// judged.
 func checkGrowth(rss []int) error {
 	if len(rss) < 6 {
 		return nil

@@ -281,9 +281,9 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 		"profile of "+format.Count(profiled.Runs, "run")+", made between the measured runs:",
 		format.Nanoseconds(profiled.Median), 100*(profiled.Median/median-1), profiled.GBs, profiled.GFLOPs)
 	rates := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
-		term.UntruncatedCol("predicted").OmitFirst(),
-		term.UntruncatedCol("busy%"), term.UntruncatedCol("workers").OmitFirst(),
-		term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"), term.UntruncatedCol("of a core's peak")}
+		term.UntruncatedCol("predicted").OmitFirst(), term.UntruncatedCol("busy%"),
+		term.UntruncatedCol("workers").OmitFirst(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
+		term.UntruncatedCol("of a core's peak")}
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(profiled)...)
 	})
@@ -300,8 +300,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
 	}
 	workerColumns := []term.Column{term.UntruncatedCol("worker"), term.UntruncatedCol("at steps"),
-		term.UntruncatedCol("idle"),
-		term.UntruncatedCol("idle share")}
+		term.UntruncatedCol("idle"), term.UntruncatedCol("idle share")}
 	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(worker workerDoc) []any {
 		idle := format.Percent(worker.Idle / max(1, profiled.Run))
 		return []any{worker.Worker, format.Nanoseconds(worker.Busy), format.Nanoseconds(worker.Idle), idle}
@@ -314,11 +313,11 @@ const workersCell = 4
 // cells returns the cells of a row, one for each column of rates in [ProfileDoc.write]. The last cell is the greater of
 // two shares: the share of a core's memory bandwidth, and the share of a core's peak arithmetic speed.
 func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
-	rate := func(ns *float64) string {
-		if ns == nil {
+	rateText := func(rate *float64) string {
+		if rate == nil {
 			return "-"
 		}
-		return fmt.Sprintf("%.3g", *ns)
+		return fmt.Sprintf("%.3g", *rate)
 	}
 	share := 0.0
 	if d.GBs != nil {
@@ -332,5 +331,5 @@ func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
 		ofCore = format.Percent(share)
 	}
 	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Predicted),
-		format.Percent(d.Share), fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), ofCore}
+		format.Percent(d.Share), fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rateText(d.GBs), rateText(d.GFLOPs), ofCore}
 }

@@ -163,8 +163,8 @@ func (d *Document) write(w io.Writer, show term.Display, path string) {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintln(w, "Rejected")
-		for _, missing := range d.Rejected {
-			fmt.Fprintln(w, "  "+missing.Message)
+		for _, rejected := range d.Rejected {
+			fmt.Fprintln(w, "  "+rejected.Message)
 		}
 	}
 }

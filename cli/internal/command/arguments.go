@@ -116,12 +116,12 @@ func FileLabel(path string) string {
 func FileLabels(paths []string) map[string]string {
 	labels, pathOf := map[string]string{}, map[string]string{} // pathOf is by label
 	for _, path := range paths {
-		name := FileLabel(path)
-		labels[path] = name
-		if other, taken := pathOf[name]; taken && other != path {
+		label := FileLabel(path)
+		labels[path] = label
+		if other, taken := pathOf[label]; taken && other != path {
 			labels[path], labels[other] = path, other
 		}
-		pathOf[name] = path
+		pathOf[label] = path
 	}
 	return labels
 }

@@ -26,17 +26,17 @@ func ExactFlag(cmd *cobra.Command, p *bool) {
 }
 
 // DeviceFlag adds --device. The command rejects unknown names before it runs.
-func DeviceFlag(cmd *cobra.Command, p *string) {
+func DeviceFlag(cmd *cobra.Command, name *string) {
 	names := devices.Names()
-	cmd.Flags().StringVar(p, "device", graph.HostDevice,
+	cmd.Flags().StringVar(name, "device", graph.HostDevice,
 		"compute nodes on the device `NAME` if the plan then costs less: "+strings.Join(names, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if slices.Contains(names, *p) { // the device may be missing on this machine, which is no mistake of the caller
+		if slices.Contains(names, *name) { // the device may be missing on this machine, which is no mistake of the caller
 			return nil
 		}
-		if _, err := devices.Open(*p); err != nil {
-			return exit.UsageErrorf("--device %s: %w", *p, err)
+		if _, err := devices.Open(*name); err != nil {
+			return exit.UsageErrorf("--device %s: %w", *name, err)
 		}
 		return nil
 	}

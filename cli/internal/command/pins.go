@@ -20,8 +20,8 @@ func PinFlag(cmd *cobra.Command, pins *[]string) {
 // ApplyPins applies the values of --pin and infers the graph again.
 func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 	type target struct { // the object of a pin: the layout of a value, or the implementation of a node
-		name   string
-		layout bool
+		name     string
+		isLayout bool
 	}
 	seen := map[target]graph.Pin{}
 	for _, text := range pins {

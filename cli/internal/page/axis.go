@@ -99,10 +99,10 @@ func (s *scale) decades(n int) []float64 {
 		factors = []float64{1, 2, 5}
 	}
 	every := max(1, math.Ceil((s.high-s.low)/float64(n)))
-	for e := math.Floor(s.low); e <= s.high; e += every {
-		for _, f := range factors {
-			v := f * math.Pow(10, e)
-			if l := math.Log10(v); l >= s.low && l <= s.high {
+	for exponent := math.Floor(s.low); exponent <= s.high; exponent += every {
+		for _, factor := range factors {
+			v := factor * math.Pow(10, exponent)
+			if logarithm := math.Log10(v); logarithm >= s.low && logarithm <= s.high {
 				list = append(list, v)
 			}
 		}

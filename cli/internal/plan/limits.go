@@ -90,7 +90,7 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 			return nil, nil, err
 		}
 	}
-	within, err := search.cheapest(ctx, requestedProgram)
+	within, err := search.trySolutions(ctx, requestedProgram)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,22 +140,22 @@ func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed
 	return bytes, nil
 }
 
-// cheapest compiles solutions of the layout problem by [experiment.CheapestWithin], and updates best and leastMemory.
-// It returns a comparison of best with all plans of the problem, or nil if the problem cannot be solved.
-func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
+// trySolutions compiles solutions of the layout problem by [experiment.CheapestWithin], and updates best and
+// leastMemory. It returns a comparison of best with all plans of the problem, or nil if the problem cannot be solved.
+func (search *memorySearch) trySolutions(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
 	knownCost := math.Inf(1) // plans that cost more need not be examined
 	if search.best != nil {
 		knownCost = search.bestDoc.CostNS
 	}
-	var failed error
+	var compileErr error
 	need := func(c experiment.Choice) (bytes int, err error) {
 		const listed = false // the document has only the number of these plans
-		bytes, failed = search.try(ctx, c.Strategy(), listed)
-		return bytes, failed
+		bytes, compileErr = search.try(ctx, c.Strategy(), listed)
+		return bytes, compileErr
 	}
 	found, err := experiment.CheapestWithin(ctx, requested, search.limit, knownCost, need)
-	if failed != nil {
-		return nil, failed
+	if compileErr != nil {
+		return nil, compileErr
 	}
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
@@ -202,7 +202,7 @@ func (l *limits) checkMemory(doc *Document) error {
 	return errors.New(text)
 }
 
-// unmetText returns the message that no plan keeps to --max-memory. If this is proved, the message has the least memory
+// unmetText returns the message that no plan meets --max-memory. If this is proved, the message has the least memory
 // that a plan needs. Otherwise it says that no plan was found.
 func (l *limits) unmetText(doc *Document) string {
 	if w := doc.Within; w != nil && w.LeastBytes > l.bytes {

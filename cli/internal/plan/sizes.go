@@ -46,12 +46,12 @@ type interval struct {
 // parseInterval parses a range of sizes such as N=1..256. The values of --dim must not name its symbol.
 func parseInterval(text string, dims []string) (parsed interval, err error) {
 	name, sizes, ok := strings.Cut(text, "=")
-	from, to, dots := strings.Cut(sizes, "..")
+	from, to, hasDots := strings.Cut(sizes, "..")
 	parsed.symbol = name
 	var errs [2]error
 	parsed.from, errs[0] = strconv.Atoi(from)
 	parsed.to, errs[1] = strconv.Atoi(to)
-	if !ok || !dots || name == "" || errors.Join(errs[:]...) != nil || parsed.from < 0 || parsed.to < parsed.from {
+	if !ok || !hasDots || name == "" || errors.Join(errs[:]...) != nil || parsed.from < 0 || parsed.to < parsed.from {
 		return parsed, exit.UsageErrorf("--sweep %s: the value must be a symbol and its sizes in ascending order, as in "+
 			"N=1..256", text)
 	}

@@ -128,7 +128,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	s := &session{flags: f, study: study, job: job, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
-		return s.problems(cmd, tasksOf(list, f.shard))
+		return s.writeProblems(cmd, tasksOf(list, f.shard))
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
 		return exit.UsageError(err)
@@ -191,8 +191,8 @@ type session struct {
 	store  store
 }
 
-// problems writes the layout problems of tasks, and prints the times of the solver.
-func (s *session) problems(cmd *cobra.Command, list []*Task) error {
+// writeProblems writes the layout problems of tasks, and prints the times of the solver.
+func (s *session) writeProblems(cmd *cobra.Command, list []*Task) error {
 	var times bytes.Buffer
 	done := 0
 	err := s.job.Do(progress.Planning, func() error {

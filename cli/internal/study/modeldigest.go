@@ -39,11 +39,11 @@ func digestOfFile(path string) (digest string, mayHaveOtherFiles bool, err error
 		return "", false, exit.UsageError(err)
 	}
 	defer f.Close()
-	h, key := sha256.New(), &textFinder{text: []byte("location")}
-	if _, err := io.Copy(io.MultiWriter(h, key), f); err != nil {
+	hash, locationFinder := sha256.New(), &textFinder{text: []byte("location")}
+	if _, err := io.Copy(io.MultiWriter(hash, locationFinder), f); err != nil {
 		return "", false, err
 	}
-	return hex.EncodeToString(h.Sum(nil)), key.found || !strings.EqualFold(filepath.Ext(path), ".onnx"), nil
+	return hex.EncodeToString(hash.Sum(nil)), locationFinder.found || !strings.EqualFold(filepath.Ext(path), ".onnx"), nil
 }
 
 // textFinder is a writer that looks for a text.

@@ -76,7 +76,7 @@ func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models strin
 		}
 		for _, dims := range m.Dims {
 			for _, c := range s.Conditions {
-				for _, threads := range append([]int{}, c.threads()...) {
+				for _, threads := range c.threads() {
 					t := &Task{PlanFormat: planFormat, Model: m.Name, ModelDigest: digest, Dims: dims, Condition: c.Name,
 						Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
 						Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
@@ -117,7 +117,7 @@ func (c *Condition) threads() []int {
 	return c.Threads
 }
 
-// tasksOf returns the tasks of a shard. They are consecutive in list, because consecutive tasks share a graph.
+// tasksOf returns the tasks of a shard. They are consecutive in list, so that a shard reads few graphs.
 func tasksOf(list []*Task, s command.Shard) []*Task {
 	return list[s.Index*len(list)/s.Count : (s.Index+1)*len(list)/s.Count]
 }

@@ -102,9 +102,9 @@ const (
 )
 
 // Paint returns s in a style, if the display supports colors.
-func (d Display) Paint(how style, s string) string {
+func (d Display) Paint(textStyle style, s string) string {
 	if !d.color || s == "" {
 		return s
 	}
-	return "\x1b[" + string(how) + "m" + s + "\x1b[0m"
+	return "\x1b[" + string(textStyle) + "m" + s + "\x1b[0m"
 }

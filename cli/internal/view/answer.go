@@ -34,7 +34,7 @@ func (p *picture) largestText() string {
 		return ""
 	}
 	boxes := slices.DeleteFunc(slices.Clone(p.boxes), func(box pictureBox) bool { return box.share <= 0 })
-	sorted.Func(boxes, func(a, box pictureBox) int { return cmp.Compare(box.share, a.share) })
+	sorted.Func(boxes, func(a, b pictureBox) int { return cmp.Compare(b.share, a.share) })
 	var list []string
 	for _, box := range boxes[:min(len(boxes), maxLargest)] {
 		list = append(list, fmt.Sprintf("%s (%s) %s, %s", box.name, box.head, format.Nanoseconds(box.predicted),

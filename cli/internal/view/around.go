@@ -12,16 +12,16 @@ import (
 // operands or readers. around returns false if no box computes the value.
 func (p *picture) around(name string, hops int) (*picture, bool) {
 	distance := make([]int, len(p.boxes))
-	var next []int
+	var queue []int
 	for i := range p.boxes {
 		box := &p.boxes[i]
 		distance[i] = -1 // not reached
 		if box.name == name || slices.Contains(box.explained, name) || slices.Contains(box.values, name) {
 			distance[i] = 0
-			next = append(next, i)
+			queue = append(queue, i)
 		}
 	}
-	if len(next) == 0 {
+	if len(queue) == 0 {
 		return nil, false
 	}
 	neighbours := make([][]int, len(p.boxes))
@@ -31,17 +31,17 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 			neighbours[to] = append(neighbours[to], value.from)
 		}
 	}
-	for i := 0; i < len(next); i++ { // breadth-first; the loop appends to next
-		box := next[i]
+	for i := 0; i < len(queue); i++ { // breadth-first; the loop appends to queue
+		box := queue[i]
 		for _, to := range neighbours[box] {
 			if distance[to] < 0 && distance[box] < hops {
 				distance[to] = distance[box] + 1
-				next = append(next, to)
+				queue = append(queue, to)
 			}
 		}
 	}
 	part := &picture{title: p.title, remarks: append(slices.Clone(p.remarks), fmt.Sprintf("around %s: %d of %s", name,
-		len(next), format.CountIrregular(len(p.boxes), "box", "boxes"))), legend: slices.Clone(p.legend)}
+		len(queue), format.CountIrregular(len(p.boxes), "box", "boxes"))), legend: slices.Clone(p.legend)}
 	excerptIndex := make([]int, len(p.boxes))
 	for i := range p.boxes {
 		if distance[i] >= 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// dot returns the picture in Graphviz's language: open groups are clusters, and folded groups are boxes.
+// dot returns the picture in Graphviz's language. An item of the tree under root is a box or a group of items. Open
+// groups become clusters, and folded groups become boxes.
 func (p *picture) dot(root *item, horizontal bool) []byte {
 	w := dotWriter{scene: &scene{picture: p, root: root}, names: map[int]string{}}
 	fmt.Fprintf(&w, "digraph %s {\n  node [shape=box];\n", quoteDOT(p.title))
@@ -39,8 +40,8 @@ type dotWriter struct {
 	groups int            // the number of clusters so far
 }
 
-// group writes the items of an open group. indent is the indentation of the lines, and scope the scope around the
-// group.
+// group writes the items of an open group. indent is the indentation of the lines. scope is the common prefix of names
+// in the enclosing group.
 func (w *dotWriter) group(it *item, indent, scope string) {
 	if it.scope != "" {
 		scope = it.scope
@@ -59,17 +60,17 @@ func (w *dotWriter) group(it *item, indent, scope string) {
 		style := map[boxKind]string{groupBox: ", peripheries=2", inputBox: ", style=rounded", outputBox: ", style=rounded",
 			viewBox: ", style=dotted", omittedBox: ", style=dotted", copyBox: ", style=dashed"}[text.kind]
 		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoteDOT(slices.Concat(text.heads, text.lines)...), style)
-		w.name(child, name)
+		w.setNode(child, name)
 	}
 }
 
-// name sets the Graphviz node of all boxes of an item.
-func (w *dotWriter) name(it *item, name string) {
+// setNode sets the Graphviz node of all boxes of an item.
+func (w *dotWriter) setNode(it *item, name string) {
 	if it.box >= 0 {
 		w.names[it.box] = name
 	}
 	for _, child := range it.items {
-		w.name(child, name)
+		w.setNode(child, name)
 	}
 }
 

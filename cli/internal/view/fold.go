@@ -209,12 +209,12 @@ func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 			}
 			list = append(list, items...)
 		default:
-			it := &item{box: -1, label: scope[depth], scope: strings.Join(scope[:depth+1], "/"), items: builder.sections(items),
-				from: from, upTo: end}
-			if groupsOf[it.label]++; groupsOf[it.label] > 1 {
-				it.label += fmt.Sprintf(" (part %d)", groupsOf[it.label])
+			group := &item{box: -1, label: scope[depth], scope: strings.Join(scope[:depth+1], "/"),
+				items: builder.sections(items), from: from, upTo: end}
+			if groupsOf[group.label]++; groupsOf[group.label] > 1 {
+				group.label += fmt.Sprintf(" (part %d)", groupsOf[group.label])
 			}
-			list = append(list, it)
+			list = append(list, group)
 		}
 		from = end
 	}
@@ -268,12 +268,12 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 			}
 		}
 		section := items[from:end]
-		it := &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo}
-		it.label = fmt.Sprintf("boxes %d to %d", it.from+1, it.upTo)
-		if it.items = builder.sections(section); len(section) == 1 {
-			it = section[0]
+		group := &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo}
+		group.label = fmt.Sprintf("boxes %d to %d", group.from+1, group.upTo)
+		if group.items = builder.sections(section); len(section) == 1 {
+			group = section[0]
 		}
-		list = append(list, it)
+		list = append(list, group)
 		from = end
 	}
 	return list

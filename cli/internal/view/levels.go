@@ -233,7 +233,7 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 			opNames = append(opNames, box.head)
 		}
 	})
-	sorted.Func(opNames, func(a, box string) int { return ops[box] - ops[a] }) // the most frequent op first
+	sorted.Func(opNames, func(a, b string) int { return ops[b] - ops[a] }) // the most frequent op first
 	for i, op := range opNames {
 		if ops[op] > 1 {
 			opNames[i] = fmt.Sprintf("%s ×%d", op, ops[op])
@@ -279,7 +279,7 @@ func (s *scene) names(it *item, scope string) []string {
 			}
 		}
 	}
-	return distinct(list, boxColumns)
+	return distinct(list, boxColumns) // cuts long names so that different names stay different
 }
 
 // eachBox calls visit with each box of an item.

@@ -161,7 +161,7 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 	first := len(p.boxes)
 	layouts := make([]int, len(part.legend)) // for each layout of part, its index in p.legend
 	for i, l := range part.legend {
-		layouts[i] = slices.IndexFunc(p.legend, func(o pictureLayout) bool { return o.name == l.name })
+		layouts[i] = slices.IndexFunc(p.legend, func(other pictureLayout) bool { return other.name == l.name })
 		if layouts[i] < 0 {
 			layouts[i] = len(p.legend)
 			p.legend = append(p.legend, pictureLayout{name: l.name})

@@ -134,7 +134,7 @@ func (w *svgWriter) header() string {
 	x := left
 	y += lineHeight + 6
 	addEntry := func(text string, mark func(x, y float64)) { // an entry of the legend: a mark and its meaning
-		width := columnWidth*float64(term.Width(text)) + 50
+		width := columnWidth*float64(term.Width(text)) + 50 // 32 for the mark, 18 between entries
 		if x > left && x+width > w.width-right {
 			x, y = left, y+lineHeight+4
 		}
