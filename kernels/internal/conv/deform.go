@@ -133,8 +133,8 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	return a.checkSizes(call)
 }
 
-// checkSizes returns the type of the result. It checks the size of the result. It also checks that offset and mask have
-// the result's height and width.
+// checkSizes checks the size of the result, and that offset and mask have the result's height and width. It returns the
+// type of the result.
 func (a *deformConvAttrs) checkSizes(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
 	outHeight, outWidth := a.size(input, weight)
@@ -372,6 +372,7 @@ func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[
 	y0, x0 := int(math.Floor(float64(y))), int(math.Floor(float64(x)))
 	dy, dx := y-T(y0), x-T(x0)
 	sample.upperLeft = y0*width + x0
+	// Whether the two rows and the two columns of the pixels are inside the image.
 	top, bottom, left, right := y0 >= 0, y0+1 < height, x0 >= 0, x0+1 < width
 	sample.inside = [4]bool{top && left, top && right, bottom && left, bottom && right}
 	sample.allInside = top && bottom && left && right

@@ -105,8 +105,8 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms 
 }
 
 // maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as
-// [expr.FoldLanes] partial sums of 256 exponentials each, so that the error of its sum is a few roundings. A loop in
-// float32 processes twice as many elements at a time as a loop in float64.
+// [expr.FoldLanes] partial sums of 256 exponentials each. The error of such a sum is a few roundings. A loop in float32
+// processes twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.FoldLanes
 
 // Exponentials returns the exponentials of a row of n numbers as softmax needs them: exp(x-maximum) for each element x,

@@ -71,7 +71,7 @@ var (
 func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 	specOf := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		callSpec := spec
-		resultType, err := callSpec.fromAten(name, kit.Attrs[fftAttrs](c), c.Type(0))
+		resultType, err := callSpec.setFromAten(name, kit.Attrs[fftAttrs](c), c.Type(0))
 		return &callSpec, resultType, err
 	}
 	return kit.Define[fftAttrs](graph.Op{

@@ -32,8 +32,8 @@ type fourierSpec struct {
 	scale                 float64 // factor of the result
 }
 
-// fromAten sets the fields for a call of the given op of PyTorch, and returns the type of the result.
-func (spec *fourierSpec) fromAten(name string, attrs *fftAttrs, self tensor.Type) (tensor.Type, error) {
+// setFromAten sets the fields for a call of the given op of PyTorch, and returns the type of the result.
+func (spec *fourierSpec) setFromAten(name string, attrs *fftAttrs, self tensor.Type) (tensor.Type, error) {
 	var err error
 	if spec.dim, err = tensor.WrapDim(attrs.Dim, self.Rank()); err != nil {
 		return self, err
@@ -93,7 +93,7 @@ func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym
 // maxFourier is the greatest length of a transform.
 const maxFourier = 1 << 26
 
-// transformMoves is the approximate cost of transforming an element, in copied elements.
+// transformMoves is the approximate cost of transforming an element: the cost of copying this number of elements.
 const transformMoves = 32
 
 // load fills values with a line of the operand, cut or extended by zeros to the length of the transform. If isToReal is

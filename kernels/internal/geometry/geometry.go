@@ -140,8 +140,8 @@ func (a *Axis) firstClippedEnd() int {
 	return min(lastStart/a.Stride+1, a.Results)
 }
 
-// inside returns the range of results of a sliding axis for which all taps are inside the operand.
-func (a *Axis) inside() (first, end int) {
+// resultsInside returns the range of results of a sliding axis for which all taps are resultsInside the operand.
+func (a *Axis) resultsInside() (first, end int) {
 	first = min(kit.DivUp(a.Before, a.Stride), a.Results)
 	return first, max(first, a.firstClippedEnd())
 }
@@ -166,8 +166,8 @@ func (a *Axis) MaxSpan(results int) int {
 	return min(a.Size, (results-1)*a.Stride+a.Reach()+1)
 }
 
-// MaxCount returns the maximum of [Range.Count] over all windows. It returns an upper bound of this maximum if windows
-// are dilated and every window has taps in the padding.
+// MaxCount returns the maximum of [Range.Count] over all windows. If windows are dilated and every window has taps in
+// the padding, it returns an upper bound of this maximum.
 func (a *Axis) MaxCount() int {
 	if a.Results == 0 || a.Size == 0 {
 		return 0
@@ -176,15 +176,16 @@ func (a *Axis) MaxCount() int {
 		_, maxCount := a.adaptiveCounts()
 		return maxCount
 	}
-	first, end := a.inside()
+	first, end := a.resultsInside()
 	if first < end {
 		return a.Taps
 	}
 	if a.Dilation > 1 {
 		return min(a.Taps, kit.DivUp(a.Size, a.Dilation))
 	}
-	// As o grows, windows that begin in the padding contain ever more elements, and windows that end in it ever fewer.
-	// The maximum is at the first or last window, or where windows cease to begin or start to end in the padding.
+	// With increasing o, windows that begin in the padding contain more elements, and windows that end in the padding
+	// fewer. The maximum is at the first or last window, next to the first window that does not begin in the padding
+	// (first), or next to the first window that ends in the padding (clipped).
 	maxCount, clipped := 0, a.firstClippedEnd()
 	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
 		if o >= 0 && o < a.Results {
@@ -223,7 +224,7 @@ func (a *Axis) Uniform(countPadding bool) bool {
 		smallest, largest := a.adaptiveCounts()
 		return smallest == largest
 	}
-	if first, end := a.inside(); first == 0 && end == a.Results {
+	if first, end := a.resultsInside(); first == 0 && end == a.Results {
 		return true
 	}
 	// PaddedCount never increases from one window to the next.
@@ -239,7 +240,7 @@ type Run struct{ First, Results, Step int }
 func (a *Axis) RunAt(first, limit int, countPadding bool) Run {
 	run := Run{First: first, Results: 1}
 	if !a.Adaptive { // all windows without padding are a run
-		if from, end := a.inside(); first >= from && first < end-1 && limit > 1 {
+		if from, end := a.resultsInside(); first >= from && first < end-1 && limit > 1 {
 			run.Results, run.Step = min(end-first, limit), a.Stride
 		}
 	}

@@ -25,7 +25,8 @@ func (s *Accumulator) AddProduct(a, b tensor.Scalar) {
 	}
 }
 
-// AddProductAt adds the product of element i of a and element k of b. Both operands are converted for the same dtype.
+// AddProductAt adds the product of element i of a and element k of b. Both operands have been converted to the type of
+// the sum.
 func (s *Accumulator) AddProductAt(a *ProductOperand, i int, b *ProductOperand, k int) {
 	switch {
 	case a.floats != nil:

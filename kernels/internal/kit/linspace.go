@@ -7,8 +7,8 @@ import (
 )
 
 // LinspaceElement returns the function that computes element i of linspace with n elements. As in PyTorch, numbers are
-// first converted to dtype, and the second half is computed backward from the last element. Complex and 16-bit numbers
-// round each product and each sum; other numbers have fused multiply-adds.
+// first converted to dtype, and the second half is computed backward from the last element. For complex and 16-bit
+// dtypes, each product and each sum is rounded. Other dtypes use fused multiply-adds.
 func LinspaceElement(from, to tensor.Scalar, n int, dtype tensor.DType) func(i int) tensor.Scalar {
 	half := n / 2
 	first, last := from.Tensor(dtype).At(), to.Tensor(dtype).At()

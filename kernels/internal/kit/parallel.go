@@ -28,8 +28,8 @@ func LoopsExceptDims(dims ...int) parallel {
 	return LoopsExcept(func(*graph.Call) []int { return append([]int(nil), dims...) })
 }
 
-// LoopsExceptLast is [LoopsExcept] for the last n dimensions, which windows or interpolation combine. n above 3 is
-// read as 3.
+// LoopsExceptLast is [LoopsExcept] for the last n dimensions, which windows or interpolation combine. There are at most
+// three; a greater n counts as 3.
 func LoopsExceptLast(n int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(n, 3)]...) }
 
 // BatchLoop returns the parallel loop over the batch, which is dimension 0 of the results and of the given operands.

@@ -5,11 +5,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// AddScatteredAccess adds the cost of scattered results: results that a loop in the given order does not write
-// consecutively, because the innermost dimension of the loop does not have the least stride of the result. It counts
-// the bytes of scattered results in work as strided accesses instead of dense accesses. The walk (a loop order with
-// layouts of the results) gives the layouts of the results. Results of another rank than the order are not changed; an
-// empty order changes none.
+// AddScatteredAccess counts the bytes of scattered results as strided accesses in work, instead of dense accesses. A
+// result is scattered if the innermost dimension of the loop, which runs in the given order, does not have the least
+// stride of the result. The walk (a loop order with layouts of the results) gives the layouts of the results. Results
+// of another rank than the order do not count as scattered, nor do any results if the order is empty.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
 	for i, m := range c.Out {
 		if laidOut := walk.ResultLayout(i, m); order != "" && order.Rank() == m.Rank() &&

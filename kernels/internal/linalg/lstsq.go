@@ -127,7 +127,7 @@ func leastSquares[T number](t *task[T]) error {
 	attrs, x := kit.Attrs[lstsqAttrs](t.call), t.out[0]
 	a, b := t.in[0], t.copyOf(t.in[1])
 	original := t.copyOf(a)
-	rankError := func(code int) error {
+	rankError := func(code int) error { // code is LAPACK's error code
 		return fmt.Errorf("torch.linalg.lstsq: %sThe least squares solution could not be computed because the input matrix "+
 			"does not have full rank (error code: %d).", t.errorPrefix(), code)
 	}
