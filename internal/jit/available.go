@@ -23,7 +23,7 @@ var availability = sync.OnceValue(func() error {
 		return errors.New("switched off by GRAPHRUN_JIT=off")
 	case machine.TargetError() != nil:
 		return machine.TargetError()
-	case !supported:
+	case !isSupported:
 		return errors.New("there is no machine code for " + runtime.GOOS + "/" + runtime.GOARCH + " in this build")
 	case generatorError() != nil:
 		return generatorError()

@@ -2,8 +2,8 @@
 
 package jit
 
-// supported reports whether this build can call machine code.
-const supported = true
+// isSupported reports whether this build can call machine code.
+const isSupported = true
 
 // call calls the code at an address with Args. It has no go:noescape directive, so Args and the memory that it points
 // to are on the heap: stacks move.

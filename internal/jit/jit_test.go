@@ -24,7 +24,7 @@ import (
 // here: the tests cover how functions are linked, called and unmapped.
 func needCode(t testing.TB) {
 	t.Helper()
-	if !supported || runtime.GOARCH == "amd64" && !machine.HostFeatures().Has(machine.AVX2) {
+	if !isSupported || runtime.GOARCH == "amd64" && !machine.HostFeatures().Has(machine.AVX2) {
 		t.Skip(Available())
 	}
 }
@@ -254,7 +254,7 @@ func TestConcurrent(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	if os.Getenv("PRINT_AVAILABLE") != "" {
 		fmt.Println("available:", Available())
-		if f := newFunc("named", returnCode); supported {
+		if f := newFunc("named", returnCode); isSupported {
 			_ = f.Call(new(Args))
 		}
 		text, _ := os.ReadFile(fmt.Sprintf("/tmp/perf-%d.map", os.Getpid()))
@@ -286,7 +286,7 @@ func TestSwitches(t *testing.T) {
 
 // TestRefused: where memory cannot be made executable, whoever calls is told, and may go on in Go.
 func TestRefused(t *testing.T) {
-	if supported {
+	if isSupported {
 		t.Skip("this build has machine code")
 	}
 	if err := newFunc("none", returnCode).Call(new(Args)); err == nil || Available() == nil {

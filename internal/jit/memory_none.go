@@ -4,8 +4,8 @@ package jit
 
 import "errors"
 
-// supported reports whether this build can call machine code.
-const supported = false
+// isSupported reports whether this build can call machine code.
+const isSupported = false
 
 var (
 	errUnsupported = errors.New("this build cannot map executable memory")

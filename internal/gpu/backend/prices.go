@@ -172,8 +172,8 @@ func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta)
 	result := walk.ResultLayout(0, call.Out[0])
 	bytes, fastest := float64(meta.Bytes()), graph.Fastest(meta)
 	// A different fastest dimension makes dense access tiled, and a gap between its elements makes it strided.
-	switch follows := op.Kind == graph.FollowsOperands || op.Copies; {
-	case follows && meta.Rank() == result.Rank() && fastest != graph.Fastest(result) && fastest >= 0:
+	switch followsOperands := op.Kind == graph.FollowsOperands || op.Copies; {
+	case followsOperands && meta.Rank() == result.Rank() && fastest != graph.Fastest(result) && fastest >= 0:
 		work.Bytes[graph.Tiled], work.Bytes[graph.Dense] = bytes, -bytes
 	case fastest >= 0 && meta.Strides[fastest] > 1:
 		work.Bytes[graph.Strided], work.Bytes[graph.Dense] = bytes, -bytes

@@ -223,16 +223,16 @@ func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 		s.offset += (bytes + stagingAlign - 1) &^ (stagingAlign - 1)
 		return s.used[count-1], start, nil
 	}
-	best := -1
+	smallest := -1
 	for index, buffer := range s.free {
-		if buffer.Size >= bytes && (best < 0 || buffer.Size < s.free[best].Size) {
-			best = index
+		if buffer.Size >= bytes && (smallest < 0 || buffer.Size < s.free[smallest].Size) {
+			smallest = index
 		}
 	}
 	var buffer *device.Buffer
-	if best >= 0 {
-		buffer = s.free[best]
-		s.free = append(s.free[:best], s.free[best+1:]...)
+	if smallest >= 0 {
+		buffer = s.free[smallest]
+		s.free = append(s.free[:smallest], s.free[smallest+1:]...)
 	} else {
 		var err error
 		if buffer, err = s.d.alloc(max(bytes, pageBytes), true); err != nil {

@@ -91,12 +91,12 @@ type Shape struct {
 // Shapes returns calls for which package lower generates kernels that the examples of ops do not cover.
 func Shapes() (list []Shape) {
 	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
-	reversed := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(strides(meta.Shape, 1, true)) }
+	columnMajor := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(columnMajorStrides(meta.Shape)) }
 	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) {
 		list = append(list, Shape{Op: op, Attrs: attrs, In: in})
 	}
 	for _, meta := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
-		reversed(f32(40, 50)), reversed(f32(5, 600))} {
+		columnMajor(f32(40, 50)), columnMajor(f32(5, 600))} {
 		add("sum", graph.Attrs{"dim": []int{1}}, meta)
 		add("argmax", graph.Attrs{"dim": 1}, meta)
 		add("var", graph.Attrs{"dim": []int{1}}, meta)
@@ -115,14 +115,14 @@ func Shapes() (list []Shape) {
 	index := func(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 	for _, dtype := range []tensor.DType{tensor.Uint8, tensor.Float32, tensor.Complex128} {
 		add("embedding", nil, tensor.New(dtype, 30, 40), index(5, 7))
-		add("index_select", graph.Attrs{"dim": 1}, reversed(tensor.New(dtype, 6, 30)),
+		add("index_select", graph.Attrs{"dim": 1}, columnMajor(tensor.New(dtype, 6, 30)),
 			index(20).WithDType(tensor.Int32))
 		add("gather", graph.Attrs{"dim": 0}, tensor.New(dtype, 6, 30), index(9, 30))
 	}
-	add("cat", graph.Attrs{"dim": 1}, f32(3, 4), reversed(f32(3, 5)), tensor.New(tensor.BFloat16, 3, 1))
+	add("cat", graph.Attrs{"dim": 1}, f32(3, 4), columnMajor(f32(3, 5)), tensor.New(tensor.BFloat16, 3, 1))
 	add("vstack", nil, f32(40), f32(3, 40), tensor.New(tensor.Int8, 2, 40))
 	add("matmul", nil, f32(2, 20, 20), f32(20, 35))
-	add("matmul", nil, reversed(f32(33, 20)), reversed(f32(20, 34)))
+	add("matmul", nil, columnMajor(f32(33, 20)), columnMajor(f32(20, 34)))
 	add("addmm", graph.Attrs{"alpha": 2.0, "beta": 0.5}, f32(40), f32(20, 5), f32(5, 40))
 	add("bmm", nil, tensor.New(tensor.Float64, 2, 9, 33), tensor.New(tensor.Float64, 2, 33, 5))
 	add("linear", nil, tensor.New(tensor.BFloat16, 9, 33), tensor.New(tensor.BFloat16, 40, 33))

@@ -41,7 +41,7 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 	for _, output := range code.Out {
 		meta := dense(output.DType)
 		if walk == "strided" {
-			meta.Strides = strides(shape, 1, true)
+			meta.Strides = columnMajorStrides(shape)
 		}
 		config = config.Output(iter.OperandOfMeta(meta))
 	}
@@ -49,7 +49,7 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 		meta := dense(dtype)
 		switch {
 		case walk == "transposed" && index%2 == 0:
-			meta.Strides = strides(shape, 1, true)
+			meta.Strides = columnMajorStrides(shape)
 		case walk == "matrices" && index%2 == 0:
 			last := len(shape) - 1
 			meta.Strides = slices.Clone(meta.Strides)
@@ -60,26 +60,31 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 			meta.Strides = slices.Clone(meta.Strides)
 			meta.Strides[(index+len(shape)-1)%len(shape)] = 0
 		case walk == "strided":
-			meta.Strides = strides(shape, 2+index%2, false)
+			meta.Strides = gappedStrides(shape, 2+index%2)
 		}
 		config = config.Input(iter.OperandOfMeta(meta))
 	}
 	return config.Build()
 }
 
-// strides returns strides for a shape, in elements. The order is row-major, or column-major if reversed is true. step
-// is the stride of the fastest dimension.
-func strides(shape []int, step int, reversed bool) []int {
-	list := make([]int, len(shape))
-	for position := range shape {
-		dim := len(shape) - 1 - position
-		if reversed {
-			dim = position
-		}
-		list[dim] = step
+// columnMajorStrides returns the strides of contiguous column-major elements: the first dimension is the fastest.
+func columnMajorStrides(shape []int) []int {
+	strides, step := make([]int, len(shape)), 1
+	for dim := range shape {
+		strides[dim] = step
 		step *= shape[dim]
 	}
-	return list
+	return strides
+}
+
+// gappedStrides returns strides of row-major elements with the given stride of the last dimension.
+func gappedStrides(shape []int, step int) []int {
+	strides := make([]int, len(shape))
+	for dim := len(shape) - 1; dim >= 0; dim-- {
+		strides[dim] = step
+		step *= shape[dim]
+	}
+	return strides
 }
 
 // Operands returns memory for the operands of an iteration, outputs first. Inputs have random elements, outputs zeros.

@@ -29,13 +29,13 @@ type fusedStep struct {
 func Fused(lookup graph.Lookup, rng *rand.Rand) (list []*Call, err error) {
 	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	f64 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float64, shape...) }
-	reversed := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(strides(meta.Shape, 1, true)) }
+	columnMajor := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(columnMajorStrides(meta.Shape)) }
 	channelsLast := f32(2, 4, 9, 10).WithStrides([]int{360, 1, 40, 4})
 	for _, sample := range []fusedSample{
 		{"linear", nil, []tensor.Meta{f32(9, 33), f32(40, 33), f32(40)},
 			[]fusedStep{{op: "relu"}, {"add", f32(9, 40)}, {"mul", f32(40)}}, 0},
 		{"conv2d", graph.Attrs{"padding": 1, "stride": 2}, []tensor.Meta{f32(2, 4, 9, 10), f32(35, 4, 3, 3)},
-			[]fusedStep{{"mul", f32(35, 1, 1)}, {"add", reversed(f32(2, 35, 5, 5))}, {op: "sigmoid"}}, 0},
+			[]fusedStep{{"mul", f32(35, 1, 1)}, {"add", columnMajor(f32(2, 35, 5, 5))}, {op: "sigmoid"}}, 0},
 		{"conv2d", graph.Attrs{"groups": 2}, []tensor.Meta{channelsLast, f32(6, 2, 3, 3)},
 			[]fusedStep{{"add", tensor.New(tensor.Int8, 2, 1, 7, 8)}, {"gt", f32()}}, 2},
 		{"bmm", nil, []tensor.Meta{f64(2, 9, 33), f64(2, 33, 5)},

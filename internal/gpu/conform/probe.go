@@ -22,38 +22,39 @@ type Promise struct {
 const probeElements = 1 << 13
 
 // Probe tests the operations that some devices do not round correctly, on random and special numbers. The Promise has
-// the operations for which all results equal the results of Code.Eval. float64s says whether the device has float64,
+// the operations for which all results equal the results of Code.Eval. hasFloat64 says whether the device has float64,
 // maxParams is the maximum number of parameters of its kernels, and run runs kernels. Probe returns the errors of run.
-func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
+func Probe(hasFloat64 bool, maxParams int, run Run) (Promise, error) {
 	promise := Promise{Target: lower.Target{MaxParams: maxParams}}
 	trial := lower.IEEE // assumes that the device computes everything exactly
 	trial.MaxParams = maxParams
 	rng := rand.New(rand.NewPCG(1, 2))
-	var failed error
-	check := func(code *expr.Code) bool {
+	var runErr error
+	isExact := func(code *expr.Code) bool {
 		iteration, err := Iterate(code, Walks[0], probeElements) // contiguous operands
 		if err != nil {
-			failed = errors.Join(failed, err)
+			runErr = errors.Join(runErr, err)
 			return false
 		}
 		diff, err := Compare(code, iteration, trial, rng, run)
-		failed = errors.Join(failed, err)
+		runErr = errors.Join(runErr, err)
 		return err == nil && diff.Differ == 0
 	}
-	exact := func(dtype tensor.DType, ops ...expr.Op) bool {
-		return !slices.ContainsFunc(ops, func(op expr.Op) bool { return !check(primitive(op, dtype).Code) })
+	areExact := func(dtype tensor.DType, ops ...expr.Op) bool {
+		return !slices.ContainsFunc(ops, func(op expr.Op) bool { return !isExact(primitive(op, dtype).Code) })
 	}
 	const f32, f64 = tensor.Float32, tensor.Float64
-	promise.Exact32 = exact(f32, expr.Add, expr.Sub, expr.Mul)
-	promise.FMA32, promise.Div32, promise.Sqrt32 = exact(f32, expr.FMA), exact(f32, expr.Div), exact(f32, expr.Sqrt)
-	if promise.Float64 = float64s; float64s {
-		promise.Exact64 = exact(f64, expr.Add, expr.Sub, expr.Mul)
-		promise.FMA64, promise.Div64, promise.Sqrt64 = exact(f64, expr.FMA), exact(f64, expr.Div),
-			exact(f64, expr.Sqrt)
-		promise.Round64 = exact(f64, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint)
+	promise.Exact32 = areExact(f32, expr.Add, expr.Sub, expr.Mul)
+	promise.FMA32, promise.Div32, promise.Sqrt32 = areExact(f32, expr.FMA), areExact(f32, expr.Div),
+		areExact(f32, expr.Sqrt)
+	if promise.Float64 = hasFloat64; hasFloat64 {
+		promise.Exact64 = areExact(f64, expr.Add, expr.Sub, expr.Mul)
+		promise.FMA64, promise.Div64, promise.Sqrt64 = areExact(f64, expr.FMA), areExact(f64, expr.Div),
+			areExact(f64, expr.Sqrt)
+		promise.Round64 = areExact(f64, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint)
 	}
-	promise.KeepsConstantZeros = check(withZero(f32)) && (!float64s || check(withZero(f64)))
-	return promise, failed
+	promise.KeepsConstantZeros = isExact(withZero(f32)) && (!hasFloat64 || isExact(withZero(f64)))
+	return promise, runErr
 }
 
 // withZero returns an expression with operations on the constant 0. Some drivers replace them by operations that differ

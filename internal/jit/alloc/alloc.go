@@ -170,11 +170,11 @@ func (a *allocator) accumulator(virt Virt, bytes uint8) Operand {
 const notInList = -1
 
 // emit adds an instruction with operands to Insts.
-func (a *allocator) emit(out Allocated, args ...Operand) {
+func (a *allocator) emit(inst Allocated, args ...Operand) {
 	start := len(a.args)
 	a.args = append(a.args, args...)
-	out.Args = a.args[start:len(a.args):len(a.args)]
-	a.Insts = append(a.Insts, out)
+	inst.Args = a.args[start:len(a.args):len(a.args)]
+	a.Insts = append(a.Insts, inst)
 	a.Length++
 }
 

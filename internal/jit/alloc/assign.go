@@ -32,15 +32,15 @@ func (a *allocator) allocateInst(inst *Inst) {
 // allocateMove adds a move as a load, if its source is only in memory, or else as a copy.
 func (a *allocator) allocateMove(inst *Inst) {
 	virt := inst.Src[0].Virt
-	onlyInMemory := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
-	toAccumulator := a.values[inst.Dst].Acc != nil
+	isOnlyInMemory := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
+	isToAccumulator := a.values[inst.Dst].Acc != nil
 	switch {
-	case onlyInMemory && toAccumulator:
+	case isOnlyInMemory && isToAccumulator:
 		a.load(a.reloadOf(virt), a.accumulator(inst.Dst, 0), a.position)
-	case onlyInMemory:
+	case isOnlyInMemory:
 		reload := a.reloadOf(virt)
 		a.load(reload, a.newRegister(inst.Dst), a.position)
-	case toAccumulator:
+	case isToAccumulator:
 		a.copy(a.operand(inst.Src[0]), a.accumulator(inst.Dst, 0), a.position)
 	default:
 		from := a.operand(inst.Src[0])
@@ -122,16 +122,16 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	if reload == nil || !reload.Foldable {
 		return Operand{}, false
 	}
-	space, usedLater := reload.Mem.Space, a.nextUseOf(source.Virt) < math.MaxInt32
+	space, isUsedLater := reload.Mem.Space, a.nextUseOf(source.Virt) < math.MaxInt32
 	switch {
 	case space.advancesPerIteration() && a.Masked: // a memory operand would be read without a mask
 		return Operand{}, false
 	// If a register is free, one load serves this use and later uses.
-	case usedLater && a.EvictReloadableFirst && a.hasFree(a.values[source.Virt].Class):
+	case isUsedLater && a.EvictReloadableFirst && a.hasFree(a.values[source.Virt].Class):
 		return Operand{}, false
 	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
 	// from memory at each use.
-	case usedLater && !a.EvictReloadableFirst && (space.advancesPerIteration() || space == Slot &&
+	case isUsedLater && !a.EvictReloadableFirst && (space.advancesPerIteration() || space == Slot &&
 		!a.values[source.Virt].Invariant):
 		return Operand{}, false
 	case !space.advancesPerIteration(): // with more registers, the value would be in one
@@ -207,9 +207,9 @@ func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 
 // chooseTied sets *tied to the source of the first form that overwrites a suitable source. It reports whether there is
 // one.
-func (a *allocator) chooseTied(inst *Inst, tied *int8, suitable func(Virt) bool) bool {
+func (a *allocator) chooseTied(inst *Inst, tied *int8, isSuitable func(Virt) bool) bool {
 	for k := range inst.Forms {
-		if candidate := inst.Forms[k].Tied; suitable(inst.Src[candidate].Virt) {
+		if candidate := inst.Forms[k].Tied; isSuitable(inst.Src[candidate].Virt) {
 			*tied = candidate
 			return true
 		}
@@ -222,12 +222,12 @@ func (a *allocator) chooseTied(inst *Inst, tied *int8, suitable func(Virt) bool)
 // loads tied into another register. If tied is 0 and the instruction reads all sources before it writes, the
 // destination may be the register of a source without further uses.
 func (a *allocator) destination(inst *Inst, tied Virt) Operand {
-	early := inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
+	writesEarly := inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
 	if a.values[inst.Dst].Acc != nil {
-		return a.accumulatorDestination(inst, tied, early)
+		return a.accumulatorDestination(inst, tied, writesEarly)
 	}
 	if tied == 0 {
-		if !early {
+		if !writesEarly {
 			for _, source := range inst.Src {
 				a.release(source.Virt)
 			}
@@ -236,8 +236,8 @@ func (a *allocator) destination(inst *Inst, tied Virt) Operand {
 		return a.newRegister(inst.Dst)
 	}
 	mustCopyTied := a.registerFile.Permanent[inst.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
-	for _, source := range inst.Src { // an early instruction would overwrite this source before it reads it
-		mustCopyTied = mustCopyTied || early && source.Virt == tied
+	for _, source := range inst.Src { // writesEarly: this source would be overwritten before it is read
+		mustCopyTied = mustCopyTied || writesEarly && source.Virt == tied
 	}
 	if reg := a.registerOf[tied]; reg >= 0 && !mustCopyTied {
 		a.registerOf[tied] = -1
@@ -259,13 +259,13 @@ func (a *allocator) destination(inst *Inst, tied Virt) Operand {
 	return dst
 }
 
-// accumulatorDestination is destination for an accumulator, whose register is fixed. early means that the instruction
-// may write the destination before it has read all sources. accumulatorDestination records an error if the register
-// would be written before the instruction reads its old value.
-func (a *allocator) accumulatorDestination(inst *Inst, tied Virt, early bool) Operand {
+// accumulatorDestination is destination for an accumulator, whose register is fixed. writesEarly means that the
+// instruction may write the destination before it has read all sources. accumulatorDestination records an error if the
+// register would be written before the instruction reads its old value.
+func (a *allocator) accumulatorDestination(inst *Inst, tied Virt, writesEarly bool) Operand {
 	dst, mustCopyTied := a.accumulator(inst.Dst, 0), tied != 0 && tied != inst.Dst
 	for _, source := range inst.Src {
-		if source.Virt == inst.Dst && (mustCopyTied || early) {
+		if source.Virt == inst.Dst && (mustCopyTied || writesEarly) {
 			a.fail(errAccumulator)
 		}
 	}

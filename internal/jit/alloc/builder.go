@@ -26,17 +26,17 @@ func (b *Builder) New(description Value) Virt {
 // Add appends an instruction to Row if all its sources are invariant, else to Body. It sets the fields Invariant and
 // Constant of inst.Dst, and returns inst.Dst.
 func (b *Builder) Add(inst Inst) Virt {
-	invariant, constant := true, true
+	isInvariant, isConstant := true, true
 	inst.eachUse(func(virt Virt) {
 		if virt != 0 {
-			invariant = invariant && b.Values[virt].Invariant
-			constant = constant && b.Values[virt].Constant
+			isInvariant = isInvariant && b.Values[virt].Invariant
+			isConstant = isConstant && b.Values[virt].Constant
 		}
 	})
 	if inst.Dst != 0 {
-		b.Values[inst.Dst].Invariant, b.Values[inst.Dst].Constant = invariant, constant
+		b.Values[inst.Dst].Invariant, b.Values[inst.Dst].Constant = isInvariant, isConstant
 	}
-	if invariant && inst.Dst != 0 { // a store runs once per iteration
+	if isInvariant && inst.Dst != 0 { // a store runs once per iteration
 		b.Row = append(b.Row, inst)
 	} else {
 		b.Body = append(b.Body, inst)
@@ -72,9 +72,9 @@ func (b *Builder) Prune(others ...[]Inst) {
 			}
 		}
 		out := make([]Inst, 0, count)
-		for i, in := range list {
+		for i, inst := range list {
 			if isLive[i] {
-				out = append(out, in)
+				out = append(out, inst)
 			}
 		}
 		return out

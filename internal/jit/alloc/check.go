@@ -25,17 +25,17 @@ func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Polic
 	state.setInitialState()
 	next := 0 // index in the list of the next instruction
 	for k := range result.Insts {
-		out := &result.Insts[k]
-		if out.From >= 0 {
-			if int(out.From) != next || next == len(list) {
-				return fmt.Errorf("instruction %d of the list follows instruction %d", out.From, next-1)
+		allocated := &result.Insts[k]
+		if allocated.From >= 0 {
+			if int(allocated.From) != next || next == len(list) {
+				return fmt.Errorf("instruction %d of the list follows instruction %d", allocated.From, next-1)
 			}
 			next++
-			state.inst = &list[out.From]
+			state.inst = &list[allocated.From]
 		}
-		if err := state.check(out); err != nil {
+		if err := state.check(allocated); err != nil {
 			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(result.Insts),
-				out.Name, out.From, err)
+				allocated.Name, allocated.From, err)
 		}
 	}
 	if next != len(list) {
@@ -144,15 +144,15 @@ func (c *checker) checkFinalState() error {
 
 // check checks an instruction of the result and records its effect. If the instruction is from the list, c.inst is the
 // instruction of the list.
-func (c *checker) check(out *Allocated) error {
-	if out.Kind == Plain {
-		return c.checkPlain(out)
+func (c *checker) check(allocated *Allocated) error {
+	if allocated.Kind == Plain {
+		return c.checkPlain(allocated)
 	}
-	from, to := &out.Args[0], &out.Args[1]
+	from, to := &allocated.Args[0], &allocated.Args[1]
 	var virt Virt
 	var err error
-	if out.Kind == Load {
-		virt, err = c.loadedValue(out.Name, from.Mem, to)
+	if allocated.Kind == Load {
+		virt, err = c.loadedValue(allocated.Name, from.Mem, to)
 	} else {
 		virt, err = c.contents(from)
 	}
@@ -161,9 +161,9 @@ func (c *checker) check(out *Allocated) error {
 		return err
 	case virt == 0:
 		return errors.New("the source operand holds no value")
-	case out.From >= 0 && (c.inst.Name != Move || virt != c.canonical[c.inst.Src[0].Virt]):
+	case allocated.From >= 0 && (c.inst.Name != Move || virt != c.canonical[c.inst.Src[0].Virt]):
 		return fmt.Errorf("the instruction moves value %d instead of value %d", virt, c.inst.Src[0].Virt)
-	case out.From >= 0:
+	case allocated.From >= 0:
 		virt = c.inst.Dst
 	}
 	return c.set(to, virt)

@@ -10,37 +10,37 @@ import (
 
 // checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,
 // and its operands must hold the values of c.inst's sources.
-func (c *checker) checkPlain(out *Allocated) error {
+func (c *checker) checkPlain(allocated *Allocated) error {
 	inst := c.inst
-	count := len(out.Args) - 1
+	count := len(allocated.Args) - 1
 	if want := c.operandCount(inst); count != want {
 		return fmt.Errorf("the instruction has %d operands instead of %d", count, want)
 	}
 	var err error
 	if inst.Forms == nil {
-		if out.Name != inst.Name || out.NonTemporal != inst.NonTemporal {
-			return fmt.Errorf("the name is %q instead of %q", out.Name, inst.Name)
+		if allocated.Name != inst.Name || allocated.NonTemporal != inst.NonTemporal {
+			return fmt.Errorf("the name is %q instead of %q", allocated.Name, inst.Name)
 		}
-		err = c.checkSources(out, inst.Src, int(inst.FoldableSource), inst.Tied)
+		err = c.checkSources(allocated, inst.Src, int(inst.FoldableSource), inst.Tied)
 		if err != nil && inst.Commutative && inst.FoldableSource >= 0 {
 			src := append([]Arg(nil), inst.Src...)
 			src[inst.FoldableSource], src[inst.FoldableSource+1] = src[inst.FoldableSource+1], src[inst.FoldableSource]
-			err = c.checkSources(out, src, int(inst.FoldableSource), inst.Tied)
+			err = c.checkSources(allocated, src, int(inst.FoldableSource), inst.Tied)
 		}
 	} else {
 		err = errors.New("no form has this name")
 		for k := 0; k < len(inst.Forms) && err != nil; k++ {
-			if form := &inst.Forms[k]; form.Name == out.Name {
+			if form := &inst.Forms[k]; form.Name == allocated.Name {
 				// The first source of a form may be in memory if FoldableSource is not negative.
 				src := []Arg{inst.Src[form.Order[0]], inst.Src[form.Order[1]]}
-				err = c.checkSources(out, src, min(0, int(inst.FoldableSource)), inst.Src[form.Tied].Virt)
+				err = c.checkSources(allocated, src, min(0, int(inst.FoldableSource)), inst.Src[form.Tied].Virt)
 			}
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return c.checkResults(out)
+	return c.checkResults(allocated)
 }
 
 // operandCount returns the number of operands of an instruction without its destination.
@@ -60,14 +60,14 @@ func (c *checker) operandCount(inst *Inst) int {
 
 // checkSources checks the sources of an instruction. Only the source with index memorySource may be a memory operand,
 // and none if the index is negative. tied is the value that the destination must hold.
-func (c *checker) checkSources(out *Allocated, src []Arg, memorySource int, tied Virt) error {
+func (c *checker) checkSources(allocated *Allocated, src []Arg, memorySource int, tied Virt) error {
 	for k, source := range src {
-		if err := c.checkSource(&out.Args[k], source, k == memorySource); err != nil {
+		if err := c.checkSource(&allocated.Args[k], source, k == memorySource); err != nil {
 			return fmt.Errorf("source %d: %w", k, err)
 		}
 	}
 	if c.inst.Mask != 0 {
-		mask := &out.Args[len(out.Args)-2]
+		mask := &allocated.Args[len(allocated.Args)-2]
 		if err := c.checkSource(mask, Arg{Virt: c.inst.Mask}, false); err != nil {
 			return fmt.Errorf("the mask: %w", err)
 		}
@@ -76,7 +76,7 @@ func (c *checker) checkSources(out *Allocated, src []Arg, memorySource int, tied
 		}
 	}
 	if tied != 0 && tied != c.inst.Dst {
-		if virt, err := c.contents(&out.Args[len(out.Args)-1]); err != nil || virt != c.canonical[tied] {
+		if virt, err := c.contents(&allocated.Args[len(allocated.Args)-1]); err != nil || virt != c.canonical[tied] {
 			return fmt.Errorf("the destination has value %d instead of value %d", virt, tied)
 		}
 	}
@@ -136,8 +136,8 @@ func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllow
 }
 
 // checkResults checks the temporaries and the destination of an instruction, and records its effect.
-func (c *checker) checkResults(out *Allocated) error {
-	inst, dst := c.inst, &out.Args[len(out.Args)-1]
+func (c *checker) checkResults(allocated *Allocated) error {
+	inst, dst := c.inst, &allocated.Args[len(allocated.Args)-1]
 	if inst.Store != nil {
 		if dst.Kind != Memory || *dst.Mem != *inst.Store {
 			return errors.New("the store has another destination")
@@ -145,11 +145,11 @@ func (c *checker) checkResults(out *Allocated) error {
 		c.stores = append(c.stores, *dst.Mem)
 		return nil
 	}
-	if err := c.checkTemporaries(out); err != nil {
+	if err := c.checkTemporaries(allocated); err != nil {
 		return err
 	}
 	if (inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}) && dst.Kind == Register {
-		if err := checkDistinct(dst, out.Args[:len(inst.Src)]...); err != nil {
+		if err := checkDistinct(dst, allocated.Args[:len(inst.Src)]...); err != nil {
 			return err
 		}
 	}
@@ -166,15 +166,15 @@ func (c *checker) checkResults(out *Allocated) error {
 }
 
 // checkTemporaries checks the temporary registers of an instruction, and records that it overwrites them.
-func (c *checker) checkTemporaries(out *Allocated) error {
-	arg := len(c.inst.Src) // index of the current temporary in out.Args
+func (c *checker) checkTemporaries(allocated *Allocated) error {
+	arg := len(c.inst.Src) // index of the current temporary in allocated.Args
 	for class, count := range c.inst.TempCounts {
 		for range count {
-			temporary := &out.Args[arg]
+			temporary, dst := &allocated.Args[arg], allocated.Args[len(allocated.Args)-1]
 			if temporary.Kind != Register || int(temporary.Class) != class {
 				return errors.New("a temporary is not a register of its class")
 			}
-			if err := checkDistinct(temporary, append(out.Args[:arg:arg], out.Args[len(out.Args)-1])...); err != nil {
+			if err := checkDistinct(temporary, append(allocated.Args[:arg:arg], dst)...); err != nil {
 				return err
 			}
 			if err := c.set(temporary, 0); err != nil {

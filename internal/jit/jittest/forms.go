@@ -95,7 +95,7 @@ func split(operands string) []string {
 func parse(assembler *asm.Assembler, line string) (name string, args []asm.Arg, err error) {
 	name, operands, _ := strings.Cut(line, "\t")
 	name, suffixes, _ := strings.Cut(name, ".") // ".Z" zeroes the elements outside the mask; ".BCST" broadcasts
-	zero, broadcast := strings.HasSuffix(suffixes, "Z"), strings.HasPrefix(suffixes, "BCST")
+	isZeroing, isBroadcast := strings.HasSuffix(suffixes, "Z"), strings.HasPrefix(suffixes, "BCST")
 	for _, operand := range split(operands) {
 		if match := vectorReg.FindStringSubmatch(operand); match != nil {
 			number, _ := strconv.Atoi(match[2])
@@ -104,7 +104,7 @@ func parse(assembler *asm.Assembler, line string) (name string, args []asm.Arg, 
 		}
 		if match := maskReg.FindStringSubmatch(operand); match != nil {
 			mask := asm.Mask(match[1][0] - '0')
-			if zero {
+			if isZeroing {
 				mask = mask.Zero()
 			}
 			args = append(args, mask)
@@ -119,11 +119,11 @@ func parse(assembler *asm.Assembler, line string) (name string, args []asm.Arg, 
 			args = append(args, asm.Imm(value))
 		case constant.MatchString(operand):
 			constant := assembler.Constant([]byte{1})
-			constant.Broadcast = broadcast
+			constant.Broadcast = isBroadcast
 			args = append(args, constant)
 		case match != nil:
 			disp, _ := strconv.Atoi(match[1])
-			memory := asm.Mem{Base: register(match[2]), Disp: int32(disp), Broadcast: broadcast}
+			memory := asm.Mem{Base: register(match[2]), Disp: int32(disp), Broadcast: isBroadcast}
 			if match[3] != "" {
 				memory.Index, memory.Scale = register(match[3]), match[4][0]-'0'
 			}
@@ -154,7 +154,7 @@ func (f *Forms) Check(t testing.TB) int {
 	var lines []string
 	var encoded [][]byte
 	for _, line := range f.lines {
-		if incomparable(line) {
+		if isIncomparable(line) {
 			continue
 		}
 		var assembler asm.Assembler
@@ -193,10 +193,10 @@ func equal(encoded, want []byte, hasConstant bool) bool {
 	return false
 }
 
-// incomparable reports whether an instruction cannot be compared with Go's assembler. Either Go's assembler lacks the
+// isIncomparable reports whether an instruction cannot be compared with Go's assembler. Either Go's assembler lacks the
 // instruction; the tests of package asm then compare it with another assembler. Or Go's assembler uses an equivalent
 // encoding that exists only for AX.
-func incomparable(line string) bool {
+func isIncomparable(line string) bool {
 	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||
 		strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")
 }

@@ -143,14 +143,14 @@ func (b *Block) add(inst Inst) Value {
 		return value
 	}
 	value := Value(len(b.Insts))
-	uniform := inst.Op != Store && (inst.Op != Load || b.Ptrs[inst.Ptr].Kind == RowOperand)
+	isUniform := inst.Op != Store && (inst.Op != Load || b.Ptrs[inst.Ptr].Kind == RowOperand)
 	for _, operand := range inst.Operands() {
-		uniform = uniform && b.uniform[operand]
+		isUniform = isUniform && b.uniform[operand]
 	}
 	if b.values == nil {
 		b.Grow(1)
 	}
 	b.values[inst] = value
-	b.Insts, b.uniform = append(b.Insts, inst), append(b.uniform, uniform)
+	b.Insts, b.uniform = append(b.Insts, inst), append(b.uniform, isUniform)
 	return value
 }

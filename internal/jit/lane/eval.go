@@ -160,14 +160,14 @@ func Limited(x, limit float64) float64 {
 func evalInt(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	width := 8 * dtype.Size()
 	a, b := int64(x[0]), int64(x[1])
-	less := x[0] < x[1]
+	isLess := x[0] < x[1]
 	if dtype.IsSigned() {
 		a, b = a<<(64-width)>>(64-width), b<<(64-width)>>(64-width)
-		less = a < b
+		isLess = a < b
 	}
 	switch op {
 	case Min, Max:
-		if less == (op == Min) {
+		if isLess == (op == Min) {
 			return x[0]
 		}
 		return x[1]
@@ -176,9 +176,9 @@ func evalInt(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	case Ne:
 		return boolBits(x[0] != x[1])
 	case Lt:
-		return boolBits(less)
+		return boolBits(isLess)
 	case Le:
-		return boolBits(less || x[0] == x[1])
+		return boolBits(isLess || x[0] == x[1])
 	case Not:
 		if dtype == tensor.Bool {
 			return x[0] ^ 1

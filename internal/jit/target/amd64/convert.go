@@ -127,13 +127,13 @@ func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	source := x.dtype
 	extended := g.extended(x)
 	width := g.width(laneSize(d))
-	unsigned := source == tensor.Uint32 || source == tensor.Uint64
+	isUnsigned := source == tensor.Uint32 || source == tensor.Uint64
 	name, suffix := "VCVT", floatSuffix(laneSize(d))
-	if unsigned {
+	if isUnsigned {
 		name = "VCVTU"
 	}
 	switch {
-	case source.Size() < 8 && (!unsigned || g.avx512):
+	case source.Size() < 8 && (!isUnsigned || g.avx512):
 		return g.convertWidth(name+"DQ2"+suffix, 4, width, extended)
 	case source.Size() == 8 && g.avx512:
 		return g.convertWidth(name+"QQ2"+suffix, 8, width, extended)
@@ -145,9 +145,9 @@ func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	case source == tensor.Uint32:
 		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), noBroadcast, extended))
 	case d == tensor.Float32: // the conversion to float64 must not round
-		return g.convertWidth("VCVTPD2PS", 8, width, g.int64ToFloat64(g.roundToOdd(extended, unsigned), unsigned))
+		return g.convertWidth("VCVTPD2PS", 8, width, g.int64ToFloat64(g.roundToOdd(extended, isUnsigned), isUnsigned))
 	}
-	return g.int64ToFloat64(extended, unsigned)
+	return g.int64ToFloat64(extended, isUnsigned)
 }
 
 // exponent52 is the bit pattern of 2^52. The significand of 2^52 + n, for an integer n below 2^52, is n.
@@ -162,11 +162,11 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 // int64ToFloat64 converts 64-bit integers to float64, without AVX-512. Each half of an integer becomes the low bits of
 // the significand of a float with a large exponent. The powers of 2 that these exponents add are subtracted again. Only
 // the last addition rounds.
-func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
+func (g *gen) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
 	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. That of a signed one becomes 2^84 + 2^63 + n*2^32,
 	// which also represents a negative n.
 	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
-	if unsigned {
+	if isUnsigned {
 		bias, biasSum = 0x4530000000000000, 0x1p84+0x1p52
 	}
 	hi := g.xor(8, g.immediateOp("VPSRLQ", 32, v), g.constLanes(8, bias))
@@ -176,16 +176,16 @@ func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 
 // roundToOdd replaces each 64-bit integer that may be inexact in float64 by an odd multiple of 2^11, without AVX-512.
 // The replacement is exact in float64 and rounds to the same float32 as the integer.
-func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
+func (g *gen) roundToOdd(v alloc.Virt, isUnsigned bool) alloc.Virt {
 	lowBits, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
-	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
+	exactLanes := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
 	magnitude := v
-	if !unsigned {
+	if !isUnsigned {
 		magnitude = g.abs(8, v)
 	}
-	exact = g.or(8, exact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, magnitude), zero))
-	return g.blend(8, exact, v, odd)
+	exactLanes = g.or(8, exactLanes, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, magnitude), zero))
+	return g.blend(8, exactLanes, v, odd)
 }
 
 // floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion to 64

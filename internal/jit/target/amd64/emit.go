@@ -17,21 +17,7 @@ func (g *gen) emit() error {
 	}
 	emit, assembler := g.asm.Emit, g.asm
 	done, rowStart := assembler.NewLabel(), assembler.NewLabel()
-	// The spill area starts at the next multiple of 64.
-	emit("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
-	emit("ANDQ", asm.Imm(-64), regSpill)
-	for pointer := range g.baseOf[:g.rowCounter] {
-		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*pointer)}, g.pointerRegister(pointer, regTemp))
-		g.savePointer(pointer, regTemp)
-	}
-	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
-	g.savePointer(g.rowCounter, regTemp)
-	for virt := range g.Values { // constants in permanent registers are loaded once per call
-		if value := &g.Values[virt]; value.Reload != nil && value.Constant && g.bodyRegisters.Permanent[virt] >= 0 {
-			emit(value.Reload.Name, g.asm.Constant([]byte(value.Reload.Mem.Data)),
-				vectorRegister(int(g.bodyRegisters.Permanent[virt]), value.Bytes))
-		}
-	}
+	g.startCall()
 	assembler.Bind(rowStart)
 	g.writeInsts(g.rowCode.Insts, 0)
 	emit("XORL", regIndex, regIndex)
@@ -54,11 +40,7 @@ func (g *gen) emit() error {
 		emit("DECQ", g.pointerWord(g.rowCounter))
 	}
 	emit("JEQ", done)
-	for pointer := range g.baseOf[:g.rowCounter] {
-		register := g.loadPointer(pointer)
-		emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*pointer)}, register)
-		g.savePointer(pointer, register)
-	}
+	g.advanceRow()
 	emit("JMP", rowStart)
 	assembler.Bind(done)
 	if g.hasNonTemporalStores() && !g.options.Unfenced {
@@ -68,6 +50,36 @@ func (g *gen) emit() error {
 	emit("RET")
 	g.work.Row += g.executedCount()
 	return g.err
+}
+
+// startCall writes the code that runs once per call: it computes the start of the spill area, and loads the pointers,
+// the number of rows, and the constants in permanent registers.
+func (g *gen) startCall() {
+	emit := g.asm.Emit
+	// The spill area starts at the next multiple of 64.
+	emit("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
+	emit("ANDQ", asm.Imm(-64), regSpill)
+	for pointer := range g.baseOf[:g.rowCounter] {
+		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*pointer)}, g.pointerRegister(pointer, regTemp))
+		g.savePointer(pointer, regTemp)
+	}
+	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
+	g.savePointer(g.rowCounter, regTemp)
+	for virt := range g.Values {
+		if value := &g.Values[virt]; value.Reload != nil && value.Constant && g.bodyRegisters.Permanent[virt] >= 0 {
+			emit(value.Reload.Name, g.asm.Constant([]byte(value.Reload.Mem.Data)),
+				vectorRegister(int(g.bodyRegisters.Permanent[virt]), value.Bytes))
+		}
+	}
+}
+
+// advanceRow writes the code that advances all pointers to the next row.
+func (g *gen) advanceRow() {
+	for pointer := range g.baseOf[:g.rowCounter] {
+		register := g.loadPointer(pointer)
+		g.asm.Emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*pointer)}, register)
+		g.savePointer(pointer, register)
+	}
 }
 
 // executedCount returns a bound on the number of instructions that the code so far executes if each loop over elements
@@ -103,7 +115,7 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 
 // hasNonTemporalStores reports whether the body has non-temporal stores.
 func (g *gen) hasNonTemporalStores() bool {
-	return slices.ContainsFunc(g.bodyCode.Insts, func(out alloc.Allocated) bool { return out.NonTemporal != "" })
+	return slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool { return inst.NonTemporal != "" })
 }
 
 // fullIterations writes the loop over full iterations of a row. With non-temporal stores, it writes a second loop, with
@@ -144,10 +156,10 @@ func (g *gen) fullIterations() {
 // checkAlignment writes a check that jumps to the label `otherwise` unless the addresses of all outputs with
 // non-temporal stores are multiples of 64: the low bits of all addresses, combined by OR, must be 0.
 func (g *gen) checkAlignment(otherwise asm.Label) {
-	first := true
+	isFirst := true
 	for k := range g.outputs {
-		if !slices.ContainsFunc(g.bodyCode.Insts, func(out alloc.Allocated) bool {
-			return out.NonTemporal != "" && out.Args[len(out.Args)-1].Mem.Index == k
+		if !slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool {
+			return inst.NonTemporal != "" && inst.Args[len(inst.Args)-1].Mem.Index == k
 		}) {
 			continue
 		}
@@ -155,12 +167,12 @@ func (g *gen) checkAlignment(otherwise asm.Label) {
 		if g.baseOf[k] < 0 {
 			g.asm.Emit("MOVQ", g.pointerWord(k), reg)
 		}
-		if first {
+		if isFirst {
 			g.asm.Emit("MOVQ", reg, regTemp)
 		} else {
 			g.asm.Emit("ORQ", reg, regTemp)
 		}
-		first = false
+		isFirst = false
 	}
 	g.asm.Emit("XORL", regIndex, regIndex)
 	g.asm.Emit("TESTL", asm.Imm(63), regTemp)
