@@ -75,6 +75,39 @@ func TestCheckSuggestsOperators(t *testing.T) {
 	}
 }
 
+// TestCheckBehindMissingOperators checks nodes whose operands are results of an unsupported operator. An error that
+// another type of the operand would avoid is not listed.
+func TestCheckBehindMissingOperators(t *testing.T) {
+	text := func(name, value string) *onnxpb.AttributeProto {
+		return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeString, S: []byte(value)}
+	}
+	node := func(op, in, out string, attrs ...*onnxpb.AttributeProto) *onnxpb.NodeProto {
+		return &onnxpb.NodeProto{Name: out, OpType: op, Input: strings.Fields(in), Output: []string{out}, Attribute: attrs}
+	}
+	g := &onnxpb.GraphProto{Node: []*onnxpb.NodeProto{node("NoSuch", "", "a"), node("Relu", "a", "b"),
+		node("GridSample", "b b", "c", text("mode", "nonsense")),
+		node("Cast", "b", "d", &onnxpb.AttributeProto{Name: "to", Type: onnxpb.AttributeInt, I: 99}),
+		node("Not", "b", "e"), node("Reshape", "c b", "f"), node("SequenceLength", "b", "g"), node("MatMul", "b d", "h")}}
+	for _, name := range strings.Fields("c d e f g h") {
+		g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: name})
+	}
+	path := write(t, "m.onnx", string(onnxpb.Marshal(&onnxpb.ModelProto{IrVersion: 8, Graph: g,
+		OpsetImport: []*onnxpb.OperatorSetIDProto{{Version: 17}}})))
+	doc := checkFails(t, path)
+	var rejected []string
+	for _, m := range doc.Rejected {
+		rejected = append(rejected, m.Node)
+	}
+	if len(doc.Missing) != 1 || !slices.Equal(rejected, []string{"c", "d"}) {
+		t.Errorf("%+v", doc)
+	}
+	for _, want := range []string{"NoSuch", `node "c" (GridSample): mode "nonsense"`, `node "d" (Cast): attribute "to"`} {
+		if out := call(t, "check", path).out; !strings.Contains(out, want) {
+			t.Errorf("%s\nwant %s", out, want)
+		}
+	}
+}
+
 func TestCheckGraphFiles(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
 		"nodes": [{"name": "a", "op": "rleu", "inputs": ["x"]}, {"name": "b", "op": "relu", "inputs": ["a"]},

@@ -27,7 +27,7 @@ import (
 type Document struct {
 	Runs     bool             `json:"runs" doc:"Whether nothing is missing and nothing is rejected."`
 	Missing  []Missing        `json:"missing" doc:"The operators that are not supported."`
-	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; nodes that are rejected only because they depend on a rejected node are omitted."`
+	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; nodes that are rejected only because they depend on a rejected node are omitted, and others behind it are listed if no type of its results would avoid the error."`
 }
 
 // Missing describes an operator that is not supported.
@@ -45,8 +45,9 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Use:   "check FILE",
 		Short: "List the operators of a model that graphrun lacks, and everything that it rejects",
 		Long: `Reads a model or a graph file without running it. Lists the operators that are not supported, and all
-nodes, weights, inputs and outputs that are rejected, with their causes. The exit code is 0 if both lists
-are empty, and 1 otherwise. Symbolic sizes have assumed values.
+nodes, weights, inputs and outputs that are rejected, with their causes. Nodes that depend on these are
+checked as far as the types of their operands do not matter. The exit code is 0 if both lists are empty,
+and 1 otherwise. Symbolic sizes have assumed values.
 
 graphrun ops --onnx lists the supported operators.`,
 		Example: `  graphrun check model.onnx
@@ -164,7 +165,11 @@ func (d *Document) write(w io.Writer, show term.Display, path string) {
 		}
 		fmt.Fprintln(w, "Rejected")
 		for _, rejected := range d.Rejected {
-			fmt.Fprintln(w, "  "+rejected.Message)
+			place := ""
+			if rejected.Node != "" {
+				place = fmt.Sprintf("node %q (%s): ", rejected.Node, rejected.Op)
+			}
+			fmt.Fprintln(w, "  "+place+rejected.Message)
 		}
 	}
 }

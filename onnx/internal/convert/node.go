@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -139,10 +140,13 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	if f := n.model.function(n.proto, n.opts.Table); f != nil {
 		return n.call(f)
 	}
-	if n.unavailable != nil {
-		return nil, &unavailableError{n.unavailable}
-	}
 	convertOperator := n.opts.Table.Converters[Operator{domain, n.proto.OpType}]
+	if n.unavailable != nil {
+		if convertOperator != nil {
+			err = n.rejectedAnyway(convertOperator)
+		}
+		return nil, cmp.Or(err, error(&unavailableError{n.unavailable}))
+	}
 	if convertOperator == nil {
 		return nil, ErrNoConverter
 	}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -21,7 +22,7 @@ func (n *Node) sequence(i int) *Value {
 		n.Failf("operand %d is missing", i)
 	}
 	if n.In[i].kind != sequenceKind {
-		n.Failf("operand %d must be a sequence", i)
+		n.Failf("%w", kindError{fmt.Errorf("operand %d must be a sequence", i)})
 	}
 	return n.In[i]
 }

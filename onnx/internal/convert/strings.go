@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -94,7 +95,7 @@ func (im *importer) addMapInput(declared *pb.ValueInfoProto, mapType *pb.MapType
 // MapOperand returns the keys and the values of operand 0, which must be a map.
 func (n *Node) MapOperand() (keys, values *Value) {
 	if !n.HasOperand(0) || n.In[0].kind != mapKind {
-		n.Failf("operand 0 must be a map")
+		n.Failf("%w", kindError{errors.New("operand 0 must be a map")})
 	}
 	return n.In[0].members[0], n.In[0].members[1]
 }
