@@ -12,10 +12,11 @@ import (
 
 const (
 	// maxGroupPositions is the maximum number of positions of a group (see gridKernel). maxGroupTaps is the maximum number
-	// of their taps. The list of taps stays in the L1 cache while it is used for all channels.
-	maxGroupPositions, maxGroupTaps = 256, 1024
-	// maxBlockChannels is the maximum number of channels that a unit of work computes with one list of taps.
-	maxBlockChannels = 256
+	// of their taps. The list of taps stays in the L2 cache while it is used for all channels.
+	maxGroupPositions, maxGroupTaps = 1024, 4096
+	// maxBlockChannels is the maximum number of channels that a unit of work computes with one list of taps, if the inner
+	// loop is over channels. maxBlockPlanes is that of other layouts.
+	maxBlockChannels, maxBlockPlanes = 256, 16
 )
 
 // gridKernel samples groups of positions. A position is an element of the grid: it has the coordinates of one sample of
@@ -27,6 +28,7 @@ type gridKernel struct {
 	rowPositions, channels              int                // number of positions of a row; number of channels
 	rowGroups, channelBlocks            int                // numbers of groups of a row and of blocks of channels
 	groupSize, maxTaps                  int                // maximum number of positions of a group; of taps of a position
+	blockSize                           int                // maximum number of channels of a unit of work
 	channelsInside                      bool               // whether the inner loop is over channels (smaller stride)
 	gridStep, coordinateStep            int                // strides of positions and coordinates in the grid, in bytes
 	inChannelStride                     int                // stride of channels in the operand, in bytes
@@ -56,7 +58,10 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 	kernel.maxTaps = maxTapsOf(kernel.mode, len(kernel.axes))
 	kernel.groupSize = min(maxGroupPositions, maxGroupTaps/kernel.maxTaps)
 	columnStride := kernel.axes[len(kernel.axes)-1].step
-	kernel.channelsInside = max(kernel.inChannelStride, -kernel.inChannelStride) < max(columnStride, -columnStride)
+	kernel.blockSize = maxBlockPlanes
+	if max(kernel.inChannelStride, -kernel.inChannelStride) < max(columnStride, -columnStride) {
+		kernel.channelsInside, kernel.blockSize = true, maxBlockChannels
+	}
 
 	// positions returns an array with one element for each position: in the given array, with the given strides.
 	positions := func(array tensor.Meta, strides ...int) tensor.Meta {
@@ -72,7 +77,7 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 		kit.ByteStride(rows[1], inner)
 	kernel.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
 	kernel.rowGroups, kernel.channelBlocks = kit.DivUp(kernel.rowPositions, kernel.groupSize),
-		kit.DivUp(kernel.channels, maxBlockChannels)
+		kit.DivUp(kernel.channels, kernel.blockSize)
 	return kernel
 }
 
@@ -100,7 +105,7 @@ func mergeDims(metas []tensor.Meta) {
 // phase returns the phase that samples, and the bytes of worker memory that it needs. A unit of work is a group of
 // positions with a block of channels.
 func (k *gridKernel) phase() (workerBytes int, phase graph.Phase) {
-	tapCost := listedTapMoves + summedTapMoves*min(k.channels, maxBlockChannels)
+	tapCost := listedTapMoves + summedTapMoves*min(k.channels, k.blockSize)
 	cost := min(k.groupSize, k.rowPositions) * tapCost * k.maxTaps
 	units := k.rows.Count * k.rowGroups * k.channelBlocks
 	return int(unsafe.Sizeof(gridGroup{})), copies.ChunkedPhase(units, cost, func(mem *graph.Mem, begin, end int) error {
@@ -122,8 +127,8 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 		k.listTaps(group, unsafe.Add(mem.Ptrs[2], offsets[0]+first*k.gridStep), positions)
 		mem.CheckContextAfter(positions * k.maxTaps)
 	}
-	firstChannel := block * maxBlockChannels
-	channels := min(maxBlockChannels, k.channels-firstChannel)
+	firstChannel := block * k.blockSize
+	channels := min(k.blockSize, k.channels-firstChannel)
 	out := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.outPositionStride+firstChannel*k.outChannelStride)
 	in := unsafe.Add(mem.Ptrs[1], offsets[2]+firstChannel*k.inChannelStride)
 	switch {
@@ -163,8 +168,9 @@ func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 	return group.taps[first : first+group.tapCounts[i]]
 }
 
-// planeBlock is the number of planes that are sampled together. They stay in the L1 cache while a group is sampled.
-const planeBlock = 8
+// planeBlock is the number of planes that are sampled together. It is less than the number of ways of the L1 cache (8):
+// in planes of 64x64 elements, those that a sample reads and writes have the same set in every plane.
+const planeBlock = 4
 
 // sumGroup computes the results of the given numbers of positions and channels. out is the address of the first result,
 // and in the address of the first element of the operand's first channel.
