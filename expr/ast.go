@@ -20,6 +20,17 @@ type Error struct {
 // Error returns the position and the message. The position omits line 1, because most texts have one line.
 func (e *Error) Error() string { return positionText(e.Line, e.Column) + ": " + e.Msg }
 
+// recoverError is deferred. It stores an [*Error] with which the parser or the typer panicked. Other panics continue.
+func recoverError(err *error) {
+	switch recovered := recover().(type) {
+	case nil:
+	case *Error:
+		*err = recovered
+	default:
+		panic(recovered)
+	}
+}
+
 func positionText(line, column int) string {
 	if line == 1 {
 		return fmt.Sprintf("column %d", column)

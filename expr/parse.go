@@ -55,13 +55,7 @@ var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, 
 // Errors are of type [*Error].
 func Parse(text string, params ...string) (f *Formula, err error) {
 	p := &parser{text: text, pos: 1, defined: map[string]bool{}}
-	defer func() {
-		if parseError, ok := recover().(*Error); ok {
-			f, err = nil, parseError
-		} else if recovered := recover(); recovered != nil {
-			panic(recovered)
-		}
-	}()
+	defer recoverError(&err)
 	if len(text) > maxText {
 		p.fail(1, "the text has %d bytes; the limit is %d", len(text), maxText)
 	}

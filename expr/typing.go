@@ -38,13 +38,7 @@ type Typing struct {
 //
 // Errors of the formula are of type [*Error].
 func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error) {
-	defer func() {
-		if formulaError, ok := recover().(*Error); ok {
-			code, err = nil, formulaError
-		} else if recovered := recover(); recovered != nil {
-			panic(recovered)
-		}
-	}()
+	defer recoverError(&err)
 	t := &typer{text: f.text, b: NewBuilder(in...), floatDType: tensor.Float32}
 	t.require(1, len(in) == len(f.params), "%d dtypes were given for %d operands", len(in), len(f.params))
 	t.require(1, typing.ZeroDim == nil || len(typing.ZeroDim) == len(in), "ZeroDim has %d entries for %d operands",
