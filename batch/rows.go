@@ -19,15 +19,15 @@ import (
 
 // column collects the elements of one input of the model, row by row.
 type column struct {
-	value   *graph.Value
-	labels  graph.Labels
+	value   *graph.Value                 // the input
+	labels  graph.Labels                 // the strings for which the elements stand, if any
 	set     func(dst, text []byte) error // parses an element and stores its bytes; nil for strings
 	shape   []int                        // of a row; -1 for an unknown size
 	size    int                          // number of elements of a row; for CSV files only
 	fields  []int                        // for each element of a row: the index of its field in a CSV record
 	rows    int                          // number of rows so far
-	data    []byte
-	strings []string // used instead of data if the elements stand for strings
+	data    []byte                       // the elements so far, in the dtype of the input
+	strings []string                     // used instead of data if the elements stand for strings
 }
 
 // columns returns an empty column for each input of the graph.
@@ -105,7 +105,9 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 				return nil, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
 					c.value.Name, c.shape)
 			}
-			if c.size *= size; c.size > len(data) { // a field takes at least one byte; this also excludes overflow
+			// No record has more than len(data) fields, because a field takes at least one byte. The check also ends the
+			// loop before c.size overflows.
+			if c.size *= size; c.size > len(data) {
 				return nil, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)
 			}
 		}

@@ -14,9 +14,9 @@ type builtin struct {
 	// apply adds the instructions for the operands x to the builder t.b, and returns the result. The typer t converts
 	// the operands to their common dtype (promote). A value has a dtype, and an instruction for each part: re and im.
 	apply func(t *typer, x []value) value
-	// typed means that the result has a dtype even if all operands are plain numbers. A plain number, like a number of
-	// Python, has no dtype.
-	typed bool
+	// resultHasDType means that the result has a dtype even if all operands are plain numbers. A plain number, like a
+	// number of Python, has no dtype.
+	resultHasDType bool
 }
 
 // builtins maps signs of operators and names of functions to their implementations. The keys of unary operators have

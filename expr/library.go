@@ -234,7 +234,7 @@ func (t *typer) call(name string, x []value) value {
 			env[param] = v
 		}
 	}
-	t.depth++
-	defer func() { t.depth-- }()
+	t.libraryDepth++
+	defer func() { t.libraryDepth-- }()
 	return t.evalFormula(definitions[k].formula(text), env)[0]
 }

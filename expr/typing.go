@@ -18,8 +18,8 @@ const maxInsts = 1 << 15
 
 // Typing holds the options of [Formula.Code].
 type Typing struct {
-	// Attrs are the values of the names of [Formula.Attrs]. They are promoted as Python numbers are in PyTorch. A number
-	// with the name of an operand replaces the operand, which is then not loaded.
+	// Attrs gives each name in [Formula.Attrs] a number. These numbers are promoted as Python numbers are in PyTorch. A
+	// number with the name of an operand replaces the operand, which is then not loaded.
 	Attrs map[string]tensor.Scalar
 	// ZeroDim marks operands without dimensions, which do not promote operands with dimensions. It is nil if all operands
 	// have dimensions.
@@ -33,8 +33,8 @@ type Typing struct {
 
 // Code derives the instructions of the formula for operands of the given dtypes in memory, by the promotion rules of
 // PyTorch. Plain numbers promote by category only, quotients and elementary functions of integers are float32, and
-// comparisons are bool. float16 and bfloat16 are computed in float32. They are rounded once, as a result or by a cast
-// (float16(x), type_as(v, x)). Complex numbers are pairs of values.
+// comparisons are bool. float16 and bfloat16 are computed in float32. A float32 is rounded to 16 bits only where it is
+// a result of the formula, or at a cast (float16(x), type_as(v, x)). Complex numbers are pairs of values.
 //
 // Errors of the formula are of type [*Error].
 func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error) {
@@ -98,7 +98,9 @@ type typer struct {
 	b          *Builder
 	floatDType tensor.DType // the dtype of quotients and functions of integers
 	errorNode  *node        // the node at which errors are reported
-	depth      int          // nesting depth of library functions; errors within them are reported at the outermost call
+	// libraryDepth is the number of library functions (library.go) that are being expanded. Errors within them are
+	// reported at the call in the formula, so errorNode changes only at depth 0.
+	libraryDepth int
 }
 
 // fail ends the translation with an error at errorNode; [Formula.Code] returns the error.
@@ -152,36 +154,36 @@ func (t *typer) eval(n *node, env scope) value {
 	if n.kind == unaryNode {
 		name = "unary " + name
 	}
-	if t.depth == 0 {
+	if t.libraryDepth == 0 {
 		t.errorNode = n
 	}
 	result := t.apply(name, args)
-	if t.depth == 0 && !result.isPlainNumber() {
+	if t.libraryDepth == 0 && !result.isPlainNumber() {
 		result.zeroDim = allZeroDim(args)
 	}
 	t.require(t.errorNode.pos, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
 	return result
 }
 
-// allZeroDim reports whether all values that are not plain numbers have no dimensions. It returns false if all values
-// are plain numbers.
+// allZeroDim reports whether the typed values have no dimensions. It returns false if all values are plain numbers.
 func allZeroDim(args []value) bool {
 	hasTyped := false
 	for _, v := range args {
-		if !v.isPlainNumber() && !v.zeroDim {
+		isTyped := !v.isPlainNumber()
+		if isTyped && !v.zeroDim {
 			return false
 		}
-		hasTyped = hasTyped || !v.isPlainNumber()
+		hasTyped = hasTyped || isTyped
 	}
 	return hasTyped
 }
 
-// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number, except
-// for a typed builtin.
+// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number too,
+// except for functions such as casts, whose result always has a dtype.
 func (t *typer) apply(name string, args []value) value {
 	function := builtins[name]
 	switch {
-	case !function.typed && !slices.ContainsFunc(args, func(v value) bool { return !v.isPlainNumber() }):
+	case !function.resultHasDType && !slices.ContainsFunc(args, func(v value) bool { return !v.isPlainNumber() }):
 		return t.evalNumbers(name, args)
 	case function.apply != nil:
 		return function.apply(t, args)
@@ -191,7 +193,8 @@ func (t *typer) apply(name string, args []value) value {
 
 // evalNumbers evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
 func (t *typer) evalNumbers(name string, args []value) value {
-	numbers := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
+	numbers := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode,
+		libraryDepth: t.libraryDepth}
 	typed := make([]value, len(args))
 	for index, arg := range args {
 		typed[index] = numbers.convert(arg, arg.number.DType())
@@ -381,7 +384,7 @@ func boolNumber(isTrue bool) float64 {
 }
 
 // cast converts a value to any dtype, as an explicit cast does. For a real dtype it takes the real part of a complex
-// number. It rounds to 16-bit floats.
+// number. For a 16-bit float it rounds the value, which convert does not do for plain numbers.
 func (t *typer) cast(v value, dtype tensor.DType) value {
 	converted := t.convert(v, dtype)
 	if dtype.IsReducedFloat() {

@@ -16,9 +16,10 @@ import (
 )
 
 // Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
-// permitted in place of every integer; symbols has the values of the symbols. If sizes are unknown, a field of type
-// sym.Int gets the expression itself. A field of type int gets the value of the expression at typical sizes (its hint).
-// Decode then records a guard: the result is valid only for sizes at which the expression has this value.
+// permitted in place of every integer; symbols has the size of each symbol, which may be unknown. If an expression
+// depends on unknown sizes, a field of type sym.Int gets the expression. A field of type int gets its value at typical
+// sizes (the hint). Decode then records a guard: the result is valid only for sizes at which the expression has this
+// value.
 //
 // Decode fails if an attribute is unknown, missing, or of the wrong type; the error then names the attribute. It also
 // returns the error of the struct's method Check, which need not name an attribute.
@@ -213,9 +214,9 @@ func (p *IntsOrWord) setWord(v any, words []string) bool {
 	return true
 }
 
-// set sets p to a word or to integers. A text becomes a word unless it is an expression of the symbols, or has the form
-// of an expression: setValue then returns the integers, or the error of the expression. The caller, setField, checks
-// that the word is one of the field's words.
+// set sets p to a word or to integers. A text is an expression if all its names are symbols, or if it has an operator,
+// as "n + 1". The value of an expression is an integer, or an error for an unknown name. Every other text is a word.
+// The caller, setField, checks that the word is one of the field's words.
 func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
 	if text, ok := given.(string); ok {
 		if _, err := expressionIn(text, symbols); err != nil && !isExpression(text) {

@@ -17,10 +17,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file proves that plans have a property at all sizes. Its terms are:
+//   - An open symbol is a symbol whose size comes from the inputs of a run.
+//   - A hint is a set of sizes for which the caller of Compile wants good plans. A symbol without a size in hints and
+//     inputs has its assumed size.
+//   - A specialization is a plan that serves many sets of sizes. It was planned at one of these sets, its own hint.
+//   - A guard is a condition on sizes that planning decided. A specialization serves the sizes that satisfy its guards.
+//   - A sample is a set of sizes that ForAll plans.
+//   - A case is the set of all sizes that satisfy conditions. Planning makes the same decisions at all of them.
+
 // Proof says whether plans have a property at all sizes within bounds.
 type Proof struct {
 	Property       string           `json:"property" doc:"The property."`
-	Proved         bool             `json:"proved" doc:"Whether the property is proved for all sizes within bounds, because the cases cover all these sizes, and each plan that serves one of them was shown to have the property for symbolic sizes."`
+	Proved         bool             `json:"proved" doc:"Whether the property is proved for all sizes within bounds: the cases cover these sizes, and every plan for them has the property."`
 	Cases          []Case           `json:"cases" doc:"The cases for which it is shown with symbolic sizes."`
 	Counterexample map[string]int   `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
 	Why            string           `json:"why,omitzero" doc:"How the plan breaks it, or why it is not proved."`
@@ -34,11 +43,10 @@ type Case struct {
 	Refused bool           `json:"refused,omitzero" doc:"Whether the graph rejects these sizes, so that there is no plan."`
 }
 
-// Limits on the search for sizes that violate a property. Each case requires symbolic inference and planning of the
-// graph.
+// Limits on the time of the search. For each case the graph is inferred and planned with symbolic sizes.
 const (
 	maxCases = 24 // maximum number of cases
-	maxTried = 96 // maximum number of sets of sizes that are planned
+	maxTried = 96 // number of planned samples after which samples in a case are skipped
 )
 
 // property is a property of a plan: it has no copies, or a value is in a memory format.
@@ -100,16 +108,15 @@ func (p property) violation(plan *passes.Plan) string {
 // property. The property "no-copies" says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value
 // is in a memory format.
 //
-// The proof is by cases. A case is a set of sizes for which planning makes the same decisions. It is defined by guards:
-// the conditions on sizes under which planning makes these decisions. ForAll tries bounds and small numbers as sizes,
-// and adds a case for sizes that no case covers. The search ends at sizes that violate the property, or when all sizes
-// are tried. Two facts together prove the property. Package sym decides that the cases cover all sizes within bounds.
-// Each plan that may serve such sizes has the property without further guards.
+// The proof has three steps:
+//  1. ForAll plans samples. It ends if the plan of a sample violates the property. A sample that no case covers gives a
+//     new case: its specialization is planned again with symbols as sizes. If this symbolic plan has the property, the
+//     sizes that satisfy the guards of the symbolic plan are the case.
+//  2. Every specialization that serves sizes of a case has the property at all sizes that it serves.
+//  3. Package sym shows that the cases cover all sizes within bounds.
 //
-// A specialization is a plan with conditions on the sizes that it serves. It is planned at one set of sizes, its hint.
-// The proof has one assumption. If an implementation supports a call at the hint of a specialization, it supports the
-// call at all sizes that the specialization serves. (Planning makes a separate plan for sizes at which the
-// implementation does not support the call.)
+// The proof assumes that an implementation supports a call at all sizes that a specialization serves if it supports the
+// call at the hint of the specialization.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal, _, err := internals(p)
 	if err != nil {
@@ -137,8 +144,8 @@ type prover struct {
 	property property
 	result   *Proof // the result so far
 	cases    []coveringCase
-	// isProved has an entry for each specialization for which tryCase showed the property at some sizes. The entry is true
-	// if the property is proved for all sizes that the specialization serves.
+	// isProved has an entry for each specialization whose symbolic plan has the property. The entry is true if the plan
+	// has it at all sizes that the specialization serves. It is false if the plan has it only under further conditions.
 	isProved map[*program.Specialization]bool
 }
 
@@ -148,7 +155,7 @@ type coveringCase struct {
 	holds func(named map[string]int) bool // reports whether the sizes in named, by symbol, satisfy the conditions
 }
 
-// cover plans sets of sizes, and adds a case for each set that no case covers. It stops at a set that violates the
+// cover plans the samples, and adds a case for each sample that no case covers. It stops at a sample that violates the
 // property, and sets result.Counterexample.
 func (prover *prover) cover() error {
 	for _, sizes := range prover.samples() {
@@ -177,31 +184,35 @@ func (prover *prover) cover() error {
 	return nil
 }
 
-// tryCase adds a case: all sizes for which planning makes the same decisions as for the given sizes. It adds no case if
-// symbolic planning fails or does not show the property. It records in isProved whether the case covers all sizes that
-// the specialization serves.
+// tryCase adds a case: all sizes for which planning makes the same decisions as for the given sizes, which spec serves.
+// It adds no case if symbolic planning fails, or if the symbolic plan does not have the property. It sets
+// isProved[spec].
 func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	symbolicPlan, err := prover.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
 		return
 	}
-	guardCount := len(symbolicPlan.Env.Guards()) // without the guards that Is may add below
+	guardCount := len(symbolicPlan.Env.Guards()) // Is may add guards below: further conditions for the property
 	if prover.property.value != "" {
 		if v := symbolicPlan.Planned.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
 			return
 		}
 	}
 	prover.isProved[spec] = len(symbolicPlan.Env.Guards()) == guardCount
+	// A run tries specializations one after another. The path conditions state that it tries the same ones as at the
+	// given sizes, and so reaches spec.
 	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
 		const rejected = false
 		prover.addCase(symbolicPlan.Symbolic, pathConditions, sizes, rejected)
 	}
 }
 
-// firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
-// every specialization has a proof. Before it returns a specialization that serves none of the tried sizes, it tries a
-// case at the hint of the specialization. The list of specializations is complete. All hints are among the tried sizes,
-// and PathConditions, which tryCase calls, plans every other specialization that may serve sizes of the case.
+// firstUnproved returns a specialization without a proof of the property, or nil if all have one. For a specialization
+// that has no proof yet, it first tries a case at the hint of the specialization.
+//
+// The program lists the specializations that were planned, which are all that may serve sizes of a case. A run first
+// tries those for the hints and the nondegenerate sizes, and cover has planned them as samples. PathConditions has
+// planned all others that a run tries before it reaches the specialization of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -222,15 +233,16 @@ func (prover *prover) firstUnproved() *program.Specialization {
 	}
 }
 
-// nextUnproved returns a specialization without a proof of the property, or nil. It skips specializations that serve
-// only their hint and none of the tried sizes.
+// nextUnproved returns a specialization without a proof of the property, or nil. If the caller gave no hints, Compile
+// plans a specialization for the assumed sizes. This specialization is skipped if isProved has no entry for it: it
+// serves only the assumed sizes, whose plan cover has checked.
 func (prover *prover) nextUnproved() *program.Specialization {
 	p := prover.program
 	for _, spec := range p.Specializations() {
 		servesOnlyHint := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
 			!slices.Equal(spec.Hint, p.NondegenerateSizes(context.Background()))
-		isProved, isShown := prover.isProved[spec]
-		if !isProved && (isShown || !servesOnlyHint) {
+		isProved, hasEntry := prover.isProved[spec]
+		if !isProved && (hasEntry || !servesOnlyHint) {
 			return spec
 		}
 	}
@@ -245,8 +257,8 @@ func (prover *prover) addRejected(sizes []int) {
 	}
 }
 
-// addCase adds a case: all sizes that satisfy the guards of symbolic, and the conditions in more. sizes are an example
-// of the case. rejected means that the graph rejects the sizes of the case.
+// addCase adds a case: all sizes that satisfy the guards of symbolic and the path conditions. sizes are an example of
+// the case. rejected means that the graph rejects the sizes of the case.
 func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Bool, sizes []int, rejected bool) {
 	guards, newCase := slices.Concat(symbolic.Env.Guards(), pathConditions), coveringCase{}
 	for _, cond := range guards {
@@ -266,8 +278,8 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Boo
 
 // conclude decides whether the property is proved, and sets result.Proved, or result.Why with the reason.
 func (prover *prover) conclude() error {
-	spec := prover.firstUnproved() // this call also adds cases, so it precedes the use of prover.cases
-	env, naming := sym.NewEnv(), &graph.Symbolic{}
+	spec := prover.firstUnproved()                 // this call also adds cases, so it precedes the use of prover.cases
+	env, naming := sym.NewEnv(), &graph.Symbolic{} // naming.Name gives symbols the names that conditions have
 	symbols := map[string]sym.Int{}
 	for i, name := range prover.program.OpenSymbols() {
 		bounds := prover.program.Source().Symbols[name]
@@ -310,10 +322,10 @@ func (prover *prover) conclude() error {
 	return nil
 }
 
-// samples returns the sets of sizes to try, each indexed by open symbol. The hints, the assumed sizes and the
-// nondegenerate sizes come first. At the nondegenerate sizes, every size that depends on an open symbol is at least 2:
-// see [program.Program.NondegenerateSizes]. Then come combinations of small sizes, bounds, and the sizes in the sets
-// before.
+// samples returns the samples, each indexed by open symbol. The hints, the assumed sizes and the nondegenerate sizes
+// come first. At the nondegenerate sizes, every size that depends on an open symbol is at least 2: see
+// [program.Program.NondegenerateSizes]. Then come combinations of small sizes, bounds, and the sizes of the first
+// samples.
 func (prover *prover) samples() [][]int {
 	p := prover.program
 	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
@@ -349,5 +361,5 @@ func (prover *prover) samples() [][]int {
 	return append(list, combinations...)
 }
 
-// maxSamples is the maximum number of combinations of sizes that are tried.
+// maxSamples is the maximum number of combinations of sizes among the samples.
 const maxSamples = 4096

@@ -611,7 +611,7 @@ func Atan(self *graph.Value) *graph.Value {
 
 // Atan2 is the op atan2.
 //
-// Returns the angle in radians of the point with x = `other` and y = self.
+// Returns the angle in radians of the complex number `other` + self*i.
 func Atan2(self, other *graph.Value) *graph.Value {
 	return node("atan2", 1, nil, self, other)[0]
 }

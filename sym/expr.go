@@ -7,25 +7,28 @@ import (
 )
 
 // expr is a canonical sum c + k1*m1 + k2*m2 + ... where each m is a product of atoms. Equal sums of an Env are the same
-// expr.
+// expr. A fact is a condition on symbols that is known besides their bounds. Each set of facts has a number, its
+// generation; the empty set has the number 0.
 type expr struct {
 	env          *Env
 	terms        []term // sorted by compareTerms; no two have the same atoms, and no coefficient is math.MinInt
-	constant     int    // math.MinInt only in an expression without terms, so that other sums can be negated
+	constant     int    // not math.MinInt if there are terms, because its negative overflows
 	id           int    // number of the expression in its Env, from 1
-	lo, hi       int    // bounds that follow from the bounds of the symbols, without facts
+	lo, hi       int    // bounds that follow from the bounds of the symbols alone
 	maxMagnitude int    // greatest absolute value of the coefficients and the constant
 	hint         int    // value at the hints of the symbols
 	size         int    // number of symbols and numbers in the printed form
-	// Cached answers, without facts: whether the sum is 0, and whether it is not negative.
+	// Cached answers that follow from the bounds of the symbols alone: whether the sum is 0, or is not negative.
 	zero, nonNegative cachedTruth
 
-	// The following fields depend on the current facts.
-	fact             *fact  // facts about the sum that lo and hi do not express; only for primitive sums (see linear)
+	// The following fields depend on the current facts. fact is the facts about the sum that lo and hi do not express. It
+	// is nil if the sum is not primitive: a primitive sum has no constant, its first coefficient is positive, and its
+	// coefficients have no common divisor.
+	fact             *fact
 	boundsGeneration int    // the generation of facts for which currentBounds is valid, 0 for none
 	currentBounds    [2]int // least and greatest value under these facts
 	simplified       *expr  // the sum, simplified under the facts
-	simplifiedState  int    // the state of facts for which simplified is valid
+	simplifiedState  int    // the value of facts.state, which gives the generation, for which simplified is valid
 }
 
 // term is a non-zero coefficient and a product of at least one atom, sorted by id.
@@ -122,7 +125,7 @@ func (env *Env) constant(n int) *expr {
 
 // operation is the key of a memoized operation.
 type operation struct {
-	op   byte // '+', '-', '*', '/', '%', 'p' (see linear), kindMax or kindMin
+	op   byte // '+', '-', '*', '/', '%', 'p' (the primitive sum of a), kindMax or kindMin
 	a, b int  // ids of the operands
 }
 
@@ -151,7 +154,8 @@ func (env *Env) exprOf(a Int) *expr {
 	return a.e
 }
 
-// int returns an expression as an Int. A constant becomes a number.
+// int returns an expression as an Int. A constant becomes a number. In all other Ints, the field n is exprMark, which
+// marks an expression.
 func (e *expr) int() Int {
 	if len(e.terms) == 0 {
 		return Int{n: e.constant}

@@ -106,8 +106,8 @@ func dividend(e *expr) string {
 	return operand(e)
 }
 
-// operand prints the right operand of // or %, or an operand of a product. It adds parentheses, except to natural
-// numbers and to atoms other than // and %.
+// operand prints the right operand of // or %, or an operand of a product. Natural numbers are printed without
+// parentheses, and so are atoms other than quotients and remainders.
 func operand(e *expr) string {
 	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.constant >= 0 {
 		return e.String()

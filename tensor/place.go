@@ -19,7 +19,8 @@ func (p Place) String() string {
 	return "device"
 }
 
-// StorageAt wraps bytes of a place without a copy. [StorageOf] does the same for [Host].
+// StorageAt returns a storage that uses the bytes b, without a copy, and has the place p. The host can access b at
+// every place. [StorageOf] does the same for [Host].
 func StorageAt(p Place, b []byte) *Storage { return &Storage{data: b, place: p} }
 
 // Place returns the place of the storage; [Host] for nil storage.

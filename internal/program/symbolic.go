@@ -14,7 +14,8 @@ import (
 // OpenSymbols returns the symbols whose sizes come from the inputs of runs, sorted. Lists of sizes are in this order.
 func (p *Program) OpenSymbols() []string { return p.openSymbols }
 
-// AssumedSizes returns the sizes of the open symbols that the graph assumes.
+// AssumedSizes returns a size for each open symbol, which plans use if neither an input nor a hint gives the size. See
+// [graph.Graph.Assumed].
 func (p *Program) AssumedSizes() []int { return p.assumed }
 
 // Hints returns Options.Hints as lists of sizes of the open symbols. A symbol that a hint lacks has its assumed size.

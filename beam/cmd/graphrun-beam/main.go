@@ -35,8 +35,8 @@ var (
 	failures = flag.String("failures", "", "continue after files that fail, and write their names and errors to this file")
 	exact    = flag.Bool("exact", false, "exclude implementations that use another formula than the op's definition")
 	threads  = flag.Int("threads", 0, "maximum number of workers of a run (default GOMAXPROCS)")
-	batching = flag.String("batching", string(inference.BatchExact), "which files run as one batch: exact (if results "+
-		"keep their bits), fast (all), off (none)")
+	batching = flag.String("batching", string(inference.BatchExact), "which files are joined into batches: exact (if "+
+		"this does not change the bits of their results), fast (all), off (none)")
 	maxRows = flag.Int("max-batch-size", 64, "maximum number of rows of a batch")
 	sizes   = sizesFlag{}
 )
@@ -67,7 +67,8 @@ func main() {
 	os.Exit(run(context.Background(), os.Stdout, os.Stderr))
 }
 
-// run runs the pipeline. It returns 0, 1 if files failed, or 2 if the call is wrong.
+// run runs the pipeline, and returns the exit code: 0 for success, 1 if the pipeline or a file failed, 2 if the flags
+// are invalid.
 func run(ctx context.Context, stdout, stderr io.Writer) int {
 	if err := check(ctx); err != nil {
 		fmt.Fprintln(stderr, "graphrun-beam:", err)

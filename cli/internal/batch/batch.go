@@ -131,7 +131,7 @@ func run(cmd *cobra.Command, model string, f flags) error {
 	defer job.End()
 	options := batch.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(), Images: images,
 		Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.partSize, MaxRows: f.maxRows, Retry: f.retry,
-		Progress: func(done, skipped, total int) { job.ReportAndNote(cmd, done, total-skipped, "input") }}
+		Progress: func(done, skipped, total int) { job.ReportWithNotes(cmd, done, total-skipped, "input") }}
 	options.Loader.Sizes = sizes
 	if f.status {
 		return printStatus(cmd, job, model, inputs, f.outputs, options)

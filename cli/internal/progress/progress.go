@@ -44,7 +44,7 @@ type Job struct {
 	countStart  atomic.Int64             // start of counting, as time.Time.UnixNano
 	run         atomic.Pointer[exec.Run] // the run whose steps are counted
 	finish      func()                   // clears the progress line
-	lastNote    time.Time                // the time of the last note, see ReportAndNote
+	lastNote    time.Time                // the time of the last note, see ReportWithNotes
 }
 
 // Begin starts a job. The caller must end it before it prints results.
@@ -126,9 +126,9 @@ func (j *Job) Report(done, total int) {
 // noteInterval is the time between notes about progress if standard error is not a terminal.
 const noteInterval = 30 * time.Second
 
-// ReportAndNote is [Job.Report]. If standard error is not a terminal, it also prints a note every half minute. unit
-// is the singular noun for a part, such as "input". ReportAndNote must not be called from several goroutines at once.
-func (j *Job) ReportAndNote(cmd *cobra.Command, done, total int, unit string) {
+// ReportWithNotes is [Job.Report]. If standard error is not a terminal, it also prints a note every half minute. unit
+// is the singular noun for a part, such as "input". ReportWithNotes must not be called from several goroutines at once.
+func (j *Job) ReportWithNotes(cmd *cobra.Command, done, total int, unit string) {
 	j.Report(done, total)
 	if done > 0 && !term.IsTerminal(cmd.ErrOrStderr()) && time.Since(j.lastNote) > noteInterval {
 		j.lastNote = time.Now()

@@ -215,7 +215,7 @@ func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure
 		}
 	}
 	for i, t := range missing {
-		s.job.ReportAndNote(cmd, i, len(missing), "task")
+		s.job.ReportWithNotes(cmd, i, len(missing), "task")
 		r, err := s.runner.run(s.job.Context, t)
 		if err == nil {
 			err = s.store.save(t, r)

@@ -16,7 +16,7 @@ type Info struct {
 	Driver string // vulkan or cuda
 	Kind   string // discrete, integrated, processor or other
 	Memory int    // bytes of the device's own memory
-	// Float16 is set if the device computes with float16. Kernels do not need this: they convert it to float32.
+	// Float16 is set if the device can compute with float16. Kernels do not use this: they convert float16 to float32.
 	Float16 bool
 	Promise conform.Promise // the operations that the device computes exactly
 }
@@ -64,9 +64,9 @@ type Device interface {
 	Close()
 }
 
-// RunOn returns a function that runs programs on a device, for tests. It copies results and operands to buffers that
-// the host can access, runs the launches, and copies the contents of the buffers back. It returns a fault of the
-// program as an error.
+// RunOn returns a function that runs programs on a device, for tests. The slice operands has the memory of the
+// program's results and operands. The function copies this memory to buffers that the host can access, runs the
+// launches, and copies the buffers back. It returns a fault of the program as an error.
 func RunOn(device Device) conform.Run {
 	return func(program *lower.Program, operands [][]byte) (err error) {
 		var free []func()

@@ -92,12 +92,12 @@ type codeGen struct {
 	registers     int                            // number of vector registers for values
 	input, output tileAddresser
 	tailChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
-	toPixels      bool // the output has pixels, whose channels are not padded to whole vectors; points are padded
+	writesPixels  bool // the output has pixels, whose channels are not padded to whole vectors; points are padded
 }
 
 // newCodeGen chooses the writer and the registers of addresses.
-func newCodeGen(cpu machine.Features, tailChannels int, toPixels, withListing bool) (*codeGen, error) {
-	gen := &codeGen{cpu: cpu, tailChannels: tailChannels, toPixels: toPixels}
+func newCodeGen(cpu machine.Features, tailChannels int, writesPixels, withListing bool) (*codeGen, error) {
+	gen := &codeGen{cpu: cpu, tailChannels: tailChannels, writesPixels: writesPixels}
 	switch {
 	case cpu.Has(machine.NEON):
 		gen.Writer, gen.fmaForms = arm64.New(4, withListing), arm64.FMAForms
@@ -113,7 +113,7 @@ func newCodeGen(cpu machine.Features, tailChannels int, toPixels, withListing bo
 	gen.output = tileAddresser{byRows: true, base: outputBase, cursor: outputCursor,
 		minor: [3]target.GReg{outputMinor, outputMinor3, regBias},
 		major: regEpilogue}
-	if toPixels {
+	if writesPixels {
 		gen.output.major = argsRow(outputIndex)
 	}
 	return gen, nil
@@ -169,7 +169,7 @@ func (c *codeGen) begin() {
 	setMultiple(c.input.minor, 1, 3)
 	setMultiple(c.input.minor, 2, 5)
 	setMultiple(c.output.minor, 1, 3)
-	if c.toPixels {
+	if c.writesPixels {
 		c.Move(argsPtr(biasIndex), regBias)
 	} else {
 		setMultiple(c.output.minor, 2, 5)

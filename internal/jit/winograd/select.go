@@ -12,7 +12,8 @@ import (
 )
 
 // This file converts a block, a straight-line sequence of vector operations, to machine code: it selects instructions
-// on virtual registers, allocates registers (package alloc), and writes the instructions.
+// on virtual registers, allocates registers (package alloc), and writes the instructions. A block transforms pixels of
+// a tile to points, or points to pixels (see the package comment).
 
 // Instructions for operations with two sources.
 var (
@@ -57,7 +58,7 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 			inst.Src, inst.Commutative = sources(operation.y, operation.x), operation.opcode == opAdd
 		case opMulConst:
 			inst.Src = sources(operation.k, operation.x)
-		case opMax, opMin: // x is the first source, so that a NaN is kept
+		case opMax, opMin: // if source 0 is a NaN, the instruction returns it: NaNs in x are kept
 			inst.Src = sources(operation.x, operation.k)
 		case opFMA, opFNMA:
 			inst.Src, inst.Forms = sources(operation.k, operation.x, operation.y), c.fmaForms(operation.opcode == opFNMA)
@@ -70,9 +71,10 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 	return builder
 }
 
-// reload returns the load of a constant or an operand. Stores are in the space AlongRow. An epilogue operand with the
-// layout of the result may be the result itself, so it is in the same space. In this space, alloc.Check rejects the
-// load of an element after its store. Other operands share no memory with the output.
+// reload returns the load of a constant or an operand. A space is a kind of memory: AlongRow is the output and operands
+// that may overlap the output, AlongRowReadOnly is other operands. An epilogue operand with the layout of the result
+// may be the result itself, so it is in the space AlongRow. There, alloc.Check rejects the load of an element after its
+// store.
 func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	reload := &alloc.Reload{Name: "load", Foldable: true}
 	reload.Mem = alloc.Mem{Space: alloc.AlongRowReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
@@ -130,7 +132,8 @@ func (c *codeGen) writeInst(inst *alloc.Allocated, tail bool) {
 	op, hasOp := targetOps[inst.Name]
 	switch {
 	case to.Kind == alloc.Memory && to.Mem.Space == alloc.AlongRow:
-		isPartial := tail && c.toPixels // only pixels: points are padded to whole vectors
+		// In memory, the channels of points are padded to whole vectors, the channels of pixels are not.
+		isPartial := tail && c.writesPixels
 		c.Store(args[0].(target.VReg), args[1].(target.Addr), isPartial)
 	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.AlongRow || from.Mem.Space == alloc.AlongRowReadOnly):
 		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)
@@ -138,7 +141,7 @@ func (c *codeGen) writeInst(inst *alloc.Allocated, tail bool) {
 		c.Copy(args[0], args[1])
 	case hasOp:
 		c.Op(op, args[0], args[1].(target.VReg), args[2].(target.VReg))
-	default: // a multiply-add, whose name is that of one of the forms c.fmaForms
+	default: // a multiply-add: the allocator chose one of the forms (encodings) c.fmaForms, and its name
 		c.Inst(inst.Name, args...)
 	}
 }

@@ -24,8 +24,8 @@ func (f Form) Operands(cpu machine.Features, part Part, tailChannels int) (*Tran
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
 		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
 		strconv.Itoa(tailChannels)
-	const toPixels = false
-	return newTransform(key, cpu, tailChannels, toPixels, func() *block { return f.operandBlock(part) })
+	const writesPixels = false
+	return newTransform(key, cpu, tailChannels, writesPixels, func() *block { return f.operandBlock(part) })
 }
 
 // Results compiles the transform of points to output tiles. The transform computes the given number of rows and columns
@@ -35,8 +35,8 @@ func (f Form) Results(cpu machine.Features, rows, cols int, hasBias bool, epilog
 	tailChannels int) (*Transform, error) {
 	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, hasBias,
 		epilogue, tailChannels)
-	const toPixels = true
-	transform, err := newTransform(key, cpu, tailChannels, toPixels,
+	const writesPixels = true
+	transform, err := newTransform(key, cpu, tailChannels, writesPixels,
 		func() *block { return f.resultBlock(rows, cols, hasBias, epilogue) })
 	if err != nil {
 		return nil, err
@@ -51,11 +51,11 @@ func (f Form) Results(cpu machine.Features, rows, cols int, hasBias bool, epilog
 }
 
 // newTransform returns the transform for a key. If no code with this key exists, newTransform compiles the block that
-// makeBlock returns. See codeGen for toPixels.
-func newTransform(key string, cpu machine.Features, tailChannels int, toPixels bool,
+// makeBlock returns. See codeGen for writesPixels.
+func newTransform(key string, cpu machine.Features, tailChannels int, writesPixels bool,
 	makeBlock func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
-		c, err := newCodeGen(cpu, tailChannels, toPixels, withListing)
+		c, err := newCodeGen(cpu, tailChannels, writesPixels, withListing)
 		if err != nil {
 			return jit.Code{}, err
 		}

@@ -49,8 +49,9 @@ func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {
 }
 
 // reflection computes a reflection H = I - tau v v^H with v[0] = 1 such that H^H x = (beta, 0, ..., 0) for a real beta.
-// It overwrites x[0] with beta and x[1:] with v[1:], and returns tau. With the norm of x and the sign that avoids
-// cancellation, beta = -sign(re x[0]) |x|, tau = (beta - x[0]) / beta, and v[1:] = x[1:] / (x[0] - beta).
+// It overwrites x[0] with beta and x[1:] with v[1:], and returns tau. The formulas are beta = -sign(re x[0]) |x|,
+// tau = (beta - x[0]) / beta, and v[1:] = x[1:] / (x[0] - beta), where |x| is the norm of x. The sign of beta avoids
+// cancellation in x[0] - beta.
 func (s *solver[T]) reflection(x []T) (tau T) {
 	restNorm := s.norm(x[1:])
 	re, im := s.re(x[0]), s.im(x[0])

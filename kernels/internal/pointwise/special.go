@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Functions of two real numbers.
+// Functions of two real numbers. In formulas and references, x is self and y is `other`.
 var (
-	Atan2 = binaryFunction("atan2", "Returns the angle in radians of the point with x = `other` and y = self.",
+	Atan2 = binaryFunction("atan2", "Returns the angle in radians of the complex number `other` + self*i.",
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.ExIntegers)
 	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and `other`. "+
 		"Supports floats only.", binaryParams,

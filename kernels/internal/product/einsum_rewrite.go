@@ -13,13 +13,13 @@ import (
 // einsumMatrices classifies the labels (names of dimensions) of an equation that multiplies batches of matrices.
 type einsumMatrices struct {
 	batch []int // labels of both operands and the result, in the order of the result
-	rows  []int // labels of the first operand and the result; the last label is the rows of a matrix
+	rows  []int // labels of the first operand and the result: of batches of the first operand only, then of matrix rows
 	sum   int   // label of both operands that is summed
 	col   int   // label of the second operand and the result
 }
 
 // rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands. Passes can
-// fuse the matmul and choose its layouts.
+// fuse the matmul and choose its layouts. parts collects the new nodes.
 func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext) (rewrite graph.Rewrite, err error) {
 	if len(call.In) != 2 || !call.Out[0].DType.IsFloat() || call.Type(0).DType != call.Type(1).DType {
 		return rewrite, nil
@@ -29,7 +29,8 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 		return rewrite, err
 	}
 	in := slices.Clone(call.In)
-	if mayBeWeights(in[1]) && !mayBeWeights(in[0]) { // attention is recognized only if the weights are the first operand
+	// Passes recognize an attention only if the first operand of its last product is the attention weights.
+	if mayBeWeights(in[1]) && !mayBeWeights(in[0]) {
 		slices.Reverse(in)
 		slices.Reverse(equation.operandLabels)
 	}
@@ -41,7 +42,8 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 	lastRow := len(labels.rows) - 1
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
-	// b broadcasts over all labels in rows except the last. If there are no batch labels, matmul adds these dimensions.
+	// b has no dimensions for the labels in rows except the last, so dimensions of size 1 are added. If there are no batch
+	// labels, they would be the first dimensions, which matmul adds itself.
 	addedDims := lastRow
 	if len(labels.batch) == 0 {
 		addedDims = 0

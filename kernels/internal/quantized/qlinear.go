@@ -128,6 +128,8 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 	builder := quantBuilder{compose.NewBuilder(parts, call)}
 	a, b := call.Meta(q.a), call.Meta(q.b)
 	depth := a.Shape[a.Rank()-1]
+	// Sums of bytes are int32. Scaled sums and their bias must not wrap: see maxTerms, which assumes a bias of at most
+	// half of the int32 range.
 	usesBytes := product.MultipliesBytes() && (q.aScale < 0 || depth <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&
 		sameZeroDType(call, q.b, q.bZero)
 	isBiasSmall := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
@@ -150,7 +152,9 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 		sums = builder.Add(pointwise.Add, nil, sums, builder.Convert(tensor.Float64,
 			builder.BroadcastAlong(call.In[biasOperand], rank-1, rank)))
 	}
-	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last dimension if b is a vector
+	// rows is the dimension of rows in the result. If b is a vector, the result has no columns, and rows are the last
+	// dimension, else the second to last.
+	rows := rank - 1 - min(b.Rank()-1, 1)
 	return builder.Result(builder.requantize(sums, builder.vector(q.aScale, rows, rank, tensor.Float32),
 		builder.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }

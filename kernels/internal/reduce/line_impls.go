@@ -19,12 +19,14 @@ const (
 )
 
 // lineOp describes an op along one dimension whose result has the shape of the operand. A line has all elements along
-// the dimension at one index of the other dimensions.
+// the dimension at one index of the other dimensions: it is a row of [graph.Rows].
 type lineOp struct {
-	dim          func(c *graph.Call) (int, error)         // returns the dimension of a call, counted from the front
-	typicalAttrs any                                      // attributes of a typical call, for the cost of rows
-	elementCost  graph.ElementFlops                       // cost of an element if rows is nil or there is no machine code
-	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row; nil if there is none
+	dim func(c *graph.Call) (int, error) // returns the dimension of a call, counted from the front
+	// rows returns the expression that computes a line, or nil if the call has no expression. The field is nil if the
+	// op processes lines without an expression.
+	rows         func(c *graph.Call) (*graph.Rows, error)
+	typicalAttrs any                // attributes of the call whose expression, from rows, gives the cost of an element
+	elementCost  graph.ElementFlops // cost of an element if rows is nil or there is no machine code
 	// lower returns the kernel that processes lines in the given order.
 	lower func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error)
 }
@@ -32,9 +34,10 @@ type lineOp struct {
 // columnUnit is the number of adjacent lines that lineColumns processes at once.
 const columnUnit = 256
 
-// The rates of lines, by their names in machine profiles. Expressions have other rates.
+// Units of work for lines. Machine profiles have the time of a unit under its name. Expressions have other units. A run
+// has the elements that are accessed one after another (see axes).
 const (
-	lineBegin   = "line.begin"   // the start of a line, or of a step in up to columnUnit adjacent lines
+	lineBegin   = "line.begin"   // the start of a run
 	lineStrided = "line.strided" // an element that is copied because its run is not contiguous
 )
 
@@ -53,7 +56,8 @@ func (o lineOp) impls() []graph.Impl {
 		}
 		list[i].Read = func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 			_, run, _ := o.axes(c, order, operand, walk.ResultLayout(0, c.Out[0]))
-			addStridedAccess(&work, operand, run.N == 1 || run.In == operand.DType.Size())
+			isContiguous := run.N == 1 || run.In == operand.DType.Size() // run.In: byte stride of the operand
+			addStridedAccess(&work, operand, isContiguous)
 			return work, true
 		}
 		list[i].Lower = func(c *graph.Call) (*graph.Kernel, error) {
@@ -121,12 +125,12 @@ func (o lineOp) effort() (counts fusion.OpCounts, isCompiled bool) {
 	return fusion.EffortOf(rows.Code), true
 }
 
-// work returns the work of the op if the operand has the layout that the walk (a loop order with layouts of the
-// results) gives the result. If isCompiled is set, counts is the effort of the expression.
+// work returns the work of the op. A walk is a loop order with layouts of the results. The operand is assumed to have
+// the layout of the result. If isCompiled is set, counts is the effort of the expression.
 func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fusion.OpCounts,
 	isCompiled bool) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
-	c.AddStreamed(&work)
+	c.AddStreamed(&work) // reads the operands and writes the results
 	line, run, err := o.axes(c, order, out, out)
 	if err != nil {
 		return work
@@ -147,7 +151,8 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 	if !isCompiled || order == lineColumns {
 		work.AddUnits(lineBegin, elements/float64(max(1, run.N)))
 	}
-	addStridedAccess(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())
+	isContiguous := run.N == 1 || run.Out[0] == out.DType.Size() // run.Out[0]: byte stride of the result
+	addStridedAccess(&work, out, isContiguous)
 	return work
 }
 

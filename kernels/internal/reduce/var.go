@@ -40,7 +40,8 @@ var (
 		variance{returnsStd: true, returnsMean: true})
 )
 
-// varOp defines an op with the results of the given variance. Its other fields are set for each call.
+// varOp defines an op whose results are selected by the fields returnsStd and returnsMean of results. For each call,
+// the op copies results and sets the other fields of the copy.
 func varOp(name, doc string, results variance) *graph.Op {
 	op := graph.Op{
 		Semantics: graph.Semantics{
