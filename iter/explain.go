@@ -9,8 +9,8 @@ import (
 
 // Explain describes the set-up step by step. It lists the operands, and their effective strides: the strides over the
 // broadcast shape, 0 where an operand is broadcast. It lists every comparison of the sort, with the operand that
-// decided it, and the permutation. Then it lists the layouts of the outputs, and the byte strides before and after coalescing.
-// [Iterator.String] is shorter.
+// decided it, and the permutation. Then it lists the layouts of the outputs, and the byte strides before and after
+// coalescing. [Iterator.String] is shorter.
 //
 // it.Place(i) is the name of operand i, such as "input 1".
 func (it *Iterator) Explain() string {
