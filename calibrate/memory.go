@@ -14,18 +14,21 @@ var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 <<
 // tiledChannels is a typical channel count of transposed images.
 const tiledChannels = 128
 
-// layerBytes is the typical size of the constants of one network step.
-const layerBytes = 1 << 20
+// maxLayerBytes is the maximum size of the constants of a probe without panels: the typical size of the constants of
+// one network step. Probes of larger footprints have the same constants.
+const maxLayerBytes = 1 << 20
 
-// panelsBytes is the size of the constants of a large layer, which are read in panels.
-const panelsBytes = 4 << 20
+// maxPanelsBytes is the maximum size of the constants that a probe reads in panels: the size for a large layer.
+const maxPanelsBytes = 4 << 20
 
 // panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). It is so
 // small that the reads determine the time of the product.
 const panelRows = 48
 
-// denseChain is the number of chained calls (see [probe.chainedCalls]) of the probes of dense accesses.
-const denseChain = 7
+// denseChainedCalls is the number of calls that follow the first call of a probe of dense accesses. Each reads the
+// result of the call before it, as the steps of a network do. With 7 of 8 calls chained, the operands are mostly in the
+// caches.
+const denseChainedCalls = 7
 
 // memoryProbes returns the probes of memory curves, for sizes of up to `maxBytes` bytes.
 func memoryProbes(maxBytes float64) []*probe {
@@ -37,7 +40,7 @@ func memoryProbes(maxBytes float64) []*probe {
 			}
 			created := &probe{access: graph.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
 			if created.access == graph.Dense {
-				created.chainedCalls = denseChain
+				created.chainedCalls = denseChainedCalls
 			}
 			list = append(list, created)
 		}
@@ -52,9 +55,9 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
 	},
-	graph.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, layerBytes)) },
+	graph.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, maxLayerBytes)) },
 	graph.Panels: func(bytes int) graph.RateCall {
-		return linearCall("tiled", panelRows, min(bytes, panelsBytes))
+		return linearCall("tiled", panelRows, min(bytes, maxPanelsBytes))
 	},
 	graph.Copied: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/16),
@@ -122,7 +125,8 @@ func isAvailable(call graph.RateCall) bool {
 	if call.Impl == "" {
 		return true
 	}
-	values := newBuilder(false).addCall(call)
+	const mayFuse = false // the graph has a single node
+	values := newBuilder(mayFuse).addCall(call)
 	if len(values) == 0 {
 		return true // measure reports the error
 	}

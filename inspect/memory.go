@@ -9,20 +9,20 @@ import (
 // arena is not an expression: it is computed when sizes are bound.
 type MemoryFormulas struct {
 	Outputs string `json:"outputs_bytes" doc:"The bytes of outputs that steps write, as an expression over symbols."`
-	AtOnce  string `json:"at_once_bytes" doc:"The peak number of bytes of live intermediate values if steps run in order, as an expression over symbols; a step that overwrites an operand lowers the peak, and a worker that interleaves steps raises it."`
+	AtOnce  string `json:"at_once_bytes" doc:"The maximum number of bytes of intermediate values that are live at once if steps run in order, as an expression over symbols. The expression neglects that a step that overwrites an operand needs less, and that steps that run at the same time need more."`
 }
 
 const (
-	// maxMoments is the maximum number of operands in the expression of the peak, which is the maximum of the live bytes
-	// at several moments.
+	// maxMoments is the maximum number of operands of MemoryFormulas.AtOnce. The expression is a maximum; each operand
+	// has the bytes that are live at one moment, during a step.
 	maxMoments = 24
-	maxNodes   = 1 << 14 // maximum number of nodes of a graph for which the peak is computed
+	maxNodes   = 1 << 14 // maximum number of nodes of a graph for which AtOnce is computed
 )
 
 // memory has two sizes in bytes as expressions.
 type memory struct {
 	outputs sym.Int // outputs that steps write
-	peak    sym.Int // maximum of live intermediate values
+	atOnce  sym.Int // maximum of live intermediate values
 }
 
 // memoryOf computes the memory of a planned graph with symbolic sizes. It returns false if the expressions would be
@@ -70,16 +70,18 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	}
 	for i, bytes := range moments {
 		if i == 0 {
-			sizes.peak = bytes
+			sizes.atOnce = bytes
 		}
-		sizes.peak = sizes.peak.Max(bytes)
+		sizes.atOnce = sizes.atOnce.Max(bytes)
 	}
 	return sizes, true
 }
 
-// bufferElements returns the number of elements in the buffer of a value. A value that a step writes as dense is dense
-// for all sizes of the symbols.
+// bufferElements returns the number of elements in the buffer of a value: those of its shape if it is dense, else also
+// those in the gaps between them.
 func bufferElements(v *graph.Value) sym.Int {
+	// v.Meta has example sizes. The answer holds for all sizes, because a step writes a value either densely for all
+	// sizes or for none.
 	if v.Meta.IsNonOverlappingAndDense() {
 		return v.Type.Numel().Simplify()
 	}

@@ -122,11 +122,11 @@ func addMemory(described *Specialization, p *program.Program, spec *program.Spec
 	if !ok {
 		return nil
 	}
-	e, err := p.Evaluator(form.Symbolic, []sym.Int{formulas.outputs, formulas.peak}, nil)
+	e, err := p.Evaluator(form.Symbolic, []sym.Int{formulas.outputs, formulas.atOnce}, nil)
 	if err != nil {
 		return nil
 	}
-	described.Memory = &MemoryFormulas{formulas.outputs.String(), formulas.peak.String()}
+	described.Memory = &MemoryFormulas{formulas.outputs.String(), formulas.atOnce.String()}
 	return e
 }
 

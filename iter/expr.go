@@ -15,8 +15,8 @@ import (
 // are first copied into a block, which one call computes.
 const shortRow = 16
 
-// withBlockFunction replaces the expression of a kernel by a function over blocks. The function compiles the expression
-// at its first call.
+// withBlockFunction replaces the expression of a kernel by a function over blocks ([Kernel.Block]). A block has
+// contiguous elements of each operand. The function compiles the expression at its first call.
 func withBlockFunction(kernel Kernel) Kernel {
 	if kernel.Err() != nil || kernel.IsZero() || kernel.Block() != nil {
 		return kernel
@@ -35,8 +35,8 @@ func withBlockFunction(kernel Kernel) Kernel {
 // operands that are neither constant nor contiguous along rows, and are therefore copied to blocks.
 func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
 	loop, staged = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, make([]bool, len(it.ops))
-	for i := range it.ops {
-		stride := it.walkStrides[i]
+	for i := range it.ops { // outputs, then inputs
+		stride := it.walkStrides[i] // along rows, in bytes
 		switch {
 		case stride == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
 		case stride == 0 && i >= it.outCount:
@@ -50,7 +50,7 @@ func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
 
 // prepareExpr compiles the loop of a kernel's expression for this iteration.
 func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
-	code, err := it.Rule.InMemory(kernel)
+	code, err := it.Rule.InMemory(kernel) // adds conversions from and to the dtypes that operands have in memory
 	if err != nil {
 		return Prepared{}, err
 	}
@@ -103,6 +103,7 @@ func (it *Iterator) loopOptions(code *expr.Code, t *tiles, staged []bool) loops.
 		return opts
 	}
 	for i := it.outCount; i < len(it.ops); i++ {
+		// walkStrides has the stride of operand i in dimension d of the walk at index d*len(it.ops)+i.
 		ahead := prefetchRows * it.walkStrides[t.tileDims[1]*len(it.ops)+i]
 		// The first operand that qualifies is prefetched. It is adjacent in memory if a row ends where the next begins.
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
@@ -117,12 +118,13 @@ func (it *Iterator) loopOptions(code *expr.Code, t *tiles, staged []bool) loops.
 // walkLoop computes range r, which the caller has checked, with the compiled loop.
 func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it := p.iterator
-	operandCount := len(it.ops)
 	if p.tiles != nil {
 		return p.walkTiles(c, ptrs, r)
 	}
+	strideCount := len(it.ops) // walkStrides has this many strides for each dimension of the walk
+	strideBetweenRows := it.walkStrides[strideCount : 2*strideCount]
 	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rows int) error {
-		p.loop.Run(&c.loops, addrs, it.walkStrides[operandCount:2*operandCount], rowLen, rows)
+		p.loop.Run(&c.loops, addrs, strideBetweenRows, rowLen, rows)
 		return nil
 	})
 }

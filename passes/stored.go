@@ -21,12 +21,12 @@ type storedDecisions struct {
 	Layout storedLayout
 }
 
-// storedGroup is the encoded form of a fusion.Group, with numbers of nodes.
+// storedGroup is the encoded form of a groupDecision: nodes that become one step.
 type storedGroup struct {
-	Nodes             []int
-	Anchor, Attention bool
-	Mask              []bool
-	Split             int
+	Nodes             []int  // numbers of the nodes
+	Anchor, Attention bool   // the first node is the anchor; the nodes compute an attention
+	Mask              []bool // marks the dimensions that the group reduces
+	Split             int    // if not 0, the number of parts into which dimension 1 is split before the reduction
 }
 
 // storedLayout is the encoded form of a [layout.Assignment]. Numbers replace pointers to values, names replace
@@ -35,7 +35,7 @@ type storedLayout struct {
 	Choices         []storedChoice
 	Inputs, Outputs []int
 	Copies          []storedCopy
-	Final           bool
+	Final           bool // the assignment decides which copy nodes are removed; other copy nodes stay
 }
 
 // storedChoice is the encoded form of a [layout.Choice].
@@ -48,14 +48,16 @@ type storedChoice struct {
 	Exact, Drop bool     // see [layout.Choice.ExactStrides] and [layout.Choice.Removed]
 }
 
-// storedCopy is the encoded form of a [layout.Copy]. Value is the number of the value, and From an index in Copies.
-// Strides means that the copy has the strides of the graph as written.
+// storedCopy is the encoded form of a [layout.Copy].
 type storedCopy struct {
-	Value, From                     int
-	Order                           []byte
-	Place                           tensor.Place `json:",omitzero"`
-	Strides, Pinned, View, Original bool
-	Why                             string
+	Value, From int          // number of the copied value; index in Copies of the source of the copy
+	Order       []byte       // the dimensions in the order in memory
+	Place       tensor.Place `json:",omitzero"`
+	Strides     bool         // the copy has the strides that the value has before the passes change layouts
+	Pinned      bool         // a pin demands the copy
+	View        bool         // the copy is a second view: the result of the value's view node on the copy From
+	Original    bool         // the copy is the value itself
+	Why         string       // the reason, for users
 }
 
 // Encode encodes the decisions for [DecodeDecisions]. It fails for decisions with failed nodes.
@@ -176,7 +178,8 @@ func (e *layoutEncoder) index(listed *layout.Copy) int {
 	return e.indices[listed]
 }
 
-// assignment returns the assignment for a graph whose nodes have the signatures of the decisions.
+// assignment decodes the assignment. Its pointers are to the values, implementations and device of g. The caller has
+// checked that g is the graph for which the decisions were made.
 func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.Assignment, error) {
 	copies, err := l.decodedCopies(g)
 	if err != nil {

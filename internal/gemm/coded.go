@@ -429,9 +429,10 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPe
 		switch t.spec.Bias {
 		case BiasRows:
 			rowsPerCall = 1 // a call has only one address of a bias
-			args.Ptr[tile.EpilogueOperands] = t.biasRows()
+			args.Ptr[tile.FirstEpilogueOperand] = t.biasRows()
 		case BiasCols:
-			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.kernels.elemBytes
+			args.Ptr[tile.FirstEpilogueOperand] = t.biasCols()
+			args.Row[tile.FirstEpilogueOperand] = (j - t.j0) * t.kernels.elemBytes
 		}
 	}
 	return store, rowsPerCall
@@ -486,7 +487,7 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileS
 		args.Row[tile.Out] = (row*spec.CRowStride + col) * elemBytes
 	}
 	if store == storeFirstBlock && spec.Bias == BiasRows {
-		args.Row[tile.EpilogueOperands] = (row - t.i0) * elemBytes
+		args.Row[tile.FirstEpilogueOperand] = (row - t.i0) * elemBytes
 	}
 	if plan.prefetchResultInLoop && mode == readDirect {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]

@@ -40,7 +40,7 @@ type call struct {
 // callOf records a call with the given arguments. args.Rows is the number of tiles.
 func callOf(code *jit.Func, args *jit.Args) call {
 	return call{code: code, tiles: args.Rows, in: args.Row[tile.In], vec: args.Row[tile.Vec], out: args.Row[tile.Out],
-		bias: args.Row[tile.EpilogueOperands], prefetched: args.Row[tile.Prefetched],
+		bias: args.Row[tile.FirstEpilogueOperand], prefetched: args.Row[tile.Prefetched],
 		inTile: args.Step[tile.InTile], vecTile: args.Step[tile.VecTile],
 		outTile: args.Step[tile.OutTile], lastLanes: args.Step[tile.LastLanes]}
 }
@@ -96,7 +96,7 @@ func (p *Plan) PrepareReplay(replay *Replay, args *Args) bool {
 	callArgs.Ptr[tile.In], callArgs.Ptr[tile.Vec], callArgs.Ptr[tile.Out] = a, b, args.C
 	callArgs.Ptr[tile.Prefetched] = b
 	if recorded.hasBias {
-		callArgs.Ptr[tile.EpilogueOperands] = args.Bias
+		callArgs.Ptr[tile.FirstEpilogueOperand] = args.Bias
 	}
 	return true
 }
@@ -115,7 +115,7 @@ func (r *Replay) runTile(i int) {
 		recorded := &r.calls.tiles[i][k]
 		args.Rows, args.Step[tile.LastLanes] = recorded.tiles, recorded.lastLanes
 		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = recorded.in, recorded.vec, recorded.out
-		args.Row[tile.EpilogueOperands], args.Row[tile.Prefetched] = recorded.bias, recorded.prefetched
+		args.Row[tile.FirstEpilogueOperand], args.Row[tile.Prefetched] = recorded.bias, recorded.prefetched
 		args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = recorded.inTile, recorded.vecTile,
 			recorded.outTile
 		if err := recorded.code.Call(args); err != nil {
@@ -141,5 +141,5 @@ func (p *Plan) RunReplay(r *Replay, tile int, args *Args) {
 func (r *Replay) Release() {
 	args := &r.args
 	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = nil, nil, nil, nil
-	args.Ptr[tile.EpilogueOperands] = nil
+	args.Ptr[tile.FirstEpilogueOperand] = nil
 }

@@ -48,8 +48,8 @@ func suite() []suiteName {
 	return list
 }
 
-// isIn reports whether ops, a list of names, has an op for s: an op with the name of s or with one of its aliases, or
-// the op that sameOp gives. The name of an op has underscores in place of dots, and may lack the prefix
+// isIn reports whether a list of op names contains an op for s. Such an op has the name of s or one of its aliases, or
+// sameOp maps the name of s to it. The name of an op has underscores in place of dots, and may lack the prefix
 // "nn.functional." or "special.".
 func (s suiteName) isIn(ops []string) bool {
 	has := func(name string) bool { return slices.Contains(ops, name) }

@@ -61,7 +61,7 @@ func (p *picture) fold() *item {
 	}
 	root := &item{box: -1, label: p.title, upTo: len(builder.order), open: true}
 	root.items = slices.Concat(builder.terminals(0, first, "inputs"),
-		builder.sections(builder.groupRepeats(builder.groupScopes(first, last, 0))),
+		builder.drawableItems(builder.groupRepeats(builder.groupScopes(first, last, 0))),
 		builder.terminals(last, len(builder.order), "outputs"))
 	return root
 }
@@ -72,7 +72,7 @@ func (builder *groupBuilder) terminals(from, upTo int, name string) []*item {
 	if len(list) <= sectionItems/2 {
 		return list
 	}
-	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: builder.sections(list), from: from,
+	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: builder.drawableItems(list), from: from,
 		upTo: upTo}}
 }
 
@@ -210,7 +210,7 @@ func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 			list = append(list, items...)
 		default:
 			group := &item{box: -1, label: scope[depth], scope: strings.Join(scope[:depth+1], "/"),
-				items: builder.sections(items), from: from, upTo: end}
+				items: builder.drawableItems(items), from: from, upTo: end}
 			if groupsOf[group.label]++; groupsOf[group.label] > 1 {
 				group.label += fmt.Sprintf(" (part %d)", groupsOf[group.label])
 			}
@@ -221,9 +221,9 @@ func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	return list
 }
 
-// sections divides items into groups if they are too many for one drawing. It first divides each sequence of
-// consecutive boxes between groups. If the resulting list still has too many items, it also divides this list.
-func (builder *groupBuilder) sections(items []*item) []*item {
+// drawableItems returns items, divided into groups if they are too many for one drawing. It first divides each sequence
+// of consecutive boxes between groups. If the resulting list still has too many items, it also divides this list.
+func (builder *groupBuilder) drawableItems(items []*item) []*item {
 	if len(items) <= maxVisible {
 		return items
 	}
@@ -270,7 +270,7 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 		section := items[from:end]
 		group := &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo}
 		group.label = fmt.Sprintf("boxes %d to %d", group.from+1, group.upTo)
-		if group.items = builder.sections(section); len(section) == 1 {
+		if group.items = builder.drawableItems(section); len(section) == 1 {
 			group = section[0]
 		}
 		list = append(list, group)

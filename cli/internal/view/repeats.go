@@ -23,7 +23,8 @@ func (t tandem) upTo() int { return t.from + t.period*t.count }
 
 // groupRepeats groups sequences of equal blocks of items. An item is a box or a group of boxes; its boxes have the
 // positions from item.from to item.upTo-1 in builder.order. Blocks are equal if their boxes have equal ops, attributes,
-// implementations, types and layouts, and equal connections.
+// implementations, types and layouts, and equal connections. drawableItems then divides the items of each new group if
+// they are too many for one drawing.
 func (builder *groupBuilder) groupRepeats(items []*item) []*item {
 	hashes := make([]uint64, len(items))
 	for i, it := range items {
@@ -42,12 +43,13 @@ func (builder *groupBuilder) groupRepeats(items []*item) []*item {
 				blocks[k] = block[0]
 				continue
 			}
-			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1), items: builder.sections(builder.groupRepeats(block)),
-				from: block[0].from, upTo: block[found.period-1].upTo}
+			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1),
+				items: builder.drawableItems(builder.groupRepeats(block)),
+				from:  block[0].from, upTo: block[found.period-1].upTo}
 		}
 		last := blocks[found.count-1]
 		list = append(list, &item{box: -1, label: builder.repeatLabel(blocks[0], last, found.period), repeats: found.count,
-			items: builder.sections(blocks), from: blocks[0].from, upTo: last.upTo})
+			items: builder.drawableItems(blocks), from: blocks[0].from, upTo: last.upTo})
 		next = found.upTo()
 	}
 	return append(list, items[next:]...)
@@ -67,9 +69,9 @@ func (builder *groupBuilder) repeatLabel(first, last *item, period int) string {
 
 // hash returns a hash of an item. Equal items have equal hashes.
 func (builder *groupBuilder) hash(it *item) uint64 {
-	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than reach positions
-	// before a single box have distance 0. They therefore do not distinguish items.
-	const reach = 16
+	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than maxDistance
+	// positions before a single box have distance 0. They therefore do not distinguish items.
+	const maxDistance = 16
 	var digest maphash.Hash
 	digest.SetSeed(blockSeed)
 	for i := it.from; i < it.upTo; i++ {
@@ -77,7 +79,7 @@ func (builder *groupBuilder) hash(it *item) uint64 {
 		digest.WriteString(builder.boxes[b].signature)
 		for _, from := range builder.operands[b] {
 			distance := i - builder.position[from]
-			if it.box < 0 && builder.position[from] < it.from || distance > reach && it.box >= 0 ||
+			if it.box < 0 && builder.position[from] < it.from || distance > maxDistance && it.box >= 0 ||
 				builder.boxes[from].kind == inputBox {
 				distance = 0
 			}
@@ -95,11 +97,11 @@ func tandems(hashes []uint64, worthwhile func(tandem) bool) []tandem {
 	var found []tandem
 	for period := 1; period <= min(len(hashes)/2, maxPeriod); period++ {
 		for i := 0; i+period < len(hashes); {
-			// Items i to i+run-1 equal the items one period later, so run/period + 1 equal blocks start at item i.
-			run := 0
+			run := 0 // number of consecutive items, from item i, that equal the items one period later
 			for i+run+period < len(hashes) && hashes[i+run] == hashes[i+run+period] {
 				run++
 			}
+			// run/period + 1 equal blocks start at item i.
 			if candidate := (tandem{i, period, run/period + 1}); candidate.count > 1 && worthwhile(candidate) {
 				found = append(found, candidate)
 			}

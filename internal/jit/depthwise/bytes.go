@@ -75,7 +75,7 @@ func (s *ByteSpec) RowsPerGroup() int {
 // for each row group. The initial sums (Bias) and the scales are four vectors each. Args.InnerCount is the number of
 // tiles in a row of results, and Args.Rows the number of these rows; both are at least 1.
 const (
-	Scales = EpilogueOperands + iota
+	Scales = FirstEpilogueOperand + iota
 	ZeroPoint
 )
 

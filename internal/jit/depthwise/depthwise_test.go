@@ -33,7 +33,7 @@ type call[T number] struct {
 	at       []int  // of operands in memory
 }
 
-const operands = depthwise.EpilogueOperands + 3
+const operands = depthwise.FirstEpilogueOperand + 3
 
 // random draws a call: windows across the border of an image, or several tiles inside it.
 func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
@@ -132,8 +132,9 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	bytes[depthwise.Weights] = c.vectors * s.Group * s.Window[0] * s.Window[1] * s.VectorBytes
 	bytes[depthwise.Out] = (s.Tile[0]-1)*int(s.OutStride[0]) + ((c.tiles*s.Tile[1]-1)*c.stride+c.channels)*s.Size
 	bytes[depthwise.Bias] = c.channels * s.Size
-	bytes[depthwise.EpilogueOperands] = bytes[depthwise.Out]
-	bytes[depthwise.EpilogueOperands+1], bytes[depthwise.EpilogueOperands+2] = bytes[depthwise.Bias], bytes[depthwise.Bias]
+	bytes[depthwise.FirstEpilogueOperand] = bytes[depthwise.Out]
+	bytes[depthwise.FirstEpilogueOperand+1] = bytes[depthwise.Bias]
+	bytes[depthwise.FirstEpilogueOperand+2] = bytes[depthwise.Bias]
 	c.at = make([]int, operands)
 	for k, n := range bytes {
 		if n > len(mem[k]) {
@@ -211,7 +212,7 @@ func (c *call[T]) window(mem [][]byte, row, col, ch, vector, lane int) (sum T) {
 
 // operand returns the epilogue operand for an element.
 func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, ch int) T {
-	k := depthwise.EpilogueOperands + t.Operand
+	k := depthwise.FirstEpilogueOperand + t.Operand
 	switch t.Op {
 	case tile.AddTile, tile.MulTile:
 		return *c.elem(mem, k, at)

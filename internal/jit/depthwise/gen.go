@@ -32,9 +32,10 @@ const (
 	scratch = inRow // free outside sumWindows
 )
 
-// channelsLeft is the index of the spill word with the number of remaining channels of a group. The word follows those
-// of the operands of the epilogue.
-const channelsLeft = jit.MaxOperands - EpilogueOperands
+// channelsLeft is the index in jit.Args.Spill of the number of remaining channels of a group. The words before it
+// belong to the operands of the epilogue (see begin), of which there are at most jit.MaxOperands -
+// FirstEpilogueOperand.
+const channelsLeft = jit.MaxOperands - FirstEpilogueOperand
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
 // let loads overlap with multiplications.
@@ -165,9 +166,8 @@ func (g *gen) emit() {
 	g.Return()
 }
 
-// begin emits the loads of values that do not change during the call. For each operand of the epilogue it stores a
-// spill word. If the operand has the layout of the result, this is its distance in bytes from the result; otherwise it
-// is its address.
+// begin emits the loads of values that do not change during the call. It stores one word in jit.Args.Spill for each
+// operand of the epilogue.
 func (g *gen) begin() {
 	loadAddress(g, In, inTile)
 	loadAddress(g, Out, outTile)
@@ -178,12 +178,12 @@ func (g *gen) begin() {
 	g.Move(target.ArgsWord(jit.OffsetRows), tilesLeft)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
-		case tile.AddTile, tile.MulTile:
-			loadAddress(g, EpilogueOperands+step.Operand, scratch)
+		case tile.AddTile, tile.MulTile: // an operand with the layout of the result: its distance from the result in bytes
+			loadAddress(g, FirstEpilogueOperand+step.Operand, scratch)
 			g.Sub(outTile, scratch)
 			g.Move(scratch, argsSpill(step.Operand))
-		case tile.AddLanes, tile.MulLanes:
-			loadAddress(g, EpilogueOperands+step.Operand, scratch)
+		case tile.AddLanes, tile.MulLanes: // an operand with one element for each channel: its address
+			loadAddress(g, FirstEpilogueOperand+step.Operand, scratch)
 			g.Move(scratch, argsSpill(step.Operand))
 		}
 	}
@@ -201,8 +201,8 @@ func (g *gen) initSums() {
 	}
 }
 
-// groupLoop adds up the windows of all channels of a group. The weights for the vector of results are ordered by these
-// channels.
+// groupLoop adds up the windows of all channels of a group, one channel after another. The weights of a vector of
+// results are in the same order: first those of a window in channel 0 of each group, then those in channel 1.
 func (g *gen) groupLoop() {
 	spec := g.spec
 	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weights) }
@@ -225,8 +225,8 @@ func (g *gen) groupLoop() {
 }
 
 // permutation returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the permutation
-// is the index of the input word that loadInput copies to word i. The input word belongs to the current channel of word
-// i's group.
+// is the index of the input word that loadInput copies to word i of its result. Both words belong to the same group,
+// and the input word to the channel that groupLoop currently adds.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation that broadcasts the first channel of each group.
@@ -415,7 +415,7 @@ func (g *gen) epilogueStep(step tile.EpilogueStep, temp target.VReg) {
 		}
 	default: // AtLeast, AtMost or Scale
 		g.Copy(g.broadcast(step.Number()), temp)
-		for i := range g.sumRegs { // the sum is operand x, whose NaN Max and Min propagate
+		for i := range g.sumRegs { // the sum is the first operand, because Max and Min return this operand if it is a NaN
 			g.Op(op, target.VReg(i), temp, target.VReg(i))
 		}
 	}

@@ -58,13 +58,13 @@ type Spec struct {
 // existing element of the input in the windows of the first tile. Weights starts at the weights of the first row of the
 // window or, with RowsFromCall, of its first existing row. The weights are ordered by vectors of channels, then by
 // channels of a group, then by elements of the window. Args.InnerCount is the number of vectors of channels, and
-// Args.Rows the number of tiles; both are at least 1. Operand i of the epilogue has the index EpilogueOperands+i.
+// Args.Rows the number of tiles; both are at least 1. Operand i of the epilogue has the index FirstEpilogueOperand+i.
 const (
 	In = iota
 	Weights
 	Out
 	Bias
-	EpilogueOperands
+	FirstEpilogueOperand // the index of operand 0 of the epilogue
 )
 
 // Numbers: indices into Step of [jit.Args].
@@ -107,7 +107,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	}
 	for i, step := range s.Epilogue {
 		if step.Op > tile.Scale || step.Op == tile.AddRows || step.Op == tile.MulRows || step.Operand < 0 ||
-			step.Operand >= jit.MaxOperands-EpilogueOperands {
+			step.Operand >= jit.MaxOperands-FirstEpilogueOperand {
 			return fmt.Errorf("depthwise: Epilogue[%d] is not supported: %+v", i, step)
 		}
 	}

@@ -85,9 +85,9 @@ func (s *Spec) check(cpu machine.Features) error {
 	}
 	for index, step := range s.Epilogue {
 		if step.Op > Scale || step.Op == AddResult && s.hasIntSums() || step.Operand < 0 ||
-			step.Operand >= jit.MaxOperands-EpilogueOperands {
+			step.Operand >= jit.MaxOperands-FirstEpilogueOperand {
 			return fmt.Errorf("tile: epilogue step %d is %+v: want Op 0 to %d (not AddResult with Int8 or Int16) and Operand 0 "+
-				"to %d", index, step, Scale, jit.MaxOperands-EpilogueOperands-1)
+				"to %d", index, step, Scale, jit.MaxOperands-FirstEpilogueOperand-1)
 		}
 	}
 	if err := s.checkRuns(); err != nil {

@@ -189,4 +189,4 @@ func (c *call[T]) drawEpilogue(rng *rand.Rand) {
 }
 
 // operands is the number of operands of a call. Epilogues have two tile operands, one by lanes and one by rows.
-const operands = tile.EpilogueOperands + 4
+const operands = tile.FirstEpilogueOperand + 4

@@ -164,11 +164,11 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 		g.Move(argsSpill(epilogueWords+step.Operand), inReg)
 		g.tileStep(op, inReg, scratch)
 	case AddLanes, MulLanes:
-		g.eachLanes(EpilogueOperands+step.Operand, scratch, func(i, vector int) {
+		g.eachLanes(FirstEpilogueOperand+step.Operand, scratch, func(i, vector int) {
 			g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 		})
 	case AddRows, MulRows:
-		g.loadAddress(EpilogueOperands+step.Operand, inReg)
+		g.loadAddress(FirstEpilogueOperand+step.Operand, inReg)
 		for i := range g.spec.Rows {
 			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.ElemBytes}, scratch)
 			for vector := range g.spec.Vectors {

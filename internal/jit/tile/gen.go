@@ -40,9 +40,9 @@ const (
 	// iteration, the remaining iterations, and the remaining iterations of the block.
 	loopWords
 
-	inTileWord    = loopWords + wordsPerLoop*MaxLoops                  // address of the broadcast operand at the tile
-	epilogueWords = inTileWord + 1                                     // addresses of the epilogue's tile operands
-	spillWords    = epilogueWords + jit.MaxOperands - EpilogueOperands // number of words
+	inTileWord    = loopWords + wordsPerLoop*MaxLoops                      // address of the broadcast operand at the tile
+	epilogueWords = inTileWord + 1                                         // addresses of the epilogue's tile operands
+	spillWords    = epilogueWords + jit.MaxOperands - FirstEpilogueOperand // number of words
 
 	wordsPerLoop = 4
 )
@@ -187,7 +187,7 @@ func (g *gen) begin() {
 	}
 	// From here on, inReg is free: setAddresses reads the address from inTile.
 	for _, operand := range g.tileOperands() {
-		g.loadAddress(EpilogueOperands+operand, inReg)
+		g.loadAddress(FirstEpilogueOperand+operand, inReg)
 		g.Move(inReg, argsSpill(epilogueWords+operand))
 	}
 	g.Move(target.ArgsWord(jit.OffsetRows), inReg)

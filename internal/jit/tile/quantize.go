@@ -19,7 +19,7 @@ const (
 // Operands of quantized results: indices into Ptr and Row of [jit.Args]. Scales has a float32 for each lane. ZeroPoint
 // is one int32.
 const (
-	Scales = EpilogueOperands + iota
+	Scales = FirstEpilogueOperand + iota
 	ZeroPoint
 )
 

@@ -148,7 +148,7 @@ const (
 // EpilogueStep is an element-wise operation on the accumulators.
 type EpilogueStep struct {
 	Op      EpilogueOp
-	Operand int     // index among the operands of the epilogue (see EpilogueOperands), if Op has an operand
+	Operand int     // index among the operands of the epilogue (see FirstEpilogueOperand), if Op has an operand
 	Lo, Hi  float64 // the bounds (AtLeast: Lo, AtMost: Hi), or the factor (Scale: Lo); rounded to the elements' dtype
 }
 
@@ -175,7 +175,7 @@ const (
 // move the operands without writing pointers. Dynamic values are in Step.
 type Slot = int
 
-// Operands: indices into Ptr and Row. Operand i of the epilogue is at EpilogueOperands+i, and the operand of
+// Operands: indices into Ptr and Row. Operand i of the epilogue is at FirstEpilogueOperand+i, and the operand of
 // Spec.Prefetch[i] is at PrefetchOperands+i. Addresses that are only prefetched need not be readable.
 const (
 	In Slot = iota
@@ -186,7 +186,7 @@ const (
 	Packed
 	Scratch
 	PrefetchOperands
-	EpilogueOperands = PrefetchOperands + maxPrefetches
+	FirstEpilogueOperand = PrefetchOperands + maxPrefetches
 )
 
 // Numbers: indices into Step. Args.Rows is the number of tiles, at least 1, and Args.InnerCount the number of terms of

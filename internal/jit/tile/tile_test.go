@@ -189,7 +189,7 @@ func (c *call[T]) extents() (from, to []int) {
 		if c.spec.Quantized != tile.NotQuantized {
 			continue
 		}
-		for _, k := range []int{tile.EpilogueOperands, tile.EpilogueOperands + 1} {
+		for _, k := range []int{tile.FirstEpilogueOperand, tile.FirstEpilogueOperand + 1} {
 			for row := range c.spec.Rows {
 				touch(k, out+c.out(row), wide*size)
 			}
@@ -206,8 +206,8 @@ func (c *call[T]) extents() (from, to []int) {
 		touch(tile.Scales, 0, wide*size)
 		touch(tile.ZeroPoint, 0, size)
 	}
-	touch(tile.EpilogueOperands+2, 0, wide*size)
-	touch(tile.EpilogueOperands+3, 0, c.spec.Rows*size)
+	touch(tile.FirstEpilogueOperand+2, 0, wide*size)
+	touch(tile.FirstEpilogueOperand+3, 0, c.spec.Rows*size)
 	return from, to
 }
 
@@ -297,7 +297,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 
 // operand returns the epilogue operand for an element.
 func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, row, lane int) T {
-	size, k := int(unsafe.Sizeof(T(0))), tile.EpilogueOperands+t.Operand
+	size, k := int(unsafe.Sizeof(T(0))), tile.FirstEpilogueOperand+t.Operand
 	switch t.Op {
 	case tile.AddTile, tile.MulTile:
 		return *c.elem(mem, k, at)

@@ -22,9 +22,9 @@ const (
 	tileStep    = 2
 )
 
-// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to the
-// operand. Row is the offset in bytes of the operand's element that corresponds to the first element of the result.
-const EpilogueOperands = 4
+// FirstEpilogueOperand is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to
+// the operand. Row is the offset in bytes of the operand's element that corresponds to the first element of the result.
+const FirstEpilogueOperand = 4
 
 // General registers. The purpose of two registers depends on the transform. "points" stands for transforms of input
 // pixels to points, "results" for transforms of points to output pixels. Minor3 and Minor5 are 3 and 5 times Minor.
@@ -142,7 +142,7 @@ func (c *codeGen) spilled(slot int) target.Addr {
 // from the result's element to the operand's element is the same for all elements.
 func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 	addr := c.output.addr(c, row, col)
-	c.Move(argsStep(EpilogueOperands+operand), regEpilogue)
+	c.Move(argsStep(FirstEpilogueOperand+operand), regEpilogue)
 	c.Add(addr.Base, regEpilogue)
 	addr.Base = regEpilogue
 	return addr
@@ -150,8 +150,8 @@ func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 
 // channelOperand returns the address of an epilogue operand's current channels.
 func (c *codeGen) channelOperand(operand int) target.Addr {
-	c.Move(argsPtr(EpilogueOperands+operand), regEpilogue)
-	c.Add(argsRow(EpilogueOperands+operand), regEpilogue)
+	c.Move(argsPtr(FirstEpilogueOperand+operand), regEpilogue)
+	c.Add(argsRow(FirstEpilogueOperand+operand), regEpilogue)
 	return target.Addr{Base: regEpilogue, Index: regChannel, Scale: 1}
 }
 

@@ -90,9 +90,9 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	case opBias:
 		reload.Mem.Index = biasIndex
 	case opTileOperand:
-		reload.Mem.Space, reload.Mem.Index = alloc.AlongRow, EpilogueOperands+operation.operand
+		reload.Mem.Space, reload.Mem.Index = alloc.AlongRow, FirstEpilogueOperand+operation.operand
 	case opChannelOperand:
-		reload.Mem.Index = EpilogueOperands + operation.operand
+		reload.Mem.Index = FirstEpilogueOperand + operation.operand
 	}
 	return reload
 }
@@ -160,11 +160,11 @@ func (c *codeGen) arg(operand *alloc.Operand) target.Source {
 	case mem.Space == alloc.AlongRow && mem.Index == outputIndex:
 		return c.output.addr(c, int(mem.Row), int(mem.Col))
 	case mem.Space == alloc.AlongRow:
-		return c.tileOperand(mem.Index-EpilogueOperands, int(mem.Row), int(mem.Col))
+		return c.tileOperand(mem.Index-FirstEpilogueOperand, int(mem.Row), int(mem.Col))
 	case mem.Index == biasIndex:
 		return target.Addr{Base: regBias, Index: regChannel, Scale: 1}
 	case mem.Index == inputIndex:
 		return c.input.addr(c, int(mem.Row), int(mem.Col))
 	}
-	return c.channelOperand(mem.Index - EpilogueOperands)
+	return c.channelOperand(mem.Index - FirstEpilogueOperand)
 }

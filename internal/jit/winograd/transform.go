@@ -92,7 +92,7 @@ const callVectors = 512 / machine.CallDivisor
 // Run transforms tiles with the given number of channels. Points are read and written in whole vectors. Each point must
 // have room for whole vectors, and the padding after its channels may have any content. bias is the address of the
 // first channel's bias, or nil for a transform without bias. The caller sets the epilogue operands in args, starting at
-// [EpilogueOperands], and no other goroutine may use args during the call. Addresses are not checked. Run panics if
+// [FirstEpilogueOperand], and no other goroutine may use args during the call. Addresses are not checked. Run panics if
 // channels modulo [Lanes] differs from the tailChannels of the transform.
 func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.cpu)
@@ -102,7 +102,7 @@ func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer,
 	args.InnerCount = channels / lanes * lanes * 4 // bytes of the whole vectors
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
-	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ { // bytes from the result: see tileOperand
+	for i := FirstEpilogueOperand; i < FirstEpilogueOperand+t.operands; i++ { // bytes from the result: see tileOperand
 		args.Step[i] = int(uintptr(args.Ptr[i]) + uintptr(args.Row[i]) - uintptr(to.Ptr))
 	}
 	tilesPerCall := max(1, callVectors*lanes/max(1, channels))

@@ -162,8 +162,8 @@ func (x *resultCheck) run(t *testing.T) {
 			size = channels
 		}
 		operands[s.Operand] = x.fill(t, size)
-		a.Ptr[EpilogueOperands+s.Operand] = unsafe.Add(unsafe.Pointer(&operands[s.Operand][0]), -64)
-		a.Row[EpilogueOperands+s.Operand] = 64
+		a.Ptr[FirstEpilogueOperand+s.Operand] = unsafe.Add(unsafe.Pointer(&operands[s.Operand][0]), -64)
+		a.Row[FirstEpilogueOperand+s.Operand] = 64
 	}
 	var sums unsafe.Pointer
 	if x.bias {

@@ -90,7 +90,7 @@ func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
 func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, error) {
 	t := &depthwiseWindow{conv: conv, outPixelStride: conv.outPixelStride()}
 	t.windowShape, _ = newWindowShape(conv, dtype.Size())
-	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, depthwise.EpilogueOperands)
+	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, depthwise.FirstEpilogueOperand)
 	if t.epilogue.strips != nil && t.recomputesResults() {
 		conv.epilogue.Defer()
 		t.epilogue.strips = nil

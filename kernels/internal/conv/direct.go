@@ -104,7 +104,7 @@ func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv,
 	if conv.phase != nil {
 		t.outPixelStride = conv.outStride.w
 	}
-	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, tile.EpilogueOperands)
+	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, tile.FirstEpilogueOperand)
 	t.sums = newSumBlocks(conv, &shape)
 	t.makeTiles()
 	t.chooseOrder()

@@ -240,7 +240,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	}
 	direct := newDirectBytes(call)
 	if direct.requantize == tile.NotQuantized {
-		direct.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), direct.conv.outChannels, tile.EpilogueOperands)
+		direct.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), direct.conv.outChannels, tile.FirstEpilogueOperand)
 	}
 	direct.makeTiles()
 	direct.chooseOrder()

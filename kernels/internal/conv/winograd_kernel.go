@@ -83,7 +83,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
 		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[resultCode]*winograd.Transform{},
 		products: map[int]*jit.Func{}}
-	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.EpilogueOperands)
+	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.FirstEpilogueOperand)
 	var err error
 	if r.isPacked, err = w.weightIsPacked(); err != nil {
 		return nil, err

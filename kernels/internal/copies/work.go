@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of copies, by their names in machine profiles. [Rates] describes the unit of each rate. The costs are added
-// to the costs of the copied bytes.
+// The rates of copies, by their names in machine profiles. [Rates] describes the unit of each rate. The cost of a copy
+// is the cost of its bytes plus the cost of its units of work.
 const (
 	RateRow         = "copy.row"
 	RateStep        = "copy.step"
 	RateTile        = "copy.tile"
-	RateNarrow      = "copy.narrow"
-	RateSingle      = "copy.single"
-	RatePiece       = "copy.piece"
+	RateInterleaved = "copy.narrow"
+	RateElementwise = "copy.single"
+	RateLineRewrite = "copy.piece"
 	RateConvert     = "copy.convert"
 	RateTranspose1  = "copy.turn1"
 	RateTranspose2  = "copy.turn2"
@@ -30,18 +30,18 @@ var Rates = [][2]string{
 	{RateRow, "a row of elements that are contiguous on both sides"},
 	{RateStep, "an element that is read or written with a stride"},
 	{RateTile, "a tile that is transposed"},
-	{RateNarrow, "an element of three rows that are interleaved by vectors"},
-	{RateSingle, "an element of tiles with too few rows or columns for registers"},
-	{RatePiece, "a piece of a row in such tiles, if its cache line is evicted between two tiles"},
+	{RateInterleaved, "an element of three rows that vector instructions interleave, such as RGB planes"},
+	{RateElementwise, "an element of a tile that has too few rows or columns to be transposed in registers"},
+	{RateLineRewrite, "a write to a cache line that was evicted after the previous tile wrote to it"},
 	{RateConvert, "an element that is converted"},
-	{RateTranspose1, "a transposed element of 1 byte, in addition to one of 4 bytes"},
-	{RateTranspose2, "a transposed element of 2 bytes"},
-	{RateTranspose8, "a transposed element of 8 bytes"},
-	{RateTranspose16, "a transposed element of 16 bytes"},
+	{RateTranspose1, "a transposed element of 1 byte: the time beyond that of an element of 4 bytes"},
+	{RateTranspose2, "a transposed element of 2 bytes, likewise"},
+	{RateTranspose8, "a transposed element of 8 bytes, likewise"},
+	{RateTranspose16, "a transposed element of 16 bytes, likewise"},
 }
 
-// rateOfTranspose has the rates of transposed elements, by element size in bytes. RateTile includes the cost of
-// elements of 4 bytes.
+// rateOfTranspose has the rates of transposed elements, by element size in bytes. Elements of 4 bytes have none,
+// because RateTile includes their cost.
 var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: RateTranspose8, 16: RateTranspose16}
 
 // AddCopyCost adds the cost of a copy from the layout and dtype src to dst, which have the same shape: the bytes read
@@ -84,17 +84,18 @@ func addTransposeCost(work *graph.Work, transposition strided.Transposition, ele
 	work.AddUnits(RateTile, float64(transposition.Tiles))
 	switch transposition.Method {
 	case strided.Interleaved:
-		work.AddUnits(RateNarrow, elements)
+		work.AddUnits(RateInterleaved, elements)
 	case strided.Elementwise:
-		work.AddUnits(RateSingle, elements)
+		work.AddUnits(RateElementwise, elements)
 		if transposition.LineRewrites > 0 {
-			work.AddUnits(RatePiece, float64(transposition.LineRewrites))
+			work.AddUnits(RateLineRewrite, float64(transposition.LineRewrites))
 		}
 	}
 }
 
 // Impl returns the implementation of an op whose result has the elements of operand 0 in any layout. The layout of the
-// result is that of the chosen walk ([graph.Walk], a loop order with layouts of the results).
+// result is that of the chosen walk ([graph.Walk], a loop order with layouts of the results). Forms describe the copy
+// as data for compilers of devices ([graph.Form]).
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
@@ -136,7 +137,7 @@ func addRowMajorCopyCost(work *graph.Work, src, dst tensor.Meta) {
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. An operand
 // costs nothing if its producer has written it into the result. The node needs no step if this is true for all
-// operands.
+// operands. forms is as in [Impl].
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 	forms func(c *graph.Call) ([]graph.Form, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
@@ -152,8 +153,8 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 }
 
 // resultPart returns the part of the result that holds the operand. The part has the shape of the operand and the
-// strides of the result. The ranks differ if the op views the operand in a higher rank. The part is then taken to have
-// the layout of the operand.
+// strides of the result. If the op adds a dimension to its operands, as stack does, the part is taken to have the
+// layout of the operand.
 func resultPart(operand, result tensor.Meta) tensor.Meta {
 	if operand.Rank() != result.Rank() {
 		return operand.WithDType(result.DType)
@@ -161,8 +162,8 @@ func resultPart(operand, result tensor.Meta) tensor.Meta {
 	return tensor.Meta{DType: result.DType, Shape: operand.Shape, Strides: result.Strides}
 }
 
-// inResultOrder returns the dense meta with the shape of a meta and with the dimensions in the order in memory of the
-// result. If the result is not dense or has another rank, the returned meta is row-major.
+// inResultOrder returns a dense meta with the shape and the dtype of a given meta. Its dimensions have the same order
+// in memory as the result's. If the result is not dense or has another rank, the returned meta is row-major.
 func inResultOrder(meta, result tensor.Meta) tensor.Meta {
 	if order, isDense := tensor.OrderOf(result); isDense && meta.Rank() == result.Rank() {
 		return meta.WithStrides(order.Strides(meta.Shape))
@@ -173,8 +174,8 @@ func inResultOrder(meta, result tensor.Meta) tensor.Meta {
 // BorderImpl returns the implementation of an op that surrounds its operand by a border. before returns, for each
 // dimension, the width of the border before the operand.
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
-	// innerPart returns the part of the result that holds the operand. Negative widths cut elements off; its sizes are
-	// then at most those of the result.
+	// innerPart returns the part of the result that holds the operand. A border of negative width removes elements of the
+	// operand, so the part is at most as large as the result.
 	innerPart := func(operand, result tensor.Meta) tensor.Meta {
 		operand = operand.WithStrides(slices.Clone(result.Strides))
 		operand.Shape = slices.Clone(operand.Shape)

@@ -40,22 +40,23 @@ func outlineWithMasks(call *graph.Call) graph.PartialType {
 			operandCount++
 		}
 	}
-	// If the mask is the only operand of indices, the shape of the result determines its number of true elements.
+	// If the mask is the only index operand, the shape of the result determines the number of true elements in the mask.
 	if operandCount == 1 {
 		outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
 			// The first dimension that comes from the indices has as many elements as the mask has true elements.
-			parsed, err := newIndexCall(withIndicesForMasks(call, shape[parsed.firstIndexDim]))
+			parsedForShape, err := newIndexCall(withIndicesForMasks(call, shape[parsed.firstIndexDim]))
 			if err != nil {
 				return tensor.Type{}, err
 			}
-			return parsed.resultType()
+			return parsedForShape.resultType()
 		}
 	}
 	return outline
 }
 
 // withIndicesForMasks returns the call with index operands in place of masks, for masks with n true elements. A mask of
-// two dimensions, for example, becomes two operands of n indices each.
+// two dimensions, for example, becomes two operands of n indices each. Their metas have the example value of n (its
+// hint, see [tensor.Type.AtHints]).
 func withIndicesForMasks(call *graph.Call, n sym.Int) *graph.Call {
 	t := tensor.NewType(tensor.Int64, n)
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
@@ -170,7 +171,8 @@ func runSerially(ctx context.Context, kernel *graph.Kernel, resultMeta tensor.Me
 	return []*tensor.Tensor{out}, nil
 }
 
-// nonzeroRef is nonzeroIndices for references. Its result is row-major.
+// nonzeroRef returns the indices of the nonzero elements of t as a row-major tensor [n, rank]. The reference
+// implementations of ops use it; kernels use nonzeroIndices.
 func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 	var positions [][]int
 	kit.EachIndex(t.Shape, func(coords []int) {

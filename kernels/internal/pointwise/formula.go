@@ -37,7 +37,7 @@ func bodiesOf(expression *expr.Formula, dtypes ...[]tensor.DType) bodies {
 // operands to the dtype of the result.
 func bodiesWithResult(expression *expr.Formula, result func(tensor.DType) tensor.DType,
 	dtypes ...[]tensor.DType) bodies {
-	return bodiesFor(expression, func(dtype tensor.DType) []tensor.DType {
+	return bodiesWithDTypes(expression, func(dtype tensor.DType) []tensor.DType {
 		types := []tensor.DType{result(dtype)}
 		for range expression.Params() {
 			types = append(types, dtype)
@@ -46,9 +46,9 @@ func bodiesWithResult(expression *expr.Formula, result func(tensor.DType) tensor
 	}, dtypes...)
 }
 
-// bodiesFor is bodiesOf for operands with different dtypes. For a dtype, the index in the table, types returns the
-// dtype of the result, followed by the dtypes of the operands.
-func bodiesFor(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
+// bodiesWithDTypes is bodiesOf for operands with different dtypes. For a dtype, the index in the table, types returns
+// the dtype of the result, followed by the dtypes of the operands.
+func bodiesWithDTypes(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
 	dtypes ...[]tensor.DType) (table bodies) {
 	for _, list := range dtypes {
 		for _, dtype := range list {

@@ -30,7 +30,7 @@ var Where = kit.Define[kit.EmptyAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &selection},
 })
 
-// selection is the iteration of where: its dtypes and its kernels.
+// selection is the iteration of the op "where": the rule for its dtypes, and its kernels.
 var selection = graph.Pointwise{Config: whereConfig, Body: whereBody}
 
 // whereDType returns the dtype of the result: the promoted dtype of self and other. It rejects conditions that are
@@ -85,7 +85,8 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 }
 
 // byteConditionBodies has the kernels for a condition of one byte, by the dtype of the condition.
-// convertedConditionBodies has the kernels for a condition that is converted to the dtype of self and other.
+// convertedConditionBodies has the kernels for a condition that is converted to the dtype of self and other. A value of
+// type bodies has a kernel for each dtype of the result.
 var (
 	selectFormula       = formula("where(c, x, y)", "c", "x", "y")
 	allDTypes           = [][]tensor.DType{bools, integers, halfFloats, floats, complexes}
@@ -97,7 +98,7 @@ var (
 // selectBodies returns the kernels for a condition of the given dtype.
 func selectBodies(condition tensor.DType) bodies {
 	types := func(dtype tensor.DType) []tensor.DType { return []tensor.DType{dtype, condition, dtype, dtype} }
-	return bodiesFor(selectFormula, types, allDTypes...)
+	return bodiesWithDTypes(selectFormula, types, allDTypes...)
 }
 
 // whereBody returns the kernel for the dtypes of the iteration.

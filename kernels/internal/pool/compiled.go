@@ -13,9 +13,9 @@ const (
 	// maxLoopTaps is the maximum number of taps of a window that a single loop folds. Each tap is an operand, and a loop
 	// has at most expr.MaxOperands operands.
 	maxLoopTaps = 20
-	// tapsPerLoop is the number of taps of a loop for larger windows, which take several loops. The operands of these
-	// loops also include a partial result and a divisor.
-	tapsPerLoop = 16
+	// tapsPerPartialLoop is the number of taps that a loop folds of a larger window, which takes several loops. The
+	// operands of these loops also include a partial result and a divisor.
+	tapsPerPartialLoop = 16
 )
 
 // tapLoops folds (reduces) windows by compiled loops. A tap is an element of a window. Taps are folded in row-major
@@ -41,7 +41,7 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 		return nil, nil
 	}
 	if !compiled.isSingle {
-		compiled.perLoop = tapsPerLoop
+		compiled.perLoop = tapsPerPartialLoop
 		if dtype.IsFloat() {
 			compiled.sumDType = tensor.Float64
 		}

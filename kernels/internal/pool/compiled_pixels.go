@@ -23,14 +23,15 @@ const loopCallCost = 64
 
 // compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. The loops
 // fold (reduce) windows; a tap is an element of a window. One call of a loop computes a run of neighbouring results
-// along the last dimension ([geometry.Run]). A row of the loop has the channels of one result. If the pixels of the run
-// are contiguous in operand and result, a single row has the channels of the whole run. Small windows are folded by a
-// single loop (isSingle), large windows by several loops of tapsPerLoop taps.
+// along the last dimension ([geometry.Run]). For each result, the loop has one loop row, with the channels of the
+// result. If the pixels of the run are contiguous in operand and result, a single loop row has the channels of the
+// whole run. Windows of up to maxLoopTaps taps are folded by a single loop (isSingle), larger windows by several loops
+// of tapsPerPartialLoop taps.
 type compiledPixels struct {
 	*tapLoops
 	elemBytes     int  // bytes of an element
 	maxRunResults int  // maximum number of results of a run
-	mergeable     bool // whether adjacent pixels of a row are contiguous in operand and result
+	mergeable     bool // whether horizontally adjacent pixels are contiguous in operand and result
 	state         graph.PerWorker[loopState]
 }
 
@@ -44,16 +45,17 @@ type tapStream struct {
 type loopState struct {
 	loops.State
 	ptrs         [expr.MaxOperands]unsafe.Pointer // addresses of the operands of the next loop call
-	strides      [expr.MaxOperands]int            // their row strides, in bytes
+	strides      [expr.MaxOperands]int            // their distances between loop rows, in bytes
 	operandCount int                              // number of operands added so far
 	taps         []tapStream                      // taps of the current run of results
 	divisor      [8]byte                          // scalar operand of averages, in the dtype of sums
 	index        int64                            // scalar operand of maxima with indices: index of the first tap
 }
 
-// add adds an operand of the next loop call. first is the address of its first row, and rows are rowStride bytes apart.
-func (s *loopState) add(first unsafe.Pointer, rowStride int) {
-	s.ptrs[s.operandCount], s.strides[s.operandCount] = first, rowStride
+// add adds an operand of the next loop call. first is the address of its first loop row, and loopRowStride the distance
+// between its loop rows in bytes.
+func (s *loopState) add(first unsafe.Pointer, loopRowStride int) {
+	s.ptrs[s.operandCount], s.strides[s.operandCount] = first, loopRowStride
 	s.operandCount++
 }
 
@@ -81,19 +83,21 @@ func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 	return pixels.kernel(), nil
 }
 
-// tapIndex returns the index of tap k of a window in the plane, minus the index of the window's first element.
+// tapIndex returns the distance, in elements of a plane (the pixels of one channel), from the first element of a window
+// to its tap k.
 func (p *sizedPooling) tapIndex(k int) int {
 	dilation := func(axis int) int { return max(1, p.axes[axis].WindowAt(0).Step) }
 	return p.planeIndex(k/(p.maxTaps[1]*p.maxTaps[2])*dilation(0), k/p.maxTaps[2]%p.maxTaps[1]*dilation(1),
 		k%p.maxTaps[2]*dilation(2))
 }
 
-// kernel returns the kernel, which iterates over rows of results. Worker memory has the neutral elements of all
-// channels, followed by partial sums if there are several loops.
+// kernel returns the kernel, which iterates over result rows: the results that differ only in the column. Worker memory
+// has the neutral elements of all channels, followed by partial sums if there are several loops.
 func (p *compiledPixels) kernel() *graph.Kernel {
 	depths, heights := p.axes[0].Results, p.axes[1].Results
-	rows := p.batch * depths * heights
-	division := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps), machine.ReduceGrain)
+	resultRows := p.batch * depths * heights
+	division := machine.DivideUnits(resultRows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps),
+		machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
 	kernel := &graph.Kernel{WorkerScratch: neutralBytes, Code: p.listings}
 	if !p.isSingle && p.kind == reduceAvg {
@@ -103,8 +107,8 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 		worker := p.state.Get(mem)
 		worker.begin(mem)
 		p.fillNeutral(p.dtype, mem.WorkerScratch[:p.channels*p.elemBytes])
-		for row, end := division.ChunkRange(chunk); row < end; row++ {
-			p.computeRow(mem, worker, row/heights/depths, row/heights%depths, row%heights)
+		for resultRow, end := division.ChunkRange(chunk); resultRow < end; resultRow++ {
+			p.computeResultRow(mem, worker, resultRow/heights/depths, resultRow/heights%depths, resultRow%heights)
 		}
 		// The worker's state outlives the run. It must not keep the memory of the run alive.
 		clear(worker.taps[:cap(worker.taps)])
@@ -115,8 +119,9 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 	return kernel
 }
 
-// computeRow computes the row of results at (depth, row) for an index of the batch, image.
-func (p *compiledPixels) computeRow(mem *graph.Mem, worker *loopState, image, depth, row int) {
+// computeResultRow computes the results at (depth, row) of an image, in all columns and channels. image is an index in
+// the batch.
+func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, image, depth, row int) {
 	columns := &p.axes[2]
 	resultAddress := func(output, column int) unsafe.Pointer {
 		strides := &p.outStrides[output]
@@ -128,9 +133,10 @@ func (p *compiledPixels) computeRow(mem *graph.Mem, worker *loopState, image, de
 		next += run.Results
 		mem.CheckContextAfter(loopCallCost + p.channels*run.Results)
 		windows := p.windows(depth, row, run.First)
-		firstPlane, firstRow, firstCol := windows[0].Start, windows[1].Start, windows[2].Start
-		offset := image*p.inStrides[batchDim] + firstPlane*p.inStrides[depthDim] + firstRow*p.inStrides[rowDim] +
-			firstCol*p.inStrides[columnDim]
+		// the first tap of the first window of the run
+		tapDepth, tapRow, tapColumn := windows[0].Start, windows[1].Start, windows[2].Start
+		offset := image*p.inStrides[batchDim] + tapDepth*p.inStrides[depthDim] + tapRow*p.inStrides[rowDim] +
+			tapColumn*p.inStrides[columnDim]
 		firstTap := unsafe.Add(mem.Ptrs[len(p.results)], offset) // the operand follows the results in mem.Ptrs
 		dst := resultAddress(0, run.First)
 		if p.kind == reduceAvg {
@@ -143,7 +149,7 @@ func (p *compiledPixels) computeRow(mem *graph.Mem, worker *loopState, image, de
 		allInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
 			unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 		if p.indices {
-			worker.index = int64(p.planeIndex(firstPlane, firstRow, firstCol))
+			worker.index = int64(p.planeIndex(tapDepth, tapRow, tapColumn))
 			p.runIndices(mem, worker, dst, resultAddress(1, run.First), run)
 			continue
 		}
@@ -158,16 +164,16 @@ func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, wi
 	resultStride int, neutral unsafe.Pointer) (allInside bool) {
 	allInside = true
 	worker.taps = worker.taps[:0]
-	for depth := range p.maxTaps[0] {
-		for row := range p.maxTaps[1] {
-			for column := range p.maxTaps[2] {
-				if depth >= window[0].Count() || row >= window[1].Count() || column >= window[2].Count() {
+	for windowDepth := range p.maxTaps[0] {
+		for windowRow := range p.maxTaps[1] {
+			for windowColumn := range p.maxTaps[2] {
+				if windowDepth >= window[0].Count() || windowRow >= window[1].Count() || windowColumn >= window[2].Count() {
 					allInside = false
 					worker.taps = append(worker.taps, tapStream{neutral, 0})
 					continue
 				}
 				worker.taps = append(worker.taps,
-					tapStream{unsafe.Add(firstTap, p.tapOffset(window, depth, row, column)), resultStride})
+					tapStream{unsafe.Add(firstTap, p.tapOffset(window, windowDepth, windowRow, windowColumn)), resultStride})
 			}
 		}
 	}
@@ -176,18 +182,18 @@ func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, wi
 
 // tapOffset returns the distance in bytes from the first tap of a window to the tap with the given indices in the
 // window.
-func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, depth, row, column int) int {
-	return depth*window[0].Step*p.inStrides[depthDim] + row*window[1].Step*p.inStrides[rowDim] +
-		column*window[2].Step*p.inStrides[columnDim]
+func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, windowDepth, windowRow, windowColumn int) int {
+	return windowDepth*window[0].Step*p.inStrides[depthDim] + windowRow*window[1].Step*p.inStrides[rowDim] +
+		windowColumn*window[2].Step*p.inStrides[columnDim]
 }
 
 // begin prepares the state for a chunk. It discards operands that an interrupted chunk has added.
 func (s *loopState) begin(mem *graph.Mem) { s.operandCount, s.Context = 0, mem.Context }
 
-// run calls a loop over the given number of rows of n elements each, with the operands that were added. It then removes
+// run calls a loop over loopRows rows of rowLength elements each, with the operands that were added. It then removes
 // these operands.
-func (s *loopState) run(loop *loops.Loop, n, rows int) {
-	loop.Run(&s.State, s.ptrs[:s.operandCount], s.strides[:s.operandCount], n, rows)
+func (s *loopState) run(loop *loops.Loop, rowLength, loopRows int) {
+	loop.Run(&s.State, s.ptrs[:s.operandCount], s.strides[:s.operandCount], rowLength, loopRows)
 	s.operandCount = 0
 }
 
@@ -224,9 +230,9 @@ func (p *compiledPixels) runIndices(mem *graph.Mem, worker *loopState, dst, dstI
 	}
 }
 
-// runLoops computes a run of results at address dst by several loops. Each loop folds tapsPerLoop taps of each window.
-// firstTap is the address of the first tap of the first result, whose window is given. In the last loop, neutral
-// elements replace missing taps.
+// runLoops computes a run of results at address dst by several loops. Each loop folds tapsPerPartialLoop taps of each
+// window. firstTap is the address of the first tap of the first result, whose window is given. In the last loop,
+// neutral elements replace missing taps.
 func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.Pointer, run geometry.Run,
 	firstTap unsafe.Pointer, window [maxDims]geometry.Range) {
 	// The results hold the partial maxima. Partial sums are in worker memory.
@@ -237,14 +243,15 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.
 	}
 	rowTaps, columnTaps := window[1].Count(), window[2].Count()
 	tapCount := window[0].Count() * rowTaps * columnTaps
-	for first := 0; first < tapCount || first == 0; first += tapsPerLoop {
+	// A window without taps also takes one loop, which writes the neutral elements.
+	for first := 0; first < tapCount || first == 0; first += tapsPerPartialLoop {
 		loop := p.firstLoop
 		worker.add(carried, carriedStride) // the loop's result
 		if first > 0 {
 			loop = p.nextLoop
 			worker.add(carried, carriedStride) // the operand: the partial result
 		}
-		for tap := first; tap < first+tapsPerLoop; tap++ {
+		for tap := first; tap < first+tapsPerPartialLoop; tap++ {
 			if tap >= tapCount {
 				worker.add(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0)
 				continue
@@ -252,7 +259,7 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.
 			offset := p.tapOffset(window, tap/columnTaps/rowTaps, tap/columnTaps%rowTaps, tap%columnTaps)
 			worker.add(unsafe.Add(firstTap, offset), run.Step*p.inStrides[columnDim])
 		}
-		mem.CheckContextAfter(loopCallCost + tapsPerLoop*p.channels*run.Results)
+		mem.CheckContextAfter(loopCallCost + tapsPerPartialLoop*p.channels*run.Results)
 		worker.run(loop, p.channels, run.Results)
 	}
 	if p.kind == reduceAvg {

@@ -142,7 +142,7 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 func (t *byteTiles) chooseEpilogue(epilogue *fusion.Epilogue) {
 	inTiles := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= callGroups
 	if inTiles {
-		t.epilogue, inTiles = multiply.NewTileEpilogue(epilogue, t.n, tile.EpilogueOperands, true)
+		t.epilogue, inTiles = multiply.NewTileEpilogue(epilogue, t.n, tile.FirstEpilogueOperand, true)
 	}
 	if inTiles {
 		epilogue.SetInRegisters()

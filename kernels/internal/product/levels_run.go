@@ -105,7 +105,7 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	epilogue := fusion.EpilogueOf(call)
 	// Tiles of a panel that extends beyond the last column do not write to the result, and so apply no epilogue.
 	if p.tilesApplyEpilogue = p.n%p.width() == 0; p.tilesApplyEpilogue {
-		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.EpilogueOperands, true)
+		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.FirstEpilogueOperand, true)
 	}
 	if p.tilesApplyEpilogue {
 		epilogue.SetInRegisters()

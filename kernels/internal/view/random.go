@@ -303,7 +303,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			attrs := kit.Attrs[dropoutAttrs](c)
 			if !attrs.Train {
-				return copies.CompileCopy(c) // compiled only if the result is pinned to another layout
+				return copies.CompileCopy(c) // the result is a view, except if the user has pinned (set) another layout for it
 			}
 			return drawKernel(c, func(i int, x float64) (float64, error) { return attrs.element(i, x), nil }), nil
 		},

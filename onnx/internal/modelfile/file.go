@@ -44,8 +44,8 @@ func Read(ctx context.Context, src io.ReaderAt, size int, folder files.Folder, s
 // SetContext sets the context that cancels the reading of external data. It may be nil.
 func (f *File) SetContext(ctx context.Context) { f.ctx = ctx }
 
-// notModel replaces protobuf's error by an error that names the kind of the file.
-func notModel(data []byte, err error) error {
+// notModelError replaces protobuf's error by an error that names the kind of the file.
+func notModelError(data []byte, err error) error {
 	if err == nil {
 		return nil
 	}

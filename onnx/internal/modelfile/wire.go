@@ -62,7 +62,7 @@ func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFu
 		clear(reader.data)
 		var all []byte
 		if all, err = reader.bytes(span{0, size}); err == nil {
-			err = notModel(all, pb.Unmarshal(all, model))
+			err = notModelError(all, pb.Unmarshal(all, model))
 		}
 	}
 	if err != nil {

@@ -361,7 +361,7 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 		mask := g.compareFloats(laneSize(dtype), floatPredicates[op], x.reg, y.reg)
 		return g.widenMask(mask, laneSize(dtype))
 	}
-	a, b := g.extended(x), g.extended(y)
+	a, b := g.extendedReg(x), g.extendedReg(y)
 	laneBytes := laneSize(dtype)
 	isUnsigned := !dtype.IsSigned() && dtype.Size() >= 4
 	if g.avx512 {

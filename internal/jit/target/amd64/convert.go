@@ -73,7 +73,7 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 		return g.immediateOp("VPSLLD", 16, x.reg)
 	}
 	if x.packed == 0 {
-		x.packed = g.pack16(g.extended(x))
+		x.packed = g.pack16(g.extendedReg(x))
 	}
 	if r := g.Values[x.packed].Reload; r != nil && r.Mem.Space == alloc.AlongRow {
 		return g.loadFrom(width, "VCVTPH2PS", notFoldable, r.Mem)
@@ -125,7 +125,7 @@ func (g *gen) floatToFloat(d tensor.DType, x alloc.Virt) alloc.Virt {
 // intToFloat converts integers to float32 or float64, with one rounding.
 func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	source := x.dtype
-	extended := g.extended(x)
+	extended := g.extendedReg(x)
 	width := g.width(laneSize(d))
 	isUnsigned := source == tensor.Uint32 || source == tensor.Uint64
 	name, suffix := "VCVT", floatSuffix(laneSize(d))
@@ -297,7 +297,7 @@ func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
 		if from.IsSigned() {
 			name = "VPMOVSXDQ"
 		}
-		result.reg = g.convertOp(name, g.width(8), noBroadcast, g.extended(x))
+		result.reg = g.convertOp(name, g.width(8), noBroadcast, g.extendedReg(x))
 	case from.Size() == 8 && g.avx512:
 		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)),
 			FoldableSource: noFoldableSource})
@@ -305,7 +305,7 @@ func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
 	case from.Size() == 8:
 		result.reg, result.highUndefined = g.lowHalves(x.reg), d.Size() < 4
 	case d.Size() > from.Size():
-		result.reg = g.extended(x)
+		result.reg = g.extendedReg(x)
 		result.highUndefined = from.IsSigned() && !d.IsSigned() && d.Size() < 4
 	default:
 		result.reg, result.highUndefined = x.reg, d.Size() < 4

@@ -76,9 +76,9 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
-// alloc.Inst.FoldableSource is the index of the source that may be a memory operand: 0 or, after an immediate (source
-// 0), 1. noFoldableSource means that no source may be one. noBroadcast is the value of laneBytes for memory operands
-// that are whole vectors.
+// alloc.Inst.FoldableSource is the index of the source whose load may become a memory operand: 0 or, after an immediate
+// (source 0), 1. noFoldableSource means that no source may be one. noBroadcast is the value of laneBytes for memory
+// operands that are whole vectors.
 const (
 	noFoldableSource = -1
 	noBroadcast      = 0
@@ -288,9 +288,9 @@ func intSuffix(laneBytes int) string {
 // selectedValue returns the register of a value of the loop.
 func (g *gen) selectedValue(v lane.Value) *laneValue { return g.selected[v] }
 
-// extended returns the register of a value, with the bits above its dtype sign- or zero-extended. It records the
+// extendedReg returns the register of a value, with the bits above its dtype sign- or zero-extended. It records the
 // register in the value, so that the extension is done once.
-func (g *gen) extended(value *laneValue) alloc.Virt {
+func (g *gen) extendedReg(value *laneValue) alloc.Virt {
 	if !value.highUndefined {
 		return g.unpacked(value)
 	}

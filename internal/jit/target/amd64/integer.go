@@ -41,16 +41,16 @@ func (g *gen) integerOp(op lane.Op, d tensor.DType, a, b *laneValue) *laneValue 
 		return result(g.shift("VPSLL", d, a.reg, b), notExtended)
 	case lane.Shr:
 		if d.IsSigned() {
-			return result(g.shiftSigned(d, g.extended(a), b), extended)
+			return result(g.shiftSigned(d, g.extendedReg(a), b), extended)
 		}
-		return result(g.shift("VPSRL", d, g.extended(a), b), extended)
+		return result(g.shift("VPSRL", d, g.extendedReg(a), b), extended)
 	case lane.Abs:
 		if !d.IsSigned() {
 			return a
 		}
-		return result(g.abs(laneBytes, g.extended(a)), notExtended)
+		return result(g.abs(laneBytes, g.extendedReg(a)), notExtended)
 	case lane.Min, lane.Max:
-		return result(g.intExtremum(op, d, g.extended(a), g.extended(b)), extended)
+		return result(g.intExtremum(op, d, g.extendedReg(a), g.extendedReg(b)), extended)
 	case lane.Div:
 		return g.divide(d, a, b)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file selects instructions for a whole loop ([lane.Loop]): for its values, its stores and its folds.
+// This file selects instructions for a whole loop ([lane.Loop]): for its values, its stores and its folds (reductions
+// of a row). In the name FoldableSource, "foldable" has another meaning: the source may be an operand in memory.
 
 // lower selects instructions for the whole loop.
 func (g *gen) lower() error {
@@ -30,13 +31,13 @@ func (g *gen) lower() error {
 	return g.err
 }
 
-// lowerFolds selects instructions for folds, the reductions of a row. In full iterations, accumulators are in registers
-// if possible, with loads before the loop and stores after it. In tails, accumulators are in memory, unless the loop
-// has totals (one number for each row and fold, lane.Loop.CombinesLanes).
+// lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
+// before the loop and stores after it. In tails, accumulators are in memory. If CombinesLanes is set, each fold reduces
+// a row to one number; its accumulators then stay in registers also in tails.
 func (g *gen) lowerFolds() {
 	for _, fold := range g.loop.Folds {
 		if folded := g.selectedValue(fold.Value); fold.Op == lane.Min || fold.Op == lane.Max {
-			g.extended(folded) // once, for accumulators in registers and in memory
+			g.extendedReg(folded) // folded keeps the extended register, for accumulators in registers and in memory
 		}
 	}
 	if !g.avx512 || g.loop.CombinesLanes { // folds in tails select lanes by this mask
@@ -77,7 +78,7 @@ func (g *gen) foldInMemory(fold lane.Fold) {
 	}
 }
 
-// newAcc adds an accumulator that has the given description, apart from Acc, and returns its virtual register.
+// newAcc adds an accumulator and returns its virtual register. value describes the register; newAcc sets value.Acc.
 func (g *gen) newAcc(value alloc.Value) alloc.Virt {
 	value.Acc = &alloc.Acc{Index: len(g.accs)}
 	v := g.New(value)
@@ -106,7 +107,7 @@ func (g *gen) foldInRegisters(fold lane.Fold) {
 		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(loaded.reg), Dst: acc.reg})
 		if noNaN != 0 {
 			g.compareFloats(laneSize(dtype), cmpOrdered, acc.reg, acc.reg)
-			g.Body[len(g.Body)-1].Dst = noNaN // in place of a new register
+			g.Body[len(g.Body)-1].Dst = noNaN // the comparison writes noNaN instead of a new register
 		}
 	})...)
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
@@ -140,7 +141,7 @@ func (g *gen) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	}
 	result := g.apply(op, value.dtype, &laneValue{reg: acc, dtype: value.dtype}, value)
 	if last := len(g.Body) - 1; last >= 0 && g.Body[last].Dst == result.reg {
-		g.Body[last].Dst = acc // in place of a new register
+		g.Body[last].Dst = acc // the last instruction writes acc instead of a new register
 	} else {
 		g.fail("there is no instruction that folds by %v", op)
 	}
