@@ -76,6 +76,8 @@ func TestRejectedCalls(t *testing.T) {
 	rule := attrText("update_rule", "other")
 	q, kv := attrInt("q_num_heads", 1), attrInt("kv_num_heads", 1)
 	linear := [][]any{{1, 2, 4}, {1, 2, 4}, {1, 2, 4}}
+	checkRejected(t, node1("Compress", nil, names("y"), attrInt("axis", 0)), [][]any{{}, {1}}, "has no dimensions")
+	checkRejected(t, node1("Squeeze", nil, names("y"), attrInts("axes", 0)), [][]any{{}}, "has no dimensions")
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q, kv, rule), linear, `update_rule "other"`)
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q, kv), linear, "operands 4 (decay) and 5 (beta)")
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q), linear, "1 heads of queries cannot share 0 heads")

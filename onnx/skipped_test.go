@@ -2,7 +2,9 @@ package onnx
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -193,4 +196,35 @@ func TestGraphSomeOfWhatIsRight(t *testing.T) {
 		return list
 	}
 	require.True(t, slices.Equal(kinds(want), kinds(g)), "%v and %v", kinds(want), kinds(g))
+}
+
+// TestUnsupportedInputs replaces inputs of valid models by results of an unsupported operator. The models have no other
+// mistakes, so that no other node may be rejected for a reason of its own.
+func TestUnsupportedInputs(t *testing.T) {
+	list, random := vectors(t), rand.New(rand.NewPCG(1, 2))
+	for range testsize.Of(60, 3000) {
+		v := list[random.IntN(len(list))]
+		var m pb.ModelProto
+		require.NoError(t, pb.Unmarshal(v.model, &m))
+		all := random.IntN(2) == 0
+		var inputs []*pb.ValueInfoProto
+		var nodes []*pb.NodeProto
+		for i, input := range m.Graph.Input {
+			if all || random.IntN(2) == 0 {
+				nodes = append(nodes, called(fmt.Sprint("unknown ", i), node1("NoSuch", nil, names(input.Name))))
+			} else {
+				inputs = append(inputs, input)
+			}
+		}
+		m.Graph.Node, m.Graph.Input = append(nodes, m.Graph.Node...), inputs
+		changed, err := Parse(pb.Marshal(&m), "")
+		require.NoError(t, err, v.name)
+		_, missing, err := changed.GraphSome(Options{})
+		require.NoError(t, err, v.name)
+		for _, e := range missing {
+			if !errors.Is(e, ErrNoConverter) && !errors.Is(e, ErrUnavailableOperand) {
+				t.Errorf("%s: %v", v.name, e)
+			}
+		}
+	}
 }

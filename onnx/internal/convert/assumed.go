@@ -2,6 +2,7 @@ package convert
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -10,9 +11,9 @@ import (
 
 // assumedOperands make values that an unavailable operand may have. Inputs are added to the graph.
 var assumedOperands = [...]func(g *graph.Graph) *Value{
-	assumedInput(tensor.Float32, 4), assumedInput(tensor.Float32, 3), assumedInput(tensor.Float32, 2),
-	assumedInput(tensor.Float32, 1), assumedInput(tensor.Float32, 0), assumedInput(tensor.Int64, 2),
-	assumedInput(tensor.Bool, 2), assumedInput(tensor.Uint8, 2),
+	assumedInput(tensor.Float32, 5), assumedInput(tensor.Float32, 4), assumedInput(tensor.Float32, 3),
+	assumedInput(tensor.Float32, 2), assumedInput(tensor.Float32, 1), assumedInput(tensor.Float32, 0),
+	assumedInput(tensor.Int64, 2), assumedInput(tensor.Bool, 2), assumedInput(tensor.Uint8, 2),
 	func(g *graph.Graph) *Value {
 		text := assumedInput(tensor.Int64, 1)(g)
 		text.isText = true
@@ -35,8 +36,12 @@ type kindError struct{ error }
 
 // rejectedAnyway returns the error of a node that no value of its unavailable operands would avoid, such as that of an
 // attribute, or nil. It converts the node once for each of assumedOperands, in a graph of its own. An error of some
-// values only, or errors that differ, may be due to the value.
+// values only, or errors that differ, may be due to the value. Nodes within such a graph are not tried again, because
+// the number of conversions would grow exponentially with the nesting depth.
 func (n *Node) rejectedAnyway(convertOperator Converter) error {
+	if n.frame.hasAssumed {
+		return nil
+	}
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }()
 	var first error
@@ -53,9 +58,18 @@ func (n *Node) rejectedAnyway(convertOperator Converter) error {
 
 // convertAssuming converts a node with assumed values of its unavailable operands.
 func (n *Node) convertAssuming(convertOperator Converter, assumed func(g *graph.Graph) *Value) (err error) {
+	defer func() {
+		switch panicked := recover().(type) {
+		case nil:
+		case runtime.Error: // a fault of the converter that only assumed operands show must not end the import
+			err = ErrUnavailableOperand
+		default:
+			panic(panicked)
+		}
+	}()
 	defer Recover(&err)
 	nested, frame := n.nestedGraph(""), *n.frame
-	frame.continuation, frame.skipErrors = nil, false
+	frame.continuation, frame.skipErrors, frame.hasAssumed = nil, false, true
 	attempt := *n
 	attempt.importer, attempt.frame, attempt.continuation, attempt.In = nested.importer, &frame, nil, nil
 	attempt.scope = &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*Value{}}

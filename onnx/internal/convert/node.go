@@ -176,7 +176,8 @@ func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 		return nil, err
 	}
 	bodyFrame := &frame{opsets: opsets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
-		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
+		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors,
+		hasAssumed: n.frame.hasAssumed}
 	for _, attribute := range f.AttributeProto {
 		bodyFrame.attrs[attribute.Name] = attribute
 	}

@@ -66,7 +66,9 @@ func squeeze(n *node) []*value {
 		return single(n.Op("squeeze", nil, x))
 	}
 	rank := n.Rank(x)
-	axes = n.Axes(axes, rank)
+	if axes = n.Axes(axes, rank); len(axes) > rank {
+		n.Failf("operand 0 has no dimensions")
+	}
 	if !x.IsDynamic() {
 		for _, axis := range axes {
 			if size := n.Sizes(x)[axis]; size != 1 && size >= 0 { // -1 is an unknown size
@@ -355,7 +357,9 @@ func compress(n *node) []*value {
 	attrs, sizes := graph.Attrs{}, []int{-1}
 	if n.HasAttr("axis") {
 		axis := n.Axis(n.Int("axis", 0), n.Rank(x))
-		sizes = n.Sizes(x)
+		if sizes = n.Sizes(x); len(sizes) == 0 {
+			n.Failf("operand 0 has no dimensions")
+		}
 		attrs["dim"], sizes[axis] = axis, -1
 	}
 	return single(n.Op("compress", attrs, x, n.Operand(1)).WithSizes(x.DType(), sizes...))
