@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScoreRows is the row program of an attention. It computes weights from a block of contiguous rows of scores. Scores
+// ScoreRows is the row program of an attention. It computes weights from a block of consecutive rows of scores. Scores
 // are the products of queries and keys; weights, such as their softmax, multiply the values. ScoreRows is immutable
 // (except for a state per worker) and may be used by several goroutines.
 type ScoreRows struct {

@@ -124,7 +124,7 @@ func (d *Draft) declare(v *Value, meta tensor.Meta) error {
 
 // Node declares a node whose results have the given names. Without names it has one result, which has the node's name.
 // [Draft.Complete] sets its op and operands. Node returns nil and an error if the name is empty or belongs to another
-// node. If names of results are invalid, it returns the node without these results, and errors.
+// node. It also returns an error for each invalid name of a result, which then cannot be found by its name.
 func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g := d.graph()
 	names := g.nameIndex()
@@ -186,7 +186,7 @@ type NodeAttrs struct {
 	decoded any   // nil if inference must decode them
 }
 
-// Attributes prepares attributes for nodes of an op. The map given has a [ValueRef] for an attribute that refers
+// Attributes prepares attributes for nodes of an op. The map `given` has a [ValueRef] for an attribute that refers
 // to a value of the graph, and a string for a symbol.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {

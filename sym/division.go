@@ -62,8 +62,8 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 	return env.quotientAtom(dividend, divisor)
 }
 
-// quotientAtom returns a // b, which the caller has simplified: 0 if 0 <= a < b can be proved, else an atom. If b is a
-// constant, it is floorConstant.
+// quotientAtom returns a // b for operands without common factors: 0 if 0 <= a < b can be proved, else an atom. For a
+// constant b, the result is that of floorConstant.
 func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorConstant(a, b.constant)

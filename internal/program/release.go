@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// release frees the data of weights that runs read in packed form only. The binding's graph then lacks this data;
-// [Binding.WithAllConstants] unpacks it on request. The caller's graph is not changed. release is for programs that
-// plan nothing more.
+// release frees the data of weights if runs read only their packed copies. The binding's graph then lacks this data;
+// [Binding.WithAllConstants] unpacks it on request. The caller's graph is not changed. It is called only if the program
+// makes no further plans, which would need the data.
 func (b *Binding) release() {
 	if b.Plan == nil || b.RunnableGraph != b.Graph || b.Segmented() {
 		return
@@ -47,7 +47,7 @@ func sameAddresses(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
 }
 
-// minReturnedBytes is the number of freed bytes from which memory is returned to the system immediately. This takes
+// If at least minReturnedBytes are freed, memory is returned to the system immediately. This takes
 // some milliseconds, less than reading the weights. Otherwise the process would keep the memory for minutes, because
 // the garbage collector rarely runs in a process that hardly allocates.
 const minReturnedBytes = 16 << 20

@@ -11,8 +11,7 @@ const (
 )
 
 const (
-	// shortRow is the row length below which loops run along columns, if there are at least as many rows as a row has
-	// elements.
+	// shortRow is the row length below which loops run along columns, if a column is at least as long as a row.
 	shortRow = 16
 	// minLoopColumns is the minimum number of adjacent columns for a loop along them.
 	minLoopColumns = 8

@@ -32,7 +32,7 @@ type nodeLimit struct {
 // other: nodes may need different layouts. Finally it raises limits one at a time, the greatest saving per byte first.
 func (s *memorySearch) fill(plan *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
-	s.options.TimeLimit = 0 // no search, because many problems are solved
+	s.options.TimeLimit = 0 // 0 stops each solution before its search: fill solves many problems
 	var variants []nodeLimit
 	for round := range maxRounds {
 		var err error
@@ -59,7 +59,7 @@ func (s *memorySearch) fill(plan *pricedPlan) error {
 	return s.raiseLimits(plan, variants)
 }
 
-// raiseLimits raises the limits of a plan that fits one at a time, the greatest saving per byte first.
+// raiseLimits raises limits one at a time, the greatest saving per byte first. The plan fits before and after.
 func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error {
 	before := s.limitsOf(plan)
 	savingPerByte := func(variant nodeLimit) float64 {

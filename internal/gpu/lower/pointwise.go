@@ -18,7 +18,7 @@ const groupSize = 256
 
 // Pointwise returns the program that computes an expression over an iteration. Its buffers are the operands of the
 // iteration, outputs first, and their dtypes are those of the expression. align has, by operand, a number of bytes that
-// divides the address of the first element. An output may overlap an input only if both have the same address and
+// divides the address of the operand. An output may overlap an input only if both have the same address and
 // strides, and elements of the same size.
 func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target Target) (*Program, error) {
 	code, err := expanded(source, target)
@@ -99,11 +99,11 @@ type pointwise struct {
 	align         []int          // by operand: a power of 2 that divides the addresses which a thread accesses
 	offsets       []int          // by operand: bytes from the address of the operand to the first element
 	vector        int            // consecutive elements that a thread computes
-	loaded        [][]ir.Value   // by operand: the numbers of the elements that the thread has loaded
+	loaded        [][]ir.Value   // by operand: the values that the thread has loaded, one per element
 }
 
-// newPointwise returns a generator with the number of elements of a thread, which divides the fastest dimension, and
-// the alignment of accesses.
+// newPointwise returns a generator. It chooses the number of elements of a thread, which divides the fastest dimension,
+// and the alignment of accesses.
 func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target Target) *pointwise {
 	created := &pointwise{code: code, shape: iteration.WalkShape()}
 	for _, output := range code.Out {

@@ -19,7 +19,8 @@ var (
 		func(a, b bool) bool { return a != b })
 )
 
-// logicalOp defines an op by its formulas for numbers and for bools. reference is the function of the reference.
+// logicalOp defines an op by its formulas for numbers and for bools. reference is its definition, for
+// [graph.Semantics.Ref].
 func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, predicateBodies(numberFormula, boolFormula))},
