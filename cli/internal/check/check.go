@@ -27,7 +27,7 @@ import (
 type Document struct {
 	Runs     bool             `json:"runs" doc:"Whether nothing is missing and nothing is rejected."`
 	Missing  []Missing        `json:"missing" doc:"The operators that are not supported."`
-	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; nodes that are rejected only because they depend on a rejected node are omitted, and others behind it are listed if no type of its results would avoid the error."`
+	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; a node that depends on a rejected node is listed only if its own error does not depend on the types of its operands."`
 }
 
 // Missing describes an operator that is not supported.

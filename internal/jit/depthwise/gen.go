@@ -33,8 +33,7 @@ const (
 )
 
 // channelsLeft is the index in jit.Args.Spill of the number of remaining channels of a group. The words before it
-// belong to the operands of the epilogue (see begin), of which there are at most jit.MaxOperands -
-// FirstEpilogueOperand.
+// belong to the operands of the epilogue (see begin): at most jit.MaxOperands - FirstEpilogueOperand.
 const channelsLeft = jit.MaxOperands - FirstEpilogueOperand
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers

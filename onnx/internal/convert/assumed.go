@@ -36,12 +36,9 @@ type kindError struct{ error }
 
 // rejectedAnyway returns the error of a node that no value of its unavailable operands would avoid, such as that of an
 // attribute, or nil. It converts the node once for each of assumedOperands, in a graph of its own. An error of some
-// values only, or errors that differ, may be due to the value. Nodes within such a graph are not tried again, because
-// the number of conversions would grow exponentially with the nesting depth.
+// values only, or errors that differ, may be due to the value. A nested graph that reads another unavailable value ends
+// the trial ([importer.capture]).
 func (n *Node) rejectedAnyway(convertOperator Converter) error {
-	if n.frame.hasAssumed {
-		return nil
-	}
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }()
 	var first error
@@ -69,7 +66,7 @@ func (n *Node) convertAssuming(convertOperator Converter, assumed func(g *graph.
 	}()
 	defer Recover(&err)
 	nested, frame := n.nestedGraph(""), *n.frame
-	frame.continuation, frame.skipErrors, frame.hasAssumed = nil, false, true
+	frame.continuation, frame.skipErrors = nil, false
 	attempt := *n
 	attempt.importer, attempt.frame, attempt.continuation, attempt.In = nested.importer, &frame, nil, nil
 	attempt.scope = &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*Value{}}

@@ -61,8 +61,6 @@ type frame struct {
 	continuation *continuation
 	// skipErrors means that a node with a mistake is skipped instead of ending the import: see skipped.go.
 	skipErrors bool
-	// hasAssumed means that the graph is part of a trial with assumed operands: see assumed.go.
-	hasAssumed bool
 }
 
 // scope holds the values of a graph by name.

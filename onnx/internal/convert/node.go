@@ -176,8 +176,7 @@ func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 		return nil, err
 	}
 	bodyFrame := &frame{opsets: opsets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
-		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors,
-		hasAssumed: n.frame.hasAssumed}
+		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
 	for _, attribute := range f.AttributeProto {
 		bodyFrame.attrs[attribute.Name] = attribute
 	}
