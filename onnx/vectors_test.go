@@ -21,10 +21,11 @@ import (
 )
 
 // The conformance vectors in testdata are made by scripts/vectors/generate.py: models, inputs,
-// and outputs by numpy and PyTorch.
+// and outputs by numpy and PyTorch, or for pipelines by onnx's reference evaluator.
 
-// leastVectors is the minimum number of vectors. Fewer mean that some were lost.
-const leastVectors = 700
+// leastVectors and leastEvaluated are the minimum numbers of vectors and of those whose outputs are by onnx's
+// reference evaluator. Fewer mean that some were lost.
+const leastVectors, leastEvaluated = 700, 20
 
 // vector is one case.
 type vector struct {
@@ -34,6 +35,8 @@ type vector struct {
 	// texts has the names of inputs and outputs that are strings. Their arrays have the code points of each string in the
 	// last dimension, padded with zeros.
 	texts map[string]bool
+	// source is the origin of the wanted outputs of a pipeline: onnx's reference evaluator or formulas.
+	source string
 }
 
 // vectors reads all cases, in order. A case without a model uses the model of the previous case.
@@ -64,6 +67,8 @@ func vectors(t testing.TB) []vector {
 				v.in = v.arrays(t, data)
 			case "outputs.npz":
 				v.wants = v.arrays(t, data)
+			case "source.txt":
+				v.source = string(data)
 			}
 		}
 		require.NoError(t, archive.Close())
@@ -99,7 +104,7 @@ func (v *vector) arrays(t testing.TB, data []byte) map[string]*tensor.Tensor {
 // TestVectors runs every case with fixed sizes. If the model has symbolic sizes, it also runs the case with these bound
 // after the conversion.
 func TestVectors(t *testing.T) {
-	compared := 0
+	compared, evaluated := 0, 0
 	for _, v := range vectors(t) {
 		m, err := Parse(v.model, "")
 		require.NoError(t, err, v.name)
@@ -119,11 +124,15 @@ func TestVectors(t *testing.T) {
 		}
 		require.NotEmpty(t, v.wants, v.name)
 		compared++
+		if v.source == "onnx.reference.ReferenceEvaluator" {
+			evaluated++
+		}
 		if err := v.checkOpen(m); err != nil {
 			t.Errorf("%s, sizes left open: %v", v.name, err)
 		}
 	}
 	require.GreaterOrEqual(t, compared, leastVectors)
+	require.GreaterOrEqual(t, evaluated, leastEvaluated)
 }
 
 func (v vector) check(g *graph.Graph) error {

@@ -59,8 +59,10 @@ def kind(a):
 
 
 class Case:
+    """A model, its inputs, the expected outputs, and for a pipeline their source."""
+
     def __init__(self, name, model, inputs, outputs):
-        self.name, self.model, self.inputs, self.outputs = name, model, inputs, outputs
+        self.name, self.model, self.inputs, self.outputs, self.source = name, model, inputs, outputs, ""
 
 
 def graph(name, nodes, inputs, outputs, opset=17, known=None, open_sizes=None, ml=1, maps=None):

@@ -6,7 +6,9 @@
 
 The expected outputs come from numpy, PyTorch or explicit formulas in the other files of this folder, never from
 graphrun. Each family of cases is one zip: NAME/model.onnx, NAME/inputs.npz, NAME/outputs.npz. A case without a model
-uses the model of the case before it. The bytes of an archive are reproducible. --unpack writes folders instead.
+uses the model of the case before it. Pipelines also have NAME/source.txt, which tells the outputs of onnx's reference
+evaluator from those of formulas; they need onnx 1.14 or later. The bytes of an archive are reproducible. --unpack
+writes folders instead.
 """
 import argparse
 import importlib
@@ -39,7 +41,8 @@ def npz(arrays):
 
 
 def files(c):
-    return {"model.onnx": c.model.SerializeToString(), "inputs.npz": npz(c.inputs), "outputs.npz": npz(c.outputs)}
+    content = {"model.onnx": c.model.SerializeToString(), "inputs.npz": npz(c.inputs), "outputs.npz": npz(c.outputs)}
+    return {**content, "source.txt": c.source.encode()} if c.source else content
 
 
 def pack(path, cases):

@@ -1,7 +1,13 @@
-"""Classical machine learning: the other operators of ai.onnx.ml, and pipelines as skl2onnx writes them."""
+"""Classical machine learning: the other operators of ai.onnx.ml, and pipelines as skl2onnx writes them.
+
+The expected outputs of pipelines are those of onnx's reference evaluator, which is in onnx 1.14 and later. They must
+agree with the formulas of this file.
+"""
+import sys
+
 import numpy as np
 import onnx
-from case import INT64, graph, node
+from case import CASES, INT64, graph, node
 from estimators import POST, STRING, alone, both, classified, forest, ml, operands, scores, sigmoid, tree_attrs
 from onnx import TensorProto, helper
 
@@ -246,6 +252,28 @@ mapped("CastMap.texts", [ml("CastMap", "m", "t", cast_to="TO_STRING"), ml("Categ
 
 # Pipelines.
 
+try:
+    from onnx.reference import ReferenceEvaluator
+except ImportError:
+    sys.exit("pipelines: the reference evaluator is not in onnx " + onnx.__version__)
+
+
+def evaluated(c):
+    """The outputs of a case by the reference evaluator, which lacks ZipMap: its operand takes its place."""
+    model = onnx.ModelProto.FromString(c.model.SerializeToString())
+    for zip_ in [n for n in model.graph.node if n.op_type == "ZipMap"]:
+        model.graph.node.remove(zip_)
+        model.graph.node.append(helper.make_node("Identity", zip_.input, zip_.output))
+    results = ReferenceEvaluator(model).run(list(c.outputs), c.inputs)
+    return {k: np.asarray(a) for k, a in zip(c.outputs, results)}
+
+
+def same(got, want):
+    """Whether the evaluator and the formulas agree. The evaluator has strings as objects, and float64 scores."""
+    if got.shape != want.shape or want.dtype.kind in "iU":
+        return np.array_equal(got.astype(want.dtype), want)
+    return got.dtype.kind == "f" and np.abs(got - want).max() < 1e-5
+
 
 class Pipeline:
     """Nodes, and the arrays that the values have."""
@@ -257,9 +285,17 @@ class Pipeline:
         standard = attrs.pop("standard", False)
         self.nodes.append(node(kind, inputs, outputs, **attrs) if standard else ml(kind, inputs, outputs, **attrs))
 
-    def case(self, name, **outputs):
+    def case(self, name, evaluator=True, **outputs):
+        """Adds the case. evaluator=False: the reference evaluator is wrong, and the outputs are those of the formulas."""
         graph("pipeline." + name, self.nodes, self.inputs, outputs, ml=3,
               open_sizes={k: {0: "N"} for k in self.inputs})
+        c = CASES[-1]
+        c.source, results = "formulas of scripts/vectors/pipelines.py", evaluated(c)
+        if all(same(results[k], want) for k, want in c.outputs.items()) != evaluator:
+            sys.exit("%s: the reference evaluator has %s, the formulas have %s" % (name, results, c.outputs))
+        if evaluator:
+            c.source = "onnx.reference.ReferenceEvaluator"
+            c.outputs = {k: results[k].astype(want.dtype) for k, want in c.outputs.items()}
 
     def scaled(self):
         """Adds a scaler, and returns the scaled rows."""
@@ -267,14 +303,14 @@ class Pipeline:
         self.add("Scaler", "x", "scaled", offset=flat(off), scale=flat(by))
         return (x - off) * by
 
-    def classify(self, name, labels, scores_, raw="raw", keys=None):
+    def classify(self, name, labels, scores_, raw="raw", keys=None, evaluator=True):
         """Adds what skl2onnx writes after a classifier: a normalization, and maps of probabilities."""
         p = np.abs(scores_).sum(1, keepdims=True)
         if raw != "p":
             self.add("Normalizer", raw, "p", norm="L1")
             scores_ = scores_ / np.where(p == 0, 1, p)
         self.add("ZipMap", "p", "output_probability", **keys)
-        self.case(name, output_label=labels, output_probability=np.float32(scores_))
+        self.case(name, evaluator, output_label=labels, output_probability=np.float32(scores_))
 
 
 def text_keys(*k):
@@ -326,7 +362,8 @@ for classes in 2, 4:  # support vector machines
     p.add("SVMClassifier", "scaled", "output_label p", kernel_type="RBF", kernel_params=params, vectors_per_class=counts,
           support_vectors=flat(v), coefficients=flat(c), rho=flat(rho), prob_a=flat(a), prob_b=flat(b),
           classlabels_ints=list(range(classes)))
-    p.classify("svc%d" % classes, y, s, "p", int_keys(*range(classes)))
+    # For more than two classes, the evaluator has one dot product in place of the products of two probabilities.
+    p.classify("svc%d" % classes, y, s, "p", int_keys(*range(classes)), evaluator=classes == 2)
 holes = x.copy()
 holes[r.random(x.shape) < 0.2] = np.nan
 filled = np.where(np.isnan(holes), np.float32([1, 2, 3, 4, 5]) / 4, holes)
@@ -336,7 +373,8 @@ p.add("TreeEnsembleRegressor", "filled", "variable", n_targets=1, **tree_attrs(t
 p.case("imputer.forest", variable=np.float32(scores(t, filled, 1)))
 p, t = Pipeline(x=holes), forest(r, 8, 4, 5, [0], ("BRANCH_LT",))
 p.add("TreeEnsembleRegressor", "x", "variable", n_targets=1, base_values=[0.5], **tree_attrs(t, "target"))
-p.case("boosting.nan", variable=np.float32(scores(t, holes, 1) + 0.5))
+# The evaluator has the base value in place of its sum with the weights.
+p.case("boosting.nan", evaluator=False, variable=np.float32(scores(t, holes, 1) + 0.5))
 p, w = Pipeline(x=x), floats(1, 5)
 unit = x / np.sqrt((x * x).sum(1, keepdims=True))
 p.add("Normalizer", "x", "unit", norm="L2")
@@ -347,7 +385,7 @@ bits = (x > 0.1).astype(np.float32)
 p.add("Binarizer", "x", "bits", threshold=0.1)
 p.add("ArrayFeatureExtractor", "bits columns", "part")
 p.nodes.insert(0, node("Constant", [], "columns", value=tensor(np.array([4, 0, 1]))))
-p.add("LinearRegressor", "part", "variable", coefficients=flat(w))
+p.add("LinearRegressor", "part", "variable", coefficients=flat(w), intercepts=[0.0])
 p.case("binarizer.columns", variable=np.float32(linear(bits[:, [4, 0, 1]], w, [0.0])))
 colour, size = np.array([["red"], ["pink"], ["blue"], ["red"]]), np.array([[1.0], [2], [3], [-4]], np.float32)
 onehot, w = (colour == np.array(["blue", "red"])).astype(np.float32), floats(1, 3)
@@ -370,7 +408,8 @@ for name in "texts", "column":  # a column transformer
 p, t = Pipeline(colour=colour), forest(r, 5, 2, 1, [0], ("BRANCH_EQ",), grid=[0, 1, 2])
 codes = look_up(colour, ["red", "blue"], [0, 1], 2)
 p.add("LabelEncoder", "colour", "code", keys_strings=["red", "blue"], values_int64s=[0, 1], default_int64=2)
-p.add("TreeEnsembleRegressor", "code", "variable", n_targets=1, **tree_attrs(t, "target"))
+p.nodes.append(helper.make_node("Cast", ["code"], ["real"], to=TensorProto.FLOAT))  # else the evaluator's sum is int64
+p.add("TreeEnsembleRegressor", "real", "variable", n_targets=1, **tree_attrs(t, "target"))
 p.case("labels.forest", variable=np.float32(scores(t, codes, 1)))
 p, t = Pipeline(x=x), forest(r, 5, 3, 5, [0, 1, 2])
 y, s = classified(x, t, [0, 1, 2])
@@ -389,12 +428,13 @@ s = (kernel(p.scaled(), v, "RBF", *params) @ np.float64(c))[:, None]
 p.add("SVMRegressor", "scaled", "variable", kernel_type="RBF", kernel_params=params, support_vectors=flat(v),
       coefficients=flat(c), rho=f32(0.0), n_supports=6)
 p.case("scaler.svr", variable=np.float32(s))
-p = Pipeline(colour=colour)
+tint = np.array([["red"], ["tan"], ["sky"], ["red"]])  # the evaluator's texts have one length
+p = Pipeline(tint=tint)
 p.nodes.append(helper.make_node("Constant", [], ["word"], value_string="red"))
-p.nodes.append(helper.make_node("Equal", ["colour", "word"], ["same"]))
-p.nodes.append(helper.make_node("Constant", [], ["words"], value_strings=["other"]))
+p.nodes.append(helper.make_node("Equal", ["tint", "word"], ["same"]))
+p.nodes.append(helper.make_node("Constant", [], ["words"], value_strings=["any"]))
 p.nodes.append(helper.make_node("Where", ["same", "word", "words"], ["y"]))
-p.case("text.where", y=np.where(colour == "red", "red", "other"))
+p.case("text.where", y=np.where(tint == "red", "red", "any"))
 for name, nan, normalized in ("imputer.logistic", True, False), ("normalizer.logistic", False, True):
     p, rows = Pipeline(x=holes if nan else x), x
     source = "x"
@@ -426,3 +466,17 @@ p.add("TreeEnsembleClassifier", "part", "index p", post_transform="LOGISTIC", ba
       **tree_attrs(t, "class"))
 p.add("LabelEncoder", "index", "output_label", keys_int64s=[0, 1], values_strings=["no", "yes"])
 p.classify("columns.boosting", np.array(["no", "yes"])[y], s, "p", text_keys("no", "yes"))
+gaps = np.array([[1.0, np.nan], [np.nan, 2], [3, 0.5], [-4, np.nan]], np.float32)  # numbers and texts
+p = Pipeline(colour=colour, gaps=gaps)
+p.add("Imputer", "gaps", "filled", imputed_value_floats=[0.25, 1.5], replaced_value_float=float("nan"))
+p.add("Scaler", "filled", "scaled", offset=[0.5, -0.5], scale=[2.0, 0.75])
+p.add("OneHotEncoder", "colour", "hot", cats_strings=["blue", "red"])
+p.nodes.append(node("Constant", [], "shape", value=tensor(np.array([-1, 2]))))
+p.nodes.append(node("Reshape", "hot shape", "flat"))
+p.nodes.append(node("Concat", "scaled flat", "all", axis=1))
+filled = (np.where(np.isnan(gaps), np.float32([0.25, 1.5]), gaps) + np.float32([-0.5, 0.5])) * np.float32([2, 0.75])
+t = forest(r, 20, 3, 4, [0], ("BRANCH_LT",), each=True)
+y, s = classified(np.concatenate([filled, onehot], 1), t, ["cheap", "dear"], "LOGISTIC", [-0.5])
+p.add("TreeEnsembleClassifier", "all", "output_label p", post_transform="LOGISTIC", base_values=[-0.5],
+      **text_keys("cheap", "dear"), **tree_attrs(t, "class"))
+p.classify("imputer.columns.boosting", y, s, "p", text_keys("cheap", "dear"))
