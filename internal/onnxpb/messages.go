@@ -105,6 +105,7 @@ type GraphProto struct {
 	Initializer       []*TensorProto
 	SparseInitializer []*SparseTensorProto
 	Input, Output     []*ValueInfoProto
+	ValueInfo         []*ValueInfoProto // the declared types of other values
 }
 
 func (m *GraphProto) fields(c *coder) {
@@ -113,6 +114,7 @@ func (m *GraphProto) fields(c *coder) {
 	messages(c, 5, &m.Initializer)
 	messages(c, 11, &m.Input)
 	messages(c, 12, &m.Output)
+	messages(c, 13, &m.ValueInfo)
 	messages(c, 15, &m.SparseInitializer)
 }
 

@@ -27,7 +27,7 @@ import (
 type Document struct {
 	Runs     bool             `json:"runs" doc:"Whether nothing is missing and nothing is rejected."`
 	Missing  []Missing        `json:"missing" doc:"The operators that are not supported."`
-	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; a node that depends on a rejected node is listed only if its own error does not depend on the types of its operands."`
+	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; a node that depends on a rejected node is listed only if its own error does not depend on undeclared types of its operands."`
 }
 
 // Missing describes an operator that is not supported.
@@ -46,8 +46,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Short: "List the operators of a model that graphrun lacks, and everything that it rejects",
 		Long: `Reads a model or a graph file without running it. Lists the operators that are not supported, and all
 nodes, weights, inputs and outputs that are rejected, with their causes. Nodes that depend on these are
-checked as far as the types of their operands do not matter. The exit code is 0 if both lists are empty,
-and 1 otherwise. Symbolic sizes have assumed values.
+checked as far as the types of their operands are declared or do not matter. The exit code is 0 if both
+lists are empty, and 1 otherwise. Symbolic sizes have assumed values.
 
 graphrun ops --onnx lists the supported operators.`,
 		Example: `  graphrun check model.onnx

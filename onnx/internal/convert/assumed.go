@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// assumedOperands make values that an unavailable operand may have. Inputs are added to the graph.
+// assumedOperands make values that an unavailable operand of unknown type may have. Inputs are added to the graph.
 var assumedOperands = [...]func(g *graph.Graph) *Value{
 	assumedInput(tensor.Float32, 5), assumedInput(tensor.Float32, 4), assumedInput(tensor.Float32, 3),
 	assumedInput(tensor.Float32, 2), assumedInput(tensor.Float32, 1), assumedInput(tensor.Float32, 0),
@@ -25,27 +27,67 @@ var assumedOperands = [...]func(g *graph.Graph) *Value{
 
 // assumedInput returns a function that adds an input of a dtype and rank.
 func assumedInput(dtype tensor.DType, rank int) func(g *graph.Graph) *Value {
-	return func(g *graph.Graph) *Value {
-		name := g.UniqueName("assumed")
-		return &Value{name: name, graphValue: g.Input(name, dtype, slices.Repeat([]int{2}, rank)...)}
+	return func(g *graph.Graph) *Value { return addAssumed(g, tensor.New(dtype, slices.Repeat([]int{2}, rank)...)) }
+}
+
+func addAssumed(g *graph.Graph, meta tensor.Meta) *Value {
+	name := g.UniqueName("assumed")
+	return &Value{name: name, graphValue: g.InputMeta(name, meta)}
+}
+
+// assumedOperand returns a value that unavailable operand i may have. trial is an index of assumedOperands, which is used
+// if the model does not declare the type of the operand. Of a declared type, undeclared sizes differ between the trials,
+// and the value of the last trial is a constant.
+func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
+	declared, ok := n.declaredMeta(n.proto.Input[i], trial+1)
+	switch {
+	case !ok:
+		return assumedOperands[trial](g)
+	case trial == len(assumedOperands)-1 && declared.Numel() <= FoldLimit:
+		return Constant(tensor.Zeros(declared.DType, declared.Shape...))
 	}
+	return addAssumed(g, declared)
+}
+
+// declaredMeta returns the type of a result of a node as the graph of the model declares it, with size in place of
+// undeclared sizes.
+func (n *Node) declaredMeta(name string, size int) (_ tensor.Meta, ok bool) {
+	list := n.continuation.graph.ValueInfo
+	i := slices.IndexFunc(list, func(v *pb.ValueInfoProto) bool { return v.Name == name })
+	if i < 0 || list[i].Shape() == nil {
+		return tensor.Meta{}, false
+	}
+	dtype, err := modelfile.DTypeOf(list[i].TensorType().ElemType)
+	if err != nil {
+		return tensor.Meta{}, false
+	}
+	var sizes []int
+	for _, dim := range list[i].Shape().Dim {
+		if dim.DimValue != nil && *dim.DimValue >= 0 {
+			sizes = append(sizes, int(*dim.DimValue))
+		} else {
+			sizes = append(sizes, size)
+		}
+	}
+	meta := tensor.New(dtype, sizes...)
+	return meta, meta.Check() == nil
 }
 
 // kindError is the error of an operand that must be a sequence or a map.
 type kindError struct{ error }
 
 // rejectedAnyway returns the error of a node that no value of its unavailable operands would avoid, such as that of an
-// attribute, or nil. It converts the node once for each of assumedOperands, in a graph of its own. An error of some
+// attribute, or nil. It converts the node once for each trial of assumedOperand, in a graph of its own. An error of some
 // values only, or errors that differ, may be due to the value. A nested graph that reads another unavailable value ends
 // the trial ([importer.capture]).
 func (n *Node) rejectedAnyway(convertOperator Converter) error {
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }()
 	var first error
-	for i, assumed := range assumedOperands {
-		err := n.convertAssuming(convertOperator, assumed)
+	for trial := range assumedOperands {
+		err := n.convertAssuming(convertOperator, trial)
 		if err == nil || errors.As(err, new(kindError)) || errors.Is(err, ErrUnavailableOperand) ||
-			i > 0 && err.Error() != first.Error() {
+			trial > 0 && err.Error() != first.Error() {
 			return nil
 		}
 		first = err
@@ -53,8 +95,8 @@ func (n *Node) rejectedAnyway(convertOperator Converter) error {
 	return first
 }
 
-// convertAssuming converts a node with assumed values of its unavailable operands.
-func (n *Node) convertAssuming(convertOperator Converter, assumed func(g *graph.Graph) *Value) (err error) {
+// convertAssuming converts a node with the values that assumedOperand returns for its unavailable operands.
+func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error) {
 	defer func() {
 		switch panicked := recover().(type) {
 		case nil:
@@ -74,7 +116,7 @@ func (n *Node) convertAssuming(convertOperator Converter, assumed func(g *graph.
 		switch {
 		case operand == nil:
 		case operand.kind == unavailableKind:
-			operand = assumed(nested.importer.graph)
+			operand = n.assumedOperand(nested.importer.graph, i, trial)
 			attempt.scope.values[n.proto.Input[i]] = operand
 		default:
 			if operand, err = nested.importer.capture(operand); err != nil {

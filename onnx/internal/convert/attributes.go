@@ -3,10 +3,13 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -62,6 +65,17 @@ func (n *Node) Text(name, defaultValue string) string {
 		return string(a.S)
 	}
 	return defaultValue
+}
+
+// Choice returns the value of a table for text, the value of the attribute name. It ends the converter with a suggestion
+// if the table does not have the text.
+func Choice[V any](n *Node, name, text string, table map[string]V) V {
+	v, ok := table[text]
+	if !ok {
+		known := slices.Values(slices.Sorted(maps.Keys(table)))
+		n.Failf("%s %q is not supported%s", name, text, suggest.ForUnknown(text, "values", known))
+	}
+	return v
 }
 
 // Ints returns a list attribute. ok is false if the attribute is omitted.

@@ -157,10 +157,7 @@ var aggregates = map[string]string{"SUM": "sum", "AVERAGE": "mean", "MIN": "amin
 
 // treeEnsembleRegressor converts TreeEnsembleRegressor. base_values are added to the aggregated weights.
 func treeEnsembleRegressor(n *node) []*value {
-	aggregate, ok := aggregates[n.Text("aggregate_function", "SUM")]
-	if !ok {
-		n.Failf("aggregate_function %q is not supported", n.Text("aggregate_function", ""))
-	}
+	aggregate := convert.Choice(n, "aggregate_function", n.Text("aggregate_function", "SUM"), aggregates)
 	lists, targets := readNodeLists(n), n.Int("n_targets", 1)
 	trees := lists.ensemble()
 	lists.addWeights(trees, "target", "target_ids")

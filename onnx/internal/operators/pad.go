@@ -102,10 +102,8 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 // index, for one dimension after another; if a size is not known, or the index is too long for a constant, the index is
 // computed when the graph runs ([padFromSelfComputed]).
 func padMirrored(n *node, x *value, mode string, before, after []int) *value {
-	opMode, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
-	if !ok {
-		n.Failf("mode %q is not supported", mode)
-	}
+	opMode := convert.Choice(n, "mode", mode, map[string]string{"constant": "constant", "reflect": "reflect",
+		"edge": "replicate", "wrap": "circular"})
 	shape := n.Sizes(x)
 	rank := len(shape)
 	isOpPad := rank >= 3 && rank <= 5 && x.DType().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 &&

@@ -328,11 +328,8 @@ func gatherND(n *node) []*value {
 func scatterElements(n *node) []*value {
 	x, index, src := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64), n.Operand(2)
 	attrs := graph.Attrs{"dim": n.Int("axis", 0)}
-	reduction, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
-		"min": "amin"}[n.Text("reduction", "none")]
-	if !ok {
-		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
-	}
+	reduction := convert.Choice(n, "reduction", n.Text("reduction", "none"), map[string]string{"none": "", "add": "sum",
+		"mul": "prod", "max": "amax", "min": "amin"})
 	if reduction == "" {
 		return single(n.Op("scatter", attrs, x, index, src))
 	}
@@ -341,11 +338,8 @@ func scatterElements(n *node) []*value {
 }
 
 func scatterND(n *node) []*value {
-	reduction, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax",
-		"min": "amin"}[n.Text("reduction", "none")]
-	if !ok {
-		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
-	}
+	reduction := convert.Choice(n, "reduction", n.Text("reduction", "none"), map[string]string{"none": "none",
+		"add": "add", "mul": "mul", "max": "amax", "min": "amin"})
 	return single(n.Op("scatter_nd", graph.Attrs{"reduce": reduction}, n.Operand(0), n.Cast(n.Operand(1), tensor.Int64),
 		n.Operand(2)))
 }

@@ -135,15 +135,10 @@ func upsample(n *node) []*value {
 
 // gridSample converts GridSample to the op grid_sampler, whose modes are numbers.
 func gridSample(n *node) []*value {
-	mode, ok := map[string]int{"bilinear": 0, "linear": 0, "nearest": 1, "bicubic": 2,
-		"cubic": 2}[n.Text("mode", "linear")]
-	if !ok {
-		n.Failf("mode %q is not supported", n.Text("mode", ""))
-	}
-	padding, ok := map[string]int{"zeros": 0, "border": 1, "reflection": 2}[n.Text("padding_mode", "zeros")]
-	if !ok {
-		n.Failf("padding mode %q is not supported", n.Text("padding_mode", ""))
-	}
+	mode := convert.Choice(n, "mode", n.Text("mode", "linear"), map[string]int{"bilinear": 0, "linear": 0, "nearest": 1,
+		"bicubic": 2, "cubic": 2})
+	padding := convert.Choice(n, "padding_mode", n.Text("padding_mode", "zeros"), map[string]int{"zeros": 0, "border": 1,
+		"reflection": 2})
 	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding,
 		"align_corners": n.Flag("align_corners", false)}
 	return single(n.Op("grid_sampler", attrs, n.Operand(0), convertLike(n, n.Operand(1), n.Operand(0))))
