@@ -198,8 +198,8 @@ func TestGraphSomeOfWhatIsRight(t *testing.T) {
 	require.True(t, slices.Equal(kinds(want), kinds(g)), "%v and %v", kinds(want), kinds(g))
 }
 
-// TestUnsupportedInputs replaces inputs of valid models by results of an unsupported operator, some with declared types.
-// The models have no other mistakes, so that no other node may be rejected for a reason of its own.
+// TestUnsupportedInputs replaces inputs of valid models by results of an unsupported operator, some with declared
+// types. The models have no other mistakes, so that no other node may be rejected for a reason of its own.
 func TestUnsupportedInputs(t *testing.T) {
 	list, random := vectors(t), rand.New(rand.NewPCG(1, 2))
 	for range testsize.Of(60, 3000) {

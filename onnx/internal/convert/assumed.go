@@ -35,9 +35,9 @@ func addAssumed(g *graph.Graph, meta tensor.Meta) *Value {
 	return &Value{name: name, graphValue: g.InputMeta(name, meta)}
 }
 
-// assumedOperand returns a value that unavailable operand i may have. trial is an index of assumedOperands, which is used
-// if the model does not declare the type of the operand. Of a declared type, undeclared sizes differ between the trials,
-// and the value of the last trial is a constant.
+// assumedOperand returns a value that unavailable operand i may have. trial is an index of assumedOperands, which is
+// used if the model does not declare the type of the operand. Of a declared type, undeclared sizes differ between the
+// trials, and the value of the last trial is a constant.
 func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
 	declared, ok := n.declaredMeta(n.proto.Input[i], trial+1)
 	switch {
@@ -77,9 +77,9 @@ func (n *Node) declaredMeta(name string, size int) (_ tensor.Meta, ok bool) {
 type kindError struct{ error }
 
 // rejectedAnyway returns the error of a node that no value of its unavailable operands would avoid, such as that of an
-// attribute, or nil. It converts the node once for each trial of assumedOperand, in a graph of its own. An error of some
-// values only, or errors that differ, may be due to the value. A nested graph that reads another unavailable value ends
-// the trial ([importer.capture]).
+// attribute, or nil. It converts the node once for each trial of assumedOperand, in a graph of its own. An error of
+// some values only, or errors that differ, may be due to the value. A nested graph that reads another unavailable value
+// ends the trial ([importer.capture]).
 func (n *Node) rejectedAnyway(convertOperator Converter) error {
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }()
