@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Compares `graphrun serve` with `graphrun bench` and with ONNX Runtime behind a minimal Node server (server.js).
 
-    go build -o graphrun ./cmd/graphrun && go build -o serveload ./scripts/serveload
+    go build -o . ./cmd/graphrun ./scripts/serveload ./scripts/barehandler
     npm install --ignore-scripts onnxruntime-node                      # in this folder, or --node-modules
     bench/peers/serve.py --graphrun ./graphrun --serveload ./serveload MODEL.onnx --dims 1,128,256 --clients 1,64
 
 The model has one float32 input. Each round measures, one after another: bench at batch 1 and at --batch rows, and for
 each number of clients graphrun serve and the Node server; every second round in reverse order. Prints for each number
 of clients rows per second and latencies in milliseconds (medians over the rounds), and the medians of the rounds'
-ratios: of throughputs to that of bench at --batch rows, and of p50 to the time of bench at batch 1.
+ratios: of throughputs to that of bench at --batch rows, and of p50 to the time of bench at batch 1. With --barehandler
+./barehandler it also measures the same program behind a minimal net/http handler; the ratio of both p50 is the cost of
+package serve itself.
 """
 import argparse
 import json
@@ -100,10 +102,16 @@ def measure(a):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "server.js")
         return load(a, [a.node, script, a.model, str(port), threads], "model", port, clients, node)
 
+    def bare(clients):
+        port = free_port()
+        return load(a, [a.barehandler, "-listen", f"127.0.0.1:{port}", "-dims", a.dims, a.model], name, port, clients)
+
     jobs = {"one row": lambda: bench(a, 1), "batch": lambda: bench(a, a.batch)}
     for clients in a.clients:
         jobs["graphrun", clients] = lambda clients=clients: serve(clients)
         jobs["onnxruntime", clients] = lambda clients=clients: ort(clients)
+        if a.barehandler:
+            jobs["barehandler", clients] = lambda clients=clients: bare(clients)
     return jobs
 
 
@@ -112,6 +120,7 @@ def main():
     p.add_argument("model")
     p.add_argument("--graphrun", required=True)
     p.add_argument("--serveload", required=True)
+    p.add_argument("--barehandler", help="the program of scripts/barehandler")
     p.add_argument("--dims", required=True, help="the shape of the input of a request")
     p.add_argument("--clients", type=lambda s: [int(n) for n in s.split(",")], default=[1, 64])
     p.add_argument("--batch", type=int, default=8, help="rows of the batch of bench")
@@ -131,7 +140,7 @@ def main():
     print(f"{a.model}: bench {middle([r['one row'] for r in rounds]):.3f} ms a row at batch 1, "
           f"{middle([a.batch / r['batch'] for r in rounds]) * 1e3:.1f} rows/s at batch {a.batch}")
     for clients in a.clients:
-        for side in "graphrun", "onnxruntime":
+        for side in ["graphrun", "onnxruntime"] + ["barehandler"] * bool(a.barehandler):
             reports = [r[side, clients] for r in rounds]
             shares = [r[side, clients]["RowsPerSecond"] * r["batch"] / a.batch / 1e3 for r in rounds]
             waits = [r[side, clients]["P50"] / r["one row"] for r in rounds]
@@ -140,6 +149,9 @@ def main():
                   f" ({middle(waits):.2f} of bench), p99 {middle([x['P99'] for x in reports]):.3f} ms;"
                   f" processor time a row: server {middle([x['Server'] for x in reports]):.3f} ms,"
                   f" clients {middle([x['Load'] for x in reports]):.3f} ms")
+        if a.barehandler:
+            ratio = middle([r["graphrun", clients]["P50"] / r["barehandler", clients]["P50"] for r in rounds])
+            print(f"{clients:4d} clients: graphrun / bare handler {ratio:.2f} by p50")
         ratio = middle([r["graphrun", clients]["RowsPerSecond"] / r["onnxruntime", clients]["RowsPerSecond"] for r in rounds])
         print(f"{clients:4d} clients: graphrun / ONNX Runtime in Node {ratio:.2f} by throughput")
 

@@ -1,0 +1,112 @@
+// Command barehandler serves a model by a minimal net/http handler: without a queue, limits, metrics or checks. Its
+// latency is a lower bound for package serve on the same machine. bench/peers/serve.py starts it.
+//
+//	go run ./scripts/barehandler -listen 127.0.0.1:8000 -dims 1,3,224,224 resnet18.onnx
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"strconv"
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// jsonLengthHeader is the HTTP header with the length of the JSON, which precedes the data of a tensor.
+const jsonLengthHeader = "Inference-Header-Content-Length"
+
+func main() {
+	log.SetFlags(0)
+	address := flag.String("listen", "127.0.0.1:8000", "the address of the server")
+	dims := flag.String("dims", "1,3,224,224", "the shape of the model's only input, which is float32")
+	flag.Parse()
+	h, err := load(flag.Arg(0), *dims)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(http.ListenAndServe(*address, h))
+}
+
+// handler runs a model that has one float32 input.
+type handler struct {
+	program *graphrun.Program
+	input   string
+	meta    tensor.Meta // of the input
+	bodies  sync.Pool   // of *[]float32: memory for the input
+}
+
+// load compiles the model of a file for an input with the sizes dims, a JSON list without brackets.
+func load(path, dims string) (*handler, error) {
+	var shape []int
+	if err := json.Unmarshal([]byte("["+dims+"]"), &shape); err != nil {
+		return nil, fmt.Errorf("-dims: %w", err)
+	}
+	g, err := graphrun.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(g.Inputs) != 1 || g.Inputs[0].Meta.DType != tensor.Float32 {
+		return nil, fmt.Errorf("%s: want a model with one float32 input", path)
+	}
+	h := &handler{input: g.Inputs[0].Name, meta: tensor.New(tensor.Float32, shape...)}
+	h.program, err = graphrun.Compile(g, graphrun.Options{})
+	return h, err
+}
+
+// ServeHTTP answers any GET request with the metadata, and any other request with the outputs of a run.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		fmt.Fprintf(w, `{"inputs":[{"name":%q}]}`, h.input)
+		return
+	}
+	if err := h.infer(w, r); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+}
+
+// infer runs the model on the data of a request, and writes the data of its outputs.
+func (h *handler) infer(w http.ResponseWriter, r *http.Request) error {
+	jsonLength, err := strconv.Atoi(r.Header.Get(jsonLengthHeader))
+	dataLength := h.meta.Numel() * h.meta.DType.Size()
+	if err != nil || jsonLength < 0 || r.ContentLength != int64(jsonLength+dataLength) {
+		return fmt.Errorf("%s must be a number, and %d bytes must follow the JSON", jsonLengthHeader, dataLength)
+	}
+	if _, err := io.CopyN(io.Discard, r.Body, int64(jsonLength)); err != nil {
+		return err
+	}
+	body, _ := h.bodies.Get().(*[]float32)
+	if body == nil {
+		data := make([]float32, h.meta.Numel())
+		body = &data
+	}
+	defer h.bodies.Put(body)
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(*body))), dataLength)
+	if _, err := io.ReadFull(r.Body, data); err != nil {
+		return err
+	}
+	in, err := tensor.FromStorage(h.meta, tensor.StorageOf(data))
+	if err != nil {
+		return err
+	}
+	out, err := h.program.Run(r.Context(), map[string]*tensor.Tensor{h.input: in})
+	if err != nil {
+		return err
+	}
+	length := 0
+	for _, t := range out {
+		length += len(t.Storage().Bytes())
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(length))
+	for _, t := range out {
+		_, _ = w.Write(t.Storage().Bytes()) // the client may be gone
+		t.Release()
+	}
+	return nil
+}
