@@ -52,17 +52,22 @@ func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
 // declaredMeta returns the type of a result of a node as the graph of the model declares it, with size in place of
 // undeclared sizes.
 func (n *Node) declaredMeta(name string, size int) (_ tensor.Meta, ok bool) {
-	list := n.continuation.graph.ValueInfo
-	i := slices.IndexFunc(list, func(v *pb.ValueInfoProto) bool { return v.Name == name })
-	if i < 0 || list[i].Shape() == nil {
+	if n.scope.declared == nil {
+		n.scope.declared = map[string]*pb.ValueInfoProto{}
+		for _, v := range n.continuation.graph.ValueInfo {
+			n.scope.declared[v.Name] = v
+		}
+	}
+	value, ok := n.scope.declared[name]
+	if !ok || value.Shape() == nil {
 		return tensor.Meta{}, false
 	}
-	dtype, err := modelfile.DTypeOf(list[i].TensorType().ElemType)
+	dtype, err := modelfile.DTypeOf(value.TensorType().ElemType)
 	if err != nil {
 		return tensor.Meta{}, false
 	}
 	var sizes []int
-	for _, dim := range list[i].Shape().Dim {
+	for _, dim := range value.Shape().Dim {
 		if dim.DimValue != nil && *dim.DimValue >= 0 {
 			sizes = append(sizes, int(*dim.DimValue))
 		} else {

@@ -69,6 +69,7 @@ type scope struct {
 	parent     *scope // an enclosing scope of the same importer, whose values nodes use directly; or nil
 	outerScope *scope // a scope of the outer importer, whose values become additional inputs; or nil
 	values     map[string]*Value
+	declared   map[string]*pb.ValueInfoProto // the declared types of values; nil until [Node.declaredMeta] needs them
 }
 
 // lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
