@@ -24,13 +24,13 @@ var announce = flag.Bool("announce", false, "print each call, before it ends the
 
 var calls = flag.Int("calls", 30, "calls of each function and method, in TestEveryFunction")
 
-// target is what is called: a function, or a method with a receiver as its first argument.
+// target is a function, or a method with its receiver as the first argument.
 type target struct {
 	name string
 	f    reflect.Value
 }
 
-// targets returns all functions and methods, by name.
+// targets returns all functions and methods in the order of their names.
 func targets() []target {
 	var all []target
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
@@ -50,14 +50,14 @@ func targets() []target {
 	return all
 }
 
-// methodName is (pkg.Type).Method, for pointers and instances of generic types too.
+// methodName returns (pkg.Type).Method, also for pointers and instances of generic types.
 func methodName(t reflect.Type, method string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(t.String(), "*"), "[")
 	return "(" + name + ")." + method
 }
 
-// arguments makes what the function takes. A receiver is never a nil pointer: that is a
-// mistake in Go itself.
+// arguments returns random arguments of a function. A receiver is never a nil pointer, which would be a mistake in Go
+// itself.
 func (w *world) arguments(f reflect.Type, method bool) []reflect.Value {
 	n := f.NumIn()
 	var args []reflect.Value
@@ -80,11 +80,11 @@ func (w *world) arguments(f reflect.Type, method bool) []reflect.Value {
 }
 
 const (
-	longest = 20 * time.Second // of a call, on a busy machine
-	most    = 512 << 20        // bytes that a call may allocate
+	longest = 20 * time.Second // maximum time of a call, on a busy machine
+	most    = 512 << 20        // maximum number of bytes that a call may allocate
 )
 
-// fault calls f and tells what is wrong with how it ended; nothing, for most.
+// fault calls f and describes what is wrong: a panic, too many bytes, or too much time. It returns "" if nothing is.
 func fault(f func()) string {
 	before := allocated()
 	done := make(chan string, 1)
@@ -112,10 +112,10 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// wrong tells whether a panic is none that is documented.
+// wrong describes a panic that is not documented, and returns "" for others.
 func wrong(p any) string {
 	if _, short := p.(*tensor.MemoryError); p == nil || short {
-		return "" // storage that the process may not have is refused so
+		return "" // the error for storage that exceeds the memory
 	}
 	text := fmt.Sprint(p)
 	for _, pkg := range packages {
@@ -129,7 +129,7 @@ func wrong(p any) string {
 	return fmt.Sprintf("panics: %s\n%s", text, place(debug.Stack()))
 }
 
-// place cuts a stack to the lines of the code that panicked.
+// place returns the first lines of a stack that are in the code of the module.
 func place(stack []byte) string {
 	var lines []string
 	for _, l := range strings.Split(string(stack), "\n") {
@@ -140,13 +140,13 @@ func place(stack []byte) string {
 	return "\t" + strings.Join(lines[:min(len(lines), 4)], "\n\t")
 }
 
-// try calls the target with arguments that follow from the seed.
+// try calls the target with random arguments for a seed.
 func try(t target, seed uint64) string {
 	w := newWorld(rand.New(rand.NewPCG(seed, 1)))
 	return fault(func() {
 		out := t.f.Call(w.arguments(t.f.Type(), strings.HasPrefix(t.name, "(")))
 		for _, v := range out {
-			// What comes back is looked at: an error must print.
+			// An error in the results must have a text.
 			if e, ok := v.Interface().(error); ok && e != nil && !isNil(v) {
 				_ = e.Error()
 			}
@@ -161,13 +161,13 @@ func isNil(v reflect.Value) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// tryOp adds a node of an op to a graph of many values: operands as many as the op takes,
-// more or fewer, attributes of the right types and of others.
+// tryOp adds a node of an op to a graph with many values. The number of operands and the types of attributes are
+// sometimes wrong.
 func tryOp(op *graph.Op, seed uint64) string {
 	w := newWorld(rand.New(rand.NewPCG(seed, 2)))
 	return fault(func() {
 		defer func() {
-			// A builder keeps its mistakes: it has no panics, not even documented ones.
+			// A builder keeps errors. It must not panic, not even as documented.
 			if p := recover(); p != nil {
 				panic(fmt.Sprintf("the builder panics: %v\n%s", p, place(debug.Stack())))
 			}
@@ -188,10 +188,10 @@ func tryOp(op *graph.Op, seed uint64) string {
 	})
 }
 
-// numbers are what differs between faults of one kind.
+// numbers matches numbers, in which faults of the same kind differ.
 var numbers = regexp.MustCompile(`-?[0-9]+`)
 
-// faults counts the faults, each kind of a target once.
+// faults counts calls and reports faults. It reports each kind of fault once for a target.
 type faults struct {
 	t      *testing.T
 	calls  int
@@ -210,9 +210,9 @@ func (r *faults) count(name string, seed uint64, call func() string) {
 	}
 }
 
-// TestEveryFunction calls everything that is exported.
+// TestEveryFunction calls all exported functions and methods, and adds nodes of all ops.
 func TestEveryFunction(t *testing.T) {
-	t.Chdir(t.TempDir()) // some of it writes files
+	t.Chdir(t.TempDir()) // some calls write files
 	r := &faults{t: t, faulty: map[string]bool{}}
 	for _, f := range targets() {
 		for seed := range uint64(*calls) {
@@ -228,7 +228,7 @@ func TestEveryFunction(t *testing.T) {
 		len(r.faulty))
 }
 
-// FuzzAPI calls one function, method or op with arguments that follow from the seed.
+// FuzzAPI calls one function, method or op with random arguments for a seed.
 func FuzzAPI(f *testing.F) {
 	all, ops := targets(), kernels.All()
 	f.Add(uint16(0), uint64(1))

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// exported returns the exported functions of a package, as pkg.Name, and its exported
-// methods of exported types, as (pkg.Type).Method.
+// exported returns the exported functions of a package, as pkg.Name, and the exported methods of its exported types, as
+// (pkg.Type).Method.
 func exported(t *testing.T, dir string) (funcs, methods []string) {
 	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
 	if err != nil || len(files) == 0 {
@@ -47,7 +47,7 @@ func exported(t *testing.T, dir string) (funcs, methods []string) {
 	return funcs, methods
 }
 
-// receiver returns the name of a method's type.
+// receiver returns the name of the receiver's type.
 func receiver(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.StarExpr:

@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// residual is a graph file, by an absolute path: calls are made in a folder of their own.
+// residual is the absolute path of a graph file, because calls run in another folder.
 var residual, _ = filepath.Abs("../../examples/models/residual.json")
 
-// compiled gives a program of some graph, one with symbols and one that depends on data among them.
+// compiled returns a program of a random graph, which may have symbols or depend on data.
 func (w *world) compiled() *graphrun.Program {
 	g := pick(w, []*graph.Graph{small(), symbolic(), dynamic(), nil})
 	if g == nil {
@@ -23,7 +23,7 @@ func (w *world) compiled() *graphrun.Program {
 	return p
 }
 
-// opened gives a file that was read, with sizes that may not suit it.
+// opened returns an opened graph file, sometimes with wrong sizes.
 func (w *world) opened() *graphrun.File {
 	f, err := graphrun.Loader{}.Open(residual)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formulas are texts with operands, numbers, several results and mistakes.
+// formulas are texts with operands, numbers, attributes and several results.
 var formulas = []string{"x * 2 + y", "t = x % y; (t, exp(t))", "alpha * sigmoid(x)", "complex(x, y) / 2j",
 	"x & 3", "lgamma(x)"}
 
@@ -43,7 +43,7 @@ func init() {
 		return pick(w, []*expr.Func{nil, new(expr.Func), {Name: "f", ArgCount: 7},
 			{Name: "half", ArgCount: 1, F: func(a, _, _ float64) float64 { return a / 2 }}})
 	}
-	// What stands for operands of a code that is inlined.
+	// The values for the operands of inlined code.
 	makers[reflect.TypeFor[func(operand, part int) expr.Value]()] = func(w *world) any {
 		v := expr.Value(w.rng.IntN(6) - 1)
 		return func(operand, part int) expr.Value { return v }
@@ -58,7 +58,7 @@ func formula(text string) *expr.Formula {
 	return f
 }
 
-// builder gives one with a few values, sometimes with a mistake.
+// builder returns a builder with a few values, sometimes with an error.
 func (w *world) builder() *expr.Builder {
 	b := expr.NewBuilder(w.dtype(), tensor.Float32)
 	b.Emit(expr.Exp, b.Load(1))
@@ -66,7 +66,7 @@ func (w *world) builder() *expr.Builder {
 	return b
 }
 
-// code gives one with which nothing is wrong: what is, Check tells.
+// code returns valid code. Invalid code is an error of Check.
 func (w *world) code() *expr.Code {
 	f := formula(pick(w, formulas))
 	for {
@@ -82,7 +82,7 @@ func (w *world) code() *expr.Code {
 	}
 }
 
-// loop gives one with folds of values that may be of a dtype that cannot be added up, or not be there.
+// loop returns a loop, sometimes with folds of unsuitable dtypes or operations.
 func (w *world) loop() *expr.Loop {
 	c := w.code()
 	l := &expr.Loop{Code: c, Uniform: make([]bool, len(c.In))}

@@ -1,7 +1,7 @@
 package apifuzz
 
-// vouched are the functions that take what nobody can check, addresses above all: the caller
-// vouches for it, as their documentation says. Their own tests call them.
+// vouched lists functions with an argument that cannot be checked, such as an address, and the argument. Callers must
+// pass valid ones, as documented. The tests of the packages call these functions.
 var vouched = map[string]string{
 	"(interp.Runner).Run":          "addresses of operands",
 	"(iter.Iterator).ForEach":      "addresses of operands",

@@ -60,7 +60,7 @@ var functions = joined(listedFunctions, map[string]any{
 	"tensor.ToSlice/int64":     tensor.ToSlice[int64],
 })
 
-// receivers are the exported types whose methods are called.
+// receivers are the exported types with methods.
 var receivers = append(slices.Clone(listedReceivers),
 	reflect.TypeFor[*graph.ByValue[int]](),
 	reflect.TypeFor[*graph.PerWorker[int]]())

@@ -30,8 +30,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// makers give an argument of a type. Types that are not among them are made from their
-// parts.
+// makers has a function for each type that returns an argument. Arguments of other types are made from their parts.
 var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[int]():     func(w *world) any { return w.int() },
 	reflect.TypeFor[int64]():   func(w *world) any { return int64(w.int()) },
@@ -188,7 +187,7 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[graph.Runtime](): func(w *world) any { return pick(w, []graph.Runtime{nil, graph.Reference{}}) },
 }
 
-// loops are kernels of one and two operands, and one that is none.
+// loops are kernels with one and two operands, and an invalid one.
 var loops = []iter.Kernel{{}, iter.Map1(func(a float32) float32 {
 	return -a
 }), iter.Map2(func(a, b float32) float32 { return a + b }),
@@ -217,21 +216,21 @@ func noOps(string) *graph.Op { return nil }
 
 func looseOps(name string) *graph.Op { return &graph.Op{Semantics: graph.Semantics{Name: name}} }
 
-// failing reads and writes nothing.
+// failing is a reader and writer that always returns an error.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error)          { return 0, errTest }
 func (failing) Write([]byte) (int, error)         { return 0, errTest }
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, errTest }
 
-// nowhere knows no places.
+// nowhere returns no places.
 type nowhere struct{}
 
 func (nowhere) Node(int, string) (graph.Place, bool) { return graph.Place{}, false }
 func (nowhere) Value(int) (graph.Place, bool)        { return graph.Place{}, false }
 func (nowhere) Output(string) (graph.Place, bool)    { return graph.Place{}, false }
 
-// draft gives a graph in the making, of an input and a node that waits to be completed.
+// draft returns a draft with an input and an incomplete node.
 func (w *world) draft() *graph.Draft {
 	d := graph.NewDraft(kernels.Lookup, w.rng.IntN(8), nowhere{})
 	if _, err := d.Input("x", graph.Decl{DType: tensor.Float32, Dims: []graph.Dim{{Size: 2}, {Size: 3}}}); err != nil {
@@ -241,7 +240,7 @@ func (w *world) draft() *graph.Draft {
 	return d
 }
 
-// problem gives the layout problem of some graph.
+// problem returns the layout problem of a random graph.
 func (w *world) problem() *layout.Problem {
 	g := w.graph()
 	if g == nil || g.Err() != nil {
@@ -293,7 +292,7 @@ func (w *world) layoutCopy() *layout.Copy {
 	return c
 }
 
-// size gives a number, at times one that nobody knows.
+// size returns a number, or sometimes a symbol.
 func (w *world) size() sym.Int {
 	if w.env == nil {
 		w.env = sym.NewEnv()
@@ -308,7 +307,7 @@ func (w *world) size() sym.Int {
 	return s
 }
 
-// typ gives a meta's type, at times with sizes that nobody knows.
+// typ returns a random type, sometimes with symbols.
 func (w *world) typ() tensor.Type {
 	t := w.meta().Type()
 	for d := range t.Shape {
@@ -340,7 +339,7 @@ func reducer() *iter.Reducer {
 	return r
 }
 
-// any gives what an operand or an attribute may be, and what it may not.
+// any returns a valid or invalid operand or attribute.
 func (w *world) any() any {
 	switch w.rng.IntN(12) {
 	case 0:
@@ -361,7 +360,7 @@ func (w *world) any() any {
 	return w.value()
 }
 
-// attrs gives attributes by names that ops have.
+// attrs returns attributes of a random op.
 func (w *world) attrs() graph.Attrs {
 	if w.rng.IntN(4) == 0 {
 		return nil
@@ -370,7 +369,7 @@ func (w *world) attrs() graph.Attrs {
 	return w.attrsOf(op)
 }
 
-// attrsOf gives attributes that an op has, mostly of their types.
+// attrsOf returns attributes of an op, mostly with the right types.
 func (w *world) attrsOf(op *graph.Op) graph.Attrs {
 	a := graph.Attrs{}
 	for _, f := range op.Schema.Fields {
@@ -413,7 +412,7 @@ func (w *world) attr(f graph.Field) any {
 	return w.ints()
 }
 
-// call gives the call of some node, or one that fits no op.
+// call returns the call of a random node, or an invalid call.
 func (w *world) call() *graph.Call {
 	switch w.rng.IntN(4) {
 	case 0:
@@ -428,7 +427,7 @@ func (w *world) call() *graph.Call {
 	return n.Call()
 }
 
-// value makes an argument of any type; depth bounds structures within structures.
+// argument returns a random argument of any type. depth limits the nesting.
 func (w *world) argument(t reflect.Type, depth int) reflect.Value {
 	if f := makers[t]; f != nil {
 		v := reflect.New(t).Elem()
@@ -477,8 +476,8 @@ func (w *world) argument(t reflect.Type, depth int) reflect.Value {
 		if w.rng.IntN(4) > 0 {
 			called := 0
 			v.Set(reflect.MakeFunc(t, func([]reflect.Value) []reflect.Value {
-				// A function that is called for every element of a value of any size ends by
-				// itself; this is how a caller would end it sooner.
+				// A function that is called for each element of a huge value would run for long. A caller would end the calls in
+				// this way.
 				if called++; called > enough {
 					panic("tensor: the test has seen enough")
 				}

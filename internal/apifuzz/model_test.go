@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// modelBytes is an ONNX model of one node with a symbolic dimension.
+// modelBytes returns an ONNX model with one node and a symbolic dimension.
 func modelBytes() []byte {
 	dim := func(v *pb.Dimension) *pb.Dimension { return v }
 	shape := &pb.TensorShapeProto{Dim: []*pb.Dimension{

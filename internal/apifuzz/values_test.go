@@ -6,10 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
-// enough bounds the calls of a function.
+// enough is the maximum number of calls of a function argument.
 const enough = 10000
 
-// zeros are the zero results of a function that the caller brings.
+// zeros returns the zero results of a function.
 func zeros(t reflect.Type) []reflect.Value {
 	out := make([]reflect.Value, t.NumOut())
 	for i := range out {
@@ -18,7 +18,7 @@ func zeros(t reflect.Type) []reflect.Value {
 	return out
 }
 
-// claimOf returns a claim, or the zero one, which says nothing.
+// claimOf returns a random claim, or the zero claim, which is empty.
 func claimOf(w *world) contiguity.Claim {
 	c, _ := contiguity.ParseClaim(pick(w, []string{"", "contiguous => non_overlapping_and_dense", "~no_overlap"}))
 	return c

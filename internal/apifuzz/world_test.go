@@ -19,23 +19,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// world is what the arguments of one call are taken from, so that they belong together: the
-// values of one graph, tensors that are in one memory.
+// world has the objects from which the arguments of one call are chosen, so that they fit together: the values of one
+// graph, and tensors that share memory.
 type world struct {
 	rng     *rand.Rand
 	tensors []*tensor.Tensor
 	graphs  []*graph.Graph
-	env     *sym.Env // of sizes that nobody knows
+	env     *sym.Env // of symbols
 }
 
 func newWorld(rng *rand.Rand) *world { return &world{rng: rng} }
 
 func pick[T any](w *world, from []T) T { return from[w.rng.IntN(len(from))] }
 
-// Sizes that are too large for a value.
+// Sizes that are too large for the memory.
 const far, farther, farthest = min(1<<40, math.MaxInt), min(1<<43, math.MaxInt), min(1<<62, math.MaxInt)
 
-// sizes are the integers that are tried. A value of a size takes little memory or is rejected.
+// sizes are the integers of arguments. A tensor of such a size takes little memory or is rejected.
 var sizes = []int{0, 1, 2, 3, 4, 5, 7, -1, -2, -3, 64, farther, farthest, math.MaxInt, math.MinInt}
 
 func (w *world) int() int {
@@ -70,11 +70,11 @@ func (w *world) dtype() tensor.DType {
 
 func (w *world) meta() tensor.Meta {
 	switch w.rng.IntN(6) {
-	case 0: // anything
+	case 0: // any fields
 		return tensor.Meta{DType: w.dtype(), Shape: w.ints(), Strides: w.ints(), Offset: w.int()}
-	case 1: // row-major, of any shape
+	case 1: // row-major, any shape
 		return tensor.New(w.dtype(), w.ints()...)
-	case 2: // other strides
+	case 2: // any strides
 		m := tensor.New(w.dtype(), w.ints()...)
 		for i := range m.Strides {
 			m.Strides[i] = w.int()
@@ -87,7 +87,7 @@ func (w *world) meta() tensor.Meta {
 	return tensor.Meta{}
 }
 
-// tensor gives one of a few tensors, most of which are in the same memory.
+// tensor returns one of a few tensors, most of which share memory.
 func (w *world) tensor() *tensor.Tensor {
 	if w.tensors == nil {
 		w.tensors = makeTensors()
@@ -118,7 +118,7 @@ func makeTensors() []*tensor.Tensor {
 		tensor.Zeros(tensor.Float16, 2, 3), new(tensor.Tensor), outside, broken, wide}
 }
 
-// graph gives one of a few graphs, some of them with mistakes.
+// graph returns one of a few graphs, some of them with errors.
 func (w *world) graph() *graph.Graph {
 	if w.graphs == nil {
 		g := small()
@@ -137,7 +137,7 @@ func small() *graph.Graph {
 	return g.Output("out", op.Relu(s).Named("r")).OutputFormat("image", op.Neg(y), tensor.Contiguous)
 }
 
-// rich has values of many shapes and dtypes, for ops to be built on.
+// rich returns a graph with values of many shapes and dtypes as operands.
 func rich() *graph.Graph {
 	g := graph.New("rich", kernels.Lookup)
 	for i, shape := range [][]int{nil, {0}, {1}, {4}, {2, 3}, {3, 2}, {3, 3}, {0, 3}, {2, 3, 4}, {1, 2, 4, 4},
@@ -176,7 +176,7 @@ func symbolic() *graph.Graph {
 	return g.Output("out", op.Relu(x))
 }
 
-// value gives a value of one of the graphs, or one that no graph made.
+// value returns a value of a random graph, or a value without a graph.
 func (w *world) value() *graph.Value {
 	switch w.rng.IntN(8) {
 	case 0:
@@ -222,7 +222,7 @@ func (w *world) operand() iter.Operand {
 	return iter.UndefinedOutputOf(w.dtype())
 }
 
-// iterator gives an iteration that can be built.
+// iterator returns a valid iteration.
 func (w *world) iterator() *iter.Iterator {
 	for range 10 {
 		if it, err := w.config().Build(); err == nil && it.Numel() < 1000 {
@@ -282,7 +282,7 @@ func planned(g *graph.Graph) (*graph.Graph, error) {
 	return p.Graph, nil
 }
 
-// archive and file give what a file of two arrays is read into.
+// archive returns an npz file with two arrays.
 func archive() *npz.Archive {
 	var b bytes.Buffer
 	err := npz.WriteNPZ(&b, []npz.Entry{{Name: "x", Tensor: tensor.Zeros(tensor.Float32, 2, 3)},
@@ -314,7 +314,7 @@ func (w *world) file() *safetensors.File {
 	return f
 }
 
-// constraints gives a constraint problem, at times one that is none.
+// constraints returns a constraint problem, sometimes an invalid one.
 func (w *world) constraints() *wcsp.Problem {
 	p := &wcsp.Problem{Variables: []wcsp.Variable{{Labels: words[:2]}, {Labels: words[:3]}},
 		Factors: []wcsp.Factor{{Scope: []int{0, 1}, Costs: []int64{1, 2, 3, wcsp.Forbidden, 0, 1}},
@@ -332,7 +332,7 @@ func (w *world) constraints() *wcsp.Problem {
 	return p
 }
 
-// solution gives one of such a problem, at times with something else in it.
+// solution returns the solution of a constraint problem, sometimes with changes.
 func (w *world) solution() *wcsp.Solution {
 	s, err := wcsp.Exact.Solve(w.constraints(), wcsp.Options{Proof: true})
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// atenValue is an operand or a result in testdata: a tensor in row-major order, complex
-// elements as two numbers, or a plain number.
+// atenValue is an operand or a result in testdata: a number, or a tensor with its elements in row-major order. A
+// complex element is two numbers.
 type atenValue struct {
 	Number         any
 	DType          string
@@ -30,7 +30,7 @@ type atenValue struct {
 	Data           []any
 }
 
-// atenCase is one call that a script in testdata made of PyTorch.
+// atenCase is a call of PyTorch by a script in testdata.
 type atenCase struct {
 	Op        string
 	In, Out   []*atenValue
@@ -61,7 +61,7 @@ func (v *atenValue) tensor() (*tensor.Tensor, error) {
 	return flat.CopyTo(tensor.Meta{DType: d, Shape: v.Shape, Strides: v.Strides}), nil
 }
 
-// atenScalars reads numbers one by one.
+// atenScalars returns a function that returns the next number of data.
 func atenScalars(data []any) func() tensor.Scalar {
 	special := map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 	return func() tensor.Scalar {
@@ -83,7 +83,7 @@ func atenScalars(data []any) func() tensor.Scalar {
 	}
 }
 
-// operand is a plain number as the builder takes it.
+// operand returns a plain number as the builder accepts it.
 func (v *atenValue) operand() any {
 	if pair, ok := v.Number.([]any); ok {
 		next := atenScalars(pair)
@@ -93,7 +93,7 @@ func (v *atenValue) operand() any {
 	return atenScalars([]any{v.Number})()
 }
 
-// plainNumbers makes what a user would write of json.Number, deep inside.
+// plainNumbers replaces each json.Number in v, and in the lists within it, by an int or a float64.
 func plainNumbers(v any) any {
 	switch x := v.(type) {
 	case json.Number:
@@ -110,8 +110,8 @@ func plainNumbers(v any) any {
 	return v
 }
 
-// TestATen compares calls with what PyTorch made of them: dtype, shape and strides as
-// inferred, values as run and by reference; what PyTorch refuses must be refused.
+// TestATen compares calls with PyTorch: dtypes, shapes and strides as inferred, and values of runs and of the
+// reference. Calls that PyTorch rejects must be rejected.
 func TestATen(t *testing.T) {
 	files, err := filepath.Glob("testdata/aten_*.json.gz")
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func (c *atenCase) check() error {
 	return c.compare(g, in)
 }
 
-// refused checks that a call is refused, if not when it is written then when it runs.
+// refused checks that a call is rejected, when it is added to the graph or when it runs.
 func (c *atenCase) refused(g *graph.Graph, in map[string]*tensor.Tensor) error {
 	if g.Err() != nil {
 		return nil
@@ -261,7 +261,7 @@ func sameMeta(got, want tensor.Meta, anyLayout bool) error {
 	return nil
 }
 
-// sameElements compares within a few units of rounding.
+// sameElements compares elements with a tolerance of a few roundings.
 func sameElements(got, want *tensor.Tensor) error {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)

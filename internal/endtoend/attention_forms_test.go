@@ -19,19 +19,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formSizes are the sizes of an attention: b batches of groups, each of n heads that share keys and values.
+// formSizes has the sizes of an attention: b batches of groups, each of n heads that share keys and values.
 type formSizes struct{ b, groups, n, l, s, e, v int }
 
-// attentionForm is a way in which an attention is written.
+// attentionForm is a way to write an attention as a graph.
 type attentionForm struct {
 	name  string
 	build func(g *graph.Graph, d tensor.DType, z formSizes) *graph.Value
 }
 
-// scored is what makes weights of scores.
+// scored returns the weights for scores.
 func scored(x *graph.Value) *graph.Value { return op.Softmax(op.Mul(x, 0.3), -1) }
 
-// einsums is an attention of two equations, whose letters name sizes.
+// einsums returns an attention by two equations, whose letters are keys of the sizes.
 func einsums(scores, values string) func(*graph.Graph, tensor.DType, formSizes) *graph.Value {
 	return func(g *graph.Graph, d tensor.DType, z formSizes) *graph.Value {
 		size := map[rune]int{'b': z.b, 'g': z.groups, 'n': z.n, 'i': z.l, 'j': z.s, 'd': z.e, 'v': z.v}
@@ -54,10 +54,10 @@ func einsums(scores, values string) func(*graph.Graph, tensor.DType, formSizes) 
 	}
 }
 
-// decoded repeats keys and values for all heads of a group, where there are several.
+// decoded returns an attention of one query row. repeat repeats keys and values for all heads of a group.
 func decoded(repeat func(x *graph.Value, n int) *graph.Value) func(*graph.Graph, tensor.DType, formSizes) *graph.Value {
 	return func(g *graph.Graph, d tensor.DType, z formSizes) *graph.Value {
-		joined := func(name string, size int) *graph.Value { // a cache and one row more
+		joined := func(name string, size int) *graph.Value { // a cache and one more row
 			old := g.Input(name+"past", d, z.b, z.groups, z.s, size)
 			x := op.Cat([]*graph.Value{old, g.Input(name, d, z.b, z.groups, 1, size)}, op.CatAttrs{Dim: 2})
 			g.Output(name+"new", x)
@@ -99,12 +99,12 @@ var attentionForms = []attentionForm{
 	{"a cache, repeated by rows", decoded(groupings[1].build)},
 }
 
-// asWritten are the passes without those that rewrite nodes or make one step of several.
+// asWritten returns the passes without those that rewrite nodes or that group several nodes into one step.
 func asWritten() []passes.Pass {
 	return slices.DeleteFunc(apart(), func(p passes.Pass) bool { return p.Name == "rewrite" })
 }
 
-// Every form is one step, that gives what its nodes give one by one, whatever the number of workers, and exactly.
+// Each form is one step, which gives the same values as its nodes one by one, for any number of workers and with Exact.
 func TestAttentionForms(t *testing.T) {
 	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")

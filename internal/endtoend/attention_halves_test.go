@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Attention of 16-bit floats is as near to that of float32, of the same numbers, as its parts one by one are, and rows
-// of which nothing is seen are NaN in both.
+// Attention of 16-bit floats in one step is about as near to the results of float32 as its nodes one by one. Rows that
+// see nothing are NaN in both.
 func TestHalfAttentions(t *testing.T) {
 	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
@@ -69,8 +69,8 @@ func attentionGraph(t *testing.T, r *rand.Rand, c attentionCase) *graph.Graph {
 	return g
 }
 
-// halfOperand makes data of an input, and the same numbers in float32. Masks have no -100, beside which 16 bits tell
-// scores apart by no less than a half.
+// halfOperand returns random data of an input, and the same numbers in float32. It replaces -100 in masks, because next
+// to it scores of 16 bits have steps of at least a half.
 func halfOperand(r *rand.Rand, v *graph.Value) (x, wide *tensor.Tensor) {
 	x = operand(r, v.Name, v.Meta)
 	if x.DType == tensor.Bool {
@@ -86,7 +86,7 @@ func halfOperand(r *rand.Rand, v *graph.Value) (x, wide *tensor.Tensor) {
 	return x, wide
 }
 
-// distanceOf is the largest distance of elements; those that are NaN must be so in both.
+// distanceOf returns the largest difference of elements. It fails the test if an element is NaN in only one tensor.
 func distanceOf(t *testing.T, want, got *tensor.Tensor) (off float64) {
 	t.Helper()
 	require.Equal(t, want.Shape, got.Shape)

@@ -20,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attentionCase is an attention as exporters write it, of random sizes.
+// attentionCase is an attention of random sizes, written as exporters write it.
 type attentionCase struct {
 	d                       tensor.DType
 	windows, heads          int
@@ -39,7 +39,7 @@ func drawAttention(r *rand.Rand) attentionCase {
 	return c
 }
 
-// build makes the graph; heads are parts of rows that lie side by side, or of inputs of their own.
+// build adds the nodes. Heads are dimensions of inputs of their own, or parts of the rows of one input.
 func (c attentionCase) build(r *rand.Rand, g *graph.Graph) {
 	input := func(name string, d tensor.DType, shape ...int) *graph.Value {
 		if c.constant {
@@ -70,7 +70,7 @@ func (c attentionCase) build(r *rand.Rand, g *graph.Graph) {
 		x = op.Where(input("seen", tensor.Bool, c.windows, 1, 1, c.s), x, math.Inf(-1))
 	case 3:
 		x = op.Add(x, input("mask", c.d, 1, c.s))
-	case 4: // by windows, the number of which batches share
+	case 4: // by windows, which all batches share
 		x = op.Reshape(x, []int{1, c.windows, c.heads, c.l, c.s})
 		x = op.Add(x, input("mask", c.d, c.windows, 1, c.l, c.s))
 		x = op.Reshape(x, []int{c.windows, c.heads, c.l, c.s})
@@ -89,7 +89,8 @@ func (c attentionCase) build(r *rand.Rand, g *graph.Graph) {
 	g.Output("y", y)
 }
 
-// operand makes data; masks have -100, which makes subnormal weights, and infinities, some rows of nothing else.
+// operand returns random data. Masks have -100, which leads to subnormal weights, and infinities, of which some rows
+// consist.
 func operand(r *rand.Rand, name string, m tensor.Meta) *tensor.Tensor {
 	x := tensor.Empty(m)
 	eachIndex(x.Shape, func(index []int) {
@@ -115,7 +116,8 @@ func eachIndex(shape []int, f func(index []int)) {
 	}
 }
 
-// Attention in one step gives what its parts give one by one, for any mask, any number of workers and exactly.
+// Attention in one step gives the same values as its nodes one by one, for any mask, any number of workers and with
+// Exact.
 func TestAttentions(t *testing.T) {
 	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
@@ -123,7 +125,7 @@ func TestAttentions(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 7))
 	found := 0
 	cases := testsize.Of(50, 150)
-	if raceEnabled { // results are looked at without it
+	if raceEnabled { // the race detector is not for results: fewer cases
 		cases = 15
 	}
 	for i := range cases {
@@ -151,7 +153,7 @@ func TestAttentions(t *testing.T) {
 	assert.Greater(t, found, cases*4/3, "attentions that run in one step")
 }
 
-// apart are the passes without the one that makes one step of several nodes.
+// apart returns the passes without the one that groups several nodes into one step.
 func apart() (list []passes.Pass) {
 	for _, p := range passes.Passes() {
 		if p.Name != "group" {
@@ -176,7 +178,7 @@ func runAttention(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, o 
 	return out["y"], fused
 }
 
-// agrees compares up to rounding, NaN with NaN: rows of which nothing is seen.
+// agrees compares values with a tolerance for rounding. NaN must be NaN in both: rows that see nothing are NaN.
 func agrees(t *testing.T, want, got *tensor.Tensor) {
 	t.Helper()
 	require.Equal(t, want.Shape, got.Shape)

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// binding lists the ops whose inference binds a size to a number although it takes others, and why.
+// binding lists the ops whose inference binds a size to a number although other sizes are possible, and the reason.
 var binding = map[string]string{
 	"cov":                "the number of observations is a number operand of a division",
 	"corrcoef":           "the number of observations is a number operand of a division",
@@ -26,7 +26,7 @@ var binding = map[string]string{
 	"gather_nd":          "the last size of indices tells how many dimensions the result has",
 }
 
-// bindsFreely reports whether inference of a graph binds N although other sizes over 1 will do.
+// bindsFreely reports whether inference of a graph binds N although another size greater than 1 is possible.
 func bindsFreely(g *graph.Graph, n int) (bool, error) {
 	s, err := g.Symbolic(map[string]int{"N": n})
 	if err != nil {
@@ -43,8 +43,8 @@ func bindsFreely(g *graph.Graph, n int) (bool, error) {
 	return false, nil
 }
 
-// TestOpsStaySymbolic makes a symbol of each size of each example of all ops: no op may bind it where others will do,
-// but for those that are listed.
+// TestOpsStaySymbolic makes a symbol of each size of each example of all ops. Only the listed ops may bind it if other
+// sizes are possible.
 func TestOpsStaySymbolic(t *testing.T) {
 	asked := 0
 	for _, op := range kernels.All() {
@@ -75,8 +75,8 @@ func TestOpsStaySymbolic(t *testing.T) {
 	require.Greater(t, asked, 500)
 }
 
-// TestFillsOfSizes fills with numbers that are computed from sizes. One class serves all of them, but for those that
-// the dtype cannot hold, and what is computed ahead for one size is not taken for another.
+// TestFillsOfSizes fills with numbers that are computed from sizes. One class serves all sizes, except for those whose
+// number does not fit the dtype. A constant that is computed for one size is not used for another.
 func TestFillsOfSizes(t *testing.T) {
 	g := graphrun.New("fills")
 	x := g.InputDims("x", f32, tensor.NoFormat, graph.Dim{Symbol: "N"})

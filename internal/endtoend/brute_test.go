@@ -13,41 +13,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// brute finds the least cost of a layout problem by its definition. It goes over the nodes in order, and over every set
-// of forms that each value is there in, every label of a node, every form that an operand is read in, and every way
-// to copy forms of forms. Of what was decided before a node it keeps what later nodes can see, which is the sets of the
-// values that are still read. Of the [layout.Model] it takes the forms that a value may have, and nothing else; prices
-// are of calls as they would lie.
+// brute finds the least cost of a layout problem by its definition. It visits the nodes in order, and tries every set
+// of forms of each value, every label of a node, every form in which an operand is read, and every way to copy forms. A
+// state has the decisions that later nodes can see: the sets of the values that are still read. From the [layout.Model]
+// it takes only the possible forms of values. Prices are of calls with the layouts of the forms.
 type brute struct {
 	t       *testing.T
 	p       *layout.Problem
 	weights layout.Weights
 	m       *layout.Model
 	copier  *graph.Op
-	last    map[*graph.Value]int  // the last node that reads a value; beyond all nodes for outputs
+	last    map[*graph.Value]int  // the last node that reads a value; the number of nodes for outputs
 	must    map[*graph.Value]uint // forms that exist without a reader
-	stored  map[*graph.Value]bool // what an op looks at as storage
+	stored  map[*graph.Value]bool // values whose storage an op reads
 	live    []*graph.Value
-	costs   map[string]int64 // by the sets of live values
-	bound   int64            // what costs more is not of interest
-	least   []int64          // of the nodes from one on: what they cost at least
-	ways    []bruteWays      // by node that computes
-	tries   int              // sets of results of views that were gone over
-	inexact bool             // there was more than this goes over
+	costs   map[string]int64 // the least cost for the sets of the live values, one byte each
+	bound   int64            // states with a higher cost are dropped
+	least   []int64          // for each node: a lower bound on the cost of this and all later nodes
+	ways    []bruteWays      // for each node that is not a view
+	tries   int              // number of sets of results of views
+	inexact bool             // a limit on the search is exceeded
 
-	// What was found is kept: forms by value, sets by what they were found of.
+	// The following are computed once: forms and places by value, sets by the arguments of the method sets.
 	known  map[*graph.Value][]tensor.Meta
 	within map[*graph.Value][]*layout.Place
 	found  map[string][]bruteSet
 }
 
-// bruteSet is a set of forms, and what it costs.
+// bruteSet is a set of forms, as a bit mask, and its cost.
 type bruteSet struct {
 	set  uint
 	cost int64
 }
 
-// forms are the forms that a value may be there in.
+// forms returns the possible forms of a value.
 func (b *brute) forms(v *graph.Value) []tensor.Meta {
 	list, ok := b.known[v]
 	if !ok {
@@ -57,26 +56,24 @@ func (b *brute) forms(v *graph.Value) []tensor.Meta {
 	return list
 }
 
-// bruteWays are the ways to compute a node.
+// bruteWays lists the ways to compute a node.
 type bruteWays []bruteWay
 
-// bruteWay is a label with the forms that it reads.
+// bruteWay is a label, with the forms that it reads and writes.
 type bruteWay struct {
-	in, out []int // forms by operand and result; -1 for what is no value
+	in, out []int // forms by operand and result; -1 for operands that are not tensors
 	cost    int64
 }
 
-// bruteForms is how many forms a value may have for this to be fast, bruteStates how many states there may be, and
-// bruteTries how many sets of the results of views.
+// Limits for a fast search: the number of forms of a value, of states, and of sets of results of views.
 const (
 	bruteForms  = 4
 	bruteStates = 1000
 	bruteTries  = 1 << 20
 )
 
-// bruteForce returns the least cost of a problem, or of what exceeds the bound any that does; false where values may
-// have too many forms. The problem must be as the model was made of. Costs are
-// weighted by the weights of the model.
+// bruteForce returns the least cost of a problem, with the weights of the model. If it exceeds the bound, the result is
+// any greater cost. It returns false if a limit is exceeded. m must be the model of the problem.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
 	b := &brute{t: t, p: p, m: m, weights: m.Weights, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
 		stored: map[*graph.Value]bool{}, bound: bound,
@@ -94,7 +91,7 @@ func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (
 			b.sets(v, 1, nil, add)
 		})
 	}
-	for _, v := range g.Constants { // a pinned one is laid out so before the run
+	for _, v := range g.Constants { // a pinned constant gets its layout before the run
 		if p := b.pinned(v); p >= 0 {
 			b.extend([]*graph.Value{v}, -1, func(_ map[*graph.Value]uint, add func(int64, ...uint)) {
 				b.sets(v, 1<<p, nil, add)
@@ -113,7 +110,7 @@ func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (
 	return best, true
 }
 
-// prepare finds what is known of values and nodes by themselves.
+// prepare computes the properties of single values and nodes.
 func (b *brute) prepare() {
 	g := b.p.Graph
 	b.least, b.ways = make([]int64, len(g.Nodes)+1), make([]bruteWays, len(g.Nodes))
@@ -155,12 +152,12 @@ func (b *brute) prepare() {
 	}
 }
 
-// bruteView reports whether a node's results show its operand, or would where they can: what converts does not.
+// bruteView reports whether the results of a node are views of its operand, or may be. Conversions cannot be.
 func bruteView(n *graph.Node) bool {
 	return (n.Op.Kind == graph.View || n.Op.Identity) && n.In[0].Meta().DType == n.Out[0].Meta.DType
 }
 
-// place returns which of its forms a value has where it lies so; -1: none of them.
+// place returns the form with the addresses of m that has memory of its own, or -1.
 func (b *brute) place(v *graph.Value, m tensor.Meta) int {
 	for i, f := range b.forms(v) {
 		if f.SameAddresses(m) && b.slot(v, i) == nil {
@@ -170,7 +167,7 @@ func (b *brute) place(v *graph.Value, m tensor.Meta) int {
 	return -1
 }
 
-// pinned is the form that a value is pinned to; -1 without a pin.
+// pinned returns the form to which a value is pinned, or -1 without a pin.
 func (b *brute) pinned(v *graph.Value) int {
 	pin := v.EffectivePin()
 	if !pin.SetsLayout() {
@@ -181,8 +178,8 @@ func (b *brute) pinned(v *graph.Value) int {
 	return b.place(v, v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
 }
 
-// admits reports whether a view reads a form of its operand: the pinned form, unless the view refuses that, or an op
-// reads storage, which must be as written.
+// admits reports whether a view may read a form of its operand. If the operand is pinned, this is the pinned form,
+// unless the view rejects it or the storage must be as in the graph.
 func (b *brute) admits(n *graph.Node, f int) bool {
 	p := b.pinned(n.In[0].Value)
 	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.p.MustKeepLayout(v) })
@@ -193,7 +190,7 @@ func (b *brute) admits(n *graph.Node, f int) bool {
 	return err != nil
 }
 
-// strays marks the operands of a node that are pinned and are not read so.
+// strays returns a mask of the pinned operands that a node reads in another form.
 func (b *brute) strays(n *graph.Node, in []int) (mask uint) {
 	for k, f := range in {
 		if f >= 0 && b.pinned(n.In[k].Value) >= 0 && b.pinned(n.In[k].Value) != f {
@@ -203,10 +200,10 @@ func (b *brute) strays(n *graph.Node, in []int) (mask uint) {
 	return mask
 }
 
-// bruteConst reports whether a value is converted before the run: a constant that is not pinned.
+// bruteConst reports whether a value is converted before the run: it is a constant without a pin.
 func bruteConst(v *graph.Value) bool { return v.Const != nil && !v.Pin.SetsLayout() }
 
-// copy is what it costs to copy a value from one layout into another; false where that cannot be.
+// copy returns the cost to copy a value from a layout to form f, or false if the copy is impossible.
 func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 	to := b.forms(v)[f]
 	o, dense := tensor.OrderOf(to)
@@ -218,7 +215,7 @@ func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 	return cost + b.weights.Copy + b.weights.UnitsOf(to.Bytes()), ok
 }
 
-// rigid reports whether what a value is a view of must show through it as in the graph as written.
+// rigid reports whether storage is read through a value that is a view, so that its operand must keep its layout.
 func (b *brute) rigid(v *graph.Value) bool {
 	return b.stored[v] && v.Alias != nil
 }
@@ -227,7 +224,7 @@ func bruteArg(v *graph.Value, m tensor.Meta) graph.Arg {
 	return graph.ArgOf(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin})
 }
 
-// price adds up what a call costs; false where it cannot be read so.
+// price returns the cost of a call, or false if the implementation does not support the layouts.
 func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, bool) {
 	sum := layout.PricePS(b.p.Profile, impl.Work(c, w))
 	for k, a := range c.In {
@@ -243,7 +240,8 @@ func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, boo
 	return sum * b.weights.Time, true
 }
 
-// extend makes states of those that there are, where more values are there in sets that each yields with their cost.
+// extend computes the next states. each is called with the sets of a state, and adds the possible sets of out with
+// their cost.
 func (b *brute) extend(out []*graph.Value, node int, each func(sets map[*graph.Value]uint, add func(int64, ...uint))) {
 	all := append(slices.Clone(b.live), out...)
 	var live []*graph.Value
@@ -283,7 +281,7 @@ func (b *brute) extend(out []*graph.Value, node int, each func(sets map[*graph.V
 	b.inexact = b.inexact || len(next) > bruteStates
 }
 
-// node goes over what can be decided of a node.
+// node extends the states by all decisions for a node.
 func (b *brute) node(i int, n *graph.Node) {
 	if bruteView(n) {
 		b.view(i, n)
@@ -303,7 +301,7 @@ func (b *brute) node(i int, n *graph.Node) {
 	})
 }
 
-// results yields the sets of a node's results from the k-th on.
+// results adds all sets of the results of a node, from the k-th result on.
 func (b *brute) results(n *graph.Node, w bruteWay, k int, sum int64, masks []uint, add func(int64, ...uint)) {
 	if k == len(n.Out) {
 		add(sum, masks...)
@@ -311,13 +309,13 @@ func (b *brute) results(n *graph.Node, w bruteWay, k int, sum int64, masks []uin
 	}
 	root := uint(1) << w.out[k]
 	b.sets(n.Out[k], root, nil, func(cost int64, s ...uint) {
-		if s[0]&root != 0 || b.pinned(n.Out[k]) >= 0 { // it is there, read or not
+		if s[0]&root != 0 || b.pinned(n.Out[k]) >= 0 { // the pinned form exists even without a reader
 			b.results(n, w, k+1, sum+cost, append(slices.Clone(masks), s[0]), add)
 		}
 	})
 }
 
-// compute lists the ways to compute a node: implementations, walks, forms that are read.
+// compute lists the ways to compute a node: its implementations, walks and the forms of operands.
 func (b *brute) compute(n *graph.Node) bruteWays {
 	var orders []tensor.Order
 	for _, f := range b.forms(n.Out[0]) {
@@ -360,7 +358,7 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 	return append(list, b.sideBySide(n, combos)...)
 }
 
-// combinations lists the forms in which the operands of a node may be read.
+// combinations lists all choices of one form for each operand.
 func (b *brute) combinations(n *graph.Node) [][]int {
 	list := [][]int{nil}
 	for _, a := range n.In {
@@ -379,7 +377,7 @@ func (b *brute) combinations(n *graph.Node) [][]int {
 	return list
 }
 
-// with is a node's call where operands have forms.
+// with returns a node's call whose operands have the given forms.
 func (b *brute) with(n *graph.Node, in []int) *graph.Call {
 	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	for k, f := range in {
@@ -390,10 +388,10 @@ func (b *brute) with(n *graph.Node, in []int) *graph.Call {
 	return c
 }
 
-// way is what a walk costs where operands have forms, and how its results lie then.
+// way returns the way to compute a node by a walk if its operands have the given forms, or false if there is none.
 func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, looked []bool) (bruteWay, bool) {
 	c := b.with(n, in)
-	alone := slices.Clone(in) // inference is not asked again of what lies within another value
+	alone := slices.Clone(in) // inference sees a value within another as if it had its own memory
 	for k, f := range in {
 		if f >= 0 {
 			alone[k] = b.like(n.In[k].Value, f)
@@ -427,7 +425,7 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 	return way, ok
 }
 
-// looked tells of which operands the form makes a difference to how the results are inferred.
+// looked reports for each operand whether its form influences the inference of the results.
 func (b *brute) looked(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
 	for k, a := range n.In {
@@ -450,7 +448,8 @@ func (b *brute) looked(n *graph.Node) []bool {
 	return list
 }
 
-// uniform reports whether the operands that inference looks at lie as in the graph as written, or all in one order.
+// uniform reports whether the operands that influence inference have the layouts of the graph or of their pins, or all
+// have one order.
 func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
 	var orders []tensor.Order
 	written, based := true, true

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// slot tells where form f of a value lies within another; nil where it does not.
+// slot returns the place of form f within another value, or nil if the form has its own memory.
 func (b *brute) slot(v *graph.Value, f int) *layout.Place {
 	b.forms(v)
 	if p := b.within[v][f]; p != nil && p.Concat != nil {
@@ -19,7 +19,7 @@ func (b *brute) slot(v *graph.Value, f int) *layout.Place {
 	return nil
 }
 
-// like is the form as which inference knows form f: itself, or what it would be alone.
+// like returns the form that inference sees for form f: that with its own memory.
 func (b *brute) like(v *graph.Value, f int) int {
 	b.forms(v)
 	if p := b.within[v][f]; p != nil {
@@ -28,7 +28,8 @@ func (b *brute) like(v *graph.Value, f int) int {
 	return f
 }
 
-// once reports whether of a set of forms one lies within another value at most, and is not there alone besides.
+// once reports whether at most one form of a set lies within another value, and the same form with its own memory is
+// not in the set.
 func (b *brute) once(v *graph.Value, set uint) bool {
 	placed := 0
 	for f := range b.forms(v) {
@@ -41,14 +42,14 @@ func (b *brute) once(v *graph.Value, set uint) bool {
 	return placed < 2
 }
 
-// home reports whether the result of a node that joins values has memory of its own in a form, in an order: else
-// nothing lies within it there.
+// home reports whether form f of the result of a concatenation has its own memory and order o. Only then can operands
+// lie within the result.
 func (b *brute) home(n *graph.Node, f int, o tensor.Order) bool {
 	lies, dense := tensor.OrderOf(b.forms(n.Out[0])[f])
 	return b.slot(n.Out[0], f) == nil && dense && lies == o
 }
 
-// agrees reports whether what a node joins lies within its result in no other order than the result does.
+// agrees reports whether the forms of v that lie within the result of node n have the order of the result.
 func (b *brute) agrees(n *graph.Node, w bruteWay, v *graph.Value, set uint) bool {
 	for f := range b.forms(v) {
 		if p := b.slot(v, f); set>>f&1 != 0 && p != nil && p.Concat == n && !b.home(n, w.out[0], p.Order) {
@@ -58,7 +59,8 @@ func (b *brute) agrees(n *graph.Node, w bruteWay, v *graph.Value, set uint) bool
 	return true
 }
 
-// joined marks the operands that lie where a node's result has them, of which it says so itself where they must be.
+// joined sets InPlace for the operands that lie within the result, and reports whether their order is that of the
+// result.
 func (b *brute) joined(n *graph.Node, c *graph.Call, w bruteWay) bool {
 	if n.Op.ConcatDim == nil {
 		return true
@@ -82,7 +84,7 @@ func (b *brute) joined(n *graph.Node, c *graph.Call, w bruteWay) bool {
 	return true
 }
 
-// places lists a way, and those that do the same and write results within other values.
+// places lists a way, and the same way with results that are written within other values.
 func (b *brute) places(n *graph.Node, impl *graph.Impl, w graph.Walk, way bruteWay) []bruteWay {
 	list := []bruteWay{way}
 	for k, v := range n.Out {
@@ -114,8 +116,8 @@ func (b *brute) places(n *graph.Node, impl *graph.Impl, w graph.Walk, way bruteW
 	return list
 }
 
-// sideBySide lists the ways in which a node has nothing to do, since all that it joins lies side by side in what
-// another one makes of it.
+// sideBySide lists the ways in which a concatenation does nothing: all its operands lie side by side within the result
+// of another concatenation.
 func (b *brute) sideBySide(n *graph.Node, combos [][]int) (list []bruteWay) {
 	if n.Op.ConcatDim == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sets yields every set of forms that a value may be there in, of which roots are there for nothing, and others can
-// also be made from outside, where that says for how much.
+// sets adds every possible set of forms of a value. Forms in roots are free, and outside has the cost of other forms if
+// they are made from the operand of a view, or -1.
 func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
 	key := fmt.Sprint(v.Number(), roots, outside)
 	list, ok := b.found[key]
@@ -41,8 +41,8 @@ func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64
 	}
 }
 
-// enter returns the least cost of the pinned form p of a value, from which all other forms are copied; -1 if no node
-// can write it.
+// enter returns the least cost to make the pinned form p of a value, from which all other forms are copied, or -1 if no
+// node can write it.
 func (b *brute) enter(v *graph.Value, p int, roots uint, outside []int64) int64 {
 	if roots>>p&1 != 0 {
 		return 0
@@ -59,8 +59,8 @@ func (b *brute) enter(v *graph.Value, p int, roots uint, outside []int64) int64 
 	return least
 }
 
-// arborescence is the least that the forms of a set cost: each that is no root is copied from another of the set, or
-// made from outside, and none from itself in the end.
+// arborescence returns the least cost of a set of forms. Each form that is not a root is copied from another form of
+// the set, without cycles, or made from outside.
 func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (int64, bool) {
 	var make []int
 	for f := range b.forms(v) {
@@ -80,7 +80,7 @@ func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (
 				steps := 0
 				for at, ok := f, true; ok; steps++ {
 					if at, ok = parent[at]; steps > len(make) {
-						return // a ring
+						return // a cycle
 					}
 				}
 			}
@@ -107,7 +107,7 @@ func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (
 	return best, found
 }
 
-// view goes over the sets of forms of a node that shows its operand, or copies what it cannot show.
+// view extends the states by all sets of forms of a view's results.
 func (b *brute) view(i int, n *graph.Node) {
 	x := n.In[0].Value
 	type made struct {
@@ -122,7 +122,7 @@ func (b *brute) view(i int, n *graph.Node) {
 		}
 		var masks func(k int, sum int64, before []uint)
 		masks = func(k int, sum int64, before []uint) {
-			if b.tries++; b.tries > bruteTries { // a view of many results
+			if b.tries++; b.tries > bruteTries { // a view with many results
 				b.inexact = true
 				return
 			}
@@ -143,8 +143,8 @@ func (b *brute) view(i int, n *graph.Node) {
 	})
 }
 
-// shown returns the forms of a view's result that there are for nothing, and what others cost that are made of the
-// operand; -1 for what cannot be.
+// shown returns the forms of a view's result that are free, and the costs of the forms that are made from the operand,
+// or -1.
 func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int64) {
 	x, y := n.In[0].Value, n.Out[k]
 	outside = slices.Repeat([]int64{-1}, len(b.forms(y)))
@@ -199,13 +199,13 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 	return roots, outside
 }
 
-// same reports whether a view of form i of its operand has the storage that it has in the graph as written, for ops
-// that read storage. A result with memory of its own there must show a whole copy from its start.
+// same reports whether a view of form i of its operand has the same storage as in the graph, if an op reads the
+// storage. A result with its own memory in the graph must be a whole copy from the start of its memory.
 func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
 	return i == 0 && y.Alias != nil || !b.stored[y] || y.Alias == nil && m.Offset == 0 && b.begins(x, i)
 }
 
-// begins reports whether a value in a form begins where its memory does, however it was made.
+// begins reports whether a form of a value starts at the start of its memory, whichever way it is made.
 func (b *brute) begins(v *graph.Value, f int) bool {
 	form := b.forms(v)[f]
 	if v.Node == nil || !bruteView(v.Node) {
@@ -219,7 +219,7 @@ func (b *brute) begins(v *graph.Value, f int) bool {
 	return true
 }
 
-// viewed yields how a view's result lies by the form of the operand, for those that it can show.
+// viewed yields the layouts of a view's result by the form of the operand, for the forms of which a view is possible.
 func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 	return func(yield func(int, tensor.Meta) bool) {
 		for i, m := range b.forms(v.Node.In[0].Value) {
@@ -241,18 +241,18 @@ func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 	}
 }
 
-// own reports whether a copy that is handed over, or pinned, is made where its inference says that it is one.
+// own reports whether a copy that is an output or pinned must be made because it is a copy in the graph.
 func (b *brute) own(n *graph.Node, refused error) bool {
 	y := n.Out[0]
 	return b.transparent(n) && (b.p.Output(y) || n.Pin.SetsLayout()) && y.Alias == nil && refused == nil
 }
 
-// transparent reports whether a node is a copy for which its operand can stand.
+// transparent reports whether a node is a copy that its operand can replace.
 func (b *brute) transparent(n *graph.Node) bool {
 	return n.Op.Identity
 }
 
-// remade is what it costs that a view's node copies its operand into a form of its result.
+// remade returns the cost if the view's node copies its operand to form f of its result, or false.
 func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *graph.Value, f int) (int64, bool) {
 	to := b.forms(y)[f]
 	o, dense := tensor.OrderOf(to)

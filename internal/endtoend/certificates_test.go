@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// TestCertificates has the plans of random graphs certified, and what was certified applied again.
+// TestCertificates certifies the plans of random graphs, and applies the solutions of the certificates.
 func TestCertificates(t *testing.T) {
 	copies := 0
 	for seed := range uint64(60) {
@@ -50,7 +50,7 @@ func TestCertificates(t *testing.T) {
 	require.Greater(t, copies, 20)
 }
 
-// asking keeps what strategy optimal was asked.
+// asking is strategy optimal, and calls look with its problems and assignments.
 type asking struct {
 	graphs int
 	look   func(p *layout.Problem, a *layout.Assignment)
@@ -67,9 +67,8 @@ func (s *asking) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	return a, err
 }
 
-// TestOutcomes holds what labels are said to mean against what they cost, on random graphs: the cheapest plan has no
-// waste; lists of plans begin with it, are in order, and differ; advice and sensitivity are right where all is solved
-// again.
+// TestOutcomes checks the outcomes of labels on random graphs: their costs, that lists of plans start with the cheapest
+// one, are sorted and have no duplicates, and the signs of advice and of breakpoints.
 func TestOutcomes(t *testing.T) {
 	plans, breaks, hints := 0, 0, 0
 	for seed := range uint64(60) {
@@ -117,7 +116,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	require.Greater(t, plans, 200)
 	least := 20
-	if !loops.CodeAvailable() { // other prices, at which fewer decisions flip
+	if !loops.CodeAvailable() { // the prices then are others, at which fewer decisions flip
 		least = 10
 	}
 	require.Greater(t, breaks, least)

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// withOutputs makes the last values of a graph that are float32 its outputs; false where shapes depend on data.
+// withOutputs makes the last float32 values of a graph its outputs. It returns false if shapes depend on data.
 func withOutputs(g *graph.Graph) bool {
 	made := 0
 	for i := len(g.Nodes) - 1; i >= 0 && made < 5; i-- {
@@ -32,7 +32,7 @@ func withOutputs(g *graph.Graph) bool {
 	return made > 0 && !g.Dynamic() && g.Err() == nil
 }
 
-// drawInputs makes inputs for the sizes that a graph is bound to, laid out as it declares them.
+// drawInputs returns random inputs for a bound graph.
 func drawInputs(g *graph.Graph, rng *rand.Rand) map[string]*tensor.Tensor {
 	in := map[string]*tensor.Tensor{}
 	for _, v := range g.Inputs {
@@ -49,14 +49,14 @@ func drawInputs(g *graph.Graph, rng *rand.Rand) map[string]*tensor.Tensor {
 	return in
 }
 
-// boundAlike runs a program that has run at other sizes, one that was made for this run alone with the same hints, and
-// one whose sizes are fixed, at the same sizes. The first two give the same bits; the last is planned for itself, and
-// gives the same values up to rounding. Outputs are laid out as inference says.
+// boundAlike compares three programs at the same sizes: one that has run at other sizes, a new one with the same hints,
+// and one whose sizes are fixed. The first two must have equal bits, and the last one equal values up to rounding.
+// Outputs must have the inferred layouts.
 func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, sizes map[string]int,
 	rng *rand.Rand) (compared bool, err error) {
 	bound := g.Clone()
 	if bound.Bind(sizes) != nil {
-		return false, nil // refused at these sizes
+		return false, nil // rejected at these sizes
 	}
 	in := drawInputs(bound, rng)
 	ctx := context.Background()
@@ -105,7 +105,7 @@ func nearFloat(a, b float32) bool {
 	return a == b || x != x && y != y || math.Abs(x-y) <= 1e-4*(1+math.Abs(x))
 }
 
-// TestClasses runs programs of random graphs at random sizes, 0 and 1 among them, one after another.
+// TestClasses runs each program of random graphs at several random sizes, among them 0 and 1.
 func TestClasses(t *testing.T) {
 	runs, seeds := 0, randomGraphs(150)
 	for seed := range seeds {
@@ -114,7 +114,7 @@ func TestClasses(t *testing.T) {
 	require.Greater(t, runs, int(seeds)*4/3)
 }
 
-// runClasses runs one random graph, and returns at how many sizes.
+// runClasses runs one random graph, and returns the number of sizes that were compared.
 func runClasses(t *testing.T, seed uint64) (runs int) {
 	g, hints, rng := symbolicGraph(seed)
 	if g == nil || !withOutputs(g) {

@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// edges are sizes of which tiles, panels and vectors hold less than one, just one, or one and a bit.
+// edges has sizes near multiples of tiles, panels and vectors, and smaller ones.
 var edges = []int{0, 1, 2, 3, 5, 7, 8, 9, 14, 15, 16, 17, 28, 31, 33, 56, 57, 64, 65, 100}
 
-// built are the sizes that graphs are built at, which every window fits in.
+// built has the sizes for building graphs. Every window fits in them.
 var built = map[string]int{"N": 2, "H": 40, "W": 40, "K": 20}
 
 // openInput adds an input whose dimensions may be symbols.
@@ -34,7 +34,7 @@ func openInput(g *graph.Graph, name string, f tensor.MemoryFormat, dims ...graph
 	return v
 }
 
-// waysGraph draws a graph of ops with several implementations, over sizes N, H, W and K that are open.
+// waysGraph returns a random graph of ops with several implementations. The sizes N, H, W and K are symbols.
 func waysGraph(rng *rand.Rand) *graph.Graph {
 	g := graphrun.New("ways")
 	open := func(names ...string) (dims []graph.Dim) {
@@ -54,13 +54,13 @@ func waysGraph(rng *rand.Rand) *graph.Graph {
 	}
 	var y *graph.Value
 	switch rng.IntN(5) {
-	case 0: // products of what is open
+	case 0: // products of inputs whose sizes are symbols
 		x := openInput(g, "x", tensor.NoFormat, open("N", "H", "K")...)
 		y = op.Matmul(x, openInput(g, "b", tensor.NoFormat, open("K", "W")...))
 		if rng.IntN(2) == 0 {
 			y = op.Softmax(y, rng.IntN(3))
 		}
-	case 1: // and by a constant
+	case 1: // products by constants
 		k := []int{1, 3, 16, 33}[rng.IntN(4)]
 		x := openInput(g, "x", tensor.NoFormat, append(open("N", "H"), graph.Dim{Size: k})...)
 		o := []int{1, 7, 16, 40}[rng.IntN(4)]
@@ -78,10 +78,10 @@ func waysGraph(rng *rand.Rand) *graph.Graph {
 			y = op.ScaledDotProductAttention(q, k, v, nil)
 		case 1:
 			y = op.Matmul(op.Softmax(op.Matmul(q, op.Transpose(k, 2, 3)), 3), v)
-		case 2: // by labels
+		case 2: // by equations
 			y = op.Softmax(op.Einsum([]*graph.Value{q, k}, "bhid,bhjd->bhij"), 3)
 			y = op.Einsum([]*graph.Value{y, v}, "bhij,bhjd->bihd")
-		case 3: // a row for each of several heads that share keys and values
+		case 3: // one row for each of several heads that share keys and values
 			q = openInput(g, "row", tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3 * heads.Size},
 				graph.Dim{Size: 1}, wide)
 			k, v = groupings[1].build(k, 3), groupings[1].build(v, 3)
@@ -95,8 +95,8 @@ func waysGraph(rng *rand.Rand) *graph.Graph {
 	return g.Output("y", y)
 }
 
-// headsAsRows is an attention whose heads share keys and values: they are rows of its products, and of their own where
-// masks are added.
+// headsAsRows returns an attention whose heads share keys and values. The heads are rows of one product, and a
+// dimension of their own where masks are added.
 func headsAsRows(g *graph.Graph, heads, wide graph.Dim, rng *rand.Rand) *graph.Value {
 	n, long, keys := graph.Dim{Symbol: "N"}, graph.Dim{Symbol: "H"}, graph.Dim{Symbol: "W"}
 	q := openInput(g, "rows", tensor.NoFormat, n, long, heads, wide)
@@ -118,7 +118,7 @@ func headsAsRows(g *graph.Graph, heads, wide graph.Dim, rng *rand.Rand) *graph.V
 	return op.Matmul(x, openInput(g, "values", tensor.NoFormat, n, keys, wide))
 }
 
-// drawImages draws convolutions and pools of images whose batch, height and width are open.
+// drawImages adds random convolutions and pools of images whose batch, height and width are symbols.
 func drawImages(g *graph.Graph, rng *rand.Rand, constant func(shape ...int) *graph.Value) *graph.Value {
 	format := []tensor.MemoryFormat{tensor.NoFormat, tensor.ChannelsLast}[rng.IntN(2)]
 	channels := []int{1, 3, 4, 16, 20, 32}[rng.IntN(6)]
@@ -152,9 +152,8 @@ func drawImages(g *graph.Graph, rng *rand.Rand, constant func(shape ...int) *gra
 	return y
 }
 
-// TestClassesOfWays holds programs whose ops have several implementations, which were chosen for other sizes, against
-// plans for each of their sizes: a way through a call that is offered at the hint must be right, or refused, wherever
-// the class serves.
+// TestClassesOfWays compares programs, whose implementations were chosen for other sizes, with plans for each size. A
+// way through a call that exists at the hint must be right or rejected at all sizes of the class.
 func TestClassesOfWays(t *testing.T) {
 	runs, seeds := 0, randomGraphs(90)
 	for seed := range seeds {
@@ -163,7 +162,7 @@ func TestClassesOfWays(t *testing.T) {
 	require.Greater(t, runs, int(seeds)*2)
 }
 
-// runWays runs one graph of [waysGraph], and returns at how many sizes.
+// runWays runs one graph of [waysGraph], and returns the number of sizes that were compared.
 func runWays(t *testing.T, seed uint64) (runs int) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	g := waysGraph(rng)
@@ -209,7 +208,7 @@ func runWays(t *testing.T, seed uint64) (runs int) {
 	return runs
 }
 
-// usesSymbol reports whether an input has a size of that name.
+// usesSymbol reports whether a dimension of an input is the symbol.
 func usesSymbol(g *graph.Graph, name string) bool {
 	for _, v := range g.Inputs {
 		for _, d := range v.Dims {

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A convolution, its batch_norm and an activation are a convolution and one loop where the statistics are constants.
+// A convolution, its batch_norm and an activation become a convolution and one loop if the statistics are constants.
 // The deviations are powers of two, so that scaling is exact.
 func TestNormOfAConvolutionIsOneLoop(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
@@ -43,7 +43,8 @@ func TestNormOfAConvolutionIsOneLoop(t *testing.T) {
 	holds(t, g, map[string]*tensor.Tensor{"x": in})
 }
 
-// What a composite op makes lies as inferred, whatever its operand: sliced, turned, with dimensions of size 1.
+// The results of composite ops have the inferred layouts for any layout of the operand: permuted, a slice, with
+// dimensions of size 1.
 func TestPartsAreLaidOutAsTheWhole(t *testing.T) {
 	for _, in := range []tensor.Meta{
 		tensor.New(f32, 2, 4, 1, 3).WithStrides([]int{30, 1, 7, 10}),
@@ -63,7 +64,7 @@ func TestPartsAreLaidOutAsTheWhole(t *testing.T) {
 	}
 }
 
-// Plain numbers are part of a loop, of ops too that do not hand them to the iterator.
+// Plain numbers are part of a loop, also for ops that do not pass them to the iterator.
 func TestNumbersWithinALoop(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 6)
@@ -72,8 +73,8 @@ func TestNumbersWithinALoop(t *testing.T) {
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(6, 6)})
 }
 
-// Quantized convolutions that follow one another are convolutions of bytes where the processor multiplies those, and
-// agree with the definition to the number under all strategies.
+// Quantized convolutions become convolutions of bytes if the processor multiplies bytes. Their results are exactly
+// those of the definition under all strategies.
 func TestQuantizedConvolutionsAreOfBytes(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	in := tensor.Zeros(tensor.Uint8, 1, 5, 9, 9)

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// doubling is a loop body: it doubles the carried value, collects it, and goes on while
-// its sum is below 100.
+// doubling returns a loop body. It doubles the carried value, collects it, and continues while its sum is less than
+// 100.
 func doubling() *graph.Graph {
 	b := graph.New("body", kernels.Lookup)
 	b.Input("i", tensor.Int64)
@@ -26,8 +26,8 @@ func doubling() *graph.Graph {
 	return b.Output("on", op.Lt(op.Sum(y), 100)).Output("x", y).Output("seen", y)
 }
 
-// pieces checks that a graph whose shapes depend on data gives by pieces what its
-// references give, before and after a round trip through a file.
+// pieces checks that a run and the reference evaluation of a graph give the wanted outputs, before and after saving and
+// loading it.
 func pieces(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, want map[string][]float32) {
 	t.Helper()
 	require.NoError(t, g.Err())
@@ -98,7 +98,7 @@ func TestScan(t *testing.T) {
 	}, map[string][]float32{"sum": {109, 212}, "so_far": {105, 206, 108, 210, 109, 212}})
 }
 
-// A shape that is computed, and what depends on data behind it.
+// An attribute that is computed, and another shape that depends on data.
 func TestComputedShapes(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 6)
@@ -109,8 +109,8 @@ func TestComputedShapes(t *testing.T) {
 		map[string][]float32{"top": {7, 5, 2}, "where": {1, 2, 4}})
 }
 
-// Nobody may write to the constants of a graph through what a run hands out, though a loop without
-// iterations and a branch of nothing give them back.
+// Outputs never share memory with constants of the graph, although a loop without iterations and an empty branch return
+// a constant.
 func TestConstantsAreNotHandedOut(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	k := g.Constant("k", tensor.Must(tensor.FromSlice([]float32{3, 10}, 2)))

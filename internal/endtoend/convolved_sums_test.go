@@ -18,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dynamicConvolution is a convolution of an image that is quantized by the range it turns out to have, as ONNX writes
-// it: of a constant weight with zero points of all kinds, with a scale, a bias, an activation and a residual sum.
+// dynamicConvolution returns a random convolution of an image that is quantized by its own range, as ONNX writes it,
+// with zero points, a scale, a bias, and sometimes an activation and a residual sum.
 func dynamicConvolution(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Tensor) {
 	g = graph.New("g", kernels.Lookup)
 	image := normals(r, 1+r.IntN(2), 1+r.IntN(20), 3+r.IntN(12), 3+r.IntN(12))
@@ -60,8 +60,8 @@ func dynamicConvolution(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Ten
 	return g, in
 }
 
-// Convolutions of numbers that are quantized as they come multiply bytes, and have the same bits whatever goes on with
-// their sums in one step with them, for all strategies and any number of workers.
+// Convolutions of dynamically quantized images multiply bytes. Their results have the bits of the definition for all
+// strategies and any number of workers, with or without the following ops in the same step.
 func TestConvolvedSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 2))
 	for i := range 60 {

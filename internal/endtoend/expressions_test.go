@@ -16,18 +16,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// looseness is how a formula and a kernel may differ.
+// looseness is the permitted difference between a formula and a kernel.
 type looseness uint8
 
 const (
-	exact   looseness = iota // not at all
-	zeros                    // in the sign of a zero: of two, Go takes one by its sign and expressions the second
-	rounds                   // by a few units of the last place: compiled loops have functions of their own
-	cancels                  // by that of 1, from which the result is subtracted
-	powers                   // of complex numbers, by what an exponential makes of a rounded exponent
+	exact   looseness = iota // none
+	zeros                    // the sign of a zero: of two zeros, Go chooses by the sign, and expressions take the second
+	rounds                   // a few units in the last place: compiled loops have their own functions
+	cancels                  // a few units in the last place of 1, from which the result is subtracted
+	powers                   // complex powers: the exponential of a rounded exponent
 )
 
-// stated is a pointwise op as text.
+// stated is a pointwise op with its formula as text.
 type stated struct {
 	op    string
 	attrs graph.Attrs
@@ -93,7 +93,7 @@ var ops = []stated{
 	{"atanh", nil, "atanh(x)", rounds}, {"erf", nil, "erf(x)", rounds}, {"erfc", nil, "erfc(x)", rounds},
 }
 
-// TestMixedOperands promotes as the ops do, by the operations themselves or by a common dtype ahead.
+// TestMixedOperands checks the promotion of operands with different dtypes, by the operations or by a common dtype.
 func TestMixedOperands(t *testing.T) {
 	mixed := [][2]tensor.DType{{tensor.Int32, tensor.Float16}, {tensor.Uint8, tensor.Int8}, {tensor.Bool, tensor.BFloat16},
 		{tensor.Float16, tensor.BFloat16}, {tensor.Int64, tensor.Complex64}, {tensor.Float64, tensor.Complex64},
@@ -119,9 +119,9 @@ func TestMixedOperands(t *testing.T) {
 	}
 }
 
-const elements = 700 // more than a block
+const elements = 700 // more than one block
 
-// TestOpsAsText holds formulas against the kernels of the ops that they state, for every dtype that both take.
+// TestOpsAsText compares formulas with the kernels of their ops, for each dtype that both support.
 func TestOpsAsText(t *testing.T) {
 	for _, o := range ops {
 		f, err := expr.Parse(o.text)
@@ -138,7 +138,8 @@ func TestOpsAsText(t *testing.T) {
 	}
 }
 
-// asKernel compares one dtype; it returns 0 where one of the two refuses it.
+// asKernel compares results for one dtype. It returns 0 if the formula or the kernel does not support it, and 1
+// otherwise.
 func asKernel(t *testing.T, o stated, f *expr.Formula, d tensor.DType) int {
 	types := make([]tensor.DType, len(f.Params()))
 	for k := range types {
@@ -147,7 +148,7 @@ func asKernel(t *testing.T, o stated, f *expr.Formula, d tensor.DType) int {
 		}
 	}
 	if o.attrs["alpha"] != nil && d == tensor.Bool {
-		return 0 // of bools alpha is a condition: not what the text says
+		return 0 // for bools, alpha is a condition, unlike in the text
 	}
 	return asKernelOf(t, o, f, types, expr.Typing{})
 }
@@ -186,7 +187,7 @@ func asKernelOf(t *testing.T, o stated, f *expr.Formula, d []tensor.DType, typin
 	for i := range elements {
 		a, b := got.At(i), want.At(i)
 		if o.op == "exp" && want.DType.IsComplex() && math.IsInf(real(a.Complex()), 1) {
-			continue // of infinity and an imaginary part of 0, C makes 0 and Go NaN
+			continue // for infinity with imaginary part 0, C gives 0 and Go NaN
 		}
 		if !matches(a, b, want.DType, o.loose) {
 			t.Errorf("%s of %v: %v gives %v, the op %v", o.text, d, at(in, f.Params(), i), a, b)
@@ -215,7 +216,7 @@ func interpret(t *testing.T, code *expr.Code, out *tensor.Tensor, in map[string]
 	p.Run(nil, ptrs, make([]int, len(ptrs)), nil, elements, 1)
 }
 
-// samples makes a tensor of special values and random ones.
+// samples returns a tensor of special and random values.
 func samples(rng *rand.Rand, d tensor.DType, divisor bool) *tensor.Tensor {
 	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, -7.25, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40,
 		100, -100, 6e4, 1e10, -3e30}
@@ -243,7 +244,7 @@ func samples(rng *rand.Rand, d tensor.DType, divisor bool) *tensor.Tensor {
 	return x
 }
 
-// matches compares elements: any NaN is as good as another, and part by part.
+// matches compares elements, the parts of complex numbers separately. All NaNs are equal.
 func matches(a, b tensor.Scalar, d tensor.DType, loose looseness) bool {
 	if !d.IsComplex() && !d.IsFloat() {
 		return a.Int() == b.Int()
@@ -251,7 +252,7 @@ func matches(a, b tensor.Scalar, d tensor.DType, loose looseness) bool {
 	much := 1.0
 	if loose == powers && d.IsComplex() {
 		if much = 100; !finite(a.Complex()) && !finite(b.Complex()) {
-			return true // the angle of what is past all numbers is lost
+			return true // the angle of an overflowed power is unknown
 		}
 	}
 	part := func(x, y float64) bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestFusedNumbers fuses ops that take a plain number in the place of an operand: it is part of the loop.
+// TestFusedNumbers fuses ops that have a plain number as an operand. The number is part of the loop.
 func TestFusedNumbers(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {

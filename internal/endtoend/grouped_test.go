@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ways in which heads that share keys and values are written, of x [b, groups, s, e] with n heads to a group; the last
-// ones are not repetitions of each group in turn.
+// groupings are ways to write heads that share keys and values: x is [b, groups, s, e], and each group has n heads. The
+// ways without repeats set do not repeat each group as a whole.
 var groupings = []struct {
 	name    string
 	repeats bool
@@ -53,7 +53,7 @@ var groupings = []struct {
 	}},
 }
 
-// joined repeats the indices of a dimension, one by one.
+// joined repeats each index of a dimension n times, in reverse order of indices if turned is set.
 func joined(x *graph.Value, dim, n int, turned bool) *graph.Value {
 	s := x.Meta.Shape
 	var list []*graph.Value
@@ -70,7 +70,7 @@ func joined(x *graph.Value, dim, n int, turned bool) *graph.Value {
 	return op.Cat(list, op.CatAttrs{Dim: dim})
 }
 
-// Heads that share keys and values give what they give with copies for each head, which there are no more of.
+// Heads that share keys and values have the same results as copies for each head, and no copies are made.
 func TestGroupedHeads(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for i := range 56 {

@@ -18,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Products of 16-bit floats have float32 sums, rounded once, however they are stated; what several of them read is
-// converted once.
+// Products of 16-bit floats have float32 sums, which are rounded once, whichever op computes them. A value that several
+// products read is converted once.
 func TestHalfProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 32))
 	eps := map[tensor.DType]float64{tensor.Float16: 1. / 1024, tensor.BFloat16: 1. / 128}
@@ -27,7 +27,7 @@ func TestHalfProducts(t *testing.T) {
 		for _, tc := range []struct {
 			name     string
 			products int
-			reads    int // values that are converted, constants aside
+			reads    int // number of values that are converted, except for constants
 			build    func(g *graph.Graph) *graph.Value
 		}{
 			{"linear", 1, 1, func(g *graph.Graph) *graph.Value {
@@ -87,7 +87,7 @@ func TestHalfProducts(t *testing.T) {
 	}
 }
 
-// constant is a constant of random numbers.
+// constant adds a constant of random numbers.
 func constant(r *rand.Rand, g *graph.Graph, name string, d tensor.DType, shape ...int) *graph.Value {
 	return g.Constant(name, operand(r, "", tensor.New(d, shape...)))
 }

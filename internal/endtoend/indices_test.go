@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// specials are values that are often equal, zeros of both signs, infinities, and NaN now and then.
+// specials returns values that are often equal, zeros of both signs, infinities, and sometimes NaN.
 func specials(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	x := tensor.Empty(m)
 	numbers := []float64{0, math.Copysign(0, -1), 1, -1, 2, 0.5, -3, math.Inf(1), math.Inf(-1)}
@@ -24,7 +24,7 @@ func specials(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 		numbers = numbers[:7]
 	}
 	nan := rng.IntN(3) * rng.IntN(12)
-	rare := m.Numel() > longIndices // or all that decides would be in the first piece of a row
+	rare := m.Numel() > longIndices // otherwise the extremes would all be in the first piece of a row
 	at := make([]int, m.Rank())
 	for range m.Numel() {
 		v := numbers[rng.IntN(len(numbers))]
@@ -48,10 +48,10 @@ func specials(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	return x
 }
 
-// longIndices is the least number of elements of tensors whose extremes are few.
+// longIndices is the number of elements above which extremes are rare.
 const longIndices = 4000
 
-// rarely is what is beyond all else, or NaN.
+// rarely returns an extreme value or NaN.
 func rarely(rng *rand.Rand, d tensor.DType) tensor.Scalar {
 	switch n := rng.IntN(3); {
 	case !d.IsFloat():
@@ -63,7 +63,7 @@ func rarely(rng *rand.Rand, d tensor.DType) tensor.Scalar {
 	}
 }
 
-// exactBefore computes something exact of x and of a value that is broadcast.
+// exactBefore adds random ops with exact results on x and on a value that is broadcast.
 func exactBefore(rng *rand.Rand, g *graph.Graph, x, w *graph.Value) *graph.Value {
 	v := x
 	for range 1 + rng.IntN(3) {
@@ -88,7 +88,8 @@ func exactBefore(rng *rand.Rand, g *graph.Graph, x, w *graph.Value) *graph.Value
 
 var indexOps = []string{"argmax", "argmin", "max", "min", "hardmax", "cumsum", "cumprod"}
 
-// indexGraph is an op that gives indices, or a scan, of an expression, and perhaps an expression of that.
+// indexGraph returns a graph of an expression and an op that gives indices, or a scan, of its result. Sometimes
+// expressions follow.
 func indexGraph(rng *rand.Rand, m tensor.Meta, ops []string) (g *graph.Graph, scans bool) {
 	g = graph.New("g", kernels.Lookup)
 	x := g.InputMeta("x", m)
@@ -117,7 +118,7 @@ func indexGraph(rng *rand.Rand, m tensor.Meta, ops []string) (g *graph.Graph, sc
 	return g, name[:3] == "cum"
 }
 
-// ranBy runs a graph, and tells in how many steps.
+// ranBy runs a graph, and sets steps to the number of steps.
 func ranBy(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, o graphrun.Options, steps *int,
 ) map[string]*tensor.Tensor {
 	t.Helper()
@@ -129,9 +130,9 @@ func ranBy(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, o graphru
 	return got
 }
 
-// TestIndicesOfExpressions holds ops that give indices, and scans, in one step with what is before and after, against
-// the same in a step each and against the definition, bit by bit but for what NaN it is: ties, zeros, NaN, any layout,
-// and rows that are cut into pieces, with extremes in any of these.
+// TestIndicesOfExpressions compares ops that give indices, and scans, which run in one step with the expressions around
+// them, with separate steps and with the definition. All bits must be equal, except for those of NaNs. The values have
+// ties, zeros and NaN, any layout, and rows that are cut into pieces.
 func TestIndicesOfExpressions(t *testing.T) {
 	long := [][]int{{70001}, {9000}, {2, 40000}, {3, 5000}, {5000, 3}, {70000, 2}, {3, 70, 33}, {300, 2, 40}, {90, 300}}
 	fused, cut := 0, 0
@@ -167,7 +168,7 @@ func TestIndicesOfExpressions(t *testing.T) {
 	}
 }
 
-// checkIndices draws a graph and runs it, and tells how often that was one step.
+// checkIndices runs a random graph with several options, and returns how often it was one step.
 func checkIndices(t *testing.T, rng *rand.Rand, m tensor.Meta, ops []string, name string) (fused int) {
 	t.Helper()
 	g, scans := indexGraph(rng, m, ops)
@@ -179,7 +180,7 @@ func checkIndices(t *testing.T, rng *rand.Rand, m tensor.Meta, ops []string, nam
 	}
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err)
-	if scans { // whose definition goes by complex numbers, of which infinities and zeros are others
+	if scans { // their definition uses complex numbers, which have other infinities and zeros
 		want = ranBy(t, g, in, graphrun.Options{NoFusion: true, Threads: 1}, new(int))
 	}
 	for _, o := range []graphrun.Options{{Threads: 1}, {Threads: 2}, {Threads: 3}, {NoFusion: true, Threads: 2}} {
@@ -200,7 +201,8 @@ func checkIndices(t *testing.T, rng *rand.Rand, m tensor.Meta, ops []string, nam
 	return fused
 }
 
-// bitsOf are the bits of all elements, row by row, of every NaN those of one.
+// bitsOf returns the elements in row-major order as numbers that differ if their bits differ, the same number for all
+// NaNs.
 func bitsOf(x *tensor.Tensor) []float64 {
 	d := tensor.Float64
 	v, _ := tensor.ToSlice[float64](x.CopyTo(tensor.New(d, x.Shape...)))

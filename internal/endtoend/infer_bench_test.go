@@ -8,12 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inferred are calls whose inference BenchmarkInfer measures. Operands are inputs of inferInputs by name, where
-// "2" is the number and "" is left out; without any it is x. Half the time of an inference is memory, which is
-// counted where time cannot be measured.
+// inferred lists the calls that BenchmarkInfer measures. operands has names of inferInputs, "2" for the number, and ""
+// for none; nil means x. Allocations take half of the time of inference, and can be counted on any machine.
 var inferred = []struct {
 	name     string
-	allocs   int // pieces of memory that one inference takes
+	allocs   int // maximum number of allocations of one inference
 	op       string
 	attrs    graph.Attrs
 	operands []string
@@ -76,7 +75,7 @@ var inferred = []struct {
 	{name: "scatter", allocs: 0, op: "scatter", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "indices", "x"}},
 }
 
-// inferInputs adds what the calls of inferred take.
+// inferInputs adds the operands of all calls.
 func inferInputs(g *graph.Graph) {
 	g.Input("x", tensor.Float32, 8, 16, 8, 8)
 	g.Input("one", tensor.Float32, 1, 16, 8, 8)
@@ -93,8 +92,8 @@ func inferInputs(g *graph.Graph) {
 // inferredNodes is the number of nodes in the graphs of BenchmarkInfer.
 const inferredNodes = 1000
 
-// inferredGraph makes nodes of one call: a chain where a result lies as the first operand does, else nodes
-// that share their operands.
+// inferredGraph returns a graph of nodes with the same call: a chain if the result has the layout of the first operand,
+// and otherwise nodes that share their operands.
 func inferredGraph(b testing.TB, op string, attrs graph.Attrs, names []string) *graph.Graph {
 	g := graph.New("chain", kernels.Lookup)
 	inferInputs(g)
@@ -122,8 +121,8 @@ func inferredGraph(b testing.TB, op string, attrs graph.Attrs, names []string) *
 	return g
 }
 
-// BenchmarkInfer gives the time of one node's inference, by op: what planning a large graph, and running
-// one whose shapes depend on data, pays for every node.
+// BenchmarkInfer measures the inference of one node of each call. Large graphs, and runs with shapes that depend on
+// data, need it for each node.
 func BenchmarkInfer(b *testing.B) {
 	for _, c := range inferred {
 		b.Run(c.name, func(b *testing.B) {
@@ -139,7 +138,7 @@ func BenchmarkInfer(b *testing.B) {
 	}
 }
 
-// TestInferenceAllocates counts what BenchmarkInfer measures.
+// TestInferenceAllocates counts the allocations of the calls of BenchmarkInfer.
 func TestInferenceAllocates(t *testing.T) {
 	for _, c := range inferred {
 		t.Run(c.name, func(t *testing.T) {
@@ -156,7 +155,7 @@ func TestInferenceAllocates(t *testing.T) {
 	}
 }
 
-// BenchmarkInferMany infers a chain of 1,000,000 adds, in numbers.
+// BenchmarkInferMany infers a chain of 1,000,000 adds with known sizes.
 func BenchmarkInferMany(b *testing.B) {
 	g := graph.New("chain", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 8, 16)

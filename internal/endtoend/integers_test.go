@@ -21,8 +21,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quantizedGraph is a graph of numbers that are quantized and dequantized, as exporters write it: of either dtype of
-// bytes, with zero points, weights with scales by output channel or for all.
+// quantizedGraph builds random graphs with quantized numbers, as exporters write them: uint8 or int8, with zero points,
+// and weights with one scale or one for each output channel.
 type quantizedGraph struct {
 	r      *rand.Rand
 	g      *graph.Graph
@@ -42,7 +42,7 @@ func (q *quantizedGraph) constant(d tensor.DType, value func() float64, shape ..
 	return q.g.Constant(fmt.Sprintf("c%d", q.serial), t)
 }
 
-// levels is a random dtype of a byte, with a way to draw its numbers.
+// levels returns int8 or uint8, and a function that returns a random number of this dtype.
 func (q *quantizedGraph) levels() (tensor.DType, func() float64) {
 	if q.r.IntN(2) == 0 {
 		return tensor.Int8, func() float64 { return float64(q.r.IntN(256) - 128) }
@@ -50,7 +50,7 @@ func (q *quantizedGraph) levels() (tensor.DType, func() float64) {
 	return tensor.Uint8, func() float64 { return float64(q.r.IntN(256)) }
 }
 
-// through quantizes a value with a scale, and dequantizes it.
+// through quantizes a value with a scale and a random zero point, and dequantizes it.
 func (q *quantizedGraph) through(v *graph.Value, scale float64) (levels, wide *graph.Value) {
 	d, level := q.levels()
 	s, zero := q.constant(tensor.Float32, func() float64 { return scale }), q.constant(d, level)
@@ -58,7 +58,7 @@ func (q *quantizedGraph) through(v *graph.Value, scale float64) (levels, wide *g
 	return levels, op.DequantizeLinear(levels, s, zero)
 }
 
-// weight is a dequantized weight with its output channels along dimension 0.
+// weight returns a dequantized weight. Dimension 0 has the output channels.
 func (q *quantizedGraph) weight(shape ...int) *graph.Value {
 	d, level := q.levels()
 	var per []int
@@ -76,7 +76,7 @@ func (q *quantizedGraph) weight(shape ...int) *graph.Value {
 		q.constant(d, zero, per...))[0]
 }
 
-// product is a convolution or a linear layer of an input, bounded or not, and quantized.
+// product adds a convolution or a linear layer of an input, sometimes with bounds, and quantizes the result.
 func (q *quantizedGraph) product() {
 	r := q.r
 	bias := func(n int) any {
@@ -93,7 +93,7 @@ func (q *quantizedGraph) product() {
 		y = q.g.Apply("linear", nil, wide, q.weight(out, channels), bias(out))[0]
 	} else {
 		groups := 1 + r.IntN(5)/4
-		if r.IntN(4) == 0 { // each channel for itself
+		if r.IntN(4) == 0 { // depthwise
 			groups, channels, out = channels, 1, 1
 		}
 		size := k + r.IntN(12)
@@ -112,7 +112,7 @@ func (q *quantizedGraph) product() {
 	q.g.Output("y", levels)
 }
 
-// moves are sums, and numbers that are moved and joined.
+// moves adds a sum or a product of two inputs, and ops that move and join numbers.
 func (q *quantizedGraph) moves() {
 	shape := []int{1 + q.r.IntN(2), 2 + q.r.IntN(4), 3, 4}
 	_, a := q.through(q.g.Input("x", tensor.Float32, shape...), 0.02)
@@ -128,7 +128,7 @@ func (q *quantizedGraph) moves() {
 	q.g.Output("y", levels)
 }
 
-// run plans and runs a graph, and lists why nodes were rewritten.
+// run plans and runs a graph. why has the reasons of its rewritten nodes.
 func (q *quantizedGraph) run(t *testing.T, in map[string]*tensor.Tensor, o passes.Options, workers int) (
 	out map[string]*tensor.Tensor, why []string) {
 	t.Helper()
@@ -145,7 +145,7 @@ func (q *quantizedGraph) run(t *testing.T, in map[string]*tensor.Tensor, o passe
 	return out, why
 }
 
-// farthest is the greatest distance of two values, and how many elements differ.
+// farthest returns the greatest difference of elements, and the number of elements that differ.
 func farthest(a, b *tensor.Tensor) (most float64, differ int) {
 	eachIndex(a.Shape, func(at []int) {
 		d := math.Abs(a.At(at...).Float() - b.At(at...).Float())
@@ -160,8 +160,8 @@ func farthest(a, b *tensor.Tensor) (most float64, differ int) {
 func multiplies(why string) bool { return strings.HasSuffix(why, "multiplies bytes") }
 func fromLevels(why string) bool { return strings.HasSuffix(why, "is computed from quantized values") }
 
-// TestQuantizedNumbersStayIntegers compares graphs of quantized numbers with what their floats are by definition: sums
-// of integers are rounded once, so that levels differ by one at most, and seldom; exact plans state none in integers.
+// TestQuantizedNumbersStayIntegers compares graphs of quantized numbers with the definition in floats. Sums of integers
+// are rounded once, so a few levels may differ by one. Exact plans do not compute in integers.
 func TestQuantizedNumbersStayIntegers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 21))
 	elements, differ, products, moves, moved, pairs := 0, 0, 0, 0, 0, 0
@@ -212,8 +212,8 @@ func TestQuantizedNumbersStayIntegers(t *testing.T) {
 	}
 }
 
-// TestHalfwayLevelsAreEven adds and multiplies dequantized numbers whose scales put every second result half-way
-// between two levels: it is rounded to the even one before the zero point is added, even or odd.
+// TestHalfwayLevelsAreEven adds and multiplies dequantized numbers, with scales for which every second result is
+// half-way between two levels. It is rounded to the even level before the zero point is added.
 func TestHalfwayLevelsAreEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 24))
 	for zero := range 6 {
@@ -249,8 +249,8 @@ func TestHalfwayLevelsAreEven(t *testing.T) {
 	}
 }
 
-// TestGreatestOfQuantizedNumbers pools dequantized numbers, with padding said once or for each dimension: the greatest
-// is found among bytes, in exact plans too.
+// TestGreatestOfQuantizedNumbers checks that max_pool2d of dequantized numbers takes the maximum of bytes, in exact
+// plans too. The padding is a number or a list.
 func TestGreatestOfQuantizedNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 22))
 	for i := range 24 {
@@ -281,8 +281,8 @@ func TestGreatestOfQuantizedNumbers(t *testing.T) {
 	}
 }
 
-// TestQuantizesAnyNumber quantizes numbers that are infinite, none, far, tiny and half-way between levels, bounded and
-// not, with a constant added and not: levels are those of the definition.
+// TestQuantizesAnyNumber quantizes infinities, NaN, huge and tiny numbers, and numbers half-way between levels, with or
+// without bounds and an added constant. The levels are those of the definition.
 func TestQuantizesAnyNumber(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 23))
 	for i := range 24 {
@@ -319,8 +319,8 @@ func TestQuantizesAnyNumber(t *testing.T) {
 	}
 }
 
-// TestQuantizedNumbersThatOthersReadStay has a convolution that is an output in floats, too: it is computed in floats,
-// and the plan says why.
+// TestQuantizedNumbersThatOthersReadStay checks that a convolution whose float result is also an output is computed in
+// floats, and that the plan has the reason.
 func TestQuantizedNumbersThatOthersReadStay(t *testing.T) {
 	q := &quantizedGraph{r: rand.New(rand.NewPCG(1, 2)), g: graph.New("g", kernels.Lookup)}
 	_, x := q.through(q.g.Input("x", tensor.Float32, 1, 8, 6, 6), 0.02)
@@ -334,8 +334,8 @@ func TestQuantizedNumbersThatOthersReadStay(t *testing.T) {
 		Why: "its float result has other readers"})
 }
 
-// TestQuantizedNumbersWithOtherZeroPoints dequantizes bytes by zero points of the other dtype, which machine code does
-// not take.
+// TestQuantizedNumbersWithOtherZeroPoints dequantizes bytes by zero points of the other dtype of bytes, which machine
+// code does not support.
 func TestQuantizedNumbersWithOtherZeroPoints(t *testing.T) {
 	r := rand.New(rand.NewPCG(92, 7))
 	bytes := []tensor.DType{tensor.Uint8, tensor.Int8}

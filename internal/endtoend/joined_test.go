@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// operands are a value and others that may be joined with it: itself, what has no elements, what somebody computes
-// for that alone.
+// operands returns a value and values to join with it: sometimes the same value again, one without elements, or one
+// that has no other reader.
 func (r *grower) operands(v *graph.Value, dim int) []any {
 	list := []any{v}
 	add := func(out []*graph.Value) {
@@ -40,7 +40,7 @@ func (r *grower) operands(v *graph.Value, dim int) []any {
 	return list
 }
 
-// joinedSteps are the ops of graphs with many nodes that join values.
+// joinedSteps returns the ops of joinedGraph. Many join values.
 func joinedSteps() []func(r *grower, v *graph.Value, d, e int) []*graph.Value {
 	type step = func(r *grower, v *graph.Value, d, e int) []*graph.Value
 	pool := graph.Attrs{"kernel_size": 3, "stride": 1, "padding": 1}
@@ -74,7 +74,7 @@ func joinedSteps() []func(r *grower, v *graph.Value, d, e int) []*graph.Value {
 	}, optimumSteps...)
 }
 
-// joinedGraph makes a graph of many nodes that join values, with pins.
+// joinedGraph returns a random graph with many nodes that join values, and with pins.
 func joinedGraph(seed uint64) (*graph.Graph, *rand.Rand) {
 	r := &grower{rng: rand.New(rand.NewPCG(seed, 77)), g: graph.New(fmt.Sprint("seed", seed), kernels.Lookup)}
 	n, h, w := 1+r.rng.IntN(3), 2+r.rng.IntN(4), 2+r.rng.IntN(5)
@@ -105,8 +105,8 @@ func joinedGraph(seed uint64) (*graph.Graph, *rand.Rand) {
 	return r.g, r.rng
 }
 
-// What plans of graphs with many nodes that join values cost is what the optimum is said to, by brute force, too, and
-// all values lie as they are pinned.
+// The plans of graphs that join values have the cost of the solver's optimum, which brute force confirms, and pinned
+// values have their layouts.
 func TestOptimumOfJoins(t *testing.T) {
 	compared, placed := 0, 0
 	for seed := range uint64(randomGraphs(300)) {
@@ -136,7 +136,8 @@ func TestOptimumOfJoins(t *testing.T) {
 	require.Greater(t, placed, int(randomGraphs(300))/3)
 }
 
-// What a pinned view shows does not go where its operand is joined with others, which would lay the view out otherwise.
+// The operand of a pinned view is not written within the result of a concatenation if the view would then have another
+// layout.
 func TestPinnedViewsStayPinned(t *testing.T) {
 	for _, s := range layout.All() {
 		g := graph.New("pinned", kernels.Lookup)
@@ -155,7 +156,7 @@ func TestPinnedViewsStayPinned(t *testing.T) {
 	}
 }
 
-// What has no elements is laid out as any pin demands, under every strategy.
+// A value without elements has the layout of any pin, under every strategy.
 func TestPinsOfNothing(t *testing.T) {
 	for _, s := range layout.All() {
 		g := graph.New("nothing", kernels.Lookup)

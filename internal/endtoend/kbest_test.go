@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestBestPlans holds the lists of cheapest plans of small random graphs against all assignments there are, of which
-// those that run the same are one plan.
+// TestBestPlans compares the lists of cheapest plans of small random graphs with an enumeration of all assignments.
+// Assignments with the same steps are one plan.
 func TestBestPlans(t *testing.T) {
 	const most = 3000 // assignments
 	graphs, merged := 0, 0
@@ -76,7 +76,8 @@ func TestBestPlans(t *testing.T) {
 	require.Greater(t, merged, 100)
 }
 
-// A copy behind a view, or behind a copy that changes nothing, is that before it: there is one plan with it.
+// A copy after a view, or after a copy that changes nothing, equals a copy before it. Only the plan with the copy
+// before it is listed.
 func TestBestPlansCopyBeforeViews(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	image := func(name string) *graph.Value {

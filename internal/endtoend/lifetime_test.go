@@ -26,8 +26,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// executable returns the bytes of anonymous memory of the process that may be executed. Neighbours are one mapping to
-// the system, so that their number says nothing.
+// executable returns the number of bytes of executable anonymous memory of the process. The system joins adjacent
+// mappings, so their number is not useful.
 func executable(t *testing.T) (size uint64) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func executable(t *testing.T) (size uint64) {
 	return size
 }
 
-// ownCode compiles a graph that no other has the code of: rows with a number of its own.
+// ownCode compiles a graph whose code no other program shares: a constant in it is the number.
 func ownCode(number float64) (*graphexec.Program, error) {
 	g := graph.New("own", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 40, 50)
@@ -61,7 +61,7 @@ func ownCode(number float64) (*graphexec.Program, error) {
 	return graphexec.Compile(p.Graph, graphexec.Options{Threads: 2})
 }
 
-// runOwn runs such a program on zeros, of which the exponential is 1.
+// runOwn runs a program of ownCode on zeros, whose exponential is 1, and checks the results.
 func runOwn(p *graphexec.Program, number float64) error {
 	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 40, 50)})
 	if err != nil {
@@ -74,8 +74,8 @@ func runOwn(p *graphexec.Program, number float64) error {
 	return nil
 }
 
-// TestCodeIsLetGo compiles, runs and drops programs while others run and the collector never rests. Afterwards no
-// memory is executable that was not before, and no goroutine is left.
+// TestCodeIsLetGo compiles, runs and drops programs while another program runs and garbage is collected all the time.
+// Afterwards no new memory is executable, and no goroutine is left.
 func TestCodeIsLetGo(t *testing.T) {
 	const workers, programs = 4, 30
 	before, routines := quiet(t), runtime.NumGoroutine()
@@ -124,7 +124,7 @@ func TestCodeIsLetGo(t *testing.T) {
 	settle(t, "goroutines", func() bool { return runtime.NumGoroutine() <= routines })
 }
 
-// quiet returns what is executable when garbage of other tests is gone.
+// quiet returns the executable bytes after the garbage of other tests is collected.
 func quiet(t *testing.T) (size uint64) {
 	for same := 0; same < 10; same++ {
 		runtime.GC()
@@ -136,7 +136,7 @@ func quiet(t *testing.T) (size uint64) {
 	return size
 }
 
-// settle collects garbage until something is gone.
+// settle collects garbage until gone reports true, at most 500 times.
 func settle(t *testing.T, what string, gone func() bool) {
 	t.Helper()
 	for range 500 {
@@ -148,13 +148,13 @@ func settle(t *testing.T, what string, gone func() bool) {
 	t.Errorf("%s stays", what)
 }
 
-// denyExecution makes the kernel refuse to make memory executable from now on, as hardened systems do.
+// denyExecution makes the kernel reject executable memory from now on, as hardened systems do.
 func denyExecution() error {
 	return unix.Prctl(unix.PR_SET_MDWE, unix.PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0)
 }
 
-// TestWithoutExecutableMemory runs in processes of its own, in which memory cannot be made executable from the start,
-// or from when code was already made: what was mapped goes on, and the rest runs in Go.
+// TestWithoutExecutableMemory runs processes in which memory cannot be made executable, from the start or after some
+// code was mapped. That code still runs, and the rest runs in Go.
 func TestWithoutExecutableMemory(t *testing.T) {
 	if when := os.Getenv("DENY_EXECUTION"); when != "" {
 		var early *graphexec.Program

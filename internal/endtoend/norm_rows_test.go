@@ -20,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normChain builds norms of an image of 12 channels with what comes before and after.
+// normChain builds a norm of an image with 12 channels, with ops before and after it.
 type normChain struct {
 	name  string
 	build func(g *graph.Graph, x, w, b *graph.Value) *graph.Value
@@ -35,7 +35,7 @@ func apply(g *graph.Graph, op string, a graph.Attrs, in ...any) *graph.Value {
 	return out[0]
 }
 
-// Channels of many short groups that are side by side are for a kernel of their own.
+// Short groups of adjacent channels have a kernel of their own.
 func TestShortGroupsSideBySide(t *testing.T) {
 	for m, steps := range map[tensor.MemoryFormat]int{tensor.Contiguous: 1, tensor.ChannelsLast: 2} {
 		if !loops.CodeAvailable() {
@@ -54,7 +54,7 @@ func TestShortGroupsSideBySide(t *testing.T) {
 	}
 }
 
-// groups are the attributes of a group_norm.
+// groups returns the attributes of a group_norm.
 func groups(n int) graph.Attrs { return graph.Attrs{"num_groups": n} }
 
 var normChains = []normChain{
@@ -86,8 +86,8 @@ var normChains = []normChain{
 	}, 3},
 }
 
-// TestNormsAreRows holds norms of samples with what is before and behind them, in one step and in several, of any
-// layout, against the definition.
+// TestNormsAreRows compares norms of images with the definition, with ops before and after them in the same step or in
+// others, for several layouts.
 func TestNormsAreRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	image := tensor.New(f32, 2, 12, 3, 12)
@@ -109,8 +109,8 @@ func (c normChain) check(t *testing.T, rng *rand.Rand, m tensor.Meta) {
 	checkChain(t, rng, c.build(g, g.InputMeta("x", m), g.Input("w", m.DType, 12), g.Input("b", m.DType, 12)), c.steps)
 }
 
-// checkChain runs the graph of a value, its only output, under all strategies by one worker and by four, and holds it
-// against the definition. It counts the steps as propagation fuses them, unless they are 0.
+// checkChain runs the graph of a value, its only output, under all strategies with one and with four workers, and
+// compares the results with the definition. If steps is not 0, strategy Propagate must have this number of steps.
 func checkChain(t *testing.T, rng *rand.Rand, v *graph.Value, steps int) {
 	g := v.Graph()
 	g.Output("y", v)
@@ -123,7 +123,7 @@ func checkChain(t *testing.T, rng *rand.Rand, v *graph.Value, steps int) {
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err)
 	strategies := layout.All()
-	if raceEnabled { // the detector is for what runs at the same time, which is alike
+	if raceEnabled { // the race detector needs only one strategy: the parallel parts are the same
 		strategies = []layout.Strategy{layout.Propagate}
 	}
 	for _, s := range strategies {
@@ -147,7 +147,7 @@ func ran(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, threads int
 	return out["y"]
 }
 
-// isNear compares within a few roundings of numbers around 1, each step of which may round.
+// isNear compares numbers of about 1 with a tolerance of a few roundings.
 func isNear(t *testing.T, want, got *tensor.Tensor) {
 	t.Helper()
 	bound := 2e-5

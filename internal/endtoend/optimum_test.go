@@ -27,8 +27,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// optimumSteps are the ops of graphs whose optimum is looked for: those of other random graphs, and what else reads or
-// writes in an order of its own.
+// optimumSteps are the ops of optimumGraph: those of other random graphs, and ops that read or write in orders of their
+// own.
 var optimumSteps = append(slices.Clone(steps),
 	func(r *grower, v *graph.Value, _, _ int) []*graph.Value { return r.apply("relu", nil, v) },
 	func(r *grower, v *graph.Value, d, e int) []*graph.Value {
@@ -62,7 +62,7 @@ var optimumSteps = append(slices.Clone(steps),
 	},
 )
 
-// optimumGraph makes a graph of a few ops, with pins, whose results are all handed over or read.
+// optimumGraph returns a random graph of a few ops, with pins. All results are read or are outputs.
 func optimumGraph(seed uint64) (*graph.Graph, *rand.Rand) {
 	r := &grower{rng: rand.New(rand.NewPCG(seed, 2)), g: graph.New(fmt.Sprint("seed", seed), kernels.Lookup)}
 	n, h, w := 1+r.rng.IntN(3), 2+r.rng.IntN(3), 2+r.rng.IntN(5)
@@ -105,7 +105,7 @@ func optimumGraph(seed uint64) (*graph.Graph, *rand.Rand) {
 	return r.g, r.rng
 }
 
-// pin is a random layout.
+// pin returns a random layout.
 func (r *grower) pin(rank int) graph.Pin {
 	if rank == 4 && r.rng.IntN(2) == 0 {
 		return graph.Pin{Format: tensor.ChannelsLast}
@@ -114,7 +114,7 @@ func (r *grower) pin(rank int) graph.Pin {
 	return graph.Pin{Order: o}
 }
 
-// outputs hands over what nobody reads, and something else at times.
+// outputs makes outputs of all values without readers, and sometimes of others.
 func (r *grower) outputs() {
 	read := map[*graph.Value]bool{}
 	for _, n := range r.g.Nodes {
@@ -135,7 +135,7 @@ func (r *grower) outputs() {
 	}
 }
 
-// randomProfile has prices of its own, among which there are hardly any ties.
+// randomProfile returns random prices, with hardly any ties.
 func randomProfile(rng *rand.Rand) *layout.Profile {
 	p := layout.DefaultProfile()
 	var vary func(v reflect.Value, by float64)
@@ -143,7 +143,7 @@ func randomProfile(rng *rand.Rand) *layout.Profile {
 		switch v.Kind() {
 		case reflect.Float64:
 			v.SetFloat(v.Float() * by * math.Exp(rng.NormFloat64()))
-		case reflect.Slice: // a curve, whose prices go up and down as one
+		case reflect.Slice: // a curve, with one factor for all its prices
 			factor := by * math.Exp(rng.NormFloat64())
 			for i := range v.Len() {
 				at := v.Index(i).FieldByName("PS")
@@ -163,7 +163,7 @@ func randomProfile(rng *rand.Rand) *layout.Profile {
 					continue
 				}
 				by := 1.0
-				if v.Type().Field(i).Name == "StepPS" { // else small copies are never worth their step
+				if v.Type().Field(i).Name == "StepPS" { // otherwise small copies would always cost more than they save
 					by = []float64{1, 0.01}[rng.IntN(2)]
 				}
 				vary(v.Field(i), by)
@@ -174,12 +174,12 @@ func randomProfile(rng *rand.Rand) *layout.Profile {
 	return p
 }
 
-// judged is the strategy that has the optimum, and holds it against what can be known of it otherwise.
+// judged is a strategy that chooses the optimum, and checks it by other means.
 type judged struct {
 	t        *testing.T
 	rng      *rand.Rand
 	brute    bool
-	profile  *layout.Profile // the problem's, which knows what constants drive out
+	profile  *layout.Profile // of the problem, which includes the effect of constants on the cache
 	solution *wcsp.Solution
 	compared bool
 	refused  error
@@ -208,7 +208,7 @@ func (j *judged) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	if j.brute {
 		j.compared = j.bruteForce(p, m, ties.Cost)
 		j.tamper(m.WCSP, s)
-		if j.compared && j.rng.IntN(4) == 0 { // what a copy is worth is not always next to nothing
+		if j.compared && j.rng.IntN(4) == 0 { // copies with weights that matter, unlike by default
 			other, err := m.WithWeights(layout.Weights{Time: 1 + j.rng.Int64N(20), Copy: 1 + j.rng.Int64N(1<<j.rng.IntN(30)),
 				UnitBytes: 1 << j.rng.IntN(20)})
 			require.NoError(j.t, err)
@@ -221,7 +221,7 @@ func (j *judged) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	return m.Assignment(s.Labels)
 }
 
-// bruteForce compares the least weighted cost with that of the definition; false where there are too many plans.
+// bruteForce compares the least weighted cost with brute force. It returns false if there are too many plans.
 func (j *judged) bruteForce(p *layout.Problem, m *layout.Model, cost int64) bool {
 	found, exact := bruteForce(j.t, p, m, cost)
 	if exact && found != cost {
@@ -231,7 +231,7 @@ func (j *judged) bruteForce(p *layout.Problem, m *layout.Model, cost int64) bool
 	return exact
 }
 
-// tamper has the checker refuse what is not so.
+// tamper checks that the verifier rejects changed solutions.
 func (j *judged) tamper(p *wcsp.Problem, s *wcsp.Solution) {
 	for _, by := range []int64{-1, 1} {
 		cost, bound := *s, *s
@@ -252,7 +252,7 @@ func (j *judged) tamper(p *wcsp.Problem, s *wcsp.Solution) {
 	}
 }
 
-// priced is what the nodes of a plan cost in picoseconds as they lie, each part rounded by itself.
+// priced returns the cost of the nodes of a plan in picoseconds, each part rounded separately.
 func priced(p *layout.Profile, g *graph.Graph) (sum int64) {
 	for _, n := range g.Nodes {
 		if n.IsView() || len(n.Op.Impls) == 0 {
@@ -274,8 +274,9 @@ func priced(p *layout.Profile, g *graph.Graph) (sum int64) {
 	return sum
 }
 
-// optimum plans a random graph and compares what it costs: by the solver, by brute force, as planned, and by other
-// strategies. It reports whether brute force was tried, and whether another strategy came out below the optimum.
+// optimum plans a random graph and compares the cost by the solver, by brute force, of the plan, and of other
+// strategies. It reports whether brute force was possible, and whether another strategy had a lower cost than the
+// optimum.
 func optimum(t *testing.T, seed uint64) (compared, below bool) {
 	g, rng := optimumGraph(seed)
 	return judge(t, seed, g, rng)
@@ -307,14 +308,14 @@ func judge(t *testing.T, seed uint64, g *graph.Graph, rng *rand.Rand) (compared,
 		other, err := passes.Run(g, passes.Options{Strategy: s, Profile: profile, Passes: list})
 		var refused *graph.Error
 		if errors.As(err, &refused) {
-			continue // it looks at one node at a time
+			continue // other strategies see one node at a time
 		}
 		require.NoError(t, err, "seed %d, %s", seed, s.Name())
 		if priced(j.profile, other.Graph) >= j.solution.Bound {
 			continue
 		}
-		// What is copied for pins and by views, and the places in all nodes that join a value but the last, are not in the
-		// problem, and may yet be found behind a strategy.
+		// The problem has no copies for pins and by views, and only the last of the places in concatenations of a value. Pass
+		// place may still find them.
 		below = true
 		require.NotEmpty(t, other.Placed, "seed %d: %s costs less", seed, s.Name())
 		other, err = passes.Run(g, passes.Options{Strategy: s, Profile: profile, Passes: without(list, "place")})
@@ -328,7 +329,7 @@ func without(list []passes.Pass, name string) []passes.Pass {
 	return slices.DeleteFunc(slices.Clone(list), func(p passes.Pass) bool { return p.Name == name })
 }
 
-// TestOptimum goes over random graphs; GRAPHRUN_OPTIMUM=FIRST:COUNT over others.
+// TestOptimum plans random graphs. GRAPHRUN_OPTIMUM=FIRST:COUNT chooses other seeds.
 func TestOptimum(t *testing.T) {
 	first, count := uint64(0), testsize.Of[uint64](200, 1000)
 	if text := os.Getenv("GRAPHRUN_OPTIMUM"); text != "" {
@@ -352,19 +353,19 @@ func TestOptimum(t *testing.T) {
 	require.GreaterOrEqual(t, compared, count/2, "most graphs are small enough to be compared")
 }
 
-// Graphs of which the optimum was not the least that the definition has, or a strategy came out below it, or it was
-// refused, or what it had planned was priced otherwise.
+// TestOptimumOfRareGraphs has graphs that once failed: the optimum was not that of brute force, a strategy had a lower
+// cost, the graph was rejected, or the plan had another price.
 func TestOptimumOfRareGraphs(t *testing.T) {
 	for _, seed := range []uint64{
-		11922, 13565, 14052, // outputs that show results by reshapes, with dimensions of size 1
-		7586, 8670, 12400, 14899, // storage that is read of a copy of a view
+		11922, 13565, 14052, // outputs that are reshapes, with dimensions of size 1
+		7586, 8670, 12400, 14899, // the storage of a copy of a view is read
 		16867, 22448, // no elements
 		24638, 25021, // pins before expanded values
-		1914,  // a view in seven layouts
-		24025, // a join of a join of one value with itself
-		35787, // a loop of two results, of which one is joined
-		43415, // a join whose result lies as it is said to
-		55466, // an output without elements that shows a pinned value
+		1914,  // a view with seven layouts
+		24025, // a concatenation of a concatenation of a value with itself
+		35787, // a loop with two results, one of which is an operand of a concatenation
+		43415, // a concatenation whose result has the demanded layout
+		55466, // an output without elements that is a view of a pinned value
 	} {
 		_, below := optimum(t, seed)
 		// With 16 of 40 random profiles, a result of graph 35787 that is written in place saves a copy that the problem
@@ -375,7 +376,7 @@ func TestOptimumOfRareGraphs(t *testing.T) {
 	}
 }
 
-// TestOptimumOfExamples holds what the optimum of real graphs is said to cost against what their plans do.
+// TestOptimumOfExamples compares the optimum of real graphs with the cost of their plans.
 func TestOptimumOfExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/models/*.json")
 	require.NoError(t, err)

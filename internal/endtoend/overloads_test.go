@@ -20,7 +20,7 @@ func loadText(t *testing.T, text string) (*graph.Graph, error) {
 	return graphfile.Read(strings.NewReader(text), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 }
 
-// manyForms calls ops in the forms that aten's overloads have.
+// manyForms calls ops in the forms of aten's overloads.
 const manyForms = `{"version": 1,
  "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}, {"name": "z", "dtype": "complex64", "shape": [4]},
             {"name": "n", "dtype": "int64", "shape": [4]}, {"name": "mask", "dtype": "bool", "shape": [4]}],
@@ -41,7 +41,7 @@ const manyForms = `{"version": 1,
            {"name": "either", "op": "where", "inputs": ["mask", "x"], "attrs": {"other": 1.5}}],
  "outputs": ["twice", "base", "filled", "scattered", "computed", "greater", "head", "tail", "like", "repeated", "places", "hot", "pair", "python", "either"]}`
 
-// TestOverloadsInFiles runs them, and again after they were saved.
+// TestOverloadsInFiles runs the overloads of a file, before and after saving it.
 func TestOverloadsInFiles(t *testing.T) {
 	g, err := loadText(t, manyForms)
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func elementsText(t *tensor.Tensor) string {
 	return strings.Join(s, " ")
 }
 
-// TestOverloadsInGo writes them with the builder.
+// TestOverloadsInGo calls overloads by the builder.
 func TestOverloadsInGo(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x, n := g.Input("x", f32, 3), g.Input("n", tensor.Int64, 3)
@@ -101,7 +101,7 @@ func TestOverloadsInGo(t *testing.T) {
 	pieces(t, g, in, map[string][]float32{"a": {1, 2, 3}, "b": {1, -2}, "c": {-2, -2, 3}, "d": {1, -2, 3}, "e": {9, 9, 9}})
 }
 
-// TestOverloadMistakes: an operand given twice, by a wrong number, or not at all.
+// TestOverloadMistakes: an operand is given twice, is not a number, or is missing.
 func TestOverloadMistakes(t *testing.T) {
 	for attrs, want := range map[string]string{
 		`"inputs": ["x", 3], "attrs": {"other": 2}`:                 `operand "other" is given twice, the second time as attribute "other"`,

@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Programs of one planned graph share its packed constants; what they were made of takes no memory of a
-// run. Without the pass that packs, kernels pack in each run, and give the same bits.
+// Programs of one planned graph share its packed constants. The original constants take no memory in a run. Without the
+// pass that packs, kernels pack in each run, with the same bits.
 func TestProgramsSharePackedConstants(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 8, 10, 10)
@@ -25,7 +25,7 @@ func TestProgramsSharePackedConstants(t *testing.T) {
 	h := op.Conv2d(op.Conv2d(x, w, nil), g.Constant("v", ramp(16, 1, 3, 3)), nil, op.Conv2dAttrs{Groups: new(16)})
 	g.Output("y", op.Linear(op.Flatten(h, op.FlattenAttrs{StartDim: 1}), g.Constant("l", ramp(40, 16*36)), nil))
 	require.NoError(t, g.Err())
-	require.NoError(t, g.Pin(g.Outputs[0].Value.Name, graph.Pin{Impl: "thin"})) // whatever prices say
+	require.NoError(t, g.Pin(g.Outputs[0].Value.Name, graph.Pin{Impl: "thin"})) // regardless of the prices
 	packed, err := passes.Run(g, passes.Options{Check: true})
 	require.NoError(t, err)
 	require.Len(t, packed.Packed, 1, "the product is thin, and planes are read in their own layouts")
@@ -54,7 +54,7 @@ func TestProgramsSharePackedConstants(t *testing.T) {
 	}
 }
 
-// A list of passes that does not fold what it packs packs it in every run, to the same bits.
+// If passes pack without folding afterwards, each run packs, with the same bits.
 func TestPackingRuns(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 30, 40)
@@ -85,7 +85,7 @@ func TestPackingRuns(t *testing.T) {
 	}
 }
 
-// ramp is a tensor of small numbers of both signs.
+// ramp returns a tensor of small positive and negative numbers.
 func ramp(shape ...int) *tensor.Tensor {
 	x := tensor.Zeros(tensor.Float32, shape...)
 	for i := range x.Numel() {

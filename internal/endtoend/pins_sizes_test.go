@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// watcher records the graphs that a program plans, in a pass after all others.
+// watcher records the plans of a program, by a pass after all others.
 type watcher struct {
 	mu    sync.Mutex
 	plans []*passes.Plan
@@ -35,7 +35,7 @@ func (l *watcher) passes(t *testing.T) []passes.Pass {
 	return list
 }
 
-// Pins hold in the programs of sizes that runs bring.
+// Pins apply to the plans for the sizes of each run.
 func TestPinsAtSizes(t *testing.T) {
 	last, rows := graph.Pin{Format: tensor.ChannelsLast}, graph.Pin{Format: tensor.Contiguous}
 	plain, err := graphrun.Load("../../examples/models/residual.json")
@@ -74,7 +74,7 @@ func TestPinsAtSizes(t *testing.T) {
 	}
 }
 
-// filled are inputs for a graph whose sizes are numbers, laid out as it declares them.
+// filled returns random inputs for a graph with known sizes.
 func filled(g *graph.Graph, seed uint64) map[string]*tensor.Tensor {
 	fill := &joiner{rng: rand.New(rand.NewPCG(seed, 6))}
 	in := map[string]*tensor.Tensor{}
@@ -84,8 +84,7 @@ func filled(g *graph.Graph, seed uint64) map[string]*tensor.Tensor {
 	return in
 }
 
-// Pins hold for values whose shapes depend on data, both for results of the op that decides a shape and for later
-// values.
+// Pins apply to values whose shapes depend on data, both results of the op that decides a shape and later values.
 func TestPinsOfDataDependentShapes(t *testing.T) {
 	columns := graph.Pin{Order: orderOf(t, 1, 0)}
 	for _, s := range layout.All() {
@@ -130,7 +129,7 @@ func TestPinsOfDataDependentShapes(t *testing.T) {
 	}
 }
 
-// A pin that does not fit the rank that an op decides in a run is an error of that node.
+// If an op decides a rank in a run, and a pin does not fit it, the error names the node.
 func TestPinOfUnknownRank(t *testing.T) {
 	g := graph.New("places", kernels.Lookup)
 	g.Output("at", g.Apply("nonzero", nil, g.Input("x", f32, 3, 4))[0].Named("at"))

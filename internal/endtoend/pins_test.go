@@ -19,8 +19,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pinnedGraph is a random graph with further pins, of inputs, constants and results of nodes, and random values for its
-// inputs.
+// pinnedGraph returns a random graph with additional pins of inputs, constants and results, and random inputs.
 func pinnedGraph(seed uint64) (*graph.Graph, *rand.Rand, map[string]*tensor.Tensor) {
 	g, rng := optimumGraph(seed)
 	r := &grower{rng: rand.New(rand.NewPCG(seed, 4))}
@@ -61,7 +60,7 @@ func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
 		}
 		return list
 	}
-	var copied func(v *graph.Value, pin graph.Pin) // v is read by nothing but copies that make the pinned layout
+	var copied func(v *graph.Value, pin graph.Pin) // checks that only copies to the pinned layout read v
 	copied = func(v *graph.Value, pin graph.Pin) {
 		for _, o := range plan.Outputs {
 			require.NotSame(t, v, o.Value, "output %q", o.Name)
@@ -109,8 +108,8 @@ func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
 	return pins
 }
 
-// pinsHold plans and runs a graph under every strategy. It checks each pass of a third of the plans, which takes longer
-// than the rest.
+// pinsHold plans and runs a graph under every strategy. For a third of the plans it checks the graph after each pass,
+// which takes longer than the rest.
 func pinsHold(t *testing.T, seed uint64) (pins int, compared, below bool) {
 	g, rng, in := pinnedGraph(seed)
 	require.NoError(t, g.Err(), "seed %d", seed)
@@ -142,7 +141,7 @@ func pinsHold(t *testing.T, seed uint64) (pins int, compared, below bool) {
 	return pins, compared, below
 }
 
-// backwards is a caller's strategy: it wants all dimensions in reverse order.
+// backwards is a strategy of a caller. It prefers all dimensions in reverse order.
 type backwards struct{}
 
 func (backwards) Name() string { return "backwards" }
@@ -159,12 +158,12 @@ func (backwards) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	})
 }
 
-// rarePins are seeds of graphs whose outputs show pinned values with dimensions of size 1, or without elements: they
-// once had other strides than inferred.
+// rarePins has seeds of graphs whose outputs are views of pinned values with dimensions of size 1 or without elements.
+// They once had other strides than inferred.
 var rarePins = []uint64{1225, 1235, 1330, 1460, 1708, 1894}
 
-// TestPinsHold draws graphs and pins. Under every strategy pinned values of the program have the demanded layout,
-// results equal the reference, and the optimum costs what brute force finds. GRAPHRUN_PINS=FIRST:COUNT draws others.
+// TestPinsHold plans random graphs with pins. Under every strategy, pinned values have the demanded layout and results
+// equal the reference, and the optimum has the cost of brute force. GRAPHRUN_PINS=FIRST:COUNT chooses other seeds.
 func TestPinsHold(t *testing.T) {
 	first, count := uint64(0), testsize.Of[uint64](60, 150)
 	if text := os.Getenv("GRAPHRUN_PINS"); text != "" {
@@ -189,7 +188,7 @@ func TestPinsHold(t *testing.T) {
 		})
 	}
 	t.Logf("%d graphs, %d pins in plans, %d graphs by brute force", len(seeds), pins, compared)
-	// The seeds of the short test are among those of the long one, so the same bound holds.
+	// The short test has the first seeds of the long one, so the same bound applies.
 	require.LessOrEqual(t, below, max(3, uint64(len(seeds))/100))
 	require.Greater(t, pins, int(count))
 	require.GreaterOrEqual(t, compared, count/2)

@@ -19,12 +19,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// copying is the list of passes without the one that has values written within others.
+// copying returns the passes without the one that writes values within others.
 func copying() []passes.Pass {
 	return slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return p.Name == "place" })
 }
 
-// joiner grows graphs of values that are joined: images of the same pixels, which differ in their channels, and rows.
+// joiner builds random graphs that join values: images with different numbers of channels, and rows.
 type joiner struct {
 	g      *graph.Graph
 	rng    *rand.Rand
@@ -56,7 +56,7 @@ func (j *joiner) constant(shape ...int) *graph.Value {
 
 func (j *joiner) any() *graph.Value { return j.values[j.rng.IntN(len(j.values))] }
 
-// image makes a value of the same pixels from others.
+// image adds a random op whose result has the same height and width.
 func (j *joiner) image() *graph.Value {
 	v := j.any()
 	c, o := v.Meta.Shape[1], []int{1, 3, 8, 16, 17, 32}[j.rng.IntN(6)]
@@ -74,7 +74,7 @@ func (j *joiner) image() *graph.Value {
 	case 6:
 		return op.Sigmoid(op.Mul(v, 0.5))
 	case 7:
-		return op.Narrow(v, 1, 0, j.rng.IntN(c+1)) // of no channels, too
+		return op.Narrow(v, 1, 0, j.rng.IntN(c+1)) // sometimes without channels
 	case 8:
 		return op.Contiguous(op.Neg(v))
 	case 9:
@@ -83,7 +83,7 @@ func (j *joiner) image() *graph.Value {
 	return j.cat(1)
 }
 
-// cat joins up to five values along a dimension, some of them perhaps twice.
+// cat joins up to five values along a dimension. A value may occur twice.
 func (j *joiner) cat(dim int) *graph.Value {
 	var list []*graph.Value
 	channels := 0
@@ -104,7 +104,7 @@ func (j *joiner) cat(dim int) *graph.Value {
 	return op.Cat(list, op.CatAttrs{Dim: dim})
 }
 
-// ending joins values otherwise, and hands some over.
+// ending joins values along other dimensions, and adds outputs.
 func (j *joiner) ending() {
 	v := j.any()
 	twice := op.Neg(v)
@@ -149,8 +149,8 @@ func joins(seed uint64) (*graph.Graph, map[string]*tensor.Tensor) {
 	return j.g, j.in
 }
 
-// Values that are written within others are the same, to the bit, as those that are copied there, for any number of
-// workers and under all strategies.
+// Values that are written within others have the same bits as values that are copied, for any number of workers and
+// under all strategies.
 func TestWrittenWithin(t *testing.T) {
 	placed, besides := 0, 0.0
 	strategies := []layout.Strategy{layout.Optimal, layout.Propagate, graphrun.ChannelsLast, graphrun.Contiguous}
@@ -165,7 +165,7 @@ func TestWrittenWithin(t *testing.T) {
 		placed += len(plan.Placed)
 		require.NoError(t, graph.Verify(plan.Graph, graph.Sorted|graph.Typed|graph.LaidOut), "seed %d", seed)
 		without := plain.CostNS
-		if plan.Solution != nil { // what is written within others is in the problem, and what is saved besides is told
+		if plan.Solution != nil { // the problem has places, and SavedNS is what pass place saves in addition
 			without = float64(plan.Solution.Cost) / 1000
 			besides += plan.SavedNS
 			assert.LessOrEqual(t, plan.CostNS, plain.CostNS*(1+1e-9), "seed %d", seed)
@@ -178,7 +178,7 @@ func TestWrittenWithin(t *testing.T) {
 		for _, threads := range []int{1, 4} {
 			program, err := exec.Compile(plan.Graph, exec.Options{Threads: threads})
 			require.NoError(t, err, "seed %d", seed)
-			for range 2 { // the second run finds the memory of the first
+			for range 2 { // the second run uses the memory of the first
 				got, err := program.Run(t.Context(), in)
 				require.NoError(t, err, "seed %d", seed)
 				for name, w := range want {
@@ -192,7 +192,7 @@ func TestWrittenWithin(t *testing.T) {
 	t.Log("saved besides", besides)
 }
 
-// A dense block copies nothing: what its layers join are the beginnings of what the last one joins.
+// A dense block copies nothing: the operands of each concatenation are the first operands of the last one.
 func TestDenseBlockCopiesNothing(t *testing.T) {
 	j := &joiner{g: graph.New("block", kernels.Lookup), rng: rand.New(rand.NewPCG(1, 1)), in: map[string]*tensor.Tensor{}}
 	x := op.MaxPool2d(j.input(tensor.ChannelsLast, 1, 32, 14, 14), []int{2})
@@ -216,8 +216,8 @@ func TestDenseBlockCopiesNothing(t *testing.T) {
 	assert.Positive(t, p.SavedNS)
 }
 
-// Images of a batch of one lie row-major where they would within what joins them, but for the offset: they are written
-// there, too, by a plan for these sizes, and by decisions for others.
+// Images in a batch of one have the same strides alone and within a concatenation. They are written within it by a plan
+// for this size, and by the decisions of a plan for another size.
 func TestOneImageIsWrittenWithin(t *testing.T) {
 	g := graph.New("images", kernels.Lookup)
 	x := g.InputDims("x", f32, tensor.Contiguous, graph.Dim{Symbol: "N"}, graph.Dim{Size: 4}, graph.Dim{Size: 3},

@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Steps of plans, of several nodes, too, take for each operand what they do wherever the others lie that they can read,
-// as prices are added up, and as what moves is priced by itself.
+// The work of a step for an operand does not depend on the layouts of the other operands, also for steps of several
+// nodes. Costs are sums over operands, so this is required.
 func TestStepsArePricedByOperand(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 23))
 	files, err := filepath.Glob("../../examples/models/*.json")
@@ -42,7 +42,7 @@ func TestStepsArePricedByOperand(t *testing.T) {
 	for _, g := range graphs {
 		p, err := passes.Run(g, passes.Options{Strategy: layout.Optimal})
 		if err != nil {
-			continue // pins may ask for what is not
+			continue // pins may be impossible
 		}
 		for _, n := range p.Graph.Nodes {
 			if !n.IsView() && n.Impl != nil && n.Op.RunDynamic == nil {
@@ -53,7 +53,8 @@ func TestStepsArePricedByOperand(t *testing.T) {
 	require.Greater(t, compared, 1000)
 }
 
-// pricedApart compares what a node takes with what it does where other operands lie otherwise, and counts that.
+// pricedApart compares the work of a node with its work when other operands have other layouts. It returns the number
+// of comparisons.
 func pricedApart(t *testing.T, n *graph.Node, rng *rand.Rand) (compared int) {
 	work, read := n.Impl.Work(n.Call(), n.Walk), n.Impl.OperandWorkFunc(n.Call(), n.Walk)
 	for range 8 {

@@ -2,5 +2,5 @@
 
 package endtoend_test
 
-// raceEnabled says that the race detector is built in.
+// raceEnabled reports whether the race detector is enabled.
 const raceEnabled = true

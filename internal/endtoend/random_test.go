@@ -19,14 +19,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// grower grows a random graph of ops of every kind over small values.
+// grower builds a random graph with ops of all kinds and small values.
 type grower struct {
 	rng  *rand.Rand
 	g    *graph.Graph
 	vals []*graph.Value
 }
 
-// value returns a value, more often a late one.
+// value returns a random value, more often a late one.
 func (r *grower) value() *graph.Value {
 	if r.rng.IntN(2) == 0 {
 		return r.vals[len(r.vals)-1-r.rng.IntN(min(5, len(r.vals)))]
@@ -34,7 +34,7 @@ func (r *grower) value() *graph.Value {
 	return r.vals[r.rng.IntN(len(r.vals))]
 }
 
-// image returns a value of rank 4 with 4 channels, such as the inputs are.
+// image returns a value of rank 4 with 4 channels, like the inputs.
 func (r *grower) image() *graph.Value {
 	for {
 		if v := r.value(); v.Meta.Rank() == 4 && v.Meta.Shape[1] == 4 && v.Meta.Shape[2] > 1 && v.Meta.Shape[3] > 1 {
@@ -43,7 +43,7 @@ func (r *grower) image() *graph.Value {
 	}
 }
 
-// apply adds a node unless the op refuses the operands.
+// apply adds a node, unless the op rejects the operands.
 func (r *grower) apply(op string, attrs graph.Attrs, operands ...any) []*graph.Value {
 	try := r.g.Clone()
 	same := make([]any, len(operands))
@@ -116,7 +116,7 @@ var steps = []func(r *grower, v *graph.Value, d, e int) []*graph.Value{
 	},
 }
 
-// grow makes a graph and values for its inputs from a seed.
+// grow returns a random graph and its inputs.
 func grow(seed uint64) (*graph.Graph, map[string]*tensor.Tensor) {
 	r := &grower{rng: rand.New(rand.NewPCG(seed, 1)), g: graph.New(fmt.Sprint("seed", seed), kernels.Lookup)}
 	strided, _ := tensor.New(f32, 4, 3, 2, 4).Permute([]int{2, 0, 1, 3})
@@ -155,8 +155,8 @@ func grow(seed uint64) (*graph.Graph, map[string]*tensor.Tensor) {
 	return r.g, in
 }
 
-// agree checks that all strategies give the values of the reference evaluation, within the rounding of another order of
-// summation, and the same bits on any number of workers. It checks each pass of a third of the plans.
+// agree compares all strategies with the reference evaluation, with a tolerance for another order of summation. The
+// bits must be equal for any number of workers. For a third of the plans it checks the graph after each pass.
 func agree(t *testing.T, seed uint64) {
 	g, in := grow(seed)
 	require.NoError(t, g.Err(), "seed %d", seed)
@@ -184,7 +184,7 @@ func agree(t *testing.T, seed uint64) {
 	}
 }
 
-// farFrom describes the first element of y that differs from x by more than roundings.
+// farFrom describes the first element of y that differs from x by more than a few roundings.
 func farFrom(x, y []float32) string {
 	for i := range x {
 		if !(math.Abs(float64(x[i]-y[i])) <= 1e-4*(1+math.Abs(float64(x[i])))) {
@@ -194,7 +194,7 @@ func farFrom(x, y []float32) string {
 	return ""
 }
 
-// shownNodes are the nodes of a planned graph that are no views, by name.
+// shownNodes returns the names of the nodes of a planned graph that are not views.
 func shownNodes(g *graph.Graph) (names []string) {
 	for _, n := range g.Nodes {
 		if !n.IsView() {
@@ -204,7 +204,7 @@ func shownNodes(g *graph.Graph) (names []string) {
 	return names
 }
 
-// stepNodes are the nodes of a program's steps.
+// stepNodes returns the names of the nodes of a program's steps.
 func stepNodes(p *exec.Program) (names []string) {
 	for _, s := range p.Steps() {
 		names = append(names, s.Node.Name)
@@ -212,11 +212,10 @@ func stepNodes(p *exec.Program) (names []string) {
 	return names
 }
 
-// randomGraphs returns how many of n random graphs a test draws.
+// randomGraphs returns the number of random graphs that a test plans, of n in long tests.
 func randomGraphs(n uint64) uint64 { return testsize.Of(n/6, n) }
 
-// leavesOut says that case i is left to runs without the race detector, as randomGraphs leaves some: with it one case
-// of each so many runs.
+// leavesOut reports whether case i is skipped. With the race detector, only one of `each` cases runs.
 func leavesOut(i, each int) bool { return raceEnabled && i%each != 0 }
 
 func TestRandomGraphs(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// recycled is how many elements the values between segments have.
+// recycled is the number of elements of the values between segments.
 const recycled = 1 << 20
 
-// allocatedByRuns returns the bytes that a run allocates in the steady state, while nothing is collected.
+// allocatedByRuns returns the bytes that a later run allocates. No garbage is collected meanwhile.
 func allocatedByRuns(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor,
 	same func(out map[string]*tensor.Tensor)) int {
 	t.Helper()
@@ -46,8 +46,8 @@ func allocatedByRuns(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor,
 	return int(after.TotalAlloc-before.TotalAlloc) / runs
 }
 
-// TestValuesBetweenSegmentsAreRecycled holds that the memory of values between segments is used again once nothing
-// reads them, and not while a view of them is read.
+// TestValuesBetweenSegmentsAreRecycled checks that the memory of values between segments is reused once nothing reads
+// them or their views.
 func TestValuesBetweenSegmentsAreRecycled(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, recycled)
@@ -66,7 +66,7 @@ func TestValuesBetweenSegmentsAreRecycled(t *testing.T) {
 	require.Less(t, bytes, 3*recycled, "y has 4 MiB, the flags of nonzero have 1")
 }
 
-// TestValuesOfLoopsAreRecycled holds that values which iterations hand on are not held until the next collection.
+// TestValuesOfLoopsAreRecycled checks that the memory of carried values is reused without a garbage collection.
 func TestValuesOfLoopsAreRecycled(t *testing.T) {
 	body := graph.New("body", kernels.Lookup)
 	body.Input("i", tensor.Int64)

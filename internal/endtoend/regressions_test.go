@@ -1,5 +1,5 @@
-// Package endtoend_test runs graphs the whole way, from the builder through passes to results,
-// and compares with the reference evaluation. Each case here once gave a wrong result.
+// Package endtoend_test runs graphs from the builder through passes to results, and compares the results with the
+// reference evaluation. Each case in this file once gave a wrong result.
 package endtoend_test
 
 import (
@@ -28,8 +28,8 @@ func iota32(n int, shape ...int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(d, shape...))
 }
 
-// holds checks that every strategy, on any number of workers, gives what the reference
-// evaluation of the graph as written gives, and meets the outputs' pins.
+// holds checks that every strategy, with any number of workers, gives the results of the reference evaluation, and that
+// outputs have their pinned layouts.
 func holds(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor) (want map[string]*tensor.Tensor) {
 	t.Helper()
 	require.NoError(t, g.Err())
@@ -70,7 +70,7 @@ func planned(g *graph.Graph) (*graph.Graph, error) {
 	return p.Graph, nil
 }
 
-// A copy of a slice must not be taken for the slice where a view counts offsets from it.
+// A slice must not replace its copy if a view counts offsets from the copy's start.
 func TestCloneOfOffsetThenView(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 4, 3)
@@ -89,7 +89,7 @@ func TestCloneThenAsStrided(t *testing.T) {
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(12, 4, 3)})
 }
 
-// A pin holds for every output of a node.
+// A pin applies to all outputs of a node.
 func TestPinnedSplit(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 4, 3, 3)
@@ -102,7 +102,7 @@ func TestPinnedSplit(t *testing.T) {
 	require.True(t, p.Graph.Outputs[1].Value.Meta.IsChannelsLast(), "%v", p.Graph.Outputs[1].Value.Meta)
 }
 
-// A pin that some outputs meet as views and others as copies.
+// A pin that some outputs meet as views and others only as copies.
 func TestPinnedSplitMixed(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.InputMeta("x", tensor.Meta{DType: f32, Shape: []int{2, 3}, Strides: []int{1, 2}})
@@ -114,7 +114,7 @@ func TestPinnedSplitMixed(t *testing.T) {
 	holds(t, g, map[string]*tensor.Tensor{"x": in})
 }
 
-// A pinned view is a copy, and as_strided reads that.
+// A pinned view is a copy, and as_strided reads the copy.
 func TestPinnedViewUnderAsStrided(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3)
@@ -138,7 +138,7 @@ func TestPinnedSumUnderAsStrided(t *testing.T) {
 	_ = in
 }
 
-// A reshape that is a copy as written may become a view in another layout.
+// A reshape that is a copy in the graph may be a view for another layout.
 func TestReshapeBecomesViewUnderAsStrided(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 3, 3, 4, 5)
@@ -149,7 +149,7 @@ func TestReshapeBecomesViewUnderAsStrided(t *testing.T) {
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(180, 3, 3, 4, 5)})
 }
 
-// A view of a wider dtype cannot begin at every offset.
+// A view with a wider dtype cannot start at every offset.
 func TestComplexViewOutputOddOffset(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 3, 2)
@@ -165,7 +165,7 @@ func TestComplexViewOutputOddOffset(t *testing.T) {
 	require.Equal(t, []complex64{complex(2, 3), complex(4, 5), complex(6, 7)}, y)
 }
 
-// Permutations that cancel, with the one in between an output.
+// Two permutations cancel, and the value between them is an output.
 func TestCancelIntermediateOutput(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3, 4)
@@ -205,18 +205,18 @@ func TestDynamicConstantOutputIsACopy(t *testing.T) {
 	require.NotSame(t, c.Const.Storage(), out["c"].Storage())
 }
 
-// A node must make something.
+// A node must have results.
 func TestUnbindNothing(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	g.Apply("unbind", graph.Attrs{"dim": 0}, g.Input("x", f32, 0, 3))
 	require.ErrorContains(t, g.Err(), "makes no values")
 }
 
-// Hundreds of readers of one buffer, whose bytes are then used again.
+// A buffer has hundreds of readers, and its memory is then reused.
 func TestManyUsers(t *testing.T) {
 	seeds := uint64(4)
 	if raceEnabled {
-		seeds = 1 // many threads that wait for one another take long there
+		seeds = 1 // the race detector is slow with many threads that wait
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -259,8 +259,8 @@ func TestManyUsers(t *testing.T) {
 	}
 }
 
-// An implementation that needs a copy of its operand, and whose op lays results out as the operand is: the output
-// is handed over as it was written all the same.
+// An implementation needs a copy of its operand, and results have the layout of the operand. The output must still have
+// the inferred layout.
 func TestResultLaidOutAsTheCopyOfItsOperand(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		g := graph.New("g", kernels.Lookup)
@@ -276,8 +276,7 @@ func TestResultLaidOutAsTheCopyOfItsOperand(t *testing.T) {
 	}
 }
 
-// Inference reads the data of the repeats: a copy of them in another layout, wanted by a strategy or a pin, would
-// hide them.
+// Inference reads the data of the repeats. A copy in another layout, for a strategy or a pin, must not hide them.
 func TestCopyOfConstantThatDecidesShapes(t *testing.T) {
 	for _, pin := range []graph.Pin{{}, {Format: tensor.Contiguous}} {
 		g := graph.New("g", kernels.Lookup)
@@ -293,8 +292,8 @@ func TestCopyOfConstantThatDecidesShapes(t *testing.T) {
 	}
 }
 
-// Dropout that is not in training gives its operand, also where the result is pinned to another layout and computed
-// ahead.
+// Without training, dropout returns its operand, also if the result is pinned to another layout and computed by
+// constant folding.
 func TestPinnedDropoutOfConstant(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	c := g.Constant("c", iota32(120, 2, 3, 4, 5))
@@ -314,8 +313,8 @@ func TestRepeatNothing(t *testing.T) {
 	holds(t, g, map[string]*tensor.Tensor{"x": tensor.Zeros(f32, 2, 0)})
 }
 
-// A plain number among the operands of where is no operand of the group that it becomes part of: for some time it was
-// taken for the first result in there.
+// If where becomes part of a fusion, its plain number is not an operand of the fusion. It was once taken for the first
+// result in the fusion.
 func TestNumberInFusedWhere(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x, c := g.Input("x", f32, 6), g.Input("c", tensor.Bool, 6)

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// drawEquation applies an equation of two operands, each of some labels in any order, of which the result has some.
+// drawEquation adds a random equation of two operands. Their labels are in any order, and the result has some of them.
 func drawEquation(r *rand.Rand, g *graph.Graph) *graph.Value {
 	names, sizes := "abcdef"[:2+r.IntN(5)], [6]int{}
 	for i := range sizes {
@@ -47,7 +47,8 @@ func drawEquation(r *rand.Rand, g *graph.Graph) *graph.Value {
 	return op.Einsum([]*graph.Value{x, y}, fmt.Sprintf("%s,%s->%s", labels[0], labels[1], labels[2]))
 }
 
-// drawShared multiplies matrices of batches that broadcast, often of one row each by one that several share.
+// drawShared adds a random product of batches of matrices that broadcast, often with one row each and a matrix that
+// several share.
 func drawShared(r *rand.Rand, g *graph.Graph) *graph.Value {
 	rank, rows, k := 3+r.IntN(2), 1+r.IntN(2)*r.IntN(5), 1+r.IntN(20)
 	x, y := []int{1 + r.IntN(6), rows, k}, []int{1, k, 1 + r.IntN(20)}
@@ -59,8 +60,8 @@ func drawShared(r *rand.Rand, g *graph.Graph) *graph.Value {
 	return op.Matmul(g.Input("x", tensor.Float32, x...), g.Input("z", tensor.Float32, y...))
 }
 
-// Equations, and products by a matrix that is shared, give what they give as they are written once they are rewritten,
-// by any number of workers.
+// Equations, and products by a shared matrix, have the same results before and after they are rewritten, for any number
+// of workers.
 func TestRewrittenProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 12))
 	times, rewritten := 300, map[bool]int{}

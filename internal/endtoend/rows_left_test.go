@@ -11,14 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowChain builds what folds rows and leaves their dimensions out, with what comes before and after.
+// rowChain builds folds of rows without keepdim, with ops before and after them.
 type rowChain struct {
 	name  string
 	build func(g *graph.Graph, x, row *graph.Value) *graph.Value
 	steps int
 }
 
-// left are the attributes of a fold that leaves the dimensions out.
+// left returns the attributes of a fold over dimensions, without keepdim.
 func left(dims ...int) graph.Attrs { return graph.Attrs{"dim": dims} }
 
 var rowChains = []rowChain{
@@ -54,8 +54,8 @@ var rowChains = []rowChain{
 	}, 1},
 }
 
-// TestRowsLeftOut holds folds that leave the dimensions of their rows out, in one step with what is before and behind,
-// against the definition: in cubes, whose rows and columns nothing but care tells apart.
+// TestRowsLeftOut compares folds without keepdim, with ops before and after them in the same step or in others, with
+// the definition. The operands are cubes, so that the sizes do not distinguish rows from columns.
 func TestRowsLeftOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 1))
 	cube := tensor.New(f32, 4, 4, 4)
@@ -67,8 +67,8 @@ func TestRowsLeftOut(t *testing.T) {
 	}
 }
 
-// TestLongRowsOnce holds folds of rows that are cut into pieces, with what comes before, against the definition: what
-// needs their results over all elements comes in a step of its own.
+// TestLongRowsOnce compares folds of rows that are cut into pieces, with ops before them, with the definition. An op
+// that needs a result of a fold for all elements has a step of its own.
 func TestLongRowsOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 2))
 	for _, c := range []rowChain{

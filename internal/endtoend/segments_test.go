@@ -18,9 +18,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// detector is a detector in miniature: convolutions, a box and a score for every place, the places whose
-// scores are high (nonzero), the boxes there that overlap no better one (nms), and a classifier of these,
-// of two layers. Its image has size by size pixels.
+// detector returns a small detector for images of size by size pixels: convolutions, a box and a score for each
+// position, the positions with high scores (nonzero), their boxes without overlapping worse ones (nms), and a
+// classifier with two layers.
 func detector(size int) *graph.Graph {
 	g := graph.New("detector", kernels.Lookup)
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -52,7 +52,7 @@ func detector(size int) *graph.Graph {
 	return g.Output("boxes", take(high, keep)).Output("classes", classes)
 }
 
-// image is an image of the detector's.
+// image returns a random image for the detector.
 func image(size int, seed uint64) map[string]*tensor.Tensor {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	t := tensor.Zeros(f32, 1, 3, size, size)
@@ -62,8 +62,8 @@ func image(size int, seed uint64) map[string]*tensor.Tensor {
 	return map[string]*tensor.Tensor{"image": t}
 }
 
-// A detector gives what its references give under every strategy, the same bits for any number of
-// workers, and plans nothing for an image that it has seen the like of.
+// A detector has the results of the reference under every strategy, and equal bits for any number of workers. It plans
+// only in the first run of images of the same kind.
 func TestDetector(t *testing.T) {
 	g := detector(24)
 	require.NoError(t, g.Err())
@@ -110,7 +110,7 @@ func TestDetector(t *testing.T) {
 	}
 }
 
-// BenchmarkDetector gives the time of a run on images that have as many boxes as one before.
+// BenchmarkDetector measures a run on an image with as many boxes as the one before.
 func BenchmarkDetector(b *testing.B) {
 	r, err := exec.NewRunner(detector(64), planned, exec.Options{Threads: 1})
 	require.NoError(b, err)
@@ -121,8 +121,7 @@ func BenchmarkDetector(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop gives the time of an iteration of a loop whose body has three nodes, and of one whose body
-// decides a shape.
+// BenchmarkLoop measures an iteration of a loop whose body has three nodes, and of one whose body decides a shape.
 func BenchmarkLoop(b *testing.B) {
 	for _, decides := range []bool{false, true} {
 		b.Run(map[bool]string{false: "static", true: "decides"}[decides], func(b *testing.B) {

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A copy whose storage is read can be stood for by what it copies where that begins where its memory does, also by a
-// view; not by a part that begins elsewhere.
+// If an op reads the storage of a copy, the original can replace the copy only if it starts at the start of its memory.
+// This applies also to views.
 func TestStorageOfCopies(t *testing.T) {
 	for start, copies := range []int{0, 1} {
 		for _, s := range layout.All() {
@@ -44,7 +44,7 @@ func TestStorageOfCopies(t *testing.T) {
 	}
 }
 
-// copiesOf counts the copies that a plan makes.
+// copiesOf counts the copies of a plan.
 func copiesOf(p *passes.Plan) (made int) {
 	for _, n := range p.Graph.Nodes {
 		if n.Op.Identity && !n.IsView() {
@@ -54,8 +54,8 @@ func copiesOf(p *passes.Plan) (made int) {
 	return made
 }
 
-// Outputs that hold the same elements in the same order and differ in the strides of dimensions of size 1 are laid out
-// as inferred, each with its own.
+// Outputs with the same elements in the same order, but different strides of dimensions of size 1, each have the
+// inferred strides.
 func TestStridesOfSizeOne(t *testing.T) {
 	for _, s := range layout.All() {
 		g := graph.New("one", kernels.Lookup)
@@ -72,7 +72,7 @@ func TestStridesOfSizeOne(t *testing.T) {
 	}
 }
 
-// A view that shows its elements where inference has them takes the strides of dimensions of size 1 for nothing.
+// The strides of dimensions of size 1 do not prevent a view that has the inferred addresses.
 func TestStridesOfSizeOneInViews(t *testing.T) {
 	for _, s := range layout.All() {
 		g := graph.New("one", kernels.Lookup)

@@ -20,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bytesOf draws a tensor over the whole range of a dtype of a byte.
+// bytesOf returns random elements over the whole range of int8 or uint8.
 func bytesOf(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	t := tensor.Zeros(d, shape...)
 	for i := range t.Numel() {
@@ -41,9 +41,9 @@ func normals(r *rand.Rand, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// dynamicLayer is a linear layer of numbers that are quantized by the range they turn out to have, as ONNX writes it:
-// weights with zero points and scales for all or by column, which may be constants; a bias, a residual sum that lies
-// otherwise, an activation, and who reads what it makes.
+// dynamicLayer returns a random linear layer of dynamically quantized numbers, as ONNX writes it. Weights have zero
+// points and scales, for all or by column, which may be constants. There may be a bias, an activation, a residual sum
+// in another layout, and another reader of the sums.
 func dynamicLayer(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Tensor) {
 	g, in = graph.New("g", kernels.Lookup), map[string]*tensor.Tensor{}
 	operand := func(t *tensor.Tensor, constant bool) *graph.Value {
@@ -95,8 +95,8 @@ func dynamicLayer(r *rand.Rand) (g *graph.Graph, in map[string]*tensor.Tensor) {
 	return g, in
 }
 
-// What follows the sums of a product of bytes, which begins with a conversion, is computed in its step, to the same
-// bits as apart from it, for any number of workers.
+// Ops on the sums of a product of bytes, which begin with a conversion, run in its step. They have the same bits as in
+// separate steps, for any number of workers.
 func TestTailsOfSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 1))
 	for i := range 80 {
@@ -130,7 +130,7 @@ func TestTailsOfSums(t *testing.T) {
 	}
 }
 
-// begins holds that the sums are in memory only where somebody reads them as such.
+// begins checks that a group starts with the sums, so that they are in memory only if they are an output.
 func begins(t *testing.T, p *passes.Plan) {
 	t.Helper()
 	for _, made := range p.Groups {
@@ -141,7 +141,7 @@ func begins(t *testing.T, p *passes.Plan) {
 	assert.Fail(t, "the sums are apart", "%v", p.Unfused)
 }
 
-// Every implementation goes on with sums of int32, and with floats that become int32 in their memory.
+// Every implementation applies ops to sums of int32, and to floats that become int32 in the same memory.
 func TestTailsIntoOtherDTypes(t *testing.T) {
 	i32 := func(g *graph.Graph, name string, shape ...int) *graph.Value {
 		return g.Input(name, tensor.Int32, shape...)
@@ -181,7 +181,7 @@ func TestTailsIntoOtherDTypes(t *testing.T) {
 	}
 }
 
-// headsAgree compares a head and its tail with their definitions, by all implementations.
+// headsAgree compares a product and the ops after it with their definitions, for all implementations.
 func headsAgree(t *testing.T, head func(g *graph.Graph) *graph.Value, tail func(v *graph.Value) *graph.Value) {
 	r := rand.New(rand.NewPCG(91, 2))
 	g := graph.New("g", kernels.Lookup)

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// residualNetwork is resnet50 as it is trained: 175 nodes over images of any number and size.
+// residualNetwork returns resnet50 as in training: 175 nodes on images of any number and size.
 func residualNetwork() *graph.Graph {
 	g := graph.New("resnet50", kernels.Lookup)
 	g.Symbols = map[string]graph.Bounds{}
@@ -52,7 +52,7 @@ func residualNetwork() *graph.Graph {
 	return g.Output("y", one("linear", nil, y, g.Constant("fc", tensor.Zeros(f32, 1000, 2048))))
 }
 
-// TestGuardsOfNetworks: what a network asks of sizes is little, and holds for nearly all of them.
+// TestGuardsOfNetworks: a network has few guards, which hold for nearly all sizes.
 func TestGuardsOfNetworks(t *testing.T) {
 	s, err := residualNetwork().Symbolic(map[string]int{"N": 2, "H": 224, "W": 224})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ var ofNumbers = []func(tensor.Meta) bool{tensor.Meta.IsContiguous, tensor.Meta.I
 	tensor.Meta.IsNonOverlappingAndDense}
 
 // TestStepsOfBroadcast adds a value per channel to a channels-last image of any size. The strides of the sum depend on
-// eight classes of sizes; asking whether they are dense did not end.
+// eight classes of sizes. A check of their density once did not end.
 func TestStepsOfBroadcast(t *testing.T) {
 	g := graph.New("bias", kernels.Lookup)
 	g.Symbols = map[string]graph.Bounds{"N": {Min: 1}, "C": {Min: 1}, "H": {Min: 1}, "W": {Min: 1}}
@@ -51,7 +51,7 @@ func TestStepsOfBroadcast(t *testing.T) {
 	assert.Less(t, s.Env.Steps(), mostSteps)
 }
 
-// TestStepsOfRandomGraphs counts the steps of inference for all classes, and of the flags of all values.
+// TestStepsOfRandomGraphs counts the steps of inference for all classes, and of the predicates of all values.
 func TestStepsOfRandomGraphs(t *testing.T) {
 	for seed := range randomGraphs(120) {
 		g, hints, _ := symbolicGraph(seed)

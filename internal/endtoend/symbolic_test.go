@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Inference of unknown sizes must say, at all sizes for which its guards hold, what inference of these sizes says;
-// and where that refuses, a guard does not hold.
+// At all sizes for which the guards hold, inference of unknown sizes must agree with inference of these sizes. If the
+// latter fails, a guard must not hold.
 
 // sameInference compares symbolic inference, evaluated at sizes, with inference at these sizes, and reports
 // whether the guards held there.
@@ -67,8 +67,8 @@ func conds(s *graph.Symbolic) (list []string) {
 	return list
 }
 
-// inferredAlike infers a graph for unknown sizes around the hints and compares it at these, and at others
-// that are drawn. It returns at how many others the guards held.
+// inferredAlike infers a graph for unknown sizes with hints, and compares it at the hints and at random other sizes. It
+// returns the number of other sizes at which the guards hold.
 func inferredAlike(g *graph.Graph, hints map[string]int, draw func() map[string]int, times int) (int, error) {
 	s, err := g.Symbolic(hints)
 	if err != nil {
@@ -95,7 +95,7 @@ func inferredAlike(g *graph.Graph, hints map[string]int, draw func() map[string]
 	return others, nil
 }
 
-// forkedAlike is inferredAlike for all classes of sizes at once.
+// forkedAlike is like inferredAlike, for all classes of sizes at once.
 func forkedAlike(g *graph.Graph, hints map[string]int, draw func() map[string]int, times int) (int, error) {
 	s, err := g.SymbolicForked(hints)
 	if err != nil {
@@ -117,7 +117,7 @@ func forkedAlike(g *graph.Graph, hints map[string]int, draw func() map[string]in
 	return others, nil
 }
 
-// exampleGraph makes a graph of one call in whose operands N stands for the sizes that are open, which are n now.
+// exampleGraph returns a graph of one call. open reports which sizes of operands are the symbol N, whose size is n.
 func exampleGraph(op *graph.Op, e graph.Example, n int, b graph.Bounds, open func(operand, dim int) bool) (*graph.Graph,
 	error) {
 	g := graph.New(op.Name, kernels.Lookup)
@@ -177,7 +177,7 @@ func TestSymbolicExamples(t *testing.T) {
 	}
 }
 
-// symbolicGraph grows a random graph whose inputs depend on symbols, and some of whose attributes do.
+// symbolicGraph returns a random graph whose inputs, and some of whose attributes, depend on symbols.
 func symbolicGraph(seed uint64) (*graph.Graph, map[string]int, *rand.Rand) {
 	r := &grower{rng: rand.New(rand.NewPCG(seed, 7)), g: graph.New(fmt.Sprint("seed", seed), kernels.Lookup)}
 	hints := map[string]int{"N": 1 + r.rng.IntN(3), "C": 4, "H": 2 + r.rng.IntN(3), "W": 3 + r.rng.IntN(3)}
@@ -232,7 +232,7 @@ func symbolicGraph(seed uint64) (*graph.Graph, map[string]int, *rand.Rand) {
 	return r.g, hints, r.rng
 }
 
-// pinLast demands a layout of the node that was added last, which may be a view.
+// pinLast pins the layout of the last node, which may be a view.
 func (r *grower) pinLast() {
 	if len(r.g.Nodes) == 0 {
 		return
@@ -330,7 +330,7 @@ func (r *grower) anyOp(v *graph.Value) {
 	}
 }
 
-// inferSymbolic compares a random graph at random sizes.
+// inferSymbolic compares inference of a random graph at random sizes.
 func inferSymbolic(t *testing.T, seed uint64) (others int) {
 	g, hints, rng := symbolicGraph(seed)
 	if g == nil {
@@ -398,8 +398,8 @@ func inferForked(t *testing.T, seed uint64) (others int) {
 	return others
 }
 
-// TestForkedGraphs infers random graphs for all classes of sizes at once. Guards of classes are alternatives, from
-// which facts follow: that must come to an end.
+// TestForkedGraphs infers random graphs for all classes of sizes at once. Facts follow from guards that are
+// alternatives, and inference must end.
 func TestForkedGraphs(t *testing.T) {
 	others, seeds := 0, randomGraphs(300)
 	for seed := range seeds {

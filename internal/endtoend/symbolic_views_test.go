@@ -22,8 +22,8 @@ type viewCase struct {
 	Attrs                 graph.Attrs
 	Shape, Strides, Other []string
 	Offset                string
-	// Answers are PyTorch's, by sizes and result: shape, strides, offset, and whether the storage is the operand's.
-	// A call that is refused has null.
+	// Answers are those of PyTorch by sizes and result: shape, strides, offset, and whether the result has the storage of
+	// the operand. It is null for a call that is rejected.
 	Answers [][][4]any
 }
 
@@ -48,14 +48,14 @@ func (c *viewCase) graph(hints map[string]int) (*graph.Graph, error) {
 	return g, g.Err()
 }
 
-// answer writes a result as PyTorch's answers are kept.
+// answer formats a result like the answers of PyTorch.
 func answer(m tensor.Meta, alias *graph.Value) string {
 	text, _ := json.Marshal([]any{append([]int{}, m.Shape...), append([]int{}, m.Strides...), m.Offset, alias != nil})
 	return string(text)
 }
 
-// TestSymbolicViews compares views, and ops that are a view at some sizes and a copy at others, with PyTorch: inference
-// for given sizes at all of them, inference for unknown sizes at all sizes for which its guards hold.
+// TestSymbolicViews compares views, and ops that are views only at some sizes, with PyTorch: inference for known sizes
+// at all sizes, and inference for unknown sizes at all sizes for which its guards hold.
 func TestSymbolicViews(t *testing.T) {
 	f, err := os.Open("testdata/symbolic_views.json.gz")
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestSymbolicViews(t *testing.T) {
 				continue
 			}
 			if len(c.Answers[at]) == 0 {
-				continue // there is no node without values
+				continue // a node without results is an error
 			}
 			require.NoError(t, err, "case %d: %s %v of %v by %v at %v", i, c.Op, c.Attrs, c.Shape, c.Strides, hints)
 			for k, v := range g.Nodes[0].Out {
@@ -105,7 +105,8 @@ func TestSymbolicViews(t *testing.T) {
 	require.Greater(t, held, 1000)
 }
 
-// compareClass infers a graph for unknown sizes around the hints, and returns for how many other sizes its guards hold.
+// compareClass infers a graph for unknown sizes with hints, and returns the number of other sizes for which its guards
+// hold.
 func (c *viewCase) compareClass(t *testing.T, g *graph.Graph, hints map[string]int, sizes [][2]int,
 	name string) (n int) {
 	s, err := g.Symbolic(hints)
@@ -129,7 +130,7 @@ func (c *viewCase) compareClass(t *testing.T, g *graph.Graph, hints map[string]i
 	return n - 1
 }
 
-// wholeNumbers converts the floats that JSON decoding gives to integers.
+// wholeNumbers replaces the floats of decoded JSON by integers.
 func wholeNumbers(v any) any {
 	switch x := v.(type) {
 	case float64:

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// headed is a product or a convolution of made-up operands.
+// headed is a product or a convolution. in adds an operand.
 type headed struct {
 	name string
 	make func(in func(format tensor.MemoryFormat, shape ...int) *graph.Value) *graph.Value
@@ -48,7 +48,7 @@ var heads = []headed{
 		return op.Conv2d(in(last, 2, 21, 9, 8), in(rows, 21, 1, 3, 3), in(rows, 21),
 			op.Conv2dAttrs{Groups: new(21), Padding: []int{1, 1}})
 	}},
-	{"wide depthwise", func(in inputs) *graph.Value { // its last vector is a block by itself
+	{"wide depthwise", func(in inputs) *graph.Value { // the last vector is a block of its own
 		return op.Conv2d(in(last, 1, 450, 5, 5), in(rows, 450, 1, 3, 3), nil, op.Conv2dAttrs{Groups: new(450)})
 	}},
 	{"depthwise, several results", func(in inputs) *graph.Value {
@@ -60,7 +60,7 @@ var heads = []headed{
 	}},
 }
 
-// inputs makes an operand.
+// inputs adds an operand and returns it.
 type inputs = func(format tensor.MemoryFormat, shape ...int) *graph.Value
 
 const (
@@ -68,7 +68,7 @@ const (
 	last = tensor.ChannelsLast
 )
 
-// tails are what follows a value: they name outputs.
+// tails are ops on the result v. They add outputs, and in adds an input.
 var tails = []struct {
 	name string
 	make func(g *graph.Graph, v *graph.Value, in func(m tensor.Meta) *graph.Value)
@@ -121,7 +121,7 @@ var tails = []struct {
 	}},
 }
 
-// ramps returns what adds inputs to g, named in0, in1 and so on, and a tensor for each to in.
+// ramps returns a function that adds an input to g, named in0, in1 and so on, and its tensor to in.
 func ramps(g *graph.Graph, in map[string]*tensor.Tensor) func(tensor.Meta) *graph.Value {
 	return func(m tensor.Meta) *graph.Value {
 		v := g.InputMeta(fmt.Sprint("in", len(in)), m)
@@ -130,11 +130,11 @@ func ramps(g *graph.Graph, in map[string]*tensor.Tensor) func(tensor.Meta) *grap
 	}
 }
 
-// What follows a product or a convolution is computed in its step, to the same values, by every implementation.
+// Ops on the result of a product or a convolution run in its step. Every implementation gives the same values.
 func TestTails(t *testing.T) {
 	for i, h := range heads {
 		for j, tail := range tails {
-			if raceEnabled && (i+j)%len(tails) != 0 { // one of each: results are looked at without it
+			if raceEnabled && (i+j)%len(tails) != 0 { // with the race detector, each head and each tail once
 				continue
 			}
 			t.Run(h.name+", "+tail.name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestTails(t *testing.T) {
 	}
 }
 
-// Winograd's convolutions round otherwise, so what follows them is held to be near.
+// Winograd convolutions round differently, so the results are compared with a tolerance.
 func TestTailsOfWinograd(t *testing.T) {
 	if !loops.CodeAvailable() {
 		t.Skip("no machine code")

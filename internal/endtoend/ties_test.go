@@ -20,7 +20,7 @@ import (
 // slacks are the slacks of the tests, without any to enough for every plan.
 var slacks = []float64{0, 0.005, 0.05, 0.5, 1}
 
-// enumerated calls f with the outcome of every feasible assignment of a model; false if there are too many.
+// enumerated calls f with the outcome of every feasible assignment of a model. It returns false if there are too many.
 func enumerated(t *testing.T, m *layout.Model, f func(*layout.Outcome)) bool {
 	const most = 3000 // assignments
 	all := 1
@@ -45,8 +45,8 @@ func enumerated(t *testing.T, m *layout.Model, f func(*layout.Outcome)) bool {
 	return true
 }
 
-// TestFewestCopies compares the plan of strategy Optimal with all plans of small random graphs: none of least cost has
-// fewer copies, or as many copies with fewer bytes; none within a slack has fewer copies if that is said to be proved.
+// TestFewestCopies compares the plan of strategy Optimal with all plans of small random graphs. No cheapest plan has
+// fewer copies, or as many copies with fewer bytes. If it is proved, no plan within a slack has fewer copies.
 func TestFewestCopies(t *testing.T) {
 	graphs, fewer, proved, open := 0, 0, 0, 0
 	count := testsize.Of[uint64](100, 400)
@@ -120,7 +120,7 @@ func TestFewestCopies(t *testing.T) {
 	require.Greater(t, proved, 20*open)
 }
 
-// TestCertificatesOfFewestCopies has plans with a slack certified, and rejects altered certificates.
+// TestCertificatesOfFewestCopies certifies plans with a slack, and checks that changed certificates are rejected.
 func TestCertificatesOfFewestCopies(t *testing.T) {
 	fewer := 0
 	for seed := range testsize.Of[uint64](20, 40) {
@@ -163,12 +163,12 @@ func TestCertificatesOfFewestCopies(t *testing.T) {
 			}
 		}
 	}
-	if jit.Available() == nil { // at the prices without machine code few copies are chosen
+	if jit.Available() == nil { // the prices without machine code lead to few copies
 		require.Positive(t, fewer)
 	}
 }
 
-// A slack out of range is an error that says so.
+// A slack outside the range is an error.
 func TestSlackRange(t *testing.T) {
 	g, _ := grow(1)
 	for _, slack := range []float64{-0.1, 1.5} {

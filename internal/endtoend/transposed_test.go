@@ -20,8 +20,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// upsampling is a transposed convolution with an epilogue that tiles apply, or with an epilogue that is applied to
-// strips. Its result may be a part of a concatenation.
+// upsampling returns a transposed convolution, sometimes with an epilogue, which tiles or strips apply. The result may
+// be an operand of a concatenation.
 func upsampling(r *rand.Rand) (*graph.Graph, map[string]*tensor.Tensor) {
 	g := graph.New("g", kernels.Lookup)
 	x := normals(r, 1+r.IntN(3), 1+r.IntN(20), 1+r.IntN(9), 1+r.IntN(12))
@@ -57,7 +57,7 @@ func upsampling(r *rand.Rand) (*graph.Graph, map[string]*tensor.Tensor) {
 	return g, in
 }
 
-// All implementations of transposed convolutions apply epilogues, and write parts of larger values.
+// All implementations of transposed convolutions apply epilogues, and write within larger values.
 func TestUpsamplings(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 4))
 	direct := 0

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// undecided is a graph whose inputs are x [3,4], a channels-last image [2,3,2,4], their masks m and mi, and mc [3].
+// undecided returns a graph with inputs x [3,4], a channels-last image [2,3,2,4], their masks m and mi, and mc [3].
 func undecided() (g *graph.Graph, x, m, image, mi, mc *graph.Value) {
 	g = graph.New("g", kernels.Lookup)
 	x, m = g.Input("x", f32, 3, 4), g.Input("m", tensor.Bool, 3, 4)
@@ -54,7 +54,7 @@ func TestUnbackedSizes(t *testing.T) {
 		{op.Reshape(op.IndexSelect(x, rows, 0), []int{-1}), "[4*u2]@(1)"},
 		{op.Mul(op.Unsqueeze(a, 1), op.Select(x, 0, 0)), "[u0,4]@(4,1)"},
 		{op.Sum(a), "[]@()"},
-		// The node refuses sizes that are neither equal nor 1.
+		// It is an error in a run if the sizes differ and none is 1.
 		{op.Add(a, b), "[Where(Eq(u0, 1) & Ne(u1, 1) & Ne(u1, u0), u1, u0)]@(1)"},
 	} {
 		require.NoError(t, g.Err())
@@ -67,7 +67,7 @@ func TestUnbackedSizes(t *testing.T) {
 	assert.Equal(t, at.Name, nameOf(s.Graph.Value(rows.Node.In[0].Value.Name).Alias))
 }
 
-// deciding are ops whose results have shapes that data decide.
+// deciding has ops whose results have shapes that depend on data.
 var deciding = []func(g *graph.Graph, x, m, image, mi, mc *graph.Value) []*graph.Value{
 	func(_ *graph.Graph, x, m, _, _, _ *graph.Value) []*graph.Value {
 		return []*graph.Value{op.MaskedSelect(x, m)}
@@ -104,7 +104,7 @@ var deciding = []func(g *graph.Graph, x, m, image, mi, mc *graph.Value) []*graph
 	},
 }
 
-// following are ops that read a value whose shape data decide, and another.
+// following has ops that read such a value, and sometimes another one.
 var following = []struct {
 	op    string
 	attrs graph.Attrs
@@ -133,8 +133,8 @@ var following = []struct {
 	{"max_pool2d", graph.Attrs{"kernel_size": []int{2, 2}}, false}, {"nonzero", nil, false},
 }
 
-// drawUndecided draws a graph of ops that decide shapes, and of ops that read these. Those that are refused before
-// they run are left out.
+// drawUndecided returns a random graph of ops whose shapes depend on data, and of ops that read their results. Ops that
+// are rejected before a run are left out.
 func drawUndecided(rng *rand.Rand, names map[string]int) *graph.Graph {
 	g, x, m, image, mi, mc := undecided()
 	list := []*graph.Value{x, image}
@@ -175,8 +175,8 @@ func drawUndecided(rng *rand.Rand, names map[string]int) *graph.Graph {
 	return g
 }
 
-// TestUnbackedSizesHold runs drawn graphs. Types that are inferred before a run must be those of the run once the
-// symbols have their sizes, and what is refused before it must be refused in it.
+// TestUnbackedSizesHold runs random graphs. Types that are inferred before a run must be those of the run for the sizes
+// of the symbols.
 func TestUnbackedSizesHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 4))
 	names := map[string]int{}
@@ -221,7 +221,7 @@ func TestUnbackedSizesHold(t *testing.T) {
 			}
 			m, err := w.Type.At(sizes)
 			if err != nil {
-				continue // the node that decides the size is no output
+				continue // no output has the shape that determines the size
 			}
 			typed++
 			m.Offset = run.Offset

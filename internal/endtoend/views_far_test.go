@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestViewsOfFarElements runs views whose strides exceed the limit on strides in row-major order, but not in the layout
-// as written, under all strategies.
+// TestViewsOfFarElements runs views under all strategies. Their strides exceed the limit on strides for operands in
+// row-major order, but not for the operand's layout in the graph.
 func TestViewsOfFarElements(t *testing.T) {
 	columns := tensor.New(f32, 4, 6).WithStrides([]int{1, 4})
 	far := graph.Attrs{"dim": 0, "start": 1, "end": -1, "step": 1 << 43}
