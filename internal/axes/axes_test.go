@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Kept and reduced positions together visit every element once, with its output; in order, the reduced position is the
-// logical index.
+// Walks over the kept and reduced axes visit every element once, with its output. If inOrder is set, the position in
+// the walk over the reduced axes is the logical index.
 func TestSplitVisitsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := rapid.SliceOfN(rapid.IntRange(1, 4), 0, 4).Draw(t, "shape")
@@ -76,8 +76,7 @@ func rangeOf(n int) func(yield func(int) bool) {
 	}
 }
 
-// The sums of the columns of a transposed matrix: elements are loaded in runs of float64 whatever their dtype in
-// memory.
+// The sums of the columns of a transposed matrix. Each run of elements is converted to float64 as it is loaded.
 func ExampleSplit() {
 	x := tensor.Must(tensor.FromSlice([]int32{1, 2, 3, 4, 5, 6}, 3, 2))
 	m, _ := x.Transpose(0, 1)

@@ -9,7 +9,7 @@ import (
 )
 
 // Sums over the last dimension of a transposed matrix of integers, as a kernel computes them: a walk over the kept
-// dimensions, and at each position a line, which is loaded as a block of float32 whatever its layout.
+// axes. At each position, a line is loaded and converted to a block of float32.
 func Example() {
 	data := []int32{1, 2, 3, 10, 20, 30}
 	in, _ := tensor.New(tensor.Int32, 2, 3).Transpose(0, 1) // three lines of two elements

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// guardsOfPyTorch are the guards that the symbolic shapes of PyTorch 1.13 record; scripts/guards.py writes them.
+// guardsOfPyTorch has the guards that the symbolic shapes of PyTorch 1.13 record. scripts/guards.py writes it.
 //
 //go:embed testdata/guards.json
 var guardsOfPyTorch []byte
@@ -27,7 +27,8 @@ type witness struct {
 	Guards         []string
 }
 
-// asked returns the answer of a branching predicate for symbols, and the guards that it records.
+// asked evaluates the branching predicate for symbols whose hints are the sizes and strides. ours has the guards that
+// it records, and theirs has PyTorch's.
 func (w *witness) asked(t *testing.T) (holds bool, ours, theirs []sym.Bool, names []string, hints []int) {
 	i := slices.IndexFunc(contiguity.Predicates, func(r contiguity.Predicate) bool { return r.Name == w.Rule })
 	require.GreaterOrEqual(t, i, 0, w.Rule)

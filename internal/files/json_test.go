@@ -2,7 +2,7 @@ package files
 
 import "testing"
 
-// What is wrong with a document is said in words of JSON, with the place.
+// Errors name the place in the document, and use the words of JSON instead of Go's.
 func TestJSON(t *testing.T) {
 	type document struct {
 		Name  string `json:"name"`

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Opening a pipe waits for a writer: a pipe must be refused before.
+// Opening a pipe waits for a writer, so a pipe must be rejected before it is opened.
 func TestOpenRegularRefusesPipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// someGraph draws boxes and nets, whose boxes come in an order of their own.
+// someGraph draws random boxes and nets without cycles. The order of the boxes is random, too.
 func someGraph(t *rapid.T) ([]Box, []Net) {
 	n := rapid.IntRange(0, 25).Draw(t, "boxes")
 	boxes := make([]Box, n)
@@ -53,7 +53,7 @@ func within(p Point, b Box, at Point) bool {
 	return p.X > at.X+slack && p.X < at.X+b.Width-slack && p.Y > at.Y+slack && p.Y < at.Y+b.Height-slack
 }
 
-// places are points of a piece, as curves are drawn.
+// places returns points on the curve of a segment.
 func (s Segment) places() []Point {
 	list := []Point{}
 	for i := range 21 {
@@ -95,7 +95,8 @@ func TestDrawings(t *testing.T) {
 	})
 }
 
-// checkLayers checks that boxes are in the bands of their layers, and those with a side beyond all others.
+// checkLayers checks that boxes are in the bands of their layers. Boxes with Side First must be above all others, and
+// those with Last below.
 func checkLayers(t *rapid.T, d *Drawing, boxes []Box) {
 	for i, b := range boxes {
 		band := d.Layers[d.Ranks[i]]
@@ -111,7 +112,7 @@ func checkLayers(t *rapid.T, d *Drawing, boxes []Box) {
 	}
 }
 
-// checkNet follows a net downwards from its box: it must come to all boxes that it joins, and through none.
+// checkNet follows a net down from its box. It must reach all boxes of its To, and must not pass through any box.
 func checkNet(t *rapid.T, d *Drawing, boxes []Box, net Net, pieces []Segment) {
 	side := func(p Point, box int, y float64) bool {
 		at := d.Corners[box]
@@ -147,7 +148,7 @@ func checkNet(t *rapid.T, d *Drawing, boxes []Box, net Net, pieces []Segment) {
 }
 
 func TestRanks(t *testing.T) {
-	// 0 is read by a long path, and joined at its end by what is computed of an input of its own.
+	// A long path starts at 0 and ends at 3. A shorter path from another input, 4, joins it there.
 	nets := []Net{{0, []int{1}}, {1, []int{2}}, {2, []int{3}}, {4, []int{5}}, {5, []int{3}}}
 	ranks, err := assignLayers(make([]Box, 6), nets)
 	require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestRanks(t *testing.T) {
 }
 
 func TestCrossings(t *testing.T) {
-	// Three paths that cross as they come, and need not.
+	// Three paths that cross in the given order, but not in the best order.
 	l, err := cellsOf(make([]Box, 9), []Net{{0, []int{5}}, {1, []int{4}}, {2, []int{3}}, {3, []int{7}}, {4, []int{8}},
 		{5, []int{6}}}, []int{0, 0, 0, 1, 1, 1, 2, 2, 2})
 	require.NoError(t, err)
@@ -167,7 +168,7 @@ func TestCrossings(t *testing.T) {
 }
 
 func TestStraight(t *testing.T) {
-	// A value passes boxes of many widths, beside a row of them.
+	// The net from 0 to 9 passes a chain of boxes of different widths.
 	boxes := []Box{{Width: 90, Height: 20}}
 	nets := []Net{{0, []int{1, 9}}}
 	for i := 1; i <= 9; i++ {
@@ -203,7 +204,7 @@ func TestRefused(t *testing.T) {
 	assert.ErrorIs(t, err, errCycle)
 	_, err = Draw(make([]Box, MaxCells+1), nil)
 	assert.ErrorIs(t, err, ErrTooLarge)
-	// A path, of which each box is read at its end, too.
+	// A path whose boxes all have another net, to the last box.
 	const n = 1000
 	var nets []Net
 	for i := range n - 1 {

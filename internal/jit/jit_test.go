@@ -44,7 +44,7 @@ func adder(t testing.TB, c float32) []byte {
 	return pick(adderAMD64, adderARM64)(t, c)
 }
 
-// apply calls a function that [adder] made, and says what is wrong with the results.
+// apply calls a function that [adder] made, and returns an error if a result is wrong.
 func apply(f *Func, args *Args, c float32, n int) error {
 	in, out := make([]float32, n+1), make([]float32, n+1)
 	for i := range in {
@@ -62,7 +62,7 @@ func apply(f *Func, args *Args, c float32, n int) error {
 		}
 	}
 	if out[n] != -1 {
-		return fmt.Errorf("what is behind %d elements was written", n)
+		return fmt.Errorf("the code wrote beyond %d elements", n)
 	}
 	return nil
 }
@@ -119,7 +119,8 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// TestLookup shares code, forgets it when nobody has it, and keeps errors to those who asked.
+// TestLookup checks that functions with equal keys share code, that unreachable code is dropped from the cache, and
+// that an error is returned to its caller only.
 func TestLookup(t *testing.T) {
 	needCode(t)
 	made := 0
@@ -153,7 +154,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// settle collects garbage until something is so.
+// settle collects garbage until done reports true, at most 500 times.
 func settle(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for range 500 {
@@ -166,7 +167,7 @@ func settle(t *testing.T, what string, done func() bool) {
 	t.Errorf("waited in vain for %s", what)
 }
 
-// executable counts the anonymous executable mappings of the process, or returns -1 where that cannot be known.
+// executable counts the anonymous executable mappings of the process. It returns -1 on systems without /proc.
 func executable() int {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -178,13 +179,13 @@ func executable() int {
 			n++
 		}
 		if fields := bytes.Fields(l); strings.HasPrefix(string(fields[1]), "rwx") {
-			panic("memory that is both: " + string(l))
+			panic("memory is writable and executable: " + string(l))
 		}
 	}
 	return n
 }
 
-// TestUnmapped maps, drops and collects: afterwards nothing is left.
+// TestUnmapped checks that the memory of unreachable functions is unmapped.
 func TestUnmapped(t *testing.T) {
 	needCode(t)
 	before := executable() // an emulator has mappings of its own
@@ -196,13 +197,13 @@ func TestUnmapped(t *testing.T) {
 		_ = newFunc("never called", adder(t, 0))
 	}
 	settle(t, "memory to be unmapped", func() bool { return executable() <= before })
-	if err := Link(); err != nil { // what was never called is gone, too
+	if err := Link(); err != nil { // the functions that were never called are gone, too
 		t.Error(err)
 	}
 }
 
-// TestConcurrent compiles, shares, calls and drops functions in several goroutines, while another collects without
-// pause, and the profiler's signals arrive wherever a thread is.
+// TestConcurrent compiles, shares, calls and drops functions in several goroutines. Meanwhile another goroutine
+// collects garbage without pause, and signals of the profiler interrupt the threads at any instruction.
 func TestConcurrent(t *testing.T) {
 	needCode(t)
 	if pprof.StartCPUProfile(io.Discard) == nil { // go test -cpuprofile has one already
@@ -250,7 +251,7 @@ func TestConcurrent(t *testing.T) {
 	collector.Wait()
 }
 
-// TestSwitches asks in processes of their own.
+// TestSwitches checks environment variables in processes of their own.
 func TestSwitches(t *testing.T) {
 	if os.Getenv("PRINT_AVAILABLE") != "" {
 		fmt.Println("available:", Available())
@@ -276,7 +277,7 @@ func TestSwitches(t *testing.T) {
 		cmd.Env = append(append(os.Environ(), "PRINT_AVAILABLE=1"), strings.Fields(tc.env)...)
 		out, err := cmd.CombinedOutput()
 		if errors.Is(err, syscall.ENOEXEC) {
-			t.Skip("an emulator runs this process, and no other one: ", err)
+			t.Skip("an emulator runs this process, and cannot start another: ", err)
 		}
 		if err != nil || !strings.Contains(string(out), tc.want) {
 			t.Errorf("%s: %v\n%s", tc.env, err, out)
@@ -284,13 +285,13 @@ func TestSwitches(t *testing.T) {
 	}
 }
 
-// TestRefused: where memory cannot be made executable, whoever calls is told, and may go on in Go.
+// TestRefused: if memory cannot be made executable, Call returns an error.
 func TestRefused(t *testing.T) {
 	if isSupported {
 		t.Skip("this build has machine code")
 	}
 	if err := newFunc("none", returnCode).Call(new(Args)); err == nil || Available() == nil {
-		t.Error("code was called that cannot be")
+		t.Error("a call without executable memory has no error")
 	}
 }
 

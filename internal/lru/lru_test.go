@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was used least recently goes first where values hold too much.
+// The least recently used values are dropped first.
 func TestBytesAreBounded(t *testing.T) {
 	c := New[int, *int](256, 10*2<<10).(*cache[int, *int])
 	for n := range 30 {
@@ -38,8 +38,8 @@ func TestNumberIsBounded(t *testing.T) {
 	assert.Empty(t, c.elements)
 }
 
-// A value that is no longer that of its key changes nothing; one that holds more than there can be goes, or stays
-// alone, without a sum that wraps around.
+// SetSize and Drop ignore a value that is not the value of its key. A value larger than the limit evicts the others,
+// and the sum of the sizes does not overflow.
 func TestOthersValues(t *testing.T) {
 	c := New[string, *int](8, 100).(*cache[string, *int])
 	a, b := new(int), new(int)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// printed runs a test of this package in a process without some features, in which it prints a line, and returns the
-// output.
+// printed returns the output of a test of this package in a process whose GODEBUG removes features. There the test
+// prints a line.
 func printed(t *testing.T, test, debug string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$")
@@ -21,13 +21,13 @@ func printed(t *testing.T, test, debug string) string {
 	return string(out)
 }
 
-// TestInstructions removes vectors by GODEBUG.
+// TestInstructions removes vector instructions by GODEBUG.
 func TestInstructions(t *testing.T) {
 	if os.Getenv("PRINT_FEATURES") != "" {
 		fmt.Printf("name=%s\n", HostFeatures().Name())
 		return
 	}
-	t.Logf("this process: %v", Describe()) // make avx2 and make nounit look for it
+	t.Logf("this process: %v", Describe()) // make avx2 and make nounit search the output for it
 	for _, tc := range []struct {
 		debug   string
 		removed Features
@@ -75,7 +75,7 @@ func TestMatrixUnit(t *testing.T) {
 	}
 }
 
-// TestFeatures compares sets, which have no order.
+// TestFeatures checks the names and properties of sets of features.
 func TestFeatures(t *testing.T) {
 	wide := AVX512 | DotBytes256
 	for _, tc := range []struct {
@@ -102,7 +102,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestTarget narrows the features by names of targets.
+// TestTarget checks all combinations of an instruction set and a feature as targets.
 func TestTarget(t *testing.T) {
 	for _, x := range namedFeatures {
 		for name, set := range map[string]Features{"avx2": AVX2, "avx512": AVX512, "arm64": NEON} {

@@ -2,9 +2,9 @@ package machine
 
 import "testing"
 
-// TestGrains holds the grains against what work takes: handing out a chunk must cost a tenth of it at
-// most, and a chunk must not take longer than a tenth of a millisecond. Times are those of an element on
-// a Zen 5 desktop, by loops in Go where there are such.
+// TestGrains checks the time of a chunk of one grain: at least ten times the time to hand out a chunk, and at most a
+// tenth of a millisecond. The factors are measured times of an element in ns on a Zen 5 desktop, of portable code if
+// there is any.
 func TestGrains(t *testing.T) {
 	for name, ns := range map[string]float64{
 		"MoveGrain":     MoveGrain * 0.4,
@@ -13,7 +13,7 @@ func TestGrains(t *testing.T) {
 		"CallGrain":     CallGrain * 13,
 		"ReduceGrain":   ReduceGrain * 0.4,
 		"MACGrain":      MACGrain / 96.,
-		// A multiply-add each is part of a simple operation there: several are done at once.
+		// Vector instructions compute several multiply-adds at once.
 		"PortableMACGrain": PortableMACGrain * 0.2,
 		"DirectMACGrain":   DirectMACGrain * 0.08,
 	} {

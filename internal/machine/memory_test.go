@@ -1,6 +1,6 @@
 //go:build !386 && !arm
 
-// The systems of these tests have more memory than 32 bits can count.
+// The systems of these tests have more bytes of memory than an int of 32 bits can count.
 
 package machine
 
@@ -12,8 +12,8 @@ import (
 
 const gib = 1 << 30
 
-// system is a machine of 16 GiB, 8 of them available, with 1 GiB of swap, that bounds
-// nothing else.
+// system returns the files of a machine with 16 GiB of memory, 8 GiB of them available, and 1 GiB of swap, without
+// other limits. more adds or replaces files.
 func system(more map[string]string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for name, text := range map[string]string{
@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 		name  string
 		files map[string]string
 		total int
-		left  int // before what is kept back, at most 2%
+		left  int // before the reserve of at most 2% is subtracted
 		says  string
 	}{
 		{"the machine", nil, 17 * gib, 9 * gib, "this machine"},
@@ -146,7 +146,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// A single allocation cannot be made of addresses in several places.
+// A single allocation needs adjacent addresses: it cannot join the idle heap and new memory.
 func TestBlocks(t *testing.T) {
 	bounded := system(map[string]string{"proc/self/limits": "Max address space         4294967296           unlimited  " +
 		"          bytes     \n"})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestShippedProfiles reads all of them: each prices the same kernels.
+// TestShippedProfiles checks that all shipped profiles price the same kernels.
 func TestShippedProfiles(t *testing.T) {
 	for _, set := range []Features{Portable, AVX2, AVX512, NEON} {
 		p := shippedProfiles[set.Name()]()
@@ -55,7 +55,7 @@ func TestProfileFile(t *testing.T) {
 	}
 }
 
-// TestHostileProfiles holds files that are no profile to an error that names the place.
+// TestHostileProfiles checks that the error for an invalid file names the place.
 func TestHostileProfiles(t *testing.T) {
 	good, _ := DefaultProfile().JSON()
 	change := func(from, to string) string {
@@ -87,7 +87,7 @@ func TestHostileProfiles(t *testing.T) {
 	}
 }
 
-// TestPrices adds parts up: what is waited for, and the longer one of memory and arithmetic.
+// TestPrices checks that a price is the start of steps plus the longer one of memory access and arithmetic.
 func TestPrices(t *testing.T) {
 	p := &Profile{StepPS: 100, Kernels: map[string]float64{"k": 10},
 		Memory: Rates{Dense: Curve{{Bytes: 100, PS: 1}, {Bytes: 10000, PS: 3}}, DenseConstants: Curve{{Bytes: 10, PS: 1},
@@ -120,7 +120,7 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// The factor on copies changes the prices of copies, of one profile alone.
+// ScaleCopies changes only the prices of copies, and does not change its receiver.
 func TestScaleCopies(t *testing.T) {
 	for _, name := range ShippedProfiles() {
 		p := ShippedProfile(name)

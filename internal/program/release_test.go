@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// weighted is a convolution and a product with weights that are packed, and what those weights are.
+// weighted returns a graph of convolutions and a product whose weights are packed, and the values of the weights.
 func weighted(t *testing.T) (*graph.Graph, map[string][]float32) {
 	r, values := rand.New(rand.NewPCG(3, 4)), map[string][]float32{}
 	g := graph.New("weighted", kernels.Lookup)
@@ -40,7 +40,7 @@ func weighted(t *testing.T) (*graph.Graph, map[string][]float32) {
 	return g, values
 }
 
-// gone reports whether memory was let go of.
+// gone reports whether the storage was freed.
 func gone(p weak.Pointer[tensor.Storage]) bool {
 	for range 3 {
 		runtime.GC()
@@ -48,7 +48,7 @@ func gone(p weak.Pointer[tensor.Storage]) bool {
 	return p.Value() == nil
 }
 
-// A program keeps weights once: as its kernels read them, or as they came. It gives them all the same to who asks.
+// A program keeps each weight once, packed or as given. Callers can still read the given values.
 func TestWeightsAreKeptOnce(t *testing.T) {
 	for _, s := range []layout.Strategy{layout.Propagate, layout.ChannelsLast, layout.Optimal} {
 		g, values := weighted(t)
@@ -88,7 +88,7 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want["y"].Storage().Bytes(), got["y"].Storage().Bytes())
 		for name, at := range packed {
-			assert.True(t, gone(at), "what is packed of %s goes with the programs", name)
+			assert.True(t, gone(at), "the packed weight %s is freed with the programs", name)
 		}
 	}
 }

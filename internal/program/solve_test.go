@@ -45,7 +45,7 @@ func TestSolveComparesWhatIsKnown(t *testing.T) {
 	require.EqualError(t, err, `input "x": size 1 is 5, which does not fit: H//2 + 1 is 4 at H=7`)
 }
 
-// sizedBy makes a graph of one input whose sizes are expressions over H.
+// sizedBy returns a graph with one input, whose sizes are expressions over H and W.
 func sizedBy(dims ...string) *graph.Graph {
 	g := graph.New("g", kernels.Lookup)
 	g.Symbols = map[string]graph.Bounds{"H": {}, "W": {Min: 1, Max: 40}}
@@ -57,7 +57,8 @@ func sizedBy(dims ...string) *graph.Graph {
 	return g
 }
 
-// TestSizesWithinFunctionsComeFromShapes solves what is no sum of symbols, and says where that leaves several sizes.
+// TestSizesWithinFunctionsComeFromShapes solves expressions that are not sums of symbols. It is an error if several
+// sizes satisfy them.
 func TestSizesWithinFunctionsComeFromShapes(t *testing.T) {
 	for _, c := range []struct {
 		dims  []string
@@ -88,7 +89,7 @@ func TestSizesWithinFunctionsComeFromShapes(t *testing.T) {
 	}
 }
 
-// TestGivenSizesSettleWhatShapesLeaveOpen: a size that is given is not asked for.
+// TestGivenSizesSettleWhatShapesLeaveOpen: a given size is accepted although the shape permits several sizes.
 func TestGivenSizesSettleWhatShapesLeaveOpen(t *testing.T) {
 	p, err := Compile(t.Context(), sizedBy("H//2 + 1"), Options{Sizes: map[string]int{"H": 17}})
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Few specializations serve all sizes, including 0 and 1, and all sizes are served by one.
+// A few specializations serve all sizes, including 0 and 1. Every size is served by one.
 func TestFewSpecializations(t *testing.T) {
 	for _, s := range layout.All() {
 		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1, 2), Options{Strategy: s})
@@ -79,7 +79,7 @@ func TestSpecializationsInAnyOrder(t *testing.T) {
 	assert.Greater(t, len(kinds), 1)
 }
 
-// Passes of the user and KeepGoing have specializations, too, with the same plans.
+// Programs with the user's passes or with KeepGoing have specializations, too, with the same plans.
 func TestSpecializationsOfOwnPasses(t *testing.T) {
 	runs := 0
 	own, err := passes.Before(passes.Passes(), "layout", passes.Pass{Name: "count", Run: func(p *passes.Plan) error {

@@ -28,8 +28,8 @@ func TestKernels(t *testing.T) {
 		attrs graph.Attrs
 		in    []any // tensor.Meta, or a number
 		host  int   // number of last operands that are on the host
-		fill  int   // bytes that wait for their upload before the launch
-		near  bool  // sums are in another order than those of the reference
+		fill  int   // number of bytes that are staged for upload before the launch
+		near  bool  // the order of sums differs from the reference, so results may differ slightly
 	}{
 		{op: "relu", in: []any{x}},
 		{op: "add", in: []any{x, transposed}},
@@ -173,7 +173,7 @@ func TestNoDevice(t *testing.T) {
 	assert.EqualError(t, err, "the driver has no device")
 }
 
-// TestNoKernel lists calls that run on the host.
+// TestNoKernel checks calls that have no kernel on the device, and so run on the host.
 func TestNoKernel(t *testing.T) {
 	d := backend.New(software.Open())
 	x := tensor.New(tensor.Float32, 2, 3)

@@ -65,8 +65,8 @@ func TestFused(t *testing.T) {
 	require.Zero(t, n.None)
 }
 
-// TestTree holds that the order of sums depends on the shape only: equal elements in other layouts have sums of equal
-// bits.
+// TestTree checks that the order of sums depends on the shape only: equal elements in different layouts have sums with
+// equal bits.
 func TestTree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, shape := range [][]int{{3, 1030}, {40, 50}, {2, 1<<14 + 6}, {5, 6, 70}} {

@@ -17,12 +17,12 @@ const (
 	none = tensor.Invalid
 )
 
-// kernel adds to a builder what the kernels of these tests have in common.
+// kernel is a builder with methods that the kernels of these tests share.
 type kernel struct{ *ir.Builder }
 
 func (k kernel) c(x uint64) ir.Value { return k.Const(u32, x) }
 
-// element returns the address of a uint32 of an operand.
+// element returns the address of an element of an operand of uint32.
 func (k kernel) element(param uint64, index ir.Value) ir.Value {
 	bytes := k.Emit(ir.Op(lane.Convert), u64, k.Emit(ir.Op(lane.Mul), u32, index, k.c(4)))
 	return k.Emit(ir.Op(lane.Add), u64, k.EmitImm(ir.Param, u64, param), bytes)
@@ -76,7 +76,7 @@ func TestElse(t *testing.T) {
 	k.Emit(ir.Else, none)
 	k.Emit(ir.Store, u32, k.element(0, thread), k.c(9))
 	k.Emit(ir.End, none)
-	// The builder does not know the blocks, so that the second block uses values of the first.
+	// Emit does not know blocks: it reuses an equal value of the first block in the second one.
 	require.ErrorContains(t, k.Check(), "not an earlier value of this block")
 	k, thread = newKernel()
 	at, seven, nine := k.element(0, thread), k.c(7), k.c(9)

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compareAll interprets the kernels of expressions and compares the results with those of Code.Eval. Each expression
-// has one of the iterations, or all.
+// compareAll interprets the kernels of expressions and compares the results with those of Code.Eval. Short tests use
+// one walk for each expression, and others all walks.
 func compareAll(t *testing.T, codes []conform.Code, target lower.Target) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(len(codes))))
@@ -70,7 +70,7 @@ func TestEmulated(t *testing.T) {
 	compareAll(t, conform.Functions(tensor.Float32, tensor.Float16, tensor.Float64), target)
 }
 
-// TestUnsupported holds that a kernel does not use what a device lacks.
+// TestUnsupported checks that a kernel is an error if it needs a feature that the device lacks.
 func TestUnsupported(t *testing.T) {
 	for text, target := range map[string]lower.Target{
 		"x + float64(x)": {MaxParams: 2, FMA32: true, Div32: true, Sqrt32: true},
@@ -89,8 +89,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestLaunches checks the number of launches and of elements of a thread, and runs iterations whose sizes and addresses
-// do not fit vectors.
+// TestLaunches checks the number of launches and their offsets, and runs iterations whose sizes do not fit vectors.
 func TestLaunches(t *testing.T) {
 	code := conform.Primitives()[0]
 	require.Equal(t, "add of uint8", code.Name)
@@ -160,7 +159,7 @@ func TestTiles(t *testing.T) {
 	t.Log(kernels, "kernels")
 }
 
-// TestFarOffsets holds that an iteration over more than 2^31 bytes is cut into launches with offsets of 32 bits.
+// TestFarOffsets checks that an iteration over more than 2^31 bytes is cut into launches whose offsets fit 32 bits.
 func TestFarOffsets(t *testing.T) {
 	code := conform.Primitives()[0].Code
 	it, err := conform.Iterate(code, "contiguous", 5, 1<<30)

@@ -16,7 +16,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// call is rows of sums, with what lies between them.
+// call has the arguments of a call. nextOut and nextSum are the distances between rows in bytes, and at has the offset
+// of each operand in its memory.
 type call struct {
 	signed           bool
 	columns, rows    int
@@ -33,7 +34,7 @@ func random(rng *rand.Rand, _ machine.Features) jittest.Call {
 	return c
 }
 
-// Place fills memory: sums of all sizes, and scales among which are numbers that saturate, and none.
+// Place fills memory with sums of all magnitudes, and with scales, some of which lead to saturation or NaN.
 func (c *call) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	c.at = make([]int, len(mem))
 	for k, n := range []int{(c.rows-1)*c.nextOut + c.columns, (c.rows-1)*c.nextSum + 4*c.columns, 4 * c.columns, 4} {
@@ -70,7 +71,7 @@ func (c *call) Compile(cpu machine.Features) (*jit.Func, error) {
 	return requantize.Compile(c.signed, cpu)
 }
 
-// Reference computes in Go.
+// Reference computes the results in Go.
 func (c *call) Reference(mem [][]byte) {
 	point := float64(*(*int32)(unsafe.Pointer(&mem[requantize.ZeroPoint][c.at[requantize.ZeroPoint]])))
 	least := 0.0
@@ -91,12 +92,12 @@ func (c *call) Reference(mem [][]byte) {
 	}
 }
 
-// Format writes what was drawn.
+// Format prints the parameters of the call.
 func (c *call) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "signed %v, %d by %d", c.signed, c.rows, c.columns)
 }
 
-// TestRandom compares calls with Go.
+// TestRandom compares random calls with Go.
 func TestRandom(t *testing.T) {
 	if !machine.HostFeatures().Has(machine.Vector512) || jit.Available() != nil {
 		t.Skip("no machine code")
@@ -104,7 +105,7 @@ func TestRandom(t *testing.T) {
 	jittest.CheckCallsFor(t, machine.AVX512, requantize.ZeroPoint+1, 1, 500, random)
 }
 
-// TestForms lists the code.
+// TestForms compares the instructions with Go's assembler.
 func TestForms(t *testing.T) {
 	jittest.CheckListings(t, 2, 20, func(seed uint64, cpu machine.Features) (string, error) {
 		if !cpu.Has(machine.Vector512) {
@@ -118,7 +119,7 @@ func TestForms(t *testing.T) {
 	})
 }
 
-// TestRefused asks for what there is no code for.
+// TestRefused checks the error for a processor without AVX-512.
 func TestRefused(t *testing.T) {
 	if _, err := requantize.Compile(true, machine.AVX2); err == nil || !strings.Contains(err.Error(), "avx2") {
 		t.Error(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formula is a loop that is measured.
+// formula is an expression whose loop is measured. code is nil for the sum of complex numbers.
 type formula struct {
 	name string
 	ins  []tensor.DType
@@ -46,7 +46,7 @@ func (f *formula) loop(b *testing.B) *expr.Loop {
 
 func floats(n int) []tensor.DType { return slices.Repeat([]tensor.DType{tensor.Float32}, n) }
 
-// rounded adds 16-bit floats as ops do: in float32.
+// rounded adds 16-bit floats in float32, as ops do.
 func rounded(b *expr.Builder, x []expr.Value) expr.Value {
 	f := tensor.Float32
 	return b.Convert(b.DType(x[0]), b.Emit(expr.Add, b.Convert(f, x[0]), b.Convert(f, x[1])))
@@ -115,7 +115,7 @@ func BenchmarkLoop(b *testing.B) {
 	}
 }
 
-// measure reports the mean and, as best-ns, the least time of a run, which others on the machine disturb least.
+// measure reports the mean time of a run, and as best-ns the least time, which other processes disturb least.
 func measure(b *testing.B, l *Loop, code *expr.Code, mem [6][]float32, n int) {
 	size := []int{code.Out[0].DType.Size()}
 	total := size[0]
@@ -127,11 +127,11 @@ func measure(b *testing.B, l *Loop, code *expr.Code, mem [6][]float32, n int) {
 	args := new(jit.Args)
 	ptrs, strides := make([]unsafe.Pointer, ins+1), make([]int, ins+1)
 	b.SetBytes(int64(total * n))
-	batch := max(1, 1<<14/n) // that the clock costs nothing beside
+	batch := max(1, 1<<14/n) // many runs, so that reading the clock takes a small part of the time
 	for k := range ptrs {
 		ptrs[k] = unsafe.Pointer(&mem[(k+5)%6][0])
 	}
-	run := func() error { return l.Call(args) } // as for a step whose operands stay where they are
+	run := func() error { return l.Call(args) } // like a step whose operands have the same addresses each time
 	if err := l.Run(args, ptrs, strides, min(32768, n), 1); err != nil {
 		b.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func measure(b *testing.B, l *Loop, code *expr.Code, mem [6][]float32, n int) {
 	b.ReportMetric(float64(total*n*batch)/float64(best), "best-GB/s")
 }
 
-// BenchmarkAssemble makes the code of each of the loops.
+// BenchmarkAssemble measures the compilation of each loop.
 func BenchmarkAssemble(b *testing.B) {
 	defer func(verify bool) { alloc.Verify = verify }(alloc.Verify)
 	alloc.Verify = false

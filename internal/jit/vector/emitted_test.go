@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/testsize"
 )
 
-// TestEmittedForms lists random loops.
+// TestEmittedForms compares the instructions of random loops with Go's assembler.
 func TestEmittedForms(t *testing.T) {
 	seeds, forms := testsize.Of[uint64](500, 1500), testsize.Of(1300, 2000)
 	jittest.CheckListings(t, seeds, forms, func(seed uint64, cpu machine.Features) (string, error) {
@@ -33,7 +33,7 @@ func TestEmittedForms(t *testing.T) {
 	})
 }
 
-// TestRulesNEON checks the rules for code of arm64 in listings of random loops.
+// TestRulesNEON checks the listings of random loops for arm64 against the rules of package jit.
 func TestRulesNEON(t *testing.T) {
 	for seed := range testsize.Of[uint64](150, 500) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 7)), 40)
@@ -53,7 +53,7 @@ func TestRulesNEON(t *testing.T) {
 	}
 }
 
-// TestWork holds what loops say that they execute against their listings. Divisions in reductions count as several.
+// TestWork compares the instruction counts of Loop.Work with the listings. Divisions in reductions count as several.
 func TestWork(t *testing.T) {
 	counted := 0
 	for seed := range testsize.Of[uint64](130, 400) {
@@ -73,7 +73,7 @@ func TestWork(t *testing.T) {
 			}
 			for _, n := range []int{1, 7, 64, 1000} {
 				got, want := c.Work().RowInstructions(n), instructions.Max(n, 1)
-				less := got < want && !l.CombinesLanes   // of which the listing's tails are counted all or none
+				less := got < want && !l.CombinesLanes   // the count of a listing has all tails of such a loop, or none
 				short := cpu == machine.NEON && n < 1000 // the bound counts all pieces of the end of a row
 				if less || got > want*5/4+10 && !short && !strings.Contains(strings.ToLower(listing), "div") {
 					t.Errorf("seed %d, %v: %d instructions for %d elements, the listing has %d\n%v", seed, cpu, got, n, want, l.Code)

@@ -4,7 +4,7 @@ package vector
 
 import "github.com/graphrun/graphrun/internal/jit"
 
-// RandomLoop is for tests that need packages which are built on this one.
+// RandomLoop is exported for tests that import packages which import this package.
 var RandomLoop = randomLoop
 
 // Operations returns the operations that a dtype has, except for conversions and functions.

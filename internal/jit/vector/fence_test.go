@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestFence: what writes past the caches is fenced, unless the caller does that.
+// TestFence: code with non-temporal stores ends with a fence, unless Unfenced is set because the caller does that.
 func TestFence(t *testing.T) {
 	b := expr.NewBuilder(tensor.Float32)
 	c, err := b.Build(b.Real(b.Emit(expr.Neg, b.Load(0))))

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// one makes a loop of one operation on two operands of a dtype.
+// one returns a loop with one operation on two operands.
 func one(t *testing.T, o expr.Op, d tensor.DType) *expr.Loop {
 	b := expr.NewBuilder(d, d)
 	c, err := b.Build(b.Real(b.Emit(o, b.Load(0), b.Load(1))))
@@ -20,7 +20,8 @@ func one(t *testing.T, o expr.Op, d tensor.DType) *expr.Loop {
 	return &expr.Loop{Code: c, Uniform: []bool{false, false}}
 }
 
-// TestListing reads the body of an addition: one load, one addition from memory, one store, four times.
+// TestListing checks the additions in the code of a loop: four in the unrolled body and one in the tail, all with a
+// memory operand.
 func TestListing(t *testing.T) {
 	for cpu, want := range map[machine.Features]string{
 		machine.AVX512: "VADDPS\t64(R10)(CX*4), Z", machine.AVX2: "VADDPS\t32(R10)(CX*4), Y",
@@ -36,8 +37,9 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestListingNEON reads an addition for arm64: a pass of four registers, a pass of one register, and pieces of two
-// elements and of one. The loop of the pass has two loads and a store for each addition, three pointers and a counter.
+// TestListingNEON checks the code of an addition for arm64: a pass of four registers, a pass of one register, and
+// pieces of two elements and of one. An iteration has two loads and a store for each addition, and updates three
+// pointers and a counter.
 func TestListingNEON(t *testing.T) {
 	c, err := Compile(one(t, expr.Add, tensor.Float32), machine.NEON, Options{})
 	if err != nil {
@@ -55,7 +57,7 @@ func TestListingNEON(t *testing.T) {
 	}
 }
 
-// TestUnsupported asks for what there is no code for.
+// TestUnsupported checks the errors for loops without machine code.
 func TestUnsupported(t *testing.T) {
 	calls := func() *expr.Loop {
 		b := expr.NewBuilder(tensor.Float64)

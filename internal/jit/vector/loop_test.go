@@ -59,7 +59,7 @@ func newGuard(t testing.TB) guard {
 	return guard(m[page : page+guarded : page+guarded])
 }
 
-// bench is memory for two runs of a loop, which see the same.
+// bench has the memory of two runs of a loop, one compiled and one interpreted. Both start with the same data.
 type bench struct {
 	mem  [2][]guard
 	args *jit.Args
@@ -75,15 +75,16 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// part is where a pointer of a loop points, and what lies there.
+// part describes the elements of a pointer: its rows start at offset at of memory mem, and have n elements each. size
+// and stride are those of a row in bytes.
 type part struct {
 	mem, at, size, stride int
 	dtype                 tensor.DType
 	n                     int
 }
 
-// layOut puts outputs, operands and accumulators at the ends of guarded memory, an output in the place of an
-// operand now and then.
+// layOut places outputs, operands and accumulators, mostly at the start or end of guarded memory. Sometimes an output
+// has the memory of an operand.
 func (b *bench) layOut(rng *rand.Rand, l *expr.Loop, n, rows int) []part {
 	var parts []part
 	add := func(d tensor.DType, n int, sparse bool) {
@@ -129,7 +130,7 @@ func (b *bench) layOut(rng *rand.Rand, l *expr.Loop, n, rows int) []part {
 	return parts
 }
 
-// fill writes random elements, and anything between them.
+// fill writes random operands and accumulators, the same for both runs. Outputs are filled with 0xA5.
 func (b *bench) fill(rng *rand.Rand, parts []part, outs, rows int) {
 	for k, p := range parts {
 		m := b.mem[0][p.mem]
@@ -171,7 +172,7 @@ func (b *bench) pointers(run int, parts []part) (ptrs []unsafe.Pointer, strides 
 	return ptrs, strides
 }
 
-// sameElement compares an element of both runs; all NaNs are the same.
+// sameElement compares an element of both runs. All NaNs are equal.
 func sameElement(d tensor.DType, a, b []byte) bool {
 	if d.IsComplex() {
 		r := d.ToReal()
@@ -190,7 +191,7 @@ func sameElement(d tensor.DType, a, b []byte) bool {
 	return math.IsNaN(x) && math.IsNaN(y)
 }
 
-// differ says what the two runs left that is not the same.
+// differ describes the first difference between the results of the two runs. It returns "" if there is none.
 func (b *bench) differ(parts []part, outs, ins, rows int) string {
 	for k, p := range parts {
 		if k >= outs && k < outs+ins || p.size == 0 {
@@ -217,7 +218,7 @@ func (b *bench) differ(parts []part, outs, ins, rows int) string {
 	return ""
 }
 
-// check runs a loop both ways. It returns why there is no code, or "".
+// check compiles a loop and compares both runs. It returns the reason if the loop is unsupported, and "" otherwise.
 func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, cpu machine.Features, n, rows int) string {
 	t.Helper()
 	x, err := newTrial(rng, l, cpu, n, rows)
@@ -231,7 +232,7 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, cpu machine.Fe
 	return ""
 }
 
-// trial is a loop that was compiled, and the rows for which it is compared.
+// trial is a compiled loop and the sizes of its runs.
 type trial struct {
 	*expr.Loop
 	rng     *rand.Rand
@@ -240,20 +241,20 @@ type trial struct {
 	n, rows int
 }
 
-// newTrial compiles a loop with options that are drawn.
+// newTrial compiles a loop with random options.
 func newTrial(rng *rand.Rand, l *expr.Loop, cpu machine.Features, n, rows int) (*trial, error) {
 	opts := Options{NonTemporal: rng.IntN(4) == 0, CachedOutputs: rng.Uint32() & rng.Uint32()}
 	if rng.IntN(4) == 0 {
 		opts.Prefetch = Prefetch{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), IntoL1: rng.IntN(2) == 0}
 	}
 	if rng.IntN(3) == 0 && !l.CombinesLanes {
-		opts.Registers = 8 // values go to memory and back
+		opts.Registers = 8 // few, so that values are spilled
 	}
 	c, err := Compile(l, cpu, opts)
 	return &trial{l, rng, cpu, c, n, rows}, err
 }
 
-// compare runs a loop both ways.
+// compare interprets and calls a loop, and compares the results.
 func (b *bench) compare(t *testing.T, x *trial) {
 	t.Helper()
 	l, rng, c, n, rows := x.Loop, x.rng, x.code, x.n, x.rows
@@ -277,7 +278,7 @@ func (b *bench) compare(t *testing.T, x *trial) {
 	}
 	b.fill(rng, parts, outs, rows)
 	ptrs, strides := b.pointers(1, parts)
-	scratch := p.NewScratch() // the interpreter's own outlives it by a collection or two
+	scratch := p.NewScratch() // the interpreter's own scratch memory would outlive it by a collection or two
 	for row := range rows {
 		at := make([]unsafe.Pointer, len(ptrs))
 		for k := range ptrs {
@@ -286,7 +287,7 @@ func (b *bench) compare(t *testing.T, x *trial) {
 		p.Run(scratch, at[:outs+ins], strides[:outs+ins], at[outs+ins:], n, 1)
 	}
 	ptrs, strides = b.pointers(0, parts)
-	// In pieces, now and then.
+	// Sometimes a row is computed by two calls.
 	if cut := expr.FoldLanes * rng.IntN(4); rows == 1 && cut < n && !l.CombinesLanes && rng.IntN(2) == 0 {
 		if err := c.Run(b.args, ptrs, strides, cut, 1); err != nil {
 			t.Fatal(err)
@@ -357,7 +358,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestTotals folds rows of each dtype by each operation: of one fold there is always code.
+// TestTotals folds rows of each dtype by each operation. A loop with one fold always has code.
 func TestTotals(t *testing.T) {
 	for _, cpu := range levels(t) {
 		t.Run(cpu.String(), func(t *testing.T) {
@@ -416,8 +417,8 @@ func TestManyPointers(t *testing.T) {
 	}
 }
 
-// expectMissing compares what has no code with what is known not to have; one in 50,000 may need more memory for
-// values than there is.
+// expectMissing checks why some of a number of loops have no code. A tenth may lack registers, and one in 50,000 spill
+// memory.
 func expectMissing(t *testing.T, missing map[string]int, of int) {
 	for why, n := range missing {
 		ok := strings.HasSuffix(why, "too many values are live at the same time") && n <= of/50000 ||

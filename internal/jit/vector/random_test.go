@@ -45,14 +45,14 @@ func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
 		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
 		return b
 	case k == 1:
-		// The last round to float32 otherwise if they round to float64 before.
+		// The last two give another float32 if they are first rounded to float64.
 		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, mask & (1<<62 | 1<<38 | 1),
 			mask &^ (1<<62 | 1<<38)}[rng.IntN(8)]
 	}
 	return uint64(rng.IntN(20)-8) & mask
 }
 
-// maker makes random codes. What depends on the bits of a NaN is not made: they are any.
+// maker makes random expressions. No result depends on the bits of a NaN, because these are not specified.
 type maker struct {
 	*expr.Builder
 	rng    *rand.Rand
@@ -82,7 +82,7 @@ func (m *maker) of(d tensor.DType) expr.Value {
 	return m.Convert(d, m.one())
 }
 
-// operations returns those that a dtype has, conversions and such aside.
+// operations returns the operations of a dtype, except for conversions and functions.
 func operations(d tensor.DType) []expr.Op {
 	compare := []expr.Op{expr.Eq, expr.Ne, expr.Lt, expr.Le, expr.Select}
 	switch {
@@ -139,10 +139,10 @@ func (m *maker) step() expr.Value {
 	return m.apply(ops[m.rng.IntN(len(ops))], d)
 }
 
-// randomLoop makes a loop of some operations, with folds and without.
+// randomLoop returns a loop of at most steps operations, sometimes with folds.
 func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
 	all := tensor.DTypes()
-	if rng.IntN(2) == 0 { // 32 bits at most
+	if rng.IntN(2) == 0 { // at most 32 bits
 		all = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Uint16, tensor.Uint32,
 			tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Complex64}
 	}
@@ -209,16 +209,16 @@ func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
 	return l, nil
 }
 
-// share is which of n instruction sets a seed is for, and the random loop that it draws: they take turns, batch by
-// batch, so that a million seeds are as many loops; the second million are the same ones for the other set, the third
-// are new, and so on.
+// share assigns a seed to one of n instruction sets and to a random loop. The instruction sets take turns by batches. A
+// million seeds are a million loops. The next n-1 millions are the same loops with the other instruction sets, and then
+// new loops follow.
 func share(seed, n int) (set int, drawn uint64) {
 	const million = 1_000_000
 	again := seed / million
 	return (seed%million/batch + again) % n, uint64(again/n*million + seed%million)
 }
 
-// seedsOf reads which seeds are to be drawn, and whether they are shared out among the instruction sets.
+// seedsOf returns the range of seeds that GRAPHRUN_LOOPS gives. If it is set, the instruction sets share the seeds.
 func seedsOf(t *testing.T) (from, to int, shared bool) {
 	s := os.Getenv("GRAPHRUN_LOOPS")
 	if s == "" {
@@ -235,12 +235,11 @@ func seedsOf(t *testing.T) (from, to int, shared bool) {
 	return from, to, true
 }
 
-// TestRandomLoops compares loops of random expressions with what the interpreter makes of them. GRAPHRUN_LOOPS says how
-// many, or, as "from:to", which, and shares them out among the instruction sets: a million different ones take some
-// minutes of two cores.
+// TestRandomLoops compares loops of random expressions with the interpreter. GRAPHRUN_LOOPS is the number of seeds, or
+// their range "from:to", which the instruction sets share (see share). A million take some minutes on two cores.
 func TestRandomLoops(t *testing.T) {
 	from, to, shared := seedsOf(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // what a loop takes is garbage after it
+	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // the memory of each loop is garbage after its test
 	sets := levels(t)
 	all, none := 0, 0
 	for set, cpu := range sets {
@@ -272,10 +271,10 @@ func TestRandomLoops(t *testing.T) {
 	t.Logf("%d of %d loops have no code", none, all)
 }
 
-// TestShares: a million seeds are a million loops, two million each of them for both sets.
+// TestShares: a million seeds are different loops, and two million are each of these loops for both instruction sets.
 func TestShares(t *testing.T) {
 	const million = 1_000_000
-	seen := make([]uint8, 2*million) // by loop, how often for each set
+	seen := make([]uint8, 2*million) // by loop: the number of seeds, in four bits for each instruction set
 	for seed := range 3 * million {
 		set, drawn := share(seed, 2)
 		seen[drawn] += 1 << (4 * set)
@@ -296,14 +295,14 @@ func TestShares(t *testing.T) {
 	require.Equal(t, million, both)
 }
 
-// counted counts loops, and why some have no code.
+// counted counts loops, and the reasons why some have no code.
 type counted struct {
-	mine func(seed int) (drawn uint64, ok bool) // whether a seed is to be drawn here, and what it draws
+	mine func(seed int) (drawn uint64, ok bool) // whether a seed is for this instruction set, and its loop
 
 	sync.Mutex
 	why map[string]int
-	n   int // without code
-	of  int
+	n   int // number of loops without code
+	of  int // number of all loops
 }
 
 func (c *counted) add(err error) {
@@ -319,10 +318,10 @@ func (c *counted) add(err error) {
 	c.n++
 }
 
-// batch is how many random loops are compiled before the first is run, since code that waits is mapped together.
+// batch is the number of loops that are compiled before the first is run, because then their code is mapped together.
 const batch = 64
 
-// randoms runs random loops both ways, and counts why there is no code.
+// randoms compiles and compares a batch of random loops, and counts those without code.
 func (b *bench) randoms(t *testing.T, from, to int, cpu machine.Features, without *counted) {
 	var list []*trial
 	for seed := from; seed < to; seed++ {

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestElementaryBits holds that elementary functions give the same bits with AVX-512 and AVX2: by themselves, and in
-// gelu, whose erf is a part of a sum.
+// TestElementaryBits checks that elementary functions give the same bits with AVX-512 and AVX2: alone, as part of a
+// sum, and in gelu.
 func TestElementaryBits(t *testing.T) {
 	if len(levels(t)) < 2 {
 		t.Skip("one instruction set")
@@ -42,8 +42,8 @@ func TestElementaryBits(t *testing.T) {
 	}
 }
 
-// sameBits runs code of two operands with both instruction sets over numbers of all exponents, special ones and those
-// where exponentials overflow and become subnormal.
+// sameBits compares the results of code with two operands on both instruction sets. The numbers have all exponents.
+// Among them are special numbers, and some whose exponentials overflow or are subnormal.
 func sameBits(t *testing.T, code *expr.Code, name string) {
 	t.Helper()
 	const n = 1 << 14
@@ -75,7 +75,7 @@ func sameBits(t *testing.T, code *expr.Code, name string) {
 	}
 }
 
-// spread returns two lists of floats of a size.
+// spread returns the bytes of two lists of n floats of a size in bytes.
 func spread(size, n int) (x, y []byte) {
 	put := func(b []byte, u uint64) []byte {
 		return append(b, binary.LittleEndian.AppendUint64(nil, u)[8-size:]...)

@@ -21,7 +21,7 @@ func TestUnknownToGo(t *testing.T) {
 			"62427e19727c8c02"},
 		{"VCVTNEPS2BF16Y", []Arg{Mem{Base: R13, Disp: 32}, X(9)}, "62527e28724d01"},
 		{"VCVTNEPS2BF16Y", []Arg{Y(17), X(30)}, "62227e2872f1"},
-		{"VPDPBUSD", []Arg{Y(1), Y(2), Y(3)}, "c4e26d50d9"}, // by AVX_VNNI; Go's assembler knows that of EVEX alone
+		{"VPDPBUSD", []Arg{Y(1), Y(2), Y(3)}, "c4e26d50d9"}, // of AVX-VNNI; Go's assembler has only the EVEX encoding
 		{"VPDPBUSD", []Arg{Y(15), Y(9), Y(12)}, "c4423550e7"},
 		{"VPDPBUSD", []Arg{Mem{Base: AX, Disp: 64}, Y(2), Y(13)}, "c4626d506840"},
 		{"VPDPBUSD", []Arg{Mem{Base: R12, Index: CX, Scale: 4, Disp: 8}, X(10), X(1)}, "c4c229504c8c08"},
@@ -46,8 +46,8 @@ func TestJumps(t *testing.T) {
 	for range 119 {
 		a.Emit("RET")
 	}
-	a.Emit("JGT", top) // as far as a short one reaches
-	a.Emit("JMP", top) // too far for one
+	a.Emit("JGT", top) // the longest short jump
+	a.Emit("JMP", top) // too far for a short jump
 	a.Emit("JMP", end)
 	a.Bind(end)
 	a.Emit("RET")
