@@ -71,7 +71,8 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	if forRows == nil || forOne == nil || forRows.Decisions.Equal(forOne.Decisions) {
 		return false, nil, nil
 	}
-	// The costs of plans by a search and by decisions of a cache may differ slightly: all plans here follow decisions.
+	// The costs of a plan by a search and by decisions of a cache may differ slightly, so all plans here follow decisions.
+	// forRowsAtOne is the plan for `rows` rows, applied to one row; the other names are formed in the same way.
 	forRowsAtRows, forRowsAtOne := followAt(ctx, p, forRows, sizesOfRows), followAt(ctx, p, forRows, sizesOfOne)
 	unpinnedAtOne := followAt(ctx, p, forOne, sizesOfOne)
 	if forRowsAtRows == nil || forRowsAtOne == nil || unpinnedAtOne == nil {
@@ -197,8 +198,8 @@ type plan struct {
 }
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none, or if the
-// context ends first. It returns the same pointer for plans with equal decisions and implementations. If maxPlans plans
-// are kept, a new plan equals none of other sizes. This only prevents joining.
+// context ends first. Plans with equal decisions and implementations have the same pointer, unless maxPlans other plans
+// are kept. Then runs of different sizes are not joined.
 func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows

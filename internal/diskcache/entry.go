@@ -72,8 +72,8 @@ func checkEntry(entry io.Reader, size int64, key Key) error {
 	return nil
 }
 
-// openEntry verifies and maps an entry. It verifies the file by reading it: pages that are only mapped take no memory
-// until they are used.
+// openEntry verifies and maps an entry. It reads the file to verify it, because mapped pages take memory once they are
+// read.
 func openEntry(path string, key Key) (mmap.MMap, error) {
 	file, err := os.Open(path)
 	if err != nil {

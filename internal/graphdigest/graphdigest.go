@@ -101,7 +101,7 @@ func Pins(g *graph.Graph, add func(name, pin string)) {
 		addPin(n.Name, n.Pin)
 	}
 	for _, output := range g.Outputs {
-		if g.Value(output.Name) == nil { // otherwise the file has the pin, and the name means the value elsewhere
+		if g.Value(output.Name) == nil { // an output with the name of a value has its pin in the file
 			addPin(output.Name, output.Pin)
 		}
 	}

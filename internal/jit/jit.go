@@ -40,7 +40,7 @@ const spillSlots = 36
 
 // Args holds the arguments of a call. Generated code accesses them at the offsets below. Sizes are arguments, not
 // constants of the code, so that programs for different sizes share code. The comments on fields describe a loop over
-// rows of elements; other generators may give N, Step and Row another meaning. Pointers point to the heap or to memory
+// rows of elements; other generators may give the fields another meaning. Pointers point to the heap or to memory
 // outside of Go; Args keeps the operands alive. An Args is for one goroutine at a time, and is reused between calls.
 type Args struct {
 	InnerCount int // number of elements in a row

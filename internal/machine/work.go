@@ -49,7 +49,7 @@ type Work struct {
 	Bytes [numAccesses]float64
 	// Parts are added by AddUnits and AddUnoverlapped. Unused parts have no kernel.
 	Parts        [MaxParts]Part
-	StartedSteps float64 // started steps
+	StartedSteps float64 // number of steps, which each take time to start
 	// Footprint is the number of bytes that the step touches. It determines the cache that holds these bytes.
 	Footprint float64
 	// Flops counts arithmetic operations. A function such as exp counts as one operation. Flops is for display and has

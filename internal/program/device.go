@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/devices"
 )
 
-// openDevice returns the device that the options name. The prices of the options replace its prices, unless they were
-// measured on another device. Prices for any device get the name of the opened one. It returns nil for the host.
+// openDevice returns the device that the options name, or nil for the host. The prices of the options replace the
+// device's own prices, unless they were measured on another device. Prices that name no device hold for any device.
 func (o *Options) openDevice() (graph.Device, error) {
 	device, err := devices.Open(o.Device)
 	if err != nil || device == nil {

@@ -11,7 +11,7 @@ import (
 type PreRunFacts struct {
 	segmentList []graph.Segment
 	segment     graph.ByValue[int] // 1 + the index of the segment that produces the value
-	unbacked    *graph.Symbolic
+	unbacked    *graph.Symbolic    // the graph in which sizes that depend on data are symbols
 }
 
 // NewPreRunFacts returns the facts of an inferred graph, or nil if all shapes are known.

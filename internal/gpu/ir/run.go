@@ -99,8 +99,8 @@ func (k *Kernel) ends() map[int]int {
 // maxIterations bounds the iterations of a loop. Run returns an error for more.
 const maxIterations = 1 << 20
 
-// runBlock executes the instructions with indices from `from` to end-1 in the threads whose element of mask is true. A
-// Break sets the elements of threads that leave the loop to false.
+// runBlock executes the instructions first to end-1 in the threads whose element of mask is true. A Break sets the
+// elements of threads that leave the loop to false.
 func (r *run) runBlock(from, end int, mask []bool) error {
 	for index := from; index < end; index++ {
 		inst := &r.Insts[index]

@@ -25,7 +25,7 @@ type epilogue struct {
 	strides [][]int        // by index in dtypes and axis, in bytes
 }
 
-// newEpilogue returns the epilogue of a contraction whose kernel has a number of other parameters.
+// newEpilogue returns the epilogue of a contraction. params is the number of the kernel's other parameters.
 func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogue, error) {
 	code, err := expanded(source.Epilogue.Code, target)
 	if err != nil {
@@ -90,7 +90,7 @@ func (e *epilogue) setAxes(result tensor.Meta, metas []tensor.Meta) {
 // apply adds the code that computes and stores the outputs for an element of the result with a value. offset is the
 // offset of the element in the result, in elements.
 func (e *epilogue) apply(s *scalarBuilder, value, offset ir.Value) {
-	index := s.split(offset, e.shape)
+	index := s.split(offset, e.shape) // along each axis
 	address := func(i int) ir.Value {
 		return s.advance(s.EmitImm(ir.Param, tensor.Uint64, uint64(e.params[i])), s.offset(index, e.shape, e.strides[i]))
 	}

@@ -142,8 +142,8 @@ var opcodes = map[lane.Op][3]string{
 
 // emitLaneOp adds an operation of package lane. result and args are registers.
 func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error {
-	// from is the dtype of the last operand, which is the type of the operation. (A comparison has a bool result, and a
-	// Select a bool first operand.)
+	// operandDType is the dtype of the last operand, which is the type of the operation. (A comparison has a bool result,
+	// and a Select a bool first operand.)
 	op, from := lane.Op(inst.Op), inst.DType
 	if uses := inst.Operands(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])

@@ -111,7 +111,7 @@ func (p *printer) emitStore(dtype tensor.DType, address uint32, words []uint32) 
 
 // emitControl adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow.
 // The header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches
-// back.
+// back. secondLabel is the label of the continue block or, for an If, of the Else.
 func (p *printer) emitControl(op ir.Op, args []uint32) {
 	branch := func(label uint32) { emit(&p.body, opBranch, label) }
 	label := func(id uint32) { emit(&p.body, opLabel, id) }

@@ -64,7 +64,7 @@ func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *r
 }
 
 // CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws an
-// eighth of the calls unless testsize.All.
+// eighth of the calls unless all tests were requested (package testsize).
 func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Eval computes an operation for one lane, from the operands x. dtype is the dtype of the result. `from` is the dtype
-// of the operands or, for a Select, of the second and third operand. Numbers are given as their bits, zero-extended;
-// bools are 0 or 1. Eval is the definition of the operations from Convert to Limit, for tests; it is slow.
+// Eval computes an operation for one lane, from the operands x. It is the definition of the operations from Convert to
+// Limit, for tests, and is slow. dtype is the dtype of the result. operandDType is the dtype of the operands or, for a
+// Select, of the second and third operand. Numbers are given as their bits, zero-extended; bools are 0 or 1.
 func Eval(op Op, dtype, from tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:
@@ -82,8 +82,8 @@ func evalFMA(a, b, c float64) float32 {
 		return float32(sum) // a sum that is 0 in float64 is exact
 	}
 	// Rounding to float64 and then to float32 differs from a single rounding only if the float64 is exactly halfway
-	// between two float32 numbers. The conversion of a normal number drops the last 29 bits. Halfway, they are 1 followed
-	// by zeros. The conversion to a subnormal number drops more bits, so sums below 2^-126 are computed exactly.
+	// between two float32 numbers. The conversion of a normal number drops the last 29 bits, which are 1 followed by zeros
+	// in this case. The conversion to a subnormal number drops more bits, so sums below 2^-126 are computed exactly.
 	const dropped, leastNormal = 1<<29 - 1, 0x1p-126
 	if math.Abs(sum) >= leastNormal && math.Float64bits(sum)&dropped != (dropped+1)/2 {
 		return float32(sum)

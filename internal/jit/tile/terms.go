@@ -6,7 +6,8 @@ import (
 )
 
 // This file emits runs, sequences of terms of the k-loop. Terms are unrolled, or a loop computes several terms in each
-// iteration.
+// iteration. From term to term, the addresses of the broadcast operand (In) and of the vector operand (Vec) advance by
+// steps, which are constants or, if they are Dynamic, in registers.
 
 // rowMask returns the bit mask of the tile's rows to which a run adds its terms. A term is one product added to each
 // accumulator (one index k of a matrix product). A run is a sequence of terms with constant steps (see [Run]).

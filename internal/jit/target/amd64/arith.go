@@ -9,8 +9,8 @@ import (
 )
 
 // This file selects instructions for arithmetic on floats and bools, comparisons and selections. The methods add
-// instructions on virtual registers and return the result. A mask is in a mask register with AVX-512, otherwise in a
-// vector register.
+// instructions on virtual registers and return the result. A laneValue is a value of the loop with its register. A mask
+// is in a mask register with AVX-512, otherwise in a vector register.
 
 // selectInst selects machine instructions for one instruction of the loop, whose operands are already selected.
 func (g *gen) selectInst(inst *lane.Inst) *laneValue {

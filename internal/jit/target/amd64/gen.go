@@ -35,8 +35,8 @@ import (
 )
 
 // gen generates the code of one loop: it selects instructions, allocates registers, and writes the code. In its
-// methods, laneBytes is the size of a lane in bytes, width is the size of a vector in bytes, and d is a dtype. In the
-// methods that add an instruction, laneBytes is also the size of an element that a memory operand may broadcast.
+// methods, laneBytes is the size of a lane and width is the size of a vector, both in bytes. In the methods that add an
+// instruction, laneBytes is also the size of an element that a memory operand may broadcast.
 type gen struct {
 	alloc.Builder
 	loop      *lane.Loop

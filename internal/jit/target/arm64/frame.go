@@ -12,8 +12,8 @@ import (
 
 // generator generates the code of a loop. Pointers have numbers in this order: the pointers of the loop, the pointers
 // to the accumulators of folds if the loop has totals, and the row counter. A fold is a reduction of a row. In a loop
-// with totals (lane.Loop.CombinesLanes), it gives one number for each row, and its accumulators have memory in the
-// spill area.
+// with totals (lane.Loop.CombinesLanes), a fold gives one number for each row, and its accumulators are in the spill
+// area.
 type generator struct {
 	*selector
 	out       writer
@@ -200,8 +200,8 @@ func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
 // an address.
 func (g *generator) rowCounter() int { return len(g.out.baseOf) - 1 }
 
-// layOutPointers assigns registers to pointers, first to the pointers that advance along rows. Pointers without a
-// register, and the accumulators of totals, get the first slots of the spill area.
+// layOutPointers assigns the address registers (bases) to pointers, first to the pointers that advance along rows.
+// Other pointers, and the accumulators of totals, get the first slots of the spill area.
 func (g *generator) layOutPointers() {
 	pointerCount := len(g.loop.Ptrs) + 1
 	if g.loop.CombinesLanes {

@@ -13,8 +13,7 @@ import (
 const vectorBytes = 16
 
 // selector selects instructions for a loop. Its Builder has the row constants. In its methods, size is the size of a
-// lane in bytes, and i the index of a part, which is a register of a value. shape is an arrangement (such as "4s"), and
-// d a dtype.
+// lane in bytes, and i or p the index of a part, which is a register of a value. shape is an arrangement, such as "4s".
 type selector struct {
 	alloc.Builder
 	loop        *lane.Loop
