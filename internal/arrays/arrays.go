@@ -49,10 +49,10 @@ func Entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 // Decode sets Strings of each entry whose output has labels: it decodes the codes in the tensor. The error names the
 // output.
 func Decode(g *graph.Graph, list []npz.Entry) (err error) {
-	for i, e := range list {
-		if labels := g.Labels[e.Name]; labels.Strings != nil {
-			if list[i].Strings, err = labels.Decode(e.Tensor); err != nil {
-				return fmt.Errorf("output %q: %w", e.Name, err)
+	for i, entry := range list {
+		if labels := g.Labels[entry.Name]; labels.Strings != nil {
+			if list[i].Strings, err = labels.Decode(entry.Tensor); err != nil {
+				return fmt.Errorf("output %q: %w", entry.Name, err)
 			}
 		}
 	}

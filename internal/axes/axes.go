@@ -104,8 +104,8 @@ func (a *Axis) canMerge(next *Axis) bool {
 // Numel returns the number of positions.
 func Numel(axes []Axis) int {
 	count := 1
-	for _, a := range axes {
-		count *= a.N
+	for _, axis := range axes {
+		count *= axis.N
 	}
 	return count
 }

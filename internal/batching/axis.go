@@ -53,13 +53,13 @@ func Symbol(g *graph.Graph) (string, error) {
 }
 
 // PlanForOneRow compares two plans for all batch sizes: the plan for one row, and the plan for `rows` rows, for which p
-// was compiled from g. oneRow reports whether the plan for one row is better. At both sizes, the cost of each plan is
-// divided by the cost of the plan for this size; the plan with the lesser maximum is better. oneRow is false if other
-// sizes are open, because costs depend on them. Some implementations that the plan for one row chooses may not support
-// `rows` rows: pins names, by node, the implementations that the plan must have instead. symbol is the result of
-// [Symbol].
+// was compiled from g. oneRowIsBetter reports whether the plan for one row is better. At both sizes, the cost of each
+// plan is divided by the cost of the plan for this size; the plan with the lesser maximum is better. oneRowIsBetter is
+// false if other sizes are open, because costs depend on them. Some implementations that the plan for one row chooses
+// may not support `rows` rows: pins names, by node, the implementations that the plan must have instead. symbol is the
+// result of [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
-	oneRow bool, pins map[string]graph.Pin, err error) {
+	oneRowIsBetter bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
 	index := slices.Index(p.OpenSymbols(), symbol)
 	if index < 0 || !p.Specializes() || rows == 1 || len(p.OpenSymbols()) > 1 {
@@ -78,9 +78,9 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	if forRowsAtRows == nil || forRowsAtOne == nil || unpinnedAtOne == nil {
 		return false, nil, nil
 	}
-	o := *p.Options()
-	if o.Pins = maps.Clone(o.Pins); o.Pins == nil {
-		o.Pins = map[string]graph.Pin{}
+	options := *p.Options()
+	if options.Pins = maps.Clone(options.Pins); options.Pins == nil {
+		options.Pins = map[string]graph.Pin{}
 	}
 	for candidate := p; forOne.Serves(ctx, candidate, sizesOfRows); forOne = candidate.SpecializationAt(ctx, sizesOfOne) {
 		forOneAtRows := followAt(ctx, candidate, forOne, sizesOfRows)
@@ -91,17 +91,17 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 		}
 		replaced := replacements(forOneAtOne.Graph, forOneAtRows.Graph)
 		if len(replaced) == 0 {
-			return true, o.Pins, nil
+			return true, options.Pins, nil
 		}
 		for name, impl := range replaced {
-			pin := o.Pins[name]
+			pin := options.Pins[name]
 			if pin.Impl != "" {
 				return false, nil, nil
 			}
 			pin.Impl = impl
-			o.Pins[name] = pin
+			options.Pins[name] = pin
 		}
-		candidate, err = program.New(g, o)
+		candidate, err = program.New(g, options)
 		if _, ok := errors.AsType[*graph.PinError](err); ok {
 			return false, nil, nil // a pass has made the node
 		}

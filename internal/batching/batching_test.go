@@ -145,8 +145,8 @@ func TestPlanForOneRow(t *testing.T) {
 	g, err := graphfile.Parse(strings.NewReader(networks.PricedRows), networks.LookupPricedRows, graphfile.Options{})
 	require.NoError(t, err)
 	planned := func(rows int, pins map[string]graph.Pin) *program.Program {
-		o := program.Options{Hints: []map[string]int{{"N": rows}}, Pins: pins}
-		p, err := program.Compile(t.Context(), g, o)
+		options := program.Options{Hints: []map[string]int{{"N": rows}}, Pins: pins}
+		p, err := program.Compile(t.Context(), g, options)
 		require.NoError(t, err)
 		return p
 	}

@@ -87,7 +87,8 @@ func (p *claimParser) accept(token string) bool {
 
 // implication parses operands of =>, which are disjunctions (|) of conjunctions (&).
 func (p *claimParser) implication() (Claim, error) {
-	premise, err := p.chain("|", func() (Claim, error) { return p.chain("&", p.unary, sym.Bool.And) }, sym.Bool.Or)
+	conjunction := func() (Claim, error) { return p.leftAssociative("&", p.unary, sym.Bool.And) }
+	premise, err := p.leftAssociative("|", conjunction, sym.Bool.Or)
 	if err != nil || !p.accept("=>") {
 		return premise, err
 	}
@@ -95,9 +96,9 @@ func (p *claimParser) implication() (Claim, error) {
 	return combineClaims(premise, "=>", conclusion, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
 }
 
-// chain parses operands of a left-associative operator, and joins their conditions.
-func (p *claimParser) chain(op string, operand func() (Claim, error), join func(a, b sym.Bool) sym.Bool) (Claim,
-	error) {
+// leftAssociative parses operands of a left-associative operator, and joins their conditions.
+func (p *claimParser) leftAssociative(op string, operand func() (Claim, error),
+	join func(a, b sym.Bool) sym.Bool) (Claim, error) {
 	joined, err := operand()
 	for err == nil && p.accept(op) {
 		var next Claim

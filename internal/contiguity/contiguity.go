@@ -119,9 +119,9 @@ func rowMajor(rank int) []int {
 // stride that a further dimension would need.
 func denseFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
-	for _, d := range order {
-		all = all.And(is1(shape[d]).Or(strides[d].Eq(step)))
-		step = step.Mul(shape[d])
+	for _, dim := range order {
+		all = all.And(is1(shape[dim]).Or(strides[dim].Eq(step)))
+		step = step.Mul(shape[dim])
 	}
 	return all, step
 }
@@ -242,9 +242,9 @@ func ordered(order []int) func(shape, strides []sym.Int) bool {
 // that the next dimension would need.
 func exactFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
-	for _, d := range order {
-		all = all.And(strides[d].Eq(step))
-		step = step.Mul(shape[d])
+	for _, dim := range order {
+		all = all.And(strides[dim].Eq(step))
+		step = step.Mul(shape[dim])
 	}
 	return all, step
 }

@@ -55,8 +55,8 @@ var anyStep = Step{
 		disjunction, path := sym.BoolOf(false), false
 		// A symbol stands for each predicate: the predicate holds if the symbol is 0.
 		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
-			p := symbol(name).Eq(sym.Int{})
-			disjunction, path = disjunction.Or(p), path || p.Holds()
+			predicate := symbol(name).Eq(sym.Int{})
+			disjunction, path = disjunction.Or(predicate), path || predicate.Holds()
 		}
 		return path == disjunction.Holds()
 	},
@@ -76,12 +76,12 @@ var orderedFirstStep = Step{
 	Check: func(symbol func(string) sym.Int) bool { return orderedAt(symbol, 0) },
 }
 
-// orderedAt checks the induction step for dimension d.
-func orderedAt(symbol func(string) sym.Int, d int) bool {
+// orderedAt checks the induction step for dimension dim.
+func orderedAt(symbol func(string) sym.Int, dim int) bool {
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
-	path, next := orderedLoop([]int{d}, shape, strides, z, channels)
-	all, formulaNext := orderedFormulaFrom([]int{d}, shape, strides, z, channels)
+	path, next := orderedLoop([]int{dim}, shape, strides, z, channels)
+	all, formulaNext := orderedFormulaFrom([]int{dim}, shape, strides, z, channels)
 	return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
 }
 
@@ -190,8 +190,8 @@ func (s Step) check() (holds bool, paths int, err error) {
 		return s.Check(func(name string) sym.Int { return symbol(env, name) }), nil
 	})
 	holds = err == nil
-	for _, c := range cases {
-		holds = holds && c.Value
+	for _, path := range cases {
+		holds = holds && path.Value
 	}
 	return holds, len(cases), err
 }

@@ -232,9 +232,9 @@ func (report *Report) refute(path Path) *Counterexample {
 // because [Report.refute] tries random numbers.
 func (report *Report) pathOf(counterexample *Counterexample) Path {
 	binding := sym.Binding{}
-	for d := range report.Rank {
-		binding[report.shape[d].String()] = counterexample.Sizes[d]
-		binding[report.strides[d].String()] = counterexample.Strides[d]
+	for dim := range report.Rank {
+		binding[report.shape[dim].String()] = counterexample.Sizes[dim]
+		binding[report.strides[dim].String()] = counterexample.Strides[dim]
 	}
 	for _, path := range report.Paths {
 		if taken, err := path.Condition.At(binding); err == nil && taken && path.Branching != path.Formula {

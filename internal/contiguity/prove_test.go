@@ -11,17 +11,17 @@ import (
 
 // TestBothFormsAgree proves every predicate for all of its ranks, and its induction.
 func TestBothFormsAgree(t *testing.T) {
-	for _, r := range Predicates {
+	for _, predicate := range Predicates {
 		for rank := range 7 {
-			if r.Rank != 0 && rank != r.Rank {
+			if predicate.Rank != 0 && rank != predicate.Rank {
 				continue
 			}
-			p, err := Prove(r, rank)
-			require.NoError(t, err, r.Name)
-			assert.True(t, p.Proved, "%s, rank %d: %+v", r.Name, rank, p.Counterexample)
+			p, err := Prove(predicate, rank)
+			require.NoError(t, err, predicate.Name)
+			assert.True(t, p.Proved, "%s, rank %d: %+v", predicate.Name, rank, p.Counterexample)
 			assert.NotEmpty(t, p.Paths)
 			assert.NotEmpty(t, p.Steps)
-			t.Logf("%s, rank %d: %d atoms, %d ways", r.Name, rank, len(p.Atoms), len(p.Paths))
+			t.Logf("%s, rank %d: %d atoms, %d ways", predicate.Name, rank, len(p.Atoms), len(p.Paths))
 		}
 	}
 }
@@ -71,23 +71,23 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 // TestFormsAgreeOnNumbers compares both forms of every predicate on all small values, without symbols.
 func TestFormsAgreeOnNumbers(t *testing.T) {
 	seen := map[string][2]int{}
-	for _, r := range Predicates {
+	for _, predicate := range Predicates {
 		for rank := range 4 {
-			if r.Rank != 0 {
+			if predicate.Rank != 0 {
 				continue
 			}
 			numbers := make([]int, 2*rank)
 			for more := true; more; {
 				shape, strides := sym.Ints(numbers[:rank]...), sym.Ints(numbers[rank:]...)
-				formula, known := r.Condition(shape, strides).Known()
+				formula, known := predicate.Condition(shape, strides).Known()
 				require.True(t, known)
-				require.Equal(t, r.Branches(shape, strides), formula, "%s of %v", r.Name, numbers)
-				n := seen[r.Name]
+				require.Equal(t, predicate.Branches(shape, strides), formula, "%s of %v", predicate.Name, numbers)
+				n := seen[predicate.Name]
 				if formula {
 					n[1]++
 				}
 				n[0]++
-				seen[r.Name] = n
+				seen[predicate.Name] = n
 				more = false
 				for i := range numbers {
 					top := 4

@@ -29,17 +29,17 @@ var Build = sync.OnceValue(func() string {
 // without changes.
 func determinesCode(info *debug.BuildInfo) bool {
 	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
+	for _, setting := range info.Settings {
+		settings[setting.Key] = setting.Value
 	}
 	if info.Main.Sum == "" && (settings["vcs.revision"] == "" || settings["vcs.modified"] != "false") {
 		return false
 	}
-	for _, m := range info.Deps {
-		for m.Replace != nil {
-			m = m.Replace
+	for _, module := range info.Deps {
+		for module.Replace != nil {
+			module = module.Replace
 		}
-		if m.Sum == "" {
+		if module.Sum == "" {
 			return false
 		}
 	}

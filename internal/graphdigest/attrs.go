@@ -46,8 +46,8 @@ func writeValue(h hash.Hash, v reflect.Value) bool {
 	case reflect.Float32, reflect.Float64:
 		fmt.Fprintf(h, "%x;", math.Float64bits(v.Float()))
 	case reflect.Complex64, reflect.Complex128:
-		x := v.Complex()
-		fmt.Fprintf(h, "%x %x;", math.Float64bits(real(x)), math.Float64bits(imag(x)))
+		number := v.Complex()
+		fmt.Fprintf(h, "%x %x;", math.Float64bits(real(number)), math.Float64bits(imag(number)))
 	case reflect.Pointer, reflect.Interface:
 		return writeValue(h, v.Elem())
 	default:

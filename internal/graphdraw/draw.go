@@ -89,8 +89,8 @@ var ErrTooLarge = errors.New("too large to be drawn in layers")
 // if a net refers to an unknown box, if the nets have a cycle, or if they contradict the side of a box. It returns
 // [ErrTooLarge] for a graph with more than [MaxCells] cells.
 func Draw(boxes []Box, nets []Net) (*Drawing, error) {
-	for i, n := range nets {
-		for _, box := range append([]int{n.From}, n.To...) {
+	for i, net := range nets {
+		for _, box := range append([]int{net.From}, net.To...) {
 			if box < 0 || box >= len(boxes) {
 				return nil, fmt.Errorf("graphdraw: net %d joins box %d: want 0 to %d", i, box, len(boxes)-1)
 			}
@@ -136,8 +136,8 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 		return nil, ErrTooLarge
 	}
 	lastRank := -1
-	for i, b := range boxes {
-		layout.cells[i] = cell{box: i, layer: ranks[i], width: b.Width}
+	for i, box := range boxes {
+		layout.cells[i] = cell{box: i, layer: ranks[i], width: box.Width}
 		lastRank = max(lastRank, ranks[i])
 	}
 	for i, net := range nets {

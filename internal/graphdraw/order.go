@@ -46,8 +46,8 @@ func (l *layeredLayout) copyLayers() [][]int {
 
 // setPositions sets the positions of the cells of a layer.
 func (l *layeredLayout) setPositions(layer int) {
-	for i, c := range l.layers[layer] {
-		l.cells[c].position = i
+	for i, index := range l.layers[layer] {
+		l.cells[index].position = i
 	}
 }
 

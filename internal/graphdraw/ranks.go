@@ -82,8 +82,8 @@ func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	}
 	for i := 0; i < len(order); i++ {
 		box := order[i]
-		for _, n := range netsOf[box].outgoing {
-			for _, to := range nets[n].To {
+		for _, net := range netsOf[box].outgoing {
+			for _, to := range nets[net].To {
 				ranks[to] = max(ranks[to], ranks[box]+1)
 				if pending[to]--; pending[to] == 0 {
 					order = append(order, to)

@@ -48,9 +48,9 @@ func (l *layeredLayout) routes() *routes {
 			below[net.From] = append(below[net.From], connection{x: sum / float64(count), target: &routes.leaveX[i], rank: i})
 		}
 	}
-	for b := range l.boxes {
-		l.spreadConnections(b, above[b])
-		l.spreadConnections(b, below[b])
+	for box := range l.boxes {
+		l.spreadConnections(box, above[box])
+		l.spreadConnections(box, below[box])
 	}
 	return routes
 }
@@ -107,9 +107,9 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 			}
 			return r.cells[r.trunks[i][k-1]].x
 		}
-		for k, c := range r.trunks[i] {
-			addToNextLayer(first+k, trunkX(k), r.cells[c].x)
-			addVertical(r.cells[c].x, r.top[first+k+1], r.bottom[first+k+1])
+		for k, cellIndex := range r.trunks[i] {
+			addToNextLayer(first+k, trunkX(k), r.cells[cellIndex].x)
+			addVertical(r.cells[cellIndex].x, r.top[first+k+1], r.bottom[first+k+1])
 		}
 		for k, to := range net.To {
 			layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above

@@ -36,12 +36,12 @@ func Check(ctx context.Context) {
 
 // Catch must be deferred. After a panic of [Check] it sets *err to the context's cause. Other panics continue.
 func Catch(err *error) {
-	switch x := recover().(type) {
+	switch panicValue := recover().(type) {
 	case nil:
 	case *Ended:
-		*err = x.cause
+		*err = panicValue.cause
 	default:
-		panic(x)
+		panic(panicValue)
 	}
 }
 

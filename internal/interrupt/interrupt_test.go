@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLook(t *testing.T) {
+func TestCheck(t *testing.T) {
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	work := func(ctx context.Context) (err error) {

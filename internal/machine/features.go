@@ -146,9 +146,9 @@ func parseTarget(target string) (_ Features, err, errRun error) {
 	}
 	if rest != "" {
 		for featureName := range strings.SplitSeq(rest, "-") {
-			index := slices.IndexFunc(namedFeatures, func(x namedFeature) bool {
-				return x.name == featureName &&
-					(set|x.requires).Name() == name
+			index := slices.IndexFunc(namedFeatures, func(candidate namedFeature) bool {
+				return candidate.name == featureName &&
+					(set|candidate.requires).Name() == name
 			})
 			if index < 0 {
 				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, featureName), nil

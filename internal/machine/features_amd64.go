@@ -6,17 +6,17 @@ import "golang.org/x/sys/cpu"
 
 // detected has the features of this processor, without the matrix unit.
 var detected = func() (f Features) {
-	x := &cpu.X86
-	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C || !x.HasBMI2 {
+	processor := &cpu.X86
+	if !processor.HasAVX2 || !processor.HasFMA || !processor.HasF16C || !processor.HasBMI2 {
 		return Portable
 	}
 	f = AVX2
-	if x.HasAVXVNNI {
+	if processor.HasAVXVNNI {
 		f |= DotBytes256
 	}
-	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
+	if processor.HasAVX512F && processor.HasAVX512BW && processor.HasAVX512DQ && processor.HasAVX512VL {
 		f |= Vector512
-		if x.HasAVX512VNNI {
+		if processor.HasAVX512VNNI {
 			f |= DotBytes512
 		}
 	}

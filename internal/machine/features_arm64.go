@@ -6,8 +6,8 @@ import "golang.org/x/sys/cpu"
 
 // detected has the features of this processor.
 var detected = func() (f Features) {
-	x := &cpu.ARM64
-	if !x.HasASIMD {
+	processor := &cpu.ARM64
+	if !processor.HasASIMD {
 		return Portable
 	}
 	f = NEON | systemFeatures()
@@ -15,14 +15,14 @@ var detected = func() (f Features) {
 		isPresent bool
 		feature   Features
 	}{
-		{x.HasFPHP && x.HasASIMDHP, Float16Arithmetic}, {x.HasASIMDDP, DotBytes128},
-		{x.HasI8MM && x.HasASIMDDP, MatrixBytes},
+		{processor.HasFPHP && processor.HasASIMDHP, Float16Arithmetic}, {processor.HasASIMDDP, DotBytes128},
+		{processor.HasI8MM && processor.HasASIMDDP, MatrixBytes},
 	} {
 		if extension.isPresent {
 			f |= extension.feature
 		}
 	}
-	if x.HasASIMDFHM && f.Has(Float16Arithmetic) {
+	if processor.HasASIMDFHM && f.Has(Float16Arithmetic) {
 		f |= Float16Products
 	}
 	return f

@@ -70,10 +70,10 @@ func readIdleHeap() idleHeap {
 // readLimits returns all limits that the files state. An unreadable file states no limit. If isOneBlock is set, the
 // limit of the address space applies to a single allocation.
 func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
-	m := meminfo(fsys)
-	limits := groupLimits(fsys, m)
-	if total := m["MemTotal"]; total > 0 {
-		limits = append(limits, Limit{Available: m.available() + m["SwapFree"], Total: total + m["SwapTotal"],
+	info := meminfo(fsys)
+	limits := groupLimits(fsys, info)
+	if total := info["MemTotal"]; total > 0 {
+		limits = append(limits, Limit{Available: info.available() + info["SwapFree"], Total: total + info["SwapTotal"],
 			Name: "the memory of this machine"})
 	}
 	for i := range limits {

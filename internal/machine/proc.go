@@ -202,21 +202,21 @@ func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 
 // readNumber reads a file with one number. It returns false for "max", which means no limit.
 func readNumber(fsys fs.FS, name string) (int, bool) {
-	b, err := fs.ReadFile(fsys, name)
+	content, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return 0, false
 	}
-	n, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+	n, err := strconv.Atoi(string(bytes.TrimSpace(content)))
 	return n, err == nil
 }
 
 // eachLine calls visit with every line of a file. It does not call visit for an unreadable file.
 func eachLine(fsys fs.FS, name string, visit func(string)) {
-	b, err := fs.ReadFile(fsys, name)
+	content, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return
 	}
-	for scanner := bufio.NewScanner(bytes.NewReader(b)); scanner.Scan(); {
+	for scanner := bufio.NewScanner(bytes.NewReader(content)); scanner.Scan(); {
 		visit(scanner.Text())
 	}
 }

@@ -137,9 +137,9 @@ func DefaultProfile() *Profile { return SharedDefaultProfile().clone() }
 // operand, because their bytes count as tiled. The cost of a step is unchanged.
 func (p *Profile) ScaleCopies(factor float64) *Profile {
 	p = p.clone()
-	for _, c := range []Curve{p.Memory.Copied, p.Memory.Tiled} {
-		for i := range c {
-			c[i].PS *= factor
+	for _, curve := range []Curve{p.Memory.Copied, p.Memory.Tiled} {
+		for i := range curve {
+			curve[i].PS *= factor
 		}
 	}
 	for name := range p.Kernels {

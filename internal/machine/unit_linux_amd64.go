@@ -19,8 +19,8 @@ const (
 // hasMatrixUnit requests the permission once, for all threads, and reports whether Linux grants it. Linux denies it if
 // a signal stack is too small; Go's signal stacks are large enough.
 var hasMatrixUnit = sync.OnceValue(func() bool {
-	x := &cpu.X86
-	if !detected.Has(AVX512) || !x.HasAMXTile || !x.HasAMXInt8 {
+	processor := &cpu.X86
+	if !detected.Has(AVX512) || !processor.HasAMXTile || !processor.HasAMXInt8 {
 		return false
 	}
 	_, _, errno := syscall.RawSyscall(syscall.SYS_ARCH_PRCTL, requestPermission, tileData, 0)

@@ -32,8 +32,8 @@ func IsSpecial(text string) bool {
 // AnySpecial is [Special] for attributes and the data of constants. It accepts any spelling that Go parses, such as
 // "-inf" and "nan".
 func AnySpecial(text string) (float64, bool) {
-	x, err := strconv.ParseFloat(text, 64)
-	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
+	number, err := strconv.ParseFloat(text, 64)
+	return number, err == nil && (math.IsNaN(number) || math.IsInf(number, 0))
 }
 
 // IntendedLiteral returns the literal of [Special] that was meant by another spelling, such as "-inf", "nan",

@@ -95,7 +95,7 @@ func (b *Binding) bytes() int {
 // assumed sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or
 // their own contexts end. If the context of the first caller ends, another caller compiles.
 func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isHint bool) (*Binding, error) {
-	sizes := slices.Clone(p.assumed)
+	sizes := slices.Clone(p.assumedSizes)
 	for i, name := range p.openSymbols {
 		if n, ok := given[name]; ok {
 			sizes[i] = n
@@ -166,8 +166,8 @@ func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err
 // Unplanned returns a binding for the fixed and assumed sizes whose graph is inferred but not planned. Callers may use
 // only Graph, RunnableGraph and [Program.ProblemOf].
 func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
-	b := new(Binding)
-	return b, b.infer(ctx, p)
+	binding := new(Binding)
+	return binding, binding.infer(ctx, p)
 }
 
 // infer sets Graph to a copy of the program's graph with sizes and types, and sets RunnableGraph.
@@ -229,13 +229,13 @@ func (p *Program) bind(g *graph.Graph, open map[string]int) error {
 		return nil
 	}
 	assumed := g.Assumed()
-	maps.Copy(sizes, p.fixed)
+	maps.Copy(sizes, p.fixedSizes)
 	maps.Copy(sizes, open)
 	if err := g.BindWithoutInference(sizes); err != nil {
 		return err
 	}
 	for name, n := range assumed {
-		_, fixed := p.fixed[name]
+		_, fixed := p.fixedSizes[name]
 		if _, given := open[name]; !given && !fixed {
 			g.Assume(name, n)
 		}
@@ -259,8 +259,8 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if ctx == nil {
 		return nil, ErrNoContext
 	}
-	if len(p.openSymbols) == 0 && p.first != nil && len(p.symbolicIndex) == 0 {
-		return p.first, nil
+	if len(p.openSymbols) == 0 && p.firstBinding != nil && len(p.symbolicIndices) == 0 {
+		return p.firstBinding, nil
 	}
 	if found := p.compiledBinding(ctx, in); found != nil {
 		return found, nil
@@ -275,10 +275,10 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if err := p.checkFixed(inputs, shapeOf); err != nil {
 		return nil, err
 	}
-	if len(p.openSymbols) == 0 && p.first != nil {
-		return p.first, nil
+	if len(p.openSymbols) == 0 && p.firstBinding != nil {
+		return p.firstBinding, nil
 	}
-	sizes, err := SizesOf(inputs, shapeOf, p.fixed, p.source().Symbols)
+	sizes, err := SizesOf(inputs, shapeOf, p.fixedSizes, p.source().Symbols)
 	if err != nil {
 		return nil, err
 	}
@@ -316,8 +316,8 @@ func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Ten
 // symbolicInputs returns the inputs that have symbols.
 func (p *Program) symbolicInputs() []*graph.Value {
 	g := p.source()
-	list := make([]*graph.Value, len(p.symbolicIndex))
-	for i, input := range p.symbolicIndex {
+	list := make([]*graph.Value, len(p.symbolicIndices))
+	for i, input := range p.symbolicIndices {
 		list[i] = g.Inputs[input]
 	}
 	return list
@@ -326,7 +326,7 @@ func (p *Program) symbolicInputs() []*graph.Value {
 // source returns the graph that was compiled. If that graph was released, it returns the graph of the only binding.
 func (p *Program) source() *graph.Graph {
 	if p.graph == nil {
-		return p.first.Graph
+		return p.firstBinding.Graph
 	}
 	return p.graph
 }
@@ -339,7 +339,7 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 			continue // the run reports the error
 		}
 		for i, d := range v.Dims {
-			if n, fixed := p.fixed[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {
+			if n, fixed := p.fixedSizes[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {
 				return fmt.Errorf("input %q has shape %s, so %s is %d, but the program was compiled with the fixed size %s=%d",
 					v.Name, tensor.ListString(shape), d.Symbol, shape[i], d.Symbol, n)
 			}

@@ -17,7 +17,7 @@ type sizesKey struct {
 }
 
 // keyOf returns the key of sizes. All keys of a program have the same number of sizes.
-func keyOf(sizes []int) (k sizesKey) {
+func keyOf(sizes []int) (key sizesKey) {
 	if len(sizes) > maxInlineSymbols {
 		var text []byte // fmt would make the sizes of every caller escape to the heap
 		for _, n := range sizes {
@@ -25,8 +25,8 @@ func keyOf(sizes []int) (k sizesKey) {
 		}
 		return sizesKey{text: string(text)}
 	}
-	copy(k.array[:], sizes)
-	return k
+	copy(key.array[:], sizes)
+	return key
 }
 
 // inputSymbols describes an input whose dimensions have symbols.
@@ -42,17 +42,17 @@ func (p *Program) findSymbolInputs() {
 	for i, name := range p.openSymbols {
 		indexOf[name] = i
 	}
-	for _, i := range p.symbolicIndex {
+	for _, i := range p.symbolicIndices {
 		v := p.graph.Inputs[i]
 		symbols := inputSymbols{input: v.Name}
-		for _, d := range v.Dims {
-			open, fixed := -1, -1
-			if index, ok := indexOf[d.Symbol]; ok && d.Symbol != "" {
-				open = index
-			} else if n, ok := p.fixed[d.Symbol]; ok && d.Symbol != "" {
-				fixed = n
+		for _, dim := range v.Dims {
+			openIndex, fixedSize := -1, -1
+			if index, ok := indexOf[dim.Symbol]; ok && dim.Symbol != "" {
+				openIndex = index
+			} else if n, ok := p.fixedSizes[dim.Symbol]; ok && dim.Symbol != "" {
+				fixedSize = n
 			}
-			symbols.openIndex, symbols.fixedSizes = append(symbols.openIndex, open), append(symbols.fixedSizes, fixed)
+			symbols.openIndex, symbols.fixedSizes = append(symbols.openIndex, openIndex), append(symbols.fixedSizes, fixedSize)
 		}
 		p.symbolInputs = append(p.symbolInputs, symbols)
 	}
@@ -70,10 +70,10 @@ func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
 		if t == nil || len(t.Shape) != len(symbols.openIndex) {
 			return false
 		}
-		for d, size := range t.Shape {
-			switch open := symbols.openIndex[d]; {
+		for dim, size := range t.Shape {
+			switch open := symbols.openIndex[dim]; {
 			case open < 0:
-				if symbols.fixedSizes[d] >= 0 && symbols.fixedSizes[d] != size {
+				if symbols.fixedSizes[dim] >= 0 && symbols.fixedSizes[dim] != size {
 					return false
 				}
 			case sizes[open] < 0:

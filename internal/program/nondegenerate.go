@@ -32,7 +32,7 @@ func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 
 // findNondegenerateSizes is the search of [Program.NondegenerateSizes].
 func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
-	sizes := slices.Clone(p.assumed)
+	sizes := slices.Clone(p.assumedSizes)
 	if len(p.hints) > 0 {
 		sizes = slices.Clone(p.hints[0])
 	}
@@ -96,8 +96,8 @@ func hasDegenerate(g, changed *graph.Graph) bool {
 	g.Values(func(v *graph.Value) {
 		other := shapes[next]
 		next++
-		for d, n := range v.Meta.Shape {
-			found = found || n < 2 && d < len(other) && other[d] != n
+		for dim, size := range v.Meta.Shape {
+			found = found || size < 2 && dim < len(other) && other[dim] != size
 		}
 	})
 	return found

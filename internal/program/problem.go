@@ -17,33 +17,33 @@ var errObserved = errors.New("the problem was observed")
 func (*observer) Name() string { return "observer" }
 
 // Choose records the problem and returns errObserved.
-func (o *observer) Choose(p *layout.Problem) (*layout.Assignment, error) {
-	o.problem = p
+func (o *observer) Choose(problem *layout.Problem) (*layout.Assignment, error) {
+	o.problem = problem
 	return nil, errObserved
 }
 
 // Problem returns the layout problem that planning states for the sizes of [Program.FirstBinding].
 func (p *Program) Problem() (*layout.Problem, error) {
-	b := p.FirstBinding()
-	if b == nil || b.RunnableGraph == nil {
+	binding := p.FirstBinding()
+	if binding == nil || binding.RunnableGraph == nil {
 		return nil, ErrNotCompiled
 	}
-	return p.ProblemOf(context.Background(), b)
+	return p.ProblemOf(context.Background(), binding)
 }
 
 // ProblemOf returns the layout problem that planning states for a binding. It fails if the graph is planned in
 // segments, or if planning fails before a pass calls the strategy. The first call plans the graph, and stops when ctx
 // ends.
-func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, error) {
-	b.problemOnce.Do(func() {
-		if b.RunnableGraph.Dynamic() {
-			b.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, " +
+func (p *Program) ProblemOf(ctx context.Context, binding *Binding) (*layout.Problem, error) {
+	binding.problemOnce.Do(func() {
+		if binding.RunnableGraph.Dynamic() {
+			binding.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, " +
 				"so there is no single layout problem")
 			return
 		}
-		whole := b.RunnableGraph // planning folds constants, so it needs the data of all constants
-		if len(b.packedConstants) > 0 {
-			whole = b.WithAllConstants()
+		whole := binding.RunnableGraph // planning folds constants, so it needs the data of all constants
+		if len(binding.packedConstants) > 0 {
+			whole = binding.WithAllConstants()
 		}
 		var recorder observer
 		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
@@ -51,14 +51,14 @@ func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, e
 			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack, Device: p.device})
 		switch {
 		case recorder.problem != nil:
-			b.problem = recorder.problem
+			binding.problem = recorder.problem
 		case err == nil:
-			b.problemErr = errors.New("no pass asks a strategy for layouts")
+			binding.problemErr = errors.New("no pass asks a strategy for layouts")
 		default:
-			b.problemErr = err
+			binding.problemErr = err
 		}
 	})
-	return b.problem, b.problemErr
+	return binding.problem, binding.problemErr
 }
 
 // Model converts [Program.Problem] to the form that the exact solver takes.

@@ -62,26 +62,26 @@ type Options struct {
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
 // package's Program has the same underlying type, so exported fields would be public.
 type Program struct {
-	graph          *graph.Graph              // the graph with the pins of the options; nil when nothing more is planned
-	origin         weak.Pointer[graph.Graph] // the caller's graph: see SameOrigin
-	options        Options
-	device         graph.Device         // nil for the host
-	hasOwnPasses   bool                 // whether Options.Passes was set
-	needsInference bool                 // the graph must be inferred again before planning
-	fixed          map[string]int       // sizes of symbols for all runs
-	openSymbols    []string             // symbols whose sizes come from the inputs of runs, sorted
-	assumed        []int                // sizes of the open symbols where no input gives one
-	hints          [][]int              // Options.Hints, by open symbol
-	symbolicIndex  []int                // indices of the inputs that have symbols
-	symbolInputs   []inputSymbols       // their dimensions, for runs
-	refused        []report.RefusedHint // hints after the first for which the graph cannot be planned
-	first          *Binding             // of the first hint, or of the assumed sizes
+	graph           *graph.Graph              // the graph with the pins of the options; nil when nothing more is planned
+	origin          weak.Pointer[graph.Graph] // the caller's graph: see SameOrigin
+	options         Options
+	device          graph.Device         // nil for the host
+	hasOwnPasses    bool                 // whether Options.Passes was set
+	needsInference  bool                 // the graph must be inferred again before planning
+	fixedSizes      map[string]int       // sizes of symbols for all runs
+	openSymbols     []string             // symbols whose sizes come from the inputs of runs, sorted
+	assumedSizes    []int                // sizes of the open symbols where no input gives one
+	hints           [][]int              // Options.Hints, by open symbol
+	symbolicIndices []int                // indices of the inputs that have symbols
+	symbolInputs    []inputSymbols       // their dimensions, for runs
+	refusedHints    []report.RefusedHint // hints after the first for which the graph cannot be planned
+	firstBinding    *Binding             // of the first hint, or of the assumed sizes
 
 	uploads  *exec.Uploads
 	pool     *tensor.Pool // of results, which refer to the pool and not to the program
 	bindings bindings
 
-	planning        interrupt.Mutex // guards specializations and regions, also while one is planned
+	planningLock    interrupt.Mutex // guards specializations and regions, also while one is planned
 	specializations []*Specialization
 	regions         []*region
 
@@ -100,11 +100,11 @@ var ErrNoContext = errors.New("the context is nil: context.Background() is one t
 var ErrNotCompiled = errors.New("the program was not made by Compile")
 
 // Compile plans a graph for the hints, or for its assumed sizes, and prepares it to be run.
-func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
+func Compile(ctx context.Context, g *graph.Graph, options Options) (*Program, error) {
 	if ctx == nil {
 		return nil, ErrNoContext
 	}
-	program, err := New(g, o)
+	program, err := New(g, options)
 	if err != nil {
 		return nil, err
 	}
@@ -119,18 +119,18 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 		}
 		switch {
 		case err != nil && i > 0:
-			program.refused = append(program.refused, report.RefusedHint{Sizes: hint, Why: err.Error()})
+			program.refusedHints = append(program.refusedHints, report.RefusedHint{Sizes: hint, Why: err.Error()})
 		case err != nil && len(hint) > 0:
 			return nil, fmt.Errorf("for %s: %w", SizesText(hint), err)
 		case err != nil:
 			return nil, err
 		case i == 0:
-			program.first = binding
+			program.firstBinding = binding
 		}
 	}
 	if len(program.openSymbols) == 0 {
 		program.graph = nil
-		program.first.release()
+		program.firstBinding.release()
 	}
 	return program, nil
 }
@@ -155,18 +155,18 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 		options.Passes = slices.DeleteFunc(options.Passes,
 			func(pass passes.Pass) bool { return pass.Name == "group" })
 	}
-	program := &Program{graph: g, origin: weak.Make(g), options: options, fixed: givenSizes(g),
+	program := &Program{graph: g, origin: weak.Make(g), options: options, fixedSizes: givenSizes(g),
 		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
 	if program.device, err = options.openDevice(); err != nil {
 		return nil, err
 	}
 	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(options.MemoryLimit, 0), maxArenas,
 		(*Binding).dropSessions)
-	maps.Copy(program.fixed, options.Sizes)
+	maps.Copy(program.fixedSizes, options.Sizes)
 	for _, hint := range options.Hints { // a size that was given at loading does not fix a symbol that has hints
 		for name := range hint {
 			if _, ok := options.Sizes[name]; !ok {
-				delete(program.fixed, name)
+				delete(program.fixedSizes, name)
 			}
 		}
 	}
@@ -232,35 +232,35 @@ func isInferred(g *graph.Graph) bool {
 func (p *Program) findOpenSymbols() {
 	for i, v := range p.graph.Inputs {
 		symbolic := false
-		for _, d := range v.Dims {
-			if d.Expr != "" {
+		for _, dim := range v.Dims {
+			if dim.Expr != "" {
 				symbolic = true
-				p.addOpenSymbols(d.Expr)
+				p.addOpenSymbols(dim.Expr)
 			}
-			if d.Symbol == "" {
+			if dim.Symbol == "" {
 				continue
 			}
 			symbolic = true
-			if _, fixed := p.fixed[d.Symbol]; !fixed && !slices.Contains(p.openSymbols, d.Symbol) {
-				p.openSymbols = append(p.openSymbols, d.Symbol)
+			if _, fixed := p.fixedSizes[dim.Symbol]; !fixed && !slices.Contains(p.openSymbols, dim.Symbol) {
+				p.openSymbols = append(p.openSymbols, dim.Symbol)
 			}
 		}
 		if symbolic {
-			p.symbolicIndex = append(p.symbolicIndex, i)
+			p.symbolicIndices = append(p.symbolicIndices, i)
 		}
 	}
 	sorted.Strings(p.openSymbols)
 	p.findSymbolInputs()
 	bound := p.graph.BoundSizes()
 	for _, name := range p.openSymbols {
-		p.assumed = append(p.assumed, bound[name])
+		p.assumedSizes = append(p.assumedSizes, bound[name])
 	}
 }
 
 // addOpenSymbols adds the symbols of an expression that have no fixed size.
 func (p *Program) addOpenSymbols(text string) {
 	open := map[string]sym.Int{}
-	lookupSymbols(text, sym.NewEnv(), open, map[string]int{}, p.fixed)
+	lookupSymbols(text, sym.NewEnv(), open, map[string]int{}, p.fixedSizes)
 	for name := range open {
 		if !slices.Contains(p.openSymbols, name) {
 			p.openSymbols = append(p.openSymbols, name)
@@ -273,13 +273,13 @@ func (p *Program) checkHints() error {
 	for i, hint := range p.options.Hints {
 		for _, name := range sorted.Keys(hint) {
 			if _, ok := p.options.Sizes[name]; ok {
-				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
+				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixedSizes[name])
 			}
 			if !slices.Contains(p.openSymbols, name) {
 				return fmt.Errorf("Options.Hints[%d]: no input has a size %s", i, name)
 			}
 		}
-		sizes := slices.Clone(p.assumed)
+		sizes := slices.Clone(p.assumedSizes)
 		for k, name := range p.openSymbols {
 			if n, ok := hint[name]; ok {
 				sizes[k] = n
@@ -343,8 +343,8 @@ func (p *Program) Planned() *graph.Graph {
 // Need returns the memory of a run at the sizes of [Program.FirstBinding]. For a segmented graph it returns the memory
 // of the compiled segment.
 func (p *Program) Need() exec.Need {
-	if b := p.FirstBinding(); b != nil && b.Program != nil {
-		return b.Program.Need()
+	if binding := p.FirstBinding(); binding != nil && binding.Program != nil {
+		return binding.Program.Need()
 	}
 	return exec.Need{}
 }
@@ -353,8 +353,8 @@ func (p *Program) Need() exec.Need {
 func CombinedNeed(programs ...*Program) exec.Need {
 	var list []*exec.Program
 	for _, p := range programs {
-		if b := p.FirstBinding(); b != nil && b.Program != nil {
-			list = append(list, b.Program)
+		if binding := p.FirstBinding(); binding != nil && binding.Program != nil {
+			list = append(list, binding.Program)
 		}
 	}
 	return exec.CombinedNeed(list...)
@@ -369,14 +369,14 @@ func (p *Program) Options() *Options {
 }
 
 // RefusedHints lists the hints after the first for which the graph cannot be planned.
-func (p *Program) RefusedHints() []report.RefusedHint { return slices.Clone(p.refused) }
+func (p *Program) RefusedHints() []report.RefusedHint { return slices.Clone(p.refusedHints) }
 
 // HasOwnPasses reports whether the options had a list of passes.
 func (p *Program) HasOwnPasses() bool { return p.hasOwnPasses }
 
 // SameOrigin reports whether two programs were compiled from one graph in memory, which may have changed in between.
-func (p *Program) SameOrigin(q *Program) bool {
-	return p.origin == q.origin && p.FirstBinding() != nil && q.FirstBinding() != nil
+func (p *Program) SameOrigin(other *Program) bool {
+	return p.origin == other.origin && p.FirstBinding() != nil && other.FirstBinding() != nil
 }
 
 // FirstBinding returns the binding that Compile made, for the first hint or the assumed sizes. It is nil for a nil or
@@ -385,7 +385,7 @@ func (p *Program) FirstBinding() *Binding {
 	if p == nil {
 		return nil
 	}
-	return p.first
+	return p.firstBinding
 }
 
 // SizesText lists sizes of symbols: "H=224, N=8".

@@ -62,7 +62,7 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 		}
 		p, err := Compile(t.Context(), g, Options{Strategy: s})
 		require.NoError(t, err)
-		q, err := Compile(t.Context(), g, Options{Strategy: s, Threads: 1})
+		other, err := Compile(t.Context(), g, Options{Strategy: s, Threads: 1})
 		require.NoError(t, err)
 		runtime.KeepAlive(g)
 		packed := map[string]weak.Pointer[tensor.Storage]{}
@@ -70,7 +70,7 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 			if v.Packed == nil {
 				continue
 			}
-			assert.Same(t, v.Const.Storage(), q.Planned().Value(v.Name).Const.Storage(), "both read the same")
+			assert.Same(t, v.Const.Storage(), other.Planned().Value(v.Name).Const.Storage(), "both read the same")
 			packed[v.Packed.Of] = weak.Make(v.Const.Storage())
 			assert.Equal(t, v.Packed.Kept() == nil, gone(came[v.Packed.Of]), "%s, %v", v.Packed.Of, s.Name())
 		}
@@ -84,7 +84,7 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 		require.NoError(t, err)
 		want, err := p.Run(t.Context(), in)
 		require.NoError(t, err)
-		got, err := q.Run(t.Context(), in)
+		got, err := other.Run(t.Context(), in)
 		require.NoError(t, err)
 		assert.Equal(t, want["y"].Storage().Bytes(), got["y"].Storage().Bytes())
 		for name, at := range packed {

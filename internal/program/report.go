@@ -29,7 +29,7 @@ func (p *Program) Report() *report.Plan {
 	document := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
 		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: steps.PeakBytes(),
 		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(binding.CompileTime), Profile: profileOf(p.options.Costs),
-		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(binding.Graph)}
+		RefusedHints: slices.Clone(p.refusedHints), Notes: report.NotesOf(binding.Graph)}
 	if p.device != nil {
 		document.Device = p.device.Name()
 	}
@@ -89,12 +89,13 @@ func addBound(document *report.Plan, plan *passes.Plan) {
 }
 
 // addPreference describes the choice among plans of nearly equal cost.
-func addPreference(plan *report.Plan, p *layout.Preference) {
-	if p == nil {
+func addPreference(plan *report.Plan, preference *layout.Preference) {
+	if preference == nil {
 		return
 	}
-	plan.FewestCopies = &report.FewestCopies{Slack: p.Slack, Copies: p.Copies, AtLeast: p.FewestCopies, Proved: p.Fewest(),
-		ExtraNS: float64(p.CostPS-p.LeastPS) / psPerNS}
+	plan.FewestCopies = &report.FewestCopies{Slack: preference.Slack, Copies: preference.Copies,
+		AtLeast: preference.FewestCopies, Proved: preference.Fewest(),
+		ExtraNS: float64(preference.CostPS-preference.LeastPS) / psPerNS}
 }
 
 // addRewrites adds the effects of the passes.
@@ -105,9 +106,9 @@ func addRewrites(document *report.Plan, plan *passes.Plan) {
 	})
 	document.Copies = []report.Copy{}
 	if len(plan.Copies) > 0 {
-		e := plan.Explainer()
+		explainer := plan.Explainer()
 		document.Copies = mapList(plan.Copies, func(inserted passes.Copy) report.Copy {
-			return CopyOf(&inserted, e.Sides(&inserted))
+			return CopyOf(&inserted, explainer.Sides(&inserted))
 		})
 	}
 	document.Elided = mapList(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
@@ -143,17 +144,17 @@ func CopyOf(inserted *passes.Copy, sides passes.Sides) report.Copy {
 }
 
 // milliseconds returns a duration in milliseconds, to the microsecond.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func milliseconds(duration time.Duration) float64 { return float64(duration.Microseconds()) / 1000 }
 
 // stepOf describes a step without its loop.
-func stepOf(p *passes.Plan, step exec.Step) report.Step {
+func stepOf(plan *passes.Plan, step exec.Step) report.Step {
 	described := report.Step{Name: step.Name, Ops: notNil(step.Ops), FastSetup: rule.FastNone.String(),
 		Strides: notNil(step.Strides), Buffer: step.Buffer}
 	if step.Node != nil {
-		described.CostNS, described.Bytes, described.Work = p.Cost(step.Node), movedBytes(step.Node),
+		described.CostNS, described.Bytes, described.Work = plan.Cost(step.Node), movedBytes(step.Node),
 			worksOf(step.Node)
 		if step.Node.Impl != nil {
-			described.Impl, described.Device = step.Node.Impl.Name, p.DeviceOf(step.Node)
+			described.Impl, described.Device = step.Node.Impl.Name, plan.DeviceOf(step.Node)
 		}
 	}
 	if len(step.Ops) == 1 && step.Node != nil {
@@ -164,13 +165,13 @@ func stepOf(p *passes.Plan, step exec.Step) report.Step {
 
 // movedBytes returns the size in bytes of a node's operands and results. An element that a stride of 0 repeats counts
 // once. An operand that is read twice counts once.
-func movedBytes(n *graph.Node) int {
+func movedBytes(node *graph.Node) int {
 	total := 0
-	for _, v := range n.Out {
+	for _, v := range node.Out {
 		total += v.Meta.Bytes()
 	}
-	for i, arg := range n.In {
-		seen := slices.ContainsFunc(n.In[:i], func(earlier graph.Arg) bool { return earlier.Value == arg.Value })
+	for i, arg := range node.In {
+		seen := slices.ContainsFunc(node.In[:i], func(earlier graph.Arg) bool { return earlier.Value == arg.Value })
 		if arg.Kind == graph.TensorArg && !seen {
 			meta := arg.Value.Meta
 			total += min(meta.Bytes(), meta.Extent()*meta.DType.Size())
@@ -181,9 +182,9 @@ func movedBytes(n *graph.Node) int {
 
 // worksOf describes the work of a node. The first element is the work of its implementation. Each other element is the
 // additional work that the layout of one operand causes.
-func worksOf(n *graph.Node) []report.Work {
+func worksOf(node *graph.Node) []report.Work {
 	var list []report.Work
-	for _, work := range n.WorkParts() {
+	for _, work := range node.WorkParts() {
 		described := report.Work{Footprint: work.Footprint, Steps: work.StartedSteps, Bytes: map[string]float64{},
 			Kernels: map[string]float64{}, Waits: map[string]float64{}}
 		for access, bytes := range work.Bytes {
@@ -228,11 +229,11 @@ func describes(described *report.Loop, loop graph.Loop) bool {
 }
 
 // memoryOf describes the memory of a run.
-func memoryOf(n exec.Need) report.Memory {
-	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Originals: n.Originals, Packed: n.Packed,
-		Arena: n.Arena, Outputs: n.Outputs, Scratch: n.Scratch, Total: n.Total(),
-		DeviceConstants: n.DeviceConstants, DeviceArena: n.DeviceArena,
-		Largest: mapList(n.Largest, func(h exec.Holding) report.Holding {
+func memoryOf(need exec.Need) report.Memory {
+	return report.Memory{Inputs: need.Inputs, Constants: need.Constants, Originals: need.Originals, Packed: need.Packed,
+		Arena: need.Arena, Outputs: need.Outputs, Scratch: need.Scratch, Total: need.Total(),
+		DeviceConstants: need.DeviceConstants, DeviceArena: need.DeviceArena,
+		Largest: mapList(need.Largest, func(h exec.Holding) report.Holding {
 			return report.Holding{Kind: h.Kind, Name: h.Name, Bytes: h.Bytes}
 		})}
 }

@@ -16,9 +16,9 @@ import (
 
 // Bounds on the search for the sizes at which a specialization is priced.
 const (
-	maxOctaves = 8       // maximum number of doublings of a size
-	maxPoints  = 1 << 13 // maximum number of combinations of sizes
-	maxCuts    = 3       // maximum number of plans that are tried for a region: see specializeRegion
+	maxOctaves     = 8       // maximum number of doublings of a size
+	maxPoints      = 1 << 13 // maximum number of combinations of sizes
+	maxRegionPlans = 3       // maximum number of plans that are tried for a region: see specializeRegion
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
@@ -26,8 +26,8 @@ const (
 // guards hold. If none holds, it plans a specialization for the region of the sizes. It returns nil if this fails.
 func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
 	hints := slices.Clone(p.hints)
-	if len(hints) == 0 && slices.Equal(sizes, p.assumed) {
-		hints = [][]int{p.assumed} // Compile planned it; its binding may have been dropped
+	if len(hints) == 0 && slices.Equal(sizes, p.assumedSizes) {
+		hints = [][]int{p.assumedSizes} // Compile planned it; its binding may have been dropped
 	}
 	sorted.Func(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
 	if nondegenerate := p.NondegenerateSizes(ctx); nondegenerate != nil {
@@ -86,7 +86,7 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 		return nil
 	}
 	conditions := []func([]int) bool{region.guards.Hold}
-	for range maxCuts {
+	for range maxRegionPlans {
 		spec := p.SpecializationAt(ctx, firstPoint(region.points, conditions))
 		switch {
 		case spec == nil:
@@ -117,7 +117,7 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 		return nil, false
 	}
 	conditions := []func([]int) bool{region.guards.Hold}
-	for range maxCuts {
+	for range maxRegionPlans {
 		tried := p.SpecializationAt(ctx, firstPoint(region.points, conditions))
 		if tried == spec {
 			return conds, true
@@ -147,18 +147,18 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 // points returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced. The sizes
 // in usual come first. The result is the same for all sizes of the region.
 func (p *Program) points(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
-	bound := map[string]bool{}
+	boundSymbols := map[string]bool{}
 	for _, guard := range symbolic.Guards {
 		for _, name := range guard.Binds {
-			bound[name] = true
+			boundSymbols[name] = true
 		}
 	}
 	if usual == nil {
-		usual = p.assumed
+		usual = p.assumedSizes
 	}
 	values := make([][]int, len(p.openSymbols))
 	for i, name := range p.openSymbols {
-		if bound[name] { // the region has no other size
+		if boundSymbols[name] { // the region has no other size
 			values[i] = sizes[i : i+1]
 			continue
 		}

@@ -59,16 +59,16 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 }
 
 // equation solves text = size. sizeText describes the size in errors.
-func (s *solver) equation(sizeText, text string, size int) error {
+func (s *solver) equation(sizeText, exprText string, size int) error {
 	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
-	expression, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, knownSizes, s.sizes))
+	expression, err := (graph.Dim{Expr: exprText}).In(lookupSymbols(exprText, env, open, knownSizes, s.sizes))
 	if err != nil {
-		return fmt.Errorf("%s%s: %w", text, atSizes(knownSizes), err)
+		return fmt.Errorf("%s%s: %w", exprText, atSizes(knownSizes), err)
 	}
 	value, known := expression.Known()
 	switch {
 	case known && value != size:
-		return fmt.Errorf("%s is %d%s", text, value, atSizes(knownSizes))
+		return fmt.Errorf("%s is %d%s", exprText, value, atSizes(knownSizes))
 	case known || len(open) != 1:
 		return nil
 	}
@@ -78,7 +78,7 @@ func (s *solver) equation(sizeText, text string, size int) error {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
 		solved := solutionRange{first: s.bounds[name].Min, last: tensor.MaxBytes,
-			equation: fmt.Sprintf("%s = %d (%s)", text, size, sizeText)}
+			equation: fmt.Sprintf("%s = %d (%s)", exprText, size, sizeText)}
 		if maxSize := s.bounds[name].Max; maxSize > 0 {
 			solved.last = maxSize
 		}
@@ -87,17 +87,17 @@ func (s *solver) equation(sizeText, text string, size int) error {
 			solved.first, solved.last = old.first, old.last
 		}
 		if solved.first, solved.last, err = solutions(expression, sign, size, solved.first, solved.last); err != nil {
-			return fmt.Errorf("%s: %w", text, err)
+			return fmt.Errorf("%s: %w", exprText, err)
 		}
 		if hasRange && solved.first == old.first && solved.last == old.last {
 			solved.equation = old.equation
 		}
 		switch {
 		case solved.first > solved.last && hasRange:
-			return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", text, name,
-				old.first, old.last, old.equation, name, atSizes(knownSizes))
+			return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", exprText,
+				name, old.first, old.last, old.equation, name, atSizes(knownSizes))
 		case solved.first > solved.last:
-			return fmt.Errorf("it is %s, but no %s gives this size%s", text, name, atSizes(knownSizes))
+			return fmt.Errorf("it is %s, but no %s gives this size%s", exprText, name, atSizes(knownSizes))
 		}
 		if s.ranges[name] = solved; solved.first == solved.last {
 			s.sizes[name] = solved.first

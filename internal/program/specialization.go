@@ -42,7 +42,7 @@ const maxSpecializations = 32
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.
 func (p *Program) Specializes() bool {
-	return p.graph != nil && len(p.openSymbols) > 0 && (p.first == nil || !p.first.RunnableGraph.Dynamic())
+	return p.graph != nil && len(p.openSymbols) > 0 && (p.firstBinding == nil || !p.firstBinding.RunnableGraph.Dynamic())
 }
 
 // SpecializationAt returns the specialization of a hint; the first call plans it. It returns nil for a nil hint, or if
@@ -75,10 +75,10 @@ func (p *Program) Specializations() []*Specialization {
 
 // lock takes the lock of specializations and regions. It panics when the context ends: see [interrupt.Check].
 func (p *Program) lock(ctx context.Context) (unlock func()) {
-	if p.planning.Lock(ctx) != nil {
+	if p.planningLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
 	}
-	return p.planning.Unlock
+	return p.planningLock.Unlock
 }
 
 // addSpecialization adds a specialization and returns its index. If there are too many, it drops the oldest
@@ -86,7 +86,7 @@ func (p *Program) lock(ctx context.Context) (unlock func()) {
 func (p *Program) addSpecialization(spec *Specialization) int {
 	if len(p.specializations) >= maxSpecializations+len(p.hints) {
 		i := slices.IndexFunc(p.specializations, func(spec *Specialization) bool {
-			return !slices.ContainsFunc(p.hints, func(h []int) bool { return slices.Equal(h, spec.Hint) })
+			return !slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) })
 		})
 		p.specializations = slices.Delete(p.specializations, i, i+1)
 	}
@@ -101,9 +101,9 @@ func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error
 	if err != nil {
 		return err
 	}
-	o := owner.PlanOptions(ctx)
-	o.Record = true
-	if spec.Plan, err = owner.runPasses(g, o); err != nil {
+	options := owner.PlanOptions(ctx)
+	options.Record = true
+	if spec.Plan, err = owner.runPasses(g, options); err != nil {
 		return err
 	}
 	spec.Decisions = spec.Plan.Decisions
@@ -116,9 +116,9 @@ func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error
 // Follow plans g, a graph of [Program.GraphAt], by the decisions of a specialization, with the cost and without a limit
 // of memory. It returns a [*passes.Misfit] if the decisions cannot be applied.
 func (p *Program) Follow(ctx context.Context, spec *Specialization, g *graph.Graph) (*passes.Plan, error) {
-	o := p.PlanOptions(ctx)
-	o.Check, o.MemoryLimit, o.Follow, o.Price = false, -1, spec.Decisions, true
-	return p.runPasses(g, o)
+	options := p.PlanOptions(ctx)
+	options.Check, options.MemoryLimit, options.Follow, options.Price = false, -1, spec.Decisions, true
+	return p.runPasses(g, options)
 }
 
 // GraphAt returns the graph with sizes of the open symbols, inferred.
@@ -136,7 +136,7 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 	if len(owner.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
 		return b.plan(ctx, owner, passes.Options{})
 	}
-	if !b.isHint && owner.first != nil && len(b.rejected) == 0 {
+	if !b.isHint && owner.firstBinding != nil && len(b.rejected) == 0 {
 		if spec := owner.SpecializationFor(ctx, sizes); spec != nil {
 			err := b.plan(ctx, owner, passes.Options{Follow: spec.Decisions})
 			if err == nil {
@@ -162,10 +162,11 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 
 // PlanOptions returns the options of passes for this program.
 func (p *Program) PlanOptions(ctx context.Context) passes.Options {
-	o := p.options
-	return passes.Options{Context: ctx, Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes,
-		MemoryLimit: o.MemoryLimit, Threads: o.Threads, Check: o.Check, KeepGoing: o.KeepGoing, Exact: o.Exact,
-		SolveLimit: o.SolveLimit, Slack: o.Slack, Device: p.device}
+	options := p.options
+	return passes.Options{Context: ctx, Strategy: options.Strategy, Profile: options.Costs, Passes: options.Passes,
+		MemoryLimit: options.MemoryLimit, Threads: options.Threads, Check: options.Check,
+		KeepGoing: options.KeepGoing, Exact: options.Exact, SolveLimit: options.SolveLimit, Slack: options.Slack,
+		Device: p.device}
 }
 
 // plan plans and compiles the graph. The fields Record and Follow of decisions select the decisions to record or to

@@ -27,15 +27,15 @@ func TestFewSpecializations(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 3, 8} {
 			used := map[*Specialization]bool{}
 			for _, size := range []int{1, 7, 32, 65} {
-				c, err := p.bindingForSizes(t.Context(), map[string]int{"N": n, "H": size, "W": size + 1}, false)
+				binding, err := p.bindingForSizes(t.Context(), map[string]int{"N": n, "H": size, "W": size + 1}, false)
 				require.NoError(t, err)
-				require.NotNil(t, c.decisionsFrom, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
-				used[c.decisionsFrom] = true
-				assert.True(t, c.decisionsFrom.guardEvaluator.Hold([]int{size, n, size + 1}))
+				require.NotNil(t, binding.decisionsFrom, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
+				used[binding.decisionsFrom] = true
+				assert.True(t, binding.decisionsFrom.guardEvaluator.Hold([]int{size, n, size + 1}))
 				if n > 0 && size > 7 {
-					assert.Equal(t, p.NondegenerateSizes(t.Context()), c.decisionsFrom.Hint)
+					assert.Equal(t, p.NondegenerateSizes(t.Context()), binding.decisionsFrom.Hint)
 				}
-				assert.Equal(t, []int{n, 1000}, c.Plan.Graph.Outputs[0].Value.Meta.Shape)
+				assert.Equal(t, []int{n, 1000}, binding.Plan.Graph.Outputs[0].Value.Meta.Shape)
 			}
 			assert.LessOrEqual(t, len(used), 3, "%s at N=%d", s.Name(), n)
 		}
@@ -58,12 +58,12 @@ func TestSpecializationsInAnyOrder(t *testing.T) {
 		for range 2 {
 			slices.Reverse(sizes)
 			for _, s := range sizes {
-				k := p.SpecializationFor(t.Context(), s)
-				if k == nil { // planned by itself
+				spec := p.SpecializationFor(t.Context(), s)
+				if spec == nil { // planned by itself
 					hints[fmt.Sprint(s)] = nil
 					continue
 				}
-				hints[fmt.Sprint(s)] = k.Hint
+				hints[fmt.Sprint(s)] = spec.Hint
 			}
 			if backward {
 				slices.Reverse(sizes)
@@ -88,20 +88,20 @@ func TestSpecializationsOfOwnPasses(t *testing.T) {
 		return nil
 	}})
 	require.NoError(t, err)
-	for _, o := range []Options{{Passes: own}, {KeepGoing: true}} {
-		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), o)
+	for _, options := range []Options{{Passes: own}, {KeepGoing: true}} {
+		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), options)
 		require.NoError(t, err)
 		plain, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{})
 		require.NoError(t, err)
 		for _, n := range []int{1, 2, 5} {
 			sizes := map[string]int{"N": n, "H": 32, "W": 40}
-			c, err := p.bindingForSizes(t.Context(), sizes, false)
+			binding, err := p.bindingForSizes(t.Context(), sizes, false)
 			require.NoError(t, err)
-			require.NotNil(t, c.decisionsFrom)
-			assert.Equal(t, p.NondegenerateSizes(t.Context()), c.decisionsFrom.Hint)
+			require.NotNil(t, binding.decisionsFrom)
+			assert.Equal(t, p.NondegenerateSizes(t.Context()), binding.decisionsFrom.Hint)
 			other, err := plain.bindingForSizes(t.Context(), sizes, false)
 			require.NoError(t, err)
-			assert.Len(t, c.Plan.Graph.Nodes, len(other.Plan.Graph.Nodes))
+			assert.Len(t, binding.Plan.Graph.Nodes, len(other.Plan.Graph.Nodes))
 		}
 	}
 	assert.Greater(t, runs, 3, "the pass runs for each set of sizes")
@@ -143,10 +143,10 @@ func TestOwnPassBySizes(t *testing.T) {
 		want, err := plain.Run(context.Background(), in)
 		require.NoError(t, err)
 		assert.Equal(t, want["y"].String(), out["y"].String())
-		c, err := p.bindingForInputs(t.Context(), in)
+		binding, err := p.bindingForInputs(t.Context(), in)
 		require.NoError(t, err)
-		assert.Equal(t, nodes == 4, c.decisionsFrom != nil)
-		assert.Len(t, c.Plan.Graph.Nodes, nodes)
+		assert.Equal(t, nodes == 4, binding.decisionsFrom != nil)
+		assert.Len(t, binding.Plan.Graph.Nodes, nodes)
 	}
 }
 
@@ -155,10 +155,10 @@ func TestGuardsAllocateNothing(t *testing.T) {
 	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1, 2), Options{Strategy: layout.ChannelsLast})
 	require.NoError(t, err)
 	sizes := []int{48, 3, 64}
-	k := p.SpecializationFor(t.Context(), sizes)
-	require.NotNil(t, k)
-	require.NotEmpty(t, k.guards)
-	assert.Zero(t, testing.AllocsPerRun(100, func() { k.Serves(t.Context(), p, sizes) }))
+	spec := p.SpecializationFor(t.Context(), sizes)
+	require.NotNil(t, spec)
+	require.NotEmpty(t, spec.guards)
+	assert.Zero(t, testing.AllocsPerRun(100, func() { spec.Serves(t.Context(), p, sizes) }))
 }
 
 // The specialization of the nearest hint serves sizes. All hints are planned by Compile.
@@ -168,10 +168,10 @@ func TestHints(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p.specializations, 2)
 	for n, at := range map[int]int{1: 0, 2: 0, 7: 0, 9: 1, 64: 1, 100: 1} {
-		c, err := p.bindingForSizes(t.Context(), map[string]int{"N": n, "H": 32, "W": 40}, false)
+		binding, err := p.bindingForSizes(t.Context(), map[string]int{"N": n, "H": 32, "W": 40}, false)
 		require.NoError(t, err)
-		require.NotNil(t, c.decisionsFrom)
-		assert.Equal(t, p.hints[at], c.decisionsFrom.Hint, "N=%d", n)
+		require.NotNil(t, binding.decisionsFrom)
+		assert.Equal(t, p.hints[at], binding.decisionsFrom.Hint, "N=%d", n)
 	}
 	for _, bad := range []map[string]int{{"M": 1}, {"N": -1}} {
 		_, err = Compile(context.Background(), networks.Bottlenecks(4, 1), Options{Hints: []map[string]int{bad}})
@@ -190,7 +190,7 @@ func TestBindingIsFound(t *testing.T) {
 	first, err := p.bindingForInputs(t.Context(), in)
 	require.NoError(t, err)
 	least := testing.AllocsPerRun(100, func() {
-		if c, err := p.bindingForInputs(t.Context(), in); err != nil || c != first {
+		if again, err := p.bindingForInputs(t.Context(), in); err != nil || again != first {
 			panic("another program")
 		}
 	})
@@ -229,9 +229,9 @@ func BenchmarkBind(b *testing.B) {
 	p, err := Compile(context.Background(), networks.Bottlenecks(64, 3, 4, 6, 3), Options{})
 	require.NoError(b, err)
 	bind := func(n int) {
-		c := &Binding{sizes: map[string]int{"N": n, "H": 224, "W": 224}}
-		require.NoError(b, c.compile(b.Context(), p, []int{224, n, 224}))
-		require.NotNil(b, c.decisionsFrom)
+		binding := &Binding{sizes: map[string]int{"N": n, "H": 224, "W": 224}}
+		require.NoError(b, binding.compile(b.Context(), p, []int{224, n, 224}))
+		require.NotNil(b, binding.decisionsFrom)
 	}
 	bind(2)
 	b.ReportAllocs()
@@ -255,9 +255,9 @@ func BenchmarkFindBinding(b *testing.B) {
 
 // TestEqualDecisions: plans for 8 and 9 images make the same decisions, and plans without fusion other ones.
 func TestEqualDecisions(t *testing.T) {
-	decisions := func(n int, o Options) *passes.Decisions {
-		o.Hints = []map[string]int{{"N": n, "H": 32, "W": 32}}
-		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), o)
+	decisions := func(n int, options Options) *passes.Decisions {
+		options.Hints = []map[string]int{{"N": n, "H": 32, "W": 32}}
+		p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), options)
 		require.NoError(t, err)
 		require.Len(t, p.specializations, 1)
 		return p.specializations[0].Decisions

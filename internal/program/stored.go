@@ -35,8 +35,8 @@ func (p *Program) shareConstants() {
 			continue
 		}
 		group.Go(func() error {
-			if t, err := tensor.FromStorage(v.Const.Meta, cache.Share(v.Const.Storage())); err == nil {
-				v.Const = t
+			if shared, err := tensor.FromStorage(v.Const.Meta, cache.Share(v.Const.Storage())); err == nil {
+				v.Const = shared
 			}
 			return nil
 		})
@@ -82,17 +82,18 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 	return plan, err
 }
 
-// target identifies all that results depend on besides a graph: the program, its code generator and the instructions of
-// the processor. [environment.Code] differs in processes that can only plan, whose packed constants have no data.
-var target = sync.OnceValue(func() string {
+// codeIdentity identifies all that results depend on besides a graph: the program, its code generator and the
+// instructions of the processor. [environment.Code] differs in processes that can only plan, whose packed constants
+// have no data.
+var codeIdentity = sync.OnceValue(func() string {
 	return environment.Build() + "\n" + environment.Code() + "\n" + machine.HostWithUnit().String()
 })
 
 // planKey returns the key of the decisions for a graph with its sizes. It returns false if the graph has no digest.
 func (p *Program) planKey(g *graph.Graph, options passes.Options) (diskcache.Key, bool) {
 	hash := diskcache.NewHash("plan")
-	fmt.Fprintf(hash, "%s\n%s %t %t %v %v %d %s\n", target(), options.Strategy.Name(), p.options.NoFusion, options.Exact,
-		options.SolveLimit, options.Slack, options.MemoryLimit, options.Profile.Digest())
+	fmt.Fprintf(hash, "%s\n%s %t %t %v %v %d %s\n", codeIdentity(), options.Strategy.Name(), p.options.NoFusion,
+		options.Exact, options.SolveLimit, options.Slack, options.MemoryLimit, options.Profile.Digest())
 	if device := options.Device; device != nil {
 		fmt.Fprintf(hash, "%s %+v\n", device.Key(), device.Rates())
 	}
@@ -110,9 +111,9 @@ func (p *Program) planKey(g *graph.Graph, options passes.Options) (diskcache.Key
 }
 
 // writeConstant writes the meta of a constant and the key of its data to a hash.
-func (p *Program) writeConstant(h hash.Hash, m tensor.Meta, data *tensor.Tensor) {
+func (p *Program) writeConstant(h hash.Hash, meta tensor.Meta, data *tensor.Tensor) {
 	key := p.options.Cache.ContentKey(data.Storage())
-	fmt.Fprintf(h, "%v %v %v %d %x\n", m.DType, m.Shape, m.Strides, m.Offset, key)
+	fmt.Fprintf(h, "%v %v %v %d %x\n", meta.DType, meta.Shape, meta.Strides, meta.Offset, key)
 }
 
 // foldStore returns the results of a folded node from the cache, or computes and stores them: see
@@ -147,7 +148,7 @@ func (p *Program) foldStore(node *graph.Node, compute func() ([]*tensor.Tensor, 
 // attribute has no digest.
 func (p *Program) foldKey(node *graph.Node) (diskcache.Key, bool) {
 	hash := diskcache.NewHash("fold")
-	fmt.Fprintf(hash, "%s\n%q", target(), node.Op.Name)
+	fmt.Fprintf(hash, "%s\n%q", codeIdentity(), node.Op.Name)
 	if node.Impl != nil {
 		fmt.Fprintf(hash, " %q %q %q", node.Impl.Name, node.Walk.LoopOrder, node.Walk.ResultOrders)
 	}
@@ -168,7 +169,7 @@ func (p *Program) foldKey(node *graph.Node) (diskcache.Key, bool) {
 			p.writeConstant(hash, arg.Value.Meta, arg.Value.Const)
 		}
 	}
-	m := node.Out[0].Meta
-	fmt.Fprintf(hash, "\n%v %v %v %d", m.DType, m.Shape, m.Strides, m.Offset)
+	meta := node.Out[0].Meta
+	fmt.Fprintf(hash, "\n%v %v %v %d", meta.DType, meta.Shape, meta.Strides, meta.Offset)
 	return diskcache.KeyOf(hash), true
 }

@@ -16,7 +16,7 @@ func (p *Program) OpenSymbols() []string { return p.openSymbols }
 
 // AssumedSizes returns a size for each open symbol, which plans use if neither an input nor a hint gives the size. See
 // [graph.Graph.Assumed].
-func (p *Program) AssumedSizes() []int { return p.assumed }
+func (p *Program) AssumedSizes() []int { return p.assumedSizes }
 
 // Hints returns Options.Hints as lists of sizes of the open symbols. A symbol that a hint lacks has its assumed size.
 func (p *Program) Hints() [][]int { return p.hints }
@@ -67,10 +67,10 @@ func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, e
 }
 
 // Evaluator compiles expressions over the open symbols, and conditions on them.
-func (p *Program) Evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
+func (p *Program) Evaluator(symbolic *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
 	names := make([]string, len(p.openSymbols))
 	for i, name := range p.openSymbols {
-		names[i] = s.Name(name) // the symbol's name in the environment of s
+		names[i] = symbolic.Name(name) // the symbol's name in the environment of s
 	}
 	return sym.NewEvaluator(names, sizes, conds)
 }

@@ -17,8 +17,8 @@ func Op(name string, known func(name string) bool) string {
 		}
 	}
 	knownNames := func(yield func(string) bool) {
-		for _, n := range opNames {
-			if known(n) && !yield(n) {
+		for _, candidate := range opNames {
+			if known(candidate) && !yield(candidate) {
 				return
 			}
 		}
@@ -53,20 +53,20 @@ func stripLibrary(name string) string {
 
 // snakeCase converts "BatchNorm" to "batch_norm". Digits belong to the word before them.
 func snakeCase(name string) string {
-	var b strings.Builder
+	var snake strings.Builder
 	for i := range len(name) {
 		letter := name[i]
 		isUpper := letter >= 'A' && letter <= 'Z'
 		startsWord := i > 0 && !(name[i-1] >= 'A' && name[i-1] <= 'Z') && name[i-1] != '_'
 		if isUpper && startsWord {
-			b.WriteByte('_')
+			snake.WriteByte('_')
 		}
 		if isUpper {
 			letter += 'a' - 'A'
 		}
-		b.WriteByte(letter)
+		snake.WriteByte(letter)
 	}
-	return b.String()
+	return snake.String()
 }
 
 // withoutUnderscores returns a form that all spellings of a name share: in lower case and without underscores.

@@ -201,14 +201,14 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 
 // kernel is a compiled kernel: a module of CUDA with one function.
 type kernel struct {
-	d                *dev
+	owner            *dev
 	module, function uintptr
 	params, threads  int // number of parameters, and of threads in a group
 }
 
 // Free unloads the module. No run may use it afterwards.
 func (k *kernel) Free() {
-	_ = k.d.inContext(func() error { return call(k.d.api.ModuleUnload, k.module) })
+	_ = k.owner.inContext(func() error { return call(k.owner.api.ModuleUnload, k.module) })
 }
 
 // Compile implements device.Device.
@@ -217,7 +217,7 @@ func (d *dev) Compile(source *ir.Kernel) (device.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled := &kernel{d: d, params: source.Params, threads: source.GroupSize}
+	compiled := &kernel{owner: d, params: source.Params, threads: source.GroupSize}
 	return compiled, d.inContext(func() error {
 		image, name, log := append([]byte(ptxCode), 0), []byte("main\x00"), make([]byte, 1<<13)
 		const errorLog, errorLogSize = 5, 6 // values of CUjit_option
@@ -257,7 +257,7 @@ func (d *dev) launch(step device.Step) error {
 			uintptr(step.From.Address)+uintptr(step.FromAt), uintptr(step.Bytes), d.stream)
 	}
 	compiled, ok := step.Kernel.(*kernel)
-	if !ok || compiled.d != d || len(step.Addresses) != compiled.params || step.Groups < 1 {
+	if !ok || compiled.owner != d || len(step.Addresses) != compiled.params || step.Groups < 1 {
 		return errors.New("cuda: a launch has a kernel of another device, a wrong number of addresses, or no groups")
 	}
 	arguments := make([]*uint64, compiled.params+1) // one more than needed, so that element 0 exists

@@ -95,14 +95,14 @@ func (d *Device) Memory() int { return d.info.Memory }
 
 // memory implements graph.DeviceMemory.
 type memory struct {
-	d      *Device
+	owner  *Device
 	buffer *device.Buffer
 }
 
 // Free implements graph.DeviceMemory.
 func (m *memory) Free() {
-	m.d.mu.Lock()
-	defer m.d.mu.Unlock()
+	m.owner.mu.Lock()
+	defer m.owner.mu.Unlock()
 	if m.buffer != nil {
 		m.buffer.Free()
 		m.buffer = nil

@@ -13,7 +13,7 @@ import (
 
 // NewQueue implements graph.Device.
 func (d *Device) NewQueue() graph.Queue {
-	created := &queue{d: d, staging: &staging{d: d}}
+	created := &queue{owner: d, staging: &staging{owner: d}}
 	runtime.AddCleanup(created, (*staging).close, created.staging)
 	return created
 }
@@ -25,7 +25,7 @@ func (d *Device) NewQueue() graph.Queue {
 // Staging memory is memory that the host and the device access. An upload first copies its bytes from the host to
 // staging memory, and collects a copy from there to the target. A download does the reverse.
 type queue struct {
-	d       *Device
+	owner   *Device
 	mu      sync.Mutex
 	steps   []device.Step // the collected steps
 	staging *staging
@@ -49,7 +49,7 @@ func (q *queue) Upload(to graph.DeviceAddress, from []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	target, ok := to.Memory.(*memory)
-	if !ok || target.d != q.d {
+	if !ok || target.owner != q.owner {
 		return errOtherMemory
 	}
 	for start := 0; start < len(from); start += pieceBytes {
@@ -70,7 +70,7 @@ func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	source, ok := from.Memory.(*memory)
-	if !ok || source.d != q.d {
+	if !ok || source.owner != q.owner {
 		return errOtherMemory
 	}
 	for start := 0; start < len(to); start += pieceBytes {
@@ -104,7 +104,7 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 	addresses := make([]uint64, len(operands))
 	for i, operand := range operands {
 		switch onDevice, ok := operand.Memory.(*memory); {
-		case ok && onDevice.d == q.d:
+		case ok && onDevice.owner == q.owner:
 			addresses[i] = onDevice.buffer.Address + uint64(operand.Offset)
 		case operand.Memory != nil:
 			return errOtherMemory
@@ -169,9 +169,9 @@ func (q *queue) Reset() {
 // Reset. The lock must be held.
 func (q *queue) flush() error {
 	if q.err == nil && len(q.steps) > 0 {
-		q.d.mu.Lock()
-		q.err = q.d.driver.Run(q.steps)
-		q.d.mu.Unlock()
+		q.owner.mu.Lock()
+		q.err = q.owner.driver.Run(q.steps)
+		q.owner.mu.Unlock()
 		for _, collected := range q.faults {
 			if q.err == nil && binary.LittleEndian.Uint32(collected.word) != 0 {
 				q.err = collected.err
@@ -205,11 +205,11 @@ var errOtherMemory = errors.New("the memory is not of this device")
 
 // staging has the staging buffers of a queue, and keeps the programs of collected steps reachable.
 type staging struct {
-	d          *Device
+	owner      *Device
 	used, free []*device.Buffer // the buffers of collected steps, and the others
 	offset     int              // offset of the free bytes in the last buffer of used
 	bytes      int              // total size of the buffers of used
-	kept       []*compiled      // the programs of collected steps
+	programs   []*compiled      // the programs of collected steps
 }
 
 // stagingAlign is the alignment of staging memory in bytes.
@@ -235,7 +235,7 @@ func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 		s.free = append(s.free[:smallest], s.free[smallest+1:]...)
 	} else {
 		var err error
-		if buffer, err = s.d.alloc(max(bytes, pageBytes), true); err != nil {
+		if buffer, err = s.owner.alloc(max(bytes, pageBytes), true); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -245,19 +245,19 @@ func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 }
 
 // keep keeps a program reachable until the collected steps have run: its kernels are freed when it is unreachable.
-func (s *staging) keep(program *compiled) { s.kept = append(s.kept, program) }
+func (s *staging) keep(program *compiled) { s.programs = append(s.programs, program) }
 
 // reuse marks all buffers as free. It is called after the steps that use them.
 func (s *staging) reuse() {
 	s.free = append(s.free, s.used...)
-	clear(s.kept)
-	s.used, s.kept, s.offset, s.bytes = s.used[:0], s.kept[:0], 0, 0
+	clear(s.programs)
+	s.used, s.programs, s.offset, s.bytes = s.used[:0], s.programs[:0], 0, 0
 }
 
 // close frees the buffers. It is called when the queue is unreachable.
 func (s *staging) close() {
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
 	for _, buffer := range append(s.free, s.used...) {
 		buffer.Free()
 	}

@@ -11,11 +11,11 @@ import (
 
 // fusedSample is a product or a convolution, and pointwise ops on its result.
 type fusedSample struct {
-	op    string
-	attrs graph.Attrs
-	in    []tensor.Meta
-	steps []fusedStep // each computes the operand of the next one
-	kept  int         // number of results before the last one that remain results
+	op           string
+	attrs        graph.Attrs
+	in           []tensor.Meta
+	steps        []fusedStep // each computes the operand of the next one
+	extraResults int         // number of results before the last one that remain results
 }
 
 // fusedStep is a pointwise op on a result. If other has a dtype, it is the second operand.
@@ -71,9 +71,9 @@ func (sample *fusedSample) call(lookup graph.Lookup, rng *rand.Rand) (*Call, err
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	kept := results[len(results)-1-sample.kept:]
+	remaining := results[len(results)-1-sample.extraResults:]
 	nodes, err := fusion.NewFuser(g).Fuse([]fusion.Group{{Nodes: slices.Clone(g.Nodes), Anchor: true}},
-		func(v *graph.Value) bool { return slices.Contains(kept, v) })
+		func(v *graph.Value) bool { return slices.Contains(remaining, v) })
 	if err != nil {
 		return nil, err
 	}

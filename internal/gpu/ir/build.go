@@ -18,19 +18,21 @@ func NewBuilder(params, groupSize int) *Builder {
 	return &Builder{Kernel{Params: params, GroupSize: groupSize}, []map[Inst]Value{{}}}
 }
 
-// Emit adds an operation whose result has dtype d, and returns its result. An operation without a result has the dtype
-// tensor.Invalid, except for a Store: see [Inst].
-func (b *Builder) Emit(op Op, d tensor.DType, args ...Value) Value {
-	return b.EmitImm(op, d, 0, args...)
+// Emit adds an operation whose result has the given dtype, and returns its result. An operation without a result has
+// the dtype tensor.Invalid, except for a Store: see [Inst].
+func (b *Builder) Emit(op Op, dtype tensor.DType, args ...Value) Value {
+	return b.EmitImm(op, dtype, 0, args...)
 }
 
 // EmitImm is [Builder.Emit] for an operation with an immediate number (Inst.Imm).
-func (b *Builder) EmitImm(op Op, d tensor.DType, imm uint64, args ...Value) Value {
-	return b.add(Inst{Op: op, DType: d, Imm: imm}, args)
+func (b *Builder) EmitImm(op Op, dtype tensor.DType, imm uint64, args ...Value) Value {
+	return b.add(Inst{Op: op, DType: dtype, Imm: imm}, args)
 }
 
 // Const adds a constant with the given bits.
-func (b *Builder) Const(d tensor.DType, bits uint64) Value { return b.EmitImm(Op(lane.Const), d, bits) }
+func (b *Builder) Const(dtype tensor.DType, bits uint64) Value {
+	return b.EmitImm(Op(lane.Const), dtype, bits)
+}
 
 // Lookup adds a lookup in a table. The low 5 bits of v are the index. Lookups are common subexpressions only if they
 // have the same pointer to a table.

@@ -118,25 +118,25 @@ func (c *checker) checkLaneOp(inst *Inst) error {
 	if len(uses) != lane.Ops[op].Args {
 		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
 	}
-	from := c.Type(uses[len(uses)-1]) // the dtype of the operation: the first operand of a Select is a bool
-	ok := lane.Ops[op].On.Has(from)
+	operandDType := c.Type(uses[len(uses)-1]) // the dtype of the operation: the first operand of a Select is a bool
+	ok := lane.Ops[op].On.Has(operandDType)
 	switch {
 	case op == lane.Convert:
-		ok = ok && c.isLegalConversion(inst.DType, from)
+		ok = ok && c.isLegalConversion(inst.DType, operandDType)
 	case op == lane.Bits:
-		ok = ok && from.Size() == inst.DType.Size() && inst.DType != tensor.Bool
+		ok = ok && operandDType.Size() == inst.DType.Size() && inst.DType != tensor.Bool
 	case op.Compares():
 		ok = ok && inst.DType == tensor.Bool
 	case op == lane.Select:
 		return c.checkTypes(inst, tensor.Bool, inst.DType, inst.DType)
 	default:
-		ok = ok && from == inst.DType && (op != lane.Lookup || inst.Table != nil)
+		ok = ok && operandDType == inst.DType && (op != lane.Lookup || inst.Table != nil)
 	}
 	for _, operand := range uses {
-		ok = ok && c.Type(operand) == from
+		ok = ok && c.Type(operand) == operandDType
 	}
 	if !ok {
-		return fmt.Errorf("%v of %v cannot give %v", op, from, inst.DType)
+		return fmt.Errorf("%v of %v cannot give %v", op, operandDType, inst.DType)
 	}
 	return nil
 }

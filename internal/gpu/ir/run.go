@@ -101,8 +101,8 @@ const maxIterations = 1 << 20
 
 // runBlock executes the instructions first to end-1 in the threads whose element of mask is true. A Break sets the
 // elements of threads that leave the loop to false.
-func (r *run) runBlock(from, end int, mask []bool) error {
-	for index := from; index < end; index++ {
+func (r *run) runBlock(first, end int, mask []bool) error {
+	for index := first; index < end; index++ {
 		inst := &r.Insts[index]
 		switch inst.Op {
 		case Loop:

@@ -24,30 +24,30 @@ import (
 // A result is summed in order, by fused multiply-adds if the device rounds them once, else by a product and a sum. The
 // size of tiles does not affect bits. A thread applies the epilogue to its results in registers.
 func Contraction(source *graph.Contraction, target Target) (*Program, error) {
-	made, err := newContraction(source, target)
+	generator, err := newContraction(source, target)
 	if err != nil {
 		return nil, err
 	}
-	rows, cols, batch := size(made.rows), size(made.cols), size(made.batch)
+	rows, cols, batch := size(generator.rows), size(generator.cols), size(generator.batch)
 	if rows*cols*batch == 0 {
 		return new(Program), nil
 	}
-	tilesM, tilesN := (rows+made.tile-1)/made.tile, (cols+made.tile-1)/made.tile
+	tilesM, tilesN := (rows+generator.tile-1)/generator.tile, (cols+generator.tile-1)/generator.tile
 	groups := tilesM * tilesN * batch
 	if groups > math.MaxInt32 {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
 	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
-	tile := made.split(made.Emit(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
-	made.build(tile[1], tile[0], tile[2])
-	if made.err != nil {
-		return nil, made.err
+	tile := generator.split(generator.Emit(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
+	generator.build(tile[1], tile[0], tile[2])
+	if generator.err != nil {
+		return nil, generator.err
 	}
-	if err := made.Check(); err != nil {
+	if err := generator.Check(); err != nil {
 		return nil, err
 	}
-	launch := Launch{Kernel: &made.Kernel, Groups: groups}
-	for _, buffer := range made.buffers {
+	launch := Launch{Kernel: &generator.Kernel, Groups: groups}
+	for _, buffer := range generator.buffers {
 		launch.Args = append(launch.Args, Arg{Buffer: buffer})
 	}
 	return &Program{Launches: []Launch{launch}}, nil
@@ -62,38 +62,39 @@ func CheckContraction(source *graph.Contraction, target Target) error {
 
 // newContraction returns the generator of a kernel. No code is generated yet.
 func newContraction(source *graph.Contraction, target Target) (*contraction, error) {
-	made := &contraction{Contraction: source, acc: source.Out.DType.OpMath()}
+	generator := &contraction{Contraction: source, sumDType: source.Out.DType.OpMath()}
 	params := 3
 	if source.HasAdd {
 		params++
 	}
-	if made.acc != tensor.Float32 && made.acc != tensor.Float64 || source.A.DType != source.Out.DType ||
-		source.B.DType != source.Out.DType ||
+	if sumDType := generator.sumDType; sumDType != tensor.Float32 && sumDType != tensor.Float64 ||
+		source.A.DType != source.Out.DType || source.B.DType != source.Out.DType ||
 		source.HasAdd && source.Add.DType != source.Out.DType {
 		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v is %w", source.A.DType, source.B.DType,
 			source.Out.DType, ErrUnsupported)
 	}
-	if err := made.setLoops(); err != nil {
+	if err := generator.setLoops(); err != nil {
 		return nil, err
 	}
-	made.buffers = []int{0, 1, 2, 3}[:params]
+	generator.buffers = []int{0, 1, 2, 3}[:params]
 	if source.Epilogue != nil {
 		var err error
-		if made.epilogue, err = newEpilogue(source, params, target); err != nil {
+		if generator.epilogue, err = newEpilogue(source, params, target); err != nil {
 			return nil, err
 		}
-		made.buffers = append(made.buffers, made.epilogue.buffers...)
+		generator.buffers = append(generator.buffers, generator.epilogue.buffers...)
 	}
-	if len(made.buffers) > target.MaxParams {
-		return nil, fmt.Errorf("gpu: a product with %d buffers is %w", len(made.buffers), ErrUnsupported)
+	if len(generator.buffers) > target.MaxParams {
+		return nil, fmt.Errorf("gpu: a product with %d buffers is %w", len(generator.buffers), ErrUnsupported)
 	}
-	made.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(made.buffers), groupSize), target: target}
-	made.setTile(size(made.rows), size(made.cols), size(made.batch))
-	if made.epilogue != nil && made.perThread*made.perThread*len(made.epilogue.code.Insts) > maxEpilogue {
-		return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", len(made.epilogue.code.Insts),
+	generator.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(generator.buffers), groupSize), target: target}
+	generator.setTile(size(generator.rows), size(generator.cols), size(generator.batch))
+	if generator.epilogue != nil &&
+		generator.perThread*generator.perThread*len(generator.epilogue.code.Insts) > maxEpilogue {
+		return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", len(generator.epilogue.code.Insts),
 			ErrUnsupported)
 	}
-	return made, nil
+	return generator, nil
 }
 
 // contraction generates the kernel of a contraction.
@@ -102,13 +103,13 @@ type contraction struct {
 	*graph.Contraction
 	epilogue               *epilogue               // nil for none
 	buffers                []int                   // by parameter of the kernel: the index of its buffer
-	acc                    tensor.DType            // dtype of sums
+	sumDType               tensor.DType            // dtype of sums
 	rows, cols, sum, batch []graph.ContractionLoop // each from the fastest loop to the slowest
 	rowLoops, sumLoops     []int                   // for each element of rows and of sum, the index of the loop in Loops
 	tile                   int                     // number of rows, and of columns, of a tile
 	perThread              int                     // number of rows, and of columns, of a thread
-	depth                  int                     // number of terms of a slice of the sum
-	across                 int                     // number of threads along a side of the tile: tile/perThread
+	sliceTerms             int                     // number of terms of a slice of the sum
+	threadsPerSide         int                     // number of threads along a side of the tile: tile/perThread
 	rowsFirst              bool                    // whether adjacent threads compute adjacent rows, not columns
 }
 
@@ -169,16 +170,16 @@ func (c *contraction) setLoops() error {
 // size.
 func (c *contraction) setTile(height, width, batch int) {
 	const processors = 128 // the assumed number of multiprocessors
-	c.tile, c.perThread, c.depth = 32, 2, 16
+	c.tile, c.perThread, c.sliceTerms = 32, 2, 16
 	// Largest first. A tile has groupSize threads: (tile/perThread)^2.
 	for _, large := range []struct{ tile, perThread, depth int }{{128, 8, 8}, {64, 4, 16}} {
 		groups := ((height + large.tile - 1) / large.tile) * ((width + large.tile - 1) / large.tile) * batch
 		if groups >= processors && min(height, width) > large.tile/2 {
-			c.tile, c.perThread, c.depth = large.tile, large.perThread, large.depth
+			c.tile, c.perThread, c.sliceTerms = large.tile, large.perThread, large.depth
 			break
 		}
 	}
-	c.across = c.tile / c.perThread
+	c.threadsPerSide = c.tile / c.perThread
 	// Adjacent threads store elements that are close in memory.
 	c.rowsFirst = c.leastOutStride(c.rows) < c.leastOutStride(c.cols)
 }
@@ -247,23 +248,23 @@ func (s *scalarBuilder) and(list ...ir.Value) ir.Value {
 func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 	const u32 = tensor.Uint32
 	thread := c.Emit(ir.Thread, u32)
-	// The threads form a square of across*across. Each computes the elements (rowLane + i*across, colLane + j*across)
-	// of the tile, for i and j below perThread. across is a power of two.
-	slow := c.quotient(thread, c.across)
-	fast := c.op(lane.And, u32, thread, c.u32(c.across-1))
+	// The threads form a square of threadsPerSide*threadsPerSide. Each computes the elements (rowLane + i*threadsPerSide,
+	// colLane + j*threadsPerSide) of the tile, for i and j below perThread. threadsPerSide is a power of two.
+	slow := c.quotient(thread, c.threadsPerSide)
+	fast := c.op(lane.And, u32, thread, c.u32(c.threadsPerSide-1))
 	rowLane, colLane := slow, fast
 	if c.rowsFirst {
 		rowLane, colLane = fast, slow
 	}
 	firstRow, firstCol := c.op(lane.Mul, u32, tileRow, c.u32(c.tile)), c.op(lane.Mul, u32, tileCol, c.u32(c.tile))
 	batch := c.splitLoops(product, c.batch)
-	zero := c.float(c.acc, 0)
+	zero := c.float(c.sumDType, 0)
 	acc := make([]ir.Value, c.perThread*c.perThread)
 	for i := range acc {
-		acc[i] = c.Emit(ir.Var, c.acc, zero)
+		acc[i] = c.Emit(ir.Var, c.sumDType, zero)
 	}
 	if terms := size(c.sum); terms > 0 {
-		arrayA, arrayB := c.Array(c.acc, c.tile*c.depth), c.Array(c.acc, c.tile*c.depth)
+		arrayA, arrayB := c.Array(c.sumDType, c.tile*c.sliceTerms), c.Array(c.sumDType, c.tile*c.sliceTerms)
 		const isA, isB = true, false
 		loaderA := c.newLoader(thread, firstRow, arrayA, isA, c.offsets(c.batch, batch, strideA))
 		loaderB := c.newLoader(thread, firstCol, arrayB, isB, c.offsets(c.batch, batch, strideB))
@@ -276,7 +277,7 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 			loaderB.store(valuesB)
 			c.Emit(ir.Barrier, tensor.Invalid) // all threads have stored this slice
 			c.multiply(acc, rowLane, colLane, arrayA, arrayB)
-			next := c.add32(first, c.u32(c.depth))
+			next := c.add32(first, c.u32(c.sliceTerms))
 			c.Emit(ir.WriteVar, tensor.Invalid, sliceStart, next)
 			return c.op(lane.Le, tensor.Bool, c.u32(terms), next)
 		})
@@ -284,14 +285,14 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 	c.storeResults(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
 }
 
-// multiply adds the products of a slice of the sum to the accumulators acc. arrayA has the element of term t and row i
+// multiply adds the products of a slice of the sum to acc. arrayA has the element of term t and row i
 // of the tile at t*tile + i. arrayB has the element of term t and column i there.
 func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
-		return c.EmitImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))
+		return c.EmitImm(ir.LoadShared, c.sumDType, array, c.add32(first, c.u32(term*c.tile+i*c.threadsPerSide)))
 	}
-	roundsOnce := c.target.FMA32 && c.acc == tensor.Float32 || c.target.FMA64 && c.acc == tensor.Float64
-	for term := range c.depth {
+	roundsOnce := c.target.FMA32 && c.sumDType == tensor.Float32 || c.target.FMA64 && c.sumDType == tensor.Float64
+	for term := range c.sliceTerms {
 		var rows, cols []ir.Value
 		for i := range c.perThread {
 			rows, cols = append(rows, load(arrayA, term, i, rowLane)), append(cols, load(arrayB, term, i, colLane))
@@ -299,11 +300,11 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 		for i, left := range rows {
 			for j, right := range cols {
 				sum := acc[i*c.perThread+j]
-				partial := c.Emit(ir.ReadVar, c.acc, sum)
+				partial := c.Emit(ir.ReadVar, c.sumDType, sum)
 				if roundsOnce {
-					partial = c.op(lane.FMA, c.acc, left, right, partial)
+					partial = c.op(lane.FMA, c.sumDType, left, right, partial)
 				} else {
-					partial = c.op(lane.Add, c.acc, partial, c.op(lane.Mul, c.acc, left, right))
+					partial = c.op(lane.Add, c.sumDType, partial, c.op(lane.Mul, c.sumDType, left, right))
 				}
 				c.Emit(ir.WriteVar, tensor.Invalid, sum, partial)
 			}
@@ -321,45 +322,45 @@ func (c *contraction) storeResults(acc []ir.Value, firstRow, firstCol ir.Value, 
 		bytes := c.op(lane.Mul, u64, c.op(lane.Convert, u64, offset), c.Const(u64, uint64(dtype.Size())))
 		return c.op(lane.Add, u64, c.EmitImm(ir.Param, u64, uint64(param)), bytes)
 	}
-	one := oneElement(dtype)
+	element := oneElement(dtype)
 	// An offset is the sum of the offsets of the batch, the row and the column. Those of the columns are computed once.
 	outBatch := c.offsets(c.batch, batch, strideOut)
 	var cols, valid, outCols, addCols []ir.Value
 	addBatch := c.offsets(c.batch, batch, strideAdd)
 	for j := range c.perThread {
-		col := c.add32(firstCol, c.u32(j*c.across))
+		col := c.add32(firstCol, c.u32(j*c.threadsPerSide))
 		index := c.splitLoops(col, c.cols)
 		cols, valid = append(cols, col), append(valid, c.less(col, size(c.cols)))
 		outCols = append(outCols, c.offsets(c.cols, index, strideOut))
 		addCols = append(addCols, c.offsets(c.cols, index, strideAdd))
 	}
 	for i := range c.perThread {
-		row := c.add32(firstRow, c.u32(i*c.across))
+		row := c.add32(firstRow, c.u32(i*c.threadsPerSide))
 		index := c.splitLoops(row, c.rows)
 		c.If(c.less(row, size(c.rows)), func() {
 			outRow := c.add32(outBatch, c.offsets(c.rows, index, strideOut))
 			addRow := c.add32(addBatch, c.offsets(c.rows, index, strideAdd))
 			for j := range cols {
 				c.If(valid[j], func() {
-					value := c.Emit(ir.ReadVar, c.acc, acc[i*c.perThread+j])
+					value := c.Emit(ir.ReadVar, c.sumDType, acc[i*c.perThread+j])
 					if c.Alpha != 1 {
-						value = c.op(lane.Mul, c.acc, value, c.float(c.acc, c.Alpha))
+						value = c.op(lane.Mul, c.sumDType, value, c.float(c.sumDType, c.Alpha))
 					}
 					if c.HasAdd && c.Beta != 0 {
-						addend := c.convert(c.acc, dtype,
-							c.scalarBuilder.load(one, address(3, c.add32(addRow, addCols[j])))[0])
+						addend := c.convert(c.sumDType, dtype,
+							c.scalarBuilder.load(element, address(3, c.add32(addRow, addCols[j])))[0])
 						if c.Beta != 1 {
-							addend = c.op(lane.Mul, c.acc, addend, c.float(c.acc, c.Beta))
+							addend = c.op(lane.Mul, c.sumDType, addend, c.float(c.sumDType, c.Beta))
 						}
-						value = c.op(lane.Add, c.acc, value, addend)
+						value = c.op(lane.Add, c.sumDType, value, addend)
 					}
-					value = c.convert(dtype, c.acc, value)
+					value = c.convert(dtype, c.sumDType, value)
 					offset := c.add32(outRow, outCols[j])
 					if c.epilogue != nil {
 						c.epilogue.apply(&c.scalarBuilder, value, offset)
 						return
 					}
-					c.scalarBuilder.store(one, address(0, offset), []ir.Value{value})
+					c.scalarBuilder.store(element, address(0, offset), []ir.Value{value})
 				})
 			}
 		})
@@ -384,25 +385,25 @@ type loader struct {
 	index     [][]ir.Value // the index of the row or column in each loop
 }
 
-// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. batch is the
-// element offset of the product.
-func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, batch ir.Value) *loader {
+// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. productOffset is
+// the element offset of the product.
+func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, productOffset ir.Value) *loader {
 	const u32 = tensor.Uint32
-	created := &loader{contraction: c, isA: isA, array: array, base: batch}
+	created := &loader{contraction: c, isA: isA, array: array, base: productOffset}
 	loops, stride := c.cols, strideB
 	if isA {
 		loops, stride = c.rows, strideA
-		created.base = c.add32(batch, c.u32(-c.Before)) // modulo 2^32: offsets of existing elements are not negative
+		created.base = c.add32(productOffset, c.u32(-c.Before)) // modulo 2^32: offsets of existing elements are not negative
 	}
 	created.alongTerms = len(c.sum) > 0 && stride(c.sum[0]) == 1 && (len(loops) == 0 || stride(loops[0]) != 1)
 	fastSize := c.tile
 	if created.alongTerms {
-		fastSize = c.depth
+		fastSize = c.sliceTerms
 	}
-	// The group copies tile*depth elements, groupSize at a time. Element j of a thread has the fast index
+	// The group copies tile*sliceTerms elements, groupSize at a time. Element j of a thread has the fast index
 	// thread%fastSize and the slow index thread/fastSize + j*groupSize/fastSize.
 	fast, slow := c.op(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
-	for j := range c.tile * c.depth / groupSize {
+	for j := range c.tile * c.sliceTerms / groupSize {
 		position, term := fast, c.add32(slow, c.u32(j*(groupSize/fastSize)))
 		if created.alongTerms {
 			position, term = term, position
@@ -425,7 +426,7 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 	if l.isA {
 		param, dtype, stride = 1, l.A.DType, strideA
 	}
-	zero := l.float(l.acc, 0)
+	zero := l.float(l.sumDType, 0)
 	for j := range l.positions {
 		term := l.add32(first, l.terms[j])
 		index := l.splitLoops(term, l.sum)
@@ -445,8 +446,8 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
 		bytes := l.op(lane.Mul, u64, l.op(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
 		start := l.op(lane.Add, u64, l.EmitImm(ir.Param, u64, uint64(param)), bytes)
-		value := l.convert(l.acc, dtype, l.scalarBuilder.load(oneElement(dtype), start)[0])
-		values = append(values, l.choose(l.acc, valid, value, zero))
+		value := l.convert(l.sumDType, dtype, l.scalarBuilder.load(oneElement(dtype), start)[0])
+		values = append(values, l.choose(l.sumDType, valid, value, zero))
 	}
 	return values
 }

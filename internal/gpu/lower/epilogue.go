@@ -33,7 +33,7 @@ func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogu
 	}
 	outs, operands := len(code.Out), source.Epilogue.Operands
 	result, metas := operands[outs].Meta, []tensor.Meta(nil)
-	made := &epilogue{code: code}
+	lowered := &epilogue{code: code}
 	for i, operand := range operands {
 		meta := operand.Meta
 		if meta.Extent()*meta.DType.Size() > math.MaxInt32 || slices.Min(append([]int{0}, meta.Strides...)) < 0 {
@@ -43,18 +43,18 @@ func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogu
 		case i == outs: // in a register
 			continue
 		case i < outs && operand.Index == source.Out.Index:
-			made.params = append(made.params, 0)
+			lowered.params = append(lowered.params, 0)
 		default:
-			made.params = append(made.params, params+len(made.buffers))
-			made.buffers = append(made.buffers, params+i)
+			lowered.params = append(lowered.params, params+len(lowered.buffers))
+			lowered.buffers = append(lowered.buffers, params+i)
 		}
-		made.dtypes, metas = append(made.dtypes, meta.DType), append(metas, meta)
+		lowered.dtypes, metas = append(lowered.dtypes, meta.DType), append(metas, meta)
 	}
 	if !result.IsNonOverlappingAndDense() { // the offset of an element does not give its index
 		return nil, fmt.Errorf("gpu: an epilogue of a result with gaps is %w", ErrUnsupported)
 	}
-	made.setAxes(result, metas)
-	return made, nil
+	lowered.setAxes(result, metas)
+	return lowered, nil
 }
 
 // setAxes sets the axes of the result of the contraction, and the strides of outputs and operands along them.
@@ -71,8 +71,8 @@ func (e *epilogue) setAxes(result tensor.Meta, metas []tensor.Meta) {
 		added := axis{size: result.Shape[dim]}
 		for _, meta := range metas {
 			stride := 0 // broadcast, if an operand of lower rank lacks the dimension or has size 1 there
-			if own := dim - (result.Rank() - meta.Rank()); own >= 0 && meta.Shape[own] > 1 {
-				stride = meta.Strides[own] * meta.DType.Size()
+			if ownDim := dim - (result.Rank() - meta.Rank()); ownDim >= 0 && meta.Shape[ownDim] > 1 {
+				stride = meta.Strides[ownDim] * meta.DType.Size()
 			}
 			added.strides = append(added.strides, stride)
 		}

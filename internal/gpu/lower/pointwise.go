@@ -26,11 +26,11 @@ func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target 
 		return nil, err
 	}
 	program := new(Program)
-	for _, narrow := range iteration.Split32() { // iterations with 32-bit offsets
-		if narrow.Numel() == 0 {
+	for _, iteration32 := range iteration.Split32() { // iterations with 32-bit offsets
+		if iteration32.Numel() == 0 {
 			continue
 		}
-		list, err := pointwiseLaunches(code, narrow, align, target)
+		list, err := pointwiseLaunches(code, iteration32, align, target)
 		if err != nil {
 			return nil, err
 		}

@@ -77,7 +77,7 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 func (k *rowKernel) setThread() {
 	const u32 = tensor.Uint32
 	rows, units := k.rows, k.units
-	k.joins = rows.pieces > 1 && units == rows.count
+	k.joins = rows.pieces > 1 && units == rows.rowCount
 	k.lanes = lanesOf(rows.pieceLen, rows.vector)
 	if k.joins {
 		k.lanes = lanesOf(rows.pieces, 1)
@@ -97,18 +97,18 @@ func (k *rowKernel) setThread() {
 	k.isValid = k.op(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
 	unit = k.choose(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
 	k.row, k.piece = unit, ir.None
-	if units != rows.count { // unit = row*pieces + piece
+	if units != rows.rowCount { // unit = row*pieces + piece
 		k.row = k.quotient(unit, rows.pieces)
 		k.piece = k.op(lane.Sub, u32, unit, k.op(lane.Mul, u32, k.row, k.Const(u32, uint64(rows.pieces))))
 	}
 	var shape []int
-	for _, dim := range rows.kept {
+	for _, dim := range rows.keptAxes {
 		shape = append(shape, dim.size)
 	}
 	index := k.split(k.row, shape)
 	for i := range k.Params - 1 { // the last parameter is the scratch memory
 		param := k.EmitImm(ir.Param, tensor.Uint64, uint64(i))
-		k.base = append(k.base, k.advance(param, k.offset(index, shape, stridesOf(rows.kept, i))))
+		k.base = append(k.base, k.advance(param, k.offset(index, shape, stridesOf(rows.keptAxes, i))))
 	}
 }
 
@@ -137,7 +137,7 @@ func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int
 func (k *rowKernel) number(n int) ir.Value {
 	value, ok := k.numbers[n]
 	if !ok { // computed by an earlier launch
-		address := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
+		address := k.scratchAt(k.numbersOffset+8*n*k.rowCount, 8, k.row, ir.None, 0)
 		value = k.loadRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address)[0]
 		k.numbers[n] = value
 	}
@@ -244,7 +244,7 @@ func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i 
 	}
 	k.If(k.isFirst(), func() {
 		for index, result := range results {
-			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, k.piece, k.row, k.pieces)
+			address := k.scratchAt(k.partialsOffset+8*index*k.rowCount*k.pieces, 8, k.piece, k.row, k.pieces)
 			dtype := pass.Code.Insts[pass.Folds[index].Value].DType
 			k.storeRun(run{dtype: dtype, count: 1, align: 8}, address, []ir.Value{result})
 		}
@@ -293,7 +293,7 @@ func (k *rowKernel) joinPieces(i int) {
 	for index, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
 		partial := func(piece ir.Value) ir.Value {
-			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, piece, k.row, k.pieces)
+			address := k.scratchAt(k.partialsOffset+8*index*k.rowCount*k.pieces, 8, piece, k.row, k.pieces)
 			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, address)[0]
 		}
 		accumulator := k.Emit(ir.Var, register(dtype), partial(k.lane))
@@ -317,7 +317,7 @@ func (k *rowKernel) joinPieces(i int) {
 
 // storeNumber stores number n of the row for later launches.
 func (k *rowKernel) storeNumber(n int) {
-	address := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
+	address := k.scratchAt(k.numbersOffset+8*n*k.rowCount, 8, k.row, ir.None, 0)
 	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address, []ir.Value{k.numbers[n]})
 }
 
@@ -360,12 +360,12 @@ func (k *rowKernel) addPerRow(i int) {
 // of the first element. index is the index of that element along each reduced axis.
 func (k *rowKernel) addressOf(i int, dtype tensor.DType, index []ir.Value) (access, ir.Value) {
 	var shape []int
-	for _, dim := range k.reduced {
+	for _, dim := range k.reducedAxes {
 		shape = append(shape, dim.size)
 	}
-	strides := stridesOf(k.reduced, i)
+	strides := stridesOf(k.reducedAxes, i)
 	all, sizes := slices.Clone(strides), slices.Clone(shape)
-	for _, dim := range k.kept {
+	for _, dim := range k.keptAxes {
 		all, sizes = append(all, dim.strides[i]), append(sizes, dim.size)
 	}
 	elementAccess := access{dtype: dtype, stride: strides[0], vector: k.vector,
@@ -383,7 +383,7 @@ func (k *rowKernel) storedRow(stored int, element ir.Value, index []ir.Value) (a
 	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows, the distance between
 	// the vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides it.
 	align := 16 | k.vector*dtype.Size()
-	if k.count > 1 {
+	if k.rowCount > 1 {
 		align |= k.rowLen * dtype.Size()
 	}
 	elementAccess := access{dtype: dtype, stride: dtype.Size(), vector: k.vector,
@@ -420,7 +420,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 // inputs of the pass, adds to the accumulators, and stores the outputs.
 func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
 	var shape []int
-	for _, dim := range k.reduced {
+	for _, dim := range k.reducedAxes {
 		shape = append(shape, dim.size)
 	}
 	index := k.split(element, shape)

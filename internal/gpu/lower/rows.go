@@ -42,13 +42,13 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	if err := lowering.setAxes(mask); err != nil {
 		return nil, err
 	}
-	if lowering.count == 0 {
+	if lowering.rowCount == 0 {
 		return new(Program), nil
 	}
 	// uniform marks operands with one element for each row. perElement marks outputs with all elements of a row.
 	uniform, perElement := make([]bool, len(source.In)), make([]bool, len(outs))
 	for i := range lowering.metas {
-		varies := slices.ContainsFunc(lowering.reduced, func(dim axis) bool { return dim.strides[i] != 0 })
+		varies := slices.ContainsFunc(lowering.reducedAxes, func(dim axis) bool { return dim.strides[i] != 0 })
 		if i < len(outs) {
 			perElement[i] = varies
 		} else {
@@ -73,7 +73,7 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 // addLaunches adds the launches of all passes to the program: one launch, or one or two for each pass over cut rows.
 func (r *rows) addLaunches(program *Program) error {
 	if r.pieces == 1 {
-		return r.addLaunch(program, r.count, func(k *rowKernel) {
+		return r.addLaunch(program, r.rowCount, func(k *rowKernel) {
 			for i := range r.program.Passes {
 				k.addPass(i)
 				k.addPerRow(i)
@@ -82,12 +82,12 @@ func (r *rows) addLaunches(program *Program) error {
 	}
 	for i, pass := range r.program.Passes {
 		if pass.Code != nil {
-			if err := r.addLaunch(program, r.count*r.pieces, func(k *rowKernel) { k.addPass(i) }); err != nil {
+			if err := r.addLaunch(program, r.rowCount*r.pieces, func(k *rowKernel) { k.addPass(i) }); err != nil {
 				return err
 			}
 		}
 		if len(pass.Folds) > 0 || pass.PerRow != nil {
-			if err := r.addLaunch(program, r.count, func(k *rowKernel) {
+			if err := r.addLaunch(program, r.rowCount, func(k *rowKernel) {
 				k.joinPieces(i)
 				k.addPerRow(i)
 			}); err != nil {
@@ -113,28 +113,28 @@ type rows struct {
 	metas        []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
 	align        []int         // by output and operand: a number of bytes that divides the first address
 	hasPositions bool          // whether the last operand has the position of each element in its row; it has no memory
-	kept         []axis        // the axes of different rows, the fastest first
-	reduced      []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
+	keptAxes     []axis        // the axes of different rows, the fastest first
+	reducedAxes  []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
 	rowLen       int           // elements of a row
-	count        int           // number of rows
+	rowCount     int           // number of rows
 	vector       int           // consecutive elements that a thread computes
 	pieces       int           // number of pieces of a row; 1 if rows are not cut
 	pieceLen     int           // elements of a piece; the last piece may have fewer
 
 	// Offsets in scratch memory.
-	scratchRows []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
-	partialsAt  int   // the results of pieces, by fold, row and piece, 8 bytes each
-	numbersAt   int   // the numbers of rows, by number and row, 8 bytes each
+	scratchRows    []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
+	partialsOffset int   // the results of pieces, by fold, row and piece, 8 bytes each
+	numbersOffset  int   // the numbers of rows, by number and row, 8 bytes each
 
 	threadsSpanRows bool // adjacent threads compute adjacent rows, not adjacent elements of a row
 }
 
-// setAxes sets kept, reduced, rowLen, count and threadsSpanRows. It sets vector to the number of elements that the
-// shape allows; setPieces may reduce it.
+// setAxes sets keptAxes, reducedAxes, rowLen, rowCount and threadsSpanRows. It sets vector to the number of elements
+// that the shape allows; setPieces may reduce it.
 func (r *rows) setAxes(mask []bool) error {
 	shape := r.setShape(mask)
-	if max(r.rowLen, 1)*max(r.count, 1) > math.MaxInt32 {
-		return fmt.Errorf("gpu: a fold over %d elements is %w", r.rowLen*r.count, ErrUnsupported)
+	if max(r.rowLen, 1)*max(r.rowCount, 1) > math.MaxInt32 {
+		return fmt.Errorf("gpu: a fold over %d elements is %w", r.rowLen*r.rowCount, ErrUnsupported)
 	}
 	for _, meta := range r.metas {
 		if bytes := meta.Extent() * meta.DType.Size(); bytes > math.MaxInt32 ||
@@ -157,37 +157,38 @@ func (r *rows) setAxes(mask []bool) error {
 			added.strides = append(added.strides, stride)
 		}
 		if !mask[dim] {
-			r.kept = append(r.kept, added)
+			r.keptAxes = append(r.keptAxes, added)
 			continue
 		}
-		if len(r.reduced) == 0 { // the last reduced dimension: the greatest power of two up to 4 that divides its size
+		if len(r.reducedAxes) == 0 { // the last reduced dimension: the greatest power of two up to 4 that divides its size
 			r.vector = min(4, size&-size)
 		}
-		r.reduced = merge(r.reduced, added)
+		r.reducedAxes = merge(r.reducedAxes, added)
 	}
-	lead := min(r.outs, len(r.metas)-1) // the first operand, whose strides determine the order of the kept axes
-	slices.SortStableFunc(r.kept, func(a, b axis) int { return a.strides[lead] - b.strides[lead] })
-	kept := r.kept
-	r.kept = nil
-	for _, added := range kept {
-		r.kept = merge(r.kept, added)
+	firstOperand := min(r.outs, len(r.metas)-1) // the first operand, whose strides determine the order of the kept axes
+	slices.SortStableFunc(r.keptAxes, func(a, b axis) int { return a.strides[firstOperand] - b.strides[firstOperand] })
+	unmerged := r.keptAxes
+	r.keptAxes = nil
+	for _, added := range unmerged {
+		r.keptAxes = merge(r.keptAxes, added)
 	}
 	single := axis{size: 1, strides: make([]int, len(r.metas))} // so that both lists have a fastest axis
-	if len(r.kept) == 0 {
-		r.kept = append(r.kept, single)
+	if len(r.keptAxes) == 0 {
+		r.keptAxes = append(r.keptAxes, single)
 	}
-	if len(r.reduced) == 0 {
-		r.reduced = append(r.reduced, single)
+	if len(r.reducedAxes) == 0 {
+		r.reducedAxes = append(r.reducedAxes, single)
 	}
-	r.threadsSpanRows = r.kept[0].strides[lead] != 0 && r.kept[0].strides[lead] < r.reduced[0].strides[lead]
+	rowStride := r.keptAxes[0].strides[firstOperand]
+	r.threadsSpanRows = rowStride != 0 && rowStride < r.reducedAxes[0].strides[firstOperand]
 	return nil
 }
 
-// setShape sets rowLen and count, adds the operand of positions to metas, and returns the broadcast shape. The strides
-// of positions are those of a row-major row, so that an offset is a position.
+// setShape sets rowLen and rowCount, adds the operand of positions to metas, and returns the broadcast shape. The
+// strides of positions are those of a row-major row, so that an offset is a position.
 func (r *rows) setShape(mask []bool) []int {
 	shape, positions := slices.Repeat([]int{1}, len(mask)), make([]int, len(mask))
-	r.rowLen, r.count = 1, 1
+	r.rowLen, r.rowCount = 1, 1
 	for dim := len(mask) - 1; dim >= 0; dim-- {
 		for _, meta := range r.metas {
 			if meta.Shape[dim] != 1 {
@@ -198,7 +199,7 @@ func (r *rows) setShape(mask []bool) []int {
 			positions[dim] = r.rowLen
 			r.rowLen *= shape[dim]
 		} else {
-			r.count *= shape[dim]
+			r.rowCount *= shape[dim]
 		}
 	}
 	if r.hasPositions {
@@ -251,7 +252,7 @@ func (r *rows) setPieces(code *expr.Code) {
 		r.vector = 1
 	}
 	r.pieces, r.pieceLen = 1, r.rowLen
-	if r.rowLen >= minCutRow && r.count <= maxCutRows {
+	if r.rowLen >= minCutRow && r.rowCount <= maxCutRows {
 		block := groupSize * r.vector // elements that a group computes in an iteration; a piece has whole blocks
 		r.pieceLen = max(minPiece, (r.rowLen+maxPieces-1)/maxPieces)
 		r.pieceLen = (r.pieceLen + block - 1) / block * block
@@ -266,16 +267,16 @@ func (r *rows) layOutScratch() (bytes int) {
 		if row.Out >= 0 { // the row is in the memory of an output
 			continue
 		}
-		bytes += (r.rowLen*r.count*row.DType.Size() + 15) &^ 15 // the next multiple of 16
+		bytes += (r.rowLen*r.rowCount*row.DType.Size() + 15) &^ 15 // the next multiple of 16
 	}
 	if r.pieces > 1 {
 		folds := 0 // the passes share the memory of the results of pieces
 		for _, pass := range r.program.Passes {
 			folds = max(folds, len(pass.Folds))
 		}
-		r.partialsAt = bytes
-		r.numbersAt = r.partialsAt + 8*folds*r.count*r.pieces
-		bytes = r.numbersAt + 8*len(r.program.Numbers)*r.count
+		r.partialsOffset = bytes
+		r.numbersOffset = r.partialsOffset + 8*folds*r.rowCount*r.pieces
+		bytes = r.numbersOffset + 8*len(r.program.Numbers)*r.rowCount
 	}
 	return bytes
 }

@@ -118,8 +118,9 @@ func (s *scalarBuilder) choose(dtype tensor.DType, condition, yes, no ir.Value) 
 	return s.op(lane.Select, register(dtype), condition, yes, no)
 }
 
-// inst adds an instruction of an expression without elementary functions. from is the dtype of its last operand.
-func (s *scalarBuilder) inst(source expr.Inst, from tensor.DType, operands []ir.Value) ir.Value {
+// inst adds an instruction of an expression without elementary functions. operandDType is the dtype of its last
+// operand.
+func (s *scalarBuilder) inst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
 	dtype, computed := source.DType, register(source.DType)
 	if (dtype == tensor.Float32 || dtype == tensor.Float64) && !s.target.KeepsConstantZeros {
 		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
@@ -131,16 +132,16 @@ func (s *scalarBuilder) inst(source expr.Inst, from tensor.DType, operands []ir.
 		}
 		return s.constant(dtype, source.Imm)
 	case lane.Bits:
-		if from == dtype {
+		if operandDType == dtype {
 			return operands[0]
 		}
-		return s.fromRaw(dtype, s.raw(from, operands[0]))
+		return s.fromRaw(dtype, s.raw(operandDType, operands[0]))
 	case lane.Convert:
-		return s.convert(dtype, from, operands[0])
+		return s.convert(dtype, operandDType, operands[0])
 	case lane.Select:
 		return s.choose(dtype, operands[0], operands[1], operands[2])
 	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
-		return s.compare(op, from, operands)
+		return s.compare(op, operandDType, operands)
 	case lane.Min, lane.Max:
 		return s.extreme(op, computed, operands)
 	case lane.Shl, lane.Shr:
@@ -177,9 +178,9 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 	values := make([]ir.Value, len(code.Insts))
 	for index, inst := range code.Insts {
 		var operands []ir.Value
-		from := tensor.Invalid // after the loop, the dtype of the last operand
+		operandDType := tensor.Invalid // after the loop, the dtype of the last operand
 		for _, use := range inst.Operands() {
-			operands, from = append(operands, values[use]), code.Insts[use].DType
+			operands, operandDType = append(operands, values[use]), code.Insts[use].DType
 		}
 		switch inst.Op {
 		case expr.Load:
@@ -193,7 +194,7 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 			}
 			values[index] = s.Lookup(entries, operands[0])
 		default:
-			values[index] = s.inst(inst, from, operands)
+			values[index] = s.inst(inst, operandDType, operands)
 		}
 	}
 	return values
@@ -222,11 +223,11 @@ func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.
 	return operands
 }
 
-// compare adds a comparison (Eq, Ne, Lt or Le) of operands of dtype from. Kernels have no comparisons of bools, so
-// these are computed by logical operations, with false less than true.
-func (s *scalarBuilder) compare(op lane.Op, from tensor.DType, operands []ir.Value) ir.Value {
+// compare adds a comparison (Eq, Ne, Lt or Le) of operands of dtype operandDType. Kernels have no comparisons of bools,
+// so these are computed by logical operations, with false less than true.
+func (s *scalarBuilder) compare(op lane.Op, operandDType tensor.DType, operands []ir.Value) ir.Value {
 	const boolean = tensor.Bool
-	if from != boolean {
+	if operandDType != boolean {
 		return s.op(op, boolean, operands...)
 	}
 	switch op {

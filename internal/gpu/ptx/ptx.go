@@ -144,9 +144,9 @@ var opcodes = map[lane.Op][3]string{
 func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error {
 	// operandDType is the dtype of the last operand, which is the type of the operation. (A comparison has a bool result,
 	// and a Select a bool first operand.)
-	op, from := lane.Op(inst.Op), inst.DType
+	op, operandDType := lane.Op(inst.Op), inst.DType
 	if uses := inst.Operands(); len(uses) > 0 {
-		from = p.Type(uses[len(uses)-1])
+		operandDType = p.Type(uses[len(uses)-1])
 	}
 	switch op {
 	case lane.Const:
@@ -156,25 +156,25 @@ func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error 
 		p.emit(fmt.Sprintf("mov.b%d", 8*inst.DType.Size()), result, args[0])
 		return nil
 	case lane.Convert:
-		p.emit(conversion(inst.DType, from), result, args[0])
+		p.emit(conversion(inst.DType, operandDType), result, args[0])
 		return nil
 	case lane.Lookup:
 		p.emitLookup(inst.Table, result, args[0])
 		return nil
 	}
 	column := 0
-	if from.IsFloat() {
+	if operandDType.IsFloat() {
 		column = 1
-	} else if from == tensor.Bool {
+	} else if operandDType == tensor.Bool {
 		column = 2
 	}
 	opcode := opcodes[op][column]
 	if opcode == "" {
-		return fmt.Errorf("%v of %v has no instruction", op, from)
+		return fmt.Errorf("%v of %v has no instruction", op, operandDType)
 	}
-	suffix := "." + typeSuffix(from)
+	suffix := "." + typeSuffix(operandDType)
 	if op == lane.Shl || op == lane.Select || lane.And <= op && op <= lane.Not { // And, Or, Xor and Not
-		suffix = "." + bitsSuffix(from)
+		suffix = "." + bitsSuffix(operandDType)
 	}
 	switch {
 	case op.Rounds(): // a conversion cvt, which names both types
@@ -182,7 +182,7 @@ func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error 
 	case op == lane.Select:
 		args = []string{args[1], args[2], args[0]}
 	case op == lane.Shl, op == lane.Shr: // PTX takes the count as 32 bits
-		if from.Size() == 8 {
+		if operandDType.Size() == 8 {
 			count := p.register(tensor.Uint32)
 			p.emit("cvt.u32.u64", count, args[1])
 			args[1] = count

@@ -215,28 +215,28 @@ func opcodeColumn(dtype tensor.DType) int {
 // emitLaneOp adds the instruction that computes value. inst is an operation of package lane, and args has the ids of
 // its operands.
 func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error {
-	// from is the dtype on which the operation works. It is the dtype of the last operand, because the result of a
+	// operandDType is the dtype on which the operation works. It is the dtype of the last operand, because the result of a
 	// comparison and the first operand of a Select are bools.
 	op := lane.Op(inst.Op)
-	from := inst.DType
+	operandDType := inst.DType
 	if uses := inst.Operands(); len(uses) > 0 {
-		from = p.Type(uses[len(uses)-1])
+		operandDType = p.Type(uses[len(uses)-1])
 	}
 	switch op {
 	case lane.Const:
 		p.resultIDs[value] = p.number(inst.DType, inst.Imm)
 	case lane.Bits: // dtypes that differ only in their sign have the same type, which OpBitcast rejects
-		if p.resultIDs[value] = args[0]; p.typeOf(inst.DType) != p.typeOf(from) {
+		if p.resultIDs[value] = args[0]; p.typeOf(inst.DType) != p.typeOf(operandDType) {
 			p.resultIDs[value] = p.emitResult(opBitcast, p.typeOf(inst.DType), args[0])
 		}
 	case lane.Convert:
-		p.resultIDs[value] = p.emitResult(conversion(inst.DType, from), p.typeOf(inst.DType), args[0])
+		p.resultIDs[value] = p.emitResult(conversion(inst.DType, operandDType), p.typeOf(inst.DType), args[0])
 	case lane.Lookup:
 		p.resultIDs[value] = p.lookup(inst.Table, args[0])
 	default:
-		opcode := opcodes[op][opcodeColumn(from)]
+		opcode := opcodes[op][opcodeColumn(operandDType)]
 		if opcode == 0 {
-			return fmt.Errorf("%v of %v has no instruction", op, from)
+			return fmt.Errorf("%v of %v has no instruction", op, operandDType)
 		}
 		if opcode > glslBase {
 			operands := append([]uint32{p.glslSet, opcode - glslBase}, args...)
@@ -247,7 +247,7 @@ func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error
 			return nil
 		}
 		p.resultIDs[value] = p.emitResult(opcode, p.typeOf(inst.DType), args...)
-		if from.IsFloat() && !op.Compares() && op != lane.Select { // no fusion of a product and a sum
+		if operandDType.IsFloat() && !op.Compares() && op != lane.Select { // no fusion of a product and a sum
 			emit(&p.decorations, opDecorate, p.resultIDs[value], decorationNoContraction)
 		}
 	}

@@ -29,8 +29,8 @@ func Bottlenecks(width int, blocks ...int) *graph.Graph {
 	}
 	current := op.Relu(conv(x, width, 7, 2))
 	current = op.MaxPool2d(current, []int{3, 3}, op.MaxPool2dAttrs{Stride: []int{2, 2}, Padding: []int{1, 1}})
-	for stage, n := range blocks {
-		for block := range n {
+	for stage, blockCount := range blocks {
+		for block := range blockCount {
 			stride := 1
 			if block == 0 && stage > 0 {
 				stride = 2

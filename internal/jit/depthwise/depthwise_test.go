@@ -111,8 +111,8 @@ func (c *call[T]) drawTail(rng *rand.Rand) {
 	}
 }
 
-// told returns the first existing row of the window, and their number.
-func (c *call[T]) told() (first, rows int) {
+// existingRows returns the first existing row of the window, and their number.
+func (c *call[T]) existingRows() (first, rows int) {
 	for k := range c.spec.Window[0] {
 		if at := c.begin[0] + k*c.spec.Dilation[0]; at >= 0 && at < c.size[0] {
 			if rows == 0 {
@@ -230,7 +230,7 @@ func (c *call[T]) Fill(a *jit.Args) {
 	a.InnerCount, a.Rows = c.vectors, c.tiles
 	row, col := c.begin[0]+s.First[0], c.begin[1]+s.First[1]
 	if s.RowsFromCall {
-		first, rows := c.told()
+		first, rows := c.existingRows()
 		row = c.begin[0] + first*s.Dilation[0]
 		a.Row[depthwise.Weights] += first * s.Window[1] * s.VectorBytes
 		a.Step[depthwise.WindowRows] = rows

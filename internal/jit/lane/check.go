@@ -85,9 +85,9 @@ func (b *Block) checkAccess(inst *Inst) error {
 		return fmt.Errorf("there is no pointer %d", inst.Ptr)
 	}
 	ptr := b.Ptrs[inst.Ptr]
-	part := memoryType(ptr.DType.ToReal())
+	partType := memoryType(ptr.DType.ToReal())
 	if inst.Op == Load {
-		if ptr.Kind != Operand && ptr.Kind != RowOperand || inst.Type != part || inst.Imm > 1 || inst.Imm == 1 &&
+		if ptr.Kind != Operand && ptr.Kind != RowOperand || inst.Type != partType || inst.Imm > 1 || inst.Imm == 1 &&
 			!ptr.DType.IsComplex() {
 			return fmt.Errorf("a load of type %v, part %d, does not match pointer %v", inst.Type, inst.Imm, ptr)
 		}
@@ -97,7 +97,7 @@ func (b *Block) checkAccess(inst *Inst) error {
 		return fmt.Errorf("a store of type %v does not match pointer %v", inst.Type, ptr)
 	}
 	for _, operand := range inst.Operands() {
-		if b.Type(operand) != part {
+		if b.Type(operand) != partType {
 			return fmt.Errorf("a stored value of type %v does not match pointer %v", b.Type(operand), ptr)
 		}
 	}
@@ -117,29 +117,31 @@ func (b *Block) checkTypes(inst *Inst) error {
 	if inst.Op == Select {
 		values = uses[1:]
 	}
-	from := b.Type(values[0])
-	isValid := Ops[inst.Op].On.Has(from.DType)
+	operandType := b.Type(values[0])
+	isValid := Ops[inst.Op].On.Has(operandType.DType)
 	for _, value := range values {
-		isValid = isValid && b.Type(value) == from
+		isValid = isValid && b.Type(value) == operandType
 	}
 	switch inst.Op {
 	case Remask:
 		isValid = isValid && inst.Type.DType == tensor.Bool
 	case Bits:
-		isValid = isValid && Ops[Bits].On.Has(inst.Type.DType) && inst.Type.Size() == from.Size()
+		isValid = isValid && Ops[Bits].On.Has(inst.Type.DType) && inst.Type.Size() == operandType.Size()
 	case Convert:
-		isValid = isValid && (from.DType != tensor.Bool && inst.Type.DType != tensor.Bool || inst.Type.Size() == from.Size())
+		isValid = isValid && (operandType.DType != tensor.Bool && inst.Type.DType != tensor.Bool ||
+			inst.Type.Size() == operandType.Size())
 	case Eq, Ne, Lt, Le:
-		isValid = isValid && inst.Type == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
+		isValid = isValid && inst.Type == Type{DType: tensor.Bool, Mask: uint8(operandType.Size())}
 	case Select:
-		isValid = isValid && inst.Type == from && b.Type(inst.A) == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
+		isValid = isValid && inst.Type == operandType &&
+			b.Type(inst.A) == Type{DType: tensor.Bool, Mask: uint8(operandType.Size())}
 	case Lookup:
-		isValid = isValid && inst.Type == from && inst.Table != nil
+		isValid = isValid && inst.Type == operandType && inst.Table != nil
 	default:
-		isValid = isValid && inst.Type == from
+		isValid = isValid && inst.Type == operandType
 	}
 	if !isValid {
-		return fmt.Errorf("%v of operands of type %v cannot give a result of type %v", inst.Op, from, inst.Type)
+		return fmt.Errorf("%v of operands of type %v cannot give a result of type %v", inst.Op, operandType, inst.Type)
 	}
 	return nil
 }

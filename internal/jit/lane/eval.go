@@ -11,10 +11,10 @@ import (
 // Eval computes an operation for one lane, from the operands x. It is the definition of the operations from Convert to
 // Limit, for tests, and is slow. dtype is the dtype of the result. operandDType is the dtype of the operands or, for a
 // Select, of the second and third operand. Numbers are given as their bits, zero-extended; bools are 0 or 1.
-func Eval(op Op, dtype, from tensor.DType, x [3]uint64) uint64 {
+func Eval(op Op, dtype, operandDType tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:
-		return evalConvert(dtype, from, x[0])
+		return evalConvert(dtype, operandDType, x[0])
 	case op == Bits || op == Remask:
 		return x[0]
 	case op == Select:
@@ -22,16 +22,16 @@ func Eval(op Op, dtype, from tensor.DType, x [3]uint64) uint64 {
 			return x[1]
 		}
 		return x[2]
-	case !from.IsFloat():
-		return evalInt(from, op, x)
+	case !operandDType.IsFloat():
+		return evalInt(operandDType, op, x)
 	}
-	return evalFloats(from, op, x)
+	return evalFloats(operandDType, op, x)
 }
 
 // evalConvert converts a number. It is a separate function because its operand escapes to the heap: other operations do
 // not allocate memory.
-func evalConvert(dtype, from tensor.DType, x uint64) (to uint64) {
-	tensor.Converter(dtype, from)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
+func evalConvert(dtype, operandDType tensor.DType, x uint64) (to uint64) {
+	tensor.Converter(dtype, operandDType)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
 	return to
 }
 
@@ -84,8 +84,8 @@ func evalFMA(a, b, c float64) float32 {
 	// Rounding to float64 and then to float32 differs from a single rounding only if the float64 is exactly halfway
 	// between two float32 numbers. The conversion of a normal number drops the last 29 bits, which are 1 followed by zeros
 	// in this case. The conversion to a subnormal number drops more bits, so sums below 2^-126 are computed exactly.
-	const dropped, leastNormal = 1<<29 - 1, 0x1p-126
-	if math.Abs(sum) >= leastNormal && math.Float64bits(sum)&dropped != (dropped+1)/2 {
+	const droppedBits, leastNormal = 1<<29 - 1, 0x1p-126
+	if math.Abs(sum) >= leastNormal && math.Float64bits(sum)&droppedBits != (droppedBits+1)/2 {
 		return float32(sum)
 	}
 	exactSum := new(big.Float).SetPrec(2000).SetFloat64(product) // exact: numbers are multiples of 2^-298 below 2^257

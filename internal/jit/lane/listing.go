@@ -47,11 +47,11 @@ func (b *Block) String() string {
 func (l *Loop) String() string {
 	text := l.Block.String()
 	for _, fold := range l.Folds {
-		into := "accumulators"
+		destination := "accumulators"
 		if l.CombinesLanes {
-			into = "total"
+			destination = "total"
 		}
-		text += fmt.Sprintf("%s p%d: %v v%d\n", into, fold.Ptr, fold.Op, fold.Value)
+		text += fmt.Sprintf("%s p%d: %v v%d\n", destination, fold.Ptr, fold.Op, fold.Value)
 	}
 	return text
 }

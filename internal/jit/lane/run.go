@@ -31,14 +31,14 @@ func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	}
 	run := &rowRun{loop: l, mem: mem, values: make([][]uint64, len(l.Insts))}
 	run.startRow()
-	for run.from+mainLanes <= elements {
+	for run.firstElement+mainLanes <= elements {
 		run.iteration(mainLanes, mainLanes)
 	}
-	for run.from+restLanes <= elements {
+	for run.firstElement+restLanes <= elements {
 		run.iteration(restLanes, restLanes)
 	}
 	for count := restLanes / 2; count > 0; count /= 2 {
-		if run.from+count <= elements {
+		if run.firstElement+count <= elements {
 			run.iteration(restLanes, count)
 		}
 	}
@@ -74,7 +74,7 @@ type rowRun struct {
 	mem          [][]byte
 	values       [][]uint64          // indexed by Value: a number for each lane, or one number if the value is uniform
 	accumulators [][FoldLanes]uint64 // indexed by fold
-	from         int                 // the first element of the next iteration
+	firstElement int                 // the first element of the next iteration
 }
 
 // startRow computes the uniform values and loads the accumulators.
@@ -126,7 +126,7 @@ func (r *rowRun) iteration(lanes, elements int) {
 	}
 	for k, fold := range r.loop.Folds {
 		for lane := range elements {
-			acc, dtype := &r.accumulators[k][(r.from+lane)%FoldLanes], r.loop.Ptrs[fold.Ptr].DType
+			acc, dtype := &r.accumulators[k][(r.firstElement+lane)%FoldLanes], r.loop.Ptrs[fold.Ptr].DType
 			*acc = Eval(fold.Op, dtype, dtype, [3]uint64{*acc, r.lane(fold.Value, lane)})
 		}
 	}
@@ -136,11 +136,11 @@ func (r *rowRun) iteration(lanes, elements int) {
 		}
 		for part, value := range inst.Operands() {
 			for lane := range elements {
-				setElement(r.mem[inst.Ptr], r.from+lane, inst.Type.DType, part, r.lane(value, lane))
+				setElement(r.mem[inst.Ptr], r.firstElement+lane, inst.Type.DType, part, r.lane(value, lane))
 			}
 		}
 	}
-	r.from += elements
+	r.firstElement += elements
 }
 
 // lane returns a lane of a value, which has one number for all lanes if it is uniform.
@@ -151,9 +151,9 @@ func (r *rowRun) lane(value Value, lane int) uint64 {
 // compute computes the lanes of a value in an iteration that accesses the given number of elements.
 func (r *rowRun) compute(value Value, elements int) {
 	inst := r.loop.Insts[value]
-	uses, from := inst.Operands(), tensor.Invalid // from is the dtype of the last operand: see Eval
+	uses, operandDType := inst.Operands(), tensor.Invalid // the dtype of the last operand: see Eval
 	if len(uses) > 0 {
-		from = r.loop.Type(uses[len(uses)-1]).DType
+		operandDType = r.loop.Type(uses[len(uses)-1]).DType
 	}
 	for lane := range r.values[value] {
 		result := &r.values[value][lane]
@@ -169,7 +169,7 @@ func (r *rowRun) compute(value Value, elements int) {
 		case Lookup:
 			*result = uint64(math.Float32bits(inst.Table[args[0]%uint64(len(inst.Table))]))
 		default:
-			*result = Eval(inst.Op, inst.Type.DType, from, args)
+			*result = Eval(inst.Op, inst.Type.DType, operandDType, args)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (r *rowRun) load(inst *Inst, lane, elements int) uint64 {
 	case lane >= elements:
 		return 0
 	}
-	return element(r.mem[inst.Ptr], r.from+lane, ptr.DType, int(inst.Imm))
+	return element(r.mem[inst.Ptr], r.firstElement+lane, ptr.DType, int(inst.Imm))
 }
 
 // elementBytes returns the bytes of a part of an element: part 1 is the imaginary part, part 0 the real part or a real

@@ -92,8 +92,8 @@ func (c *call[T]) eachPacked(visit func(vec, packed int)) {
 	}
 }
 
-// or passes one in three numbers as an argument of the call, and returns Dynamic for it.
-func (c *call[T]) or(rng *rand.Rand, v int, slot tile.Slot) int {
+// maybeDynamic returns v, or in one of three cases Dynamic. The call then has v as an argument.
+func (c *call[T]) maybeDynamic(rng *rand.Rand, v int, slot tile.Slot) int {
 	if rng.IntN(3) > 0 {
 		return v
 	}
@@ -103,7 +103,7 @@ func (c *call[T]) or(rng *rand.Rand, v int, slot tile.Slot) int {
 
 func (c *call[T]) drawLanes(rng *rand.Rand) {
 	if rng.IntN(2) == 0 {
-		c.spec.Lanes = int(c.or(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
+		c.spec.Lanes = int(c.maybeDynamic(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
 		c.spec.Masked = rng.IntN(2) == 0
 	}
 }
@@ -127,8 +127,8 @@ func (c *call[T]) drawRows(rng *rand.Rand) {
 	if rng.IntN(3) == 0 {
 		s.Out = nil
 	}
-	s.Tiles = tile.Loop{In: c.or(rng, size*rng.IntN(99), tile.InTile), Vec: c.or(rng, size*rng.IntN(99), tile.VecTile),
-		Out: c.or(rng, outTile, tile.OutTile)}
+	s.Tiles = tile.Loop{In: c.maybeDynamic(rng, size*rng.IntN(99), tile.InTile),
+		Vec: c.maybeDynamic(rng, size*rng.IntN(99), tile.VecTile), Out: c.maybeDynamic(rng, outTile, tile.OutTile)}
 }
 
 func (c *call[T]) drawRuns(rng *rand.Rand) {
@@ -136,8 +136,8 @@ func (c *call[T]) drawRuns(rng *rand.Rand) {
 	if rng.IntN(3) == 0 {
 		c.terms = rng.IntN(30)
 		s.Runs = []tile.Run{{In: size * rng.IntN(9), Vec: size * rng.IntN(9), Terms: tile.Dynamic,
-			InStep:  c.or(rng, size*(1+rng.IntN(20)), tile.InTerm),
-			VecStep: c.or(rng, size*(s.Vectors*c.lanes+rng.IntN(9)), tile.VecTerm)}}
+			InStep:  c.maybeDynamic(rng, size*(1+rng.IntN(20)), tile.InTerm),
+			VecStep: c.maybeDynamic(rng, size*(s.Vectors*c.lanes+rng.IntN(9)), tile.VecTerm)}}
 	} else {
 		for range 1 + rng.IntN(4) {
 			s.Runs = append(s.Runs, tile.Run{In: size * (rng.IntN(99) - 50), Vec: size * (rng.IntN(999) - 500),
@@ -150,7 +150,7 @@ func (c *call[T]) drawRuns(rng *rand.Rand) {
 	}
 	for i := range rng.IntN(tile.MaxLoops + 1) {
 		s.Loops = append(s.Loops, tile.Loop{In: size * rng.IntN(99), Vec: size * (rng.IntN(999) - 500),
-			Trips: int(c.or(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
+			Trips: int(c.maybeDynamic(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
 		if s.Loops[i].Trips == tile.Dynamic && rng.IntN(4) == 0 {
 			c.step[tile.LoopTrips+i] = 0
 		}

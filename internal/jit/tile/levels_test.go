@@ -39,7 +39,8 @@ func randomLevels(rng *rand.Rand, cpu machine.Features) *levelsCall {
 	terms := 1 + rng.IntN(40)
 	step := s.Vectors * c.lanes * s.VecQuantization.Bits / 8
 	s.Runs = []tile.Run{{InStep: 4, VecStep: step, Terms: terms}}
-	s.Loops = []tile.Loop{{In: 4 * terms, Vec: step * terms, Block: 1, Trips: c.or(rng, c.blocks, tile.LoopTrips)}}
+	s.Loops = []tile.Loop{{In: 4 * terms, Vec: step * terms, Block: 1,
+		Trips: c.maybeDynamic(rng, c.blocks, tile.LoopTrips)}}
 	for i := range s.Rows {
 		s.In = append(s.In, i*4*terms*c.blocks)
 	}

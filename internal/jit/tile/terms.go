@@ -25,12 +25,12 @@ func (g *gen) constantTerms(run *Run, terms int, unrollAll bool) {
 	if unrollAll {
 		perIteration = terms
 	}
-	trips, rest := terms/perIteration, terms%perIteration
+	iterations, rest := terms/perIteration, terms%perIteration
 	switch {
-	case trips == 1:
+	case iterations == 1:
 		g.iteration(run, perIteration)
-	case trips > 1:
-		g.Move(target.Imm(trips), countReg)
+	case iterations > 1:
+		g.Move(target.Imm(iterations), countReg)
 		g.Align(32)
 		top := g.NewLabel()
 		g.Bind(top)

@@ -19,7 +19,7 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 		InitialSum:     []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
 	c.spec = s
 	if rng.IntN(2) == 0 {
-		s.Lanes = int(c.or(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
+		s.Lanes = int(c.maybeDynamic(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
 	}
 	parts, rows := 1+rng.IntN(2), 1+rng.IntN(tile.UnitRows)
 	if parts == 1 && rng.IntN(2) == 0 {
@@ -35,8 +35,9 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 	if s.Rows = parts * rows; rng.IntN(4) == 0 {
 		s.Out[s.Rows-1] += 4
 	}
-	s.Tiles = tile.Loop{In: c.or(rng, 4*rng.IntN(99), tile.InTile), Vec: c.or(rng, 4*rng.IntN(99), tile.VecTile),
-		Out: c.or(rng, s.Rows*(wide+8)+8, tile.OutTile)}
+	s.Tiles = tile.Loop{In: c.maybeDynamic(rng, 4*rng.IntN(99), tile.InTile),
+		Vec: c.maybeDynamic(rng, 4*rng.IntN(99), tile.VecTile),
+		Out: c.maybeDynamic(rng, s.Rows*(wide+8)+8, tile.OutTile)}
 	chunk, rest := 1+rng.IntN(40), rng.IntN(2)*rng.IntN(16)
 	for range 1 + rng.IntN(3) {
 		s.Runs = append(s.Runs, tile.Run{In: 4 * (rng.IntN(99) - 50), Vec: 4 * (rng.IntN(999) - 500),
@@ -44,7 +45,7 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 	}
 	for i := range rng.IntN(tile.MaxLoops) {
 		s.Loops = append(s.Loops, tile.Loop{In: 4 * rng.IntN(99), Vec: 4 * (rng.IntN(999) - 500),
-			Trips: int(c.or(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
+			Trips: int(c.maybeDynamic(rng, 1+rng.IntN(3), tile.LoopTrips+i))})
 	}
 	c.drawQuantized(rng)
 	if rng.IntN(3) == 0 {

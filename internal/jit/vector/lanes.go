@@ -61,11 +61,11 @@ func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 		}
 		return b.block.Lookup(table, b.values[inst.A])
 	case expr.Convert, expr.Bits:
-		from := b.code.Insts[inst.A].DType
-		if from == inst.DType {
+		operandDType := b.code.Insts[inst.A].DType
+		if operandDType == inst.DType {
 			return b.values[inst.A]
 		}
-		if from == tensor.Bool { // the byte of a bool is 0 or 1
+		if operandDType == tensor.Bool { // the byte of a bool is 0 or 1
 			inst.Op = expr.Convert
 		}
 	}

@@ -122,7 +122,7 @@ func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 }
 
 // writeInst emits an allocated instruction.
-func (c *codeGen) writeInst(inst *alloc.Allocated, tail bool) {
+func (c *codeGen) writeInst(inst *alloc.Allocated, isTail bool) {
 	var buf [3]target.Source
 	args := buf[:0]
 	for k := range inst.Args {
@@ -133,10 +133,10 @@ func (c *codeGen) writeInst(inst *alloc.Allocated, tail bool) {
 	switch {
 	case to.Kind == alloc.Memory && to.Mem.Space == alloc.AlongRow:
 		// In memory, the channels of points are padded to whole vectors, the channels of pixels are not.
-		isPartial := tail && c.writesPixels
+		isPartial := isTail && c.writesPixels
 		c.Store(args[0].(target.VReg), args[1].(target.Addr), isPartial)
 	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.AlongRow || from.Mem.Space == alloc.AlongRowReadOnly):
-		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)
+		c.Load(args[0].(target.Addr), args[1].(target.VReg), isTail)
 	case inst.Kind != alloc.Plain:
 		c.Copy(args[0], args[1])
 	case hasOp:

@@ -55,14 +55,14 @@ func (f Form) Results(cpu machine.Features, rows, cols int, hasBias bool, epilog
 func newTransform(key string, cpu machine.Features, tailChannels int, writesPixels bool,
 	makeBlock func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
-		c, err := newCodeGen(cpu, tailChannels, writesPixels, withListing)
+		generator, err := newCodeGen(cpu, tailChannels, writesPixels, withListing)
 		if err != nil {
 			return jit.Code{}, err
 		}
-		if err := c.loops(makeBlock()); err != nil {
+		if err := generator.loops(makeBlock()); err != nil {
 			return jit.Code{}, err
 		}
-		return c.Finish()
+		return generator.Finish()
 	})
 	if err != nil {
 		return nil, err

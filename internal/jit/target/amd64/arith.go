@@ -67,10 +67,10 @@ func (g *gen) constOf(dtype tensor.DType, imm uint64) *laneValue {
 	case dtype == tensor.Bool && g.avx512:
 		// A mask constant is the comparison 0 != imm of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
-		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(intNotEqual, a, b), Dst: g.New(g.boolVal()),
+		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: withImmediate(intNotEqual, a, b), Dst: g.New(g.boolRegister()),
 			FoldableSource: noFoldableSource})
 	case dtype == tensor.Bool:
-		value.reg = g.constLanes(g.maskLane(), -imm) // all bits are 1 for true
+		value.reg = g.constLanes(g.boolLaneBytes(), -imm) // all bits are 1 for true
 	case dtype.IsSigned() && !dtype.IsFloat() && dtype.Size() < 4:
 		shift := 64 - 8*dtype.Size()
 		value.reg = g.constLanes(4, uint64(int64(imm<<shift)>>shift))
@@ -177,8 +177,8 @@ func (g *gen) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 		return g.blend(laneBytes, isNaN, a, g.binaryOp(name, laneBytes, b, a))
 	}
 	ordered := g.compareFloats(laneBytes, cmpOrdered, a, a)
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), FoldableSource: 0,
-		BroadcastBytes: uint8(laneBytes)})
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newVectorLike(a),
+		FoldableSource: 0, BroadcastBytes: uint8(laneBytes)})
 }
 
 // extremumName returns the instruction for Min or Max.
@@ -228,18 +228,18 @@ const (
 
 // compareFloats compares float a with float b by a predicate.
 func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) alloc.Virt {
-	dst := g.boolVal()
+	dst := g.boolRegister()
 	if !g.avx512 {
 		dst = alloc.Value{Bytes: g.Values[a].Bytes}
 	}
-	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes), Src: immediate(predicate, b, a), Dst: g.New(dst),
+	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes), Src: withImmediate(predicate, b, a), Dst: g.New(dst),
 		FoldableSource: 1, BroadcastBytes: uint8(laneBytes)})
 }
 
 // blend returns ifSet in lanes whose mask is set, and ifClear in other lanes. Without AVX-512, the lanes of the mask
 // must be as wide as the lanes of the values.
 func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
-	dst := g.newLike(ifSet)
+	dst := g.newVectorLike(ifSet)
 	if g.avx512 {
 		if masked, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
 			masked.Dst, masked.Tied, masked.Mask = dst, ifClear, mask
@@ -297,7 +297,7 @@ func (g *gen) fma(inst *lane.Inst) alloc.Virt {
 // VFMSUB, -(a*b) - c for VFNMSUB.
 func (g *gen) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(laneBytes)], Src: sources(a, b, c),
-		Dst: g.newLike(a), BroadcastBytes: uint8(laneBytes)})
+		Dst: g.newVectorLike(a), BroadcastBytes: uint8(laneBytes)})
 }
 
 // multiplyAddForms has the forms of each multiply-add, by name. The first source in Order may be in memory.
@@ -327,7 +327,7 @@ func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
 				FoldableSource: noFoldableSource})
 		}
-		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
+		return g.xor(4, a, g.constLanes(g.boolLaneBytes(), math.MaxUint64))
 	}
 	instNames, ok := boolNames[op]
 	if !ok {
@@ -342,7 +342,7 @@ func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 		return g.Add(alloc.Inst{Name: names[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
 			FoldableSource: noFoldableSource})
 	}
-	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolVal()), FoldableSource: 0})
+	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolRegister()), FoldableSource: 0})
 }
 
 // The predicates of comparisons.
@@ -369,8 +369,8 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 		if isUnsigned {
 			name += "U"
 		}
-		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(intPredicates[op], b, a),
-			Dst: g.New(g.boolVal()), FoldableSource: 1, BroadcastBytes: uint8(laneBytes)})
+		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: withImmediate(intPredicates[op], b, a),
+			Dst: g.New(g.boolRegister()), FoldableSource: 1, BroadcastBytes: uint8(laneBytes)})
 	}
 	var mask alloc.Virt
 	switch op {
@@ -383,7 +383,7 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	}
 	mask = g.widenMask(mask, laneBytes)
 	if op == lane.Ne || op == lane.Le { // the mask is that of a == b or b < a
-		mask = g.xor(4, mask, g.constLanes(g.maskLane(), math.MaxUint64))
+		mask = g.xor(4, mask, g.constLanes(g.boolLaneBytes(), math.MaxUint64))
 	}
 	return mask
 }
@@ -412,7 +412,7 @@ func (g *gen) compareBools(op lane.Op, a, b alloc.Virt) alloc.Virt {
 
 // widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.
 func (g *gen) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
-	if g.avx512 || laneBytes == g.maskLane() {
+	if g.avx512 || laneBytes == g.boolLaneBytes() {
 		return mask
 	}
 	return g.convertOp("VPMOVSXDQ", g.width(8), noBroadcast, mask)
@@ -420,7 +420,7 @@ func (g *gen) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 
 // narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
 func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
-	if g.maskLane() == 4 {
+	if g.boolLaneBytes() == 4 {
 		return mask
 	}
 	return g.lowHalves(mask)
@@ -435,7 +435,7 @@ func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
 
 // laneMask returns a bool as a mask for lanes of the given size in bytes.
 func (g *gen) laneMask(mask alloc.Virt, laneBytes int) alloc.Virt {
-	if g.avx512 || laneBytes == g.maskLane() {
+	if g.avx512 || laneBytes == g.boolLaneBytes() {
 		return mask
 	}
 	return g.narrowMask(mask)
@@ -446,7 +446,7 @@ func (g *gen) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValue {
 	dtype := ifTrue.dtype
 	if dtype == tensor.Bool {
 		if !g.avx512 {
-			return &laneValue{reg: g.blend(g.maskLane(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: dtype}
+			return &laneValue{reg: g.blend(g.boolLaneBytes(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: dtype}
 		}
 		a := g.maskOp([2]string{"KANDW"}, condition.reg, ifTrue.reg)
 		b := g.maskOp([2]string{"KANDNW"}, condition.reg, ifFalse.reg)

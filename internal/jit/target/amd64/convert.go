@@ -11,36 +11,36 @@ import (
 // This file selects instructions for conversions between dtypes. Without AVX-512 there are no conversions of 64-bit
 // integers, which are then composed of several instructions.
 
-// convert selects instructions for a conversion to dtype d. Each result equals the result of tensor.Converter on amd64.
-func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
+// convert selects instructions for a conversion to a dtype. Each result equals the result of tensor.Converter on amd64.
+func (g *gen) convert(dtype tensor.DType, x *laneValue) *laneValue {
 	from := x.dtype
 	switch {
-	case from == d:
+	case from == dtype:
 		return x
-	case d == tensor.Bool:
-		return &laneValue{reg: g.notZero(x), dtype: d}
+	case dtype == tensor.Bool:
+		return &laneValue{reg: g.notZero(x), dtype: dtype}
 	case from == tensor.Bool:
-		return g.boolToNumber(d, x.reg)
+		return g.boolToNumber(dtype, x.reg)
 	case from.IsReducedFloat():
-		return g.convert(d, &laneValue{reg: g.widenToFloat32(x), dtype: tensor.Float32})
-	case d.IsReducedFloat():
+		return g.convert(dtype, &laneValue{reg: g.widenToFloat32(x), dtype: tensor.Float32})
+	case dtype.IsReducedFloat():
 		single := g.convert(tensor.Float32, x).reg
-		if d == tensor.Float16 {
+		if dtype == tensor.Float16 {
 			packedBytes := max(g.width(4)/2, 16)
 			const toNearest = 0
-			packed := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: immediate(toNearest, single), Dst: g.newVector(packedBytes),
+			packed := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: withImmediate(toNearest, single), Dst: g.newVector(packedBytes),
 				FoldableSource: noFoldableSource})
-			return &laneValue{packed: packed, dtype: d}
+			return &laneValue{packed: packed, dtype: dtype}
 		}
-		return &laneValue{reg: g.roundToBFloat16(single), dtype: d}
-	case d.IsFloat() && from.IsFloat():
-		return &laneValue{reg: g.floatToFloat(d, x.reg), dtype: d}
-	case d.IsFloat():
-		return &laneValue{reg: g.intToFloat(d, x), dtype: d}
+		return &laneValue{reg: g.roundToBFloat16(single), dtype: dtype}
+	case dtype.IsFloat() && from.IsFloat():
+		return &laneValue{reg: g.floatToFloat(dtype, x.reg), dtype: dtype}
+	case dtype.IsFloat():
+		return &laneValue{reg: g.intToFloat(dtype, x), dtype: dtype}
 	case from.IsFloat():
-		return g.floatToInt(d, x)
+		return g.floatToInt(dtype, x)
 	}
-	return g.intToInt(d, x)
+	return g.intToInt(dtype, x)
 }
 
 // notZero returns the bools x != 0, which are true for NaN.
@@ -53,17 +53,17 @@ func (g *gen) notZero(x *laneValue) alloc.Virt {
 	return g.compare(lane.Ne, x, zero)
 }
 
-// boolToNumber converts a bool to 1 or 0 in dtype d.
-func (g *gen) boolToNumber(d tensor.DType, mask alloc.Virt) *laneValue {
-	laneBytes := laneSize(d)
-	v := g.constLanes(laneBytes, lane.Eval(lane.Convert, d, tensor.Bool, [3]uint64{1}))
+// boolToNumber converts a bool to 1 or 0 in a dtype.
+func (g *gen) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue {
+	laneBytes := laneSize(dtype)
+	v := g.constLanes(laneBytes, lane.Eval(lane.Convert, dtype, tensor.Bool, [3]uint64{1}))
 	if g.avx512 {
 		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: mask, Zero: true,
-			Dst: g.newLike(v), FoldableSource: 0})
+			Dst: g.newVectorLike(v), FoldableSource: 0})
 	} else {
 		v = g.and(laneBytes, g.laneMask(mask, laneBytes), v)
 	}
-	return &laneValue{reg: v, dtype: d}
+	return &laneValue{reg: v, dtype: dtype}
 }
 
 // widenToFloat32 widens a 16-bit float.
@@ -75,8 +75,8 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 	if x.packed == 0 {
 		x.packed = g.pack16(g.extendedReg(x))
 	}
-	if r := g.Values[x.packed].Reload; r != nil && r.Mem.Space == alloc.AlongRow {
-		return g.loadFrom(width, "VCVTPH2PS", notFoldable, r.Mem)
+	if reload := g.Values[x.packed].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow {
+		return g.loadFrom(width, "VCVTPH2PS", notFoldable, reload.Mem)
 	}
 	return g.convertOp("VCVTPH2PS", width, noBroadcast, x.packed)
 }
@@ -115,20 +115,20 @@ func (g *gen) convertWidth(name string, laneBytes int, width uint8, x alloc.Virt
 }
 
 // floatToFloat converts between float32 and float64.
-func (g *gen) floatToFloat(d tensor.DType, x alloc.Virt) alloc.Virt {
-	if d == tensor.Float64 {
+func (g *gen) floatToFloat(dtype tensor.DType, x alloc.Virt) alloc.Virt {
+	if dtype == tensor.Float64 {
 		return g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
 	return g.convertWidth("VCVTPD2PS", 8, g.width(4), x)
 }
 
 // intToFloat converts integers to float32 or float64, with one rounding.
-func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
+func (g *gen) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {
 	source := x.dtype
 	extended := g.extendedReg(x)
-	width := g.width(laneSize(d))
+	width := g.width(laneSize(dtype))
 	isUnsigned := source == tensor.Uint32 || source == tensor.Uint64
-	name, suffix := "VCVT", floatSuffix(laneSize(d))
+	name, suffix := "VCVT", floatSuffix(laneSize(dtype))
 	if isUnsigned {
 		name = "VCVTU"
 	}
@@ -137,25 +137,25 @@ func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 		return g.convertWidth(name+"DQ2"+suffix, 4, width, extended)
 	case source.Size() == 8 && g.avx512:
 		return g.convertWidth(name+"QQ2"+suffix, 8, width, extended)
-	case source == tensor.Uint32 && d == tensor.Float32:
+	case source == tensor.Uint32 && dtype == tensor.Float32:
 		// float32 represents both 16-bit halves and the product exactly, so only the addition rounds.
 		upper := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, extended))
 		lower := g.unaryOp("VCVTDQ2PS", 4, g.and(4, extended, g.constLanes(4, 0xffff)))
 		return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 	case source == tensor.Uint32:
 		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), noBroadcast, extended))
-	case d == tensor.Float32: // the conversion to float64 must not round
+	case dtype == tensor.Float32: // the conversion to float64 must not round
 		return g.convertWidth("VCVTPD2PS", 8, width, g.int64ToFloat64(g.roundToOdd(extended, isUnsigned), isUnsigned))
 	}
 	return g.int64ToFloat64(extended, isUnsigned)
 }
 
-// exponent52 is the bit pattern of 2^52. The significand of 2^52 + n, for an integer n below 2^52, is n.
-const exponent52 = 0x4330000000000000
+// twoTo52Bits is the bit pattern of 2^52. The significand of 2^52 + n, for an integer n below 2^52, is n.
+const twoTo52Bits = 0x4330000000000000
 
 // smallIntToFloat64 converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
 func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
-	exponent := g.constLanes(8, exponent52)
+	exponent := g.constLanes(8, twoTo52Bits)
 	return g.binaryOp("VSUBPD", 8, exponent, g.or(8, v, exponent))
 }
 
@@ -170,7 +170,7 @@ func (g *gen) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
 		bias, biasSum = 0x4530000000000000, 0x1p84+0x1p52
 	}
 	hi := g.xor(8, g.immediateOp("VPSRLQ", 32, v), g.constLanes(8, bias))
-	lo := g.or(8, g.and(8, v, g.constLanes(8, math.MaxUint32)), g.constLanes(8, exponent52))
+	lo := g.or(8, g.and(8, v, g.constLanes(8, math.MaxUint32)), g.constLanes(8, twoTo52Bits))
 	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(biasSum)), hi), lo)
 }
 
@@ -190,19 +190,19 @@ func (g *gen) roundToOdd(v alloc.Virt, isUnsigned bool) alloc.Virt {
 
 // floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion to 64
 // bits (for uint8, uint32 and 64-bit integers) or to 32 bits (for other dtypes), as Go does.
-func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
+func (g *gen) floatToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	from, laneBytes := x.dtype, laneSize(x.dtype)
 	result := func(truncated alloc.Virt) *laneValue {
-		return &laneValue{reg: truncated, dtype: d, highUndefined: d.Size() < 4}
+		return &laneValue{reg: truncated, dtype: dtype, highUndefined: dtype.Size() < 4}
 	}
 	switch {
-	case d == tensor.Int64:
+	case dtype == tensor.Int64:
 		return result(g.floatToInt64(x.reg, laneBytes))
-	case d == tensor.Uint64:
+	case dtype == tensor.Uint64:
 		return result(g.floatToUint64(x.reg, laneBytes))
-	case d == tensor.Uint32:
+	case dtype == tensor.Uint32:
 		return result(g.floatToUint32(x.reg, laneBytes))
-	case d == tensor.Uint8 && from == tensor.Float64:
+	case dtype == tensor.Uint8 && from == tensor.Float64:
 		// The remainder modulo 256 is exact, and its lower 8 bits are those of a conversion through 64 bits.
 		truncated := g.round(lane.Trunc, 8, x.reg)
 		quotient := g.round(lane.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./256)))
@@ -264,7 +264,7 @@ func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	truncated := g.round(lane.Trunc, 8, x)
 	upper := g.round(lane.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./(1<<32))))
 	lower := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // 0 to 2^32
-	exponent := g.constLanes(8, exponent52)
+	exponent := g.constLanes(8, twoTo52Bits)
 	lowerInt := g.xor(8, g.commutativeOp("VADDPD", 8, lower, exponent), exponent) // the significand of 2^52 + lower
 	upperInt := g.convertOp("VPMOVSXDQ", g.width(8), noBroadcast, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), upper))
 	result := g.or(8, g.immediateOp("VPSLLQ", 32, upperInt), lowerInt)
@@ -286,13 +286,13 @@ func (g *gen) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
 
 // intToInt converts integers to a dtype that may be narrower, which keeps the lower bits, or wider. The extension to a
 // wider dtype repeats the sign bit if the source dtype is signed, else it adds zeros.
-func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
+func (g *gen) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	from := x.dtype
-	result := &laneValue{dtype: d}
+	result := &laneValue{dtype: dtype}
 	switch {
-	case from.Size() == 8 && d.Size() == 8:
+	case from.Size() == 8 && dtype.Size() == 8:
 		result.reg = x.reg
-	case d.Size() == 8:
+	case dtype.Size() == 8:
 		name := "VPMOVZXDQ"
 		if from.IsSigned() {
 			name = "VPMOVSXDQ"
@@ -301,14 +301,14 @@ func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
 	case from.Size() == 8 && g.avx512:
 		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)),
 			FoldableSource: noFoldableSource})
-		result.highUndefined = d.Size() < 4
+		result.highUndefined = dtype.Size() < 4
 	case from.Size() == 8:
-		result.reg, result.highUndefined = g.lowHalves(x.reg), d.Size() < 4
-	case d.Size() > from.Size():
+		result.reg, result.highUndefined = g.lowHalves(x.reg), dtype.Size() < 4
+	case dtype.Size() > from.Size():
 		result.reg = g.extendedReg(x)
-		result.highUndefined = from.IsSigned() && !d.IsSigned() && d.Size() < 4
+		result.highUndefined = from.IsSigned() && !dtype.IsSigned() && dtype.Size() < 4
 	default:
-		result.reg, result.highUndefined = x.reg, d.Size() < 4
+		result.reg, result.highUndefined = x.reg, dtype.Size() < 4
 	}
 	return result
 }

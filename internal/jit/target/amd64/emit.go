@@ -107,9 +107,9 @@ func (g *gen) loadPointer(k int) asm.Reg {
 }
 
 // savePointer stores pointer k from a register, if the pointer is in the spill area.
-func (g *gen) savePointer(k int, r asm.Reg) {
+func (g *gen) savePointer(k int, register asm.Reg) {
 	if g.baseOf[k] < 0 {
-		g.asm.Emit("MOVQ", r, g.pointerWord(k))
+		g.asm.Emit("MOVQ", register, g.pointerWord(k))
 	}
 }
 
@@ -157,7 +157,7 @@ func (g *gen) fullIterations() {
 // non-temporal stores are multiples of 64: the low bits of all addresses, combined by OR, must be 0.
 func (g *gen) checkAlignment(otherwise asm.Label) {
 	isFirst := true
-	for k := range g.outputs {
+	for k := range g.outputCount {
 		if !slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool {
 			return inst.NonTemporal != "" && inst.Args[len(inst.Args)-1].Mem.Index == k
 		}) {
@@ -202,10 +202,10 @@ func (g *gen) writePrefetches() {
 	if g.options.Prefetch.IntoL1 {
 		name = "PREFETCHT0"
 	}
-	for k, ptr := range g.loop.Ptrs[g.outputs:] {
-		if size := ptr.DType.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && g.advances[g.outputs+k] &&
+	for k, ptr := range g.loop.Ptrs[g.outputCount:] {
+		if size := ptr.DType.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && g.advances[g.outputCount+k] &&
 			size <= 8 {
-			base := g.loadPointer(g.outputs + k)
+			base := g.loadPointer(g.outputCount + k)
 			for offset := 0; offset < g.lanes*g.unroll*size; offset += 64 {
 				g.asm.Emit(name, asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(offset)})
 			}
@@ -312,7 +312,7 @@ func (g *gen) copyTailIn() {
 // copyTailOut writes copies of the results of a tail from bounce buffers to outputs.
 func (g *gen) copyTailOut() {
 	hasBounced := false
-	for k := range g.outputs {
+	for k := range g.outputCount {
 		if _, ok := g.bounceVectors[k]; ok {
 			hasBounced = true
 		}
@@ -322,7 +322,7 @@ func (g *gen) copyTailOut() {
 	}
 	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 	g.asm.Emit("SUBQ", regIndex, regLimit)
-	for k := range g.outputs {
+	for k := range g.outputCount {
 		if _, ok := g.bounceVectors[k]; ok {
 			g.copyTail(k, g.loop.Ptrs[k].DType.Size(), outOfBuffer)
 		}

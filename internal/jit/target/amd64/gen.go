@@ -39,13 +39,13 @@ import (
 // instruction, laneBytes is also the size of an element that a memory operand may broadcast.
 type gen struct {
 	alloc.Builder
-	loop      *lane.Loop
-	options   target.LoopOptions
-	has64Bits bool   // a value has 64 bits
-	lanes     int    // number of elements of an iteration
-	avx512    bool   // AVX-512: masks, 32 registers of 512 bits
-	outputs   int    // number of outputs, whose pointers are first
-	advances  []bool // by pointer: whether it is used and advances along rows
+	loop        *lane.Loop
+	options     target.LoopOptions
+	has64Bits   bool   // a value has 64 bits
+	lanes       int    // number of elements of an iteration
+	avx512      bool   // AVX-512: masks, 32 registers of 512 bits
+	outputCount int    // number of outputs, whose pointers are first
+	advances    []bool // by pointer: whether it is used and advances along rows
 
 	selected        []*laneValue              // by lane.Value: its register; nil before its instructions are selected
 	complexOperands map[int][2]alloc.Virt     // by pointer of a complex operand: its real and imaginary parts
@@ -88,7 +88,7 @@ const (
 // lanes, sign- or zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in the
 // register `reg`, or in lanes of 16 bits in the register `packed`, or both. With AVX-512, bools are mask registers.
 // Without AVX-512, all bits of a bool's lane are equal, and all bools of a loop have lanes of the same width
-// (maskLane).
+// (boolLaneBytes).
 type laneValue struct {
 	reg           alloc.Virt // 0 if only packed exists
 	highUndefined bool       // the bits of a lane above those of the dtype are undefined
@@ -121,7 +121,7 @@ func newGen(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *
 		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}}
 	for _, ptr := range loop.Ptrs {
 		if ptr.Kind == lane.Output {
-			g.outputs++
+			g.outputCount++
 		}
 	}
 	g.advances = make([]bool, len(loop.Ptrs)+1) // the last one is the row counter
@@ -157,8 +157,8 @@ func (g *gen) fail(format string, args ...any) {
 }
 
 // laneSize returns the size in bytes of an element in a register.
-func laneSize(d tensor.DType) int {
-	if d.Size() == 8 {
+func laneSize(dtype tensor.DType) int {
+	if dtype.Size() == 8 {
 		return 8
 	}
 	return 4
@@ -167,20 +167,20 @@ func laneSize(d tensor.DType) int {
 // width returns the size in bytes of a register with g.lanes lanes of the given size.
 func (g *gen) width(laneBytes int) uint8 { return uint8(max(g.lanes*laneBytes, 16)) }
 
-// maskLane returns the size in bytes of the lanes of a bool, without AVX-512.
-func (g *gen) maskLane() int {
+// boolLaneBytes returns the size in bytes of the lanes of a bool, without AVX-512.
+func (g *gen) boolLaneBytes() int {
 	if g.has64Bits {
 		return 8
 	}
 	return 4
 }
 
-// boolVal returns the description of a virtual register that holds bools.
-func (g *gen) boolVal() alloc.Value {
+// boolRegister returns the description of a virtual register that holds bools.
+func (g *gen) boolRegister() alloc.Value {
 	if g.avx512 {
 		return alloc.Value{Class: alloc.Masks}
 	}
-	return alloc.Value{Bytes: g.width(g.maskLane())}
+	return alloc.Value{Bytes: g.width(g.boolLaneBytes())}
 }
 
 // newVector adds a virtual register for a vector of the given width in bytes. Inlining is off: it would only enlarge
@@ -189,8 +189,8 @@ func (g *gen) boolVal() alloc.Value {
 //go:noinline
 func (g *gen) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes: width}) }
 
-// newLike adds a virtual register for a vector as wide as v.
-func (g *gen) newLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
+// newVectorLike adds a virtual register for a vector as wide as v.
+func (g *gen) newVectorLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
 
 // sources returns values as the sources of an instruction.
 func sources(values ...alloc.Virt) []alloc.Arg {
@@ -201,33 +201,33 @@ func sources(values ...alloc.Virt) []alloc.Arg {
 	return args
 }
 
-// immediate returns an immediate and values as the sources of an instruction.
-func immediate(imm int64, values ...alloc.Virt) []alloc.Arg {
+// withImmediate returns an immediate and values as the sources of an instruction.
+func withImmediate(imm int64, values ...alloc.Virt) []alloc.Arg {
 	return append([]alloc.Arg{{Imm: imm}}, sources(values...)...)
 }
 
 // binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
 func (g *gen) binaryOp(name string, laneBytes int, b, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newVectorLike(a),
 		BroadcastBytes: uint8(laneBytes)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
 func (g *gen) commutativeOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newVectorLike(a),
 		Commutative: true, BroadcastBytes: uint8(laneBytes)})
 }
 
 // unaryOp adds an operation on one vector.
 func (g *gen) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVectorLike(a),
 		BroadcastBytes: uint8(laneBytes)})
 }
 
 // immediateOp adds an operation on an immediate and a vector. The vector must be in a register, because shifts in VEX
 // encoding have no memory operand.
 func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, a), Dst: g.newLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: withImmediate(imm, a), Dst: g.newVectorLike(a),
 		FoldableSource: noFoldableSource})
 }
 
@@ -265,7 +265,7 @@ func (g *gen) constant(name string, width uint8, laneBytes int, data string) all
 }
 
 // vector returns a constant vector.
-func (g *gen) vector(data []byte) alloc.Virt {
+func (g *gen) constantVector(data []byte) alloc.Virt {
 	return g.constant("VMOVUPS", uint8(len(data)), noBroadcast, string(data))
 }
 

@@ -13,12 +13,12 @@ import (
 
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
-func (g *gen) integerOp(op lane.Op, d tensor.DType, a, b *laneValue) *laneValue {
-	laneBytes := laneSize(d)
+func (g *gen) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
+	laneBytes := laneSize(dtype)
 	suffix := intSuffix(laneBytes)
 	const extended, notExtended = false, true // values of highUndefined
 	result := func(v alloc.Virt, highUndefined bool) *laneValue {
-		return &laneValue{reg: v, dtype: d, highUndefined: highUndefined && d.Size() < 4}
+		return &laneValue{reg: v, dtype: dtype, highUndefined: highUndefined && dtype.Size() < 4}
 	}
 	switch op {
 	case lane.Add:
@@ -38,23 +38,23 @@ func (g *gen) integerOp(op lane.Op, d tensor.DType, a, b *laneValue) *laneValue 
 	case lane.Not:
 		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), notExtended)
 	case lane.Shl:
-		return result(g.shift("VPSLL", d, a.reg, b), notExtended)
+		return result(g.shift("VPSLL", dtype, a.reg, b), notExtended)
 	case lane.Shr:
-		if d.IsSigned() {
-			return result(g.shiftSigned(d, g.extendedReg(a), b), extended)
+		if dtype.IsSigned() {
+			return result(g.shiftSigned(dtype, g.extendedReg(a), b), extended)
 		}
-		return result(g.shift("VPSRL", d, g.extendedReg(a), b), extended)
+		return result(g.shift("VPSRL", dtype, g.extendedReg(a), b), extended)
 	case lane.Abs:
-		if !d.IsSigned() {
+		if !dtype.IsSigned() {
 			return a
 		}
 		return result(g.abs(laneBytes, g.extendedReg(a)), notExtended)
 	case lane.Min, lane.Max:
-		return result(g.intExtremum(op, d, g.extendedReg(a), g.extendedReg(b)), extended)
+		return result(g.intExtremum(op, dtype, g.extendedReg(a), g.extendedReg(b)), extended)
 	case lane.Div:
-		return g.divide(d, a, b)
+		return g.divide(dtype, a, b)
 	}
-	g.fail("there is no instruction for %v of %v", op, d)
+	g.fail("there is no instruction for %v of %v", op, dtype)
 	return a
 }
 
@@ -66,7 +66,7 @@ func (g *gen) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
 			const orAnd = 0xF8 // the truth table of a | b0 & b1
 			src := []alloc.Arg{{Imm: orAnd}, inst.Src[0], inst.Src[1]}
-			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newLike(a),
+			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newVectorLike(a),
 				FoldableSource: 1,
 				Commutative:    true, BroadcastBytes: uint8(laneBytes)})
 		}
@@ -99,9 +99,9 @@ func (g *gen) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 }
 
 // intExtremum selects Min or Max of integers.
-func (g *gen) intExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
-	laneBytes := laneSize(d)
-	isUnsigned := !d.IsSigned() && d.Size() >= 4
+func (g *gen) intExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
+	laneBytes := laneSize(dtype)
+	isUnsigned := !dtype.IsSigned() && dtype.Size() >= 4
 	if !g.avx512 && laneBytes == 8 {
 		if op == lane.Max {
 			return g.blend(8, g.less(8, isUnsigned, b, a), a, b)
@@ -118,20 +118,20 @@ func (g *gen) intExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Vir
 	return g.commutativeOp(name+"S"+intSuffix(laneBytes), laneBytes, a, b)
 }
 
-// shiftCount returns a shift distance, modulo the number of bits of d. If the distance is a constant, shiftCount
+// shiftCount returns a shift distance, modulo the number of bits of dtype. If the distance is a constant, shiftCount
 // returns the constant and no register (0). Otherwise it returns 0 and the register with the distances.
-func (g *gen) shiftCount(d tensor.DType, b *laneValue) (int64, alloc.Virt) {
-	bits := uint64(8 * d.Size())
+func (g *gen) shiftCount(dtype tensor.DType, b *laneValue) (int64, alloc.Virt) {
+	bits := uint64(8 * dtype.Size())
 	if reload := g.Values[b.reg].Reload; reload != nil && reload.Mem.Space == alloc.Constant {
 		return int64(uint64(reload.Mem.Data[0]) & (bits - 1)), 0
 	}
-	return 0, g.and(laneSize(d), b.reg, g.constLanes(laneSize(d), bits-1))
+	return 0, g.and(laneSize(dtype), b.reg, g.constLanes(laneSize(dtype), bits-1))
 }
 
 // shift selects instructions for a shift. name is the instruction without its suffix.
-func (g *gen) shift(name string, d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
-	laneBytes := laneSize(d)
-	constant, distance := g.shiftCount(d, b)
+func (g *gen) shift(name string, dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
+	laneBytes := laneSize(dtype)
+	constant, distance := g.shiftCount(dtype, b)
 	if distance == 0 {
 		return g.immediateOp(name+intSuffix(laneBytes), constant, a)
 	}
@@ -139,27 +139,27 @@ func (g *gen) shift(name string, d tensor.DType, a alloc.Virt, b *laneValue) all
 }
 
 // shiftSigned selects an arithmetic shift to the right.
-func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
-	if laneBytes := laneSize(d); g.avx512 || laneBytes == 4 {
-		return g.shift("VPSRA", d, a, b)
+func (g *gen) shiftSigned(dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
+	if laneBytes := laneSize(dtype); g.avx512 || laneBytes == 4 {
+		return g.shift("VPSRA", dtype, a, b)
 	}
 	// (a>>n ^ sign>>n) - sign>>n, with logical shifts: the shifted sign bit is inverted and subtracted, which extends
 	// it.
-	sign := g.shift("VPSRL", d, g.constLanes(8, signBit(8)), b)
-	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
+	sign := g.shift("VPSRL", dtype, g.constLanes(8, signBit(8)), b)
+	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", dtype, a, b), sign))
 }
 
 // divide divides integers through floats, because amd64 has no vector division of integers. The significands of the
 // floats have more bits than the integers. A quotient that is not an integer therefore differs from each integer by
 // more than the rounding error, so truncation gives the right quotient.
-func (g *gen) divide(d tensor.DType, a, b *laneValue) *laneValue {
+func (g *gen) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
 	float := tensor.Float64
-	switch d.Size() {
+	switch dtype.Size() {
 	case 1, 2:
 		float = tensor.Float32
 	case 8:
-		return g.divideLong(d, a, b)
+		return g.divideLong(dtype, a, b)
 	}
 	x, y := g.convert(float, a), g.convert(float, b)
-	return g.convert(d, &laneValue{reg: g.floatOp(lane.Div, laneSize(float), x.reg, y.reg), dtype: float})
+	return g.convert(dtype, &laneValue{reg: g.floatOp(lane.Div, laneSize(float), x.reg, y.reg), dtype: float})
 }

@@ -55,8 +55,8 @@ func isLong(table *[32]float32) bool {
 func (g *gen) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0]))
 	for k, entries := range group {
-		for n, entry := range entries {
-			binary.LittleEndian.PutUint32(data[rowBytes*n+4*k:], math.Float32bits(entry))
+		for row, entry := range entries {
+			binary.LittleEndian.PutUint32(data[rowBytes*row+4*k:], math.Float32bits(entry))
 		}
 	}
 	offsets, table := g.rowOffsets(indices), len(g.tables)

@@ -41,7 +41,7 @@ func (g *gen) lowerFolds() {
 		}
 	}
 	if !g.avx512 || g.loop.CombinesLanes { // folds in tails select lanes by this mask
-		g.tailLanes = g.New(g.boolVal())
+		g.tailLanes = g.New(g.boolRegister())
 	}
 	body := g.Body // Collect empties it
 	for _, fold := range g.loop.Folds {
@@ -93,12 +93,12 @@ func (g *gen) foldInRegisters(fold lane.Fold) {
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
 	if dtype == tensor.Bool {
-		description = g.boolVal()
+		description = g.boolRegister()
 	}
 	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, highUndefined: true}
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(fold.Op, dtype) {
-		noNaN = g.newAcc(g.boolVal())
+		noNaN = g.newAcc(g.boolRegister())
 	}
 	folded := g.Collect(func() { g.foldInto(fold.Op, acc.reg, noNaN, value) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
@@ -123,8 +123,8 @@ func (g *gen) foldInRegisters(fold lane.Fold) {
 
 // mayLoseNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold
 // also has a mask of the lanes without NaN, whose computation is off the critical path.
-func (g *gen) mayLoseNaN(op lane.Op, d tensor.DType) bool {
-	return g.avx512 && d.IsFloat() && (op == lane.Min || op == lane.Max)
+func (g *gen) mayLoseNaN(op lane.Op, dtype tensor.DType) bool {
+	return g.avx512 && dtype.IsFloat() && (op == lane.Min || op == lane.Max)
 }
 
 // foldInto folds a value into the accumulator acc. noNaN is 0, or an accumulator with the mask of the lanes that have
@@ -133,7 +133,7 @@ func (g *gen) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
 		laneBytes := laneSize(value.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),
-			Src:  immediate(cmpOrdered, value.reg, value.reg),
+			Src:  withImmediate(cmpOrdered, value.reg, value.reg),
 			Mask: noNaN, Dst: noNaN, FoldableSource: noFoldableSource},
 			alloc.Inst{Name: extremumName(op, laneBytes), Src: sources(value.reg, acc), Dst: acc,
 				BroadcastBytes: uint8(laneBytes)})

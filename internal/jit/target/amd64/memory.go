@@ -37,11 +37,11 @@ func (g *gen) loadFrom(width uint8, name string, canFold bool, mem alloc.Mem) al
 }
 
 // loadVector returns the contiguous elements of an iteration.
-func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
-	value := &laneValue{dtype: d}
-	mem.ElementBytes = uint8(d.Size())
-	width := g.width(laneSize(d))
-	switch d {
+func (g *gen) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
+	value := &laneValue{dtype: dtype}
+	mem.ElementBytes = uint8(dtype.Size())
+	width := g.width(laneSize(dtype))
+	switch dtype {
 	case tensor.Bool:
 		value.reg = g.loadBool(mem)
 	case tensor.Float16:
@@ -56,7 +56,7 @@ func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
 		value.reg = g.loadFrom(width, "VPMOVZXWD", notFoldable, mem)
 	default:
 		value.reg = g.loadFrom(width, "VMOVUPS", foldable, mem)
-		if d.Size() == 8 {
+		if dtype.Size() == 8 {
 			g.Values[value.reg].Reload.Name = "VMOVUPD" // masks count elements of this size
 		}
 	}
@@ -77,7 +77,7 @@ func (g *gen) packedMove() string {
 // loadBool returns the mask of nonzero elements.
 func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
-		laneBytes := g.maskLane()
+		laneBytes := g.boolLaneBytes()
 		x := g.loadFrom(g.width(laneBytes), g.widenBytesName(), notFoldable, mem)
 		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x) // x > 0
 	}
@@ -87,24 +87,24 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	}
 	x := g.loadFrom(16, name, notFoldable, mem)
 	// VPTESTMB returns the mask of the bytes in which x & x is not 0.
-	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()),
+	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolRegister()),
 		FoldableSource: noFoldableSource})
 }
 
 // widenBytesName returns, without AVX-512, the instruction that zero-extends bytes to the lanes of bools.
 func (g *gen) widenBytesName() string {
-	if g.maskLane() == 8 {
+	if g.boolLaneBytes() == 8 {
 		return "VPMOVZXBQ"
 	}
 	return "VPMOVZXBD"
 }
 
 // loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer.
-func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
+func (g *gen) loadScalar(pointer int, offset int32, dtype tensor.DType) *laneValue {
 	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: offset}
-	value := &laneValue{dtype: d}
-	width := g.width(laneSize(d))
-	switch d.Size() {
+	value := &laneValue{dtype: dtype}
+	width := g.width(laneSize(dtype))
+	switch dtype.Size() {
 	case 8:
 		value.reg = g.loadFrom(width, "VBROADCASTSD", notFoldable, mem)
 	case 4:
@@ -112,9 +112,9 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 	case 2:
 		element := g.loadFrom(max(width/2, 16), "VPBROADCASTW", notFoldable, mem)
 		switch {
-		case d == tensor.Float16:
+		case dtype == tensor.Float16:
 			value.packed = element
-		case d.IsSigned():
+		case dtype.IsSigned():
 			value.reg = g.convertOp("VPMOVSXWD", width, noBroadcast, element)
 		default:
 			value.reg = g.convertOp("VPMOVZXWD", width, noBroadcast, element)
@@ -122,14 +122,14 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 	case 1:
 		element := g.loadFrom(16, "VPBROADCASTB", notFoldable, mem)
 		switch {
-		case d == tensor.Bool && g.avx512:
-			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()),
+		case dtype == tensor.Bool && g.avx512:
+			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolRegister()),
 				FoldableSource: noFoldableSource})
-		case d == tensor.Bool:
-			laneBytes := g.maskLane()
+		case dtype == tensor.Bool:
+			laneBytes := g.boolLaneBytes()
 			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // element > 0
 				g.convertOp(g.widenBytesName(), g.width(laneBytes), noBroadcast, element))
-		case d == tensor.Int8:
+		case dtype == tensor.Int8:
 			value.reg = g.convertOp("VPMOVSXBD", width, noBroadcast, element)
 		default:
 			value.reg = g.convertOp("VPMOVZXBD", width, noBroadcast, element)
@@ -144,11 +144,11 @@ func (g *gen) complexParts(pointer int) [2]alloc.Virt {
 	if ok {
 		return parts
 	}
-	d := g.loop.Ptrs[pointer].DType.ToReal()
+	dtype := g.loop.Ptrs[pointer].DType.ToReal()
 	if g.loop.Ptrs[pointer].Kind == lane.RowOperand {
-		parts = [2]alloc.Virt{g.loadScalar(pointer, 0, d).reg, g.loadScalar(pointer, int32(d.Size()), d).reg}
+		parts = [2]alloc.Virt{g.loadScalar(pointer, 0, dtype).reg, g.loadScalar(pointer, int32(dtype.Size()), dtype).reg}
 	} else {
-		parts = g.loadComplex(pointer, d.Size())
+		parts = g.loadComplex(pointer, dtype.Size())
 	}
 	g.complexOperands[pointer] = parts
 	return parts
@@ -209,13 +209,13 @@ func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
 		data = data[:len(data)-8+laneBytes] // keep the low bytes of the index
 	}
-	return g.permute2By(a, b, g.vector(data), laneBytes)
+	return g.permute2By(a, b, g.constantVector(data), laneBytes)
 }
 
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
 func (g *gen) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: sources(b, indices), Tied: a,
-		Dst: g.newLike(a), FoldableSource: 0})
+		Dst: g.newVectorLike(a), FoldableSource: 0})
 }
 
 // lookup selects instructions that look up elements of a table. The lowest bits of the lanes of `indices` are the
@@ -244,7 +244,7 @@ func (g *gen) float32Vector(lanes []float32) alloc.Virt {
 	for _, x := range lanes {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
 	}
-	return g.vector(data)
+	return g.constantVector(data)
 }
 
 // bitKey identifies a mask of bitMask.
@@ -261,7 +261,7 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	if !ok {
 		if g.avx512 {
 			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
-				Dst: g.New(g.boolVal()), FoldableSource: noFoldableSource})
+				Dst: g.New(g.boolRegister()), FoldableSource: noFoldableSource})
 		} else {
 			// The bit becomes the sign bit, which blend reads.
 			mask = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
@@ -273,13 +273,13 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 
 // shuffle adds an operation on an immediate and the vectors a and b. Only b may be a memory operand (source 1).
 func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, b, a), Dst: g.newLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: withImmediate(imm, b, a), Dst: g.newVectorLike(a),
 		FoldableSource: 1})
 }
 
 // upperHalf returns the upper half of a vector of 32 bytes.
 func (g *gen) upperHalf(x alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16),
+	return g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: withImmediate(1, x), Dst: g.newVector(16),
 		FoldableSource: noFoldableSource})
 }
 
@@ -287,8 +287,8 @@ func (g *gen) upperHalf(x alloc.Virt) alloc.Virt {
 // may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is stored
 // unchanged before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
-	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && g.outputs > 1 {
-		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), FoldableSource: noFoldableSource})
+	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && g.outputCount > 1 {
+		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newVectorLike(v), FoldableSource: noFoldableSource})
 	}
 	if !g.isNonTemporal(mem) {
 		nonTemporal = ""
@@ -315,7 +315,7 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 	case dtype == tensor.Float16 && value.packed != 0:
 		return g.newStore(g.packedMove(), g.nonTemporalName(2), mem, value.packed)
 	case dtype == tensor.Bool && g.avx512:
-		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
+		ones := g.constantVector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
 		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
 			FoldableSource: 0})
 		name := "VMOVDQU8"
@@ -370,7 +370,7 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	if width == 32 {
 		byteOrder = append(byteOrder, byteOrder...)
 	}
-	x = g.binaryOp("VPSHUFB", noBroadcast, g.vector(byteOrder), x)
+	x = g.binaryOp("VPSHUFB", noBroadcast, g.constantVector(byteOrder), x)
 	if width == 32 { // join the first bytes of both halves
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
@@ -384,8 +384,8 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 }
 
 // storeComplex returns the stores of complex numbers with parts re and im.
-func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []alloc.Inst {
-	size := d.ToReal().Size()
+func (g *gen) storeComplex(pointer int, dtype tensor.DType, re, im alloc.Virt) []alloc.Inst {
+	size := dtype.ToReal().Size()
 	var halves [2]alloc.Virt
 	switch width := g.Values[re].Bytes; {
 	case g.avx512:

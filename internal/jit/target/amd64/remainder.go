@@ -170,22 +170,22 @@ func scaleOf(laneBytes int) uint64 {
 
 // constant returns a memory operand with x in all lanes.
 func (r *remainderLoop) constant(x uint64) asm.Arg {
-	b := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
+	element := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
 	if r.g.avx512 {
-		m := r.g.asm.Constant(b)
-		m.Broadcast = true
-		return m
+		operand := r.g.asm.Constant(element)
+		operand.Broadcast = true
+		return operand
 	}
-	return r.g.asm.Constant(bytes.Repeat(b, int(r.g.width(r.laneBytes))/r.laneBytes))
+	return r.g.asm.Constant(bytes.Repeat(element, int(r.g.width(r.laneBytes))/r.laneBytes))
 }
 
 // divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is
 // less than 2^13/divisor, so the remainder (computed modulo 2^64) fits into a signed 64-bit integer. The remainder is
 // divided in the same way. The error of this second quotient comes only from rounding to nearest.
-func (g *gen) divideLong(d tensor.DType, a, b *laneValue) *laneValue {
+func (g *gen) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
-	bitsAs := func(d tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: d} }
+	bitsAs := func(dtype tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: dtype} }
 	inverse := &laneValue{reg: g.binaryOp("VDIVPD", 8, g.convert(tensor.Float64, b).reg, g.float64Const(1)),
 		dtype: tensor.Float64}
 	roundedQuotient := func(x *laneValue) *laneValue { // x/b
@@ -196,24 +196,25 @@ func (g *gen) divideLong(d tensor.DType, a, b *laneValue) *laneValue {
 		return g.convert(x.dtype, &laneValue{reg: g.round(lane.Rint, 8, quotient.reg), dtype: quotient.dtype})
 	}
 	zero := number(0)
-	x, y := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
+	dividend, divisor := bitsAs(tensor.Int64, a), bitsAs(tensor.Int64, b)
 	first := bitsAs(tensor.Int64, roundedQuotient(a))
-	remainder := apply(lane.Sub, x, apply(lane.Mul, first, y))
+	remainder := apply(lane.Sub, dividend, apply(lane.Mul, first, divisor))
 	correction := roundedQuotient(remainder)
-	remainder = apply(lane.Sub, remainder, apply(lane.Mul, correction, y))
+	remainder = apply(lane.Sub, remainder, apply(lane.Mul, correction, divisor))
 	quotient := apply(lane.Add, first, correction)
 	less := func(u, v *laneValue) *laneValue {
 		return &laneValue{reg: g.compare(lane.Lt, u, v), dtype: tensor.Bool}
 	}
-	if d == tensor.Uint64 {
+	if dtype == tensor.Uint64 {
 		quotient = g.selectLanes(less(remainder, zero), apply(lane.Sub, quotient, number(1)), quotient)
 		// For divisors of at least 2^63, the remainder may not fit into a signed integer, but the quotient is 0 or 1.
-		return bitsAs(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), bitsAs(d, quotient)))
+		isLarge, zeroOrOne := less(divisor, zero), g.selectLanes(less(a, b), zero, number(1))
+		return bitsAs(dtype, g.selectLanes(isLarge, zeroOrOne, bitsAs(dtype, quotient)))
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
-	signsDiffer := apply(lane.And, less(apply(lane.Xor, remainder, x), zero),
+	signsDiffer := apply(lane.And, less(apply(lane.Xor, remainder, dividend), zero),
 		&laneValue{reg: g.compare(lane.Ne, remainder, zero), dtype: tensor.Bool})
-	oppositeSigns := less(apply(lane.Xor, x, y), zero)
+	oppositeSigns := less(apply(lane.Xor, dividend, divisor), zero)
 	closerToZero := g.selectLanes(oppositeSigns, apply(lane.Add, quotient, number(1)),
 		apply(lane.Sub, quotient, number(1)))
 	return g.selectLanes(signsDiffer, closerToZero, quotient)

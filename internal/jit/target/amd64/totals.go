@@ -16,13 +16,13 @@ func (g *gen) foldTotal(fold lane.Fold) {
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
 	if dtype == tensor.Bool {
-		description = g.boolVal()
+		description = g.boolRegister()
 	}
 	acc := g.newAcc(description)
 	neutral := g.constOf(dtype, lane.Neutral(fold.Op, dtype))
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(fold.Op, dtype) {
-		noNaN = g.newAcc(g.boolVal())
+		noNaN = g.newAcc(g.boolRegister())
 	}
 	folded := g.Collect(func() { g.foldInto(fold.Op, acc, noNaN, value) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
@@ -57,9 +57,9 @@ func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 // foldPairwise joins the second half of a list with the first half, element by element, until one value remains, and
 // returns this value. The length of the list is a power of 2.
 func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.Virt {
-	for n := len(values) / 2; n > 0; n /= 2 {
-		for k := range n {
-			values[k] = join(values[k], values[k+n])
+	for half := len(values) / 2; half > 0; half /= 2 {
+		for k := range half {
+			values[k] = join(values[k], values[k+half])
 		}
 	}
 	return values[0]
@@ -67,38 +67,38 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
 // noNaN is as in foldInto: if a lane of acc has seen a NaN, the result is NaN.
-func (g *gen) combine(op lane.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
+func (g *gen) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {
-		return g.apply(op, d, &laneValue{reg: a, dtype: d}, &laneValue{reg: b, dtype: d}).reg
+		return g.apply(op, dtype, &laneValue{reg: a, dtype: dtype}, &laneValue{reg: b, dtype: dtype}).reg
 	}
 	var result alloc.Virt
 	switch {
 	case noNaN != 0:
-		laneBytes := laneSize(d)
+		laneBytes := laneSize(dtype)
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
 			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)
 		})
 		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) } // only with AVX-512
 		withoutNaN := foldPairwise(g.accCopies(noNaN), and)
 		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
-	case d == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
+	case dtype == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
 		result = foldPairwise(accs, join)
-		d = tensor.Int32 // also the dtype of join
-		result = g.boolToNumber(d, result).reg
+		dtype = tensor.Int32 // also the dtype of join
+		result = g.boolToNumber(dtype, result).reg
 	default:
 		result = foldPairwise(accs, join)
 	}
 	for half := g.lanes / 2; half > 0; half /= 2 {
-		result = join(result, g.shiftDown(half*laneSize(d), result))
+		result = join(result, g.shiftDown(half*laneSize(dtype), result))
 	}
 	return result
 }
 
 // storeFirstLane returns the store of the first lane of v.
-func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.Inst {
+func (g *gen) storeFirstLane(mem alloc.Mem, dtype tensor.DType, v alloc.Virt) alloc.Inst {
 	lane, vector := alloc.Arg{Imm: 0}, alloc.Arg{Virt: v, Bytes: 16}
-	switch d.Size() {
+	switch dtype.Size() {
 	case 1:
 		return alloc.Inst{Name: "VPEXTRB", Src: []alloc.Arg{lane, vector}, Store: &mem, FoldableSource: noFoldableSource}
 	case 2:

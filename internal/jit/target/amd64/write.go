@@ -60,8 +60,8 @@ func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
 }
 
 // moveName returns the instruction that loads or stores a register of a class.
-func moveName(c alloc.Class) string {
-	if c == alloc.Masks {
+func moveName(class alloc.Class) string {
+	if class == alloc.Masks {
 		return "KMOVW"
 	}
 	return "VMOVUPS"
@@ -115,7 +115,7 @@ func maskedName(name string, mem *alloc.Mem) string {
 
 // tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
 func (g *gen) tailVector(laneBytes int) asm.Vec {
-	if laneBytes == g.maskLane() {
+	if laneBytes == g.boolLaneBytes() {
 		return vectorRegister(wideTailMask, g.width(laneBytes))
 	}
 	return vectorRegister(narrowTailMask, g.width(laneBytes))

@@ -145,9 +145,9 @@ func (r *remainderLoop) write() {
 // jumpIfMask writes a jump that depends on the minimum or the maximum of the mask's lanes. reduction is the instruction
 // that computes this minimum or maximum.
 func (r *remainderLoop) jumpIfMask(reduction, branch string, to asm.Label) {
-	x := r.quotient.As(asm.S).Scalar() // a scratch register here
-	r.asm.Emit(reduction, x, r.mask.As(asm.S))
-	r.asm.Emit("fmov", asm.W(temp0), x)
+	scratch := r.quotient.As(asm.S).Scalar() // a scratch register here
+	r.asm.Emit(reduction, scratch, r.mask.As(asm.S))
+	r.asm.Emit("fmov", asm.W(temp0), scratch)
 	r.asm.Emit(branch, asm.W(temp0), to)
 }
 

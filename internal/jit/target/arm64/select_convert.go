@@ -176,8 +176,8 @@ func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
 }
 
 // widenReduced converts 16-bit floats to float32.
-func (s *selector) widenReduced(x []alloc.Virt, d tensor.DType) []alloc.Virt {
-	if d == tensor.Float16 {
+func (s *selector) widenReduced(x []alloc.Virt, dtype tensor.DType) []alloc.Virt {
+	if dtype == tensor.Float16 {
 		return s.widenFloats(x, 2)
 	}
 	zero := s.constant(4, 0) // a bfloat16 is the upper half of a float32

@@ -14,8 +14,8 @@ import (
 
 // integerOp selects instructions for an operation on integers of dtype d. Lanes have the width of the dtype, so results
 // wrap. b is 0 if the operation has one operand.
-func (s *selector) integerOp(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
-	size := d.Size()
+func (s *selector) integerOp(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
+	size := dtype.Size()
 	shape := arrangement(size)
 	switch op {
 	case lane.Add:
@@ -28,22 +28,22 @@ func (s *selector) integerOp(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.
 		}
 		return s.op("mul", shape, a, b)
 	case lane.Div:
-		return s.divide(d, a, b)
+		return s.divide(dtype, a, b)
 	case lane.Neg:
 		return s.op("neg", shape, a)
 	case lane.Abs:
-		if !d.IsSigned() {
+		if !dtype.IsSigned() {
 			return a
 		}
 		return s.op("abs", shape, a)
 	case lane.Min, lane.Max:
-		return s.integerExtremum(op, d, a, b)
+		return s.integerExtremum(op, dtype, a, b)
 	case lane.Shl, lane.Shr:
-		return s.shift(op, d, a, b)
+		return s.shift(op, dtype, a, b)
 	case lane.And, lane.Or, lane.Xor, lane.Not:
 		return s.maskOp(op, a, b)
 	}
-	s.fail("there is no instruction for %v of %v", op, d)
+	s.fail("there is no instruction for %v of %v", op, dtype)
 	return a
 }
 
@@ -57,32 +57,32 @@ func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 
 // divide divides integers lane by lane, because NEON has no integer division. A lane takes four instructions: two moves
 // to general registers, the division, and the move back. The quotient of a division by 0 is 0.
-func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
+func (s *selector) divide(dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
 	const perLane = 4
 	name := "udiv"
-	if d.IsSigned() {
+	if dtype.IsSigned() {
 		name = "sdiv"
 	}
-	return s.add(alloc.Inst{Name: name + " " + arrangement(d.Size()), Src: sources(a, b),
-		InstructionCount: uint8(perLane * s.lanesPerRegister(d.Size()))})
+	return s.add(alloc.Inst{Name: name + " " + arrangement(dtype.Size()), Src: sources(a, b),
+		InstructionCount: uint8(perLane * s.lanesPerRegister(dtype.Size()))})
 }
 
 // lanesPerRegister returns the number of lanes of the given size in a register.
 func (s *selector) lanesPerRegister(size int) int { return vectorBytes / size }
 
 // integerExtremum selects instructions for Min or Max of integers. NEON has no such instruction for 64 bits.
-func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
+func (s *selector) integerExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
 	sign, name := "u", "min"
-	if d.IsSigned() {
+	if dtype.IsSigned() {
 		sign = "s"
 	}
 	if op == lane.Max {
 		name = "max"
 	}
-	if d.Size() < 8 {
-		return s.op(sign+name, arrangement(d.Size()), a, b)
+	if dtype.Size() < 8 {
+		return s.op(sign+name, arrangement(dtype.Size()), a, b)
 	}
-	greater := s.compareVectors(lane.Lt, lane.Type{DType: d}, b, a)
+	greater := s.compareVectors(lane.Lt, lane.Type{DType: dtype}, b, a)
 	if op == lane.Max {
 		return s.selectBits(greater, a, b)
 	}
@@ -101,11 +101,11 @@ func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
 
 // shift selects instructions for a shift whose distance is taken modulo the width of the dtype. The machine instruction
 // for variable distances shifts to the right if the distance is negative.
-func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
-	size := d.Size()
+func (s *selector) shift(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
+	size := dtype.Size()
 	shape, distanceMask := arrangement(size), uint64(8*size-1)
 	sign := "u"
-	if d.IsSigned() {
+	if dtype.IsSigned() {
 		sign = "s"
 	}
 	if constant, ok := s.constantBits(b, size); ok {

@@ -12,9 +12,9 @@ import (
 var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have dtype d.
-func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
-	mem := alloc.Mem{Space: alloc.AlongRow, Index: int(ptr), ElementBytes: uint8(d.Size()),
-		Step: int32(s.Lanes * d.Size())}
+func (s *selector) memory(ptr int16, dtype tensor.DType) alloc.Mem {
+	mem := alloc.Mem{Space: alloc.AlongRow, Index: int(ptr), ElementBytes: uint8(dtype.Size()),
+		Step: int32(s.Lanes * dtype.Size())}
 	if s.loop.Ptrs[ptr].Kind == lane.RowOperand {
 		mem.Space, mem.Step = alloc.PerRow, 0
 	}

@@ -88,7 +88,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 				a.listing = append(a.listing, "\t"+line(name, args))
 			}
 			a.instructions++
-			if len(args) == 1 && operands[0].kind == isLabel {
+			if len(args) == 1 && operands[0].kind == labelKind {
 				a.appendJump(&rows[i], Label(operands[0].imm))
 				return
 			}
@@ -282,4 +282,6 @@ func line(name string, args []Arg) string {
 }
 
 // appendInt32 appends a little-endian number of 32 bits.
-func appendInt32(b []byte, v int32) []byte { return binary.LittleEndian.AppendUint32(b, uint32(v)) }
+func appendInt32(b []byte, number int32) []byte {
+	return binary.LittleEndian.AppendUint32(b, uint32(number))
+}

@@ -17,7 +17,7 @@ type instruction struct {
 func (r *row) match(operands, withoutMask []operand, noEVEX bool) (inst instruction, ok bool) {
 	inst = instruction{row: r, args: operands}
 	operandCount := r.operandCount()
-	if len(operands) == operandCount+1 && operandCount > 0 && operands[operandCount-1].kind == isMask {
+	if len(operands) == operandCount+1 && operandCount > 0 && operands[operandCount-1].kind == maskKind {
 		inst.mask = operands[operandCount-1]
 		withoutMask = append(append(withoutMask[:0], operands[:operandCount-1]...), operands[operandCount])
 		inst.args = withoutMask
@@ -32,7 +32,7 @@ func (r *row) match(operands, withoutMask []operand, noEVEX bool) (inst instruct
 		}
 	}
 	if r.code&legacy != 0 {
-		return inst, inst.mask.kind != isMask && !inst.needsEVEX()
+		return inst, inst.mask.kind != maskKind && !inst.needsEVEX()
 	}
 	if inst.fitsVEX() {
 		return inst, true
@@ -47,7 +47,7 @@ func (in *instruction) setLength() {
 	r := in.row
 	for i := range in.args {
 		arg := &in.args[i]
-		if r.args[3*i+1] == 'v' && (arg.kind == isVec || arg.kind == isVMem) {
+		if r.args[3*i+1] == 'v' && (arg.kind == vecKind || arg.kind == vmemKind) {
 			in.length = arg.width
 			return
 		}
@@ -62,29 +62,29 @@ func (in *instruction) setLength() {
 func (r *row) accepts(spec string, arg *operand, length uint8) bool {
 	switch spec[0] {
 	case 'i':
-		return arg.kind == isImm && fits(arg.imm, spec[1])
+		return arg.kind == immKind && fits(arg.imm, spec[1])
 	case 'j':
-		return arg.kind == isLabel
+		return arg.kind == labelKind
 	case 'M':
-		return arg.kind == isMem
+		return arg.kind == memKind
 	case 'B':
-		return arg.kind == isMem && !arg.isConstant
+		return arg.kind == memKind && !arg.isConstant
 	case 'm': // memory, or a register, which the second letter determines
-		if arg.kind == isMem {
+		if arg.kind == memKind {
 			return true
 		}
 	case 'S':
-		return arg.kind == isVMem && arg.width == widthOf(spec[1], length)
+		return arg.kind == vmemKind && arg.width == widthOf(spec[1], length)
 	}
 	switch spec[1] {
 	case 'g', '1':
-		return arg.kind == isReg
+		return arg.kind == regKind
 	case 'k':
-		return arg.kind == isMask && !arg.zeroing
+		return arg.kind == maskKind && !arg.zeroing
 	case 't':
-		return arg.kind == isTile
+		return arg.kind == tileKind
 	}
-	return arg.kind == isVec && arg.width == widthOf(spec[1], length)
+	return arg.kind == vecKind && arg.width == widthOf(spec[1], length)
 }
 
 // widthOf returns the width of vectors of the given class in an instruction of the given length.
@@ -119,7 +119,7 @@ func fits(value int64, class byte) bool {
 func (in *instruction) needsEVEX() bool {
 	for i := range in.args {
 		arg := &in.args[i]
-		if arg.kind == isVec && arg.num > 15 || arg.kind == isVMem && arg.index > 15 || arg.broadcast {
+		if arg.kind == vecKind && arg.num > 15 || arg.kind == vmemKind && arg.index > 15 || arg.broadcast {
 			return true
 		}
 	}
@@ -128,21 +128,21 @@ func (in *instruction) needsEVEX() bool {
 
 // fitsVEX reports whether VEX can encode the instruction.
 func (in *instruction) fitsVEX() bool {
-	return in.row.vex>>in.length&1 != 0 && in.mask.kind != isMask && !in.needsEVEX()
+	return in.row.vex>>in.length&1 != 0 && in.mask.kind != maskKind && !in.needsEVEX()
 }
 
 // fitsEVEX reports whether EVEX can encode the instruction.
 func (in *instruction) fitsEVEX() bool {
-	r, masked := in.row, in.mask.kind == isMask
+	r, masked := in.row, in.mask.kind == maskKind
 	if r.evex>>in.length&1 == 0 || masked && (r.evex&noMask != 0 || in.mask.num == 0) {
 		return false
 	}
-	if in.mask.zeroing && in.args[len(in.args)-1].kind != isVec { // memory and masks do not support zeroing
+	if in.mask.zeroing && in.args[len(in.args)-1].kind != vecKind { // memory and masks do not support zeroing
 		return false
 	}
 	for i := range in.args {
 		arg := &in.args[i]
-		needsMask := arg.kind == isVMem // gathers and scatters need a mask without zeroing
+		needsMask := arg.kind == vmemKind // gathers and scatters need a mask without zeroing
 		if arg.broadcast && r.evex&bcst == 0 || needsMask && (!masked || in.mask.zeroing) {
 			return false
 		}
@@ -153,7 +153,7 @@ func (in *instruction) fitsEVEX() bool {
 // usesTileTwice reports whether a product of tiles uses the same tile twice, which raises an exception.
 func (in *instruction) usesTileTwice() bool {
 	args := in.args
-	return len(args) == 3 && args[0].kind == isTile &&
+	return len(args) == 3 && args[0].kind == tileKind &&
 		(args[0].num == args[1].num || args[0].num == args[2].num || args[1].num == args[2].num)
 }
 
@@ -162,11 +162,11 @@ func (in *instruction) usesTileTwice() bool {
 func (in *instruction) repeatsRegister() bool {
 	args := in.args
 	last := &args[len(args)-1]
-	if last.kind != isVec {
+	if last.kind != vecKind {
 		return false
 	}
 	for i := range args[:len(args)-1] {
-		if arg := &args[i]; arg.kind == isVMem {
+		if arg := &args[i]; arg.kind == vmemKind {
 			return arg.index == last.num || i > 0 && (args[0].num == last.num || args[0].num == arg.index)
 		}
 	}
@@ -201,7 +201,7 @@ func (in *instruction) fields() fields {
 			encoded.rm = arg
 			arg.needsSIB = spec[0] == 'B'
 		}
-		if spec[1] == '1' && arg.kind == isReg && arg.num > 3 {
+		if spec[1] == '1' && arg.kind == regKind && arg.num > 3 {
 			encoded.byteReg = true
 		}
 	}
@@ -228,7 +228,7 @@ func (a *Assembler) encode(in *instruction) {
 	if fields.rm != nil {
 		extB = bit(fields.rm.num, 3)
 		switch {
-		case fields.rm.kind == isVec:
+		case fields.rm.kind == vecKind:
 			extX = bit(fields.rm.num, 4)
 		case fields.rm.scale > 0:
 			extX = bit(fields.rm.index, 3)
@@ -310,7 +310,7 @@ func (a *Assembler) appendEVEX(in *instruction, encoded *fields, extX, extB uint
 	byte0 := notR<<7 | (extX^1)<<6 | (extB^1)<<5 | notHighR<<4 | row.opcodeMap()
 	byte1 := w<<7 | (^encoded.vvvv&15)<<3 | 1<<2 | row.prefix()
 	notHighV := bit(encoded.vvvv, 4) ^ 1
-	if encoded.rm != nil && encoded.rm.kind == isVMem {
+	if encoded.rm != nil && encoded.rm.kind == vmemKind {
 		notHighV = bit(encoded.rm.index, 4) ^ 1
 	}
 	byte2 := in.length<<5 | notHighV<<3 | in.mask.num
@@ -330,7 +330,7 @@ func (a *Assembler) appendEVEX(in *instruction, encoded *fields, extX, extB uint
 // instruction after the displacement, because addresses of constants are relative to the end of the instruction.
 func (a *Assembler) appendModRM(reg uint8, arg *operand, dispUnit int32, bytesAfter int) {
 	reg = (reg & 7) << 3
-	if arg.kind != isMem && arg.kind != isVMem {
+	if arg.kind != memKind && arg.kind != vmemKind {
 		a.code = append(a.code, 0xC0|reg|arg.num&7)
 		return
 	}

@@ -114,14 +114,14 @@ type Label int
 type kind uint8
 
 const (
-	isReg kind = iota
-	isVec
-	isMask
-	isTile
-	isMem
-	isVMem
-	isImm
-	isLabel
+	regKind kind = iota
+	vecKind
+	maskKind
+	tileKind
+	memKind
+	vmemKind
+	immKind
+	labelKind
 )
 
 // operand is the uniform representation of all kinds of Arg.
@@ -139,61 +139,61 @@ type operand struct {
 	imm        int64 // value of an immediate, or number of a label
 }
 
-func (r Reg) operand() operand { return operand{kind: isReg, num: uint8(r)} }
+func (r Reg) operand() operand { return operand{kind: regKind, num: uint8(r)} }
 
 func (v Vec) operand() operand {
-	return operand{kind: isVec, num: uint8(v.Num()), width: uint8(v >> 5)}
+	return operand{kind: vecKind, num: uint8(v.Num()), width: uint8(v >> 5)}
 }
 
 func (k Mask) operand() operand {
-	return operand{kind: isMask, num: uint8(k &^ zeroing), zeroing: k&zeroing != 0}
+	return operand{kind: maskKind, num: uint8(k &^ zeroing), zeroing: k&zeroing != 0}
 }
 
-func (t Tile) operand() operand { return operand{kind: isTile, num: uint8(t)} }
+func (t Tile) operand() operand { return operand{kind: tileKind, num: uint8(t)} }
 
-func (i Imm) operand() operand { return operand{kind: isImm, imm: int64(i)} }
+func (i Imm) operand() operand { return operand{kind: immKind, imm: int64(i)} }
 
-func (l Label) operand() operand { return operand{kind: isLabel, imm: int64(l)} }
+func (l Label) operand() operand { return operand{kind: labelKind, imm: int64(l)} }
 
 func (m Mem) operand() operand {
-	return operand{kind: isMem, num: uint8(m.Base), index: uint8(m.Index), scale: m.Scale, disp: m.Disp,
+	return operand{kind: memKind, num: uint8(m.Base), index: uint8(m.Index), scale: m.Scale, disp: m.Disp,
 		broadcast: m.Broadcast, isConstant: m.constant}
 }
 
 func (m VMem) operand() operand {
-	return operand{kind: isVMem, num: uint8(m.Base), index: uint8(m.Index.Num()), width: uint8(m.Index >> 5),
+	return operand{kind: vmemKind, num: uint8(m.Base), index: uint8(m.Index.Num()), width: uint8(m.Index >> 5),
 		scale: m.Scale, disp: m.Disp}
 }
 
 // invalidReason returns the reason for which no instruction can have this operand, or "" if the operand is valid.
 func (o *operand) invalidReason() string {
 	switch o.kind {
-	case isReg:
+	case regKind:
 		if o.num > 15 {
 			return "the general registers are 0 to 15"
 		}
-	case isMask:
+	case maskKind:
 		if o.num > 7 {
 			return "the mask registers are 0 to 7"
 		}
-	case isTile:
+	case tileKind:
 		if o.num > 7 {
 			return "the tile registers are 0 to 7"
 		}
-	case isVec, isVMem:
+	case vecKind, vmemKind:
 		if o.width > 2 {
 			return "a vector register must have 128, 256 or 512 bits"
 		}
-		if o.kind == isVMem && o.scale == 0 {
+		if o.kind == vmemKind && o.scale == 0 {
 			return "the address has indices but no scale"
 		}
-	case isMem:
+	case memKind:
 		if o.scale > 0 && o.index == uint8(SP) {
 			return "SP cannot be an index register"
 		}
 	}
-	memory := o.kind == isMem || o.kind == isVMem
-	if memory && (o.num > 15 || o.scale&(o.scale-1) != 0 || o.scale > 8) || o.kind == isMem && o.index > 15 {
+	memory := o.kind == memKind || o.kind == vmemKind
+	if memory && (o.num > 15 || o.scale&(o.scale-1) != 0 || o.scale > 8) || o.kind == memKind && o.index > 15 {
 		return "the address cannot be encoded: registers are 0 to 15, and a scale is 1, 2, 4 or 8"
 	}
 	return ""

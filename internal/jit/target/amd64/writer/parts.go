@@ -142,8 +142,8 @@ func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count target.Int, tem
 
 // dropBytes shifts the first n bytes out of a register. After 8 bytes or the last single byte, no byte is left to
 // store.
-func (q *Quantizer) dropBytes(r asm.Reg, n int) {
+func (q *Quantizer) dropBytes(register asm.Reg, n int) {
 	if n == 2 || n == 4 {
-		q.Emit("SHRQ", asm.Imm(8*n), r)
+		q.Emit("SHRQ", asm.Imm(8*n), register)
 	}
 }

@@ -95,9 +95,9 @@ func (w *Writer) vectorOperand(x target.Source) asm.Arg {
 	case target.Addr:
 		return Mem(x)
 	case target.Constant:
-		m := w.Constant([]byte(x))
-		m.Broadcast = len(x) == w.elemBytes
-		return m
+		constant := w.Constant([]byte(x))
+		constant.Broadcast = len(x) == w.elemBytes
+		return constant
 	}
 	return w.Vec(x.(target.VReg))
 }
@@ -303,8 +303,8 @@ func (w *Writer) ClearShort(to target.VReg) {
 
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
-	if c, ok := from.(target.Constant); ok && len(c) == w.elemBytes {
-		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(c)), w.vectorOperand(to))
+	if constant, ok := from.(target.Constant); ok && len(constant) == w.elemBytes {
+		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(constant)), w.vectorOperand(to))
 		return
 	}
 	name := "VMOVUPS"
@@ -369,9 +369,9 @@ func (w *Writer) ToFloats(v target.VReg) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v
 
 // FMABroadcast implements [target.Writer].
 func (w *Writer) FMABroadcast(addr target.Addr, y, sum target.VReg) {
-	m := Mem(addr)
-	m.Broadcast = true
-	w.Emit(w.withSizeLetter("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
+	mem := Mem(addr)
+	mem.Broadcast = true
+	w.Emit(w.withSizeLetter("VFMADD231P"), mem, w.Vec(y), w.Vec(sum))
 }
 
 // FMAForms returns the encodings of sum + x*y (or of sum - x*y if negate is set) in float32, for the register

@@ -146,12 +146,12 @@ func (a *Assembler) Constant(data []byte) ConstantAddr {
 func (a *Assembler) Finish() ([]byte, error) {
 	constantsStart := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
 	for _, branch := range a.branches {
-		to := a.labels[branch.label]
-		if to < 0 {
+		labelOffset := a.labels[branch.label]
+		if labelOffset < 0 {
 			a.fail(branch.label.String(), nil, "the label is not bound")
 			break
 		}
-		a.displace(branch.offset, to-branch.offset)
+		a.displace(branch.offset, labelOffset-branch.offset)
 	}
 	for _, ref := range a.constantRefs {
 		a.displace(ref.offset, constantsStart+ref.constant-ref.offset)

@@ -72,8 +72,9 @@ func encodeHalves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	dst, ok0 := args[0].(Vec)
-	n, ok1 := args[1].(HalfPrecision)
-	m, ok2 := args[2].(HalfPrecision)
-	return r.code | dst.qBit() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | dst.rd(), ok0 && ok1 && ok2 && dst.Elem == S &&
-		n.Half == dst.Half && m.Half == dst.Half && isVectorNumber(dst.Num) && isVectorNumber(n.Num) && isVectorNumber(m.Num)
+	left, ok1 := args[1].(HalfPrecision)
+	right, ok2 := args[2].(HalfPrecision)
+	return r.code | dst.qBit() | uint32(right.Num)<<16 | uint32(left.Num)<<5 | dst.rd(),
+		ok0 && ok1 && ok2 && dst.Elem == S && left.Half == dst.Half && right.Half == dst.Half &&
+			isVectorNumber(dst.Num) && isVectorNumber(left.Num) && isVectorNumber(right.Num)
 }

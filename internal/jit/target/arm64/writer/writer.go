@@ -51,11 +51,11 @@ func New(size int, withListing bool) *Writer {
 }
 
 // reg returns a general register.
-func reg(g target.GReg) asm.Reg {
-	if g == target.Args {
+func reg(number target.GReg) asm.Reg {
+	if number == target.Args {
 		return asm.X(0)
 	}
-	return asm.X(int(g) + 1)
+	return asm.X(int(number) + 1)
 }
 
 // word returns the memory operand of a [target.ArgsWord], which is 64 bits of [jit.Args]. X0 has the address of
@@ -382,26 +382,26 @@ func (w *Writer) vectorRegister(x target.Source) target.VReg {
 // Instead, a comparison and one of the instructions BIT, BIF and BSL select y if it is greater (Max) or less (Min), and
 // otherwise x. The instruction depends on the operand whose register is the destination.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
-	a := w.vectorRegister(x)
+	xRegister := w.vectorRegister(x)
 	if name, ok := arithmeticNames[op]; ok {
-		w.Emit(name, w.vec(to), w.vec(y), w.vec(a))
+		w.Emit(name, w.vec(to), w.vec(y), w.vec(xRegister))
 		return
 	}
 	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // name, first and second: the selection and its sources
 	switch to {
-	case a: // bit inserts y where the mask is set
+	case xRegister: // bit inserts y where the mask is set
 	case y: // bif inserts x where the mask is clear
-		name, first = "bif", a
+		name, first = "bif", xRegister
 	default: // bsl selects y where the mask, in the destination, is set, and otherwise x
-		mask, name, second = to, "bsl", a
+		mask, name, second = to, "bsl", xRegister
 	}
-	if mask == a {
+	if mask == xRegister {
 		w.Fail(errors.New("arm64: Max and Min with x in memory require a destination other than y"))
 	}
 	if op == target.Max {
-		w.Emit("fcmgt", w.vec(mask), w.vec(y), w.vec(a))
+		w.Emit("fcmgt", w.vec(mask), w.vec(y), w.vec(xRegister))
 	} else {
-		w.Emit("fcmgt", w.vec(mask), w.vec(a), w.vec(y))
+		w.Emit("fcmgt", w.vec(mask), w.vec(xRegister), w.vec(y))
 	}
 	w.Emit(name, w.vec(to).As(asm.B), w.vec(first).As(asm.B), w.vec(second).As(asm.B))
 }
