@@ -28,8 +28,8 @@ type attentionForm struct {
 	build func(g *graph.Graph, d tensor.DType, z formSizes) *graph.Value
 }
 
-// scored returns the weights for scores.
-func scored(x *graph.Value) *graph.Value { return op.Softmax(op.Mul(x, 0.3), -1) }
+// attentionWeights returns the weights for scores.
+func attentionWeights(x *graph.Value) *graph.Value { return op.Softmax(op.Mul(x, 0.3), -1) }
 
 // einsums returns an attention by two equations, whose letters are keys of the sizes.
 func einsums(scores, values string) func(*graph.Graph, tensor.DType, formSizes) *graph.Value {
@@ -44,7 +44,7 @@ func einsums(scores, values string) func(*graph.Graph, tensor.DType, formSizes) 
 		}
 		operands, result, _ := strings.Cut(scores, "->")
 		q, k, _ := strings.Cut(operands, ",")
-		x := scored(op.Einsum([]*graph.Value{input("q", q), input("k", k)}, scores))
+		x := attentionWeights(op.Einsum([]*graph.Value{input("q", q), input("k", k)}, scores))
 		operands, _, _ = strings.Cut(values, "->")
 		if v, weights, _ := strings.Cut(operands, ","); weights == result {
 			return op.Einsum([]*graph.Value{input("v", v), x}, values)
@@ -66,7 +66,7 @@ func decoded(repeat func(x *graph.Value, n int) *graph.Value) func(*graph.Graph,
 		k, v := joined("k", z.e), joined("v", z.v)
 		q := g.Input("q", d, z.b, z.groups*z.n, 1, z.e)
 		x := op.Add(op.Matmul(q, op.Transpose(k, 2, 3)), g.Input("mask", d, z.b, 1, 1, z.s+1))
-		return op.Matmul(scored(x), v)
+		return op.Matmul(attentionWeights(x), v)
 	}
 }
 
@@ -81,18 +81,18 @@ var attentionForms = []attentionForm{
 	{"no batch", einsums("id,jd->ij", "ij,jv->iv")},
 	{"values first, turned", func(g *graph.Graph, d tensor.DType, z formSizes) *graph.Value {
 		q, k := g.Input("q", d, z.b, z.l, z.e), g.Input("k", d, z.b, z.e, z.s)
-		return op.Matmul(g.Input("v", d, z.b, z.v, z.s), op.Permute(scored(op.Matmul(q, k)), []int{0, 2, 1}))
+		return op.Matmul(g.Input("v", d, z.b, z.v, z.s), op.Permute(attentionWeights(op.Matmul(q, k)), []int{0, 2, 1}))
 	}},
 	{"heads as rows", func(g *graph.Graph, d tensor.DType, z formSizes) *graph.Value {
 		q := op.Reshape(g.Input("q", d, z.b, z.l, z.n, z.e), []int{z.b, z.l * z.n, z.e})
 		x := op.Matmul(q, op.Transpose(g.Input("k", d, z.b, z.s, z.e), 1, 2))
 		x = op.Add(op.Reshape(x, []int{z.b, z.l, z.n, z.s}), g.Input("mask", d, z.b, 1, 1, z.s))
 		x = op.Add(x, g.Input("bias", d, z.l, z.n, z.s))
-		return op.Matmul(op.Reshape(scored(x), []int{z.b, z.l * z.n, z.s}), g.Input("v", d, z.b, z.s, z.v))
+		return op.Matmul(op.Reshape(attentionWeights(x), []int{z.b, z.l * z.n, z.s}), g.Input("v", d, z.b, z.s, z.v))
 	}},
 	{"one row, shared keys", func(g *graph.Graph, d tensor.DType, z formSizes) *graph.Value {
 		q := g.Input("q", d, z.b, z.n, 1, z.e)
-		x := scored(op.Matmul(q, op.Transpose(g.Input("k", d, z.b, 1, z.s, z.e), 2, 3)))
+		x := attentionWeights(op.Matmul(q, op.Transpose(g.Input("k", d, z.b, 1, z.s, z.e), 2, 3)))
 		return op.Matmul(x, g.Input("v", d, z.b, 1, z.s, z.v))
 	}},
 	{"a cache", decoded(groupings[0].build)},
@@ -101,7 +101,7 @@ var attentionForms = []attentionForm{
 
 // asWritten returns the passes without those that rewrite nodes or that group several nodes into one step.
 func asWritten() []passes.Pass {
-	return slices.DeleteFunc(apart(), func(p passes.Pass) bool { return p.Name == "rewrite" })
+	return slices.DeleteFunc(ungroupedPasses(), func(p passes.Pass) bool { return p.Name == "rewrite" })
 }
 
 // Each form is one step, which gives the same values as its nodes one by one, for any number of workers and with Exact.

@@ -42,7 +42,7 @@ func TestHalfAttentions(t *testing.T) {
 					eachIndex(v.Meta.Shape, func(at []int) { largest = max(largest, math.Abs(in["v"].At(at...).Float())) })
 				}
 			}
-			parts := passes.Options{Strategy: layout.Propagate, Passes: apart()}
+			parts := passes.Options{Strategy: layout.Propagate, Passes: ungroupedPasses()}
 			want, _ := runAttention(t, attentionGraph(t, r, wide), inWide, parts, 1)
 			single, _ := runAttention(t, g, in, parts, 1)
 			got, fused := runAttention(t, g, in, passes.Options{Strategy: layout.Optimal}, 1)

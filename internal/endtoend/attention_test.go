@@ -138,7 +138,7 @@ func TestAttentions(t *testing.T) {
 			for _, v := range g.Inputs {
 				in[v.Name] = operand(r, v.Name, v.Meta)
 			}
-			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: apart()}, 1)
+			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: ungroupedPasses()}, 1)
 			for _, o := range []passes.Options{{Strategy: layout.Propagate}, {Strategy: layout.Optimal, Exact: true}} {
 				got, fused := runAttention(t, g, in, o, 1)
 				again, _ := runAttention(t, g, in, o, 3)
@@ -153,8 +153,8 @@ func TestAttentions(t *testing.T) {
 	assert.Greater(t, found, cases*4/3, "attentions that run in one step")
 }
 
-// apart returns the passes without the one that groups several nodes into one step.
-func apart() (list []passes.Pass) {
+// ungroupedPasses returns the passes without the one that groups several nodes into one step.
+func ungroupedPasses() (list []passes.Pass) {
 	for _, p := range passes.Passes() {
 		if p.Name != "group" {
 			list = append(list, p)

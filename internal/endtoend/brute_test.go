@@ -18,26 +18,26 @@ import (
 // state has the decisions that later nodes can see: the sets of the values that are still read. From the [layout.Model]
 // it takes only the possible forms of values. Prices are of calls with the layouts of the forms.
 type brute struct {
-	t       *testing.T
-	p       *layout.Problem
-	weights layout.Weights
-	m       *layout.Model
-	copier  *graph.Op
-	last    map[*graph.Value]int  // the last node that reads a value; the number of nodes for outputs
-	must    map[*graph.Value]uint // forms that exist without a reader
-	stored  map[*graph.Value]bool // values whose storage an op reads
-	live    []*graph.Value
-	costs   map[string]int64 // the least cost for the sets of the live values, one byte each
-	bound   int64            // states with a higher cost are dropped
-	least   []int64          // for each node: a lower bound on the cost of this and all later nodes
-	ways    []bruteWays      // for each node that is not a view
-	tries   int              // number of sets of results of views
-	inexact bool             // a limit on the search is exceeded
+	t             *testing.T
+	problem       *layout.Problem
+	weights       layout.Weights
+	model         *layout.Model
+	copier        *graph.Op
+	lastReader    map[*graph.Value]int  // the last node that reads a value; the number of nodes for outputs
+	required      map[*graph.Value]uint // forms that exist without a reader
+	storageIsRead map[*graph.Value]bool // values whose storage an op reads
+	live          []*graph.Value
+	costs         map[string]int64 // the least cost for the sets of the live values, one byte each
+	bound         int64            // states with a higher cost are dropped
+	lowerBounds   []int64          // for each node: a lower bound on the cost of this and all later nodes
+	ways          []bruteWays      // for each node that is not a view
+	tries         int              // number of sets of results of views
+	exceedsLimit  bool             // a limit on the search is exceeded
 
-	// The following are computed once: forms and places by value, sets by the arguments of the method sets.
-	known  map[*graph.Value][]tensor.Meta
-	within map[*graph.Value][]*layout.Place
-	found  map[string][]bruteSet
+	// The following are computed once: forms and places by value, sets by the arguments of addSets.
+	formsOf  map[*graph.Value][]tensor.Meta
+	placesOf map[*graph.Value][]*layout.Place
+	setsOf   map[string][]bruteSet
 }
 
 // bruteSet is a set of forms, as a bit mask, and its cost.
@@ -48,10 +48,10 @@ type bruteSet struct {
 
 // forms returns the possible forms of a value.
 func (b *brute) forms(v *graph.Value) []tensor.Meta {
-	list, ok := b.known[v]
+	list, ok := b.formsOf[v]
 	if !ok {
-		list = b.m.Forms(v)
-		b.known[v], b.within[v] = list, b.m.Places(v)
+		list = b.model.Forms(v)
+		b.formsOf[v], b.placesOf[v] = list, b.model.Places(v)
 	}
 	return list
 }
@@ -75,31 +75,32 @@ const (
 // bruteForce returns the least cost of a problem, with the weights of the model. If it exceeds the bound, the result is
 // any greater cost. It returns false if a limit is exceeded. m must be the model of the problem.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
-	b := &brute{t: t, p: p, m: m, weights: m.Weights, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
-		stored: map[*graph.Value]bool{}, bound: bound,
-		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{},
-		within: map[*graph.Value][]*layout.Place{}}
+	b := &brute{t: t, problem: p, model: m, weights: m.Weights, lastReader: map[*graph.Value]int{},
+		required:      map[*graph.Value]uint{},
+		storageIsRead: map[*graph.Value]bool{}, bound: bound,
+		costs: map[string]int64{"": 0}, formsOf: map[*graph.Value][]tensor.Meta{}, setsOf: map[string][]bruteSet{},
+		placesOf: map[*graph.Value][]*layout.Place{}}
 	g := p.Graph
 	b.copier, _ = g.CopyOp()
-	g.Values(func(v *graph.Value) { b.inexact = b.inexact || len(m.Forms(v)) > bruteForms })
-	if b.inexact {
+	g.Values(func(v *graph.Value) { b.exceedsLimit = b.exceedsLimit || len(m.Forms(v)) > bruteForms })
+	if b.exceedsLimit {
 		return 0, false
 	}
 	b.prepare()
 	for _, v := range g.Inputs {
 		b.extend([]*graph.Value{v}, -1, func(_ map[*graph.Value]uint, add func(int64, ...uint)) {
-			b.sets(v, 1, nil, add)
+			b.addSets(v, 1, nil, add)
 		})
 	}
 	for _, v := range g.Constants { // a pinned constant gets its layout before the run
-		if p := b.pinned(v); p >= 0 {
+		if p := b.pinnedForm(v); p >= 0 {
 			b.extend([]*graph.Value{v}, -1, func(_ map[*graph.Value]uint, add func(int64, ...uint)) {
-				b.sets(v, 1<<p, nil, add)
+				b.addSets(v, 1<<p, nil, add)
 			})
 		}
 	}
 	for i, n := range g.Nodes {
-		if b.node(i, n); b.inexact {
+		if b.addNode(i, n); b.exceedsLimit {
 			return 0, false
 		}
 	}
@@ -112,42 +113,42 @@ func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (
 
 // prepare computes the properties of single values and nodes.
 func (b *brute) prepare() {
-	g := b.p.Graph
-	b.least, b.ways = make([]int64, len(g.Nodes)+1), make([]bruteWays, len(g.Nodes))
+	g := b.problem.Graph
+	b.lowerBounds, b.ways = make([]int64, len(g.Nodes)+1), make([]bruteWays, len(g.Nodes))
 	for i, n := range g.Nodes {
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				b.last[a.Value] = i
+				b.lastReader[a.Value] = i
 			}
 		}
 	}
 	for _, n := range g.Nodes {
 		if n.Op.ReadsStorage {
 			for v := n.In[0].Value; v != nil; v = v.Alias {
-				b.stored[v] = true
+				b.storageIsRead[v] = true
 			}
 		}
 	}
 	for _, o := range g.Outputs {
-		b.last[o.Value] = len(g.Nodes)
+		b.lastReader[o.Value] = len(g.Nodes)
 		f := 0
 		if pin := o.EffectivePin(); pin.SetsLayout() {
 			order, err := pin.OrderFor(o.Value.Meta.Rank())
 			require.NoError(b.t, err)
-			f = b.place(o.Value, o.Value.Meta.WithStrides(order.Strides(o.Value.Meta.Shape)))
+			f = b.formWithOwnBuffer(o.Value, o.Value.Meta.WithStrides(order.Strides(o.Value.Meta.Shape)))
 		}
 		require.GreaterOrEqual(b.t, f, 0, "output %q cannot be as it is pinned", o.Name)
-		b.must[o.Value] |= 1 << f
+		b.required[o.Value] |= 1 << f
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
-		b.least[i] = b.least[i+1]
+		b.lowerBounds[i] = b.lowerBounds[i+1]
 		if n := g.Nodes[i]; !bruteView(n) {
-			b.ways[i] = b.compute(n)
+			b.ways[i] = b.waysOf(n)
 			least := int64(math.MaxInt64 / 4)
 			for _, w := range b.ways[i] {
 				least = min(least, w.cost)
 			}
-			b.least[i] += least
+			b.lowerBounds[i] += least
 		}
 	}
 }
@@ -157,43 +158,43 @@ func bruteView(n *graph.Node) bool {
 	return (n.Op.Kind == graph.View || n.Op.Identity) && n.In[0].Meta().DType == n.Out[0].Meta.DType
 }
 
-// place returns the form with the addresses of m that has memory of its own, or -1.
-func (b *brute) place(v *graph.Value, m tensor.Meta) int {
+// formWithOwnBuffer returns the form with the addresses of m that has memory of its own, or -1.
+func (b *brute) formWithOwnBuffer(v *graph.Value, m tensor.Meta) int {
 	for i, f := range b.forms(v) {
-		if f.SameAddresses(m) && b.slot(v, i) == nil {
+		if f.SameAddresses(m) && b.placeWithin(v, i) == nil {
 			return i
 		}
 	}
 	return -1
 }
 
-// pinned returns the form to which a value is pinned, or -1 without a pin.
-func (b *brute) pinned(v *graph.Value) int {
+// pinnedForm returns the form to which a value is pinned, or -1 without a pin.
+func (b *brute) pinnedForm(v *graph.Value) int {
 	pin := v.EffectivePin()
 	if !pin.SetsLayout() {
 		return -1
 	}
 	o, err := pin.OrderFor(v.Meta.Rank())
 	require.NoError(b.t, err)
-	return b.place(v, v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
+	return b.formWithOwnBuffer(v, v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
 }
 
-// admits reports whether a view may read a form of its operand. If the operand is pinned, this is the pinned form,
+// mayView reports whether a view may read a form of its operand. If the operand is pinned, this is the pinned form,
 // unless the view rejects it or the storage must be as in the graph.
-func (b *brute) admits(n *graph.Node, f int) bool {
-	p := b.pinned(n.In[0].Value)
-	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.p.MustKeepLayout(v) })
+func (b *brute) mayView(n *graph.Node, f int) bool {
+	p := b.pinnedForm(n.In[0].Value)
+	shows := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil && b.problem.MustKeepLayout(v) })
 	if p < 0 || p == f || f == 0 && (n.Op.ReadsStorage || shows) {
 		return true
 	}
-	_, err := n.Op.Infer(b.with(n, []int{p}))
+	_, err := n.Op.Infer(b.callWithForms(n, []int{p}))
 	return err != nil
 }
 
-// strays returns a mask of the pinned operands that a node reads in another form.
-func (b *brute) strays(n *graph.Node, in []int) (mask uint) {
+// unpinnedOperands returns a mask of the pinned operands that a node reads in another form.
+func (b *brute) unpinnedOperands(n *graph.Node, in []int) (mask uint) {
 	for k, f := range in {
-		if f >= 0 && b.pinned(n.In[k].Value) >= 0 && b.pinned(n.In[k].Value) != f {
+		if f >= 0 && b.pinnedForm(n.In[k].Value) >= 0 && b.pinnedForm(n.In[k].Value) != f {
 			mask |= 1 << k
 		}
 	}
@@ -203,11 +204,11 @@ func (b *brute) strays(n *graph.Node, in []int) (mask uint) {
 // bruteConst reports whether a value is converted before the run: it is a constant without a pin.
 func bruteConst(v *graph.Value) bool { return v.Const != nil && !v.Pin.SetsLayout() }
 
-// copy returns the cost to copy a value from a layout to form f, or false if the copy is impossible.
-func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
+// copyCost returns the cost to copy a value from a layout to form f, or false if the copy is impossible.
+func (b *brute) copyCost(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 	to := b.forms(v)[f]
 	o, dense := tensor.OrderOf(to)
-	if !dense || b.rigid(v) && f == 0 || b.slot(v, f) != nil {
+	if !dense || b.keepsOperandLayout(v) && f == 0 || b.placeWithin(v, f) != nil {
 		return 0, false
 	}
 	c := &graph.Call{In: []graph.Arg{bruteArg(v, from)}, Out: []tensor.Meta{to}}
@@ -215,9 +216,10 @@ func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
 	return cost + b.weights.Copy + b.weights.UnitsOf(to.Bytes()), ok
 }
 
-// rigid reports whether storage is read through a value that is a view, so that its operand must keep its layout.
-func (b *brute) rigid(v *graph.Value) bool {
-	return b.stored[v] && v.Alias != nil
+// keepsOperandLayout reports whether storage is read through a value that is a view, so that its operand must keep its
+// layout.
+func (b *brute) keepsOperandLayout(v *graph.Value) bool {
+	return b.storageIsRead[v] && v.Alias != nil
 }
 
 func bruteArg(v *graph.Value, m tensor.Meta) graph.Arg {
@@ -226,7 +228,7 @@ func bruteArg(v *graph.Value, m tensor.Meta) graph.Arg {
 
 // price returns the cost of a call, or false if the implementation does not support the layouts.
 func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, bool) {
-	sum := layout.PricePS(b.p.Profile, impl.Work(c, w))
+	sum := layout.PricePS(b.problem.Profile, impl.Work(c, w))
 	for k, a := range c.In {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -235,7 +237,7 @@ func (b *brute) price(impl *graph.Impl, c *graph.Call, w graph.Walk) (int64, boo
 		if !ok && a.Meta().Numel() > 0 {
 			return 0, false
 		}
-		sum += layout.PricePS(b.p.Profile, work)
+		sum += layout.PricePS(b.problem.Profile, work)
 	}
 	return sum * b.weights.Time, true
 }
@@ -247,7 +249,7 @@ func (b *brute) extend(out []*graph.Value, node int, each func(sets map[*graph.V
 	var live []*graph.Value
 	var keep []bool
 	for _, v := range all {
-		last, read := b.last[v]
+		last, read := b.lastReader[v]
 		keep = append(keep, read && last > node)
 		if read && last > node {
 			live = append(live, v)
@@ -260,7 +262,7 @@ func (b *brute) extend(out []*graph.Value, node int, each func(sets map[*graph.V
 			sets[v] = uint(key[i])
 		}
 		each(sets, func(more int64, masks ...uint) {
-			if cost+more+b.least[node+1] > b.bound {
+			if cost+more+b.lowerBounds[node+1] > b.bound {
 				return
 			}
 			var to []byte
@@ -278,13 +280,13 @@ func (b *brute) extend(out []*graph.Value, node int, each func(sets map[*graph.V
 		})
 	}
 	b.live, b.costs = live, next
-	b.inexact = b.inexact || len(next) > bruteStates
+	b.exceedsLimit = b.exceedsLimit || len(next) > bruteStates
 }
 
-// node extends the states by all decisions for a node.
-func (b *brute) node(i int, n *graph.Node) {
+// addNode extends the states by all decisions for a node.
+func (b *brute) addNode(i int, n *graph.Node) {
 	if bruteView(n) {
-		b.view(i, n)
+		b.addView(i, n)
 		return
 	}
 	b.extend(n.Out, i, func(sets map[*graph.Value]uint, add func(int64, ...uint)) {
@@ -292,31 +294,31 @@ func (b *brute) node(i int, n *graph.Node) {
 			there := true
 			for k, f := range w.in {
 				there = there && (f < 0 || bruteConst(n.In[k].Value) || sets[n.In[k].Value]>>f&1 != 0)
-				there = there && (f < 0 || b.agrees(n, w, n.In[k].Value, sets[n.In[k].Value]))
+				there = there && (f < 0 || b.placesHaveResultOrder(n, w, n.In[k].Value, sets[n.In[k].Value]))
 			}
 			if there {
-				b.results(n, w, 0, w.cost, nil, add)
+				b.addResults(n, w, 0, w.cost, nil, add)
 			}
 		}
 	})
 }
 
-// results adds all sets of the results of a node, from the k-th result on.
-func (b *brute) results(n *graph.Node, w bruteWay, k int, sum int64, masks []uint, add func(int64, ...uint)) {
+// addResults adds all sets of the results of a node, from the k-th result on.
+func (b *brute) addResults(n *graph.Node, w bruteWay, k int, sum int64, masks []uint, add func(int64, ...uint)) {
 	if k == len(n.Out) {
 		add(sum, masks...)
 		return
 	}
 	root := uint(1) << w.out[k]
-	b.sets(n.Out[k], root, nil, func(cost int64, s ...uint) {
-		if s[0]&root != 0 || b.pinned(n.Out[k]) >= 0 { // the pinned form exists even without a reader
-			b.results(n, w, k+1, sum+cost, append(slices.Clone(masks), s[0]), add)
+	b.addSets(n.Out[k], root, nil, func(cost int64, s ...uint) {
+		if s[0]&root != 0 || b.pinnedForm(n.Out[k]) >= 0 { // the pinned form exists even without a reader
+			b.addResults(n, w, k+1, sum+cost, append(slices.Clone(masks), s[0]), add)
 		}
 	})
 }
 
-// compute lists the ways to compute a node: its implementations, walks and the forms of operands.
-func (b *brute) compute(n *graph.Node) bruteWays {
+// waysOf lists the ways to compute a node: its implementations, walks and the forms of operands.
+func (b *brute) waysOf(n *graph.Node) bruteWays {
 	var orders []tensor.Order
 	for _, f := range b.forms(n.Out[0]) {
 		if o, dense := tensor.OrderOf(f); dense {
@@ -324,8 +326,8 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 		}
 	}
 	best := map[string]bruteWay{}
-	combos := b.combinations(n)
-	looked := b.looked(n)
+	combos := b.formCombinations(n)
+	influences := b.influencesInference(n)
 	for k := range n.Op.Impls {
 		impl := &n.Op.Impls[k]
 		if n.Pin.Impl != "" && n.Pin.Impl != impl.Name {
@@ -333,8 +335,8 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 		}
 		for _, w := range impl.Walks(n.Call(), orders) {
 			for _, in := range combos {
-				if way, ok := b.way(n, impl, w, in, looked); ok {
-					for _, way := range b.places(n, impl, w, way) {
+				if way, ok := b.wayOfWalk(n, impl, w, in, influences); ok {
+					for _, way := range b.waysWithPlaces(n, impl, w, way) {
 						key := fmt.Sprint(way.in, way.out)
 						if old, ok := best[key]; !ok || way.cost < old.cost {
 							best[key] = way
@@ -346,20 +348,20 @@ func (b *brute) compute(n *graph.Node) bruteWays {
 	}
 	var list bruteWays
 	for _, w := range best {
-		strays, better := b.strays(n, w.in), false
+		strays, better := b.unpinnedOperands(n, w.in), false
 		for _, o := range best {
-			less := b.strays(n, o.in)
+			less := b.unpinnedOperands(n, o.in)
 			better = better || less != strays && less&^strays == 0
 		}
 		if !better {
 			list = append(list, w)
 		}
 	}
-	return append(list, b.sideBySide(n, combos)...)
+	return append(list, b.waysWithoutWork(n, combos)...)
 }
 
-// combinations lists all choices of one form for each operand.
-func (b *brute) combinations(n *graph.Node) [][]int {
+// formCombinations lists all choices of one form for each operand.
+func (b *brute) formCombinations(n *graph.Node) [][]int {
 	list := [][]int{nil}
 	for _, a := range n.In {
 		var next [][]int
@@ -377,8 +379,8 @@ func (b *brute) combinations(n *graph.Node) [][]int {
 	return list
 }
 
-// with returns a node's call whose operands have the given forms.
-func (b *brute) with(n *graph.Node, in []int) *graph.Call {
+// callWithForms returns a node's call whose operands have the given forms.
+func (b *brute) callWithForms(n *graph.Node, in []int) *graph.Call {
 	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	for k, f := range in {
 		if f > 0 {
@@ -388,16 +390,17 @@ func (b *brute) with(n *graph.Node, in []int) *graph.Call {
 	return c
 }
 
-// way returns the way to compute a node by a walk if its operands have the given forms, or false if there is none.
-func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, looked []bool) (bruteWay, bool) {
-	c := b.with(n, in)
+// wayOfWalk returns the way to compute a node by a walk if its operands have the given forms, or false if there is
+// none.
+func (b *brute) wayOfWalk(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, influences []bool) (bruteWay, bool) {
+	c := b.callWithForms(n, in)
 	alone := slices.Clone(in) // inference sees a value within another as if it had its own memory
 	for k, f := range in {
 		if f >= 0 {
-			alone[k] = b.like(n.In[k].Value, f)
+			alone[k] = b.inferredForm(n.In[k].Value, f)
 		}
 	}
-	res, err := n.Op.Infer(b.with(n, alone))
+	res, err := n.Op.Infer(b.callWithForms(n, alone))
 	if err != nil {
 		return bruteWay{}, false
 	}
@@ -411,13 +414,13 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 			inferred = true
 		}
 		m := w.ResultLayout(k, v.Meta.WithStrides(res[k].Meta().Strides))
-		f := b.place(v, m)
+		f := b.formWithOwnBuffer(v, m)
 		if f < 0 {
 			return way, false
 		}
 		c.Out, way.out = append(c.Out, m), append(way.out, f)
 	}
-	if inferred && !b.uniform(n, in, looked) || !b.joined(n, c, way) {
+	if inferred && !b.hasUniformOperands(n, in, influences) || !b.setInPlace(n, c, way) {
 		return way, false
 	}
 	cost, ok := b.price(impl, c, w)
@@ -425,20 +428,20 @@ func (b *brute) way(n *graph.Node, impl *graph.Impl, w graph.Walk, in []int, loo
 	return way, ok
 }
 
-// looked reports for each operand whether its form influences the inference of the results.
-func (b *brute) looked(n *graph.Node) []bool {
+// influencesInference reports for each operand whether its form influences the inference of the results.
+func (b *brute) influencesInference(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
 		for f := range b.forms(a.Value) {
-			if b.like(a.Value, f) != f {
+			if b.inferredForm(a.Value, f) != f {
 				continue
 			}
 			in := slices.Repeat([]int{0}, len(n.In))
 			in[k] = f
-			res, err := n.Op.Infer(b.with(n, in))
+			res, err := n.Op.Infer(b.callWithForms(n, in))
 			list[k] = list[k] || err != nil
 			for j := 0; err == nil && j < len(res); j++ {
 				list[k] = list[k] || !n.Pin.SetsLayout() && !res[j].Meta().SameAddresses(n.Out[j].Meta)
@@ -448,16 +451,16 @@ func (b *brute) looked(n *graph.Node) []bool {
 	return list
 }
 
-// uniform reports whether the operands that influence inference have the layouts of the graph or of their pins, or all
-// have one order.
-func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
+// hasUniformOperands reports whether the operands that influence inference have the layouts of the graph or of their
+// pins, or all have one order.
+func (b *brute) hasUniformOperands(n *graph.Node, in []int, influences []bool) bool {
 	var orders []tensor.Order
 	written, based := true, true
 	for k, f := range in {
-		if looked[k] {
-			f = b.like(n.In[k].Value, f)
+		if influences[k] {
+			f = b.inferredForm(n.In[k].Value, f)
 			written = written && f == 0
-			based = based && f == max(0, b.pinned(n.In[k].Value))
+			based = based && f == max(0, b.pinnedForm(n.In[k].Value))
 			if o, dense := tensor.OrderOf(b.forms(n.In[k].Value)[f]); dense {
 				orders = append(orders, o)
 			}
@@ -465,12 +468,12 @@ func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
 	}
 	return written || based || slices.ContainsFunc(orders, func(o tensor.Order) bool {
 		for k, f := range in {
-			if !looked[k] {
+			if !influences[k] {
 				continue
 			}
-			f = b.like(n.In[k].Value, f)
+			f = b.inferredForm(n.In[k].Value, f)
 			m := b.forms(n.In[k].Value)[f]
-			other := f != 0 && f != b.pinned(n.In[k].Value)
+			other := f != 0 && f != b.pinnedForm(n.In[k].Value)
 			if o.Rank() == m.Rank() && !m.SameAddresses(m.WithStrides(o.Strides(m.Shape))) || o.Rank() != m.Rank() && other {
 				return false
 			}

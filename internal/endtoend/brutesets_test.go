@@ -10,40 +10,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sets adds every possible set of forms of a value. Forms in roots are free, and outside has the cost of other forms if
-// they are made from the operand of a view, or -1.
-func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
+// addSets adds every possible set of forms of a value. Forms in roots are free, and outside has the cost of other forms
+// if they are made from the operand of a view, or -1.
+func (b *brute) addSets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
 	key := fmt.Sprint(v.Number(), roots, outside)
-	list, ok := b.found[key]
-	p := b.pinned(v)
-	_, read := b.last[v]
+	list, ok := b.setsOf[key]
+	p := b.pinnedForm(v)
+	_, read := b.lastReader[v]
 	enter := int64(0)
 	if p >= 0 && read && !ok {
-		if enter, roots = b.enter(v, p, roots, outside), 1<<p; enter < 0 {
+		if enter, roots = b.pinnedFormCost(v, p, roots, outside), 1<<p; enter < 0 {
 			return
 		}
 		outside = nil
 	}
 	if !ok {
 		for s := range uint(1) << len(b.forms(v)) {
-			if s&b.must[v] != b.must[v] || v.Node == nil && p < 0 && s&1 == 0 || !b.once(v, s) ||
+			if s&b.required[v] != b.required[v] || v.Node == nil && p < 0 && s&1 == 0 || !b.isPlacedOnce(v, s) ||
 				p >= 0 && read && s>>p&1 == 0 {
 				continue
 			}
-			if cost, ok := b.arborescence(v, s, roots, outside); ok {
+			if cost, ok := b.leastCostOfSet(v, s, roots, outside); ok {
 				list = append(list, bruteSet{s, enter + cost})
 			}
 		}
-		b.found[key] = list
+		b.setsOf[key] = list
 	}
 	for _, s := range list {
 		add(s.cost, s.set)
 	}
 }
 
-// enter returns the least cost to make the pinned form p of a value, from which all other forms are copied, or -1 if no
-// node can write it.
-func (b *brute) enter(v *graph.Value, p int, roots uint, outside []int64) int64 {
+// pinnedFormCost returns the least cost to make the pinned form p of a value, from which all other forms are copied, or
+// -1 if no node can write it.
+func (b *brute) pinnedFormCost(v *graph.Value, p int, roots uint, outside []int64) int64 {
 	if roots>>p&1 != 0 {
 		return 0
 	}
@@ -52,16 +52,16 @@ func (b *brute) enter(v *graph.Value, p int, roots uint, outside []int64) int64 
 		if s>>p&1 == 0 || s&roots != roots {
 			continue
 		}
-		if c, ok := b.arborescence(v, s, roots, outside); ok && (least < 0 || c < least) {
+		if c, ok := b.leastCostOfSet(v, s, roots, outside); ok && (least < 0 || c < least) {
 			least = c
 		}
 	}
 	return least
 }
 
-// arborescence returns the least cost of a set of forms. Each form that is not a root is copied from another form of
+// leastCostOfSet returns the least cost of a set of forms. Each form that is not a root is copied from another form of
 // the set, without cycles, or made from outside.
-func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (int64, bool) {
+func (b *brute) leastCostOfSet(v *graph.Value, set, roots uint, outside []int64) (int64, bool) {
 	var make []int
 	for f := range b.forms(v) {
 		if set>>f&1 != 0 && roots>>f&1 == 0 {
@@ -96,7 +96,7 @@ func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (
 			if set>>from&1 == 0 || from == f {
 				continue
 			}
-			if c, ok := b.copy(v, b.forms(v)[from], f); ok {
+			if c, ok := b.copyCost(v, b.forms(v)[from], f); ok {
 				parent[f] = from
 				choose(i+1, sum+c)
 				delete(parent, f)
@@ -107,8 +107,8 @@ func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (
 	return best, found
 }
 
-// view extends the states by all sets of forms of a view's results.
-func (b *brute) view(i int, n *graph.Node) {
+// addView extends the states by all sets of forms of a view's results.
+func (b *brute) addView(i int, n *graph.Node) {
 	x := n.In[0].Value
 	type made struct {
 		roots   uint
@@ -123,7 +123,7 @@ func (b *brute) view(i int, n *graph.Node) {
 		var masks func(k int, sum int64, before []uint)
 		masks = func(k int, sum int64, before []uint) {
 			if b.tries++; b.tries > bruteTries { // a view with many results
-				b.inexact = true
+				b.exceedsLimit = true
 				return
 			}
 			if k == len(n.Out) {
@@ -132,10 +132,10 @@ func (b *brute) view(i int, n *graph.Node) {
 			}
 			w, ok := known[[2]uint{uint(k), set}]
 			if !ok {
-				w.roots, w.outside = b.shown(n, k, set)
+				w.roots, w.outside = b.viewForms(n, k, set)
 				known[[2]uint{uint(k), set}] = w
 			}
-			b.sets(n.Out[k], w.roots, w.outside, func(cost int64, s ...uint) {
+			b.addSets(n.Out[k], w.roots, w.outside, func(cost int64, s ...uint) {
 				masks(k+1, sum+cost, append(slices.Clone(before), s[0]))
 			})
 		}
@@ -143,9 +143,9 @@ func (b *brute) view(i int, n *graph.Node) {
 	})
 }
 
-// shown returns the forms of a view's result that are free, and the costs of the forms that are made from the operand,
-// or -1.
-func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int64) {
+// viewForms returns the forms of a view's result that are free, and the costs of the forms that are made from the
+// operand, or -1.
+func (b *brute) viewForms(n *graph.Node, k int, set uint) (roots uint, outside []int64) {
 	x, y := n.In[0].Value, n.Out[k]
 	outside = slices.Repeat([]int64{-1}, len(b.forms(y)))
 	least := func(f int, cost int64) {
@@ -154,32 +154,32 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 	}
 	for i, m := range b.forms(x) {
-		if set>>i&1 == 0 || !b.admits(n, i) || n.Op.ReadsStorage && i > 0 {
+		if set>>i&1 == 0 || !b.mayView(n, i) || n.Op.ReadsStorage && i > 0 {
 			continue
 		}
-		c := b.with(n, []int{i})
+		c := b.callWithForms(n, []int{i})
 		res, err := n.Op.Infer(c)
-		own := b.own(n, err) && res[k].Alias == graph.NoAlias
+		own := b.mustCopy(n, err) && res[k].Alias == graph.NoAlias
 		for f := range outside {
-			if cost, ok := b.copy(y, m, f); own && ok {
+			if cost, ok := b.copyCost(y, m, f); own && ok {
 				least(f, cost)
 			}
 			if own {
-				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
+				if cost, ok := b.copyByNodeCost(n, c, res[k].Meta(), y, f); ok {
 					least(f, cost)
 				}
 			}
 		}
 		switch {
-		case b.transparent(n):
+		case b.isReplaceableCopy(n):
 		case err != nil:
 			continue
 		case res[k].Alias == graph.NoAlias:
 			for f := range outside {
-				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
+				if cost, ok := b.copyByNodeCost(n, c, res[k].Meta(), y, f); ok {
 					least(f, cost)
 				}
-				if cost, ok := b.copy(y, m, f); ok && n.Op.Identity {
+				if cost, ok := b.copyCost(y, m, f); ok && n.Op.Identity {
 					least(f, cost)
 				}
 			}
@@ -187,11 +187,11 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		default:
 			m = res[k].Meta()
 		}
-		if f := b.place(y, m); f >= 0 && (f > 0 || !own && b.same(x, y, i, m)) {
+		if f := b.formWithOwnBuffer(y, m); f >= 0 && (f > 0 || !own && b.hasSameStorage(x, y, i, m)) {
 			roots |= 1 << f
 		}
 		for f := range outside {
-			if cost, ok := b.copy(y, m, f); ok {
+			if cost, ok := b.copyCost(y, m, f); ok {
 				least(f, cost)
 			}
 		}
@@ -199,39 +199,40 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 	return roots, outside
 }
 
-// same reports whether a view of form i of its operand has the same storage as in the graph, if an op reads the
-// storage. A result with its own memory in the graph must be a whole copy from the start of its memory.
-func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
-	return i == 0 && y.Alias != nil || !b.stored[y] || y.Alias == nil && m.Offset == 0 && b.begins(x, i)
+// hasSameStorage reports whether a view of form i of its operand has the same storage as in the graph, if an op reads
+// the storage. A result with its own memory in the graph must be a whole copy from the start of its memory.
+func (b *brute) hasSameStorage(x, y *graph.Value, i int, m tensor.Meta) bool {
+	return i == 0 && y.Alias != nil || !b.storageIsRead[y] || y.Alias == nil && m.Offset == 0 && b.startsAtBuffer(x, i)
 }
 
-// begins reports whether a form of a value starts at the start of its memory, whichever way it is made.
-func (b *brute) begins(v *graph.Value, f int) bool {
+// startsAtBuffer reports whether a form of a value starts at the start of its memory, whichever way it is made.
+func (b *brute) startsAtBuffer(v *graph.Value, f int) bool {
 	form := b.forms(v)[f]
 	if v.Node == nil || !bruteView(v.Node) {
-		return b.slot(v, f) == nil && (v.Node != nil || form.Offset == 0)
+		return b.placeWithin(v, f) == nil && (v.Node != nil || form.Offset == 0)
 	}
-	for i, m := range b.viewed(v) {
-		if m.SameAddresses(form) && (m.Offset != 0 || !b.begins(v.Node.In[0].Value, i)) {
+	for i, m := range b.viewLayouts(v) {
+		if m.SameAddresses(form) && (m.Offset != 0 || !b.startsAtBuffer(v.Node.In[0].Value, i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// viewed yields the layouts of a view's result by the form of the operand, for the forms of which a view is possible.
-func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
+// viewLayouts yields the layouts of a view's result by the form of the operand, for the forms of which a view is
+// possible.
+func (b *brute) viewLayouts(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 	return func(yield func(int, tensor.Meta) bool) {
 		for i, m := range b.forms(v.Node.In[0].Value) {
 			if v.Node.Op.ReadsStorage && i > 0 {
 				continue
 			}
-			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))
+			res, err := v.Node.Op.Infer(b.callWithForms(v.Node, []int{i}))
 			fresh := err != nil || res[v.Index].Alias == graph.NoAlias
 			switch {
-			case !b.transparent(v.Node) && fresh || b.own(v.Node, err) && fresh && b.place(v, m) == 0:
+			case !b.isReplaceableCopy(v.Node) && fresh || b.mustCopy(v.Node, err) && fresh && b.formWithOwnBuffer(v, m) == 0:
 				continue
-			case !b.transparent(v.Node):
+			case !b.isReplaceableCopy(v.Node):
 				m = res[v.Index].Meta()
 			}
 			if !yield(i, m) {
@@ -241,22 +242,23 @@ func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 	}
 }
 
-// own reports whether a copy that is an output or pinned must be made because it is a copy in the graph.
-func (b *brute) own(n *graph.Node, refused error) bool {
+// mustCopy reports whether a copy that is an output or pinned must be made because it is a copy in the graph.
+func (b *brute) mustCopy(n *graph.Node, refused error) bool {
 	y := n.Out[0]
-	return b.transparent(n) && (b.p.Output(y) || n.Pin.SetsLayout()) && y.Alias == nil && refused == nil
+	return b.isReplaceableCopy(n) && (b.problem.Output(y) || n.Pin.SetsLayout()) && y.Alias == nil && refused == nil
 }
 
-// transparent reports whether a node is a copy that its operand can replace.
-func (b *brute) transparent(n *graph.Node) bool {
+// isReplaceableCopy reports whether a node is a copy that its operand can replace.
+func (b *brute) isReplaceableCopy(n *graph.Node) bool {
 	return n.Op.Identity
 }
 
-// remade returns the cost if the view's node copies its operand to form f of its result, or false.
-func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *graph.Value, f int) (int64, bool) {
+// copyByNodeCost returns the cost if the view's node copies its operand to form f of its result, or false.
+func (b *brute) copyByNodeCost(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *graph.Value, f int) (int64,
+	bool) {
 	to := b.forms(y)[f]
 	o, dense := tensor.OrderOf(to)
-	if !dense || b.rigid(y) && f == 0 {
+	if !dense || b.keepsOperandLayout(y) && f == 0 {
 		return 0, false
 	}
 	at, w := &graph.Call{In: c.In, Attrs: c.Attrs, Out: []tensor.Meta{to}}, graph.Walk{}

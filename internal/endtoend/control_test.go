@@ -26,9 +26,9 @@ func doubling() *graph.Graph {
 	return b.Output("on", op.Lt(op.Sum(y), 100)).Output("x", y).Output("seen", y)
 }
 
-// pieces checks that a run and the reference evaluation of a graph give the wanted outputs, before and after saving and
-// loading it.
-func pieces(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, want map[string][]float32) {
+// checkRunAndSaved checks that a run and the reference evaluation of a graph give the wanted outputs, before and after
+// saving and loading it.
+func checkRunAndSaved(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, want map[string][]float32) {
 	t.Helper()
 	require.NoError(t, g.Err())
 	var file strings.Builder
@@ -56,12 +56,12 @@ func TestLoop(t *testing.T) {
 	out := g.ApplyN("loop", 2, graph.Attrs{"body": doubling(), "carried": 1}, 10, true, x)
 	g.Output("last", op.Neg(out[0])).Output("all", out[1])
 	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{3, 10}, 2))}
-	pieces(t, g, in, map[string][]float32{"last": {-24, -80}, "all": {6, 20, 12, 40, 24, 80}})
+	checkRunAndSaved(t, g, in, map[string][]float32{"last": {-24, -80}, "all": {6, 20, 12, 40, 24, 80}})
 
 	two := graph.New("two", kernels.Lookup)
 	out = two.ApplyN("loop", 2, graph.Attrs{"body": doubling(), "carried": 1}, 2, true, two.Input("x", f32, 2))
 	two.Output("last", out[0]).Output("all", out[1])
-	pieces(t, two, in, map[string][]float32{"last": {12, 40}, "all": {6, 20, 12, 40}})
+	checkRunAndSaved(t, two, in, map[string][]float32{"last": {12, 40}, "all": {6, 20, 12, 40}})
 }
 
 func TestIf(t *testing.T) {
@@ -79,8 +79,8 @@ func TestIf(t *testing.T) {
 	at := func(a, b float32) map[string]*tensor.Tensor {
 		return map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{a, b}, 2))}
 	}
-	pieces(t, g, at(1, 2), map[string][]float32{"y": {-2, -4}})
-	pieces(t, g, at(1, -2), map[string][]float32{"y": {4, -2}})
+	checkRunAndSaved(t, g, at(1, 2), map[string][]float32{"y": {-2, -4}})
+	checkRunAndSaved(t, g, at(1, -2), map[string][]float32{"y": {4, -2}})
 }
 
 func TestScan(t *testing.T) {
@@ -92,7 +92,7 @@ func TestScan(t *testing.T) {
 		"scan_input_directions": []bool{true}},
 		g.Input("start", f32, 2), g.Input("rows", f32, 3, 2))
 	g.Output("sum", out[0]).Output("so_far", out[1])
-	pieces(t, g, map[string]*tensor.Tensor{
+	checkRunAndSaved(t, g, map[string]*tensor.Tensor{
 		"start": tensor.Must(tensor.FromSlice([]float32{100, 200}, 2)),
 		"rows":  tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)),
 	}, map[string][]float32{"sum": {109, 212}, "so_far": {105, 206, 108, 210, 109, 212}})
@@ -105,7 +105,7 @@ func TestComputedShapes(t *testing.T) {
 	k := op.Sum(op.Gt(x, 0))
 	top := g.ApplyN("topk", 2, graph.Attrs{"k": graph.ValueRef{Value: k}}, x)
 	g.Output("top", top[0]).Output("where", g.Apply("nonzero", nil, op.Gt(x, 0))[0])
-	pieces(t, g, map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{-1, 5, 2, -4, 7, 0}, 6))},
+	checkRunAndSaved(t, g, map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{-1, 5, 2, -4, 7, 0}, 6))},
 		map[string][]float32{"top": {7, 5, 2}, "where": {1, 2, 4}})
 }
 

@@ -30,7 +30,7 @@ func specials(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 		v := numbers[rng.IntN(len(numbers))]
 		switch {
 		case rare && rng.IntN(m.Numel()/3) == 0:
-			x.Set(rarely(rng, m.DType), at...)
+			x.Set(extremeScalar(rng, m.DType), at...)
 		case !m.DType.IsFloat():
 			x.Set(tensor.IntScalar(int64(rng.IntN(7)-3)), at...)
 		case nan > 0 && !rare && rng.IntN(20*nan) == 0:
@@ -51,8 +51,8 @@ func specials(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 // longIndices is the number of elements above which extremes are rare.
 const longIndices = 4000
 
-// rarely returns an extreme value or NaN.
-func rarely(rng *rand.Rand, d tensor.DType) tensor.Scalar {
+// extremeScalar returns an extreme value or NaN.
+func extremeScalar(rng *rand.Rand, d tensor.DType) tensor.Scalar {
 	switch n := rng.IntN(3); {
 	case !d.IsFloat():
 		return tensor.IntScalar(int64(9*n - 9))
@@ -118,8 +118,8 @@ func indexGraph(rng *rand.Rand, m tensor.Meta, ops []string) (g *graph.Graph, sc
 	return g, name[:3] == "cum"
 }
 
-// ranBy runs a graph, and sets steps to the number of steps.
-func ranBy(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, o graphrun.Options, steps *int,
+// runCountingSteps runs a graph, and sets steps to the number of steps.
+func runCountingSteps(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, o graphrun.Options, steps *int,
 ) map[string]*tensor.Tensor {
 	t.Helper()
 	p, err := graphrun.Compile(g, o)
@@ -181,11 +181,11 @@ func checkIndices(t *testing.T, rng *rand.Rand, m tensor.Meta, ops []string, nam
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err)
 	if scans { // their definition uses complex numbers, which have other infinities and zeros
-		want = ranBy(t, g, in, graphrun.Options{NoFusion: true, Threads: 1}, new(int))
+		want = runCountingSteps(t, g, in, graphrun.Options{NoFusion: true, Threads: 1}, new(int))
 	}
 	for _, o := range []graphrun.Options{{Threads: 1}, {Threads: 2}, {Threads: 3}, {NoFusion: true, Threads: 2}} {
 		steps := 0
-		got := ranBy(t, g, in, o, &steps)
+		got := runCountingSteps(t, g, in, o, &steps)
 		for output, y := range want {
 			x, z := bitsOf(y), bitsOf(got[output])
 			for i := range x {

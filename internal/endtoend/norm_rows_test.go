@@ -50,7 +50,7 @@ func TestShortGroupsSideBySide(t *testing.T) {
 		in := map[string]*tensor.Tensor{"x": normal(rand.New(rand.NewPCG(5, 2)), x.Meta)}
 		want, err := graph.Evaluate(g, in)
 		require.NoError(t, err)
-		isNear(t, want["y"], ran(t, p, in, 2))
+		isNear(t, want["y"], runGraph(t, p, in, 2))
 	}
 }
 
@@ -133,13 +133,13 @@ func checkChain(t *testing.T, rng *rand.Rand, v *graph.Value, steps int) {
 			assert.Len(t, p.Graph.Nodes, steps)
 		}
 		require.Equal(t, v.Meta.Strides, p.Graph.Outputs[0].Value.Meta.Strides)
-		one := ran(t, p.Graph, in, 1)
+		one := runGraph(t, p.Graph, in, 1)
 		isNear(t, want["y"], one)
-		assert.Equal(t, floats(one), floats(ran(t, p.Graph, in, 4)))
+		assert.Equal(t, floats(one), floats(runGraph(t, p.Graph, in, 4)))
 	}
 }
 
-func ran(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, threads int) *tensor.Tensor {
+func runGraph(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, threads int) *tensor.Tensor {
 	p, err := exec.Compile(g, exec.Options{Threads: threads})
 	require.NoError(t, err)
 	out, err := p.Run(context.Background(), in)

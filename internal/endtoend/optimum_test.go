@@ -252,8 +252,8 @@ func (j *judged) tamper(p *wcsp.Problem, s *wcsp.Solution) {
 	}
 }
 
-// priced returns the cost of the nodes of a plan in picoseconds, each part rounded separately.
-func priced(p *layout.Profile, g *graph.Graph) (sum int64) {
+// costOfPlan returns the cost of the nodes of a plan in picoseconds, each part rounded separately.
+func costOfPlan(p *layout.Profile, g *graph.Graph) (sum int64) {
 	for _, n := range g.Nodes {
 		if n.IsView() || len(n.Op.Impls) == 0 {
 			continue
@@ -279,10 +279,10 @@ func priced(p *layout.Profile, g *graph.Graph) (sum int64) {
 // optimum.
 func optimum(t *testing.T, seed uint64) (compared, below bool) {
 	g, rng := optimumGraph(seed)
-	return judge(t, seed, g, rng)
+	return checkOptimum(t, seed, g, rng)
 }
 
-func judge(t *testing.T, seed uint64, g *graph.Graph, rng *rand.Rand) (compared, below bool) {
+func checkOptimum(t *testing.T, seed uint64, g *graph.Graph, rng *rand.Rand) (compared, below bool) {
 	require.NoError(t, g.Err(), "seed %d", seed)
 	profile := randomProfile(rng)
 	list := passes.Passes()
@@ -299,7 +299,7 @@ func judge(t *testing.T, seed uint64, g *graph.Graph, rng *rand.Rand) (compared,
 		return false, false
 	}
 	require.NoError(t, err, "seed %d", seed)
-	cost := priced(j.profile, plan.Graph)
+	cost := costOfPlan(j.profile, plan.Graph)
 	if plan.SavedNS == 0 {
 		require.Equal(t, j.solution.Cost, cost, "seed %d: the plan is priced otherwise", seed)
 	}
@@ -311,7 +311,7 @@ func judge(t *testing.T, seed uint64, g *graph.Graph, rng *rand.Rand) (compared,
 			continue // other strategies see one node at a time
 		}
 		require.NoError(t, err, "seed %d, %s", seed, s.Name())
-		if priced(j.profile, other.Graph) >= j.solution.Bound {
+		if costOfPlan(j.profile, other.Graph) >= j.solution.Bound {
 			continue
 		}
 		// The problem has no copies for pins and by views, and only the last of the places in concatenations of a value. Pass
@@ -320,7 +320,8 @@ func judge(t *testing.T, seed uint64, g *graph.Graph, rng *rand.Rand) (compared,
 		require.NotEmpty(t, other.Placed, "seed %d: %s costs less", seed, s.Name())
 		other, err = passes.Run(g, passes.Options{Strategy: s, Profile: profile, Passes: without(list, "place")})
 		require.NoError(t, err, "seed %d, %s", seed, s.Name())
-		require.GreaterOrEqual(t, priced(j.profile, other.Graph), j.solution.Bound, "seed %d: %s costs less", seed, s.Name())
+		require.GreaterOrEqual(t, costOfPlan(j.profile, other.Graph), j.solution.Bound, "seed %d: %s costs less", seed,
+			s.Name())
 	}
 	return j.compared, below
 }
@@ -390,11 +391,11 @@ func TestOptimumOfExamples(t *testing.T) {
 			profile := layout.DefaultProfile()
 			plan, err := passes.Run(g, passes.Options{Strategy: j, Profile: profile})
 			require.NoError(t, err)
-			require.Equal(t, j.solution.Cost, priced(j.profile, plan.Graph))
+			require.Equal(t, j.solution.Cost, costOfPlan(j.profile, plan.Graph))
 			for _, s := range layout.All() {
 				other, err := passes.Run(g, passes.Options{Strategy: s, Profile: profile})
 				require.NoError(t, err)
-				require.GreaterOrEqual(t, priced(j.profile, other.Graph), j.solution.Bound, s.Name())
+				require.GreaterOrEqual(t, costOfPlan(j.profile, other.Graph), j.solution.Bound, s.Name())
 			}
 		})
 	}

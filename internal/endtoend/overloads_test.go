@@ -98,7 +98,8 @@ func TestOverloadsInGo(t *testing.T) {
 		Output("d", op.ToOther(x, n)).Output("e", op.Scatter(x, n, 9, 0))
 	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, -2, 3}, 3)),
 		"n": tensor.Must(tensor.FromSlice([]int64{0, 2, 1}, 3))}
-	pieces(t, g, in, map[string][]float32{"a": {1, 2, 3}, "b": {1, -2}, "c": {-2, -2, 3}, "d": {1, -2, 3}, "e": {9, 9, 9}})
+	checkRunAndSaved(t, g, in, map[string][]float32{"a": {1, 2, 3}, "b": {1, -2}, "c": {-2, -2, 3}, "d": {1, -2, 3},
+		"e": {9, 9, 9}})
 }
 
 // TestOverloadMistakes: an operand is given twice, is not a number, or is missing.

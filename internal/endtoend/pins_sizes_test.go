@@ -66,7 +66,7 @@ func TestPinsAtSizes(t *testing.T) {
 			}
 			sizes := map[int]bool{}
 			for _, plan := range seen.plans {
-				require.Equal(t, len(pins), obeyed(t, g, plan.Graph), "%s: %v", s.Name(), pins)
+				require.Equal(t, len(pins), checkPins(t, g, plan.Graph), "%s: %v", s.Name(), pins)
 				sizes[plan.Graph.Value("skip").Meta.Shape[0]] = true
 			}
 			require.Subset(t, slices.Collect(maps.Keys(sizes)), []int{1, 3, 5}, "each size has a program")

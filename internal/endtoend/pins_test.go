@@ -49,9 +49,9 @@ func pinnedGraph(seed uint64) (*graph.Graph, *rand.Rand, map[string]*tensor.Tens
 	return g, rng, in
 }
 
-// obeyed checks that a plan meets the pins of its graph: each pinned value that an output depends on exists in its
+// checkPins checks that a plan meets the pins of its graph: each pinned value that an output depends on exists in its
 // layout and is the only source of the value for all readers. It returns the number of such values.
-func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
+func checkPins(t *testing.T, g, plan *graph.Graph) (pins int) {
 	readers := func(v *graph.Value) (list []*graph.Node) {
 		for _, n := range plan.Nodes {
 			if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value == v }) {
@@ -115,14 +115,14 @@ func pinsHold(t *testing.T, seed uint64) (pins int, compared, below bool) {
 	require.NoError(t, g.Err(), "seed %d", seed)
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err, "seed %d", seed)
-	compared, below = judge(t, seed, g, rng)
+	compared, below = checkOptimum(t, seed, g, rng)
 	for i, s := range append(layout.All(), backwards{}) {
 		p, err := passes.Run(g, passes.Options{Strategy: s, Check: (int(seed)+i)%3 == 0})
 		if err != nil {
 			require.False(t, compared, "seed %d: %s refuses what the optimum plans: %v", seed, s.Name(), err)
 			continue
 		}
-		pins += obeyed(t, g, p.Graph)
+		pins += checkPins(t, g, p.Graph)
 		program, err := exec.Compile(p.Graph, exec.Options{Threads: 1})
 		require.NoError(t, err, "seed %d, %s", seed, s.Name())
 		got, err := program.Run(t.Context(), in)

@@ -18,36 +18,37 @@ type rowChain struct {
 	steps int
 }
 
-// left returns the attributes of a fold over dimensions, without keepdim.
-func left(dims ...int) graph.Attrs { return graph.Attrs{"dim": dims} }
+// withoutKeepdim returns the attributes of a fold over dimensions, without keepdim.
+func withoutKeepdim(dims ...int) graph.Attrs { return graph.Attrs{"dim": dims} }
 
 var rowChains = []rowChain{
 	{"before", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
-		return apply(g, "sum", left(2), apply(g, "mul", nil, x, x))
+		return apply(g, "sum", withoutKeepdim(2), apply(g, "mul", nil, x, x))
 	}, 1},
 	{"before and after", func(g *graph.Graph, x, row *graph.Value) *graph.Value {
 		square := apply(g, "square", nil, apply(g, "sub", nil, x, row))
-		return apply(g, "sqrt", nil, apply(g, "add", nil, apply(g, "mean", left(0, 2), square), 1e-3))
+		return apply(g, "sqrt", nil, apply(g, "add", nil, apply(g, "mean", withoutKeepdim(0, 2), square), 1e-3))
 	}, 1},
 	{"two folds of the same rows", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
 		a := apply(g, "tanh", nil, x)
-		return apply(g, "add", nil, apply(g, "amax", left(1), a), apply(g, "var", left(1), a))
+		return apply(g, "add", nil, apply(g, "amax", withoutKeepdim(1), a), apply(g, "var", withoutKeepdim(1), a))
 	}, 1},
 	{"kept and left", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
 		mean := apply(g, "mean", graph.Attrs{"dim": []int{2}, "keepdim": true}, x)
-		return apply(g, "sum", left(2), apply(g, "square", nil, apply(g, "sub", nil, x, mean)))
+		return apply(g, "sum", withoutKeepdim(2), apply(g, "square", nil, apply(g, "sub", nil, x, mean)))
 	}, 1},
 	{"rows as columns", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
-		return apply(g, "sub", nil, x, apply(g, "neg", nil, apply(g, "sum", left(2), apply(g, "exp", nil, x))))
+		return apply(g, "sub", nil, x, apply(g, "neg", nil, apply(g, "sum", withoutKeepdim(2), apply(g, "exp", nil, x))))
 	}, 2},
 	{"columns as rows", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
-		return apply(g, "sum", left(1), apply(g, "sub", nil, x, apply(g, "mean", left(0), apply(g, "neg", nil, x))))
+		mean := apply(g, "mean", withoutKeepdim(0), apply(g, "neg", nil, x))
+		return apply(g, "sum", withoutKeepdim(1), apply(g, "sub", nil, x, mean))
 	}, 2},
 	{"more than is left", func(g *graph.Graph, x, row *graph.Value) *graph.Value {
-		return apply(g, "mul", nil, apply(g, "sum", left(2), apply(g, "abs", nil, x)), row)
+		return apply(g, "mul", nil, apply(g, "sum", withoutKeepdim(2), apply(g, "abs", nil, x)), row)
 	}, 2},
 	{"one element more", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
-		return apply(g, "mul", nil, apply(g, "sum", left(2), x), g.Input("scale", x.Meta.DType))
+		return apply(g, "mul", nil, apply(g, "sum", withoutKeepdim(2), x), g.Input("scale", x.Meta.DType))
 	}, 1},
 	{"all of it, and back", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
 		return apply(g, "sub", nil, x, apply(g, "mean", nil, apply(g, "abs", nil, x)))
@@ -78,11 +79,11 @@ func TestLongRowsOnce(t *testing.T) {
 		}, 1},
 		{"two folds", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
 			a := apply(g, "tanh", nil, x)
-			return apply(g, "add", nil, apply(g, "amax", left(0), a), apply(g, "mean", left(0), a))
+			return apply(g, "add", nil, apply(g, "amax", withoutKeepdim(0), a), apply(g, "mean", withoutKeepdim(0), a))
 		}, 1},
 		{"over what is left", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
 			mean := apply(g, "mean", graph.Attrs{"dim": []int{0}, "keepdim": true}, apply(g, "exp", nil, x))
-			return apply(g, "sum", left(0), apply(g, "div", nil, x, apply(g, "sqrt", nil, mean)))
+			return apply(g, "sum", withoutKeepdim(0), apply(g, "div", nil, x, apply(g, "sqrt", nil, mean)))
 		}, 2},
 		{"all of it, and back", func(g *graph.Graph, x, _ *graph.Value) *graph.Value {
 			a := apply(g, "abs", nil, x)

@@ -112,7 +112,7 @@ func TestTailsOfSums(t *testing.T) {
 			p, err := passes.Run(g, o)
 			require.NoError(t, err)
 			if o.Passes == nil && loops.CodeAvailable() && machine.HostFeatures().Has(machine.AVX2) {
-				begins(t, p)
+				requireFusedSums(t, p)
 			}
 			for _, workers := range []int{1, 2} {
 				program, err := exec.Compile(p.Graph, exec.Options{Threads: workers})
@@ -130,8 +130,8 @@ func TestTailsOfSums(t *testing.T) {
 	}
 }
 
-// begins checks that a group starts with the sums, so that they are in memory only if they are an output.
-func begins(t *testing.T, p *passes.Plan) {
+// requireFusedSums checks that a group starts with the sums, so that they are in memory only if they are an output.
+func requireFusedSums(t *testing.T, p *passes.Plan) {
 	t.Helper()
 	for _, made := range p.Groups {
 		if made.Parts[0] == "sums" {
@@ -207,7 +207,7 @@ func headsAgree(t *testing.T, head func(g *graph.Graph) *graph.Value, tail func(
 		}
 		ran++
 		if loops.CodeAvailable() {
-			begins(t, p)
+			requireFusedSums(t, p)
 		}
 		program, err := exec.Compile(p.Graph, exec.Options{Threads: 2})
 		require.NoError(t, err)

@@ -56,9 +56,9 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 		for i := range in["x"].Numel() {
 			in["x"].SetFlat(i, tensor.IntScalar(int64(i%7)))
 		}
-		came := map[string]weak.Pointer[tensor.Storage]{}
+		given := map[string]weak.Pointer[tensor.Storage]{}
 		for _, v := range g.Constants {
-			came[v.Name] = weak.Make(v.Const.Storage())
+			given[v.Name] = weak.Make(v.Const.Storage())
 		}
 		p, err := Compile(t.Context(), g, Options{Strategy: s})
 		require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 			}
 			assert.Same(t, v.Const.Storage(), other.Planned().Value(v.Name).Const.Storage(), "both read the same")
 			packed[v.Packed.Of] = weak.Make(v.Const.Storage())
-			assert.Equal(t, v.Packed.Kept() == nil, gone(came[v.Packed.Of]), "%s, %v", v.Packed.Of, s.Name())
+			assert.Equal(t, v.Packed.Kept() == nil, gone(given[v.Packed.Of]), "%s, %v", v.Packed.Of, s.Name())
 		}
 		require.NotEmpty(t, packed)
 		for _, v := range p.FirstBinding().WithAllConstants().Constants {
@@ -87,8 +87,8 @@ func TestWeightsAreKeptOnce(t *testing.T) {
 		got, err := other.Run(t.Context(), in)
 		require.NoError(t, err)
 		assert.Equal(t, want["y"].Storage().Bytes(), got["y"].Storage().Bytes())
-		for name, at := range packed {
-			assert.True(t, gone(at), "the packed weight %s is freed with the programs", name)
+		for name, storage := range packed {
+			assert.True(t, gone(storage), "the packed weight %s is freed with the programs", name)
 		}
 	}
 }

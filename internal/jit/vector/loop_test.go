@@ -317,9 +317,9 @@ func TestOperations(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			b := newBench(t)
 			missing := map[string]int{}
-			try := func(d tensor.DType, code func(m *maker) expr.Value) {
+			try := func(d tensor.DType, code func(m *exprMaker) expr.Value) {
 				for round := range testsize.Of(2, 3) {
-					m := &maker{Builder: expr.NewBuilder(d, d, tensor.Bool), rng: rng}
+					m := &exprMaker{Builder: expr.NewBuilder(d, d, tensor.Bool), rng: rng}
 					m.values = []expr.Value{m.Load(0), m.Load(1), m.Load(2)}
 					c, err := m.Build(m.Real(code(m)))
 					if err != nil {
@@ -334,22 +334,22 @@ func TestOperations(t *testing.T) {
 					}
 				}
 			}
-			for _, d := range computing {
+			for _, d := range operationDTypes {
 				for _, o := range operations(d) {
-					try(d, func(m *maker) expr.Value { return m.apply(o, d) })
+					try(d, func(m *exprMaker) expr.Value { return m.apply(o, d) })
 				}
 			}
 			for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
 				for o := expr.Exp; o <= expr.Atan2; o++ {
-					try(d, func(m *maker) expr.Value { return m.apply(o, d) })
+					try(d, func(m *exprMaker) expr.Value { return m.apply(o, d) })
 				}
 			}
 			all := tensor.DTypes()
 			for _, s := range all[:len(all)-2] {
 				for _, d := range all[:len(all)-2] {
-					try(s, func(m *maker) expr.Value { return m.Convert(d, m.values[0]) })
+					try(s, func(m *exprMaker) expr.Value { return m.Convert(d, m.values[0]) })
 					if s.IsFloat() && !s.IsReducedFloat() {
-						try(s, func(m *maker) expr.Value { return m.Convert(d, m.Emit(expr.Rint, m.values[0])) })
+						try(s, func(m *exprMaker) expr.Value { return m.Convert(d, m.Emit(expr.Rint, m.values[0])) })
 					}
 				}
 			}
@@ -364,7 +364,7 @@ func TestTotals(t *testing.T) {
 		t.Run(cpu.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			b := newBench(t)
-			for _, d := range computing {
+			for _, d := range operationDTypes {
 				for _, o := range []expr.Op{expr.Add, expr.Mul, expr.Min, expr.Max, expr.And, expr.Or} {
 					for _, n := range []int{1, 7, 16, 31, 32, 65, 100, 197, 200} {
 						e := expr.NewBuilder(d)

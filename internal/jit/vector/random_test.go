@@ -52,25 +52,25 @@ func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
 	return uint64(rng.IntN(20)-8) & mask
 }
 
-// maker makes random expressions. No result depends on the bits of a NaN, because these are not specified.
-type maker struct {
+// exprMaker makes random expressions. No result depends on the bits of a NaN, because these are not specified.
+type exprMaker struct {
 	*expr.Builder
 	rng    *rand.Rand
 	values []expr.Value
 }
 
-var computing = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64,
+var operationDTypes = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64,
 	tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Float32, tensor.Float64}
 
-func (m *maker) constant(d tensor.DType) expr.Value {
+func (m *exprMaker) constant(d tensor.DType) expr.Value {
 	return m.AddInst(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None,
 		Imm: randomBits(m.rng, d)})
 }
 
-func (m *maker) one() expr.Value { return m.values[m.rng.IntN(len(m.values))] }
+func (m *exprMaker) one() expr.Value { return m.values[m.rng.IntN(len(m.values))] }
 
 // of returns a value of a dtype.
-func (m *maker) of(d tensor.DType) expr.Value {
+func (m *exprMaker) of(d tensor.DType) expr.Value {
 	if m.rng.IntN(4) == 0 {
 		return m.constant(d)
 	}
@@ -97,7 +97,7 @@ func operations(d tensor.DType) []expr.Op {
 }
 
 // apply applies an operation of a dtype.
-func (m *maker) apply(o expr.Op, d tensor.DType) expr.Value {
+func (m *exprMaker) apply(o expr.Op, d tensor.DType) expr.Value {
 	switch o {
 	case expr.Select:
 		return m.Emit(o, m.of(tensor.Bool), m.of(d), m.of(d))
@@ -111,7 +111,7 @@ func (m *maker) apply(o expr.Op, d tensor.DType) expr.Value {
 }
 
 // step adds a random instruction.
-func (m *maker) step() expr.Value {
+func (m *exprMaker) step() expr.Value {
 	all := tensor.DTypes()
 	real := all[:len(all)-2]
 	switch m.rng.IntN(8) {
@@ -128,7 +128,7 @@ func (m *maker) step() expr.Value {
 		}
 		return m.Bits(d, v)
 	}
-	d := computing[m.rng.IntN(len(computing))]
+	d := operationDTypes[m.rng.IntN(len(operationDTypes))]
 	if v := m.DType(m.one()); !v.IsReducedFloat() && m.rng.IntN(3) > 0 {
 		d = v
 	}
@@ -152,7 +152,7 @@ func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
 		in[k] = all[rng.IntN(len(all))]
 		scalar[k] = rng.IntN(4) == 0
 	}
-	m := &maker{expr.NewBuilder(in...), rng, nil}
+	m := &exprMaker{expr.NewBuilder(in...), rng, nil}
 	for k, d := range in {
 		m.values = append(m.values, m.Load(k))
 		if d.IsComplex() {
@@ -246,7 +246,7 @@ func TestRandomLoops(t *testing.T) {
 		t.Run(cpu.String(), func(t *testing.T) {
 			var workers sync.WaitGroup
 			var seeds atomic.Int64
-			without := &counted{mine: func(seed int) (uint64, bool) {
+			without := &counted{loopOf: func(seed int) (uint64, bool) {
 				if !shared {
 					return uint64(seed), true
 				}
@@ -258,14 +258,14 @@ func TestRandomLoops(t *testing.T) {
 				b := newBench(t)
 				workers.Go(func() {
 					for seed := int(seeds.Add(batch)) - batch; seed < to && !t.Failed(); seed = int(seeds.Add(batch)) - batch {
-						b.randoms(t, seed, min(seed+batch, to), cpu, without)
+						b.compareBatch(t, seed, min(seed+batch, to), cpu, without)
 					}
 				})
 			}
 			workers.Wait()
-			expectMissing(t, without.why, without.of)
-			t.Logf("%d of %d loops have no code", without.n, without.of)
-			all, none = all+without.of, none+without.n
+			expectMissing(t, without.why, without.total)
+			t.Logf("%d of %d loops have no code", without.withoutCode, without.total)
+			all, none = all+without.total, none+without.withoutCode
 		})
 	}
 	t.Logf("%d of %d loops have no code", none, all)
@@ -297,35 +297,35 @@ func TestShares(t *testing.T) {
 
 // counted counts loops, and the reasons why some have no code.
 type counted struct {
-	mine func(seed int) (drawn uint64, ok bool) // whether a seed is for this instruction set, and its loop
+	loopOf func(seed int) (drawn uint64, ok bool) // whether a seed is for this instruction set, and its loop
 
 	sync.Mutex
-	why map[string]int
-	n   int // number of loops without code
-	of  int // number of all loops
+	why         map[string]int
+	withoutCode int // number of loops without code
+	total       int // number of all loops
 }
 
 func (c *counted) add(err error) {
 	c.Lock()
 	defer c.Unlock()
-	if c.of++; err == nil {
+	if c.total++; err == nil {
 		return
 	}
 	if c.why == nil {
 		c.why = map[string]int{}
 	}
 	c.why[err.Error()]++
-	c.n++
+	c.withoutCode++
 }
 
 // batch is the number of loops that are compiled before the first is run, because then their code is mapped together.
 const batch = 64
 
-// randoms compiles and compares a batch of random loops, and counts those without code.
-func (b *bench) randoms(t *testing.T, from, to int, cpu machine.Features, without *counted) {
+// compareBatch compiles and compares a batch of random loops, and counts those without code.
+func (b *bench) compareBatch(t *testing.T, from, to int, cpu machine.Features, without *counted) {
 	var list []*trial
 	for seed := from; seed < to; seed++ {
-		drawn, ok := without.mine(seed)
+		drawn, ok := without.loopOf(seed)
 		if !ok {
 			continue
 		}

@@ -97,9 +97,9 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	return reload
 }
 
-// write allocates registers for a block and emits its instructions. tail is true for the last, partial vector of
+// write allocates registers for a block and emits its instructions. isTail is true for the last, partial vector of
 // channels. write returns the number of slots for spilled values.
-func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
+func (c *codeGen) write(b *block, isTail bool) (slots int, err error) {
 	builder := c.lower(b)
 	valueCount := len(builder.Values)
 	registerFile := alloc.RegisterFile{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
@@ -107,14 +107,14 @@ func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 		PermanentSlot: slices.Repeat([]int16{-1}, valueCount), FoldLoads: !c.cpu.Has(machine.NEON)}
 	// EvictReloadableFirst: a register holds a computed value rather than one that a load can restore.
 	result := alloc.Run(builder.Values, &registerFile, builder.Body,
-		alloc.Policy{Masked: tail, EvictReloadableFirst: true})
+		alloc.Policy{Masked: isTail, EvictReloadableFirst: true})
 	if result.Err != nil {
 		return 0, result.Err
 	}
 	c.input.reset()
 	c.output.reset()
 	for k := range result.Insts {
-		c.writeInst(&result.Insts[k], tail)
+		c.writeInst(&result.Insts[k], isTail)
 	}
 	slots = result.Slots
 	result.Free()
